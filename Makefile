@@ -1,0 +1,162 @@
+# Everything that is done with this tree. `make` alone lists the targets. Nothing here needs root or a running service.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+.DEFAULT_GOAL := help
+
+PREFIX ?= /usr/local
+DESTDIR ?=
+VENV ?= .venv
+PLAN ?= quickstart
+
+# The first interpreter that is new enough; looked for only when a recipe needs it.
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && { echo $$p; break; }; done)
+HOST = $(or $(CARGO_BUILD_TARGET),$(shell rustc -vV | sed -n 's/^host: //p'))
+BUILT = $(or $(CARGO_TARGET_DIR),target)/$(HOST)/release
+BINARY = $(BUILT)/vtare
+# The crates that become shared libraries.
+LIBRARY_CRATES := $(patsubst crates/%/Cargo.toml,%,$(wildcard crates/capi/Cargo.toml crates/preload/Cargo.toml))
+
+BIN := $(VENV)/bin
+DONE := $(VENV)/.done
+PIP = $(BIN)/python -m pip --quiet --disable-pip-version-check
+SOURCES = $(shell find crates python/src plans contract -type f -not -name '*.pyc' -not -path '*.egg-info/*' | LC_ALL=C sort) \
+	Cargo.toml Cargo.lock pyproject.toml setup.py README.md
+PYTHON_CODE := python/src python/tests tests setup.py $(shell grep -ls '^\#!.*python' bench/*/run bench/*/real)
+
+say = @printf '\033[1m%s\033[0m\n' '$(1)'
+# The entries of one list in pyproject.toml, as arguments for pip.
+listed = $(BIN)/python -c 'import shlex, tomllib; p = tomllib.load(open("pyproject.toml", "rb")); print(shlex.join($(1)))'
+
+# The static binary, with the words and flags of setup.py: what one has built, the other finds built. Run before pip, which
+# would hide cargo's progress.
+cargo_build = RUSTFLAGS="$$(echo $${RUSTFLAGS:-} -C target-feature=+crt-static)" \
+	cargo build --release --locked --manifest-path crates/vtare/Cargo.toml --bin vtare --target $(HOST)
+
+# The shared libraries and the static one: for ordinary dynamic programs, so without the flag for a static C library. The preload
+# library has a profile of its own (Cargo.toml).
+cargo_libraries = for crate in $(LIBRARY_CRATES); do \
+	  profile=release; if [ $$crate = preload ]; then profile=preload; fi; \
+	  cargo build --profile $$profile --locked --lib --package vtare-$$crate --target $(HOST); done
+
+.PHONY: help run build test test-fast test-e2e test-fuzz lint fmt bench install clean need FORCE
+
+help:
+	@printf '%s\n' \
+	  'make run                  build vtare, weigh this machine, leave an HTML report' \
+	  'make run PLAN=NAME|FILE   the same with another plan' \
+	  'make install PREFIX=DIR   the static binary and the libraries with their headers into DIR (default /usr/local)' \
+	  'make build                the wheel (build/wheels) and an installation of it in $(VENV)' \
+	  'make test                 all checks and tests; test-fast and test-e2e are its two parts' \
+	  'make test-fuzz            every decoder with hostile bytes, FUZZ_SECONDS (25) each' \
+	  'make lint, make fmt       the checks without the tests; lay out all code' \
+	  'make bench [BENCH=NAME]   side-by-side measurements with peers, as ratios' \
+	  'make clean                remove all that the other targets made'
+
+need:
+	@tools/need '$(PYTHON)'
+
+# --- build: environment, dependencies, wheel, installation; each step leaves a mark and is not repeated ---
+
+$(DONE)/venv:
+	@tools/need '$(PYTHON)'
+	$(call say,creating $(VENV))
+	@$(PYTHON) -m venv --clear $(VENV)
+	@$(PIP) install --upgrade pip
+	@mkdir -p $(DONE) && touch $@
+
+$(DONE)/dependencies: pyproject.toml $(DONE)/venv
+	$(call say,installing the Python packages that vtare needs)
+	@$(call listed,p["build-system"]["requires"] + p["project"]["dependencies"]) | xargs $(PIP) install
+	@touch $@
+
+$(DONE)/dev: pyproject.toml $(DONE)/dependencies
+	$(call say,installing the tools for tests)
+	@$(call listed,p["project"]["optional-dependencies"]["dev"]) | xargs $(PIP) install
+	@touch $@
+
+# The list is a prerequisite of its own, so that a deleted file also makes a new wheel.
+build/sources: FORCE
+	@mkdir -p build
+	@printf '%s\n' $(SOURCES) >$@.new
+	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+
+build/wheel: build/sources $(SOURCES) $(DONE)/dependencies
+	@tools/need '$(PYTHON)'
+	$(call say,building the binary: a few minutes the first time)
+	@$(cargo_build)
+	@$(cargo_libraries)
+	$(call say,building and installing the wheel)
+	@rm -rf build/wheels
+	@$(PIP) wheel --no-build-isolation --no-deps --no-cache-dir --wheel-dir build/wheels .
+	@touch $@
+
+$(DONE)/installed: build/wheel
+	@$(PIP) install --force-reinstall --no-deps build/wheels/vtare-*.whl
+	@touch $@
+
+build: $(DONE)/installed
+
+run: $(DONE)/installed
+	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/vtare run $(PLAN)
+
+# --- checks ---
+
+lint: $(DONE)/dev
+	@mkdir -p build
+	$(call say,format: Rust and Python)
+	@cargo fmt --all --check
+	@$(BIN)/ruff format --check $(PYTHON_CODE)
+	$(call say,ruff)
+	@$(BIN)/ruff check $(PYTHON_CODE)
+	$(call say,mypy --strict)
+	@$(BIN)/mypy
+	$(call say,directions of imports)
+	@PYTHONPATH=python/src $(BIN)/lint-imports >build/imports.log 2>&1 || { cat build/imports.log; exit 1; }
+	$(call say,clippy)
+	@cargo clippy --locked --workspace --all-targets -- -D warnings
+	$(call say,rustdoc: every public item is documented)
+	@RUSTDOCFLAGS='-D warnings -D missing_docs' cargo doc --locked --workspace --no-deps --quiet
+
+fmt: $(DONE)/dev
+	@cargo fmt --all
+	@$(BIN)/ruff format $(PYTHON_CODE)
+
+test-fast: lint
+	$(call say,cargo test)
+	@cargo test --locked --workspace --no-fail-fast
+	$(call say,pytest: fast part)
+	@$(BIN)/python -m pytest -q -m 'not e2e'
+
+test-e2e: $(DONE)/dev $(DONE)/installed
+	$(call say,pytest: end to end; the installed programs)
+	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest -q -m e2e
+
+test: test-fast test-e2e
+
+test-fuzz:
+	$(call say,fuzzing)
+	@tools/fuzz $(or $(FUZZ_SECONDS),25)
+
+bench: $(DONE)/installed
+	@for run in bench/$(or $(BENCH),*)/run; do \
+	  printf '\033[1m%s\033[0m\n' "$$run"; \
+	  PATH="$(abspath $(BIN)):$$PATH" "$$run"; \
+	done
+
+# --- installation without Python ---
+
+install:
+	@command -v cargo >/dev/null || tools/need '$(PYTHON)'
+	@$(cargo_build)
+	@$(cargo_libraries)
+	@install -D -m 755 $(BINARY) '$(DESTDIR)$(PREFIX)/bin/vtare'
+	@BUILT='$(BUILT)' PRELOAD='$(dir $(BUILT))preload/libvtare_preload.so' tools/install-libraries '$(DESTDIR)' '$(PREFIX)'
+	@tools/install-pages $(BINARY) '$(DESTDIR)$(PREFIX)/share'
+	@echo 'installed vtare, its libraries and its man pages in $(DESTDIR)$(PREFIX)'
+
+clean:
+	rm -rf build dist target $(VENV) python/src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	find python tests -name __pycache__ -type d -prune -exec rm -rf {} +

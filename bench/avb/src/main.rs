@@ -1,0 +1,282 @@
+//! Simulated links with a known truth: every method in every cell, own method's targets judged. See `bench/avb/run`.
+
+#[path = "../../../crates/methods/tests/avb_sim/mod.rs"]
+mod avb_sim;
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use avb_sim::cells::{Cell, TROUBLES, Trouble, grid};
+use avb_sim::{Outcome, SimRunner, ability};
+use vtare_methods::avb::{Settings, Setup};
+use vtare_packet::link::sim::TrainSpec;
+
+/// What is measured.
+#[derive(Clone, Copy)]
+enum Job {
+    Cell(Cell),
+    Trouble(Trouble, u64, u64),
+}
+
+struct Arguments {
+    troubles: bool,
+    seeds: u64,
+    methods: Vec<String>,
+    only: Vec<String>,
+    threads: usize,
+    trace: bool,
+}
+
+fn arguments() -> Result<Arguments, String> {
+    let mut out = Arguments {
+        troubles: false,
+        seeds: 200,
+        methods: vec!["vtare".to_owned()],
+        only: Vec::new(),
+        threads: 2,
+        trace: false,
+    };
+    let mut words = std::env::args().skip(1);
+    while let Some(word) = words.next() {
+        let mut value = || words.next().ok_or(format!("{word} wants a value"));
+        match word.as_str() {
+            "--seeds" => out.seeds = value()?.parse().map_err(|_| "--seeds wants a count".to_owned())?,
+            "--threads" => out.threads = value()?.parse().map_err(|_| "--threads wants a count".to_owned())?,
+            "--methods" => out.methods = value()?.split(',').map(str::to_owned).collect(),
+            "--only" => out.only = value()?.split(',').map(str::to_owned).collect(),
+            "--troubles" => out.troubles = true,
+            "--trace" => out.trace = true,
+            _ => return Err(format!("{word} is unknown, want --seeds N, --threads N, --methods A,B, --only WORDS")),
+        }
+    }
+    Ok(out)
+}
+
+fn rate(capacity: u64) -> String {
+    match capacity {
+        c if c >= 1_000_000_000 => format!("{}G", c / 1_000_000_000),
+        c => format!("{}M", c / 1_000_000),
+    }
+}
+
+impl Job {
+    fn label(&self) -> String {
+        match self {
+            Self::Cell(cell) => format!("{} {}% {:?} {}hop", rate(cell.capacity), cell.load, cell.model, cell.hops),
+            Self::Trouble(trouble, capacity, load) => format!("{} {load}% {trouble:?}", rate(*capacity)),
+        }
+    }
+
+    fn spec(&self, seed: u64) -> TrainSpec {
+        match *self {
+            Self::Cell(cell) => cell.spec(seed),
+            Self::Trouble(trouble, capacity, load) => trouble.spec(capacity, load, seed),
+        }
+    }
+
+    fn warm_ns(&self) -> u64 {
+        let (Self::Cell(Cell { capacity, .. }) | Self::Trouble(_, capacity, _)) = *self;
+        2_000 * 12_000 * 1_000_000_000 / capacity
+    }
+}
+
+fn once(job: &Job, method: &str, seed: u64) -> Outcome {
+    let spec = job.spec(seed);
+    let setup = Setup { ability: ability(&spec, 1500), seed, ..Setup::default() };
+    let mut method = Settings::named(method).and_then(|it| it.method(setup)).unwrap_or_else(|error| panic!("{error}"));
+    SimRunner::new(&spec, job.warm_ns()).run(method.as_mut())
+}
+
+fn quantile(values: &mut [f64], q: f64) -> f64 {
+    values.sort_by(f64::total_cmp);
+    if values.is_empty() { f64::NAN } else { values[((values.len() - 1) as f64 * q).round() as usize] }
+}
+
+struct Row {
+    error: f64,
+    p90: f64,
+    /// Half of the interquartile range of the signed error, %.
+    half_iqr: f64,
+    bias: f64,
+    nominal: f64,
+    covered: f64,
+    wrong: f64,
+    width: f64,
+    seconds: f64,
+    bytes: f64,
+    trains: f64,
+    window: f64,
+    none: usize,
+    stopped: String,
+}
+
+fn row(outcomes: &[Outcome]) -> Row {
+    let answered: Vec<&Outcome> = outcomes.iter().filter(|it| it.estimate.avb_bit_per_s.is_some()).collect();
+    let of =
+        |f: &dyn Fn(&Outcome) -> f64, q: f64| quantile(&mut answered.iter().map(|it| f(it)).collect::<Vec<_>>(), q);
+    // Where the truth is next to nothing, a share of it says nothing: one of the hundredth part of the nominal value does.
+    let error = |it: &Outcome| {
+        (it.estimate.avb_bit_per_s.unwrap_or(f64::NAN) - it.truth) / it.truth.max(0.01 * it.nominal) * 100.0
+    };
+    let nominal = |it: &Outcome| ((it.estimate.avb_bit_per_s.unwrap_or(f64::NAN) / it.nominal - 1.0) * 100.0).abs();
+    let with: Vec<(&Outcome, [f64; 2])> =
+        answered.iter().filter_map(|it| Some((*it, it.estimate.interval_bit_per_s?))).collect();
+    let share = |n: usize| if with.is_empty() { f64::NAN } else { 100.0 * n as f64 / with.len() as f64 };
+    let covers = with.iter().filter(|(it, [low, high])| (*low..=*high).contains(&it.truth)).count();
+    let wrong = with
+        .iter()
+        .filter(|(it, [low, high])| (it.truth - (low + high) / 2.0).abs() > 3.0 * (high - low) / 2.0)
+        .count();
+    let mut stops: Vec<(usize, String)> = Vec::new();
+    for it in outcomes {
+        let name = format!("{:?}", it.estimate.stopped);
+        match stops.iter_mut().find(|stop| stop.1 == name) {
+            Some(stop) => stop.0 += 1,
+            None => stops.push((1, name)),
+        }
+    }
+    stops.sort();
+    stops.reverse();
+    let stopped = stops.iter().map(|(n, name)| format!("{name} {n}")).collect::<Vec<_>>().join(" ");
+    Row {
+        error: of(&|it| error(it).abs(), 0.5),
+        p90: of(&|it| error(it).abs(), 0.9),
+        half_iqr: (of(&error, 0.75) - of(&error, 0.25)) / 2.0,
+        bias: of(&error, 0.5),
+        nominal: of(&nominal, 0.5),
+        covered: share(covers),
+        wrong: share(wrong),
+        width: of(
+            &|it| it.estimate.interval_bit_per_s.map_or(f64::NAN, |[low, high]| (high - low) / it.truth * 100.0),
+            0.5,
+        ),
+        seconds: of(&|it| it.estimate.elapsed_s, 0.5),
+        bytes: of(&|it| it.estimate.probe_byte as f64, 0.5),
+        trains: of(&|it| f64::from(it.estimate.trains), 0.5),
+        window: of(&|it| it.estimate.window_s.map_or(f64::NAN, |[from, to]| to - from), 0.5),
+        none: outcomes.len() - answered.len(),
+        stopped,
+    }
+}
+
+fn run_all(arguments: &Arguments, jobs: &[(Job, String)]) -> Vec<Vec<Outcome>> {
+    let next = AtomicUsize::new(0);
+    let results: Vec<Mutex<Vec<Outcome>>> = jobs.iter().map(|_| Mutex::new(Vec::new())).collect();
+    let total = jobs.len() * arguments.seeds as usize;
+    std::thread::scope(|scope| {
+        for _ in 0..arguments.threads.max(1) {
+            scope.spawn(|| {
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= total {
+                        break;
+                    }
+                    let (job, seed) = (number / arguments.seeds as usize, number % arguments.seeds as usize);
+                    let outcome = once(&jobs[job].0, &jobs[job].1, 1 + seed as u64);
+                    results[job].lock().expect("no thread panics while it holds this").push(outcome);
+                }
+            });
+        }
+    });
+    results.into_iter().map(|it| it.into_inner().expect("all threads have ended")).collect()
+}
+
+fn main() {
+    let arguments = arguments().unwrap_or_else(|error| {
+        eprintln!("{error}");
+        std::process::exit(2);
+    });
+    let all: Vec<Job> = if arguments.troubles {
+        let paths = [(10_000_000, 50), (100_000_000, 40), (1_000_000_000, 60), (10_000_000_000, 30)];
+        let of = |trouble: &Trouble| paths.map(|(capacity, load)| Job::Trouble(*trouble, capacity, load));
+        TROUBLES.iter().flat_map(of).collect()
+    } else {
+        grid().into_iter().map(Job::Cell).collect()
+    };
+    let wanted = |job: &Job| arguments.only.iter().all(|word| job.label().contains(word.as_str()));
+    let jobs: Vec<(Job, String)> = all
+        .into_iter()
+        .filter(wanted)
+        .flat_map(|job| arguments.methods.iter().map(move |method| (job, method.clone())))
+        .collect();
+    println!(
+        "{:<24} {:<18} {:>7} {:>7} {:>7} {:>7} {:>7} {:>5} {:>5} {:>6} {:>7} {:>8} {:>4} {:>7} {:>3}  missed / stopped",
+        "cell",
+        "method",
+        "err %",
+        "hIQR %",
+        "p90 %",
+        "bias %",
+        "nom %",
+        "cov",
+        ">3hw",
+        "wid %",
+        "s",
+        "kB",
+        "trn",
+        "win ms",
+        "no"
+    );
+    let (mut missed, mut judged) = (0, 0);
+    let rows: Vec<(Vec<Outcome>, Row)> = run_all(&arguments, &jobs)
+        .into_iter()
+        .map(|outcomes| {
+            let row = row(&outcomes);
+            (outcomes, row)
+        })
+        .collect();
+    for (number, ((job, method), (outcomes, row))) in jobs.iter().zip(&rows).enumerate() {
+        let mut misses = Vec::new();
+        if method == "vtare" {
+            judged += 1;
+            let mut miss = |bad: bool, what: &str| {
+                if bad {
+                    misses.push(what.to_owned())
+                }
+            };
+            miss(row.error.is_nan() || row.error > 3.0, "ERROR");
+            miss(row.covered.is_nan() || row.covered < 90.0, "COVER");
+            miss(row.wrong >= 1.0, "WRONG");
+            miss(row.seconds > 1.0, "TIME");
+            // The other methods of this cell stand beside it.
+            let cell = number / arguments.methods.len() * arguments.methods.len();
+            let others =
+                (cell..cell + arguments.methods.len()).filter(|&other| other != number).map(|other| &rows[other].1);
+            let like = others.filter(|other| other.error <= row.error.max(3.0)).map(|other| other.bytes);
+            let least = like.fold(f64::INFINITY, f64::min);
+            miss(row.bytes * 2.0 > least, &format!("BYTES (of like error: {:.0} kB)", least / 1e3));
+            missed += usize::from(!misses.is_empty());
+        }
+        println!(
+            "{:<24} {:<18} {:>7.2} {:>7.2} {:>7.2} {:>7.2} {:>7.2} {:>5.0} {:>5.1} {:>6.2} {:>7.3} {:>8.0} {:>4.0} {:>7.1} {:>3}  {} {}",
+            job.label(),
+            method,
+            row.error,
+            row.half_iqr,
+            row.p90,
+            row.bias,
+            row.nominal,
+            row.covered,
+            row.wrong,
+            row.width,
+            row.seconds,
+            row.bytes / 1e3,
+            row.trains,
+            row.window * 1e3,
+            row.none,
+            misses.join(" "),
+            row.stopped
+        );
+        if arguments.trace {
+            for outcome in outcomes {
+                println!(
+                    "{:.4} of {:.4e}: {:?}",
+                    outcome.estimate.avb_bit_per_s.unwrap_or(f64::NAN) / outcome.truth,
+                    outcome.truth,
+                    outcome.estimate
+                );
+            }
+        }
+    }
+    println!("{missed} of {judged} cells of vtare missed a target");
+}

@@ -1,0 +1,70 @@
+//! Cost of a reading, quality of calibration, truth of the stated drift: vtare beside its peers, all in one run.
+
+mod calibration;
+mod cost;
+mod drift;
+
+use vtare_clock::{Clock, ClockOptions};
+
+fn main() {
+    let options = match Options::from_arguments(std::env::args().skip(1)) {
+        Ok(options) => options,
+        Err(message) => {
+            eprintln!("bench-clock: {message}");
+            std::process::exit(2);
+        }
+    };
+    // First, as in a program that has just started.
+    let start_up = calibration::start_up();
+    let clock = Clock::start(&ClockOptions::default());
+    let info = clock.info();
+    println!(
+        "clock: source {}, path {:?}, quantum {:.2} ns",
+        info.source,
+        info.path,
+        info.quantum_ns.unwrap_or(f64::NAN)
+    );
+    for reason in &info.reasons {
+        println!("  {reason}");
+    }
+    cost::run(&clock);
+    calibration::run(&clock, &start_up, options.calibrations);
+    drift::run(&clock, options.seconds);
+}
+
+struct Options {
+    seconds: u64,
+    calibrations: usize,
+}
+
+impl Options {
+    fn from_arguments(mut arguments: impl Iterator<Item = String>) -> Result<Self, String> {
+        let mut options = Self { seconds: 60, calibrations: 1_000 };
+        while let Some(name) = arguments.next() {
+            let value = arguments.next().ok_or_else(|| format!("{name} wants a number after it"))?;
+            let number = |text: &str| text.parse().map_err(|_| format!("{name} wants a whole number, found `{text}`"));
+            match name.as_str() {
+                "--seconds" => options.seconds = number(&value)?,
+                "--calibrations" => options.calibrations = number(&value)? as usize,
+                _ => return Err(format!("unknown option `{name}`: choose --seconds N or --calibrations N")),
+            }
+        }
+        Ok(options)
+    }
+}
+
+/// Median and half the interquartile range.
+pub fn median_and_half_iqr(values: &mut [f64]) -> (f64, f64) {
+    values.sort_by(f64::total_cmp);
+    let at = |share: f64| {
+        let position = share * (values.len() - 1) as f64;
+        let below = values[position.floor() as usize];
+        below + (values[position.ceil() as usize] - below) * position.fract()
+    };
+    (at(0.5), (at(0.75) - at(0.25)) / 2.0)
+}
+
+/// Prints a target and whether it was reached.
+pub fn target(text: &str, reached: bool) {
+    println!("  {}  {text}", if reached { "reached" } else { "MISSED " });
+}

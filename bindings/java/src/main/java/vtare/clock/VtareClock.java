@@ -1,0 +1,270 @@
+package vtare.clock;
+
+/**
+ * vtare's clock and sleeps: whole nanoseconds on CLOCK_MONOTONIC, the clock that {@link System#nanoTime} reads on Linux.
+ *
+ * <p>A reading costs a call through JNA, some hundred nanoseconds: more than {@code System.nanoTime}, which the virtual
+ * machine compiles to a few instructions. Use this class for its sleeps and for what it tells of the clock; to make
+ * {@code System.nanoTime} itself cheaper, start the virtual machine under {@code vtare exec}.
+ */
+public final class VtareClock {
+    private VtareClock() {}
+
+    /** CLOCK_MONOTONIC in ns. The CPU may move the reading among the instructions around it. */
+    public static long nowNs() {
+        return Library.vtare_now_ns();
+    }
+
+    /** CLOCK_MONOTONIC in ns; a reading that happened later, in whichever thread, is never the smaller. */
+    public static long nowOrderedNs() {
+        return Library.vtare_now_ordered_ns();
+    }
+
+    /** The bare counter, in its own ticks, before timed work. */
+    public static long tickStart() {
+        return Library.vtare_tick_start();
+    }
+
+    /** The bare counter after timed work. */
+    public static long tickStop() {
+        return Library.vtare_tick_stop();
+    }
+
+    /**
+     * A difference of ticks in ns, rounded down.
+     *
+     * @throws ClockException where the counter could not be calibrated
+     */
+    public static long ticksToNs(long ticks) {
+        long nanoseconds = Library.vtare_ticks_to_ns(ticks);
+        if (nanoseconds == Long.MIN_VALUE) {
+            throw Library.failure();
+        }
+        return nanoseconds;
+    }
+
+    /**
+     * Sleeps for {@code spanNs} from now, never less. Does not react to {@link Thread#interrupt}.
+     *
+     * @throws IllegalArgumentException where the span is negative
+     * @throws ClockException where the kernel or the heap refuses
+     */
+    public static void sleepNs(long spanNs) {
+        if (spanNs < 0) {
+            throw new IllegalArgumentException("found a span of " + spanNs + " ns, want 0 or more");
+        }
+        long now = nowNs();
+        sleepUntilNs(spanNs > Long.MAX_VALUE - now ? Long.MAX_VALUE : now + spanNs);
+    }
+
+    /**
+     * Sleeps until {@link #nowNs} shows {@code deadlineNs}; returns at once where that has passed.
+     *
+     * @throws IllegalArgumentException where the deadline is negative
+     * @throws ClockException where the kernel or the heap refuses
+     */
+    public static void sleepUntilNs(long deadlineNs) {
+        if (deadlineNs < 0) {
+            throw new IllegalArgumentException("found a deadline of " + deadlineNs + " ns, want 0 or more");
+        }
+        // The virtual machine uses signals of its own; they do not end a sleep.
+        while (Library.vtare_sleep_until_ns(deadlineNs) != 0) {
+            ClockException failure = Library.failure();
+            if (failure.errno() != Library.EINTR) {
+                throw failure;
+            }
+        }
+    }
+
+    /**
+     * How this thread sleeps from now on: adaptive, clock_nanosleep (or os), two_phase, two_phase_capped, spin, usleep.
+     *
+     * @throws ClockException where there is no such policy, with the choices
+     */
+    public static void setSleepPolicy(String name) {
+        if (Library.vtare_set_sleep_policy_name(name) != 0) {
+            throw Library.failure();
+        }
+    }
+
+    /** How this thread sleeps. */
+    public static String sleepPolicy() {
+        return Library.vtare_sleep_policy_name(Library.vtare_get_sleep_policy());
+    }
+
+    /**
+     * How a thread sleeps in detail; 0 for slack, slice or priority leaves the thread's own. See vtare_clock.h.
+     *
+     * @param cpuPriceNs adaptive: spins 1 us more where that raises the share of sleeps on time by 1 us / price
+     * @param toleranceNs adaptive: a miss up to this is as good as none
+     * @param slackNs adaptive: timer slack in the kernel
+     * @param sliceNs adaptive: time slice asked of the scheduler
+     * @param fifoPriority any policy: SCHED_FIFO, 1 to 99
+     */
+    public record SleepOptions(long cpuPriceNs, long toleranceNs, long slackNs, long sliceNs, int fifoPriority) {}
+
+    /** This thread's options for its sleeps. */
+    public static SleepOptions sleepOptions() {
+        Library.Options found = options();
+        return new SleepOptions(
+                found.cpu_price_ns, found.tolerance_ns, found.slack_ns, found.slice_ns, found.fifo_priority);
+    }
+
+    /**
+     * Sets them; what the thread's sleeper has learned is dropped.
+     *
+     * @throws ClockException where a value is out of range; nothing is changed
+     */
+    public static void setSleepOptions(SleepOptions wanted) {
+        Library.Options options = options();
+        options.cpu_price_ns = wanted.cpuPriceNs();
+        options.tolerance_ns = wanted.toleranceNs();
+        options.slack_ns = wanted.slackNs();
+        options.slice_ns = wanted.sliceNs();
+        options.fifo_priority = wanted.fifoPriority();
+        if (Library.vtare_set_sleep_options(options) != 0) {
+            throw Library.failure();
+        }
+    }
+
+    private static Library.Options options() {
+        Library.Options options = new Library.Options();
+        options.size = options.size();
+        if (Library.vtare_get_sleep_options(options) != 0) {
+            throw Library.failure();
+        }
+        return options;
+    }
+
+    /**
+     * How a sleep ended.
+     *
+     * @param deadlineNs the time at which it was to end
+     * @param missNs actual minus planned end; negative where a signal ended it early
+     * @param spinNs time spent spinning
+     * @param disturbed the CPU was taken away while spinning, or the guard held spinning back
+     * @param interrupted a signal handler ended it
+     * @param policy how it slept
+     */
+    public record SleepResult(
+            long deadlineNs, long missNs, long spinNs, boolean disturbed, boolean interrupted, String policy) {}
+
+    /**
+     * How this thread's last sleep ended.
+     *
+     * @throws ClockException where it has not slept through vtare yet
+     */
+    public static SleepResult lastSleep() {
+        Library.Result result = new Library.Result();
+        result.size = result.size();
+        if (Library.vtare_last_sleep(result) != 0) {
+            throw Library.failure();
+        }
+        return new SleepResult(
+                result.deadline_ns,
+                result.miss_ns,
+                result.spin_ns,
+                result.disturbed != 0,
+                result.interrupted != 0,
+                Library.vtare_sleep_policy_name(result.policy));
+    }
+
+    /** How readings are made: see vtare_clock.h. */
+    public enum Path {
+        /** Counter and the kernel's own time page: identical to the kernel's clock. */
+        KERNEL_PAGE,
+        /** Counter and a calibrated line that follows the kernel's clock. */
+        LINE,
+        /** The kernel's clock itself. */
+        VDSO
+    }
+
+    /**
+     * Where the clock's time comes from and how far it can be off. A figure that is not known is NaN.
+     *
+     * @param source {@code tsc}, {@code cntvct} or {@code os}
+     * @param path how readings are made
+     * @param trusted whether readings come from the counter
+     * @param reason the decisive reason for that
+     * @param errorBoundNs the greatest difference of an ordered reading from CLOCK_MONOTONIC at this moment
+     * @param readCostNs the cost of one reading inside the library, without the call from Java
+     * @param quantumNs the smallest step of the counter
+     * @param frequencyHz the counter's frequency
+     * @param rateErrorPpm the bound on its error against CLOCK_MONOTONIC_RAW
+     * @param libraryVersion the version of vtare that the library is from
+     */
+    public record Info(
+            String source,
+            Path path,
+            boolean trusted,
+            String reason,
+            double errorBoundNs,
+            double readCostNs,
+            double quantumNs,
+            double frequencyHz,
+            double rateErrorPpm,
+            String libraryVersion) {}
+
+    /** Where the clock's time comes from, how far it can be off, and why. */
+    public static Info info() {
+        Library.Info info = new Library.Info();
+        info.size = info.size();
+        if (Library.vtare_clock_info(info) != 0) {
+            throw Library.failure();
+        }
+        return new Info(
+                Library.text(info.source),
+                Path.values()[info.path],
+                info.trusted != 0,
+                Library.text(info.reason),
+                info.error_bound_ns,
+                info.read_cost_ns,
+                info.quantum_ns,
+                info.frequency_hz,
+                info.rate_error_ppm,
+                Library.vtare_clock_version());
+    }
+
+    /** Deadlines at a fixed distance, without drift; for one thread at a time. */
+    public static final class Ticker {
+        private final Library.Beat beat = new Library.Beat();
+
+        /**
+         * Begins; the first deadline lies one period ahead.
+         *
+         * @throws ClockException where the period is 0
+         */
+        public Ticker(long periodNs) {
+            if (Library.vtare_ticker_init(beat, periodNs) != 0) {
+                throw Library.failure();
+            }
+        }
+
+        /** Sleeps until the next deadline; answers how many passed unseen since the last wait. */
+        public long await() {
+            long before = beat.missed;
+            while (Library.vtare_ticker_wait(beat) != 0) {
+                ClockException failure = Library.failure();
+                if (failure.errno() != Library.EINTR) {
+                    throw failure;
+                }
+            }
+            return beat.missed - before;
+        }
+
+        /** The next deadline. */
+        public long nextNs() {
+            return beat.next_ns;
+        }
+
+        /** Deadlines passed so far, waited for or missed. */
+        public long ticks() {
+            return beat.ticks;
+        }
+
+        /** How many of these passed before anybody waited for them. */
+        public long missed() {
+            return beat.missed;
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! What the clock says of itself: as a structure, and in full as JSON.
+
+use core::ffi::{c_char, c_int};
+use core::ptr;
+
+use clock::renew::STEER_LIMIT_PPM;
+use clock::{ClockInfo, Event, ReadPath};
+
+use crate::{process, thread};
+
+/// `struct vtare_clock_info`. A figure that is not known is NaN, never 0.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct VtareClockInfo {
+    /// In: the caller's `sizeof`. Out: the bytes filled in.
+    pub size: u32,
+    /// [`crate::vtare_clock_abi_version`].
+    pub abi_version: u32,
+    /// `enum vtare_path`.
+    pub path: u32,
+    /// Whether readings come from the counter.
+    pub trusted: u32,
+    /// The greatest difference from CLOCK_MONOTONIC at this moment, in ns.
+    pub error_bound_ns: f64,
+    /// The cost of one `vtare_now_ns`, in ns.
+    pub read_cost_ns: f64,
+    /// The smallest step, in ns.
+    pub quantum_ns: f64,
+    /// The counter's frequency.
+    pub frequency_hz: f64,
+    /// The greatest error of the counter's rate, in ppm.
+    pub rate_error_ppm: f64,
+    /// How long calibration took, in ns.
+    pub calibration_ns: f64,
+    /// Time since the last comparison with the kernel's clock, in ns.
+    pub anchor_age_ns: f64,
+    /// What that comparison found: the kernel's clock minus this one, in ns.
+    pub anchor_error_ns: f64,
+    /// Half of the range that it leaves, in ns.
+    pub anchor_half_width_ns: f64,
+    /// The least offset between the counters of two CPUs, in ns.
+    pub cross_core_low_ns: f64,
+    /// The greatest.
+    pub cross_core_high_ns: f64,
+    /// The kernel's own multiplier, or 0.
+    pub kernel_mult: u32,
+    /// Its shift.
+    pub kernel_shift: u32,
+    /// How often the machine was suspended.
+    pub events_suspended: u64,
+    /// How often the hypervisor moved or restored the guest.
+    pub events_migrated: u64,
+    /// How often the kernel changed its clock source.
+    pub events_clock_source_changed: u64,
+    /// How often the line was begun anew.
+    pub events_seated: u64,
+    /// How often counter and kernel went apart.
+    pub events_rate_broken: u64,
+    /// How often the counter was given up.
+    pub events_given_up: u64,
+    /// `tsc`, `cntvct` or `os`.
+    pub source: [c_char; 16],
+    /// The decisive reason for that, cut to fit.
+    pub reason: [c_char; 240],
+}
+
+/// The greatest difference between an ordered reading and CLOCK_MONOTONIC at the time of `info`, in ns.
+pub(crate) fn error_bound_ns(info: &ClockInfo) -> f64 {
+    match info.path {
+        // Both are the kernel's own arithmetic.
+        ReadPath::KernelPage | ReadPath::Vdso => 0.0,
+        ReadPath::Line => {
+            let found = info.anchor_error_ns.map_or(0.0, |error| error.unsigned_abs() as f64);
+            let width = 2.0 * info.anchor_half_width_ns.unwrap_or(0.0);
+            let age = info.anchor_age_ns.map_or(0.0, |age| age.unsigned_abs() as f64);
+            // The kernel may have begun to steer the other way since.
+            let rate = info.residual_ppm.unwrap_or(0.0) + STEER_LIMIT_PPM;
+            // One more for rounding down on either side.
+            found + width + age * rate * 1e-6 + 1.0
+        }
+    }
+}
+
+fn path_code(path: ReadPath) -> u32 {
+    match path {
+        ReadPath::KernelPage => 0,
+        ReadPath::Line => 1,
+        ReadPath::Vdso => 2,
+    }
+}
+
+/// `text` as a C string in a field, cut at a character where it does not fit.
+fn field<const N: usize>(text: &str) -> [c_char; N] {
+    let mut end = text.len().min(N - 1);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    let mut out = [0; N];
+    for (to, from) in out.iter_mut().zip(text[..end].bytes().filter(|byte| *byte != 0)) {
+        *to = from as c_char;
+    }
+    out
+}
+
+impl VtareClockInfo {
+    fn new(info: &ClockInfo) -> Self {
+        let known = |figure: Option<f64>| figure.unwrap_or(f64::NAN);
+        let whole = |figure: Option<i64>| figure.map_or(f64::NAN, |figure| figure as f64);
+        let events =
+            |event: Event| info.events.iter().find(|counted| counted.event == event).map_or(0, |counted| counted.count);
+        Self {
+            size: size_of::<Self>() as u32,
+            abi_version: process::ABI_VERSION,
+            path: path_code(info.path),
+            trusted: u32::from(info.trusted),
+            error_bound_ns: error_bound_ns(info),
+            read_cost_ns: info.read_cost_ns,
+            quantum_ns: known(info.quantum_ns),
+            frequency_hz: known(info.frequency_hz),
+            rate_error_ppm: known(info.residual_ppm),
+            calibration_ns: whole(info.calibration_ns),
+            anchor_age_ns: whole(info.anchor_age_ns),
+            anchor_error_ns: whole(info.anchor_error_ns),
+            anchor_half_width_ns: known(info.anchor_half_width_ns),
+            cross_core_low_ns: known(info.cross_core.map(|found| found.low_ns)),
+            cross_core_high_ns: known(info.cross_core.map(|found| found.high_ns)),
+            kernel_mult: info.exact_multiplier.map_or(0, |exact| exact.mult),
+            kernel_shift: info.exact_multiplier.map_or(0, |exact| exact.shift),
+            events_suspended: events(Event::Suspended),
+            events_migrated: events(Event::Migrated),
+            events_clock_source_changed: events(Event::ClockSourceChanged),
+            events_seated: events(Event::Seated),
+            events_rate_broken: events(Event::RateBroken),
+            events_given_up: events(Event::GivenUp),
+            source: field(info.source),
+            reason: field(info.reasons.first().map_or("", String::as_str)),
+        }
+    }
+}
+
+/// Fills in what the clock says of itself, as far as the caller's structure reaches.
+///
+/// # Safety
+/// `info` is null or points to a writable object whose first field tells its size.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vtare_clock_info(info: *mut VtareClockInfo) -> c_int {
+    // What the first release had: later fields come after it.
+    const LEAST: usize = size_of::<VtareClockInfo>();
+    if info.is_null() {
+        return thread::fail(libc::EINVAL, format_args!("vtare_clock_info(NULL): pass a structure to be filled in"));
+    }
+    // SAFETY: not null; the caller states that it points to the structure, whose first field is the size.
+    let size = unsafe { info.cast::<u32>().read() } as usize;
+    if size < LEAST {
+        let text = format_args!(
+            "vtare_clock_info.size is {size}, want {LEAST} or more: set it to sizeof(struct vtare_clock_info)"
+        );
+        return thread::fail(libc::EINVAL, text);
+    }
+    let filled = VtareClockInfo::new(&process::ready().info());
+    // SAFETY: the caller's object is at least as large as ours; `filled` lives on our stack, so they do not overlap.
+    unsafe { ptr::copy_nonoverlapping(&raw const filled, info, 1) };
+    0
+}
+
+/// Writes the clock's account of itself as JSON and answers its length without the NUL, as `snprintf` does.
+///
+/// # Safety
+/// `buffer` has room for `size` bytes, or `size` is 0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vtare_clock_info_json(buffer: *mut c_char, size: usize) -> i64 {
+    let Ok(mut text) = serde_json::to_vec(&process::ready().info()) else {
+        return thread::fail(libc::EINVAL, format_args!("the clock's account could not be written as JSON")).into();
+    };
+    let length = text.len() as i64;
+    if size > 0 && !buffer.is_null() {
+        text.truncate(size - 1);
+        text.push(0);
+        // SAFETY: `text` now holds at most `size` bytes, for which the caller states there is room.
+        unsafe { ptr::copy_nonoverlapping(text.as_ptr(), buffer.cast(), text.len()) };
+    }
+    length
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clock::{Clock, ClockOptions, SourceChoice};
+
+    #[test]
+    fn a_text_that_does_not_fit_is_cut_at_a_character_and_ends_in_nul() {
+        assert_eq!(field::<4>("ab"), [97, 98, 0, 0]);
+        assert_eq!(field::<4>("abcdef"), [97, 98, 99, 0]);
+        assert_eq!(field::<4>("ab\u{e4}"), [97, 98, 0, 0]);
+    }
+
+    #[test]
+    fn the_bound_on_a_line_grows_with_age_and_with_what_was_found() {
+        let clock = Clock::start(&ClockOptions { kernel_page: false, ..ClockOptions::fast() });
+        let mut info = clock.info();
+        if info.path != ReadPath::Line {
+            return;
+        }
+        info.anchor_error_ns = None;
+        info.anchor_age_ns = Some(0);
+        let young = error_bound_ns(&info);
+        assert!(young >= 1.0);
+        info.anchor_age_ns = Some(1_000_000_000);
+        let old = error_bound_ns(&info);
+        assert!(old >= young + 1e6, "1,100 ppm of a second are more than 1 ms: {young} {old}");
+        info.anchor_error_ns = Some(-250);
+        assert!((error_bound_ns(&info) - old - 250.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn readings_on_a_line_lie_within_the_stated_bound_too() {
+        let clock = Clock::start(&ClockOptions { kernel_page: false, ..ClockOptions::fast() });
+        let kernel = || vtare_sys::clocks::now::<vtare_units::Monotonic>().as_nanos();
+        let mut bound = error_bound_ns(&clock.info());
+        for _ in 0..2_000 {
+            let before = kernel();
+            let ours = clock.now_ordered().as_nanos();
+            let after = kernel();
+            // The line may have been renewed since the bound was asked for.
+            let next = error_bound_ns(&clock.info());
+            let margin = bound.max(next).ceil() as u64;
+            assert!((before - margin..=after + margin).contains(&ours), "{before} {ours} {after} +- {margin}");
+            bound = next;
+        }
+    }
+
+    #[test]
+    fn what_the_system_clock_does_not_have_is_not_a_number() {
+        let clock = Clock::start(&ClockOptions { source: SourceChoice::Os, ..ClockOptions::fast() });
+        let info = VtareClockInfo::new(&clock.info());
+        assert_eq!((info.path, info.trusted), (2, 0));
+        assert!(info.anchor_age_ns.is_nan() && info.cross_core_low_ns.is_nan());
+        assert_eq!(info.error_bound_ns, 0.0);
+        assert_ne!(info.reason[0], 0, "a reason is given");
+    }
+}

@@ -1,0 +1,215 @@
+use super::*;
+use crate::sim::SimClock;
+
+fn evidence() -> Evidence {
+    Evidence {
+        available: true,
+        permitted: true,
+        invariant: Some(true),
+        clock_source: Some("tsc".to_owned()),
+        ..Evidence::default()
+    }
+}
+
+fn on(machine: SimClock) -> Clock<SimClock> {
+    Clock::with_source(machine, evidence(), &ClockOptions::fast(), |_| None)
+}
+
+/// This clock minus the kernel's, in ns, read one after the other.
+fn error_ns(clock: &Clock<SimClock>) -> i64 {
+    let ours = clock.now().as_nanos();
+    let kernel = clock.source.monotonic().as_nanos();
+    ours.wrapping_sub(kernel).cast_signed()
+}
+
+fn events(clock: &Clock<SimClock>) -> Vec<Event> {
+    clock.info().events.iter().map(|counted| counted.event).collect()
+}
+
+#[test]
+fn the_clock_shows_the_kernels_time_to_some_nanoseconds() {
+    let clock = on(SimClock::new(2_596_118).with_lattice(26));
+    assert!(clock.reads_counter());
+    for _ in 0..1_000 {
+        clock.source.advance_ns(1e6);
+        let error = error_ns(&clock);
+        assert!(error.abs() < 60, "{error} ns off");
+    }
+    let info = clock.info();
+    assert_eq!(info.exact_multiplier.map(|m| m.khz), Some(2_596_118));
+    assert_eq!(info.events, []);
+}
+
+#[test]
+fn ntp_steering_is_followed_within_seconds() {
+    let clock = on(SimClock::new(2_596_118).with_lattice(26));
+    clock.source.steer(300.0);
+    let mut errors = Vec::new();
+    for _ in 0..200 {
+        clock.source.advance_ns(1e8);
+        errors.push(error_ns(&clock));
+    }
+    let late = errors.split_off(150);
+    assert!(late.iter().all(|error| error.abs() < 200), "{late:?}");
+}
+
+#[test]
+fn time_never_goes_back_through_steering_pauses_and_suspends() {
+    for seed in 0..20 {
+        let clock = on(SimClock::new(2_100_003).with_seed(seed).with_pauses(977, Span::from_millis(7)));
+        let mut last = clock.now();
+        for step in 0..30_000_u64 {
+            match step % 5_000 {
+                1_000 => clock.source.steer(500.0),
+                2_000 => clock.source.steer(-500.0),
+                3_000 => clock.source.suspend(Span::from_secs(90)),
+                4_000 => clock.source.advance_ns(3_600e9),
+                _ => clock.source.advance_ns(if step % 3 == 0 { 0.0 } else { 400_000.0 }),
+            }
+            let now = clock.now();
+            assert!(now >= last, "seed {seed} step {step}: {now:?} after {last:?}");
+            last = now;
+        }
+        assert!(clock.reads_counter(), "seed {seed}: {:?}", clock.info().reasons);
+        assert!(events(&clock).contains(&Event::Suspended));
+    }
+}
+
+#[test]
+fn after_an_hour_without_a_reading_the_first_one_is_right() {
+    let clock = on(SimClock::new(2_596_118));
+    clock.source.steer(80.0);
+    clock.source.advance_ns(3_600e9);
+    let error = error_ns(&clock);
+    assert!(error.abs() < 100, "{error} ns off");
+    assert_eq!(events(&clock), [Event::Seated]);
+}
+
+#[test]
+fn a_guest_that_is_moved_goes_on_at_the_kernels_time_where_the_hypervisor_says_so() {
+    for jump in [-(1_i64 << 40), 1 << 40, 50_000_000, 2_000_000_000] {
+        let clock = on(SimClock::new(2_596_118));
+        let mut last = clock.now();
+        // Read every millisecond, so that readings fall between the move and its discovery too.
+        for step in 0..6_000 {
+            clock.source.advance_ns(1e6);
+            if step == 3_300 {
+                clock.source.migrate(jump);
+            }
+            let now = clock.now();
+            assert!(now >= last, "jump {jump} step {step}: {now:?} after {last:?}");
+            last = now;
+        }
+        assert!(clock.reads_counter(), "jump {jump}: {:?}", clock.info().reasons);
+        assert!(events(&clock).contains(&Event::Migrated), "jump {jump}");
+        // What was given ahead of the kernel is worked off, at 1100 ppm at most.
+        for _ in 0..2_000 {
+            clock.source.advance_ns(5e8);
+            let _ = clock.now();
+        }
+        let error = error_ns(&clock);
+        assert!(error.abs() < 200, "jump {jump}: {error} ns off");
+    }
+}
+
+#[test]
+fn a_short_suspend_that_readers_meet_before_the_clock_does_never_turns_time_back() {
+    let clock = on(SimClock::new(2_596_118));
+    let mut last = clock.now();
+    for step in 0..6_000 {
+        clock.source.advance_ns(1e6);
+        if step == 3_300 {
+            clock.source.suspend(Span::from_millis(300));
+        }
+        let now = clock.now();
+        assert!(now >= last, "step {step}: {now:?} after {last:?}");
+        last = now;
+    }
+    assert!(events(&clock).contains(&Event::Suspended));
+}
+
+#[test]
+fn a_counter_that_jumps_is_given_up_and_time_still_never_goes_back() {
+    for jump in [-(1_i64 << 40), 1 << 40, 50_000_000, -50_000_000] {
+        let clock = on(SimClock::new(2_596_118));
+        for _ in 0..100 {
+            clock.source.advance_ns(1e8);
+            let _ = clock.now();
+        }
+        let mut last = clock.now();
+        clock.source.jump(jump);
+        for _ in 0..100 {
+            clock.source.advance_ns(1e8);
+            let now = clock.now();
+            assert!(now >= last, "jump {jump}: {now:?} after {last:?}");
+            last = now;
+        }
+        assert!(!clock.reads_counter(), "jump {jump}");
+        assert!(events(&clock).contains(&Event::GivenUp), "jump {jump}");
+        assert_eq!(clock.info().source, "os");
+        let error = error_ns(&clock);
+        assert!(error.abs() < 100, "jump {jump}: {error} ns off");
+    }
+}
+
+#[test]
+fn a_kernel_that_leaves_the_counter_is_followed() {
+    let clock = on(SimClock::new(2_596_118));
+    clock.source.change_clock_source("hpet");
+    for _ in 0..40 {
+        clock.source.advance_ns(1e9);
+        let _ = clock.now();
+    }
+    assert!(!clock.reads_counter());
+    let seen = events(&clock);
+    assert!(seen.contains(&Event::ClockSourceChanged) && seen.contains(&Event::GivenUp), "{seen:?}");
+    assert_eq!(clock.info().findings[0].id, "given_up");
+}
+
+#[test]
+fn without_trust_the_kernels_clock_is_read_and_ticks_still_convert() {
+    let distrust = Evidence { clock_source: Some("hpet".to_owned()), ..evidence() };
+    let clock = Clock::with_source(SimClock::new(2_596_118), distrust, &ClockOptions::fast(), |_| None);
+    assert!(!clock.reads_counter());
+    assert!(clock.counter_usable());
+    assert_eq!(clock.span_of(2_596_119), Span::from_millis(1));
+    assert_eq!(clock.tick_at(clock.now()), None);
+    assert_eq!(clock.info().source, "os");
+    let before = clock.now_ordered();
+    assert!(clock.now_ordered() >= before);
+}
+
+#[test]
+fn a_renewal_left_behind_by_a_fork_is_taken_over() {
+    let clock = on(SimClock::new(2_596_118));
+    clock.control.renewing.store(clock.source.tick().count() | 1, Ordering::Relaxed);
+    clock.source.advance_ns(30e6);
+    let _ = clock.now();
+    assert_eq!(clock.control.renewals.load(Ordering::Relaxed), 0, "the holder is given time");
+    clock.source.advance_ns(60e9);
+    let _ = clock.now();
+    assert_eq!(clock.control.renewals.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn a_reader_that_meets_a_write_gets_the_line_before() {
+    let clock = on(SimClock::new(2_596_118));
+    let before = clock.now();
+    // A reading from inside a publication: what a signal handler would do.
+    let line = clock.line.line().expect("the clock reads the counter");
+    let mut inside = before;
+    clock.line.publish(1 << 30, || {
+        inside = clock.now();
+        line
+    });
+    assert!(inside >= before && (inside - before) < Span::from_micros(1));
+}
+
+#[test]
+fn a_deadline_has_its_tick() {
+    let clock = on(SimClock::new(2_596_118));
+    let deadline = clock.now() + Span::from_millis(5);
+    let tick = clock.tick_at(deadline).expect("the clock reads the counter");
+    let ahead = clock.span_of(tick.since(clock.source.tick()));
+    assert!((ahead - Span::from_millis(5)).abs() < Span::from_micros(1), "{ahead}");
+}

@@ -1,0 +1,24 @@
+//! Time read from the CPU's own counter, when that can be trusted, and sleeps that end when they should.
+//!
+//! [`Clock`] reads CLOCK_MONOTONIC at the cost of a bare counter reading. [`sleep::Sleeper`] ends a sleep within tens of nanoseconds of
+//! its deadline. Decisions ([`trust`], [`renew`], [`sleep::adaptive`]) are pure and tested on [`sim`]; only [`source::System`],
+//! [`cross_core`] and the sleeper touch the machine.
+#![forbid(unsafe_code)]
+
+pub mod bounds;
+pub mod calibrate;
+mod clock;
+pub mod cross_core;
+mod info;
+pub mod line;
+pub mod renew;
+pub mod sharp;
+pub mod sim;
+pub mod sleep;
+pub mod snap;
+pub mod source;
+pub mod trust;
+pub mod vvar;
+
+pub use clock::{Clock, ClockOptions, SourceChoice};
+pub use info::{ClockInfo, Event, EventCount, ExactMultiplier, ReadPath};

@@ -1,0 +1,203 @@
+//! A simulated machine: a counter, kernel clocks derived from it, and a kernel that wakes sleepers late.
+//!
+//! Time moves only when something reads it or sleeps, so simulated minutes pass in microseconds and every run repeats.
+
+use std::cell::Cell;
+
+use vtare_units::{CounterTick, Monotonic, MonotonicRaw, Span, Timestamp};
+
+use crate::snap::KernelRate;
+use crate::source::TimeSource;
+
+/// A simulated counter at a whole number of kHz with the kernel clocks that Linux would make of it.
+///
+/// ```
+/// use vtare_clock::{sim::SimClock, source::TimeSource};
+/// let machine = SimClock::new(2_596_132);
+/// let before = machine.raw();
+/// machine.advance_ns(1_000_000.0);
+/// assert!(((machine.raw() - before).as_nanos() - 1_000_000).abs() < 200);
+/// ```
+#[derive(Debug)]
+pub struct SimClock {
+    rate: KernelRate,
+    /// True position of the counter, in ticks; fractions are kept.
+    position: Cell<f64>,
+    start: u64,
+    lattice: u64,
+    steer_ppm: Cell<f64>,
+    /// MONOTONIC at the last change of steering, and the tick of that change.
+    steered_ns: Cell<f64>,
+    steered_tick: Cell<f64>,
+    noise: Cell<u64>,
+    /// Every so many readings the reader is descheduled for this long.
+    pause: Cell<Option<(u64, f64)>>,
+    readings: Cell<u64>,
+    suspended: Cell<Span>,
+    clock_source: Cell<&'static str>,
+    disruptions: Cell<u64>,
+}
+
+impl SimClock {
+    /// A machine whose counter runs at `khz` kHz.
+    ///
+    /// # Panics
+    /// Where `khz` is 0: there is no such counter.
+    #[must_use]
+    pub fn new(khz: u32) -> Self {
+        Self {
+            rate: KernelRate::of_khz(khz).expect("a counter has a frequency above 0"),
+            position: Cell::new(0.0),
+            start: 1 << 44,
+            lattice: 1,
+            steer_ppm: Cell::new(0.0),
+            steered_ns: Cell::new(0.0),
+            steered_tick: Cell::new(0.0),
+            noise: Cell::new(0x9e37_79b9_7f4a_7c15),
+            pause: Cell::new(None),
+            readings: Cell::new(0),
+            suspended: Cell::new(Span::ZERO),
+            clock_source: Cell::new("tsc"),
+            disruptions: Cell::new(1),
+        }
+    }
+
+    /// The same machine with a counter that only shows multiples of `ticks`.
+    #[must_use]
+    pub fn with_lattice(mut self, ticks: u64) -> Self {
+        self.lattice = ticks.max(1);
+        self
+    }
+
+    /// The same machine, whose random bracket widths follow `seed`.
+    #[must_use]
+    pub fn with_seed(self, seed: u64) -> Self {
+        self.noise.set(seed ^ 0x9e37_79b9_7f4a_7c15);
+        self
+    }
+
+    /// The same machine under load: after every `readings` readings the reader loses the CPU for `span`.
+    #[must_use]
+    pub fn with_pauses(self, readings: u64, span: Span) -> Self {
+        self.pause.set(Some((readings.max(1), span.as_nanos() as f64)));
+        self
+    }
+
+    /// The rate that the simulated kernel uses.
+    #[must_use]
+    pub fn rate(&self) -> KernelRate {
+        self.rate
+    }
+
+    /// Lets `nanos` ns pass.
+    pub fn advance_ns(&self, nanos: f64) {
+        self.position.set(self.position.get() + nanos / self.rate.ns_per_tick());
+    }
+
+    /// From now on CLOCK_MONOTONIC runs `ppm` parts per million faster than the counter says, as NTP steers it.
+    pub fn steer(&self, ppm: f64) {
+        let tick = self.shown(self.position.get());
+        self.steered_ns.set(self.monotonic_at(tick));
+        self.steered_tick.set(tick);
+        self.steer_ppm.set(ppm);
+    }
+
+    /// The counter jumps by `ticks` (a migration, a suspend); the kernel clocks do not notice it, as where they re-read
+    /// their base.
+    pub fn jump(&self, ticks: i64) {
+        let tick = self.shown(self.position.get());
+        let now = self.monotonic_at(tick);
+        self.position.set(self.position.get() + ticks as f64);
+        let tick = self.shown(self.position.get());
+        self.steered_ns.set(now);
+        self.steered_tick.set(tick);
+    }
+
+    /// The machine sleeps for `span`: the counter goes on, CLOCK_MONOTONIC stands still.
+    pub fn suspend(&self, span: Span) {
+        let ticks = span.as_nanos() as f64 / self.rate.ns_per_tick();
+        self.jump(ticks as i64);
+        self.suspended.set(self.suspended.get() + span);
+    }
+
+    /// The hypervisor moves the guest: the counter jumps by `ticks`, the kernel's clocks go on, and the disruption marker changes.
+    pub fn migrate(&self, ticks: i64) {
+        self.jump(ticks);
+        self.disruptions.set(self.disruptions.get() + 1);
+    }
+
+    /// The kernel changes its clock source.
+    pub fn change_clock_source(&self, name: &'static str) {
+        self.clock_source.set(name);
+    }
+
+    /// True time since the start, in ns, at the counter's own rate.
+    #[must_use]
+    pub fn true_ns(&self) -> f64 {
+        self.position.get() * self.rate.ns_per_tick()
+    }
+
+    fn random(&self, below: f64) -> f64 {
+        // xorshift64*: enough to vary brackets, and the same in every run.
+        let mut x = self.noise.get();
+        x ^= x >> 12;
+        x ^= x << 25;
+        x ^= x >> 27;
+        self.noise.set(x);
+        (x.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11) as f64 / (1_u64 << 53) as f64 * below
+    }
+
+    fn shown(&self, position: f64) -> f64 {
+        let lattice = self.lattice as f64;
+        (position / lattice).floor() * lattice
+    }
+
+    fn monotonic_at(&self, tick: f64) -> f64 {
+        let rate = self.rate.ns_per_tick() * (1.0 + self.steer_ppm.get() * 1e-6);
+        self.steered_ns.get() + (tick - self.steered_tick.get()) * rate
+    }
+
+    /// Passes the time that one reading takes and gives the tick it saw.
+    fn step(&self, least_ns: f64, most_ns: f64) -> f64 {
+        self.readings.set(self.readings.get() + 1);
+        if let Some((every, span)) = self.pause.get()
+            && self.readings.get().is_multiple_of(every)
+        {
+            self.advance_ns(span);
+        }
+        // Mostly the same few cycles, as real code takes; one time in eight a cache or a branch was not ready.
+        let extra = if self.random(8.0) < 1.0 { self.random(most_ns - least_ns) } else { self.random(0.4) };
+        self.advance_ns(least_ns + extra);
+        self.shown(self.position.get())
+    }
+}
+
+impl TimeSource for SimClock {
+    fn tick(&self) -> CounterTick {
+        CounterTick::new(self.start.wrapping_add_signed(self.step(4.0, 12.0) as i64))
+    }
+    fn tick_ordered(&self) -> CounterTick {
+        CounterTick::new(self.start.wrapping_add_signed(self.step(8.0, 22.0) as i64))
+    }
+    fn raw(&self) -> Timestamp<MonotonicRaw> {
+        let tick = self.step(6.0, 20.0);
+        let ns = (tick as u128 * u128::from(self.rate.mult)) >> self.rate.shift;
+        Timestamp::from_nanos(1_000_000 + ns as u64)
+    }
+    fn monotonic(&self) -> Timestamp<Monotonic> {
+        let tick = self.step(6.0, 20.0);
+        Timestamp::from_nanos(1_000_000 + self.monotonic_at(tick) as u64)
+    }
+    fn suspended(&self) -> Span {
+        self.suspended.get()
+    }
+    fn clock_source(&self) -> Option<String> {
+        Some(self.clock_source.get().to_owned())
+    }
+    fn disruption_marker(&self) -> Option<u64> {
+        Some(self.disruptions.get())
+    }
+    fn clock_source_is(&self, name: &str) -> Option<bool> {
+        Some(self.clock_source.get() == name)
+    }
+}

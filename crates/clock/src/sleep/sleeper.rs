@@ -1,0 +1,387 @@
+use std::cell::Cell;
+
+use vtare_sys::clocks::{self, SleepEnd};
+use vtare_sys::{SysError, counter, facts, sched};
+use vtare_units::{CounterTick, Monotonic, Span, Timestamp};
+
+use super::adaptive::{Adaptive, GAP};
+use super::{Method, SleepOptions, Wake};
+use crate::Clock;
+
+/// Spinning of [`Method::TwoPhaseCapped`] at most.
+const CAP: Span = Span::from_millis(1);
+/// Below this the spin reads the counter without a pause instruction between.
+const LAST_STRETCH: Span = Span::from_nanos(200);
+/// With less than this left to spin, learning is put off to the next sleep: it takes up to half a microsecond.
+const TIME_TO_LEARN: Span = Span::from_micros(2);
+/// How long before the deadline the first legs of a spin end.
+const REHEARSALS: [Span; 2] = [Span::from_micros(8), Span::from_micros(2)];
+/// 1/HZ of the kernels that most distributions ship (HZ = 250), used where the system does not tell.
+const USUAL_TICK: Span = Span::from_millis(4);
+
+/// Sleeps for one thread, by one method. The adaptive method learns from each sleep: keep the sleeper.
+///
+/// ```
+/// use vtare_clock::{Clock, ClockOptions, sleep::{Method, SleepOptions, Sleeper}};
+/// use vtare_units::Span;
+/// let clock = Clock::start(&ClockOptions::fast());
+/// let mut sleeper = Sleeper::new(&clock, Method::Adaptive, SleepOptions::default());
+/// let wake = sleeper.sleep(Span::from_micros(200))?;
+/// assert!(!wake.miss.is_negative() || wake.interrupted);
+/// # Ok::<(), vtare_sys::SysError>(())
+/// ```
+#[derive(Debug)]
+pub struct Sleeper<'c> {
+    clock: &'c Clock,
+    method: Method,
+    policy: Adaptive,
+    /// A duration and its overshoot that there was no time to learn from.
+    unlearned: Option<(Span, Span)>,
+    /// Miss and longest gap of the last sleep: judged before the next one.
+    unjudged: Option<(Span, Span)>,
+    /// Involuntary switches of this thread when they were last looked at.
+    switches: u64,
+    /// [`LAST_STRETCH`] and [`REHEARSALS`] in ticks.
+    last_stretch_ticks: i64,
+    rehearsal_ticks: [i64; 2],
+    options: SleepOptions,
+    tick_period: Span,
+    /// The thread's own slack, once its scheduling has been set up; it is put back at every wake-up.
+    own_slack: Cell<Option<Span>>,
+    refused: Cell<Refused>,
+}
+
+/// What the system did not allow this thread.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Refused {
+    /// The scheduler takes no slice (before Linux 6.12 it ignores it; a sandbox may forbid the call).
+    pub slice: bool,
+    /// No real-time priority: RLIMIT_RTPRIO and CAP_SYS_NICE are missing.
+    pub fifo: bool,
+}
+
+/// A sleep of which the kernel's part is still to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Phase {
+    begun: Timestamp<Monotonic>,
+    deadline: Timestamp<Monotonic>,
+    /// Sleep in the kernel until then first; `None` where the whole sleep is spun, or the deadline has passed.
+    pub kernel_until: Option<Timestamp<Monotonic>>,
+    held_back: bool,
+}
+
+/// What a spin saw.
+struct Spun {
+    reached: Timestamp<Monotonic>,
+    longest_gap: Span,
+}
+
+impl<'c> Sleeper<'c> {
+    /// A sleeper on `clock`.
+    #[must_use]
+    pub fn new(clock: &'c Clock, method: Method, options: SleepOptions) -> Self {
+        let tick_period = facts::tick_period().unwrap_or(USUAL_TICK);
+        let (own_slack, refused) = (Cell::new(None), Cell::new(Refused::default()));
+        let policy = Adaptive::new(&options);
+        let ticks = |span: Span| {
+            let rate = clock.calibration().map(|found| found.rate);
+            rate.map_or(0, |rate| rate.ticks_for(span.as_nanos_unsigned()).cast_signed())
+        };
+        Self {
+            clock,
+            method,
+            policy,
+            unlearned: None,
+            unjudged: None,
+            switches: 0,
+            last_stretch_ticks: ticks(LAST_STRETCH),
+            rehearsal_ticks: REHEARSALS.map(ticks),
+            options,
+            tick_period,
+            own_slack,
+            refused,
+        }
+    }
+
+    /// What the system did not allow this sleeper's thread; known after its first sleep.
+    #[must_use]
+    pub fn refused(&self) -> Refused {
+        self.refused.get()
+    }
+
+    /// Sets the thread up at its first sleep.
+    #[cold]
+    fn set_up_thread(&self) -> Span {
+        let own = sched::timer_slack();
+        let mut refused = Refused::default();
+        if self.method == Method::Adaptive
+            && let Some(slice) = self.options.slice
+        {
+            refused.slice = sched::set_slice(slice).is_err();
+        }
+        if let Some(priority) = self.options.fifo {
+            refused.fifo = sched::set_class(sched::Class::Fifo(priority)).is_err();
+        }
+        self.refused.set(refused);
+        self.own_slack.set(Some(own));
+        own
+    }
+
+    /// The thread's own slack; sets the thread up at its first sleep.
+    #[inline]
+    fn own_slack(&self) -> Span {
+        self.own_slack.get().unwrap_or_else(|| self.set_up_thread())
+    }
+
+    /// Before the kernel's part: the slack that the adaptive method wants.
+    #[inline]
+    fn lower_slack(&self, own: Span) {
+        if self.method == Method::Adaptive
+            && let Some(slack) = self.options.slack
+            && slack < own
+        {
+            // A refusal (no kernel refuses) leaves the sleep less precise, which the policy then sees.
+            let _ = sched::set_timer_slack(slack);
+        }
+    }
+
+    /// At wake-up, before the spin, so that it costs the caller nothing: the thread's own slack.
+    #[inline]
+    fn put_slack_back(&self) {
+        if self.method == Method::Adaptive
+            && let Some(own) = self.own_slack.get()
+            && self.options.slack.is_some_and(|slack| slack < own)
+        {
+            let _ = sched::set_timer_slack(own);
+        }
+    }
+
+    /// Sleeps for `span` from now.
+    ///
+    /// # Errors
+    /// Where the kernel refuses the deadline.
+    #[inline(always)]
+    pub fn sleep(&mut self, span: Span) -> Result<Wake, SysError> {
+        let now = self.clock.now();
+        self.until(now, now + span)
+    }
+
+    /// Sleeps until `deadline`. A deadline that has passed returns at once, with the miss.
+    ///
+    /// # Errors
+    /// Where the kernel refuses the deadline.
+    #[inline(always)]
+    pub fn sleep_until(&mut self, deadline: Timestamp<Monotonic>) -> Result<Wake, SysError> {
+        self.until(self.clock.now(), deadline)
+    }
+
+    /// The first half of a sleep, for callers that make the kernel call themselves: how long to stay in the kernel.
+    ///
+    /// Call [`Sleeper::finish`] with what it returns once the kernel call has come back undisturbed, [`Sleeper::abandon`] where a signal ended it.
+    #[inline]
+    #[must_use]
+    pub fn begin(&mut self, now: Timestamp<Monotonic>, deadline: Timestamp<Monotonic>) -> Phase {
+        let own_slack = self.own_slack();
+        if let Some((duration, overshoot)) = self.unlearned.take() {
+            self.policy.learn(duration, overshoot);
+        }
+        if let Some((miss, gap)) = self.unjudged.take() {
+            self.judge(miss, gap);
+        }
+        let duration = deadline - now;
+        let margin = match self.method {
+            Method::Usleep | Method::ClockNanosleep => Span::ZERO,
+            Method::TwoPhase => self.tick_period,
+            Method::TwoPhaseCapped => self.tick_period.min(CAP),
+            Method::Spin => Span::MAX,
+            Method::Adaptive => self.policy.margin(duration),
+        };
+        let kernel_until = (duration > margin).then(|| deadline - margin);
+        if kernel_until.is_some() {
+            self.lower_slack(own_slack);
+        }
+        Phase {
+            begun: now,
+            deadline,
+            kernel_until,
+            held_back: self.method == Method::Adaptive && self.policy.held_back(),
+        }
+    }
+
+    /// Instead of the second half, where a signal ended the kernel's part.
+    #[inline]
+    pub fn abandon(&self) {
+        self.put_slack_back();
+    }
+
+    /// The second half of a sleep: spins until the deadline, unless the method leaves it all to the kernel, and learns.
+    #[inline(always)]
+    pub fn finish(&mut self, phase: &Phase) -> Wake {
+        if matches!(self.method, Method::Usleep | Method::ClockNanosleep) {
+            return self.woken(phase.deadline, SleepEnd::Reached);
+        }
+        let mut spin_from = phase.begun;
+        if phase.kernel_until.is_some() {
+            // The clock after the system call: what that takes is part of what the margin has to cover.
+            self.put_slack_back();
+            spin_from = self.clock.now();
+        }
+        if self.method == Method::Adaptive
+            && let Some(asked) = phase.kernel_until
+        {
+            let (duration, overshoot) = (phase.deadline - phase.begun, spin_from - asked);
+            if phase.deadline - spin_from > TIME_TO_LEARN {
+                self.policy.learn(duration, overshoot);
+            } else {
+                self.unlearned = Some((duration, overshoot));
+            }
+        }
+        let spun = self.spin(spin_from, phase.deadline);
+        if self.method == Method::Adaptive {
+            self.unjudged = Some((spun.reached - phase.deadline, spun.longest_gap));
+        }
+        Wake {
+            miss: spun.reached - phase.deadline,
+            spin: (spun.reached - spin_from).max(Span::ZERO),
+            disturbed: phase.held_back || spun.longest_gap > GAP,
+            interrupted: false,
+        }
+    }
+
+    /// Tells the policy how the last sleep ended. A gap counts only where another thread took the CPU: one that the hypervisor or an
+    /// interrupt took would have come without spinning too.
+    fn judge(&mut self, miss: Span, gap: Span) {
+        let mut counted = Span::ZERO;
+        if gap > GAP {
+            let switches = sched::thread_usage().involuntary_switches;
+            if switches > self.switches {
+                counted = gap;
+            }
+            self.switches = switches;
+        }
+        self.policy.ended(miss, counted);
+    }
+
+    #[inline(always)]
+    fn until(&mut self, now: Timestamp<Monotonic>, deadline: Timestamp<Monotonic>) -> Result<Wake, SysError> {
+        if self.method == Method::Usleep {
+            self.own_slack();
+            let left = deadline - now;
+            let end = if left > Span::ZERO { clocks::usleep(left)? } else { SleepEnd::Reached };
+            return Ok(self.woken(deadline, end));
+        }
+        let phase = self.begin(now, deadline);
+        if let Some(until) = phase.kernel_until
+            && clocks::sleep_until(until)? == SleepEnd::Interrupted
+        {
+            self.put_slack_back();
+            return Ok(self.woken(deadline, SleepEnd::Interrupted));
+        }
+        Ok(self.finish(&phase))
+    }
+
+    fn woken(&self, deadline: Timestamp<Monotonic>, end: SleepEnd) -> Wake {
+        let miss = self.clock.now_ordered() - deadline;
+        Wake { miss, spin: Span::ZERO, disturbed: false, interrupted: end == SleepEnd::Interrupted }
+    }
+
+    /// Spins until the deadline.
+    #[inline(always)]
+    fn spin(&self, from: Timestamp<Monotonic>, deadline: Timestamp<Monotonic>) -> Spun {
+        if from >= deadline {
+            return Spun { reached: from, longest_gap: Span::ZERO };
+        }
+        match self.clock.tick_at(deadline) {
+            Some(end) => {
+                // In legs of the same code: what runs at the deadline has then just run, and is in the caches. After a sleep of
+                // milliseconds that is worth half a microsecond; the first fetch may take microseconds of page walks in a guest.
+                let mut longest_gap = Span::ZERO;
+                for ahead in self.rehearsal_ticks {
+                    let rehearsal = CounterTick::new(end.count().wrapping_add_signed(-ahead));
+                    longest_gap = longest_gap.max(self.spin_counter(deadline, rehearsal).longest_gap);
+                    std::hint::black_box(self.clock.now_ordered());
+                    counter::fetch_code_ahead();
+                }
+                let last = self.spin_counter(deadline, end);
+                Spun { reached: last.reached, longest_gap: longest_gap.max(last.longest_gap) }
+            }
+            None => self.spin_clock(from, deadline),
+        }
+    }
+
+    // Never inlined: both legs must be the same code.
+    #[inline(never)]
+    fn spin_counter(&self, deadline: Timestamp<Monotonic>, end: CounterTick) -> Spun {
+        let last_stretch = self.last_stretch_ticks;
+        let mut longest = 0;
+        let mut last = counter::read();
+        // The processor is told that this is a wait; near the end that would cost precision (26 to 140 cycles each).
+        while end.since(last) > last_stretch {
+            std::hint::spin_loop();
+            let now = counter::read();
+            longest = longest.max(now.since(last));
+            last = now;
+        }
+        while end.since(last) > 0 {
+            let now = counter::read();
+            longest = longest.max(now.since(last));
+            last = now;
+        }
+        // From the reading that ended the wait: one more would only delay the caller.
+        let reached = deadline + self.clock.span_of(last.since(end));
+        Spun { reached, longest_gap: self.clock.span_of(longest) }
+    }
+
+    fn spin_clock(&self, from: Timestamp<Monotonic>, deadline: Timestamp<Monotonic>) -> Spun {
+        let mut longest = Span::ZERO;
+        let mut last = from;
+        while last < deadline {
+            std::hint::spin_loop();
+            let now = self.clock.now();
+            longest = longest.max(now - last);
+            last = now;
+        }
+        Spun { reached: last, longest_gap: longest }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ClockOptions;
+
+    #[test]
+    fn no_method_ever_wakes_early() {
+        let clock = Clock::start(&ClockOptions::fast());
+        for method in Method::ALL {
+            let mut sleeper = Sleeper::new(&clock, method, SleepOptions::default());
+            for micros in [0, 1, 30, 200] {
+                let wake = sleeper.sleep(Span::from_micros(micros)).expect("a short sleep is accepted");
+                assert!(!wake.miss.is_negative() || wake.interrupted, "{method}: {wake:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_deadline_that_has_passed_returns_at_once_with_the_miss() {
+        let clock = Clock::start(&ClockOptions::fast());
+        for method in Method::ALL {
+            let mut sleeper = Sleeper::new(&clock, method, SleepOptions::default());
+            let wake = sleeper.sleep_until(clock.now() - Span::from_millis(50)).expect("a past deadline is accepted");
+            assert!(wake.miss >= Span::from_millis(50), "{method}: {wake:?}");
+            assert_eq!(wake.spin, Span::ZERO, "{method}");
+        }
+    }
+
+    #[test]
+    fn the_system_clock_alone_serves_every_method_too() {
+        let options = ClockOptions { source: crate::SourceChoice::Os, ..ClockOptions::fast() };
+        let clock = Clock::start(&options);
+        assert!(!clock.reads_counter());
+        for method in Method::ALL {
+            let mut sleeper = Sleeper::new(&clock, method, SleepOptions::default());
+            let wake = sleeper.sleep(Span::from_micros(100)).expect("a short sleep is accepted");
+            assert!(!wake.miss.is_negative() || wake.interrupted, "{method}: {wake:?}");
+        }
+    }
+}

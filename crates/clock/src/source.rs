@@ -1,0 +1,69 @@
+//! Where counter and clock readings come from: the machine, or a simulation of one.
+
+use crate::vvar::{self, KernelRecords};
+use vtare_sys::{clocks, counter, vmclock};
+use vtare_units::{CounterTick, Monotonic, MonotonicRaw, Span, Timestamp};
+
+/// A counter and the kernel clocks beside it.
+pub trait TimeSource {
+    /// The counter, unordered.
+    fn tick(&self) -> CounterTick;
+    /// The counter, after all earlier loads and instructions.
+    fn tick_ordered(&self) -> CounterTick;
+    /// CLOCK_MONOTONIC_RAW.
+    fn raw(&self) -> Timestamp<MonotonicRaw>;
+    /// CLOCK_MONOTONIC.
+    fn monotonic(&self) -> Timestamp<Monotonic>;
+    /// Time the machine has spent suspended since boot.
+    fn suspended(&self) -> Span;
+    /// The kernel's clock source, where it says.
+    fn clock_source(&self) -> Option<String>;
+    /// Whether that still is `name`. Asked while the clock runs, perhaps in a signal handler: takes no memory and no lock.
+    fn clock_source_is(&self, name: &str) -> Option<bool>;
+    /// The hypervisor's disruption marker, where it shows one: another value than before means that the guest was moved or restored.
+    fn disruption_marker(&self) -> Option<u64> {
+        None
+    }
+    /// The kernel's own records of the counter, where it shows them and they proved right.
+    fn kernel_records(&self) -> Option<KernelRecords> {
+        None
+    }
+}
+
+/// This machine.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct System;
+
+impl TimeSource for System {
+    #[inline(always)]
+    fn tick(&self) -> CounterTick {
+        counter::read()
+    }
+    #[inline(always)]
+    fn tick_ordered(&self) -> CounterTick {
+        counter::read_ordered()
+    }
+    #[inline(always)]
+    fn raw(&self) -> Timestamp<MonotonicRaw> {
+        clocks::now()
+    }
+    #[inline(always)]
+    fn monotonic(&self) -> Timestamp<Monotonic> {
+        clocks::now()
+    }
+    fn suspended(&self) -> Span {
+        clocks::suspended()
+    }
+    fn clock_source(&self) -> Option<String> {
+        clocks::kernel_clock_source()
+    }
+    fn clock_source_is(&self, name: &str) -> Option<bool> {
+        clocks::kernel_clock_source_is(name)
+    }
+    fn disruption_marker(&self) -> Option<u64> {
+        vmclock::disruption_marker()
+    }
+    fn kernel_records(&self) -> Option<KernelRecords> {
+        vvar::kernel_records()
+    }
+}

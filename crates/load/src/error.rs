@@ -1,0 +1,93 @@
+use std::io;
+use std::path::PathBuf;
+
+/// Why a load could not be made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// The number of threads makes no such load.
+    #[error("{kind} load with {found} threads, want {wanted}: pass --threads within that")]
+    Threads {
+        /// The load asked for.
+        kind: &'static str,
+        /// The number found.
+        found: usize,
+        /// What would do.
+        wanted: &'static str,
+    },
+    /// The system refused one of the threads.
+    #[error(
+        "thread {index} of {threads} could not be started: {source}: pass a smaller --threads, or raise the limit (ulimit -u, pids.max)"
+    )]
+    Spawn {
+        /// Which thread, from 0.
+        index: usize,
+        /// How many were asked for.
+        threads: usize,
+        /// What the system answered.
+        source: io::Error,
+    },
+    /// A file of the load failed.
+    #[error(
+        "the io load cannot {action} its file in {directory}: {source}: pass --dir with a writable directory that has {need_mebibyte} MiB free"
+    )]
+    File {
+        /// What was tried.
+        action: &'static str,
+        /// Where.
+        directory: PathBuf,
+        /// What all streams need at most.
+        need_mebibyte: u64,
+        /// What the system answered.
+        source: io::Error,
+    },
+    /// A socket of the load failed.
+    #[error("the io load cannot {action} on 127.0.0.1: {source}: bring the loopback interface up (ip link set lo up)")]
+    Socket {
+        /// What was tried.
+        action: &'static str,
+        /// What the system answered.
+        source: io::Error,
+    },
+    /// A block came back from file and socket with other content than was sent.
+    #[error(
+        "block {found} came back where block {wanted} was sent: the file system or memory of this machine loses data"
+    )]
+    Content {
+        /// The number in the block that came back.
+        found: u64,
+        /// The number that was sent.
+        wanted: u64,
+    },
+    /// Traffic that cannot be.
+    #[error("no such traffic: {0}")]
+    Traffic(#[from] vtare_packet::link::sim::SimError),
+    /// A packet is larger than the path carries without cutting it.
+    #[error("--size: found {found} B of payload, the path carries {most} B: choose a smaller one")]
+    Size {
+        /// The payload asked for.
+        found: u16,
+        /// The payload that fits.
+        most: u32,
+    },
+    /// The system refused something that the net load needs.
+    #[error("the net load cannot {doing}: {source}")]
+    Net {
+        /// What was tried.
+        doing: &'static str,
+        /// What the system answered.
+        source: vtare_sys::SysError,
+    },
+    /// A packet could not be sent.
+    #[error("the net load cannot send: {source}: is there a route to the sink, and is its interface up?")]
+    Send {
+        /// What the system answered.
+        source: io::Error,
+    },
+    /// The sink's socket failed.
+    #[error("the net load cannot receive: {source}")]
+    Receive {
+        /// What the system answered.
+        source: io::Error,
+    },
+}

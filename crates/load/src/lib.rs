@@ -1,0 +1,24 @@
+//! Background loads that tell what load they really made.
+//!
+//! The kinds are those of Kirova and others (Future Internet 11:179, section 2.1.3): an idle system, a CPU-bound load of
+//! threads that take square roots, and an input/output- and network-bound load. See docs/load.md.
+//!
+//! Beside them, [`net`]: cross traffic over UDP with a measured rate, and the sink that counts it.
+//!
+//! A load runs until its stop flag is set or its time is over, whichever comes first, and then ends within 100 ms even when
+//! its threads by far outnumber the CPUs: each looks at the flag every 100 us or so of its own running time, and the report
+//! is made from counters, not from threads that have been joined.
+#![forbid(unsafe_code)]
+
+mod cpu;
+mod error;
+mod io;
+pub mod net;
+mod report;
+mod run;
+mod workers;
+
+pub use error::LoadError;
+pub use io::{BLOCK_BYTE, FILE_BYTE};
+pub use report::{IoReport, Report};
+pub use run::{Kind, Options, run};

@@ -1,0 +1,190 @@
+//! What follows from a train.
+
+use super::belief::Belief;
+use super::points::{Epoch, Point, points};
+use super::slope::{self, Known, score};
+use super::spoil::overflows;
+use super::{Stage, Vtare, capacity, span};
+use crate::avb::Observation;
+
+/// Cross traffic with so many times the variance of Poisson's comes in bursts: how a queue falls in one of its pauses says little.
+const BURSTY: f64 = 4.0;
+
+/// Different stamps that a back-to-back train must have.
+const BURST_STAMPS: usize = 8;
+
+/// Points before the first that met an empty queue, for those to be worth a look.
+const EARLY_POINTS: usize = 20;
+
+/// Below this capacity, bit/s, no packets larger than [`SMALL`].
+const SMALL_BELOW: f64 = 5e8;
+
+/// Bytes of an Ethernet's largest IP packet.
+const SMALL: u32 = 1500;
+
+impl Vtare {
+    pub(super) fn hear(&mut self, observation: &Observation) {
+        // Arrivals of what was never sent are no answer.
+        if !observation.packets.iter().any(|packet| packet.left().is_some() && packet.received.is_some()) {
+            self.silent += 1;
+            self.next = observation.finished.checked_add(span(self.settings.retry_ns));
+            return;
+        }
+        self.silent = 0;
+        let Some(epoch) = self.epoch.or_else(|| Epoch::of(observation)) else {
+            // What arrived was never sent.
+            self.spoiled += 1;
+            return;
+        };
+        if self.epoch.is_none() {
+            self.epoch = Some(epoch);
+            let began = self.spent.began.map_or(0.0, |began| epoch.since_ns(began));
+            self.epoch_s = -began / 1e9;
+        }
+        if observation.reordered() * 4 > observation.received() {
+            self.reordered += 1;
+        }
+        self.capacity.add(observation, self.head as usize);
+        let least_ns_per_bit = self.link.map_or(0.0, |(capacity, _)| 0.2e9 / capacity);
+        let points = points(observation, epoch, least_ns_per_bit);
+        // The path's least delay; it may rise again slowly, since clocks drift apart.
+        self.base_ns = points.iter().map(|point| point.delay_ns).fold(self.base_ns, f64::min);
+        match self.stage {
+            Stage::First | Stage::Flood => self.hear_burst(observation, &points),
+            Stage::Police => {
+                self.seems_policed(observation, &points);
+            }
+            Stage::Search | Stage::Measure => self.hear_train(observation, &points, epoch),
+        }
+    }
+
+    /// What a back-to-back train tells.
+    pub(super) fn hear_burst(&mut self, observation: &Observation, points: &[Point]) {
+        let received = capacity::arrival_rate(observation, self.head as usize, BURST_STAMPS);
+        let Some(received) = received else {
+            self.spoiled += 1;
+            return;
+        };
+        let sent = observation.sent_bit_per_s().unwrap_or(f64::INFINITY);
+        self.line = if sent.is_finite() { sent } else { self.line };
+        if self.seems_policed(observation, points) {
+            return;
+        }
+        if received > 0.9 * sent {
+            let packet_bit = f64::from(self.packet_byte) * 8.0;
+            let long = f64::from(self.head) * packet_bit / sent >= self.settings.least_train_ns as f64 / 1e9;
+            if self.link.is_none() && (long || self.head >= self.setup.ability.most_packets) {
+                self.stop_sender_limited(received.min(sent));
+            }
+            self.sent_before_bit += observation.sent() as f64 * packet_bit;
+            self.near = received;
+            self.stage = Stage::Flood;
+            return;
+        }
+        let (capacity, error) = self.capacity.estimate().unwrap_or((received, 0.3));
+        let capacity = capacity.max(received);
+        self.link = Some((capacity, error));
+        let bucket = self.see_bucket(points, capacity);
+        // Cross traffic that came between the packets: so much, if a link as fast as the tight one had stretched them before. If not, less
+        // could come between them and there is more of it; the search will tell, sooner from above than from below.
+        let crossing = if bucket { capacity - received } else { capacity * (capacity / received - 1.0) };
+        self.near = 0.9 * (capacity - crossing).clamp(0.5 * received, received);
+        if capacity < SMALL_BELOW && self.packet_byte > SMALL {
+            // Large packets are few at low rates. The least delay of small ones is another.
+            self.packet_byte = SMALL;
+            self.base_ns = f64::INFINITY;
+        }
+        self.belief = Some(Belief::new(capacity / 1e4, capacity * 1.05));
+        self.see_head(points);
+        self.leave(points);
+        self.stage = Stage::Search;
+    }
+
+    pub(super) fn leave(&mut self, points: &[Point]) {
+        if let Some(last) = points.last() {
+            self.left = (last.at_ns, (last.delay_ns - self.base_ns).max(0.0));
+        }
+    }
+
+    /// What a primed train tells.
+    pub(super) fn hear_train(&mut self, observation: &Observation, points: &[Point], epoch: Epoch) {
+        if self.seems_policed(observation, points) {
+            return;
+        }
+        if let Some(found) = self.capacity.estimate() {
+            self.link = Some(found);
+        }
+        let Some(known) = self.known() else { return };
+        let behind = self.settled_from(observation, points, epoch, known.capacity);
+        self.take_into_account(points, behind, &known);
+        self.see_head(points);
+        self.see_grain(observation, points, behind);
+        let Some(score) = score(&self.account, &known) else {
+            self.spoiled += 1;
+            return;
+        };
+        self.queued_ns = self.queued_ns.max(score.queued_ns);
+        if observation.loss().is_some_and(|loss| loss > 0.08) || overflows(observation) {
+            if self.settled.is_some() && self.settings.follow_ns.is_some() {
+                self.forget();
+                return;
+            }
+            // The queue overflowed: what got in is what counts, but cross traffic was lost as well.
+            let least = 8.0 * f64::from(self.packet_byte) * 8.0;
+            self.room_bit = (0.6 * known.capacity * score.queued_ns / 1e9).min(0.8 * self.room_bit).max(least);
+            self.near = (0.7 * score.rate).min(self.near);
+            self.account.clear();
+            self.spoiled += 1;
+            self.stage = Stage::Search;
+            return;
+        }
+        self.burst = score.burst.max(0.5 * self.burst).max(self.burst_between(&score));
+        self.jitter_ns = score.jitter_ns;
+        let spread = (score.burst / score.seconds()).sqrt();
+        let drained = score.idle > self.settings.idle_share * score.least.max(0.0);
+        if let Some(belief) = &mut self.belief {
+            belief.learn(score.least, score.least + score.idle, (score.error.powi(2) + spread.powi(2)).sqrt());
+        }
+        if self.stage == Stage::Measure && self.followed_away(&score, spread) {
+            return;
+        }
+        let middle = score.value();
+        if drained {
+            // There is more than was asked for: the account holds up to where the queue first ran empty.
+            self.drained += 1;
+            self.prime = (self.prime * 1.4).min(10.0);
+            // Its early part is an account of its own, of a queue that only falls; else it is known no better than that it is more.
+            let early =
+                until_empty(&points[behind.min(points.len())..], &known).and_then(|part| slope::score(part, &known));
+            let early = early.filter(|early| early.points >= EARLY_POINTS).map(|early| early.value());
+            let upward = middle.min(1.4 * score.rate.max(score.least));
+            self.near = early.map_or(upward, |early| early.max(score.least)).min(known.capacity);
+            if score.dispersion > BURSTY {
+                self.near = self.near.max(middle.min(known.capacity));
+            }
+        } else {
+            self.drained = self.drained.saturating_sub(1);
+            self.near = middle.min(known.capacity);
+        }
+        if self.stage == Stage::Measure || (!drained && self.settled(&score)) {
+            // The account goes on: it replaces its own earlier state.
+            if let Some(last) = self.scores.last()
+                && last.from_ns >= score.from_ns - 1.0
+            {
+                self.scores.pop();
+            }
+            self.scores.push(score);
+            self.spoiled = 0;
+            self.judge(&known);
+        }
+        if !drained {
+            self.stage = Stage::Measure;
+        }
+    }
+}
+
+/// The points up to the first that met an empty queue.
+fn until_empty<'a>(points: &'a [Point], known: &Known) -> Option<&'a [Point]> {
+    let empty = points.windows(2).position(|pair| slope::may_be_empty(&pair[0], &pair[1], known, 0.0))?;
+    (empty >= 6).then(|| &points[..empty])
+}

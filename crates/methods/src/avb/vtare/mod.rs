@@ -1,0 +1,209 @@
+//! vtare's own method: a queue that is kept busy, and its account.
+//!
+//! See `docs/avb.md`. In short: a back-to-back train finds the link's capacity and what a train may be at most; then trains that first
+//! fill the queue and then hold it filled give the mean available bandwidth of exactly their own time.
+
+mod belief;
+mod capacity;
+mod hear;
+mod next;
+mod plan;
+mod points;
+mod see;
+mod settings;
+mod slope;
+mod spoil;
+mod verdict;
+
+use vtare_units::{Monotonic, Span, Timestamp};
+
+use super::classic::sound;
+use super::{Estimate, Method, Observation, Setup, Spent, Step};
+use belief::Belief;
+use capacity::Capacity;
+use points::{Epoch, Point};
+use slope::Score;
+
+pub use settings::VtareSettings;
+
+/// The links before the tight one carry cross traffic of their own, which piles up while the head of a train passes. They have settled
+/// so many times what the tight link takes to send the head after it has passed (at half load).
+const SETTLE: f64 = 1.2;
+
+/// What the train under way is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Back to back, to find the capacity.
+    First,
+    /// As fast as the sender can, for longer: the first one met no queue.
+    Flood,
+    /// Evenly at a rate that a policer seems to cut, to find what it lets through.
+    Police,
+    /// Short, to find roughly where the value is.
+    Search,
+    /// Counts for the result.
+    Measure,
+}
+
+/// The method.
+#[derive(Clone, Debug)]
+pub struct Vtare {
+    settings: VtareSettings,
+    setup: Setup,
+    spent: Spent,
+    stage: Stage,
+    /// Length of train that would make the interval narrow enough, s; 0: not known yet.
+    wanted_seconds: f64,
+    /// Packets at the head of the train under way.
+    head: u32,
+    /// Size of all packets: one size, since the least delay of a path depends on it.
+    packet_byte: u32,
+    /// Time that the train under way shall take behind its head, s.
+    seconds: f64,
+    epoch: Option<Epoch>,
+    /// From the first step to the epoch, s.
+    epoch_s: f64,
+    capacity: Capacity,
+    /// Rate at which the sender's card lets packets go, bit/s.
+    line: f64,
+    /// Capacity that all is reckoned with, bit/s, and its relative error.
+    link: Option<(f64, f64)>,
+    base_ns: f64,
+    belief: Option<Belief>,
+    /// The last estimate of the value, bit/s.
+    near: f64,
+    /// Variance of the cross traffic per time, bit^2/s.
+    burst: f64,
+    /// Bits of packets that were sent back to back, and the time in which they arrived, s.
+    heads: (f64, f64),
+    /// What other queues may add to a delay, ns.
+    jitter_ns: f64,
+    /// Time between points where arrivals are stamped in groups, s; 0 where each has a stamp of its own.
+    grain_s: f64,
+    /// Standard deviations of the cross traffic for which the queue is filled.
+    prime: f64,
+    /// Queue that the last train left: when, ns since the epoch, and how much, ns.
+    left: (f64, f64),
+    /// Most that a queue may be made to hold, bits: less once it overflowed.
+    room_bit: f64,
+    /// Points of the trains between which the queue never ran empty: one account.
+    account: Vec<Point>,
+    scores: Vec<Score>,
+    /// Value, variance and length of the train before.
+    told: Option<(f64, f64, f64)>,
+    /// Bits of trains that met no queue, before there was one.
+    sent_before_bit: f64,
+    /// Trains in a row that emptied the queue.
+    drained: u32,
+    /// Trains of which nothing could be told, one after another.
+    spoiled: u32,
+    reordered: u32,
+    silent: u32,
+    queued_ns: f64,
+    bucket_byte: Option<f64>,
+    policed: Option<f64>,
+    notes: Vec<String>,
+    answer: Option<Estimate>,
+    /// The value of the round under way.
+    fresh: Option<Estimate>,
+    /// The last value of a run that follows, bit/s; `None` after a change.
+    settled: Option<f64>,
+    done: Option<Box<Estimate>>,
+    /// When the next look is due, for runs that follow.
+    next: Option<Timestamp<Monotonic>>,
+    /// Bytes and time, s, that had been spent when the last value was concluded.
+    round: (u64, f64),
+}
+
+impl Vtare {
+    /// A measurement that has not begun.
+    #[must_use]
+    pub fn new(settings: VtareSettings, setup: Setup) -> Self {
+        Self {
+            settings,
+            setup,
+            spent: Spent::default(),
+            stage: Stage::First,
+            wanted_seconds: 0.0,
+            head: 0,
+            packet_byte: setup.ability.most_packet_byte,
+            seconds: 0.0,
+            epoch: None,
+            epoch_s: 0.0,
+            capacity: Capacity::default(),
+            line: f64::INFINITY,
+            link: None,
+            base_ns: f64::INFINITY,
+            belief: None,
+            near: 0.0,
+            burst: 0.0,
+            heads: (0.0, 0.0),
+            jitter_ns: 0.0,
+            grain_s: 0.0,
+            prime: settings.prime_deviations,
+            left: (0.0, 0.0),
+            room_bit: f64::INFINITY,
+            account: Vec::new(),
+            scores: Vec::new(),
+            told: None,
+            sent_before_bit: 0.0,
+            drained: 0,
+            spoiled: 0,
+            reordered: 0,
+            silent: 0,
+            queued_ns: 0.0,
+            bucket_byte: None,
+            policed: None,
+            notes: Vec::new(),
+            answer: None,
+            fresh: None,
+            settled: None,
+            done: None,
+            next: None,
+            round: (0, 0.0),
+        }
+    }
+}
+
+fn span(ns: u64) -> Span {
+    Span::from_nanos(ns.min(i64::MAX as u64).cast_signed())
+}
+
+impl Method for Vtare {
+    fn name(&self) -> &'static str {
+        "vtare"
+    }
+
+    fn step(&mut self, now: Timestamp<Monotonic>) -> Step {
+        self.spent.at(now);
+        if let Some(done) = &self.done {
+            return Step::Done(done.clone());
+        }
+        if let Some(stopped) = self.gives_up().and_then(|stopped| self.stops(stopped)) {
+            return self.finish(stopped);
+        }
+        if let Some(next) = self.next.filter(|&next| next > now) {
+            return Step::Wait((next - now).as_nanos_unsigned());
+        }
+        if self.next.take().is_some() {
+            self.round = (self.spent.probe_byte, self.spent.elapsed_s());
+        }
+        let train = self.plan(now);
+        match self.over(&train) {
+            None => Step::Send(train),
+            Some(stopped) => match self.stops(stopped) {
+                Some(stopped) => self.finish(stopped),
+                None => Step::Wait(self.settings.retry_ns),
+            },
+        }
+    }
+
+    fn observe(&mut self, observation: &Observation) {
+        self.spent.sent(observation);
+        self.hear(observation);
+    }
+
+    fn interim(&self) -> Option<Estimate> {
+        self.done.as_deref().or(self.answer.as_ref()).cloned().map(sound)
+    }
+}

@@ -1,0 +1,87 @@
+use vtare_units::{Monotonic, Peer, Timestamp};
+
+use crate::avb::Observation;
+
+/// A packet whose delay can be trusted, with what went before it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Point {
+    /// Number of the packet in its train.
+    pub(super) index: u32,
+    /// When it left, ns since the first packet of the measurement.
+    pub(super) at_ns: f64,
+    /// One-way delay less an unknown that is the same for the whole measurement, ns.
+    pub(super) delay_ns: f64,
+    /// Bits of the train sent up to and with this packet.
+    pub(super) sent_bit: f64,
+    /// Of those, the bits that arrived.
+    pub(super) arrived_bit: f64,
+}
+
+/// The zero of both clocks: times of the first packet that arrived.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Epoch {
+    left: Timestamp<Monotonic>,
+    received: Timestamp<Peer>,
+}
+
+impl Epoch {
+    pub(super) fn of(observation: &Observation) -> Option<Self> {
+        observation.packets.iter().find_map(|packet| Some(Self { left: packet.left()?, received: packet.received? }))
+    }
+
+    pub(super) fn since_ns(&self, at: Timestamp<Monotonic>) -> f64 {
+        (at - self.left).as_nanos() as f64
+    }
+}
+
+/// The points of a train, in the order of sending.
+///
+/// - Packets of one call (UDP_SEGMENT) leave together and may share one stamp: the last of a call stands for it.
+/// - Packets that share a stamp, or were stamped faster than a queue can send (`least_ns_per_bit`: interrupt moderation, UDP_GRO, a
+///   receiver that stood still), waited for the stamp: the last of them waited least and stands for all.
+/// - Packets that were overtaken took another way than the queue: they are left out.
+pub(super) fn points(observation: &Observation, epoch: Epoch, least_ns_per_bit: f64) -> Vec<Point> {
+    let packets = &observation.packets;
+    let (mut sent_bit, mut arrived_bit) = (0.0, 0.0);
+    let mut all: Vec<(Point, f64, Option<u32>)> = Vec::with_capacity(packets.len());
+    for (index, packet) in (0..).zip(packets) {
+        let bits = f64::from(packet.size_byte) * 8.0;
+        let Some(left) = packet.left() else { continue };
+        sent_bit += bits;
+        let Some(received) = packet.received else { continue };
+        arrived_bit += bits;
+        let followed =
+            packets.get(index as usize + 1).is_some_and(|next| next.call == packet.call && next.sent.is_some());
+        if followed || packet.descheduled {
+            continue;
+        }
+        let at_ns = epoch.since_ns(left);
+        let received_ns = (received - epoch.received).as_nanos() as f64;
+        let point = Point { index, at_ns, delay_ns: received_ns - at_ns, sent_bit, arrived_bit };
+        all.push((point, received_ns, packet.group));
+    }
+    let mut earliest = f64::INFINITY;
+    let mut kept: Vec<(Point, f64, Option<u32>)> = Vec::with_capacity(all.len());
+    for &(point, received_ns, group) in all.iter().rev() {
+        // Something sent later came earlier.
+        if received_ns > earliest {
+            continue;
+        }
+        earliest = received_ns;
+        if let Some((after, after_ns, after_group)) = kept.last() {
+            let same = group.is_some() && group == *after_group;
+            let least_ns = least_ns_per_bit * (after.arrived_bit - point.arrived_bit);
+            if same || after_ns - received_ns <= least_ns {
+                continue;
+            }
+        }
+        kept.push((point, received_ns, group));
+    }
+    kept.into_iter().rev().map(|(point, _, _)| point).collect()
+}
+
+/// Lower median of values; NaN for none.
+pub(super) fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    if values.is_empty() { f64::NAN } else { values[(values.len() - 1) / 2] }
+}

@@ -1,0 +1,129 @@
+//! What is seen of the path besides the value, and whether it has changed.
+
+use super::capacity::Capacity;
+use super::points::{Epoch, Point};
+use super::slope::{self, Known, Score};
+use super::{SETTLE, Stage, Vtare};
+use crate::avb::{Observation, Packet};
+
+impl Vtare {
+    /// Notes at which rate packets that were sent back to back arrived.
+    pub(super) fn see_head(&mut self, points: &[Point]) {
+        let head = &points[..points.partition_point(|point| point.index < self.head)];
+        let (Some(first), Some(last)) = (head.first(), head.last()) else { return };
+        let seconds = (last.at_ns + last.delay_ns - first.at_ns - first.delay_ns) / 1e9;
+        if head.len() >= 12 && seconds > 0.0 {
+            self.heads.0 += last.arrived_bit - first.arrived_bit;
+            self.heads.1 += seconds;
+        }
+    }
+
+    /// Rate at which packets sent back to back come to the tight link, bit/s. A narrow link before it makes a slower stream of them; the
+    /// tight link makes `C r/(r + cross)` of a stream of rate `r`, and that is what is seen.
+    pub(super) fn inflow(&self, capacity: f64, near: f64) -> f64 {
+        let most = self.line.min(capacity).max(1.15 * near);
+        let (bits, seconds) = self.heads;
+        if seconds == 0.0 {
+            return most;
+        }
+        let out = (bits / seconds).min(0.999 * capacity);
+        let found = (capacity - near).max(0.0) * out / (capacity - out);
+        // A link that is hardly slower does not matter, and cannot be told from chance.
+        if found < 0.8 * most { found.max(out).max(1.15 * near) } else { most }
+    }
+
+    /// How far apart in time arrivals can be told.
+    pub(super) fn see_grain(&mut self, observation: &Observation, points: &[Point], behind: usize) {
+        let calls = observation.packets[self.head as usize..].chunk_by(|a, b| a.call == b.call).count();
+        let found = points.len() - behind.min(points.len());
+        if calls > 2 * found.max(1) {
+            self.grain_s = self.grain_s.max(observation.train.duration_ns() / 1e9 / (found + 1) as f64);
+        }
+    }
+
+    /// The first point from which on the links before the tight one have settled again after a train's head.
+    pub(super) fn settled_from(
+        &self,
+        observation: &Observation,
+        points: &[Point],
+        epoch: Epoch,
+        capacity: f64,
+    ) -> usize {
+        let head_bit = f64::from(self.head * self.packet_byte) * 8.0;
+        let begin_ns = observation.packets.iter().find_map(Packet::left).map_or(0.0, |left| epoch.since_ns(left));
+        let inflow = self.inflow(capacity, self.near.min(capacity));
+        let settled_ns = begin_ns + (1.0 / inflow + SETTLE / capacity) * head_bit * 1e9;
+        let from = points.partition_point(|point| point.index < self.head || point.at_ns < settled_ns);
+        let stream = points.partition_point(|point| point.index < self.head);
+        from.min(stream + (points.len() - stream) / 2)
+    }
+
+    /// Whether a train of the search already says as much as a measuring one would.
+    pub(super) fn settled(&self, score: &Score) -> bool {
+        score.seconds() >= 0.7 * self.measure_seconds() && score.points as u32 >= self.settings.points
+    }
+
+    /// Adds the points of a train to the account, or begins it anew with those behind the train's head, where the queue may have been
+    /// empty since the train before.
+    pub(super) fn take_into_account(&mut self, points: &[Point], behind: usize, known: &Known) {
+        let goes_on = match (self.account.last().copied(), points.first()) {
+            (Some(last), Some(first)) => {
+                let before = Point { sent_bit: 0.0, arrived_bit: 0.0, ..last };
+                (!slope::may_be_empty(&before, first, known, self.jitter_ns)).then_some(last)
+            }
+            _ => None,
+        };
+        match goes_on {
+            Some(last) => self.account.extend(points.iter().map(|point| Point {
+                sent_bit: point.sent_bit + last.sent_bit,
+                arrived_bit: point.arrived_bit + last.arrived_bit,
+                ..*point
+            })),
+            None => self.account = points[behind.min(points.len())..].to_vec(),
+        }
+    }
+
+    /// What the difference from the train before says of bursts that are longer than a train, bit^2/s.
+    pub(super) fn burst_between(&mut self, score: &Score) -> f64 {
+        let now = (score.value(), score.error.powi(2) + (score.idle / 2.0).powi(2), score.seconds());
+        let Some(before) = self.told.replace(now) else { return 0.0 };
+        let apart = (now.0 - before.0).powi(2) - now.1 - before.1;
+        (apart / (1.0 / now.2 + 1.0 / before.2)).max(0.0)
+    }
+
+    /// Begins anew.
+    pub(super) fn forget(&mut self) {
+        self.settled = None;
+        self.fresh = None;
+        self.scores.clear();
+        self.account.clear();
+        self.told = None;
+        self.drained = 0;
+        self.wanted_seconds = 0.0;
+        self.capacity = Capacity::default();
+        self.heads = (0.0, 0.0);
+        self.burst = 0.0;
+        self.room_bit = f64::INFINITY;
+        self.prime = self.settings.prime_deviations;
+        self.stage = Stage::First;
+    }
+
+    /// Whether a run that follows has met a change; all before it is forgotten then.
+    pub(super) fn followed_away(&mut self, score: &Score, spread: f64) -> bool {
+        let Some(before) = self.settled else { return false };
+        let (low, high) =
+            (score.least - 4.0 * (spread + score.error), score.least + score.idle + 4.0 * (spread + score.error));
+        let slack = 0.1 * before;
+        // What is available may have outgrown the capacity that was.
+        let outgrown =
+            self.link.is_some_and(|(capacity, _)| score.least + score.idle_mean > 0.9 * capacity.max(0.9 * before))
+                && score.idle > self.settings.idle_share * score.least;
+        let away = self.settings.follow_ns.is_some() && (outgrown || before < low - slack || before > high + slack);
+        if away {
+            self.forget();
+            self.next = None;
+            self.round = (self.spent.probe_byte, self.spent.elapsed_s());
+        }
+        away
+    }
+}

@@ -1,0 +1,130 @@
+use serde::{Deserialize, Serialize};
+
+use crate::avb::SettingsError;
+
+/// Parameters of [`Vtare`](super::Vtare).
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct VtareSettings {
+    /// The result's interval shall be so wide at most, as a share of the value: then it stops.
+    pub interval_share: f64,
+    /// Packets of the first, back-to-back train.
+    pub first_packets: u32,
+    /// Points that a train of the search shall have.
+    pub search_points: u32,
+    /// Longest such train, ns.
+    pub search_ns: u64,
+    /// Shortest such train, ns.
+    pub least_search_ns: u64,
+    /// Points that a measuring train shall have.
+    pub points: u32,
+    /// Shortest measuring train, ns, ...
+    pub least_train_ns: u64,
+    /// ... unless it has so many bytes before.
+    pub least_train_byte: u64,
+    /// Longest train, ns.
+    pub most_train_ns: u64,
+    /// Trains are made longer until the cross traffic's bursts let the mean of a train differ from the mean of many by this share of
+    /// the value (one standard deviation) ...
+    pub burst_share: f64,
+    /// ... or so many bytes are spent ...
+    pub burst_byte: u64,
+    /// ... or, on fast links, as many as the link carries in this time, ns (in between up to three times `burst_byte`).
+    pub burst_byte_ns: u64,
+    /// Standard deviations of the cross traffic in a train's time for which the queue is filled before.
+    pub prime_deviations: f64,
+    /// Most that the queue is made to wait, ns.
+    pub most_queue_ns: u64,
+    /// A queue that may have been empty for more than this share of the value's capacity says no more than a lower bound.
+    pub idle_share: f64,
+    /// The capacity is not believed to be known better than to this share: the tight link need not be the narrow one.
+    pub least_capacity_error: f64,
+    /// Packets by which the queues of other links are held to differ between the ends of a train (one standard deviation; for traffic as
+    /// bursty as Poisson's twice that, and so on).
+    pub other_packets: f64,
+    /// Narrowest interval, each side, as a share of the value: what the model leaves out.
+    pub least_error: f64,
+    /// Trains that may tell nothing, one after another.
+    pub most_spoiled: u32,
+    /// Time after which it answers with what it has, ns, where no budget is given.
+    pub most_ns: u64,
+    /// Bytes of probes after which it answers with what it has, where no budget is given ...
+    pub most_byte: u64,
+    /// ... or, on fast links, as many as the link carries in this time, ns (in between up to three times `most_byte`).
+    pub most_byte_ns: u64,
+    /// Silence before a train to which no answer came is repeated, ns.
+    pub retry_ns: u64,
+    /// Goes on and renews the value every so often, ns; `None`: one value.
+    pub follow_ns: Option<u64>,
+}
+
+impl Default for VtareSettings {
+    fn default() -> Self {
+        Self {
+            interval_share: 0.05,
+            first_packets: 24,
+            search_points: 16,
+            search_ns: 40_000_000,
+            least_search_ns: 200_000,
+            points: 40,
+            least_train_ns: 2_500_000,
+            least_train_byte: 150_000,
+            most_train_ns: 300_000_000,
+            burst_share: 0.05,
+            burst_byte: 400_000,
+            burst_byte_ns: 1_000_000,
+            prime_deviations: 2.5,
+            most_queue_ns: 100_000_000,
+            idle_share: 0.02,
+            least_capacity_error: 0.03,
+            other_packets: 1.0,
+            least_error: 0.003,
+            most_spoiled: 8,
+            most_ns: 900_000_000,
+            most_byte: 1_000_000,
+            most_byte_ns: 3_000_000,
+            retry_ns: 50_000_000,
+            follow_ns: None,
+        }
+    }
+}
+
+impl VtareSettings {
+    /// Eight times the bytes.
+    #[must_use]
+    pub fn thorough() -> Self {
+        let burst = Self { burst_byte: 2_000_000, burst_byte_ns: 2_000_000, ..Self::default() };
+        Self { most_byte: 8_000_000, most_byte_ns: 20_000_000, ..burst }
+    }
+
+    /// # Errors
+    /// The first setting that cannot be.
+    pub(crate) fn check(&self) -> Result<(), SettingsError> {
+        let positive = [
+            ("interval_share", self.interval_share),
+            ("burst_share", self.burst_share),
+            ("prime_deviations", self.prime_deviations),
+            ("first_packets", self.first_packets.into()),
+            ("search_points", self.search_points.into()),
+            ("points", self.points.into()),
+            ("most_train_ns", self.most_train_ns as f64),
+            ("most_ns", self.most_ns as f64),
+            ("most_byte", self.most_byte as f64),
+        ];
+        let error =
+            |what, found: f64, want: &str| Err(SettingsError { what, found: found.to_string(), want: want.to_owned() });
+        for (what, found) in positive {
+            if !(found.is_finite() && found > 0.0) {
+                return error(what, found, "more than 0");
+            }
+        }
+        for (what, found) in
+            [("first_packets", self.first_packets), ("points", self.points), ("search_points", self.search_points)]
+        {
+            if found < 8 {
+                return error(what, found.into(), "at least 8: fewer show no slope");
+            }
+        }
+        Ok(())
+    }
+}

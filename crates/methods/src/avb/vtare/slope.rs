@@ -1,0 +1,305 @@
+//! What a train says: bits that entered, less what the queue grew by.
+//!
+//! As long as the queue of the tight link never runs empty, its account is exact, whatever the cross traffic does: what it holds at
+//! the end is what it held at the begin, plus what the probes brought, plus what the cross traffic brought, less `C T`. The delay of a
+//! probe is what the queue holds, over `C`. Hence, over a time `T` between two probes,
+//! `A = C - cross/T = probes/T - C (change of delay)/T`: the mean over exactly that time. It is the `A = R - C s` of the
+//! literature, with the slope taken between the ends. A line fitted through all points would weigh the middle more than the ends.
+
+use super::points::{Point, median};
+
+/// The available bandwidth in the time of one train.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Score {
+    /// From here, ns since the epoch.
+    pub(super) from_ns: f64,
+    /// To here.
+    pub(super) to_ns: f64,
+    /// The value, bit/s, were the queue never empty; it is not below this but for `error`.
+    pub(super) least: f64,
+    /// What the times in which the queue may have been empty could add at most, bit/s.
+    pub(super) idle: f64,
+    /// What they are held to add, bit/s.
+    pub(super) idle_mean: f64,
+    /// Standard error from the ends of the delay and from lost packets, bit/s.
+    pub(super) error: f64,
+    /// Rate at which the probes entered, bit/s.
+    pub(super) rate: f64,
+    /// Change of delay over time.
+    pub(super) slope: f64,
+    /// Variance of the cross traffic's bits per time, bit^2/s.
+    pub(super) burst: f64,
+    /// The same against that of Poisson's traffic of large packets at the same rate.
+    pub(super) dispersion: f64,
+    /// Points used.
+    pub(super) points: usize,
+    /// What other queues may add to a delay, ns.
+    pub(super) jitter_ns: f64,
+    /// Largest delay above the least, ns.
+    pub(super) queued_ns: f64,
+    /// Delay above the least at the end, ns.
+    pub(super) left_ns: f64,
+}
+
+impl Score {
+    /// The value, bit/s.
+    pub(super) fn value(&self) -> f64 {
+        self.least + self.idle_mean
+    }
+
+    /// For how long.
+    pub(super) fn seconds(&self) -> f64 {
+        (self.to_ns - self.from_ns) / 1e9
+    }
+}
+
+/// What is known beside the points.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Known {
+    /// Capacity, bit/s.
+    pub(super) capacity: f64,
+    /// Its standard error, as a share.
+    pub(super) capacity_error: f64,
+    /// Delay of an empty path, ns, on the scale of the points.
+    pub(super) base_ns: f64,
+    /// How finely arrivals are stamped, ns.
+    pub(super) stamp_error_ns: f64,
+    /// How long an arrival may wait for its stamp, ns: such delays are no queue.
+    pub(super) grain_ns: f64,
+    /// Packets that queues of other links are held to differ by between two ends, for traffic as bursty as Poisson's twice that.
+    pub(super) other_packets: f64,
+    /// Size of such a packet, bits.
+    pub(super) other_packet_bit: f64,
+    /// Time that a packet takes to send at the capacity, ns.
+    pub(super) service_ns: f64,
+}
+
+/// A correction of more than this share of the rate is not trusted: so much of what it has beyond is an error.
+const FAR: f64 = 0.1;
+const FAR_ERROR: f64 = 0.2;
+
+/// Standard deviations of single delays that other queues are held to add.
+const JITTER: f64 = 3.0;
+
+/// Share of the points, at each end, among which the place is chosen: one in so many.
+const REACH: usize = 7;
+
+/// Noise of single delays, and what the queue does besides.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Noise {
+    /// The same without allowance for chance: at least what other queues add.
+    other_ns: f64,
+    /// Standard deviation of what each delay has for itself, ns.
+    own_ns: f64,
+    /// Variance that the queue gains from point to point, ns^2.
+    step_ns2: f64,
+}
+
+/// Scores the points of a train; `None` for fewer than 4 or no time between them.
+pub(super) fn score(points: &[Point], known: &Known) -> Option<Score> {
+    let (first, last) = (points.first()?, points.last()?);
+    if points.len() < 4 || last.at_ns <= first.at_ns {
+        return None;
+    }
+    let noise = noise(points);
+    let (from, to) = ends(points, &noise);
+    let seconds = (to.at_ns - from.at_ns) / 1e9;
+    if seconds <= 0.0 {
+        return None;
+    }
+    // A packet that did not arrive may have been lost before the queue or behind it.
+    let (sent, arrived) = (to.sent_bit - from.sent_bit, to.arrived_bit - from.arrived_bit);
+    let rate = (sent + arrived) / 2.0 / seconds;
+    let loss_error = (sent - arrived) / seconds / 12.0_f64.sqrt();
+    let slope = (to.delay_ns - from.delay_ns) / (seconds * 1e9);
+    let end_ns = (from.error_ns.powi(2) + to.error_ns.powi(2) + known.stamp_error_ns.powi(2)).sqrt();
+    let burst = burst(points, known.capacity, &noise);
+    // Other links' queues are part of the delay. How much they differ between the two ends cannot be seen; queues of like traffic at
+    // moderate load hold a few packets where it comes as Poisson's does, more where it is more bursty, and next to none where it is even.
+    let crossing = (known.capacity - rate + known.capacity * slope).max(0.05 * known.capacity);
+    let packet_bit = known.other_packet_bit;
+    let dispersion = burst / (crossing * packet_bit);
+    let others_ns = known.other_packets * (0.3 + 2.0 * dispersion) * packet_bit / known.capacity * 1e9;
+    let end_error = known.capacity * end_ns.hypot(others_ns) / (seconds * 1e9);
+    // Far above the value other links may queue as well, and a slope is not the tight link's alone.
+    let corrected = known.capacity * slope.abs();
+    let capacity_error = known.capacity_error * corrected + FAR_ERROR * (corrected - FAR * rate).max(0.0);
+    let queued = |point: &Point| point.delay_ns - known.base_ns;
+    let scored = |point: &&Point| (from.at_ns..=to.at_ns).contains(&point.at_ns);
+    let scored: Vec<Point> = points.iter().filter(scored).copied().collect();
+    let (idle_ns, idle_mean_ns) = idle_ns(&scored, known, &noise);
+    Some(Score {
+        from_ns: from.at_ns,
+        to_ns: to.at_ns,
+        least: rate - known.capacity * slope,
+        idle: known.capacity * idle_ns / (seconds * 1e9),
+        idle_mean: known.capacity * idle_mean_ns / (seconds * 1e9),
+        error: (end_error.powi(2) + loss_error.powi(2) + capacity_error.powi(2)).sqrt(),
+        rate,
+        slope,
+        burst,
+        dispersion,
+        points: points.len(),
+        jitter_ns: JITTER * noise.other_ns,
+        queued_ns: points.iter().map(queued).fold(0.0, f64::max),
+        left_ns: queued(last).max(0.0),
+    })
+}
+
+/// White noise and random walk apart: neighbouring increments of noise are correlated by -1/2, those of a walk not at all.
+fn noise(points: &[Point]) -> Noise {
+    let mut steps: Vec<f64> = points.windows(2).map(|pair| pair[1].delay_ns - pair[0].delay_ns).collect();
+    let n = steps.len() as f64;
+    let mean = steps.iter().sum::<f64>() / n;
+    // A single pause must not make all points look noisy.
+    let mut sizes: Vec<f64> = steps.iter().map(|step| (step - mean).abs()).collect();
+    let most = 12.0 * median(&mut sizes).max(sizes.iter().sum::<f64>() / n / 2.0);
+    steps.iter_mut().for_each(|step| *step = (*step - mean).clamp(-most, most));
+    let variance = steps.iter().map(|step| step * step).sum::<f64>() / n;
+    let covariance = steps.windows(2).map(|pair| pair[0] * pair[1]).sum::<f64>() / (n - 1.0).max(1.0);
+    let own = (-covariance - variance / n.sqrt()).max(0.0).min(variance / 2.0);
+    let other = (-covariance).clamp(0.0, variance / 2.0);
+    Noise { other_ns: other.sqrt(), own_ns: own.sqrt(), step_ns2: (variance - 2.0 * own).max(0.0) }
+}
+
+/// The mean of a few points, as one.
+#[derive(Clone, Copy, Debug)]
+struct End {
+    at_ns: f64,
+    delay_ns: f64,
+    sent_bit: f64,
+    arrived_bit: f64,
+    error_ns: f64,
+}
+
+/// Where the account begins and ends. For the tight link any two places are as good; so those are taken where the delay is low, since
+/// there other links' queues are least.
+fn ends(points: &[Point], noise: &Noise) -> (End, End) {
+    let n = points.len();
+    // Averaging m points takes noise away (own^2/m) and brings in the walk between them (about step^2 m/6).
+    let best = (6.0 * noise.own_ns.powi(2) / noise.step_ns2.max(1e-9)).sqrt();
+    let most = (n / 6).clamp(1, 40);
+    let m = (best.round() as usize).clamp(1, most);
+    let reach = (n / REACH).max(2).min(n / 2 - m.min(n / 2 - 1)).max(1);
+    // A single low delay that its neighbours do not confirm is a wrong stamp.
+    let low = |begin: usize| {
+        let around = &points[begin.saturating_sub(1)..(begin + m + 1).min(n)];
+        median(&mut around.iter().map(|point| point.delay_ns).collect::<Vec<_>>())
+    };
+    let own = |begin: usize| points[begin..begin + m].iter().map(|point| point.delay_ns).sum::<f64>() / m as f64;
+    let height =
+        |begin: usize| own(begin).max(low(begin) - 3.0 * noise.step_ns2.sqrt()) + (own(begin) - low(begin)).abs() / 2.0;
+    let pick = |range: std::ops::Range<usize>| range.min_by(|&a, &b| height(a).total_cmp(&height(b))).unwrap_or(0);
+    let end = |begin: usize| {
+        let part = &points[begin..begin + m];
+        let mean = |of: fn(&Point) -> f64| part.iter().map(of).sum::<f64>() / m as f64;
+        let walk = if m > 1 { noise.step_ns2 * m as f64 / 6.0 } else { 0.0 };
+        End {
+            at_ns: mean(|point| point.at_ns),
+            delay_ns: mean(|point| point.delay_ns),
+            sent_bit: mean(|point| point.sent_bit),
+            arrived_bit: mean(|point| point.arrived_bit),
+            error_ns: (noise.own_ns.powi(2) / m as f64 + walk).sqrt(),
+        }
+    };
+    (end(pick(0..reach)), end(pick(n - m + 1 - reach..n - m + 1)))
+}
+
+/// The most time for which the queue can have been empty, and a guess of it, ns. Behind a packet the queue lasts at least for what the
+/// packet found and itself; only what the next packet comes later than that can have been idle. It has been for most of that, where
+/// the next packet still found nothing, and for little, where it found a queue again.
+fn idle_ns(points: &[Point], known: &Known, noise: &Noise) -> (f64, f64) {
+    // What the other links add to a delay is no queue of the tight one.
+    let known = Known { base_ns: known.base_ns + JITTER * noise.other_ns + known.grain_ns, ..*known };
+    points.windows(2).fold((0.0, 0.0), |(most, mean), pair| {
+        let idle = (after_queue_ns(&pair[0], &pair[1], &known) - known.stamp_error_ns).max(0.0);
+        let found_empty = pair[1].delay_ns - known.base_ns <= 0.3 * known.service_ns;
+        (most + idle, mean + if found_empty { 0.8 } else { 0.2 } * idle)
+    })
+}
+
+/// How much later a packet came than the queue behind the one before it lasted at least, ns. The bits between the two that are not the
+/// later packet's own came before it as well, but nothing says when.
+fn after_queue_ns(before: &Point, after: &Point, known: &Known) -> f64 {
+    (after.at_ns - before.at_ns) - (before.delay_ns - known.base_ns).max(0.0) - known.service_ns
+}
+
+/// Whether the queue may have been empty between two points.
+pub(super) fn may_be_empty(before: &Point, after: &Point, known: &Known, jitter_ns: f64) -> bool {
+    after_queue_ns(before, after, &Known { base_ns: known.base_ns + jitter_ns + known.grain_ns, ..*known }) > 0.0
+}
+
+/// Variance of the cross traffic per time, bit^2/s: from neighbouring points and from blocks, whichever is more, since bursts show in
+/// blocks only.
+fn burst(points: &[Point], capacity: f64, noise: &Noise) -> f64 {
+    let (first, last) = (points[0], points[points.len() - 1]);
+    let seconds = (last.at_ns - first.at_ns) / 1e9;
+    let slope = (last.delay_ns - first.delay_ns) / (last.at_ns - first.at_ns);
+    let per_s = |variance_ns2: f64, step_s: f64| capacity.powi(2) * variance_ns2 / 1e18 / step_s;
+    let fine = per_s(noise.step_ns2, seconds / (points.len() - 1) as f64);
+    let coarse = [4, 8, 16].into_iter().filter(|blocks| points.len() > 3 * blocks).map(|blocks| {
+        let at = |block: usize| &points[block * (points.len() - 1) / blocks];
+        let sum: f64 = (0..blocks)
+            .map(|block| {
+                let (a, b) = (at(block), at(block + 1));
+                (b.delay_ns - a.delay_ns - slope * (b.at_ns - a.at_ns)).powi(2)
+            })
+            .sum();
+        let own = 2.0 * noise.own_ns.powi(2);
+        per_s((sum / (blocks - 1) as f64 - own).max(0.0), seconds / blocks as f64)
+    });
+    coarse.fold(fine, f64::max)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn known() -> Known {
+        Known {
+            capacity: 1e8,
+            capacity_error: 0.01,
+            base_ns: 0.0,
+            stamp_error_ns: 1.0,
+            grain_ns: 0.0,
+            service_ns: 100_000.0,
+            other_packets: 0.0,
+            other_packet_bit: 12_000.0,
+        }
+    }
+
+    /// 1250 B every 125 us: 80 Mbit/s; delay as told.
+    fn train(delay_ns: impl Fn(u32) -> f64) -> Vec<Point> {
+        let point = |index: u32| Point {
+            index,
+            at_ns: f64::from(index) * 125_000.0,
+            delay_ns: delay_ns(index),
+            sent_bit: f64::from(index + 1) * 1e4,
+            arrived_bit: f64::from(index + 1) * 1e4,
+        };
+        (0..100).map(point).collect()
+    }
+
+    #[test]
+    fn the_account_of_a_busy_queue_gives_its_available_bandwidth() {
+        // 80 Mbit/s into 50 Mbit/s available of 100: the queue grows by 0.3 s a second.
+        let score = score(&train(|i| 1e6 + f64::from(i) * 125_000.0 * 0.3), &known()).expect("points");
+        // So steep a slope may be another link's in part.
+        assert!(score.error > 4e6);
+        assert!((score.least / 5e7 - 1.0).abs() < 1e-9 && score.idle == 0.0, "{score:?}");
+    }
+
+    #[test]
+    fn an_empty_queue_gives_only_a_lower_bound() {
+        let score = score(&train(|_| 0.0), &known()).expect("points");
+        assert!((score.least / 8e7 - 1.0).abs() < 1e-9, "{score:?}");
+        assert!((score.idle / 2e7 - 1.0).abs() < 0.15 && score.idle_mean < score.idle, "{score:?}");
+    }
+
+    #[test]
+    fn a_spike_at_the_end_is_not_taken_for_a_slope() {
+        let spiky = |i: u32| if i == 0 || i == 99 { 6e6 } else { 1e6 };
+        let score = score(&train(spiky), &known()).expect("points");
+        assert!((score.least / 8e7 - 1.0).abs() < 1e-9, "{score:?}");
+    }
+}

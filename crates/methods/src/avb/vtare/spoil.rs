@@ -1,0 +1,104 @@
+//! Trains that say something else than how much is available: policers, token buckets, full queues.
+
+use super::points::Point;
+use super::{Stage, Vtare};
+use crate::avb::{Observation, Packet};
+
+/// Lost packets before anything follows from where they were lost.
+const LOST_AT_LEAST: usize = 4;
+
+/// Mean rank, 0 to 1, of the delay before lost packets above which the queue was full; chance alone gives a half.
+const LOST_HIGH: f64 = 0.85;
+
+/// A delay is at the top if it is nearer to it than this share of the range.
+const LOST_NEAR: f64 = 0.2;
+
+impl Vtare {
+    /// A policer drops what is too much and delays nothing. Then the rate that got through behind its bucket is the answer.
+    pub(super) fn seems_policed(&mut self, observation: &Observation, points: &[Point]) -> bool {
+        let Some(loss) = observation.loss() else { return false };
+        let (Some(first), Some(last)) = (points.first(), points.last()) else { return false };
+        if loss < 0.1 || points.len() < 8 {
+            if self.stage == Stage::Police {
+                self.near *= 2.0;
+                self.spoiled += 1;
+            }
+            return self.stage == Stage::Police;
+        }
+        let highest = points.iter().map(|point| point.delay_ns).fold(f64::NEG_INFINITY, f64::max);
+        let sent_ns = last.at_ns - first.at_ns;
+        // A full queue would hold as much as a good part of the train.
+        if highest - self.base_ns > 0.05 * sent_ns {
+            return false;
+        }
+        // Behind the bucket the share that gets through is even: the second half of the train's time.
+        let packets = || observation.packets.iter();
+        let (Some(begin), Some(end)) = (packets().find_map(Packet::left), packets().rev().find_map(Packet::left))
+        else {
+            return false;
+        };
+        let half_ns = (end - begin).as_nanos() / 2;
+        let packet_bit = f64::from(self.packet_byte) * 8.0;
+        let through = |early: bool| {
+            let inside = packets().filter(|packet| {
+                packet.received.is_some()
+                    && packet.left().is_some_and(|left| ((left - begin).as_nanos() < half_ns) == early)
+            });
+            inside.count() as f64 * packet_bit
+        };
+        // One packet at least: its share is what the time is too short to tell.
+        let rate = through(false).max(packet_bit) * 1e9 / half_ns.max(1) as f64;
+        let checked = self.stage == Stage::Police && rate > 0.4 * self.near;
+        if !checked {
+            // A train at a rate not far above it, for long enough, will tell.
+            self.near = rate;
+            self.stage = Stage::Police;
+            return true;
+        }
+        self.bucket_byte = Some(((through(true) - through(false)) / 8.0).max(0.0));
+        self.policed = Some(rate);
+        self.notes.push(format!("packets above {:.4} Gbit/s are dropped and not delayed: a policer", rate / 1e9));
+        true
+    }
+
+    /// A token bucket passes a train as it comes until it is empty; then the delay rises. Notes its depth.
+    pub(super) fn see_bucket(&mut self, points: &[Point], capacity: f64) -> bool {
+        let Some(last) = points.last() else { return false };
+        let packet_bit = f64::from(self.packet_byte) * 8.0;
+        let two_ns = 2.0 * packet_bit / capacity * 1e9;
+        if last.delay_ns - self.base_ns < 2.0 * two_ns {
+            return false;
+        }
+        let knee = points.partition_point(|point| point.delay_ns - self.base_ns < two_ns);
+        let Some(&at) = points.get(knee) else { return false };
+        // What the trains before took out of it, and what has flowed in since, count as well.
+        let flat_bit = self.sent_before_bit + at.sent_bit - capacity * at.at_ns / 1e9 - packet_bit;
+        let seen = knee >= 6 && flat_bit > 6.0 * packet_bit;
+        if seen {
+            self.bucket_byte = Some(flat_bit / 8.0);
+        }
+        seen
+    }
+}
+
+/// Whether packets were lost where the delay was highest: a full queue, which loses cross traffic too, and then it looks like less.
+pub(super) fn overflows(observation: &Observation) -> bool {
+    let delay = |packet: &Packet| Some(packet.received?.as_nanos() as f64 - packet.left()?.as_nanos() as f64);
+    let mut sorted: Vec<f64> = observation.packets.iter().filter_map(delay).collect();
+    sorted.sort_by(f64::total_cmp);
+    let of = |share: f64| sorted.get((sorted.len() as f64 * share) as usize).copied().unwrap_or(0.0);
+    let (low, high) = (of(0.1), of(0.98));
+    let (mut last, mut ranks, mut at_top) = (None, Vec::new(), 0_usize);
+    for packet in &observation.packets {
+        match (packet.received, last) {
+            (Some(_), _) => last = delay(packet),
+            (None, Some(before)) => {
+                ranks.push(sorted.partition_point(|&it| it < before) as f64 / sorted.len() as f64);
+                at_top += usize::from(before > high - LOST_NEAR * (high - low));
+            }
+            (None, None) => {}
+        }
+    }
+    let high_up = ranks.iter().sum::<f64>() / ranks.len() as f64 > LOST_HIGH;
+    ranks.len() >= LOST_AT_LEAST && (high_up || at_top * 10 > ranks.len() * 7)
+}

@@ -1,0 +1,229 @@
+//! When it is enough, and what is said then.
+
+use super::slope::{Known, Score};
+use super::{Stage, Vtare};
+use crate::avb::classic::sound;
+use crate::avb::{Estimate, Step, Stopped, Train};
+
+/// Two standard errors: 95 %.
+const SIDES: f64 = 2.0;
+
+/// Share of a time that must have been looked at for the whole of it to be told.
+const LEAST_SEEN: f64 = 0.9;
+
+/// The mean of the scored trains.
+#[derive(Clone, Copy, Debug)]
+struct Mean {
+    value: f64,
+    low: f64,
+    high: f64,
+    /// What to add on each side for the mean of many such windows.
+    bursts: f64,
+    from_ns: f64,
+    to_ns: f64,
+}
+
+impl Mean {
+    fn width(&self) -> f64 {
+        self.high - self.low
+    }
+}
+
+/// Trains of one estimate at most: a usual one has a few dozen.
+const MOST_TRAINS: u32 = 1_000;
+
+impl Vtare {
+    /// Judges the trains so far; ends or goes on.
+    pub(super) fn judge(&mut self, known: &Known) {
+        let Some(mean) = self.mean() else { return };
+        self.fresh = Some(self.estimate(&mean, known, Stopped::Running));
+        if self.settings.follow_ns.is_none() || self.answer.is_none() {
+            self.answer.clone_from(&self.fresh);
+        }
+        let narrow = mean.width() <= self.settings.interval_share * mean.value.max(0.0);
+        let long_enough = (mean.to_ns - mean.from_ns) / 1e9 >= 0.7 * self.measure_seconds();
+        // A queue that ran empty leaves the value open to one side; a fuller one is soon had.
+        let closed = self.scores.last().is_none_or(|last| last.idle <= self.settings.idle_share * last.least.max(0.0));
+        if narrow && closed && long_enough {
+            self.conclude(Stopped::Converged);
+            return;
+        }
+        let ratio = mean.width() / (self.settings.interval_share * mean.value).max(1.0);
+        let seconds = self.scores.last().map_or(0.0, Score::seconds);
+        self.wanted_seconds = if narrow { 0.0 } else { seconds * (1.6 * ratio).clamp(1.5, 8.0) };
+    }
+
+    /// Trains that agree, from the last one back.
+    fn agreeing(&self) -> &[Score] {
+        let Some(last) = self.scores.last() else { return &[] };
+        let spread = |score: &Score| score.error.powi(2) + score.burst.max(last.burst) / score.seconds();
+        let agrees = |score: &Score| {
+            let away = (score.value() - last.value()).abs();
+            away <= 3.0 * (spread(score) + spread(last)).sqrt()
+                + (score.idle + last.idle) / 2.0
+                + 0.02 * last.least.abs()
+        };
+        let since = self.scores.iter().rposition(|score| !agrees(score)).map_or(0, |before| before + 1);
+        &self.scores[since..]
+    }
+
+    /// The narrowest of the agreeing accounts; the mean over all of them only where they are one nearly without gaps, since between them
+    /// nobody looked and traffic may have been another.
+    fn mean(&self) -> Option<Mean> {
+        let all = self.agreeing();
+        let seen: f64 = all.iter().map(Score::seconds).sum();
+        let (first, last) = (all.first()?, all.last()?);
+        let together = (seen >= LEAST_SEEN * (last.to_ns - first.from_ns) / 1e9).then(|| self.mean_of(all));
+        let each = all.iter().map(|score| self.mean_of(std::slice::from_ref(score)));
+        together.into_iter().chain(each).flatten().min_by(|a, b| a.width().total_cmp(&b.width()))
+    }
+
+    fn mean_of(&self, scores: &[Score]) -> Option<Mean> {
+        let (first, last) = (scores.first()?, scores.last()?);
+        let seconds: f64 = scores.iter().map(Score::seconds).sum();
+        let weighted =
+            |of: &dyn Fn(&Score) -> f64| scores.iter().map(|score| of(score) * score.seconds()).sum::<f64>() / seconds;
+        let value = weighted(&Score::value);
+        let measured =
+            scores.iter().map(|score| (score.error * score.seconds()).powi(2)).sum::<f64>() / seconds.powi(2);
+        let burst = weighted(&|score| score.burst);
+        let window = (last.to_ns - first.from_ns) / 1e9;
+        let unseen = (window - seconds).max(0.0);
+        // The value is the mean of the window: only what was not seen of it is guessed.
+        let gaps = if unseen > 0.0 { (unseen / window).powi(2) * burst * (1.0 / seconds + 1.0 / unseen) } else { 0.0 };
+        let half = SIDES * (measured + gaps).sqrt() + self.settings.least_error * value.abs();
+        let low = weighted(&|score| score.least) - half;
+        let high = weighted(&|score| score.least + score.idle) + half;
+        let bursts = SIDES * (burst / seconds).sqrt();
+        Some(Mean { value, low, high, bursts, from_ns: first.from_ns, to_ns: last.to_ns })
+    }
+
+    fn estimate(&self, mean: &Mean, known: &Known, stopped: Stopped) -> Estimate {
+        let interval = |more: f64| Some([(mean.low - more).max(0.0), (mean.high + more).max(0.0)]);
+        let at = |ns: f64| self.epoch_s + ns / 1e9;
+        Estimate {
+            interval_bit_per_s: interval(0.0),
+            long_run_bit_per_s: interval(mean.bursts),
+            capacity_bit_per_s: Some(known.capacity),
+            token_bucket_byte: self.bucket_byte,
+            queued_ns: Some(self.queued_ns),
+            window_s: Some([at(mean.from_ns), at(mean.to_ns)]),
+            notes: self.notes.clone(),
+            ..Estimate::of(&self.spent, stopped, mean.value.max(0.0))
+        }
+    }
+
+    /// One value is there: the end, or, for runs that follow, a pause.
+    fn conclude(&mut self, stopped: Stopped) {
+        let (Some(follow_ns), Some(now)) = (self.settings.follow_ns, self.spent.now) else {
+            if let Some(answer) = &mut self.answer {
+                answer.stopped = stopped;
+                self.done = Some(Box::new(answer.clone()));
+            }
+            return;
+        };
+        if let Some(fresh) = self.fresh.take() {
+            self.answer = Some(fresh);
+        }
+        self.settled = self.answer.as_ref().filter(|_| !self.scores.is_empty()).and_then(|answer| answer.avb_bit_per_s);
+        self.scores.clear();
+        self.account.clear();
+        self.wanted_seconds = 0.0;
+        self.spoiled = 0;
+        self.round = (self.spent.probe_byte, self.spent.elapsed_s());
+        self.next = now.checked_add(super::span(follow_ns));
+    }
+
+    /// Why it may not go on, where it may not. A run that follows goes on after a pause, with what it has, unless it is the user's budget
+    /// that is used up.
+    pub(super) fn stops(&mut self, stopped: Stopped) -> Option<Stopped> {
+        let spent = self.spent.probe_byte;
+        let used = self.setup.budget.most_byte.is_some_and(|most| spent + spent / 20 >= most)
+            || self.setup.budget.most_ns.is_some_and(|most| self.spent.elapsed_s() * 1.05e9 >= most as f64);
+        if self.settings.follow_ns.is_none() || used || self.done.is_some() {
+            return Some(stopped);
+        }
+        if let (Some(mean), Some(known)) = (self.mean(), self.known()) {
+            self.fresh = Some(self.estimate(&mean, &known, Stopped::Running));
+        }
+        if self.scores.is_empty() || stopped == Stopped::Disturbed || stopped == Stopped::Reordered {
+            self.forget();
+        }
+        self.conclude(stopped);
+        None
+    }
+
+    /// Ends with the best there is.
+    pub(super) fn finish(&mut self, stopped: Stopped) -> Step {
+        let estimate = self.done.take().map(|it| *it).unwrap_or_else(|| self.best(stopped));
+        let done = Box::new(sound(estimate));
+        self.done = Some(done.clone());
+        Step::Done(done)
+    }
+
+    fn best(&self, stopped: Stopped) -> Estimate {
+        if let Some(rate) = self.policed {
+            let mut estimate = Estimate::of(&self.spent, Stopped::Policed, rate);
+            estimate.interval_bit_per_s = Some([0.93 * rate, 1.07 * rate]);
+            estimate.token_bucket_byte = self.bucket_byte;
+            estimate.notes = self.notes.clone();
+            return estimate;
+        }
+        if let (Some(mean), Some(known)) = (self.mean(), self.known()) {
+            return self.estimate(&mean, &known, stopped);
+        }
+        let mut estimate = Estimate::none(&self.spent, stopped);
+        estimate.notes = self.notes.clone();
+        // The search alone: a wide interval and no window.
+        if let (Some(belief), Some((capacity, _))) = (&self.belief, self.link)
+            && self.spent.trains > 1
+            && matches!(stopped, Stopped::ByteBudget | Stopped::TimeBudget)
+        {
+            // Trains of the search are short and their rates far from the value: what they say may be wrong by more than it seems.
+            let (low, high) = (belief.quantile(0.025), belief.quantile(0.975));
+            estimate.avb_bit_per_s = Some(belief.quantile(0.5));
+            estimate.interval_bit_per_s = Some([low / 5.0, (5.0 * high).min(1.1 * capacity).max(high)]);
+            estimate.capacity_bit_per_s = Some(capacity);
+            estimate.notes.push("ended before a train could measure: from the search alone".to_owned());
+        }
+        estimate
+    }
+
+    /// Why it cannot go on, where it cannot.
+    pub(super) fn gives_up(&self) -> Option<Stopped> {
+        if self.silent >= 6 {
+            return Some(Stopped::NoAnswer);
+        }
+        if self.policed.is_some() {
+            return Some(Stopped::Policed);
+        }
+        // Trains that take no time and no bytes use up no budget.
+        let endless = self.settings.follow_ns.is_none() && self.spent.trains >= MOST_TRAINS;
+        if self.spoiled >= self.settings.most_spoiled || endless {
+            return Some(if self.reordered * 2 > self.spent.trains { Stopped::Reordered } else { Stopped::Disturbed });
+        }
+        None
+    }
+
+    /// Why `train` may not be sent, where it may not. It was planned within what is left; what is left may be too little to be of use.
+    pub(super) fn over(&self, train: &Train) -> Option<Stopped> {
+        let little =
+            self.stage == Stage::Measure && self.seconds < 0.2 * self.scores.last().map_or(0.0, Score::seconds);
+        let seconds = (train.idle_before_ns as f64 + train.duration_ns()) / 1e9;
+        if seconds > self.seconds_left() || (little && self.seconds_left() * 2.0 < self.wanted_seconds) {
+            return Some(Stopped::TimeBudget);
+        }
+        (train.bytes() > self.bytes_left() || little).then_some(Stopped::ByteBudget)
+    }
+
+    /// There was no queue however fast it sent: the value is what was sent.
+    pub(super) fn stop_sender_limited(&mut self, rate: f64) {
+        let mut estimate = Estimate::of(&self.spent, Stopped::SenderLimited, rate);
+        estimate.at_least = true;
+        estimate.notes = self.notes.clone();
+        estimate
+            .notes
+            .push(format!("at least {:.4} Gbit/s: the sender cannot pace faster on this machine", rate / 1e9));
+        self.done = Some(Box::new(estimate));
+    }
+}

@@ -1,0 +1,116 @@
+//! The logic of an open-loop round-trip run: what became of every packet, and what follows from it.
+//!
+//! [`Run`] is told what was sent, what the kernel stamped and what came back, in any order that can happen, and gives one
+//! [`Record`] a packet and one [`Report`] a run. `docs/rtt.md` says what each figure means.
+//!
+//! Two round-trip times are kept apart for every packet: from the *actual* send time, which is the path's, and from the *scheduled*
+//! one, which also holds what the sender itself was late. A tool that shows only the first hides its own stalls (coordinated
+//! omission).
+//!
+//! Always: `scheduled = sent + unsent` and `sent = received + lost`; each lost packet stands in exactly one class of
+//! [`LossClasses`].
+
+mod loss;
+mod record;
+mod report;
+mod run;
+mod seen;
+mod series;
+mod variation;
+
+use vtare_units::{Monotonic, Peer, Span, Timestamp};
+
+pub use loss::{Attribution, LocalDrops, LossClasses, ResponderCounters};
+pub use record::{Fate, Record};
+pub use report::{Report, UnsentCounts};
+pub use run::{Live, OutOfOrder, Run};
+pub use series::Series;
+
+/// What is to be decided before a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Options {
+    /// A reply that takes longer than this from the actual send time is late, and its packet lost; ns.
+    pub timeout_ns: u64,
+    /// A packet that is sent more than this after its slot counts as sent late; ns. It is measured like any other.
+    pub late_send_ns: u64,
+    /// Figures are exact up to so many samples a series (8 B each, 7 series); beyond, quantiles come from the histogram, to 1/64.
+    pub exact_samples: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { timeout_ns: 2_000_000_000, late_send_ns: 100_000, exact_samples: 1 << 22 }
+    }
+}
+
+/// A packet that the kernel took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sent {
+    /// Its number: one more than that of the slot before.
+    pub sequence: u64,
+    /// When it was due.
+    pub scheduled: Timestamp<Monotonic>,
+    /// When it was handed to the kernel.
+    pub sent: Timestamp<Monotonic>,
+}
+
+/// Why a slot passed without a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unsent {
+    /// The sender was too far behind to make it up.
+    TooLate,
+    /// The kernel had no room for it.
+    NoRoom,
+}
+
+/// What a reply says of the far end. Each part may be missing: ICMP says nothing, the short form only the turnaround.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FarEnd {
+    /// When the request arrived there.
+    pub received: Option<Timestamp<Peer>>,
+    /// When the reply left there.
+    pub replied: Option<Timestamp<Peer>>,
+    /// The time between the two.
+    pub turnaround: Option<Span>,
+    /// Distinct requests accepted there so far, with this one.
+    pub accepted: Option<u64>,
+}
+
+impl FarEnd {
+    /// What the full form and STAMP tell: both stamps, hence the turnaround.
+    #[must_use]
+    pub fn stamped(received: Timestamp<Peer>, replied: Timestamp<Peer>, accepted: Option<u64>) -> Self {
+        Self { received: Some(received), replied: Some(replied), turnaround: Some(replied - received), accepted }
+    }
+}
+
+/// A reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// The request's number.
+    pub sequence: u64,
+    /// When the program got it.
+    pub arrived: Timestamp<Monotonic>,
+    /// When the kernel or the card got it.
+    pub kernel_rx: Option<Timestamp<Monotonic>>,
+    /// What it says of the far end.
+    pub far_end: FarEnd,
+}
+
+/// What a reply was to its run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Heard {
+    /// The first reply, in time.
+    Received,
+    /// The first reply, after the timeout.
+    Late,
+    /// Another reply to the same request.
+    Duplicate,
+    /// A reply to a request that was never sent, or so long ago that nothing is known of it.
+    Unknown,
+}
+
+#[cfg(test)]
+mod tests;

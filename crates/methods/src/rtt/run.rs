@@ -1,0 +1,358 @@
+use std::collections::VecDeque;
+
+use vtare_units::{Monotonic, Span, Timestamp};
+
+use super::loss::{InBand, LocalDrops, ResponderCounters};
+use super::record::{Fate, Record};
+use super::report::Report;
+use super::seen::Seen;
+use super::series::Series;
+use super::variation::Variation;
+use super::{Answer, FarEnd, Heard, Options, Sent, Unsent};
+use crate::histogram::Histogram;
+
+/// A slot was told out of turn: the caller mixes two runs, or lost one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutOfOrder {
+    /// The number that came.
+    pub found: u64,
+    /// The number that was to come.
+    pub wanted: u64,
+}
+
+impl std::fmt::Display for OutOfOrder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "slot {} was told where slot {} was to come: each slot once, in order", self.found, self.wanted)
+    }
+}
+
+impl std::error::Error for OutOfOrder {}
+
+/// The run as it stands: for the live line.
+#[derive(Clone, Copy, Debug)]
+pub struct Live<'r> {
+    /// Packets sent.
+    pub sent: u64,
+    /// Packets whose reply came in time.
+    pub received: u64,
+    /// Packets that may still be answered in time.
+    pub open: u64,
+    /// Replies beyond the first.
+    pub duplicate: u64,
+    /// Round-trip times from the actual send, since the last call of [`Run::next_interval`].
+    pub interval: &'r Histogram,
+    /// The same since the start.
+    pub whole: &'r Histogram,
+}
+
+/// An open-loop round-trip run.
+///
+/// Tell it of every slot of the schedule in order ([`Run::sent`], [`Run::unsent`]), of kernel stamps and replies as they come, now
+/// and then [`Run::settle`] to be rid of what is past, and at last [`Run::finish`].
+///
+/// ```
+/// use vtare_methods::rtt::{Answer, FarEnd, LocalDrops, Options, Run, Sent};
+/// use vtare_units::Timestamp;
+/// let at = Timestamp::from_nanos;
+/// let mut run = Run::new(Options::default());
+/// run.sent(Sent { sequence: 0, scheduled: at(1_000), sent: at(1_040) })?;
+/// run.answered(&Answer { sequence: 0, arrived: at(21_040), kernel_rx: None, far_end: FarEnd::default() });
+/// let report = run.finish(None, &LocalDrops::default(), &mut |_| {});
+/// assert_eq!((report.sent, report.received, report.lost), (1, 1, 0));
+/// assert_eq!(report.rtt_ns.median, Some(20_000.0));
+/// assert_eq!(report.rtt_scheduled_ns.median, Some(20_040.0));
+/// # Ok::<(), vtare_methods::rtt::OutOfOrder>(())
+/// ```
+#[derive(Debug)]
+pub struct Run {
+    options: Options,
+    /// Slots that are not settled, and for each the number of packets sent up to it.
+    window: VecDeque<(Record, u64)>,
+    next: u64,
+    answered: Seen,
+    /// Bounds of the scheduled times, and of the actual send times; a slot without a packet counts in both with its due time.
+    scheduled: Option<(Timestamp<Monotonic>, Timestamp<Monotonic>)>,
+    sent_at: Option<(Timestamp<Monotonic>, Timestamp<Monotonic>)>,
+    newest_answered: Option<u64>,
+    in_band: Option<InBand>,
+    interval: Histogram,
+    whole: Histogram,
+    variation: Variation,
+    rtt: Series,
+    rtt_scheduled: Series,
+    rtt_kernel: Series,
+    turnaround: Series,
+    pacing_error: Series,
+    tally: Tally,
+}
+
+/// Counts of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Tally {
+    pub(super) sent: u64,
+    pub(super) sent_late: u64,
+    pub(super) too_late: u64,
+    pub(super) no_room: u64,
+    pub(super) received: u64,
+    pub(super) late: u64,
+    pub(super) duplicate: u64,
+    pub(super) reordered: u64,
+    pub(super) unknown: u64,
+}
+
+impl Run {
+    /// A run of which nothing has happened yet.
+    #[must_use]
+    pub fn new(options: Options) -> Self {
+        let series = || Series::new(options.exact_samples);
+        Self {
+            options,
+            window: VecDeque::new(),
+            next: 0,
+            answered: Seen::default(),
+            scheduled: None,
+            sent_at: None,
+            newest_answered: None,
+            in_band: None,
+            interval: Histogram::default(),
+            whole: Histogram::default(),
+            variation: Variation::new(options.exact_samples),
+            rtt: series(),
+            rtt_scheduled: series(),
+            rtt_kernel: series(),
+            turnaround: series(),
+            pacing_error: series(),
+            tally: Tally::default(),
+        }
+    }
+
+    /// A slot's packet was taken by the kernel.
+    ///
+    /// # Errors
+    /// Where the slot is not the next one; nothing is changed then.
+    pub fn sent(&mut self, sent: Sent) -> Result<(), OutOfOrder> {
+        self.push(sent.sequence, sent.scheduled, Ok(sent.sent))
+    }
+
+    /// A slot passed without a packet.
+    ///
+    /// # Errors
+    /// As [`Run::sent`].
+    pub fn unsent(&mut self, sequence: u64, scheduled: Timestamp<Monotonic>, why: Unsent) -> Result<(), OutOfOrder> {
+        self.push(sequence, scheduled, Err(why))
+    }
+
+    fn push(
+        &mut self,
+        sequence: u64,
+        scheduled: Timestamp<Monotonic>,
+        sent: Result<Timestamp<Monotonic>, Unsent>,
+    ) -> Result<(), OutOfOrder> {
+        if sequence != self.next {
+            return Err(OutOfOrder { found: sequence, wanted: self.next });
+        }
+        self.next += 1;
+        self.answered.push();
+        self.scheduled = Some((self.scheduled.map_or(scheduled, |(first, _)| first), scheduled));
+        match sent {
+            Ok(sent) => {
+                let error = sent - scheduled;
+                self.tally.sent += 1;
+                self.tally.sent_late += u64::from(error > nanos(self.options.late_send_ns));
+                self.pacing_error.add(error.as_nanos());
+                self.sent_at = Some(self.sent_at.map_or((sent, sent), |(first, last)| (first, last.max(sent))));
+            }
+            Err(why) => {
+                match why {
+                    Unsent::TooLate => self.tally.too_late += 1,
+                    Unsent::NoRoom => self.tally.no_room += 1,
+                }
+                // A rate without the time of the slots that were left out would be higher than what was achieved.
+                self.sent_at =
+                    Some(self.sent_at.map_or((scheduled, scheduled), |(first, last)| (first, last.max(scheduled))));
+                // There is nothing to answer: whatever comes is no reply to it.
+                self.answered.set(sequence);
+            }
+        }
+        let record = Record {
+            sequence,
+            scheduled,
+            sent: sent.ok(),
+            kernel_tx: None,
+            kernel_rx: None,
+            arrived: None,
+            far_end: FarEnd::default(),
+            fate: sent.err().map_or(Fate::Lost, Fate::Unsent),
+            reordered: false,
+            duplicates: 0,
+        };
+        self.window.push_back((record, self.tally.sent));
+        Ok(())
+    }
+
+    /// The kernel stamped a departure. Stamps of settled packets come too late and are left out.
+    pub fn departed(&mut self, sequence: u64, kernel_tx: Timestamp<Monotonic>) {
+        if let Some((record, _)) = self.slot(sequence)
+            && record.sent.is_some()
+        {
+            record.kernel_tx = Some(kernel_tx);
+        }
+    }
+
+    /// A reply came.
+    pub fn answered(&mut self, answer: &Answer) -> Heard {
+        let sequence = answer.sequence;
+        let timeout = nanos(self.options.timeout_ns);
+        let newest = self.newest_answered;
+        let heard = match self.answered.get(sequence) {
+            None => Heard::Unknown,
+            Some(true) if self.slot(sequence).is_some_and(|(record, _)| record.sent.is_none()) => Heard::Unknown,
+            Some(true) => Heard::Duplicate,
+            Some(false) => match self.slot(sequence) {
+                Some((record, sent_so_far)) => {
+                    let sent = record.sent.unwrap_or(record.scheduled);
+                    let rtt = answer.arrived - sent;
+                    let in_time = rtt <= timeout;
+                    record.arrived = Some(answer.arrived);
+                    record.kernel_rx = answer.kernel_rx;
+                    record.far_end = answer.far_end;
+                    record.fate = if in_time { Fate::Received } else { Fate::Late };
+                    record.reordered = newest.is_some_and(|newest| newest > sequence);
+                    let (reordered, sent) = (record.reordered, *sent_so_far);
+                    self.tally.reordered += u64::from(reordered);
+                    if let (Some(accepted), false) = (answer.far_end.accepted, reordered) {
+                        self.in_band = Some(InBand { sent, accepted });
+                    }
+                    if in_time {
+                        self.interval.add(rtt.as_nanos());
+                        self.whole.add(rtt.as_nanos());
+                        Heard::Received
+                    } else {
+                        Heard::Late
+                    }
+                }
+                // Settled as lost: at least twice the timeout has passed.
+                None => Heard::Late,
+            },
+        };
+        match heard {
+            Heard::Received => self.tally.received += 1,
+            Heard::Late => self.tally.late += 1,
+            Heard::Duplicate => {
+                self.tally.duplicate += 1;
+                if let Some((record, _)) = self.slot(sequence) {
+                    record.duplicates += 1;
+                }
+            }
+            Heard::Unknown => self.tally.unknown += 1,
+        }
+        if matches!(heard, Heard::Received | Heard::Late) {
+            self.answered.set(sequence);
+            self.newest_answered = Some(newest.map_or(sequence, |newest| newest.max(sequence)));
+        }
+        heard
+    }
+
+    fn slot(&mut self, sequence: u64) -> Option<&mut (Record, u64)> {
+        let settled = self.next - self.window.len() as u64;
+        let index = sequence.checked_sub(settled)?;
+        self.window.get_mut(usize::try_from(index).ok()?)
+    }
+
+    /// Gives all records of which nothing more is expected to `sink`, in order: those scheduled more than twice the timeout before
+    /// `now`. (A reply that comes even later is counted as late; its record has been given as lost.)
+    pub fn settle(&mut self, now: Timestamp<Monotonic>, sink: &mut dyn FnMut(&Record)) {
+        let keep = nanos(self.options.timeout_ns.saturating_mul(2));
+        while let Some((record, _)) = self.window.front()
+            && now - record.sent.unwrap_or(record.scheduled) > keep
+        {
+            self.settle_front(sink);
+        }
+    }
+
+    fn settle_front(&mut self, sink: &mut dyn FnMut(&Record)) {
+        let Some((record, _)) = self.window.pop_front() else { return };
+        if record.fate == Fate::Received {
+            let series = [
+                (record.rtt(), &mut self.rtt),
+                (record.rtt_scheduled(), &mut self.rtt_scheduled),
+                (record.rtt_kernel(), &mut self.rtt_kernel),
+                (record.far_end.turnaround, &mut self.turnaround),
+            ];
+            for (sample, series) in series {
+                if let Some(span) = sample {
+                    series.add(span.as_nanos());
+                }
+            }
+            self.variation.add(&record);
+        }
+        sink(&record);
+    }
+
+    /// How the run stands.
+    #[must_use]
+    pub fn live(&self) -> Live<'_> {
+        let Tally { sent, received, late, duplicate, .. } = self.tally;
+        let open = self.window.iter().filter(|(record, _)| record.fate == Fate::Lost).count() as u64;
+        Live {
+            sent,
+            received,
+            open: open.min(sent - received - late),
+            duplicate,
+            interval: &self.interval,
+            whole: &self.whole,
+        }
+    }
+
+    /// Begins a new interval of the live line.
+    pub fn next_interval(&mut self) {
+        self.interval = Histogram::default();
+    }
+
+    /// Whether every packet sent has been answered: nothing is left to wait for.
+    #[must_use]
+    pub const fn is_complete(&self) -> bool {
+        self.tally.sent == self.tally.received + self.tally.late
+    }
+
+    /// Ends the run: gives the remaining records to `sink` and says what the run came to. Call it a timeout after the last packet, or
+    /// when [`Run::is_complete`]; `counters` are the responder's last ones, where there is one.
+    #[must_use]
+    pub fn finish(
+        mut self,
+        counters: Option<&ResponderCounters>,
+        local: &LocalDrops,
+        sink: &mut dyn FnMut(&Record),
+    ) -> Report {
+        while !self.window.is_empty() {
+            self.settle_front(sink);
+        }
+        Report::new(&self, counters, local)
+    }
+}
+
+/// What [`Report`] needs of a run that is over.
+impl Run {
+    pub(super) const fn tally(&self) -> &Tally {
+        &self.tally
+    }
+    pub(super) const fn in_band(&self) -> Option<InBand> {
+        self.in_band
+    }
+    pub(super) const fn series(&self) -> [&Series; 5] {
+        [&self.rtt, &self.rtt_scheduled, &self.rtt_kernel, &self.turnaround, &self.pacing_error]
+    }
+    pub(super) const fn variation(&self) -> &Variation {
+        &self.variation
+    }
+    pub(super) fn scheduled_span(&self) -> Option<(u64, Span)> {
+        self.scheduled.map(|(first, last)| (self.next, last - first))
+    }
+    pub(super) fn sent_span(&self) -> Option<(u64, Span)> {
+        self.sent_at.map(|(first, last)| (self.tally.sent, last - first))
+    }
+}
+
+fn nanos(ns: u64) -> Span {
+    Span::from_nanos(i64::try_from(ns).unwrap_or(i64::MAX))
+}

@@ -1,0 +1,227 @@
+//! Methods of available bandwidth over the simulated path.
+
+mod avb_sim;
+
+use avb_sim::{Outcome, SimRunner, ability};
+use vtare_methods::avb::{Budget, Estimate, METHODS, Method, Settings, Setup, Step, Stopped, Vtare, VtareSettings};
+use vtare_packet::link::sim::{
+    Cross, HopSpec, LossModel, PathSpec, SenderSpec, Step as CapacityStep, Traffic, TrainSpec,
+};
+
+const MBIT: u64 = 1_000_000;
+
+fn on(hop: HopSpec) -> TrainSpec {
+    let sender = SenderSpec { call_ns: 1_000.0, line_bit_per_s: Some(1e10), ..SenderSpec::default() };
+    TrainSpec {
+        path: PathSpec { hops: vec![hop], ..PathSpec::default() },
+        sender,
+        answer_ns: 100_000,
+        ..TrainSpec::default()
+    }
+}
+
+fn hop(capacity_bit_per_s: u64) -> HopSpec {
+    HopSpec::new(capacity_bit_per_s, 2_000_000, 100_000)
+}
+
+fn fluid(rate_bit_per_s: u64) -> Traffic {
+    Traffic::Fluid { rate_bit_per_s }
+}
+
+fn poisson(rate_bit_per_s: u64) -> Traffic {
+    Traffic::Poisson { rate_bit_per_s, size_byte: 1500 }
+}
+
+fn setup(spec: &TrainSpec) -> Setup {
+    Setup { ability: ability(spec, 1500), ..Setup::default() }
+}
+
+fn run(name: &str, spec: &TrainSpec) -> Outcome {
+    let mut method = Settings::named(name).and_then(|it| it.method(setup(spec))).expect("a listed method");
+    SimRunner::new(spec, 10_000_000).run(method.as_mut())
+}
+
+fn value(estimate: &Estimate) -> f64 {
+    estimate.avb_bit_per_s.unwrap_or_else(|| panic!("no answer: {estimate:?}"))
+}
+
+fn assert_near(found: f64, want: f64, share: f64) {
+    assert!((found / want - 1.0).abs() < share, "found {found:.4e}, want {want:.4e}");
+}
+
+#[test]
+fn every_method_comes_to_an_end_on_a_quiet_path() {
+    for entry in METHODS {
+        let outcome = run(entry.name, &on(hop(100 * MBIT)));
+        assert!(outcome.estimate.probe_byte > 0, "{}: {:?}", entry.name, outcome.estimate);
+    }
+}
+
+#[test]
+fn back_to_back_trains_arrive_between_available_bandwidth_and_capacity() {
+    let outcome = run("adr", &on(hop(100 * MBIT).with_cross(fluid(40 * MBIT))));
+    let found = value(&outcome.estimate);
+    assert!((6e7..=1.001e8).contains(&found), "{found}");
+    assert_eq!(outcome.estimate.stopped, Stopped::Converged);
+}
+
+#[test]
+fn fluid_cross_traffic_is_told_to_a_few_hundredths() {
+    for (capacity, cross) in [(100, 0), (100, 50), (1_000, 500), (1_000, 900), (300, 250)] {
+        let outcome = run("vtare", &on(hop(capacity * MBIT).with_cross(fluid(cross * MBIT))));
+        let want = ((capacity - cross) * MBIT) as f64;
+        assert!((value(&outcome.estimate) / want - 1.0).abs() < 3e-2, "{capacity} less {cross}: {outcome:?}");
+        // A fluid is between any two packets, however close they are: there is no gap that shows the capacity alone.
+        assert_near(outcome.estimate.capacity_bit_per_s.expect("seen"), (capacity * MBIT) as f64, 0.1);
+        assert_eq!(outcome.estimate.stopped, Stopped::Converged);
+    }
+}
+
+#[test]
+fn a_sender_that_is_slower_than_the_path_says_at_least() {
+    let mut spec = on(hop(10_000 * MBIT).with_cross(fluid(1_000 * MBIT)));
+    spec.sender.call_ns = 10_000.0;
+    let estimate = run("vtare", &spec).estimate;
+    assert_eq!((estimate.stopped, estimate.at_least), (Stopped::SenderLimited, true));
+    // 1500 B in 10 us.
+    assert_near(value(&estimate), 1.2e9, 0.02);
+    assert!(estimate.notes.iter().any(|note| note.contains("cannot pace faster")), "{:?}", estimate.notes);
+}
+
+#[test]
+fn a_policer_is_named_and_its_rate_found() {
+    for (rate, bucket_byte) in [(50, 15_000), (200, 60_000)] {
+        let spec = on(HopSpec { bucket_byte, polices: true, ..hop(rate * MBIT) });
+        let estimate = run("vtare", &spec).estimate;
+        assert_eq!(estimate.stopped, Stopped::Policed, "{estimate:?}");
+        assert_near(value(&estimate), (rate * MBIT) as f64, 0.05);
+    }
+}
+
+#[test]
+fn a_token_bucket_does_not_make_a_link_look_faster_and_its_depth_is_told() {
+    for bucket_byte in [30_000, 100_000, 400_000] {
+        let spec = on(HopSpec { bucket_byte, ..hop(100 * MBIT) }.with_cross(fluid(30 * MBIT)));
+        let estimate = run("vtare", &spec).estimate;
+        assert_near(value(&estimate), 7e7, 0.03);
+        assert_near(estimate.token_bucket_byte.expect("seen"), bucket_byte as f64, 0.25);
+    }
+}
+
+#[test]
+fn silence_is_no_answer_and_not_a_number() {
+    let spec = on(HopSpec { loss: LossModel::Random { probability: 1.0 }, ..hop(100 * MBIT) });
+    let estimate = run("vtare", &spec).estimate;
+    assert_eq!((estimate.stopped, estimate.avb_bit_per_s), (Stopped::NoAnswer, None));
+}
+
+#[test]
+fn a_short_buffer_is_not_overrun_for_ever() {
+    let spec = on(HopSpec::new(100 * MBIT, 30_000, 100_000).with_cross(poisson(40 * MBIT)));
+    let outcome = run("vtare", &spec);
+    let [low, high] = outcome.estimate.interval_bit_per_s.expect("an interval");
+    assert!((low..=high).contains(&outcome.truth), "{outcome:?}");
+}
+
+#[test]
+fn a_budget_of_bytes_is_kept_and_still_gives_an_answer() {
+    for most_byte in [100_000, 200_000, 500_000] {
+        let spec = on(hop(100 * MBIT).with_cross(poisson(50 * MBIT)));
+        let setup = Setup { budget: Budget { most_byte: Some(most_byte), most_ns: None }, ..setup(&spec) };
+        let mut method = Vtare::new(VtareSettings::default(), setup);
+        let outcome = SimRunner::new(&spec, 10_000_000).run(&mut method);
+        assert!(outcome.estimate.probe_byte <= most_byte, "{:?}", outcome.estimate);
+        let [low, high] = outcome.estimate.interval_bit_per_s.unwrap_or_else(|| panic!("{outcome:?}"));
+        assert!((low..=high).contains(&outcome.truth), "{most_byte}: {outcome:?}");
+    }
+}
+
+/// Follows for `seconds`, and gives each new value with its time.
+fn follow(spec: &TrainSpec, seconds: f64) -> Vec<(f64, f64, [f64; 2])> {
+    let settings = VtareSettings { follow_ns: Some(1_000_000_000), ..VtareSettings::default() };
+    let mut method = Vtare::new(settings, setup(spec));
+    let mut runner = SimRunner::new(spec, 0);
+    let mut values = Vec::new();
+    let mut before = None;
+    while runner.now().as_nanos() < (seconds * 1e9) as u64 {
+        assert!(runner.turn(&mut method).is_none(), "it follows until it is told to end");
+        let now = method.interim();
+        if let Some(estimate) = now.as_ref().filter(|_| now != before) {
+            let range = estimate.long_run_bit_per_s.expect("with every value");
+            values.push((runner.now().as_nanos() as f64 / 1e9, value(estimate), range));
+        }
+        before = now;
+    }
+    values
+}
+
+#[test]
+fn a_step_of_the_cross_traffic_is_followed_within_3_s() {
+    for (before, after) in [(10, 60), (50, 10), (0, 50)] {
+        let cross = |rate: u64, from_ns, until_ns| Cross { traffic: poisson((rate * MBIT).max(1)), from_ns, until_ns };
+        let step_ns = 6_300_000_000;
+        let cross = vec![cross(before, 0, Some(step_ns)), cross(after, step_ns, None)];
+        let values = follow(&on(HopSpec { cross, ..hop(100 * MBIT) }), 15.0);
+        // A look is 50 ms or so, and Poisson's traffic differs by a tenth from one to the next.
+        let off = |found: f64, rate: u64| (found / ((100 - rate) * MBIT) as f64 - 1.0).abs();
+        let good = |from: f64, to: f64, rate: u64| {
+            let inside: Vec<_> = values.iter().filter(|it| (from..to).contains(&it.0)).collect();
+            assert!(inside.len() >= 3, "{values:?}");
+            let nominal = ((100 - rate) * MBIT) as f64;
+            let honest = |it: &(f64, f64, [f64; 2])| off(it.1, rate) < 0.4 || (it.2[0]..it.2[1]).contains(&nominal);
+            assert!(inside.iter().all(|it| honest(it)), "{before} to {after}: {values:?}");
+            let near = inside.iter().filter(|it| off(it.1, rate) < 0.15).count();
+            assert!(near * 3 >= inside.len() * 2, "{before} to {after}: {values:?}");
+        };
+        good(1.0, 6.3, before);
+        good(9.3, 15.0, after);
+    }
+}
+
+#[test]
+fn the_capacities_of_kachans_cycle_are_followed() {
+    let step =
+        |at_s: u64, gbit: u64| CapacityStep { at_ns: at_s * 1_000_000_000, capacity_bit_per_s: gbit * 1_000 * MBIT };
+    let mut spec = on(HopSpec { steps: vec![step(7, 7), step(14, 10), step(21, 2)], ..hop(2_000 * MBIT) });
+    spec.sender = SenderSpec { call_ns: 2_000.0, group: 40, line_bit_per_s: Some(2e10), ..SenderSpec::default() };
+    let values = follow(&spec, 28.0);
+    for (from, to, gbit) in [(1.0, 7.0, 2.0), (10.0, 14.0, 7.0), (17.0, 21.0, 10.0), (24.0, 28.0, 2.0)] {
+        let inside: Vec<_> = values.iter().filter(|it| (from..to).contains(&it.0)).collect();
+        assert!(!inside.is_empty() && inside.iter().all(|it| (it.1 / gbit / 1e9 - 1.0).abs() < 0.03), "{values:?}");
+    }
+}
+
+#[test]
+fn a_finished_method_stays_finished() {
+    let spec = on(hop(100 * MBIT));
+    let mut method = Vtare::new(VtareSettings::default(), setup(&spec));
+    let mut runner = SimRunner::new(&spec, 10_000_000);
+    let first = runner.run(&mut method).estimate;
+    assert_eq!(method.step(runner.now()), Step::Done(Box::new(first.clone())));
+    assert_eq!(method.interim(), Some(first));
+}
+
+#[test]
+fn settings_that_cannot_be_are_refused_with_the_way_out() {
+    let refused = |settings: VtareSettings| match Settings::Vtare(settings).method(Setup::default()) {
+        Ok(_) => panic!("taken"),
+        Err(error) => error.to_string(),
+    };
+    let settings = VtareSettings { interval_share: 0.0, ..VtareSettings::default() };
+    assert_eq!(refused(settings), "interval_share is 0, want more than 0");
+    let settings = VtareSettings { points: 3, ..VtareSettings::default() };
+    assert_eq!(refused(settings), "points is 3, want at least 8: fewer show no slope");
+}
+
+#[test]
+fn without_a_budget_no_more_is_sent_than_the_settings_say() {
+    for (trouble, capacity) in avb_sim::cells::TROUBLES.iter().flat_map(|it| [(it, 10), (it, 100), (it, 10_000)]) {
+        let spec = trouble.spec(capacity * MBIT, 40, 7);
+        let estimate = run("vtare", &spec).estimate;
+        // 1 MB; 3 ms of the link, or of a card of 20 Gbit/s as long as the link is not known.
+        assert!(
+            estimate.probe_byte <= if capacity == 10_000 { 7_500_000 } else { 1_000_000 },
+            "{trouble:?}: {estimate:?}"
+        );
+    }
+}

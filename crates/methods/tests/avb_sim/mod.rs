@@ -1,0 +1,159 @@
+//! Drives a method over the simulated path, and knows the truth. Shared by the tests and by `bench/avb`.
+#![allow(dead_code, reason = "each test file uses its part")]
+
+pub(crate) mod cells;
+
+use vtare_methods::avb::{Ability, Estimate, Method, Observation, Packet, Step, Train};
+use vtare_packet::link::sim::{CrossSeen, TrainPath, TrainSeen, TrainSpec};
+use vtare_units::{Monotonic, Timestamp};
+
+/// Steps after which a method is held to have lost its way.
+const MOST_STEPS: usize = 100_000;
+
+/// A method's answer and what it should have been.
+#[derive(Clone, Debug)]
+pub(crate) struct Outcome {
+    pub(crate) estimate: Estimate,
+    /// Mean available bandwidth of the window that the estimate states (else of the whole measurement), bit/s: capacity less cross
+    /// traffic that came, at the hop where it is least.
+    pub(crate) truth: f64,
+    /// From the mean rates that the cross traffic was made with, bit/s.
+    pub(crate) nominal: f64,
+}
+
+/// A simulated path under way.
+pub(crate) struct SimRunner {
+    spec: TrainSpec,
+    path: TrainPath,
+    now_ns: u64,
+    /// Since when the path has been silent.
+    quiet_ns: u64,
+    began_ns: u64,
+    /// Send time of each packet.
+    sent_ns: Vec<u64>,
+    /// The cross traffic of each hop at each packet.
+    cross: Vec<Vec<CrossSeen>>,
+}
+
+impl SimRunner {
+    /// The path has run for `warm_ns` when the measurement begins, so that its queues are as they are in the long run.
+    pub(crate) fn new(spec: &TrainSpec, warm_ns: u64) -> Self {
+        let mut path = TrainPath::new(spec).expect("a good path");
+        path.run_until(Timestamp::from_nanos(warm_ns));
+        let cross = vec![Vec::new(); spec.path.hops.len()];
+        let (now_ns, quiet_ns, began_ns) = (warm_ns, warm_ns, warm_ns);
+        Self { spec: spec.clone(), path, now_ns, quiet_ns, began_ns, sent_ns: Vec::new(), cross }
+    }
+
+    pub(crate) fn now(&self) -> Timestamp<Monotonic> {
+        Timestamp::from_nanos(self.now_ns)
+    }
+
+    /// Runs a method to its end.
+    pub(crate) fn run(&mut self, method: &mut dyn Method) -> Outcome {
+        self.began_ns = self.now_ns;
+        for _ in 0..MOST_STEPS {
+            if let Some(estimate) = self.turn(method) {
+                return self.outcome(estimate);
+            }
+        }
+        panic!("{} did not end after {MOST_STEPS} steps", method.name());
+    }
+
+    /// One step; the estimate, where that was the last.
+    pub(crate) fn turn(&mut self, method: &mut dyn Method) -> Option<Estimate> {
+        match method.step(self.now()) {
+            Step::Send(train) => {
+                let observation = self.send(&train);
+                method.observe(&observation);
+                None
+            }
+            Step::Wait(ns) => {
+                self.now_ns += ns;
+                None
+            }
+            Step::Done(estimate) => Some(*estimate),
+        }
+    }
+
+    pub(crate) fn send(&mut self, train: &Train) -> Observation {
+        let start_ns = self.now_ns.max(self.quiet_ns + train.idle_before_ns);
+        let seen = self.path.send(Timestamp::from_nanos(start_ns), &train.offsets_ns(), train.size_byte);
+        self.now_ns = seen.finished.as_nanos();
+        self.quiet_ns = seen.packets.last().map_or(start_ns, |packet| packet.sent.as_nanos());
+        let left = seen.packets.iter().map(|packet| packet.kernel_sent.unwrap_or(packet.sent).as_nanos());
+        self.sent_ns.extend(left);
+        for (all, more) in self.cross.iter_mut().zip(&seen.cross) {
+            all.extend_from_slice(more);
+        }
+        observation(train, &seen)
+    }
+
+    fn outcome(&self, estimate: Estimate) -> Outcome {
+        let (first, last) = match estimate.window_s {
+            Some([from, to]) => {
+                let at = |s: f64| self.began_ns as f64 + s * 1e9;
+                let first = self.sent_ns.partition_point(|&sent| (sent as f64) < at(from) - 0.5);
+                let end = self.sent_ns.partition_point(|&sent| (sent as f64) <= at(to) + 0.5);
+                (first, end.saturating_sub(1))
+            }
+            None => (0, self.sent_ns.len().saturating_sub(1)),
+        };
+        Outcome { estimate, truth: self.truth(first, last), nominal: self.nominal() }
+    }
+
+    /// Mean available bandwidth between two packets, counted over all trains, bit/s.
+    pub(crate) fn truth(&self, first: usize, last: usize) -> f64 {
+        let hops = self.spec.path.hops.iter().zip(&self.cross);
+        let of = hops.map(|(hop, cross)| {
+            let (Some(from), Some(to)) = (cross.get(first), cross.get(last)) else { return f64::NAN };
+            let middle = from.at_ns.midpoint(to.at_ns);
+            let packets: u64 = hop
+                .cross
+                .iter()
+                .filter(|it| it.is_on(middle) && !matches!(it.traffic, vtare_packet::link::sim::Traffic::Fluid { .. }))
+                .map(vtare_packet::link::sim::Cross::mean_bit_per_s)
+                .sum();
+            let offered = (to.offered_byte - from.offered_byte) as f64 * 8e9 / (to.at_ns - from.at_ns).max(1) as f64;
+            hop.available_at(middle) as f64 + packets as f64 - offered
+        });
+        // More came than the link carries: nothing is available.
+        of.fold(f64::INFINITY, f64::min).max(0.0)
+    }
+
+    pub(crate) fn nominal(&self) -> f64 {
+        self.spec.path.available_at(self.now()).expect("a hop") as f64
+    }
+}
+
+/// What the sender of the spec can do.
+pub(crate) fn ability(spec: &TrainSpec, most_packet_byte: u32) -> Ability {
+    Ability {
+        most_packet_byte,
+        least_gap_ns: spec.sender.call_ns.max(1.0),
+        most_group: spec.sender.group,
+        stamp_error_ns: 1.0,
+        ..Ability::default()
+    }
+}
+
+pub(crate) fn observation(train: &Train, seen: &TrainSeen) -> Observation {
+    let packets = seen.packets.iter().map(|packet| Packet {
+        scheduled: packet.scheduled,
+        sent: Some(packet.sent),
+        kernel_sent: packet.kernel_sent,
+        received: packet.received,
+        place: packet.place,
+        size_byte: train.size_byte,
+        call: packet.call,
+        group: packet.group,
+        descheduled: false,
+    });
+    Observation {
+        train: train.clone(),
+        packets: packets.collect(),
+        finished: seen.finished,
+        receiver_drops: Some(seen.receiver_drops),
+        duplicates: seen.duplicates,
+    }
+}

@@ -1,0 +1,71 @@
+//! A client that has the key and says anything: limits hold, nothing panics, one answer to each message.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Mutex;
+
+use vtare_packet::control::server::{Connection, Patience, Surroundings};
+use vtare_packet::control::{LARGEST_MESSAGE_BYTE, PresharedKey, preamble};
+use vtare_packet::session::{LARGEST_ARRIVALS_BYTE, Limits, Secrets, Table};
+use vtare_packet::wire::{SessionId, SessionKey};
+use vtare_units::{Span, Timestamp};
+
+const GREETING: &[u8] = br#"{"say":"hello","versions":{"least":2,"most":3},"program":"fuzz"}"#;
+
+/// Frames `body` as it goes over the wire.
+fn framed(body: &[u8]) -> Vec<u8> {
+    let mut bytes = u16::try_from(body.len()).expect("bodies are short").to_be_bytes().to_vec();
+    bytes.extend_from_slice(body);
+    bytes
+}
+
+/// One case.
+pub(crate) fn run(data: &[u8]) {
+    let key = PresharedKey::parse("fuzz", &"ab".repeat(32)).expect("64 digits");
+    let limits = Limits { sessions: 3, sessions_per_peer: 2, ..Limits::default() };
+    let table = Mutex::new(Table::new(limits));
+    let patience = Patience::default();
+    let around = Surroundings { key: Some(&key), table: &table, program: "fuzz", patience, socket_drops: &|| Some(0) };
+    let mut now = Timestamp::from_nanos(1_000_000_000);
+    let mut connection = Connection::new(IpAddr::V4(Ipv4Addr::LOCALHOST), now, patience);
+    let mut next = 0;
+    // Session names as a real source gives them, but the same in each run; few, so that the fuzzer can name them.
+    let mut secrets = || {
+        next += 1;
+        Secrets { session: SessionId(next), key: SessionKey::new([1; 16]) }
+    };
+
+    let hello = preamble::of_client(true);
+    let mut client = snow::Builder::new("Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s".parse().expect("a pattern"))
+        .psk(0, &[0xab; 32])
+        .and_then(|builder| builder.prologue(&hello))
+        .and_then(snow::Builder::build_initiator)
+        .expect("the client's end");
+    let mut room = [0; 4096];
+    let length = client.write_message(&[], &mut room).expect("message 1");
+    let opening = [&hello[..], &framed(&room[..length])].concat();
+    connection.hear(now, &opening, &around, &mut secrets, &mut |_| ()).expect("the key fits");
+    let said = std::mem::take(connection.outbox());
+    client.read_message(&said[preamble::PREAMBLE_BYTE + 2..], &mut room).expect("message 2");
+    let mut client = client.into_transport_mode().expect("the handshake is over");
+
+    let mut texts: Vec<&[u8]> = data.split(|byte| *byte == b'\n').collect();
+    // Most talks begin well, or the fuzzer would never get beyond the first message.
+    if data.first() != Some(&b'!') {
+        texts.insert(0, GREETING);
+    }
+    for text in texts.into_iter().filter(|text| text.len() <= LARGEST_MESSAGE_BYTE) {
+        let length = client.write_message(text, &mut room).expect("there is room");
+        now = now + Span::from_millis(text.len() as i64);
+        let result = connection.hear(now, &framed(&room[..length]), &around, &mut secrets, &mut |_| ());
+        assert!(std::mem::take(connection.outbox()).len() <= LARGEST_ARRIVALS_BYTE + 18);
+        for (session, counters) in table.lock().expect("nothing panicked").expire(now) {
+            assert!(connection.expired(now, patience, session, counters), "only this connection opens sessions");
+        }
+        assert!(table.lock().expect("nothing panicked").len() <= 2);
+        if result.is_err() {
+            break;
+        }
+    }
+    connection.hang_up(&table, |_, _| ());
+    assert!(table.lock().expect("nothing panicked").is_empty());
+}

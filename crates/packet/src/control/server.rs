@@ -1,0 +1,481 @@
+//! The responder's end of one control connection, without its socket.
+
+use std::net::IpAddr;
+use std::sync::{Mutex, PoisonError};
+
+use vtare_units::{Monotonic, Span, Timestamp};
+
+use super::channel::{Channel, ChannelError, HANDSHAKE_BYTE, Handshake, LARGEST_MESSAGE_BYTE, decode, sealed_byte};
+use super::frame::{self, LENGTH_BYTE};
+use super::key::PresharedKey;
+use super::preamble::{self, Answer, PREAMBLE_BYTE, VERSION};
+use super::stream::{self, HELLO_BYTE};
+use crate::session::{
+    Bucket, Control, Counters, FlowCause, Joined, Purpose, Reason, Secrets, Table, ToClient, ToResponder,
+};
+use crate::wire::SessionId;
+
+/// Bytes that a connection holds of what has come and is not whole yet: one frame of the longest message.
+pub const INBOX_BYTE: usize = LENGTH_BYTE + sealed_byte(LARGEST_MESSAGE_BYTE);
+
+/// Messages that a client may send in one second, and at once. Opening, counting once a second and closing take far fewer.
+const MESSAGES_PER_S: u64 = 20;
+const MESSAGES_AT_ONCE: u64 = 200;
+
+/// The same for a client that measures with trains: it asks for the arrivals of each.
+const TRAIN_MESSAGES_PER_S: u64 = 1_000;
+const TRAIN_MESSAGES_AT_ONCE: u64 = 2_000;
+
+/// How long a connection may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Patience {
+    /// From the connection to the end of the handshake, however many bytes come meanwhile.
+    pub handshake: Span,
+    /// Without an open session, since the last message.
+    pub idle: Span,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self { handshake: Span::from_secs(5), idle: Span::from_secs(60) }
+    }
+}
+
+/// Why a connection is to be closed, once its outbox has been sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum Hangup {
+    /// The first bytes are another protocol's.
+    #[error("not a vtare client: another protocol's bytes")]
+    Stranger,
+    /// Another version of the encrypted connection.
+    #[error("connection version {found}, this program speaks {VERSION}: install the same release at both ends")]
+    Version {
+        /// The client's.
+        found: u8,
+    },
+    /// The client has no key.
+    #[error("a client without a key: give it the key file")]
+    NeedsKey,
+    /// The client has a key and this responder has none.
+    #[error("a client with a key, and this responder has none: start it with --key-file")]
+    HasNoKey,
+    /// The client's key is another one, or the handshake was changed on the way.
+    #[error("wrong key")]
+    WrongKey,
+    /// A frame longer than any message.
+    #[error("a frame of {found_byte} B, at most {most_byte} B are taken")]
+    TooLong {
+        /// Bytes it says it has.
+        found_byte: usize,
+        /// Bytes that are taken.
+        most_byte: usize,
+    },
+    /// A frame that does not decrypt.
+    #[error("a frame that does not decrypt")]
+    Seal,
+    /// A decrypted frame that is no message.
+    #[error("no message of this control version")]
+    Message,
+    /// The cipher could not be set up or used.
+    #[error("the cipher failed")]
+    Cipher,
+    /// The handshake took too long.
+    #[error("the handshake took too long")]
+    SlowHandshake,
+    /// Nothing was said for too long, and no session is open.
+    #[error("no session and no message for too long")]
+    Idle,
+    /// More messages than anybody needs.
+    #[error("more than {MESSAGES_PER_S} messages a second")]
+    Chatty,
+    /// As many connections with the key as are allowed.
+    #[error("as many connections with the key as are allowed")]
+    Crowded,
+    /// A data connection that is not let in.
+    #[error(transparent)]
+    Stream(FlowCause),
+    /// The client said something out of turn, or speaks no common control version: it has been told.
+    #[error("refused: no control version in common, or a message out of turn")]
+    Refused,
+}
+
+#[derive(Debug)]
+enum Stage {
+    Preamble,
+    Handshake(Box<Handshake>),
+    Talk(Box<Talk>),
+    /// A data connection that has proved itself, until [`Connection::take_stream`].
+    Stream(Joined),
+    Over,
+}
+
+#[derive(Debug)]
+struct Talk {
+    channel: Channel,
+    control: Control,
+    messages: Bucket,
+    train_messages: Bucket,
+    trains: bool,
+    open: Vec<SessionId>,
+    /// Sessions that ended by themselves and whose counters the client has not fetched.
+    expired: Vec<(SessionId, Counters)>,
+}
+
+/// What a connection needs of its surroundings to answer.
+pub struct Surroundings<'a> {
+    /// The key; `None` on a responder for its own host.
+    pub key: Option<&'a PresharedKey>,
+    /// The sessions. Locked only for the time of one look-up or change; before the pre-shared key has been checked only for the look-up of a
+    /// data connection's session and its tag, as for a datagram.
+    pub table: &'a Mutex<Table>,
+    /// This program's name and release.
+    pub program: &'a str,
+    /// Time limits.
+    pub patience: Patience,
+    /// The kernel's count of datagrams that found the receive buffer full; `None` where it does not tell.
+    pub socket_drops: &'a dyn Fn() -> Option<u32>,
+}
+
+/// Something that happened and is worth a line in the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A session was opened.
+    Opened(crate::session::Grant),
+    /// A session was refused.
+    Refused(crate::session::Refusal),
+    /// A train is to be sent to a client.
+    Reverse(crate::session::ReverseOrder),
+    /// A session was closed by its client.
+    Closed(SessionId, Counters),
+}
+
+/// One control connection: bytes in, bytes out.
+#[derive(Debug)]
+pub struct Connection {
+    peer: IpAddr,
+    stage: Stage,
+    inbox: Vec<u8>,
+    outbox: Vec<u8>,
+    /// When the connection is closed if nothing more comes of it.
+    deadline: Timestamp<Monotonic>,
+}
+
+impl Connection {
+    /// A connection that `peer` has just made.
+    #[must_use]
+    pub fn new(peer: IpAddr, now: Timestamp<Monotonic>, patience: Patience) -> Self {
+        let deadline = now + patience.handshake;
+        Self { peer, stage: Stage::Preamble, inbox: Vec::new(), outbox: Vec::new(), deadline }
+    }
+
+    /// Whose it is.
+    #[must_use]
+    pub const fn peer(&self) -> IpAddr {
+        self.peer
+    }
+
+    /// Whether a key has been checked: the pre-shared one, or a session's.
+    #[must_use]
+    pub const fn is_authenticated(&self) -> bool {
+        matches!(self.stage, Stage::Talk(_) | Stage::Stream(_))
+    }
+
+    /// Whether it has become a data connection: its answer is to be sent, and nothing more to be heard here.
+    #[must_use]
+    pub const fn is_stream(&self) -> bool {
+        matches!(self.stage, Stage::Stream(_))
+    }
+
+    /// Gives the data connection away, once its answer has been sent.
+    pub fn take_stream(&mut self) -> Option<Joined> {
+        match std::mem::replace(&mut self.stage, Stage::Over) {
+            Stage::Stream(joined) => Some(joined),
+            other => {
+                self.stage = other;
+                None
+            }
+        }
+    }
+
+    /// There is no room for this connection: a data connection that was just let in is told so instead.
+    pub fn turn_away(&mut self) {
+        if self.is_stream() {
+            self.stage = Stage::Over;
+            self.outbox.clear();
+            self.outbox.extend_from_slice(&preamble::of_responder(Answer::Busy));
+        }
+    }
+
+    /// Bytes to be sent; the caller removes what it has sent. While there are any, [`Connection::hear`] should not be called, so that
+    /// a client that does not read cannot make the responder hold more than one answer.
+    pub const fn outbox(&mut self) -> &mut Vec<u8> {
+        &mut self.outbox
+    }
+
+    /// How many bytes it takes now.
+    #[must_use]
+    pub fn room(&self) -> usize {
+        INBOX_BYTE.saturating_sub(self.inbox.len())
+    }
+
+    /// Whether its time is over.
+    ///
+    /// # Errors
+    /// [`Hangup::SlowHandshake`], [`Hangup::Idle`].
+    pub fn check(&self, now: Timestamp<Monotonic>) -> Result<(), Hangup> {
+        match &self.stage {
+            _ if now < self.deadline => Ok(()),
+            Stage::Talk(talk) if !talk.open.is_empty() => Ok(()),
+            Stage::Talk(_) => Err(Hangup::Idle),
+            _ => Err(Hangup::SlowHandshake),
+        }
+    }
+
+    /// Takes bytes that have come, at most [`Connection::room`], and puts answers into the outbox. `secrets` gives the random parts of
+    /// a new session.
+    ///
+    /// # Errors
+    /// Why the connection is to be closed after its outbox has been sent.
+    pub fn hear(
+        &mut self,
+        now: Timestamp<Monotonic>,
+        bytes: &[u8],
+        around: &Surroundings<'_>,
+        secrets: &mut dyn FnMut() -> Secrets,
+        events: &mut dyn FnMut(Event),
+    ) -> Result<(), Hangup> {
+        let (taken, beyond) = bytes.split_at(bytes.len().min(self.room()));
+        self.inbox.extend_from_slice(taken);
+        let result = self.digest(now, around, secrets, events).and(if beyond.is_empty() {
+            Ok(())
+        } else {
+            Err(Hangup::TooLong { found_byte: INBOX_BYTE + beyond.len(), most_byte: INBOX_BYTE })
+        });
+        if result.is_err() {
+            self.inbox = Vec::new();
+        }
+        result
+    }
+
+    fn digest(
+        &mut self,
+        now: Timestamp<Monotonic>,
+        around: &Surroundings<'_>,
+        secrets: &mut dyn FnMut() -> Secrets,
+        events: &mut dyn FnMut(Event),
+    ) -> Result<(), Hangup> {
+        loop {
+            let used = match &mut self.stage {
+                Stage::Preamble => {
+                    if !preamble::may_begin(&self.inbox) {
+                        return Err(Hangup::Stranger);
+                    }
+                    let Some(preamble) = self.inbox.first_chunk::<PREAMBLE_BYTE>() else { return Ok(()) };
+                    if preamble::read_stream(preamble).is_some() {
+                        let Some(hello) = self.inbox.first_chunk::<HELLO_BYTE>() else { return Ok(()) };
+                        let hasty = self.inbox.len() > HELLO_BYTE;
+                        return match join(now, self.peer, hello, hasty, around.table) {
+                            Ok(joined) => {
+                                self.stage = Stage::Stream(joined);
+                                self.inbox = Vec::new();
+                                self.outbox.extend_from_slice(&preamble::of_responder(Answer::GoOn));
+                                Ok(())
+                            }
+                            Err(cause) => self.refuse(Answer::NoStream, Hangup::Stream(cause)),
+                        };
+                    }
+                    let handshake = match begin(preamble, around.key) {
+                        Ok(handshake) => handshake,
+                        Err((answer, hangup)) => return self.refuse(answer, hangup),
+                    };
+                    self.stage = Stage::Handshake(Box::new(handshake));
+                    PREAMBLE_BYTE
+                }
+                Stage::Handshake(_) => {
+                    let body = frame::first(&self.inbox, HANDSHAKE_BYTE).map_err(too_long)?;
+                    let Some(body) = body else { return Ok(()) };
+                    let used = LENGTH_BYTE + body.len();
+                    let Stage::Handshake(mut handshake) = std::mem::replace(&mut self.stage, Stage::Over) else {
+                        return Err(Hangup::Cipher);
+                    };
+                    if handshake.read(body).is_err() {
+                        return self.refuse(Answer::WrongKey, Hangup::WrongKey);
+                    }
+                    self.outbox.extend_from_slice(&preamble::of_responder(Answer::GoOn));
+                    handshake.write(&mut self.outbox).map_err(|_| Hangup::Cipher)?;
+                    self.stage = Stage::Talk(Box::new(Talk {
+                        channel: handshake.finish().map_err(|_| Hangup::Cipher)?,
+                        control: Control::new(self.peer, around.program),
+                        messages: Bucket::new(MESSAGES_PER_S, MESSAGES_AT_ONCE),
+                        train_messages: Bucket::new(TRAIN_MESSAGES_PER_S, TRAIN_MESSAGES_AT_ONCE),
+                        trains: false,
+                        open: Vec::new(),
+                        expired: Vec::new(),
+                    }));
+                    self.deadline = now + around.patience.handshake;
+                    used
+                }
+                Stage::Talk(talk) => {
+                    let most_byte = sealed_byte(LARGEST_MESSAGE_BYTE);
+                    let Some(body) = frame::first(&self.inbox, most_byte).map_err(too_long)? else { return Ok(()) };
+                    let messages = if talk.trains { &mut talk.train_messages } else { &mut talk.messages };
+                    if !messages.admit(now) {
+                        return Err(Hangup::Chatty);
+                    }
+                    let text = talk.channel.read(body).map_err(|_| Hangup::Seal)?;
+                    let message: ToResponder = decode(&text).map_err(|_| Hangup::Message)?;
+                    let answer = talk.answer(now, &message, around, secrets, events);
+                    talk.channel.write_answer(&answer, &mut self.outbox).map_err(|_| Hangup::Cipher)?;
+                    if talk.control.is_over() {
+                        return Err(Hangup::Refused);
+                    }
+                    self.deadline = now + around.patience.idle;
+                    LENGTH_BYTE + body.len()
+                }
+                // Nothing is read any more; whoever hears on gets this.
+                Stage::Stream(_) => return self.refuse(Answer::NoStream, Hangup::Stream(FlowCause::Hasty)),
+                Stage::Over => return Err(Hangup::Refused),
+            };
+            self.inbox.drain(..used);
+        }
+    }
+
+    fn refuse(&mut self, answer: Answer, hangup: Hangup) -> Result<(), Hangup> {
+        self.outbox.extend_from_slice(&preamble::of_responder(answer));
+        self.stage = Stage::Over;
+        Err(hangup)
+    }
+
+    /// Takes note that a session has ended by itself; its counters are kept for the client. Answers whether it was one of this
+    /// connection.
+    pub fn expired(
+        &mut self,
+        now: Timestamp<Monotonic>,
+        patience: Patience,
+        id: SessionId,
+        counters: Counters,
+    ) -> bool {
+        let Stage::Talk(talk) = &mut self.stage else { return false };
+        if !talk.open.contains(&id) {
+            return false;
+        }
+        talk.open.retain(|open| *open != id);
+        // As many as may be open at once are kept, the newest ones: a client that never asks for them cannot fill the memory.
+        if talk.expired.len() >= MOST_EXPIRED {
+            talk.expired.remove(0);
+        }
+        talk.expired.push((id, counters));
+        self.deadline = self.deadline.max(now + patience.idle);
+        true
+    }
+
+    /// Ends the connection and every session that it opened; gives their last counters to `ended`.
+    pub fn hang_up(self, table: &Mutex<Table>, mut ended: impl FnMut(SessionId, Counters)) {
+        if let Stage::Talk(talk) = self.stage {
+            let mut table = table.lock().unwrap_or_else(PoisonError::into_inner);
+            for id in talk.open {
+                if let Some(counters) = table.close(id) {
+                    ended(id, counters);
+                }
+            }
+        }
+    }
+}
+
+const MOST_EXPIRED: usize = 16;
+
+impl Talk {
+    fn answer(
+        &mut self,
+        now: Timestamp<Monotonic>,
+        message: &ToResponder,
+        around: &Surroundings<'_>,
+        secrets: &mut dyn FnMut() -> Secrets,
+        events: &mut dyn FnMut(Event),
+    ) -> ToClient {
+        // A session that ran out while its client still waited for stragglers: the counters are not lost.
+        if let ToResponder::Count { session } | ToResponder::Close { session } = *message
+            && let Some(at) = self.expired.iter().position(|(id, _)| *id == session)
+        {
+            let counters = self.expired[at].1;
+            return if matches!(message, ToResponder::Close { .. }) {
+                self.expired.remove(at);
+                ToClient::Closed { session, counters }
+            } else {
+                ToClient::Counted { session, counters }
+            };
+        }
+        // Random bytes cost a system call: before the lock, and only where they are wanted.
+        let fresh = matches!(message, ToResponder::Open(_)).then(&mut *secrets);
+        let drops = (around.socket_drops)();
+        let answer = {
+            let mut table = around.table.lock().unwrap_or_else(PoisonError::into_inner);
+            table.note_socket_drops(drops);
+            self.control.answer(&mut table, now, message, || fresh.unwrap_or_else(secrets))
+        };
+        if let Some(order) = self.control.take_order() {
+            events(Event::Reverse(order));
+        }
+        match &answer {
+            ToClient::Granted(grant) => {
+                self.open.push(grant.session);
+                self.trains |= grant.open.purpose == Purpose::Avb;
+                events(Event::Opened(*grant));
+            }
+            ToClient::Closed { session, counters } => {
+                self.open.retain(|open| open != session);
+                events(Event::Closed(*session, *counters));
+            }
+            // The session has just run out and the table has let it go.
+            ToClient::Refused(refusal) if refusal.reason == Reason::UnknownSession => {}
+            ToClient::Refused(refusal) => events(Event::Refused(*refusal)),
+            ToClient::Welcome { .. }
+            | ToClient::Counted { .. }
+            | ToClient::Arrivals(_)
+            | ToClient::Flowed(_)
+            | ToClient::Reversing { .. } => {}
+        }
+        answer
+    }
+}
+
+fn begin(preamble: &[u8; PREAMBLE_BYTE], key: Option<&PresharedKey>) -> Result<Handshake, (Answer, Hangup)> {
+    match (preamble::read_client(preamble), key.is_some()) {
+        (None, _) => Err((Answer::Version, Hangup::Stranger)),
+        (Some((found, _)), _) if found != VERSION => Err((Answer::Version, Hangup::Version { found })),
+        (Some((_, false)), true) => Err((Answer::NeedsKey, Hangup::NeedsKey)),
+        (Some((_, true)), false) => Err((Answer::HasNoKey, Hangup::HasNoKey)),
+        _ => Handshake::of_responder(key, preamble).map_err(|_| (Answer::Busy, Hangup::Cipher)),
+    }
+}
+
+/// A data connection's way into its session.
+fn join(
+    now: Timestamp<Monotonic>,
+    peer: IpAddr,
+    hello: &[u8; HELLO_BYTE],
+    hasty: bool,
+    table: &Mutex<Table>,
+) -> Result<Joined, FlowCause> {
+    // Bytes that were not asked for could not be handed on.
+    if hasty {
+        return Err(FlowCause::Hasty);
+    }
+    let hello = stream::Unverified::parse(hello).ok_or(FlowCause::WrongTag)?;
+    table.lock().unwrap_or_else(PoisonError::into_inner).join(now, peer, &hello)
+}
+
+fn too_long(error: frame::TooLong) -> Hangup {
+    Hangup::TooLong { found_byte: error.found_byte, most_byte: error.most_byte }
+}
+
+impl From<ChannelError> for Hangup {
+    fn from(error: ChannelError) -> Self {
+        match error {
+            ChannelError::TooLong(error) => too_long(error),
+            ChannelError::Seal => Self::Seal,
+            ChannelError::Message(_) | ChannelError::Arrivals(_) => Self::Message,
+            ChannelError::Cipher(_) => Self::Cipher,
+        }
+    }
+}

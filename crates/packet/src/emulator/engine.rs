@@ -1,0 +1,530 @@
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::io::{self, IoSlice};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use vtare_clock::Clock;
+use vtare_clock::sleep::SleepOptions;
+use vtare_clock::sleep::adaptive::Adaptive;
+use vtare_sys::net::control::SendControl;
+use vtare_sys::net::frames::{Cut, FRAME_HEADER_BYTE, FrameHeader, interface_index};
+use vtare_sys::net::{Message, ReceiveBatch, SendBatch, Socket, StampFlags, Waited, wait_any_readable};
+use vtare_sys::{SysError, clocks};
+use vtare_units::{Monotonic, Span, Timestamp, Wall};
+
+use super::frame::{self, Pieces};
+use super::lane::{Fate, Lane};
+use super::spec::{LaneSpec, SpecError};
+use super::store::Store;
+use super::truth::{Bin, LaneCount};
+use crate::link::ClockOffset;
+
+/// Frames of one system call.
+const BATCH: usize = 32;
+/// Room for the largest frame that the kernel gives as one: 64 KiB of IP packet and its headers.
+const SLOT_BYTE: usize = (1 << 16) + 256;
+/// What the sockets may hold while this program does not get its turn.
+const SOCKET_BYTE: i32 = 1 << 26;
+/// How often drops are asked for, and the longest sleep.
+const LOOK: Span = Span::from_millis(10);
+/// Arrivals are waited for only where the delay is shorter than this. Else they lie in the socket, stamped, until this long before they
+/// could be due: no wake-up at their arrival takes the sender's CPU.
+const UNHURRIED_NS: u64 = 2_000_000;
+/// How long before the earliest possible departure an unhurried emulator looks for arrivals.
+const AHEAD_NS: u64 = 1_000_000;
+/// Stamps are taken a moment before a frame can be read: bins are closed this long after their end.
+const SETTLE_NS: u64 = 1_000_000;
+
+// `libc`'s numbers, which this crate does not depend on.
+const EINTR: i32 = 4;
+const EMSGSIZE: i32 = 90;
+const ENETDOWN: i32 = 100;
+
+/// What the emulator does.
+#[derive(Clone, Debug)]
+pub struct EmulatorOptions {
+    /// The two interfaces, A and B.
+    pub interfaces: [String; 2],
+    /// What is done to frames from A to B, and from B to A.
+    pub lanes: [LaneSpec; 2],
+    /// Seed of all that is random.
+    pub seed: u64,
+    /// UDP datagrams from or to this port are probes; all else is cross traffic.
+    pub probe_port: u16,
+    /// Whether large sends are carried as they come, instead of being cut.
+    pub whole: bool,
+    /// Bytes of frames on their way that are kept at most; more are counted as unable.
+    pub most_byte: usize,
+}
+
+/// Why there is no emulator.
+#[derive(Debug, thiserror::Error)]
+pub enum EmulatorError {
+    /// No interface of that name.
+    #[error("no interface {name} in this network namespace: ip link shows those there are")]
+    NoInterface {
+        /// The name.
+        name: String,
+    },
+    /// Both ends are one interface.
+    #[error("both ends are {name}: want two interfaces")]
+    OneInterface {
+        /// The name.
+        name: String,
+    },
+    /// A direction that cannot be.
+    #[error("from {from} to {to}: {source}")]
+    Lane {
+        /// Where frames come from.
+        from: String,
+        /// Where they go.
+        to: String,
+        /// What is wrong.
+        source: SpecError,
+    },
+    /// The system refused.
+    #[error(transparent)]
+    System(#[from] SysError),
+}
+
+/// Gets what the emulator sees while it runs. Called by its thread: be quick.
+pub trait Watch {
+    /// A frame was handed to the kernel this much after it was due. `lane` 0 is from A to B.
+    fn released(&mut self, lane: usize, late: Span, packet_byte: u32);
+    /// 10 ms are over.
+    fn bin(&mut self, lane: usize, bin: &Bin);
+}
+
+/// What was counted when it ended.
+#[derive(Clone, Debug)]
+pub struct Ended {
+    /// When it began: time 0 of the bins.
+    pub started: Timestamp<Monotonic>,
+    /// The same in wall time, ns since 1970.
+    pub started_unix_ns: u64,
+    /// How long it ran.
+    pub elapsed: Span,
+    /// The directions' own counts.
+    pub lanes: [LaneCount; 2],
+    /// What their outlets counted.
+    pub outlets: [Outlet; 2],
+    /// What the two sockets counted.
+    pub inlets: [Inlet; 2],
+    /// Half the width of the interval that is sure to hold the place of the kernel's stamps on the monotonic clock.
+    pub stamp_error_ns: u64,
+    /// Why it ended before its time, where it did.
+    pub failure: Option<String>,
+}
+
+/// What left, or could not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Outlet {
+    /// Frames that the kernel took, copies among them.
+    pub sent_packet: u64,
+    /// Their IP bytes.
+    pub sent_byte: u64,
+    /// Frames that the kernel or the interface refused: its ring was full.
+    pub refused_packet: u64,
+    /// Frames larger than the interface's MTU.
+    pub too_long_packet: u64,
+    /// Frames that were on their way at the end.
+    pub left_packet: u64,
+}
+
+/// What came in at a socket.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Inlet {
+    /// Frames that the kernel gave, large ones as one.
+    pub frames: u64,
+    /// Of those, large ones that were cut into packets.
+    pub cut_frames: u64,
+    /// Frames that found the socket's buffer full: this program did not get its turn for too long.
+    pub socket_drops: u64,
+    /// Frames without a stamp of the kernel: they count as arrived when they were read.
+    pub unstamped: u64,
+}
+
+struct Side {
+    name: String,
+    socket: Socket,
+    arrivals: ReceiveBatch,
+    departures: SendBatch,
+    inlet: Inlet,
+}
+
+struct Way {
+    lane: Lane,
+    /// Due time, number of the frame, its place and its bytes.
+    queue: BinaryHeap<Reverse<(u64, u64, u32, u32)>>,
+    least_delay_ns: u64,
+    outlet: Outlet,
+}
+
+/// Both directions of a link between two real interfaces.
+pub struct Emulator<'c> {
+    clock: &'c Clock,
+    sides: [Side; 2],
+    ways: [Way; 2],
+    store: Store,
+    probe_port: u16,
+    whole: bool,
+    wall: Option<ClockOffset>,
+    started: Timestamp<Monotonic>,
+    made: u64,
+    margin: Adaptive,
+    failure: Option<String>,
+}
+
+impl<'c> Emulator<'c> {
+    /// Opens both interfaces. Frames that arrive from now on are carried once [`Emulator::run`] is called.
+    ///
+    /// # Errors
+    /// Without such interfaces, without CAP_NET_RAW, and for directions that cannot be.
+    pub fn open(clock: &'c Clock, options: &EmulatorOptions) -> Result<Self, EmulatorError> {
+        let [a, b] = &options.interfaces;
+        if a == b {
+            return Err(EmulatorError::OneInterface { name: a.clone() });
+        }
+        let way = |number: usize| {
+            let (from, to) = (&options.interfaces[number], &options.interfaces[1 - number]);
+            let spec = &options.lanes[number];
+            let lane = Lane::new(spec, crate::random::Random::part(options.seed, number as u64).bits())
+                .map_err(|source| EmulatorError::Lane { from: from.clone(), to: to.clone(), source })?;
+            let least_delay_ns = spec.least_delay_ns();
+            Ok::<_, EmulatorError>(Way { lane, queue: BinaryHeap::new(), least_delay_ns, outlet: Outlet::default() })
+        };
+        let ways = [way(0)?, way(1)?];
+        let sides = [side(a)?, side(b)?];
+        // Time on this thread is dear where frames are due: a microsecond of spinning is worth a tenth of the default price.
+        let margin = Adaptive::new(&SleepOptions { lambda: Span::from_millis(20), ..SleepOptions::default() });
+        let started = clock.now();
+        let (store, probe_port, whole) = (Store::new(options.most_byte), options.probe_port, options.whole);
+        Ok(Self { clock, sides, ways, store, probe_port, whole, wall: None, started, made: 0, margin, failure: None })
+    }
+
+    /// Carries frames until `stop` is set or `limit` is over, on this thread.
+    pub fn run(mut self, stop: &AtomicBool, limit: Option<Span>, watch: &mut dyn Watch) -> Ended {
+        let mut now = self.clock.now();
+        let started_unix_ns = clocks::now::<Wall>().as_nanos().saturating_sub(self.since_start(now));
+        let end = limit.map(|limit| now + limit);
+        let mut looked = now;
+        while !stop.load(Ordering::Relaxed) && self.failure.is_none() && end.is_none_or(|end| now < end) {
+            if self.wall.is_none_or(|wall| wall.is_old(now)) {
+                self.renew_wall();
+            }
+            let got = self.take(0, watch) + self.take(1, watch);
+            (0..2).for_each(|lane| self.release(lane, watch));
+            if got == 0 {
+                self.wait(end);
+            }
+            now = self.clock.now();
+            if now - looked > LOOK {
+                looked = now;
+                self.count_drops();
+            }
+        }
+        self.end(now, started_unix_ns, watch)
+    }
+
+    fn end(mut self, now: Timestamp<Monotonic>, started_unix_ns: u64, watch: &mut dyn Watch) -> Ended {
+        // What has arrived is accounted for, as on its way.
+        for side in 0..2 {
+            while self.take(side, watch) == BATCH {}
+        }
+        self.count_drops();
+        let until = self.since_start(now);
+        for (lane, way) in self.ways.iter_mut().enumerate() {
+            way.lane.close_bins(until, |bin| watch.bin(lane, bin));
+            way.outlet.left_packet = way.queue.len() as u64;
+        }
+        Ended {
+            started: self.started,
+            started_unix_ns,
+            elapsed: now - self.started,
+            lanes: [0, 1].map(|lane: usize| self.ways[lane].lane.count()),
+            outlets: [0, 1].map(|lane: usize| self.ways[lane].outlet),
+            inlets: [0, 1].map(|side: usize| self.sides[side].inlet),
+            stamp_error_ns: self.wall.map_or(0, |wall| wall.error_ns()),
+            failure: self.failure,
+        }
+    }
+
+    /// Time 0 of the bins: when it was opened.
+    #[must_use]
+    pub const fn started(&self) -> Timestamp<Monotonic> {
+        self.started
+    }
+
+    fn since_start(&self, at: Timestamp<Monotonic>) -> u64 {
+        at.as_nanos().saturating_sub(self.started.as_nanos())
+    }
+
+    fn renew_wall(&mut self) {
+        let newer = ClockOffset::read(|| self.clock.now_ordered(), || Ok(clocks::now::<Wall>().as_nanos()));
+        // Reading wall time cannot fail.
+        if let Ok(newer) = newer {
+            self.wall.get_or_insert(newer).renew(newer);
+        }
+    }
+
+    fn count_drops(&mut self) {
+        for (side, way) in self.sides.iter_mut().zip(&mut self.ways) {
+            if let Ok(count) = side.socket.frame_count() {
+                side.inlet.socket_drops += u64::from(count.drops);
+                way.lane.note_socket_drops(count.drops.into());
+            }
+        }
+    }
+
+    fn fail(&mut self, side: usize, doing: &str, error: &io::Error) {
+        let name = &self.sides[side].name;
+        self.failure.get_or_insert_with(|| format!("{name}: cannot {doing}: {error}"));
+    }
+
+    /// Reads what has arrived at one side, once, and gives how many frames that were. Closes the bins of which nothing more can come.
+    fn take(&mut self, side: usize, watch: &mut dyn Watch) -> usize {
+        let before = self.since_start(self.clock.now());
+        let (got, latest) = self.read(side);
+        // Less than a batch: the socket was empty, all that was stamped before is here.
+        let known = if got < BATCH { before } else { latest };
+        self.ways[side].lane.close_bins(known.saturating_sub(SETTLE_NS), |bin| watch.bin(side, bin));
+        got
+    }
+
+    /// The frames read, and when the latest of them arrived.
+    fn read(&mut self, side: usize) -> (usize, u64) {
+        let got = match self.sides[side].arrivals.receive(&self.sides[side].socket, BATCH) {
+            Ok(got) => got,
+            Err(error) if error.raw_os_error() == Some(EINTR) => 0,
+            Err(error) => {
+                self.fail(side, "receive", &error);
+                return (0, 0);
+            }
+        };
+        if got == 0 {
+            return (0, 0);
+        }
+        let mut latest = 0;
+        let now = self.clock.now();
+        let Self { sides, ways, store, wall, started, made, probe_port, whole, .. } = self;
+        let (Side { arrivals, inlet, .. }, way) = (&mut sides[side], &mut ways[side]);
+        let start_ns = started.as_nanos();
+        for index in 0..got {
+            let Some(received) = arrivals.get(index) else { break };
+            let stamp = received.control.software_ns.and_then(|ns| wall.as_ref()?.convert(ns));
+            inlet.frames += 1;
+            inlet.unstamped += u64::from(stamp.is_none());
+            let at_ns = stamp.unwrap_or(now).as_nanos().saturating_sub(start_ns);
+            latest = at_ns;
+            let mut intake = Intake { at_ns, way, store, made, probe_port: *probe_port, whole: *whole };
+            intake.frame(received.bytes, received.cut, received.control.vlan, inlet);
+        }
+        (got, latest)
+    }
+
+    /// Hands the kernel what is due.
+    fn release(&mut self, lane: usize, watch: &mut dyn Watch) {
+        let out = 1 - lane;
+        // Twice a batch at most: the other side and the arrivals want their turn.
+        for _ in 0..2 {
+            let now = self.since_start(self.clock.now());
+            let mut due = [(0_u64, 0_u32, 0_u32); BATCH];
+            let mut count = 0;
+            while count < BATCH
+                && let Some(Reverse((at, _, slot, byte))) = self.ways[lane].queue.peek().copied()
+                && at <= now
+            {
+                self.ways[lane].queue.pop();
+                due[count] = (at, slot, byte);
+                count += 1;
+            }
+            if count == 0 {
+                return;
+            }
+            self.send(lane, out, &due[..count], watch);
+            due[..count].iter().for_each(|(_, slot, _)| self.store.free(*slot));
+            if count < BATCH {
+                return;
+            }
+        }
+    }
+
+    fn send(&mut self, lane: usize, out: usize, mut due: &[(u64, u32, u32)], watch: &mut dyn Watch) {
+        while !due.is_empty() {
+            let parts: [[IoSlice<'_>; 1]; BATCH] = std::array::from_fn(|index| {
+                [IoSlice::new(due.get(index).map_or(&[], |(_, slot, _)| self.store.get(*slot)))]
+            });
+            let message = |index: usize| Message { parts: &parts[index], to: None, control: SendControl::default() };
+            let messages: [Message<'_>; BATCH] = std::array::from_fn(message);
+            let before = self.clock.now();
+            let Side { socket, departures, .. } = &mut self.sides[out];
+            let answer = departures.send(socket, &messages[..due.len()]);
+            let after = self.clock.now();
+            let outlet = &mut self.ways[lane].outlet;
+            match answer {
+                Ok(sent) => {
+                    // Each of them left at some moment of the call; in order, and as evenly as can be told.
+                    let call_ns = (after - before).as_nanos();
+                    for (number, (at, _, byte)) in due[..sent].iter().enumerate() {
+                        outlet.sent_packet += 1;
+                        outlet.sent_byte += u64::from(*byte);
+                        let share = call_ns * (number as i64 + 1) / sent as i64;
+                        let due_at = self.started + Span::from_nanos((*at).min(i64::MAX as u64).cast_signed());
+                        watch.released(lane, before + Span::from_nanos(share) - due_at, *byte);
+                    }
+                    due = &due[sent..];
+                }
+                Err(error) => {
+                    match error.raw_os_error() {
+                        Some(EINTR) => continue,
+                        Some(EMSGSIZE) => outlet.too_long_packet += 1,
+                        Some(ENETDOWN) => {
+                            self.fail(out, "send", &error);
+                            return;
+                        }
+                        _ => outlet.refused_packet += 1,
+                    }
+                    due = &due[1..];
+                }
+            }
+        }
+    }
+
+    /// Passes the time until a frame is due or may have arrived: in the kernel where that is far, by returning at once where it is near.
+    fn wait(&mut self, end: Option<Timestamp<Monotonic>>) {
+        let now = self.clock.now();
+        let since = self.since_start(now);
+        let next = self.ways.iter().filter_map(|way| way.queue.peek().map(|Reverse(first)| first.0)).min();
+        let least_delay = self.ways.iter().map(|way| way.least_delay_ns).min().unwrap_or(0);
+        let hurried = least_delay < UNHURRIED_NS;
+        // The earliest time at which a frame that arrives right now can be due.
+        let unseen = if hurried { u64::MAX } else { since + least_delay - AHEAD_NS };
+        let far = since + LOOK.as_nanos_unsigned();
+        let duty = next.unwrap_or(u64::MAX);
+        let ahead = |at: u64| Span::from_nanos(at.saturating_sub(since).min(i64::MAX as u64).cast_signed());
+        let margin = self.margin.margin(ahead(duty.min(far)));
+        let until = duty.saturating_sub(margin.as_nanos_unsigned()).min(unseen).min(far);
+        // A sleep shorter than this costs more than it saves.
+        const SHORT_NS: u64 = 5_000;
+        if until <= since + SHORT_NS {
+            return;
+        }
+        let asked = now + ahead(until);
+        let asked = end.map_or(asked, |end| end.min(asked));
+        let slept = if hurried {
+            wait_any_readable([&self.sides[0].socket, &self.sides[1].socket], now, asked)
+        } else {
+            clocks::sleep_until(asked).map(|_| Waited::Over)
+        };
+        let woken = self.clock.now();
+        // A wake-up before the time was for an arrival or a signal, and says nothing about lateness.
+        if matches!(slept, Ok(Waited::Over)) && woken >= asked {
+            self.margin.learn(ahead(duty.min(far)), woken - asked);
+        }
+    }
+}
+
+/// Where a frame that was read goes.
+struct Intake<'e> {
+    at_ns: u64,
+    way: &'e mut Way,
+    store: &'e mut Store,
+    made: &'e mut u64,
+    probe_port: u16,
+    whole: bool,
+}
+
+impl Intake<'_> {
+    fn frame(&mut self, bytes: &[u8], is_cut_short: bool, vlan: Option<(u16, u16)>, inlet: &mut Inlet) {
+        let Some((header, frame)) = bytes.split_first_chunk::<FRAME_HEADER_BYTE>() else { return };
+        let mut header = FrameHeader::read(header);
+        let tagged = vlan.map(|tag| {
+            let mut tagged = frame.to_vec();
+            frame::put_tag_back(&mut tagged, &mut header, tag);
+            tagged
+        });
+        let frame = tagged.as_deref().unwrap_or(frame);
+        if is_cut_short {
+            self.way.lane.unable(frame::inside(frame).packet_byte);
+            return;
+        }
+        if header.cut == Cut::None {
+            let head = FrameHeader::write_single(header.checksum);
+            self.packet(header.checksum, None, |into| {
+                into.extend_from_slice(&head);
+                into.extend_from_slice(frame);
+            });
+            return;
+        }
+        let Ok(mut pieces) = Pieces::of(frame, header) else {
+            self.way.lane.unable(frame::inside(frame).packet_byte);
+            return;
+        };
+        if self.whole {
+            let size = (pieces.packet_byte() as u32, pieces.count() as u32);
+            // As it came but for a tag that was put back, which moves the checksum's place.
+            let head = header.write();
+            self.packet(header.checksum, Some(size), |into| {
+                into.extend_from_slice(&head);
+                into.extend_from_slice(frame);
+            });
+            return;
+        }
+        inlet.cut_frames += 1;
+        for _ in 0..pieces.count() {
+            self.packet(header.checksum, None, |into| {
+                into.extend_from_slice(&[0; FRAME_HEADER_BYTE]);
+                if let Some(head) = pieces.next_into(into) {
+                    into[..FRAME_HEADER_BYTE].copy_from_slice(&head);
+                }
+            });
+        }
+    }
+
+    /// One packet of the wire, written into a place of the store by `write`; or one frame that stands for several, with their bytes and
+    /// their number in `whole`.
+    fn packet(&mut self, checksum: Option<(u16, u16)>, whole: Option<(u32, u32)>, write: impl FnOnce(&mut Vec<u8>)) {
+        let slot = self.store.take(write);
+        let frame = &self.store.get(slot)[FRAME_HEADER_BYTE..];
+        let found = frame::inside(frame);
+        let byte = whole.map_or(found.packet_byte, |(byte, _)| byte);
+        if self.store.is_over() {
+            self.way.lane.unable(byte);
+            self.store.free(slot);
+            return;
+        }
+        let is_probe = found.udp_ports.is_some_and(|(from, to)| from == self.probe_port || to == self.probe_port);
+        let fate = match whole {
+            None => self.way.lane.pass(self.at_ns, byte, is_probe),
+            Some((byte, packets)) => self.way.lane.pass_whole(self.at_ns, byte, packets, is_probe),
+        };
+        let Fate::Due(due) = fate else {
+            self.store.free(slot);
+            return;
+        };
+        if let Some(random) = due.damage {
+            let (head, frame) = self.store.get_mut(slot).split_at_mut(FRAME_HEADER_BYTE);
+            // A large frame's checksums are made when it is cut: damage to it goes unseen by them, and by the far host.
+            if let Some(places) = checksum.filter(|_| whole.is_none()) {
+                // The checksum of what was sent: one made later would hide the damage.
+                frame::complete_checksum(frame, places);
+                head.copy_from_slice(&FrameHeader::write_single(None));
+            }
+            frame::damage(frame, random);
+        }
+        let copy = due.copy_at_ns.map(|at| (at, self.store.copy(slot)));
+        for (at, slot) in [Some((due.at_ns, slot)), copy].into_iter().flatten() {
+            *self.made += 1;
+            self.way.queue.push(Reverse((at, *self.made, slot, byte)));
+        }
+    }
+}
+
+fn side(name: &str) -> Result<Side, EmulatorError> {
+    let index = interface_index(name).ok_or_else(|| EmulatorError::NoInterface { name: name.to_owned() })?;
+    let socket = Socket::frames(index)?;
+    socket.stamp(StampFlags { receive_software: true, ..StampFlags::default() })?;
+    socket.set_buffers(SOCKET_BYTE)?;
+    let (arrivals, departures) = (ReceiveBatch::new(BATCH, SLOT_BYTE), SendBatch::new(BATCH));
+    Ok(Side { name: name.to_owned(), socket, arrivals, departures, inlet: Inlet::default() })
+}

@@ -1,0 +1,174 @@
+//! The ICMP link: echo requests, which any host answers without a responder.
+
+use std::net::SocketAddr;
+
+use vtare_clock::Clock;
+use vtare_sys::net::{Layer, Socket};
+use vtare_units::{Monotonic, Timestamp};
+
+use super::socket::{Arrival, Canary, Engine, Framing, SocketOptions, system};
+use super::udp::carried_by_a_socket;
+use super::{Burst, Departure, Facts, Incoming, LinkError, LocalDrops, Outgoing, ProbeLink, Refusal};
+
+/// Bytes of an echo header.
+pub(super) const HEADER_BYTE: usize = 8;
+
+/// The echo messages of one link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Echo {
+    identifier: u16,
+    ipv6: bool,
+    /// Whether arrivals begin with an IP header, and the checksum is ours to make.
+    raw: bool,
+}
+
+const ECHO_REPLY: u8 = 0;
+const ECHO_REQUEST: u8 = 8;
+const ECHO_REQUEST_V6: u8 = 128;
+const ECHO_REPLY_V6: u8 = 129;
+
+impl Echo {
+    /// The header of the request that carries `payload`.
+    pub(super) fn request(self, sequence: u64, payload: &[u8]) -> [u8; HEADER_BYTE] {
+        let kind = if self.ipv6 { ECHO_REQUEST_V6 } else { ECHO_REQUEST };
+        let ([a, b], [c, d]) = (self.identifier.to_be_bytes(), (sequence as u16).to_be_bytes());
+        let mut header = [kind, 0, 0, 0, a, b, c, d];
+        // The kernel does it for unprivileged sockets and for ICMPv6.
+        if self.raw && !self.ipv6 {
+            let checksum = !folded(folded(0, &header).into(), payload);
+            header[2..4].copy_from_slice(&checksum.to_be_bytes());
+        }
+        header
+    }
+
+    /// The payload of a reply to this link, where `bytes` are one, and the TTL it came with, where they tell.
+    pub(super) fn reply(self, bytes: &[u8]) -> (Option<&[u8]>, Option<u8>) {
+        let (message, ttl) = if self.raw && !self.ipv6 {
+            let words = bytes.first().map_or(0, |first| usize::from(first & 0xf));
+            (bytes.get(words * 4..).unwrap_or_default(), bytes.get(8).copied())
+        } else {
+            (bytes, None)
+        };
+        let wanted = if self.ipv6 { ECHO_REPLY_V6 } else { ECHO_REPLY };
+        let own = message.first() == Some(&wanted)
+            && message.get(4..6) == Some(&self.identifier.to_be_bytes()[..])
+            && message.len() >= HEADER_BYTE;
+        (own.then(|| &message[HEADER_BYTE..]), ttl)
+    }
+}
+
+/// The ones' complement sum of `bytes` as 16-bit words, on top of `sum`. RFC 1071.
+fn folded(mut sum: u64, bytes: &[u8]) -> u16 {
+    let words = bytes.chunks_exact(2);
+    let odd = words.remainder().first().map_or(0, |last| u64::from(*last) << 8);
+    sum += words.map(|word| u64::from(u16::from_be_bytes([word[0], word[1]]))).sum::<u64>() + odd;
+    while sum >> 16 != 0 {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    sum as u16
+}
+
+/// Probes as ICMP echo requests. Without privilege where the system allows it (`net.ipv4.ping_group_range`), else with a raw socket.
+#[derive(Debug)]
+pub struct IcmpLink<'c>(Engine<'c>, u16);
+
+impl<'c> IcmpLink<'c> {
+    /// Opens a link to `peer`, whose port is ignored.
+    ///
+    /// # Errors
+    /// Where this process may open neither kind of socket, or there is no route.
+    pub fn open(
+        clock: &'c Clock,
+        peer: SocketAddr,
+        options: &SocketOptions,
+        because: impl Into<String>,
+    ) -> Result<Self, LinkError> {
+        let peer = SocketAddr::new(peer.ip(), 0);
+        let (socket, refused) = match Socket::open(Layer::Ping, peer) {
+            Ok(socket) => (socket, None),
+            Err(refused) => (Socket::open(Layer::RawIcmp, peer).map_err(system("open an ICMP socket"))?, Some(refused)),
+        };
+        let raw = socket.layer() == Layer::RawIcmp;
+        if let Some(local) = options.local {
+            socket.bind(SocketAddr::new(local, 0)).map_err(system("take a local address"))?;
+        }
+        let ipv6 = peer.is_ipv6();
+        if raw {
+            let reply = if ipv6 { ECHO_REPLY_V6 } else { ECHO_REPLY };
+            socket.only_icmp(&[reply]).map_err(system("filter ICMP messages"))?;
+        }
+        socket.connect(peer).map_err(system("find a way to the peer"))?;
+        // An unprivileged socket's identifier is its "port"; a raw one shares the host with others and draws its own.
+        let port = socket.local_address().map_or(0, |address| address.port());
+        let identifier = if raw { drawn() } else { port };
+        let framing = Framing::Echo(Echo { identifier, ipv6, raw });
+        let largest_byte = options.largest_byte + HEADER_BYTE + 60;
+        let options = SocketOptions { largest_byte, ..options.clone() };
+        let mut engine = Engine::new(clock, socket, peer, framing, &options, ("icmp", because.into()))?;
+        if let Some(refused) = refused {
+            let said = format!("{refused}; a raw socket is used");
+            engine.facts.refusals.push(Refusal { wanted: "icmp_unprivileged".to_owned(), said });
+        }
+        Ok(Self(engine, identifier))
+    }
+
+    /// The identifier of its echo messages.
+    #[must_use]
+    pub const fn identifier(&self) -> u16 {
+        self.1
+    }
+
+    /// Time that something took from this link's thread.
+    #[must_use]
+    pub const fn canary(&self) -> &Canary {
+        &self.0.canary
+    }
+}
+
+/// An identifier that other programs and other links hardly share.
+fn drawn() -> u16 {
+    let mut bytes = [0; 2];
+    // Where the system has no random numbers, the process number will do.
+    if getrandom::fill(&mut bytes).is_err() {
+        bytes = (std::process::id() as u16).to_ne_bytes();
+    }
+    u16::from_ne_bytes(bytes)
+}
+
+carried_by_a_socket!(IcmpLink<'_>);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const RAW: Echo = Echo { identifier: 0x1234, ipv6: false, raw: true };
+
+    #[test]
+    fn the_checksum_is_that_of_rfc_1071() {
+        // The RFC's own example: the sum of these words is 0xddf2.
+        assert_eq!(folded(0, &[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]), 0xddf2);
+        let header = RAW.request(0x0102, b"abc");
+        assert_eq!(folded(folded(0, &header).into(), b"abc"), 0xffff);
+    }
+
+    #[test]
+    fn a_raw_reply_is_found_behind_its_ip_header_with_its_ttl() {
+        let mut bytes = vec![0x46, 0, 0, 0, 0, 0, 0, 0, 63];
+        bytes.resize(24, 0);
+        bytes.extend([ECHO_REPLY, 0, 0, 0, 0x12, 0x34, 0, 1]);
+        bytes.extend(b"text");
+        assert_eq!(RAW.reply(&bytes), (Some(&b"text"[..]), Some(63)));
+        bytes[29] = 0x35;
+        assert_eq!(RAW.reply(&bytes).0, None, "another program's identifier");
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_without_panic(
+            bytes in proptest::collection::vec(any::<u8>(), 0..100), ipv6: bool, raw: bool,
+        ) {
+            let _whatever = Echo { identifier: 1, ipv6, raw }.reply(&bytes);
+        }
+    }
+}

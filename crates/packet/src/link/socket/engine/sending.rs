@@ -1,0 +1,160 @@
+//! Sending: one by one, or many in one call.
+
+use std::io::{self, IoSlice};
+
+use vtare_sys::net::Message;
+use vtare_sys::net::control::{SendControl, StampRequest};
+use vtare_units::Timestamp;
+
+use super::{BATCH, Engine, Framing, refusal};
+use crate::link::socket::tx_keys::TxKeys;
+use crate::link::{LinkError, Outgoing, icmp};
+
+/// What a UDP datagram can carry over IPv4: the bound of one large send.
+const LARGEST_SEND: usize = 65_507;
+
+/// What to do after a send of which the kernel took nothing.
+enum After {
+    Again,
+    None,
+}
+
+// `libc`'s numbers, which this crate does not depend on.
+const EPERM: i32 = 1;
+const EINTR: i32 = 4;
+const EIO: i32 = 5;
+const EAGAIN: i32 = 11;
+const ENOMEM: i32 = 12;
+const EINVAL: i32 = 22;
+const EMSGSIZE: i32 = 90;
+const ENOBUFS: i32 = 105;
+
+impl Engine<'_> {
+    /// Sends as many as the kernel takes and gives their number.
+    pub(in crate::link) fn send(&mut self, datagrams: &[Outgoing<'_>]) -> Result<usize, LinkError> {
+        let mut accepted = 0;
+        while let Some(first) = datagrams.get(accepted) {
+            let rest = &datagrams[accepted..];
+            let even = rest.iter().take(BATCH).take_while(|next| next.payload.len() == first.payload.len()).count();
+            let most = (LARGEST_SEND / first.payload.len().max(1)).min(even);
+            let merged = self.facts.capabilities.gso && most > 1 && first.launch.is_none();
+            let (tried, took) = match rest.len() {
+                1 => (1, self.send_each::<1>(rest)?),
+                _ if merged => (most, self.send_merged(&rest[..most])?),
+                _ => (rest.len().min(BATCH), self.send_each::<BATCH>(rest)?),
+            };
+            accepted += took;
+            // Where the kernel turned out not to cut large sends, they go one by one from here on.
+            let try_again = merged && !self.facts.capabilities.gso;
+            if took < tried && !try_again {
+                break;
+            }
+        }
+        self.last_sent = self.clock.now();
+        Ok(accepted)
+    }
+
+    fn stamp_request(&self, sequence: u64) -> Option<StampRequest> {
+        let every = u64::from(self.facts.capabilities.tx_stamp_every);
+        (every > 0 && sequence.is_multiple_of(every))
+            .then(|| StampRequest { hardware: self.hardware, key: self.keys.key(sequence) })
+    }
+
+    /// One datagram, one message.
+    fn send_each<const N: usize>(&mut self, datagrams: &[Outgoing<'_>]) -> Result<usize, LinkError> {
+        let count = datagrams.len().min(N);
+        let mut heads = [[0_u8; icmp::HEADER_BYTE]; N];
+        if let Framing::Echo(echo) = self.framing {
+            for (head, datagram) in heads.iter_mut().zip(datagrams) {
+                *head = echo.request(datagram.sequence, datagram.payload);
+            }
+        }
+        let from = usize::from(self.framing == Framing::Udp);
+        let parts: [[IoSlice<'_>; 2]; N] = std::array::from_fn(|at| {
+            let payload = datagrams.get(at).map_or(&[][..], |datagram| datagram.payload);
+            [IoSlice::new(&heads[at]), IoSlice::new(payload)]
+        });
+        let messages: [Message<'_>; N] = std::array::from_fn(|at| {
+            let control = datagrams.get(at).map_or_else(SendControl::default, |datagram| SendControl {
+                segment_byte: None,
+                stamp: self.stamp_request(datagram.sequence),
+                launch_ns: datagram.launch.map(Timestamp::as_nanos),
+                source: None,
+            });
+            Message { parts: &parts[at][from..], to: None, control }
+        });
+        let took = match self.outgoing.send(&self.socket, &messages[..count]) {
+            Ok(took) => took,
+            Err(error) => match self.refused(&error, datagrams)? {
+                After::Again => return self.send_each::<N>(datagrams),
+                After::None => 0,
+            },
+        };
+        for datagram in &datagrams[..took] {
+            if self.stamp_request(datagram.sequence).is_some() {
+                self.keys.sent(datagram.sequence);
+            }
+        }
+        Ok(took)
+    }
+
+    /// Many datagrams of equal size as one message that the kernel cuts. A stamp of its departure is the first one's.
+    fn send_merged(&mut self, datagrams: &[Outgoing<'_>]) -> Result<usize, LinkError> {
+        let parts: [IoSlice<'_>; BATCH] =
+            std::array::from_fn(|at| IoSlice::new(datagrams.get(at).map_or(&[][..], |datagram| datagram.payload)));
+        let wanted = datagrams.iter().any(|datagram| self.stamp_request(datagram.sequence).is_some());
+        let first = datagrams[0].sequence;
+        let stamp = wanted.then(|| StampRequest { hardware: self.hardware, key: self.keys.key(first) });
+        let segment_byte = u16::try_from(datagrams[0].payload.len()).ok();
+        let control = SendControl { segment_byte, stamp, ..SendControl::default() };
+        let message = Message { parts: &parts[..datagrams.len()], to: None, control };
+        match self.outgoing.send(&self.socket, &[message]) {
+            Ok(_) => {
+                if wanted {
+                    self.keys.sent(first);
+                }
+                Ok(datagrams.len())
+            }
+            // EIO: the interface cannot compute checksums; EINVAL: larger than the path's MTU, or no such thing here.
+            Err(error) if matches!(error.raw_os_error(), Some(EIO | EINVAL)) => {
+                self.facts.capabilities.gso = false;
+                self.facts.refusals.push(refusal("gso", format_args!("UDP_SEGMENT: {error}; sent one by one")));
+                Ok(0)
+            }
+            Err(error) => match self.refused(&error, datagrams)? {
+                After::Again => self.send_merged(datagrams),
+                After::None => Ok(0),
+            },
+        }
+    }
+
+    /// What follows from a send of which the kernel took nothing.
+    #[cold]
+    fn refused(&mut self, error: &io::Error, datagrams: &[Outgoing<'_>]) -> Result<After, LinkError> {
+        let found_byte = datagrams.iter().map(|datagram| datagram.payload.len()).max().unwrap_or(0);
+        match error.raw_os_error() {
+            Some(EAGAIN | ENOBUFS | ENOMEM) => Ok(After::None),
+            // A packet filter on this host drops it, and says so.
+            Some(EPERM) => {
+                if !self.facts.refusals.iter().any(|known| known.wanted == "send") {
+                    self.facts
+                        .refusals
+                        .push(refusal("send", format_args!("{error}: a packet filter of this host drops probes")));
+                }
+                Ok(After::None)
+            }
+            Some(EINTR) => Ok(After::Again),
+            Some(EINVAL) if matches!(self.keys, TxKeys::Ours { .. }) && self.facts.capabilities.tx_stamp_every > 0 => {
+                // Before Linux 6.13 the kernel knows no keys of ours: it counts.
+                self.keys = TxKeys::counted();
+                Ok(After::Again)
+            }
+            Some(EMSGSIZE) => {
+                let mtu = self.socket.mtu().ok().and_then(|mtu| usize::try_from(mtu).ok());
+                let most_byte = mtu.map_or(0, |mtu| mtu.saturating_sub(self.facts.ip_header_byte));
+                Err(LinkError::TooLarge { found_byte, most_byte })
+            }
+            _ => Err(self.dead(error, "send")),
+        }
+    }
+}

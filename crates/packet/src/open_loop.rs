@@ -1,0 +1,242 @@
+//! The loop of a sender that never waits for replies, over any link.
+//!
+//! Each slot is sent when it is due, whatever has come back. A sender that was held up sends what is due at once, together, and leaves
+//! out what is later than [`Options::catch_up_ns`]: those slots are told as unsent, so that every slot is accounted for.
+
+use std::ops::ControlFlow;
+
+use vtare_units::{Monotonic, Span, Timestamp};
+
+use crate::link::{Burst, Departure, Incoming, LinkError, Outgoing, ProbeLink};
+use crate::schedule::Slot;
+
+/// How the loop behaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// From the call to the first slot, ns: time to warm up.
+    pub lead_in_ns: u64,
+    /// A slot this late is still sent, ns; a later one is not.
+    pub catch_up_ns: u64,
+    /// Most datagrams of one call to the link.
+    pub batch: usize,
+    /// Time between two [`Event::Turn`]s at most, and between two looks at departures at least, ns.
+    pub turn_ns: u64,
+    /// After the last slot, replies are awaited for this long, ns.
+    pub linger_ns: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            lead_in_ns: 10_000_000,
+            catch_up_ns: 100_000_000,
+            batch: 64,
+            turn_ns: 1_000_000,
+            linger_ns: 2_000_000_000,
+        }
+    }
+}
+
+/// Slots that are left out between two looks at the link.
+const MOST_SKIPPED: usize = 4_096;
+
+/// What happened.
+#[derive(Clone, Copy, Debug)]
+pub enum Event<'a> {
+    /// A slot's datagram was taken by the link; it left between the burst's two stamps.
+    Sent {
+        /// The slot.
+        slot: Slot,
+        /// When it was due.
+        scheduled: Timestamp<Monotonic>,
+        /// The call that sent it.
+        burst: Burst,
+    },
+    /// A slot passed because the loop was too far behind.
+    TooLate {
+        /// The slot.
+        slot: Slot,
+        /// When it was due.
+        scheduled: Timestamp<Monotonic>,
+    },
+    /// A slot passed because the link had no room.
+    NoRoom {
+        /// The slot.
+        slot: Slot,
+        /// When it was due.
+        scheduled: Timestamp<Monotonic>,
+    },
+    /// A departure was stamped.
+    Departed(Departure),
+    /// A datagram came.
+    Arrived(Incoming<'a>),
+    /// Time to show something or to stop.
+    Turn(Timestamp<Monotonic>),
+}
+
+/// What goes into the datagrams and what is made of events.
+pub trait Observer {
+    /// Writes the datagram of `slot`, whose length is the slot's size, just before it is sent. `now` is its send time as far as can be
+    /// known before.
+    fn fill(&mut self, slot: &Slot, now: Timestamp<Monotonic>, datagram: &mut [u8]);
+
+    /// Takes an event. [`ControlFlow::Break`] ends the loop: no more slots, no lingering.
+    fn tell(&mut self, event: Event<'_>) -> ControlFlow<()>;
+}
+
+/// How the loop ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// When the first slot was due.
+    pub started: Timestamp<Monotonic>,
+    /// When the loop returned.
+    pub ended: Timestamp<Monotonic>,
+    /// The observer ended it.
+    pub broken_off: bool,
+}
+
+/// Runs a schedule over a link.
+///
+/// # Errors
+/// Where the link cannot go on; everything told to the observer until then holds.
+pub fn run<L: ProbeLink + ?Sized>(
+    link: &mut L,
+    slots: impl IntoIterator<Item = Slot>,
+    options: &Options,
+    observer: &mut dyn Observer,
+) -> Result<Ended, LinkError> {
+    let started = link.now() + nanos(options.lead_in_ns);
+    let mut state =
+        State { link, observer, turn: nanos(options.turn_ns.max(1)), last_turn: Timestamp::ZERO, broken: false };
+    let mut slots = slots.into_iter().peekable();
+    let mut batch = Batch::default();
+    while let Some(slot) = slots.peek().copied() {
+        state.wait(started + slot.due)?;
+        if state.broken {
+            break;
+        }
+        let now = state.link.now();
+        batch.clear();
+        let mut skipped = 0;
+        while let Some(slot) =
+            slots.next_if(|slot| started + slot.due <= now && batch.slots.len() < options.batch.max(1))
+        {
+            let scheduled = started + slot.due;
+            if now - scheduled > nanos(options.catch_up_ns) {
+                state.tell(Event::TooLate { slot, scheduled });
+                skipped += 1;
+                // Catching up may take long: the observer must be able to end it. Many at once: where one look at the link takes as
+                // long as a slot, a sender that skips one slot a look never catches up.
+                if state.broken || skipped >= MOST_SKIPPED {
+                    break;
+                }
+                continue;
+            }
+            batch.add(slot, |datagram| state.observer.fill(&slot, now, datagram));
+        }
+        batch.send(&mut state, started)?;
+        if state.broken {
+            break;
+        }
+    }
+    if !state.broken {
+        let end = state.link.now() + nanos(options.linger_ns);
+        state.wait(end)?;
+    }
+    state.departures()?;
+    Ok(Ended { started, ended: state.link.now(), broken_off: state.broken })
+}
+
+struct State<'o, L: ?Sized> {
+    link: &'o mut L,
+    observer: &'o mut dyn Observer,
+    turn: Span,
+    last_turn: Timestamp<Monotonic>,
+    broken: bool,
+}
+
+impl<L: ProbeLink + ?Sized> State<'_, L> {
+    fn tell(&mut self, event: Event<'_>) {
+        self.broken |= self.observer.tell(event).is_break();
+    }
+
+    /// Receives until `until`, with turns in between; looks at least once.
+    fn wait(&mut self, until: Timestamp<Monotonic>) -> Result<(), LinkError> {
+        loop {
+            let now = self.link.now();
+            if now - self.last_turn >= self.turn {
+                self.last_turn = now;
+                self.departures()?;
+                self.tell(Event::Turn(now));
+            }
+            // Not a short rest: a wait of its own would cost the next slot its punctuality.
+            let slice = if until - now > self.turn * 2 { now + self.turn } else { until };
+            let (observer, broken) = (&mut *self.observer, &mut self.broken);
+            self.link.receive(slice, &mut |incoming| {
+                *broken |= observer.tell(Event::Arrived(incoming)).is_break();
+            })?;
+            if self.broken || self.link.now() >= until {
+                return Ok(());
+            }
+        }
+    }
+
+    fn departures(&mut self) -> Result<(), LinkError> {
+        let (observer, broken) = (&mut *self.observer, &mut self.broken);
+        self.link.departures(&mut |departure| {
+            *broken |= observer.tell(Event::Departed(departure)).is_break();
+        })
+    }
+}
+
+/// Datagrams that leave together; the memory is used again.
+#[derive(Default)]
+struct Batch {
+    slots: Vec<Slot>,
+    bytes: Vec<u8>,
+}
+
+impl Batch {
+    fn clear(&mut self) {
+        self.slots.clear();
+        self.bytes.clear();
+    }
+
+    fn add(&mut self, slot: Slot, fill: impl FnOnce(&mut [u8])) {
+        let from = self.bytes.len();
+        self.bytes.resize(from + usize::from(slot.size_byte), 0);
+        fill(&mut self.bytes[from..]);
+        self.slots.push(slot);
+    }
+
+    fn send<L: ProbeLink + ?Sized>(
+        &self,
+        state: &mut State<'_, L>,
+        started: Timestamp<Monotonic>,
+    ) -> Result<(), LinkError> {
+        if self.slots.is_empty() {
+            return Ok(());
+        }
+        let mut from = 0;
+        let mut outgoing = Vec::with_capacity(self.slots.len());
+        for slot in &self.slots {
+            let payload = &self.bytes[from..from + usize::from(slot.size_byte)];
+            from += payload.len();
+            outgoing.push(Outgoing { sequence: slot.sequence, payload, launch: None });
+        }
+        let burst = state.link.send(&outgoing)?;
+        for (index, &slot) in self.slots.iter().enumerate() {
+            let scheduled = started + slot.due;
+            state.tell(if index < burst.accepted {
+                Event::Sent { slot, scheduled, burst }
+            } else {
+                Event::NoRoom { slot, scheduled }
+            });
+        }
+        Ok(())
+    }
+}
+
+fn nanos(ns: u64) -> Span {
+    Span::from_nanos(i64::try_from(ns).unwrap_or(i64::MAX))
+}

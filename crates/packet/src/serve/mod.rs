@@ -1,0 +1,358 @@
+//! The responder: one port, TCP for control and UDP for probes; one daemon for round-trip times, available bandwidth and throughput.
+//!
+//! [`Responder::bind`] opens the sockets, [`Responder::run`] serves until it is told to stop. Between the two the caller gives up its
+//! privileges. Threads serve: the caller's reflects probes and touches nothing else, so that no handshake delays a reply; a second
+//! one holds the control connections, ends sessions and writes the [`journal`]; a third sends the trains that clients asked for; a fourth reads data connections;
+//! a fifth reflects STAMP packets, where that was asked for. They
+//! share the table of sessions, whose lock none holds during a system call.
+//!
+//! docs/security.md is the account of what bounds each resource.
+
+mod crowd;
+pub mod journal;
+mod reception;
+mod reflector;
+mod replies;
+mod reverse;
+mod sink;
+mod stamp;
+mod tally;
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use serde::Serialize;
+use vtare_sys::SysError;
+use vtare_sys::net::{Layer, Socket, StampFlags};
+use vtare_units::Span;
+
+use crate::control::PresharedKey;
+use crate::control::server::Patience;
+use crate::session::{Discards, Limits, Table};
+use crate::xdp::XdpError;
+use crate::xdp::reflect::{Attached, XdpReflector};
+use journal::{Journal, Line};
+use reception::Reception;
+use reflector::Reflector;
+use sink::Watch;
+use stamp::StampSocket;
+use tally::Tally;
+
+/// The port of `vtare serve` where none is given.
+pub const DEFAULT_PORT: u16 = 8462;
+
+/// Asked of the kernel for the probes' receive buffer: 20,000 datagrams of 64 B, 20 ms at 1 Mpps.
+const BUFFER_BYTE: i32 = 16 << 20;
+
+/// How a responder serves.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where to listen, TCP and UDP.
+    pub listen: SocketAddr,
+    /// The key; `None` serves this host only, and `listen` must then be a loopback address.
+    pub key: Option<PresharedKey>,
+    /// What each session and all of them may take.
+    pub limits: Limits,
+    /// Bounds of the control connections.
+    pub crowd: CrowdLimits,
+    /// Whether the reflecting thread spins, so that no probe waits for a wake-up.
+    pub spin: bool,
+    /// The CPU of the reflecting thread.
+    pub cpu: Option<usize>,
+    /// Whether replies that are due together may leave as one large send (UDP_SEGMENT). A capture point sees it as one packet.
+    pub segments: bool,
+    /// The program's name and release, told to clients that have the key.
+    pub program: String,
+}
+
+/// Bounds of the control connections, which strangers can make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct CrowdLimits {
+    /// Connections in their handshake, all peers together. Where there are more, the oldest of the peer that has most goes.
+    pub handshakes: usize,
+    /// Connections with the key, all peers together.
+    pub connections: usize,
+    /// Connections with the key of one address.
+    pub connections_per_peer: usize,
+    /// Connections accepted in one second; the others wait in the kernel's queue.
+    pub accepts_per_s: u64,
+    /// Time limits.
+    #[serde(skip)]
+    pub patience: Patience,
+}
+
+impl Default for CrowdLimits {
+    fn default() -> Self {
+        Self {
+            handshakes: 256,
+            connections: 320,
+            connections_per_peer: 32,
+            accepts_per_s: 2_000,
+            patience: Patience::default(),
+        }
+    }
+}
+
+impl CrowdLimits {
+    /// Descriptors that connections take at most; one more is open while the crowd makes room.
+    #[must_use]
+    pub const fn most_descriptors(&self) -> usize {
+        self.handshakes + self.connections + 1
+    }
+}
+
+/// Why a responder cannot start or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// No key, and an address that others can reach.
+    #[error(
+        "{listen} can be reached by others and there is no key: give one with --key-file or VTARE_KEY (`vtare serve --new-key FILE` writes one), or listen on 127.0.0.1"
+    )]
+    NeedsKey {
+        /// The address.
+        listen: SocketAddr,
+    },
+    /// The address cannot be had.
+    #[error("cannot listen on {listen} ({layer}): {source}")]
+    Listen {
+        /// The address.
+        listen: SocketAddr,
+        /// TCP or UDP.
+        layer: &'static str,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The system refused something that a responder cannot do without.
+    #[error(transparent)]
+    System(#[from] SysError),
+    /// As above, from the standard library.
+    #[error("{doing}: {source}")]
+    Io {
+        /// What was being done.
+        doing: &'static str,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}
+
+/// What the kernel gave to the probes' socket.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Obtained {
+    /// Arrivals are stamped by the kernel.
+    pub rx_stamp: bool,
+    /// Bytes of the receive buffer; the kernel counts its own overhead in.
+    pub receive_buffer_byte: i32,
+    /// What was refused, in the system's words.
+    pub refusals: Vec<String>,
+}
+
+/// What a responder did in its life.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Summary {
+    /// Sessions opened.
+    pub sessions: u64,
+    /// Datagrams that came.
+    pub datagrams: u64,
+    /// Of those, judged by a program in the kernel.
+    pub in_kernel: u64,
+    /// Replies that the kernel took.
+    pub replies: u64,
+    /// Replies that it did not take.
+    pub unsent: u64,
+    /// Datagrams that no session could be charged with.
+    pub discards: Discards,
+    /// Datagrams that the kernel dropped because the receive buffer was full; `None` where it does not tell.
+    pub socket_drops: Option<u64>,
+    /// Connections that were closed before they had shown the key.
+    pub turned_away: u64,
+}
+
+/// A responder whose sockets are open.
+#[derive(Debug)]
+pub struct Responder {
+    options: Options,
+    listener: mio::net::TcpListener,
+    poll: mio::Poll,
+    watch: Watch,
+    probes: Socket,
+    address: SocketAddr,
+    obtained: Obtained,
+    stamp: Option<StampSocket>,
+    xdp: Option<XdpReflector>,
+}
+
+impl Responder {
+    /// Opens the sockets.
+    ///
+    /// # Errors
+    /// [`ServeError::NeedsKey`], [`ServeError::Listen`]; where the system refuses descriptors.
+    pub fn bind(options: Options) -> Result<Self, ServeError> {
+        let listen = options.listen;
+        if options.key.is_none() && !listen.ip().to_canonical().is_loopback() {
+            return Err(ServeError::NeedsKey { listen });
+        }
+        // In a static program the random source is a file, which can no longer be opened once privileges are given up.
+        getrandom::fill(&mut [0; 1]).map_err(|error| ServeError::Io {
+            doing: "reading the system's random source",
+            source: std::io::Error::other(error.to_string()),
+        })?;
+        let refused = |layer| move |source| ServeError::Listen { listen, layer, source };
+        let mut listener = mio::net::TcpListener::bind(listen).map_err(refused("TCP"))?;
+        // Port 0 lets the kernel choose for TCP; UDP takes the same one.
+        let address = listener.local_addr().map_err(refused("TCP"))?;
+        let probes = Socket::open(Layer::Udp, address)?;
+        probes.bind(address).map_err(|error| ServeError::Listen {
+            listen: address,
+            layer: "UDP",
+            source: error.errno().map_or_else(|| std::io::Error::other(error), std::io::Error::from_raw_os_error),
+        })?;
+        let obtained = prepare(&probes)?;
+        let poll = reception::register(&mut listener)?;
+        let watch = Watch::new()?;
+        Ok(Self { options, listener, poll, watch, probes, address, obtained, stamp: None, xdp: None })
+    }
+
+    /// Offers a STAMP reflector (RFC 8762, unauthenticated) at `listen`, too, and gives its address. It has no key and answers whoever
+    /// asks, at most `rate_packet_per_s` packets a second in all, each with as many bytes as came.
+    ///
+    /// # Errors
+    /// Where the address cannot be had.
+    pub fn offer_stamp(&mut self, listen: SocketAddr, rate_packet_per_s: u64) -> Result<SocketAddr, ServeError> {
+        let (socket, address) = StampSocket::bind(listen, rate_packet_per_s)?;
+        self.stamp = Some(socket);
+        Ok(address)
+    }
+
+    /// Has a program in the kernel answer what comes in over `interface`, where it can; the rest goes on to the socket. Done before privileges
+    /// are given up.
+    ///
+    /// # Errors
+    /// Where the kernel or the interface cannot do it.
+    pub fn attach_xdp(&mut self, interface: &str) -> Result<(), XdpError> {
+        self.xdp = Some(XdpReflector::attach(interface, self.address, self.options.limits.sessions)?);
+        Ok(())
+    }
+
+    /// Where a program in the kernel answers, if one does.
+    #[must_use]
+    pub fn in_kernel(&self) -> Option<&Attached> {
+        self.xdp.as_ref()?.attached()
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What the kernel gave.
+    #[must_use]
+    pub const fn obtained(&self) -> &Obtained {
+        &self.obtained
+    }
+
+    /// Serves until `stop` is set, and looks at it at least every 100 ms. Lines of the journal go to `write`.
+    ///
+    /// # Errors
+    /// Where a thread or a CPU cannot be had, or the kernel fails a socket.
+    pub fn run(self, stop: &AtomicBool, write: impl FnMut(&Line) + Send) -> Result<Summary, ServeError> {
+        let Self { options, listener, poll, mut watch, probes, stamp, xdp, .. } = self;
+        let silent = options.limits.tcp.unwrap_or_default().silent_ns;
+        let (guided, sink) = watch.split(Span::from_nanos(i64::try_from(silent).unwrap_or(i64::MAX)));
+        let table = Table::new(options.limits);
+        let table = Mutex::new(match xdp {
+            Some(xdp) => table.with_offload(Box::new(xdp)),
+            None => table,
+        });
+        let tally = Tally::default();
+        // Either thread's failure ends the other.
+        let over = AtomicBool::new(false);
+        let ended = || stop.load(Ordering::Relaxed) || over.load(Ordering::Relaxed);
+        let (order, orders) = std::sync::mpsc::channel();
+        let (probes, ended) = (&probes, &ended);
+        let (reflected, received) = std::thread::scope(|scope| {
+            let named = |name: &str| std::thread::Builder::new().name(name.to_owned());
+            let (table, tally, over, options) = (&table, &tally, &over, &options);
+            let reception = named("control").spawn_scoped(scope, move || {
+                let journal = Journal::new(write);
+                let result = Reception::new(options, listener, poll, table, tally, (journal, probes, order, guided))
+                    .serve(ended);
+                over.store(true, Ordering::Relaxed);
+                result
+            });
+            let reverse = named("reverse")
+                .spawn_scoped(scope, move || reverse::send_trains(probes, table, &orders, options.segments, ended));
+            let drained = named("sink").spawn_scoped(scope, move || {
+                let result = sink.drain(ended);
+                over.store(true, Ordering::Relaxed);
+                result
+            });
+            let stamped = named("stamp").spawn_scoped(scope, move || stamp::run(stamp.as_ref(), tally, over, ended));
+            let reflected = match (&reception, &reverse, &stamped, &drained) {
+                (Ok(_), Ok(_), Ok(_), Ok(_)) => {
+                    Reflector::new(probes, table, tally, options.segments).reflect(options.spin, options.cpu, ended)
+                }
+                _ => Ok(reflector::Counts::default()),
+            };
+            over.store(true, Ordering::Relaxed);
+            let failed = |source| ServeError::Io { doing: "starting a thread", source };
+            let received = match reception {
+                Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+                Err(source) => Err(failed(source)),
+            };
+            let stamped = match stamped {
+                Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+                Err(source) => Err(failed(source)),
+            };
+            let drained = match drained {
+                Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+                Err(source) => Err(failed(source)),
+            };
+            let stamped = stamped.and(drained);
+            (reverse.map_err(failed).and(reflected).and_then(|counts| stamped.map(|()| counts)), received)
+        });
+        let (counts, counted) = (reflected?, received?);
+        let table = table.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let (discards, in_kernel) = (table.discards(), table.offloaded());
+        Ok(Summary {
+            sessions: counted.sessions,
+            datagrams: counts.datagrams + in_kernel.datagrams(),
+            replies: counts.replies + in_kernel.replied,
+            in_kernel: in_kernel.datagrams(),
+            unsent: counts.unsent,
+            discards,
+            socket_drops: counts.socket_drops,
+            turned_away: counted.turned_away,
+        })
+    }
+}
+
+fn prepare(probes: &Socket) -> Result<Obtained, SysError> {
+    let mut refusals = Vec::new();
+    let stamps = probes.stamp(StampFlags { receive_software: true, ..StampFlags::default() });
+    let rx_stamp = stamps.map_err(|error| refusals.push(error.to_string())).is_ok();
+    let (receive_buffer_byte, _) = probes.set_buffers(BUFFER_BYTE)?;
+    // Bound to all addresses, the kernel would answer from the one that its routing prefers, and a client takes no answer from another
+    // address than it asked.
+    if probes.local_address().is_ok_and(|local| local.ip().is_unspecified()) {
+        probes.tell_local().unwrap_or_else(|error| refusals.push(error.to_string()));
+    }
+    if receive_buffer_byte < BUFFER_BYTE {
+        refusals.push(format!(
+            "receive buffer of {receive_buffer_byte} B, wanted {BUFFER_BYTE} B: run as root or raise net.core.rmem_max"
+        ));
+    }
+    Ok(Obtained { rx_stamp, receive_buffer_byte, refusals })
+}
+
+/// Whose resources a connection uses up: an IPv4 address, or the /64 that one IPv6 host can choose addresses from.
+fn peer_group(ip: IpAddr) -> IpAddr {
+    match ip.to_canonical() {
+        IpAddr::V6(ip) => {
+            let [a, b, c, d, ..] = ip.segments();
+            IpAddr::V6([a, b, c, d, 0, 0, 0, 0].into())
+        }
+        canonical => canonical,
+    }
+}

@@ -1,0 +1,204 @@
+//! The thread that reads data connections: it counts what comes and throws it away, within what each session was granted.
+
+use std::io::ErrorKind;
+use std::net::IpAddr;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+use mio::net::TcpStream;
+use mio::{Events, Interest, Poll, Token, Waker};
+use vtare_sys::clocks;
+use vtare_sys::net::tcp;
+use vtare_units::{Monotonic, Span, Timestamp};
+
+use super::ServeError;
+use crate::session::{FlowCause, Joined};
+
+const WAKER: Token = Token(usize::MAX);
+
+/// How often silence and ended sessions are looked for.
+const LOOK_EVERY: Span = Span::from_millis(100);
+
+/// Bytes taken from one connection before the others have their turn. Nothing is copied, so no memory goes with it.
+const TURN_BYTE: usize = 1 << 20;
+
+/// A data connection that has proved itself.
+pub(super) struct Newcomer {
+    pub(super) stream: TcpStream,
+    pub(super) joined: Joined,
+    /// Its place in the crowd.
+    pub(super) place: usize,
+    pub(super) peer: IpAddr,
+}
+
+/// A data connection that has ended, and why where that is worth a line.
+pub(super) struct Left {
+    pub(super) place: usize,
+    pub(super) peer: IpAddr,
+    pub(super) cause: Option<FlowCause>,
+}
+
+/// What the reading thread waits with. Made before privileges are given up.
+#[derive(Debug)]
+pub(super) struct Watch {
+    poll: Poll,
+    waker: Waker,
+}
+
+impl Watch {
+    pub(super) fn new() -> Result<Self, ServeError> {
+        let made = Poll::new().and_then(|poll| Ok(Self { waker: Waker::new(poll.registry(), WAKER)?, poll }));
+        made.map_err(|source| ServeError::Io { doing: "watching data connections", source })
+    }
+
+    /// The two ends: of the thread that lets connections in, and of the one that reads them.
+    pub(super) fn split(&mut self, silent: Span) -> (Guided<'_>, Sink<'_>) {
+        let (newcomer, newcomers) = channel();
+        let (left, leavers) = channel();
+        let guided = Guided { newcomer, leavers, waker: &self.waker };
+        (guided, Sink { poll: &mut self.poll, newcomers, left, silent, flows: Vec::new() })
+    }
+}
+
+/// The end of the thread that lets connections in.
+pub(super) struct Guided<'w> {
+    newcomer: Sender<Newcomer>,
+    leavers: Receiver<Left>,
+    waker: &'w Waker,
+}
+
+impl Guided<'_> {
+    pub(super) fn send(&self, newcomer: Newcomer) {
+        // The reading thread lives as long as this one; where it ended, all ends. A wake-up that failed is made good at its next look.
+        drop(self.newcomer.send(newcomer));
+        let _ = self.waker.wake();
+    }
+
+    pub(super) fn left(&self) -> Option<Left> {
+        self.leavers.try_recv().ok()
+    }
+}
+
+struct Flow {
+    it: Newcomer,
+    /// There may be bytes.
+    ready: bool,
+    heard: Timestamp<Monotonic>,
+}
+
+/// How one turn of a connection ended.
+enum Turn {
+    More,
+    Empty,
+    Over(Option<FlowCause>),
+}
+
+pub(super) struct Sink<'w> {
+    poll: &'w mut Poll,
+    newcomers: Receiver<Newcomer>,
+    left: Sender<Left>,
+    silent: Span,
+    /// By token. A place is used again.
+    flows: Vec<Option<Flow>>,
+}
+
+impl Sink<'_> {
+    /// Reads until `ended`.
+    pub(super) fn drain(mut self, ended: &dyn Fn() -> bool) -> Result<(), ServeError> {
+        let mut events = Events::with_capacity(256);
+        let mut look_at = Timestamp::ZERO;
+        while !ended() {
+            let busy = self.flows.iter().flatten().any(|flow| flow.ready);
+            let wait = Duration::from_nanos(if busy { 0 } else { LOOK_EVERY.as_nanos_unsigned() });
+            match self.poll.poll(&mut events, Some(wait)) {
+                Err(error) if error.kind() != ErrorKind::Interrupted => {
+                    return Err(ServeError::Io { doing: "waiting for data", source: error });
+                }
+                _ => {}
+            }
+            for event in &events {
+                if let Some(Some(flow)) = self.flows.get_mut(event.token().0) {
+                    flow.ready = true;
+                }
+            }
+            while let Ok(newcomer) = self.newcomers.try_recv() {
+                self.take_in(newcomer);
+            }
+            for place in 0..self.flows.len() {
+                self.turn(place);
+            }
+            let now = clocks::now();
+            if now >= look_at {
+                look_at = now + LOOK_EVERY;
+                self.look(now);
+            }
+        }
+        Ok(())
+    }
+
+    fn take_in(&mut self, mut it: Newcomer) {
+        let free = self.flows.iter().position(Option::is_none).unwrap_or_else(|| {
+            self.flows.push(None);
+            self.flows.len() - 1
+        });
+        if self.poll.registry().register(&mut it.stream, Token(free), Interest::READABLE).is_err() {
+            return self.see_off(it, Some(FlowCause::Broken));
+        }
+        // What came before it was watched is not told of.
+        self.flows[free] = Some(Flow { it, ready: true, heard: clocks::now() });
+    }
+
+    fn turn(&mut self, place: usize) {
+        let Some(Some(flow)) = self.flows.get_mut(place) else { return };
+        if !flow.ready {
+            return;
+        }
+        match read(flow) {
+            Turn::More => {}
+            Turn::Empty => flow.ready = false,
+            Turn::Over(cause) => self.end(place, cause),
+        }
+    }
+
+    fn look(&mut self, now: Timestamp<Monotonic>) {
+        for place in 0..self.flows.len() {
+            let Some(Some(flow)) = self.flows.get(place) else { continue };
+            if flow.it.joined.is_over() {
+                self.end(place, Some(FlowCause::Ended));
+            } else if now - flow.heard >= self.silent {
+                self.end(place, Some(FlowCause::Silent));
+            }
+        }
+    }
+
+    fn end(&mut self, place: usize, cause: Option<FlowCause>) {
+        let Some(flow) = self.flows.get_mut(place).and_then(Option::take) else { return };
+        self.see_off(flow.it, cause);
+    }
+
+    fn see_off(&self, it: Newcomer, cause: Option<FlowCause>) {
+        let Newcomer { stream, joined, place, peer } = it;
+        if cause.is_some() {
+            // The client shall not go on sending into a buffer that nobody reads.
+            let _ = tcp::reset_at_close(&stream);
+        }
+        drop(stream);
+        drop(joined);
+        drop(self.left.send(Left { place, peer, cause }));
+    }
+}
+
+fn read(flow: &mut Flow) -> Turn {
+    let got = match tcp::discard(&flow.it.stream, TURN_BYTE) {
+        Ok(0) => return Turn::Over(None),
+        Ok(got) => got,
+        Err(error) if error.kind() == ErrorKind::WouldBlock => return Turn::Empty,
+        Err(error) if error.kind() == ErrorKind::Interrupted => return Turn::More,
+        Err(_) => return Turn::Over(Some(FlowCause::Broken)),
+    };
+    flow.heard = clocks::now();
+    match flow.it.joined.count(flow.heard, got as u64) {
+        Ok(()) => Turn::More,
+        Err(cause) => Turn::Over(Some(cause)),
+    }
+}

@@ -1,0 +1,195 @@
+//! The kernel's clocks, and sleeping on them.
+
+use vtare_units::{Clock, Monotonic, MonotonicRaw, Span, ThreadCpu, Timestamp, Wall};
+
+use crate::SysError;
+
+/// A clock that the kernel knows by a number.
+pub trait KernelClock: Clock {
+    /// The clock's number for `clock_gettime`.
+    const ID: libc::clockid_t;
+}
+
+impl KernelClock for Monotonic {
+    const ID: libc::clockid_t = libc::CLOCK_MONOTONIC;
+}
+impl KernelClock for MonotonicRaw {
+    const ID: libc::clockid_t = libc::CLOCK_MONOTONIC_RAW;
+}
+impl KernelClock for Wall {
+    const ID: libc::clockid_t = libc::CLOCK_REALTIME;
+}
+impl KernelClock for ThreadCpu {
+    const ID: libc::clockid_t = libc::CLOCK_THREAD_CPUTIME_ID;
+}
+
+#[inline(always)]
+fn read(id: libc::clockid_t) -> u64 {
+    let mut at = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the clock exists on every Linux this builds for, and `at` is a live timespec; so the call cannot fail.
+    unsafe { libc::clock_gettime(id, &raw mut at) };
+    nanos(at)
+}
+
+#[inline(always)]
+fn nanos(at: libc::timespec) -> u64 {
+    (at.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(at.tv_nsec as u64)
+}
+
+/// Reads clock `C` through the C library, so through the vDSO where the kernel offers that.
+#[inline(always)]
+#[must_use]
+pub fn now<C: KernelClock>() -> Timestamp<C> {
+    Timestamp::from_nanos(read(C::ID))
+}
+
+/// Reads the coarse form of CLOCK_MONOTONIC: the time of the last timer tick, up to one tick (1/HZ) old.
+#[inline(always)]
+#[must_use]
+pub fn now_coarse() -> Timestamp<Monotonic> {
+    Timestamp::from_nanos(read(libc::CLOCK_MONOTONIC_COARSE))
+}
+
+/// Reads CLOCK_MONOTONIC with a real system call, past the vDSO.
+#[inline(always)]
+#[must_use]
+pub fn now_syscall() -> Timestamp<Monotonic> {
+    let mut at = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: as in `read`.
+    unsafe { libc::syscall(libc::SYS_clock_gettime, libc::CLOCK_MONOTONIC, &raw mut at) };
+    Timestamp::from_nanos(nanos(at))
+}
+
+/// Reads wall time with `gettimeofday`, in whole microseconds.
+#[inline(always)]
+#[must_use]
+pub fn now_gettimeofday() -> Timestamp<Wall> {
+    let mut at = libc::timeval { tv_sec: 0, tv_usec: 0 };
+    // SAFETY: `at` is a live timeval and the time zone may be null.
+    unsafe { libc::gettimeofday(&raw mut at, core::ptr::null_mut()) };
+    Timestamp::from_nanos((at.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(at.tv_usec as u64 * 1_000))
+}
+
+/// Time since boot with the time spent in suspend (CLOCK_BOOTTIME), in ns. It runs ahead of [`Monotonic`] by the time suspended.
+#[must_use]
+pub fn boottime_ns() -> u64 {
+    read(libc::CLOCK_BOOTTIME)
+}
+
+/// Time this machine has spent suspended since boot: [`boottime_ns`] minus CLOCK_MONOTONIC, to about a microsecond.
+#[must_use]
+pub fn suspended() -> Span {
+    let monotonic = now::<Monotonic>().as_nanos();
+    Span::from_nanos(boottime_ns().wrapping_sub(monotonic).cast_signed())
+}
+
+/// The clock source that the kernel keeps time by (`tsc`, `kvm-clock`, `hpet`, ...); `None` where /sys does not say.
+#[must_use]
+pub fn kernel_clock_source() -> Option<String> {
+    let text = std::fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource").ok()?;
+    Some(text.trim().to_owned()).filter(|name| !name.is_empty())
+}
+
+/// Whether the kernel still keeps time by the clock source `name`; `None` where /sys does not say. Takes some microseconds and, unlike
+/// [`kernel_clock_source`], no memory, and leaves `errno` as it was: it may run inside a reading of the clock, in a signal handler too.
+#[must_use]
+pub fn kernel_clock_source_is(name: &str) -> Option<bool> {
+    const PATH: &core::ffi::CStr = c"/sys/devices/system/clocksource/clocksource0/current_clocksource";
+    // SAFETY: the address of this thread's errno is valid as long as the thread.
+    let errno = unsafe { libc::__errno_location() };
+    // SAFETY: as above.
+    let kept = unsafe { errno.read() };
+    let mut text = [0_u8; 64];
+    // System calls as such: the C library's functions are points where a thread may be cancelled.
+    // SAFETY: the path is a C string that lives for ever.
+    let file =
+        unsafe { libc::syscall(libc::SYS_openat, libc::AT_FDCWD, PATH.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
+    let mut length = -1;
+    if file >= 0 {
+        // SAFETY: the buffer is live and of the length given.
+        length = unsafe { libc::syscall(libc::SYS_read, file, text.as_mut_ptr(), text.len()) };
+        // SAFETY: the descriptor was opened above and is closed once.
+        unsafe { libc::syscall(libc::SYS_close, file) };
+    }
+    // SAFETY: as above.
+    unsafe { errno.write(kept) };
+    let read = text.get(..usize::try_from(length).ok()?)?;
+    Some(read.trim_ascii_end() == name.as_bytes())
+}
+
+/// How a kernel sleep ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SleepEnd {
+    /// The deadline passed.
+    Reached,
+    /// A signal handler ran before it.
+    Interrupted,
+}
+
+/// Sleeps in the kernel until `deadline` (`clock_nanosleep`, CLOCK_MONOTONIC, TIMER_ABSTIME).
+///
+/// # Errors
+/// Where the kernel refuses the deadline (beyond year 292 billion: EINVAL).
+#[inline]
+pub fn sleep_until(deadline: Timestamp<Monotonic>) -> Result<SleepEnd, SysError> {
+    let (seconds, nanos) = deadline.split();
+    let at = libc::timespec { tv_sec: seconds as libc::time_t, tv_nsec: libc::c_long::from(nanos) };
+    // SAFETY: `at` is a live timespec; with TIMER_ABSTIME the remainder is not written.
+    let error = unsafe {
+        libc::clock_nanosleep(libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME, &raw const at, core::ptr::null_mut())
+    };
+    match error {
+        0 => Ok(SleepEnd::Reached),
+        libc::EINTR => Ok(SleepEnd::Interrupted),
+        code => Err(SysError::Call {
+            call: format!("clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, {deadline:?})"),
+            source: std::io::Error::from_raw_os_error(code),
+            remedy: "",
+        }),
+    }
+}
+
+/// Sleeps as `usleep` does: relative, in whole microseconds rounded up.
+///
+/// # Errors
+/// Where the C library refuses the span.
+#[inline]
+pub fn usleep(span: Span) -> Result<SleepEnd, SysError> {
+    let micros = span.as_nanos_unsigned().div_ceil(1_000);
+    let micros = libc::useconds_t::try_from(micros).unwrap_or(libc::useconds_t::MAX);
+    // SAFETY: takes a number only.
+    if unsafe { libc::usleep(micros) } == 0 {
+        return Ok(SleepEnd::Reached);
+    }
+    let error = SysError::last(format!("usleep({micros})"), "");
+    if error.errno() == Some(libc::EINTR) { Ok(SleepEnd::Interrupted) } else { Err(error) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_clocks_move_forward_and_the_call_and_the_vdso_read_one_clock() {
+        let before = now::<Monotonic>();
+        let within = now_syscall();
+        let after = now::<Monotonic>();
+        assert!(before <= within && within <= after);
+        assert!(now_coarse() <= now::<Monotonic>());
+    }
+
+    #[test]
+    fn the_clock_source_is_the_one_that_is_named_and_no_other() {
+        let Some(name) = kernel_clock_source() else { return };
+        assert_eq!(kernel_clock_source_is(&name), Some(true));
+        assert_eq!(kernel_clock_source_is("sundial"), Some(false));
+        assert_eq!(kernel_clock_source_is(""), Some(false));
+    }
+
+    #[test]
+    fn a_sleep_never_ends_before_its_deadline() {
+        let deadline = now::<Monotonic>() + Span::from_micros(50);
+        assert_eq!(sleep_until(deadline).expect("a near deadline is accepted"), SleepEnd::Reached);
+        assert!(now::<Monotonic>() >= deadline);
+    }
+}

@@ -1,0 +1,40 @@
+use std::io;
+use std::path::PathBuf;
+
+/// What the operating system refused.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SysError {
+    /// A system call failed. `remedy` says what lets it succeed, where that is known.
+    #[error("{call} failed: {source}{remedy}")]
+    Call {
+        /// The call with the arguments that matter.
+        call: String,
+        /// What the kernel answered.
+        source: io::Error,
+        /// Empty, or `: ` and the way out.
+        remedy: &'static str,
+    },
+    /// A file of `/proc` or `/sys` could not be read or understood.
+    #[error("cannot read {path}: {source}")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What went wrong.
+        source: io::Error,
+    },
+}
+
+impl SysError {
+    pub(crate) fn last(call: impl Into<String>, remedy: &'static str) -> Self {
+        Self::Call { call: call.into(), source: io::Error::last_os_error(), remedy }
+    }
+
+    /// The `errno` behind the error, where there is one.
+    #[must_use]
+    pub fn errno(&self) -> Option<i32> {
+        match self {
+            Self::Call { source, .. } | Self::File { source, .. } => source.raw_os_error(),
+        }
+    }
+}

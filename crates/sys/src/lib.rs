@@ -1,0 +1,21 @@
+//! CPU counters, kernel clocks, scheduler calls, sockets and machine facts.
+//!
+//! This is the room for `unsafe` and for reading the machine: thin, safe functions over instructions, system calls, `/proc`
+//! and `/sys`, and no decisions. What a reading means is decided in `vtare-clock` and above.
+#![allow(unsafe_code, reason = "the room for it: each block holds one operation and its proof")]
+
+pub mod bpf;
+pub mod clocks;
+pub mod confine;
+pub mod counter;
+pub mod cpu;
+mod error;
+pub mod facts;
+pub mod net;
+pub mod proc;
+pub mod process;
+pub mod sched;
+pub mod vmclock;
+pub mod vvar;
+
+pub use error::SysError;

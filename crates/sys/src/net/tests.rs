@@ -1,0 +1,169 @@
+use std::io::IoSlice;
+use std::net::SocketAddr;
+
+use proptest::prelude::*;
+use vtare_units::{Monotonic, Span};
+
+use super::control::{QueuedError, ReceiveControl, SendControl, StampRequest};
+use super::{Layer, Message, ReceiveBatch, SendBatch, Socket, StampFlags, Waited, wait_readable};
+use crate::clocks;
+
+fn pair() -> (Socket, Socket, SocketAddr) {
+    let any: SocketAddr = "127.0.0.1:0".parse().expect("an address");
+    let one = Socket::open(Layer::Udp, any).expect("UDP is everywhere");
+    let other = Socket::open(Layer::Udp, any).expect("UDP is everywhere");
+    one.bind(any).expect("port 0 is free");
+    other.bind(any).expect("port 0 is free");
+    let to = other.local_address().expect("it is bound");
+    one.connect(to).expect("loopback has a route");
+    (one, other, to)
+}
+
+fn wait(socket: &Socket) {
+    let now = clocks::now::<Monotonic>();
+    assert_eq!(wait_readable(socket, now, now + Span::from_secs(5)).expect("it can wait"), Waited::Ready);
+}
+
+#[test]
+fn several_datagrams_go_in_one_call_and_come_in_order_with_their_sender() {
+    let (one, other, _) = pair();
+    let texts: [&[u8]; 3] = [b"first", b"second", b"third"];
+    let parts = texts.map(|text| [IoSlice::new(&text[..2]), IoSlice::new(&text[2..])]);
+    let messages = [0, 1, 2].map(|at| Message { parts: &parts[at], to: None, control: SendControl::default() });
+    assert_eq!(SendBatch::new(8).send(&one, &messages).expect("room for three"), 3);
+    let mut batch = ReceiveBatch::new(8, 64);
+    wait(&other);
+    assert_eq!(batch.receive(&other, 8).expect("three are there"), 3);
+    for (index, text) in texts.iter().enumerate() {
+        let got = batch.get(index).expect("three came");
+        assert_eq!((&*got.bytes, got.cut), (*text, false));
+        assert_eq!(got.from, one.local_address().ok());
+    }
+    assert_eq!(batch.receive(&other, 8).expect("nothing is no error"), 0);
+}
+
+#[test]
+fn a_datagram_larger_than_its_slot_is_said_to_be_cut() {
+    let (one, other, _) = pair();
+    let parts = [IoSlice::new(&[7; 100])];
+    let message = Message { parts: &parts, to: None, control: SendControl::default() };
+    SendBatch::new(1).send(&one, &[message]).expect("room for one");
+    let mut batch = ReceiveBatch::new(1, 64);
+    wait(&other);
+    assert_eq!(batch.receive(&other, 1).expect("one is there"), 1);
+    let got = batch.get(0).expect("one came");
+    assert!(got.cut && got.bytes.len() == 64);
+}
+
+#[test]
+fn one_large_send_becomes_many_datagrams() {
+    let (one, other, _) = pair();
+    if let Err(refused) = one.probe_segmentation() {
+        return eprintln!("skipped: {refused}");
+    }
+    let data: Vec<u8> = (0..250).map(|at| (at / 100) as u8).collect();
+    let parts = [IoSlice::new(&data)];
+    let control = SendControl { segment_byte: Some(100), ..SendControl::default() };
+    SendBatch::new(1).send(&one, &[Message { parts: &parts, to: None, control }]).expect("room for one");
+    let mut batch = ReceiveBatch::new(8, 512);
+    wait(&other);
+    assert_eq!(batch.receive(&other, 8).expect("three are there"), 3);
+    let lengths = [0, 1, 2].map(|at| batch.get(at).expect("three came").bytes.len());
+    assert_eq!(lengths, [100, 100, 50]);
+}
+
+#[test]
+fn arrivals_and_departures_are_stamped_between_send_and_receipt() {
+    let (one, other, _) = pair();
+    one.stamp(StampFlags { departures: true, ..StampFlags::default() }).expect("software stamps are everywhere");
+    other
+        .stamp(StampFlags { receive_software: true, ..StampFlags::default() })
+        .expect("software stamps are everywhere");
+    let parts = [IoSlice::new(b"probe")];
+    let mut batch = ReceiveBatch::new(1, 64);
+    let mut send = |control| {
+        SendBatch::new(1).send(&one, &[Message { parts: &parts, to: None, control }]).expect("room for one");
+        wait(&other);
+        assert_eq!(batch.receive(&other, 1).expect("one is there"), 1);
+        batch.get(0).and_then(|got| got.control.software_ns)
+    };
+    // The kernel turns its stamps on in the background: until then arrivals have none.
+    assert!((0..100_000).any(|_| send(SendControl::default()).is_some()), "arrivals are never stamped");
+    let control = SendControl { stamp: Some(StampRequest { hardware: false, key: None }), ..SendControl::default() };
+    let before = clocks::now::<vtare_units::Wall>().as_nanos();
+    let arrived = send(control).expect("the arrival is stamped");
+    wait(&one);
+    assert_eq!(batch.receive_errors(&one, 1).expect("the stamp is there"), 1);
+    let control = batch.get(0).expect("one came").control;
+    let after = clocks::now::<vtare_units::Wall>().as_nanos();
+    assert_eq!(control.error, Some(QueuedError::Departure { key: 0 }));
+    let departed = control.software_ns.expect("the departure is stamped");
+    assert!(before <= departed && departed <= arrived && arrived <= after, "{before} {departed} {arrived} {after}");
+}
+
+#[test]
+fn a_full_receive_buffer_is_counted() {
+    let (one, other, _) = pair();
+    other.count_overflow().expect("SO_RXQ_OVFL is everywhere");
+    // Not `set_buffers`, which may go past the system's limit.
+    let bytes = vec![0_u8; 1_000];
+    let parts = [IoSlice::new(&bytes)];
+    let message = Message { parts: &parts, to: None, control: SendControl::default() };
+    let mut batch = SendBatch::new(64);
+    for _ in 0..64 {
+        batch.send(&one, &[message; 64]).expect("loopback takes all");
+    }
+    let Ok(dropped) = other.drops() else { return eprintln!("skipped: no SO_MEMINFO") };
+    let mut received = 0_u32;
+    let mut arrivals = ReceiveBatch::new(64, 2_000);
+    wait(&other);
+    loop {
+        match arrivals.receive(&other, 64).expect("receiving goes on") {
+            0 => break,
+            got => received += got as u32,
+        }
+    }
+    assert_eq!(received + dropped, 64 * 64);
+    // The count travels with the next arrival.
+    batch.send(&one, &[message]).expect("there is room again");
+    wait(&other);
+    assert_eq!(arrivals.receive(&other, 1).expect("one is there"), 1);
+    let told = arrivals.get(0).expect("one came").control.overflow;
+    assert_eq!(told.unwrap_or(0), dropped);
+}
+
+#[test]
+fn nobody_listening_is_an_error_of_the_socket() {
+    let (one, other, _) = pair();
+    drop(other);
+    let parts = [IoSlice::new(b"probe")];
+    let message = Message { parts: &parts, to: None, control: SendControl::default() };
+    SendBatch::new(1).send(&one, &[message]).expect("the first is taken");
+    wait(&one);
+    let error = ReceiveBatch::new(1, 64).receive(&one, 1).expect_err("ICMP says that nobody listens");
+    assert_eq!(error.kind(), std::io::ErrorKind::ConnectionRefused);
+}
+
+#[test]
+fn the_path_of_loopback_has_an_mtu() {
+    let (one, _other, _) = pair();
+    assert!(one.mtu().expect("it is connected") >= 1_280);
+}
+
+proptest! {
+    #[test]
+    fn control_data_of_any_bytes_is_read_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        let _whatever = ReceiveControl::parse(&bytes);
+    }
+
+    #[test]
+    fn control_data_with_a_true_head_is_read_without_panic(
+        length in 0_usize..80, level in 0_i32..300, kind in 0_i32..100, data in proptest::collection::vec(any::<u8>(), 0..64)
+    ) {
+        let mut bytes = length.to_ne_bytes().to_vec();
+        bytes.extend(level.to_ne_bytes());
+        bytes.extend(kind.to_ne_bytes());
+        bytes.extend(data);
+        let _whatever = ReceiveControl::parse(&bytes);
+    }
+}

@@ -1,0 +1,161 @@
+//! This process as a whole: the CPU time it used, its tie to its parent, files without a name.
+
+use std::ffi::CString;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use vtare_units::Span;
+
+use crate::SysError;
+
+/// CPU time used by all threads of this process, in user mode and in the kernel.
+#[must_use]
+pub fn cpu_time() -> Span {
+    let mut used = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the clock exists on every Linux this builds for, and `used` is a live timespec; so the call cannot fail.
+    unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut used) };
+    Span::from_secs(used.tv_sec) + Span::from_nanos(used.tv_nsec)
+}
+
+/// Has the kernel send SIGTERM to this process when its parent dies (`PR_SET_PDEATHSIG`), so that a killed parent takes it
+/// along. "Parent" is the *thread* that started this process (prctl(2)). Answers false where the parent died before the
+/// request was in force: nobody will send the signal then.
+///
+/// # Errors
+/// Where the kernel refuses the request.
+pub fn end_with_parent() -> Result<bool, SysError> {
+    // SAFETY: takes nothing and cannot fail.
+    let parent = unsafe { libc::getppid() };
+    // SAFETY: takes numbers only.
+    if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM as libc::c_ulong) } != 0 {
+        return Err(SysError::last("prctl(PR_SET_PDEATHSIG, SIGTERM)", ""));
+    }
+    // SAFETY: takes nothing and cannot fail.
+    Ok(unsafe { libc::getppid() } == parent)
+}
+
+/// Opens a new file in `directory` that has no name, for reading and writing: it is gone when the process ends, however
+/// that happens. Where the file system has no unnamed files (O_TMPFILE), one is created and its name removed at once.
+///
+/// # Errors
+/// Where the directory does not exist, is not writable or is full.
+pub fn unnamed_file(directory: &Path) -> io::Result<File> {
+    use std::os::unix::fs::OpenOptionsExt;
+
+    let mut options = File::options();
+    options.read(true).write(true).mode(0o600);
+    match options.clone().custom_flags(libc::O_TMPFILE).open(directory) {
+        // EISDIR: kernel before 3.11; EOPNOTSUPP: the file system; ENOENT is not among them: the directory is missing.
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EISDIR | libc::EINVAL)) => {
+            let thread = std::thread::current().id();
+            let named = directory.join(format!(".vtare-load-{}-{thread:?}", std::process::id()));
+            let file = options.create_new(true).open(&named)?;
+            std::fs::remove_file(&named)?;
+            Ok(file)
+        }
+        result => result,
+    }
+}
+
+/// Opens a new file in `directory` that has no name yet, for writing: [`name_file`] gives it one. Until then it is gone when the
+/// process ends, however that happens. `None` where the file system has no unnamed files (O_TMPFILE), or where naming one will
+/// not work because `/proc` is not mounted.
+///
+/// # Errors
+/// Where the directory does not exist, is not writable or is full.
+pub fn nameless_file(directory: &Path) -> io::Result<Option<File>> {
+    use std::os::unix::fs::OpenOptionsExt;
+
+    match File::options().write(true).custom_flags(libc::O_TMPFILE).open(directory) {
+        Ok(file) => Ok(descriptor_path(&file).exists().then_some(file)),
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EISDIR | libc::EINVAL)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Gives `file`, opened by [`nameless_file`], the name `path`, at once and whole.
+///
+/// # Errors
+/// [`io::ErrorKind::AlreadyExists`] where something has that name, which stays as it is; else what the file system answers.
+pub fn name_file(file: &File, path: &Path) -> io::Result<()> {
+    let text = |path: &Path| CString::new(path.as_os_str().as_bytes()).map_err(io::Error::from);
+    let (from, to) = (text(&descriptor_path(file))?, text(path)?);
+    let follow = libc::AT_SYMLINK_FOLLOW;
+    // SAFETY: both are live strings that end in NUL; the call only reads them.
+    let answer = unsafe { libc::linkat(libc::AT_FDCWD, from.as_ptr(), libc::AT_FDCWD, to.as_ptr(), follow) };
+    if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// The link in `/proc` that leads to an open file.
+fn descriptor_path(file: &File) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
+}
+
+/// Asks the kernel to drop the clean pages of `file` from memory, so that the next read goes to the device. A hint: a file
+/// system that lives in memory keeps them.
+///
+/// # Errors
+/// Where the kernel refuses the hint.
+pub fn drop_cached_pages(file: &File) -> io::Result<()> {
+    // SAFETY: the descriptor is open as long as `file` lives; length 0 means to the end.
+    match unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) } {
+        0 => Ok(()),
+        code => Err(io::Error::from_raw_os_error(code)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Seek, Write};
+
+    #[test]
+    fn an_unnamed_file_holds_data_and_leaves_no_name() {
+        let directory = std::env::temp_dir().join(format!("vtare-unnamed-{}", std::process::id()));
+        std::fs::create_dir(&directory).expect("the temporary directory is writable");
+        let mut file = unnamed_file(&directory).expect("the directory is writable");
+        file.write_all(b"kept").expect("the file is open");
+        file.rewind().expect("the file is open");
+        drop_cached_pages(&file).expect("the hint is accepted");
+        let mut back = String::new();
+        file.read_to_string(&mut back).expect("the file is readable");
+        assert_eq!(back, "kept");
+        assert_eq!(std::fs::read_dir(&directory).expect("it exists").count(), 0);
+        std::fs::remove_dir(&directory).expect("it is empty");
+    }
+
+    #[test]
+    fn a_nameless_file_appears_whole_under_its_name_and_takes_no_others() {
+        let directory = std::env::temp_dir().join(format!("vtare-nameless-{}", std::process::id()));
+        std::fs::create_dir(&directory).expect("the temporary directory is writable");
+        let (free, taken) = (directory.join("free"), directory.join("taken"));
+        std::fs::write(&taken, "before").expect("the directory is writable");
+        if let Some(mut file) = nameless_file(&directory).expect("the directory is writable") {
+            file.write_all(b"whole").expect("the file is open");
+            assert!(!free.exists(), "it has no name yet");
+            let error = name_file(&file, &taken).expect_err("the name is taken");
+            assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+            assert_eq!(std::fs::read(&taken).expect("it is there"), b"before");
+            name_file(&file, &free).expect("the name is free");
+            assert_eq!(std::fs::read(&free).expect("it is there"), b"whole");
+        }
+        std::fs::remove_dir_all(&directory).expect("it is ours");
+    }
+
+    #[test]
+    fn a_directory_that_is_missing_is_an_error() {
+        let error = unnamed_file(Path::new("/nonexistent/vtare")).expect_err("there is no such directory");
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
+        let error = nameless_file(Path::new("/nonexistent/vtare")).expect_err("there is no such directory");
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn cpu_time_only_grows() {
+        let before = cpu_time();
+        assert!(cpu_time() >= before);
+    }
+}

@@ -1,0 +1,227 @@
+//! `vtare avb`: available bandwidth, and what the path's queue says besides (docs/avb.md).
+//!
+//! [`vtare_methods::avb`] decides what to send and what follows; [`vtare_packet::train`] sends it and learns what became of each packet.
+
+mod cell;
+mod convert;
+mod parameters;
+mod run;
+mod tcp;
+mod timing;
+mod way;
+
+use vtare_packet::link::ProbeLink;
+use vtare_sys::sched;
+
+use crate::context::Context;
+use crate::failure::{Exit, Failure};
+use crate::instrument::{self, Instrument, Note, Outcome, RunHeader, Session, Showing};
+use crate::rtt::conditions;
+use crate::samples::Column;
+use crate::table::{Table, time};
+use cell::{AvbCell, Gathered, StreamLine};
+use parameters::Parameters;
+use way::Way;
+
+pub(crate) use parameters::AvbArguments;
+
+/// The scheduler's weight while trains are sent: a train that is held up is spoiled.
+const NICE: i32 = -19;
+
+/// The instrument.
+pub(crate) struct Avb;
+
+/// Carries out `vtare avb`.
+///
+/// # Errors
+/// See [`instrument::carry_out`]; [`Failure::Peer`] where the peer does not answer.
+pub(crate) fn command(arguments: &AvbArguments, context: &Context) -> Result<Exit, Failure> {
+    if arguments.wants_list() {
+        instrument::print(&parameters::list())?;
+        return Ok(Exit::Measured);
+    }
+    let common = &arguments.common;
+    let parameters = arguments.parameters();
+    let seed = common.seed.unwrap_or_else(instrument::fresh_seed);
+    let header = RunHeader { run_id: None, output: common.out.clone(), seed };
+    let showing = Showing { json: common.json, quiet: parameters.stream, limits: &common.fail_if };
+    instrument::carry_out::<Avb>(parameters, &header, showing, context)
+}
+
+impl Instrument for Avb {
+    const NAME: &'static str = "avb";
+    const COLUMNS: &'static [Column] = cell::COLUMNS;
+    const IDENTITY: &'static [&'static str] = &["peer", "address", "method", "direction"];
+    type Parameters = Parameters;
+    type Cell = AvbCell;
+
+    fn resolve(parameters: Parameters, _context: &Context) -> Result<Parameters, Failure> {
+        parameters.resolved()
+    }
+
+    fn measure(parameters: &Parameters, session: &mut Session<'_>) -> Result<Outcome<AvbCell>, Failure> {
+        if parameters.is_tcp() {
+            return tcp::measure(parameters, session);
+        }
+        let clock = session.clock();
+        let mut notes = conditions::take(parameters.cpu, parameters.fifo, true)?;
+        if sched::set_nice(NICE).is_err() {
+            let text = "ordinary priority: trains that others hold up are dropped, so it may take more of them; root may have nice -19";
+            notes.push(Note::new("not_niced", text));
+        }
+        let _held = conditions::hold_latency(parameters.dma_latency_ns, &mut notes);
+        let mut way = Way::open(clock, parameters, &mut notes)?;
+        let mut cell = AvbCell {
+            peer: parameters.peer.clone(),
+            address: way.address.to_string(),
+            method: parameters.method.clone(),
+            direction: if parameters.reverse { "reverse" } else { "forward" },
+            packet_byte: way.ability.most_packet_byte,
+            send_cost_ns: Some(way.ability.least_gap_ns),
+            group_packet: Some(way.ability.most_group),
+            link: Some(way.link().facts().clone()),
+            ..AvbCell::default()
+        };
+        let progress = session.context.progress(&format!("avb {}", cell.peer), parameters.wanted().unwrap_or(0));
+        let mut gathered = Gathered::default();
+        let mut failed = None;
+        let (samples, started) = (&mut session.samples, way.now());
+        let ended = run::estimates(&mut way, parameters, session.seed, session.context, &mut |made| {
+            let number = gathered.len();
+            gathered.push(made);
+            failed = failed.take().or(cell::row(samples, &cell, number, made).err());
+            progress.set(number + 1);
+            progress.label(&format!("avb {}: {}", cell.peer, megabits(made.estimate.avb_bit_per_s)));
+            if parameters.stream {
+                let line = StreamLine::new(&cell, number, made, started, clock.now());
+                // A reader that went away stops the run by SIGPIPE's rule: nothing is left to show.
+                let _ = instrument::print(&format!("{}\n", instrument::to_json(&line)));
+            }
+        })?;
+        drop(progress);
+        if let Some(error) = failed {
+            return Err(error.into());
+        }
+        let counters = way.close().map_err(|error| {
+            let text = format!("the responder's last counters are lost: {error}");
+            notes.push(Note::new("counters_lost", text));
+        });
+        gathered.sum_up(&mut cell, counters.ok().as_ref());
+        notes.extend(gathered.remarks().into_iter().map(|text| Note::new("method", text)));
+        if let Some(drops @ 1..) = cell.receiver_drops {
+            let text = format!(
+                "{drops} datagrams found the receiver's buffer full: it is overloaded, and losses are not the path's"
+            );
+            notes.push(Note::new("receiver_overloaded", text));
+        }
+        if let Some(why) = ended.unable {
+            return Err(Failure::Input(format!("method {}: {why}", parameters.method)));
+        }
+        if let Some(why) = ended.lost {
+            session.peer_lost = Some(format!("{}: {why}", parameters.peer));
+        }
+        Ok(Outcome { cells: vec![cell], notes, interrupted: ended.stopped })
+    }
+
+    fn table(cells: &[AvbCell]) -> Table {
+        let heading = [
+            "peer",
+            "method",
+            "available",
+            "interval",
+            "capacity",
+            "estimates",
+            "half IQR",
+            "probes",
+            "time",
+            "stopped",
+        ];
+        let mut table = Table::new(&heading, 2);
+        for cell in cells {
+            let interval = cell.interval_bit_per_s.map_or_else(
+                || "-".to_owned(),
+                |[low, high]| format!("{} to {}", megabits(Some(low)), megabits(Some(high))),
+            );
+            let bound = if cell.at_least && cell.avb_bit_per_s.is_some() { "at least " } else { "" };
+            let figures = &cell.estimate_bit_per_s;
+            table.row(vec![
+                cell.peer.clone(),
+                cell.method.clone(),
+                format!("{bound}{}", megabits(cell.avb_bit_per_s)),
+                interval,
+                megabits(cell.capacity_bit_per_s),
+                cell.estimates.to_string(),
+                megabits(figures.half_iqr.filter(|_| figures.n > 3)),
+                sized(cell.estimate_byte.median),
+                time(cell.estimate_ns.median),
+                cell.stopped.map_or_else(|| "-".to_owned(), words),
+            ]);
+        }
+        table
+    }
+
+    fn details(cells: &[AvbCell]) -> String {
+        let mut text = String::new();
+        for cell in cells {
+            text.push_str(&format!(
+                "\nIP packets with headers, {} B at most, {}; probes took {} of the path and made the queue wait {}\n",
+                cell.packet_byte,
+                cell.direction,
+                megabits(cell.occupied_bit_per_s),
+                time(cell.queued_ns),
+            ));
+            if let Some(depth) = cell.token_bucket_byte {
+                text.push_str(&format!("a token bucket of {} lies on the way\n", sized(Some(depth))));
+            }
+            if cell.at_least && cell.avb_bit_per_s.is_some() {
+                text.push_str("at least: the sender cannot pace faster on this machine, so the path may have more\n");
+            }
+            if cell.unanswered > 0 {
+                text.push_str(&format!("{} of {} estimates gave no answer\n", cell.unanswered, cell.estimates));
+            }
+        }
+        text
+    }
+}
+
+/// A rate for people.
+fn megabits(bit_per_s: Option<f64>) -> String {
+    let Some(rate) = bit_per_s else { return "-".to_owned() };
+    let (value, unit) = match rate {
+        rate if rate < 999.5e3 => (rate / 1e3, "kbit/s"),
+        rate if rate < 999.5e6 => (rate / 1e6, "Mbit/s"),
+        rate => (rate / 1e9, "Gbit/s"),
+    };
+    let decimals = if value < 9.995 { 2 } else { usize::from(value < 99.95) };
+    format!("{value:.decimals$} {unit}")
+}
+
+/// A number of bytes for people.
+fn sized(bytes: Option<f64>) -> String {
+    match bytes {
+        None => "-".to_owned(),
+        Some(bytes) if bytes < 1e3 => format!("{bytes:.0} B"),
+        Some(bytes) if bytes < 999.5e3 => format!("{:.0} kB", bytes / 1e3),
+        Some(bytes) => format!("{:.2} MB", bytes / 1e6),
+    }
+}
+
+/// Why it stopped, for people.
+fn words(stopped: vtare_methods::avb::Stopped) -> String {
+    instrument::to_json(&stopped).as_str().unwrap_or_default().replace('_', " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_keep_three_digits() {
+        for (rate, shown) in
+            [(999.6e6, "1.00 Gbit/s"), (94.93e6, "94.9 Mbit/s"), (640e3, "640 kbit/s"), (9.995e9, "10.0 Gbit/s")]
+        {
+            assert_eq!(megabits(Some(rate)), shown);
+        }
+        assert_eq!(megabits(None), "-");
+    }
+}

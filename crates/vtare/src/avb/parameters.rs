@@ -1,0 +1,420 @@
+//! What `vtare avb` is told: the command line, run.json, and their checks.
+
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use vtare_clock::sleep::Method as SleepMethod;
+use vtare_methods::avb::{METHODS, Settings, TCP, TCP_SOURCE, TCP_SUMMARY, TcpSettings};
+
+use crate::arguments::{CommonArguments, bytes, nanoseconds, nanoseconds_or_none, positive};
+use crate::failure::Failure;
+use crate::instrument;
+
+/// Sizes of IP packets that may be asked for.
+const SIZES_BYTE: std::ops::RangeInclusive<u16> = 128..=9_000;
+
+/// Arguments of `vtare avb`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "The far end is `vtare serve`. All rates are those of IP packets, headers included.\n\
+    Methods: `--method help` lists them with their presets; docs/avb.md says what each does.")]
+pub(crate) struct AvbArguments {
+    /// The far end, as 10.0.0.2, host.example:8462 or `[fd00::2]:8462`
+    #[arg(value_name = "PEER", required_unless_present = "method")]
+    peer: Option<String>,
+
+    /// How to estimate, as NAME or NAME:PRESET; `help` lists them [default: vtare]
+    #[arg(long, value_name = "METHOD")]
+    method: Option<String>,
+
+    /// Change a setting of the method, as KEY=VALUE; may be given more than once
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+
+    /// Measure the way from the far end to here
+    #[arg(long)]
+    reverse: bool,
+
+    /// Go on, with an estimate a second, until --seconds have passed or Ctrl-C
+    #[arg(long, conflicts_with = "count")]
+    follow: bool,
+
+    /// Estimates [default: 1, or as many as the time allows where --seconds is given]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    count: Option<u64>,
+
+    /// No further estimate after so many seconds
+    #[arg(long, value_name = "S", value_parser = positive)]
+    seconds: Option<f64>,
+
+    /// Silence between two estimates [default: 100ms]
+    #[arg(long, value_name = "TIME", value_parser = nanoseconds_or_none)]
+    pause: Option<u64>,
+
+    /// Probe bytes of an estimate at most, with or without unit: 500000, 500kB, 1MB
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    max_bytes: Option<u64>,
+
+    /// Time of an estimate at most
+    #[arg(long, value_name = "TIME", value_parser = nanoseconds)]
+    max_time: Option<u64>,
+
+    /// Bytes of the largest probe, as IP packet [default: what the path carries, found out with DF set]
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(i64::from(*SIZES_BYTE.start())..=i64::from(*SIZES_BYTE.end())))]
+    size: Option<u16>,
+
+    /// Never let packets leave as one large one; the highest rate is then that of single sends
+    #[arg(long)]
+    no_gso: bool,
+
+    /// What tells the sender's time: vtare, or the system's clock_gettime [default: vtare]
+    #[arg(long, value_name = "CLOCK")]
+    clock: Option<ClockChoice>,
+
+    /// How the sender waits between packets: spin, adaptive, two_phase, two_phase_capped, clock_nanosleep, usleep [default: spin]
+    #[arg(long, value_name = "METHOD", value_parser = crate::sleep::method)]
+    sleep: Option<SleepMethod>,
+
+    /// The key that the far end has, too [default: the environment's VTARE_KEY]
+    #[arg(long, value_name = "FILE")]
+    key_file: Option<PathBuf>,
+
+    /// Run on this CPU only
+    #[arg(long, value_name = "CPU")]
+    cpu: Option<usize>,
+
+    /// Run before all ordinary threads, at this real-time priority (SCHED_FIFO)
+    #[arg(long, value_name = "1..99", value_parser = clap::value_parser!(u8).range(1..=99))]
+    fifo: Option<u8>,
+
+    /// Keep all CPUs out of sleep states that take longer than this to leave (0ns forbids all)
+    #[arg(long, value_name = "TIME", value_parser = nanoseconds_or_none)]
+    dma_latency: Option<u64>,
+
+    /// One line of JSON for each estimate as it comes, instead of the table
+    #[arg(long, conflicts_with = "json")]
+    pub(super) json_stream: bool,
+
+    #[command(flatten)]
+    pub(super) common: CommonArguments,
+}
+
+/// Whose clock the sender goes by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ClockChoice {
+    /// vtare's clock.
+    #[default]
+    Vtare,
+    /// The system's clock_gettime(CLOCK_MONOTONIC), a call for each reading.
+    Os,
+}
+
+/// Parameters of `avb` in run.json.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Parameters {
+    /// The far end, HOST or HOST:PORT.
+    pub(crate) peer: String,
+    /// How to estimate: NAME or NAME:PRESET.
+    pub(crate) method: String,
+    /// Settings of the method that differ from the preset, each KEY=VALUE.
+    pub(crate) set: Option<Vec<String>>,
+    /// Measure the way from the far end to here.
+    pub(crate) reverse: bool,
+    /// Go on, with an estimate a second.
+    pub(crate) follow: bool,
+    /// Estimates; null for one, or as many as the time allows where seconds are given.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub(crate) estimates: Option<u64>,
+    /// No further estimate after so many seconds; null for no limit.
+    #[schemars(extend("exclusiveMinimum" = 0))]
+    pub(crate) seconds: Option<f64>,
+    /// Silence between two estimates, ns.
+    #[schemars(range(min = 0, max = 3_600_000_000_000_u64))]
+    pub(crate) pause_ns: u64,
+    /// Probe bytes of an estimate at most; null for what the method needs.
+    #[schemars(range(min = 1))]
+    pub(crate) most_byte: Option<u64>,
+    /// Time of an estimate at most, ns; null for what the method needs.
+    #[schemars(range(min = 1))]
+    pub(crate) most_ns: Option<u64>,
+    /// Bytes of the largest probe, as IP packet; null for what the path carries.
+    #[schemars(range(min = 128, max = 9_000))]
+    pub(crate) size_byte: Option<u16>,
+    /// Whether packets may leave as one large one (UDP_SEGMENT).
+    pub(crate) gso: bool,
+    /// Whose clock the sender goes by.
+    pub(crate) clock: ClockChoice,
+    /// How the sender waits between packets.
+    #[schemars(schema_with = "sleep_schema")]
+    pub(crate) sleep: SleepMethod,
+    /// File with the key that the far end has, too; null for the environment's VTARE_KEY, or none.
+    #[schemars(with = "Option<String>")]
+    pub(crate) key_file: Option<PathBuf>,
+    /// Run on this CPU only; null to leave that to the scheduler.
+    pub(crate) cpu: Option<usize>,
+    /// Real-time priority; null for the ordinary class.
+    #[schemars(range(min = 1, max = 99))]
+    pub(crate) fifo: Option<u8>,
+    /// Hold /dev/cpu_dma_latency at this, ns; null to leave it alone.
+    pub(crate) dma_latency_ns: Option<u64>,
+    /// Whether each estimate is shown on stdout as it comes: the command line's business, not the run's.
+    #[serde(skip)]
+    pub(super) stream: bool,
+}
+
+fn sleep_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    let names: Vec<String> = SleepMethod::ALL.iter().map(SleepMethod::to_string).collect();
+    schemars::json_schema!({"type": "string", "enum": names})
+}
+
+impl Default for Parameters {
+    fn default() -> Self {
+        Self {
+            peer: String::new(),
+            method: "vtare".to_owned(),
+            set: None,
+            reverse: false,
+            follow: false,
+            estimates: None,
+            seconds: None,
+            pause_ns: 100_000_000,
+            most_byte: None,
+            most_ns: None,
+            size_byte: None,
+            gso: true,
+            clock: ClockChoice::default(),
+            sleep: SleepMethod::Spin,
+            key_file: None,
+            cpu: None,
+            fifo: None,
+            dma_latency_ns: None,
+            stream: false,
+        }
+    }
+}
+
+impl AvbArguments {
+    /// Whether the list of methods is asked for.
+    pub(super) fn wants_list(&self) -> bool {
+        self.method.as_deref() == Some("help")
+    }
+
+    /// The parameters of this command line.
+    pub(super) fn parameters(&self) -> Parameters {
+        let default = Parameters::default();
+        Parameters {
+            peer: self.peer.clone().unwrap_or_default(),
+            method: self.method.clone().unwrap_or(default.method),
+            set: (!self.set.is_empty()).then(|| self.set.clone()),
+            reverse: self.reverse,
+            follow: self.follow,
+            estimates: self.count,
+            seconds: self.seconds,
+            pause_ns: self.pause.unwrap_or(default.pause_ns),
+            most_byte: self.max_bytes,
+            most_ns: self.max_time,
+            size_byte: self.size,
+            gso: !self.no_gso,
+            clock: self.clock.unwrap_or_default(),
+            sleep: self.sleep.unwrap_or(default.sleep),
+            key_file: self.key_file.clone(),
+            cpu: self.cpu,
+            fifo: self.fifo,
+            dma_latency_ns: self.dma_latency,
+            stream: self.json_stream,
+        }
+    }
+}
+
+impl Parameters {
+    /// Checks what can be checked without the peer.
+    ///
+    /// # Errors
+    /// [`Failure::Input`] with the value found and what is wanted.
+    pub(super) fn resolved(self) -> Result<Self, Failure> {
+        if self.peer.is_empty() {
+            return Err(Failure::Input("peer: found none, want a host that runs `vtare serve`".to_owned()));
+        }
+        instrument::check_cpu(self.cpu)?;
+        instrument::check_seconds("seconds", self.seconds)?;
+        if let Some(size) = self.size_byte {
+            let (least, most) = (u64::from(*SIZES_BYTE.start()), u64::from(*SIZES_BYTE.end()));
+            instrument::check_range("size_byte", size.into(), least, most)?;
+        }
+        if let Some(estimates) = self.estimates {
+            instrument::check_range("estimates", estimates, 1, 1_000_000)?;
+        }
+        if self.is_tcp() {
+            self.tcp_settings()?;
+        } else {
+            self.settings()?;
+        }
+        Ok(self)
+    }
+
+    /// Estimates to make; `None`: as many as the time allows.
+    pub(super) fn wanted(&self) -> Option<u64> {
+        match (self.estimates, self.seconds) {
+            (Some(estimates), _) => Some(estimates),
+            (None, Some(_)) => None,
+            (None, None) if self.follow => None,
+            (None, None) => Some(1),
+        }
+    }
+
+    /// The method's settings: those of its name, with what `set` changes.
+    ///
+    /// # Errors
+    /// [`Failure::Input`] for a method or a setting that does not exist or cannot be.
+    pub(super) fn settings(&self) -> Result<Settings, Failure> {
+        let named = Settings::named(&self.method).map_err(|mut error| {
+            if error.what == "method" {
+                error.want.push_str(", tcp");
+            }
+            Failure::Input(error.to_string())
+        })?;
+        self.changed(&named)
+    }
+
+    /// Whether the method is `tcp`, which sends no trains.
+    pub(super) fn is_tcp(&self) -> bool {
+        self.method == TCP
+    }
+
+    /// The settings of `tcp`, with what `set` changes.
+    ///
+    /// # Errors
+    /// As [`Parameters::settings`], and for what this method cannot do.
+    pub(super) fn tcp_settings(&self) -> Result<TcpSettings, Failure> {
+        let settings: TcpSettings = self.changed(&TcpSettings::default())?;
+        settings.check().map_err(|error| Failure::Input(format!("set: {error}")))?;
+        let wrong = |text: &str| Err(Failure::Input(format!("method tcp: {text}")));
+        if self.reverse {
+            return wrong("reverse: the far end sends no more than it got: run vtare there, and vtare serve here");
+        }
+        if self.size_byte.is_some() {
+            return wrong("size_byte: the kernel chooses the size of its segments: leave it out");
+        }
+        if self.most_ns.is_some_and(|most| most as f64 / 1e9 <= settings.omit_s) {
+            return wrong("most_ns (--max-time) is not above omit_s, which is left out: raise it, or --set omit_s=0");
+        }
+        Ok(settings)
+    }
+
+    /// Settings with what `set` changes.
+    fn changed<T: Serialize + DeserializeOwned>(&self, named: &T) -> Result<T, Failure> {
+        let mut fields = instrument::to_json(named);
+        if self.follow && fields.get("follow_ns").is_some() {
+            fields["follow_ns"] = FOLLOW_NS.into();
+        }
+        for change in self.set.iter().flatten() {
+            let Some((key, value)) = change.split_once('=') else {
+                return Err(Failure::Input(format!("set: found '{change}', want KEY=VALUE")));
+            };
+            let keys = fields.as_object().into_iter().flat_map(|fields| fields.keys());
+            let known: Vec<&str> = keys.map(String::as_str).filter(|key| *key != "method").collect();
+            if !known.contains(&key) {
+                let want = if known.is_empty() { "none: it has no settings".to_owned() } else { known.join(", ") };
+                return Err(Failure::Input(format!("set: found '{key}', {} knows {want}", self.method)));
+            }
+            fields[key] = serde_json::from_str(value).unwrap_or_else(|_| value.into());
+        }
+        serde_json::from_value(fields)
+            .map_err(|error| Failure::Input(format!("set: {error}: `vtare avb --method help` shows the settings")))
+    }
+}
+
+/// Time from one estimate to the next where changes are followed, ns.
+pub(super) const FOLLOW_NS: u64 = 1_000_000_000;
+
+/// All methods, their presets and settings, for people.
+pub(super) fn list() -> String {
+    let mut text = String::new();
+    for entry in METHODS {
+        text.push_str(&format!("{:<10} {}\n{:<10} source: {}\n", entry.name, entry.summary, "", entry.source));
+        for preset in entry.presets {
+            text.push_str(&format!("{:<10} {}:{} ({})\n", "", entry.name, preset.name, preset.source));
+        }
+        let settings = instrument::to_json(&(entry.default)());
+        let fields = settings.as_object().into_iter().flatten().filter(|(key, _)| *key != "method");
+        let shown: Vec<String> = fields.map(|(key, value)| format!("{key}={value}")).collect();
+        if !shown.is_empty() {
+            text.push_str(&format!("{:<10} settings: {}\n", "", shown.join(" ")));
+        }
+    }
+    text.push_str(&format!("{TCP:<10} {TCP_SUMMARY}\n{:<10} source: {TCP_SOURCE}\n", ""));
+    let settings = instrument::to_json(&TcpSettings::default());
+    let shown: Vec<String> =
+        settings.as_object().into_iter().flatten().map(|(key, value)| format!("{key}={value}")).collect();
+    text.push_str(&format!("{:<10} settings: {}\n", "", shown.join(" ")));
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(change: impl FnOnce(&mut Parameters)) -> Result<Parameters, Failure> {
+        let mut parameters = Parameters { peer: "10.0.0.2".to_owned(), ..Parameters::default() };
+        change(&mut parameters);
+        parameters.resolved()
+    }
+
+    #[test]
+    fn a_wrong_setting_is_refused_with_those_that_exist() {
+        let error = with(|it| it.set = Some(vec!["widht=1".to_owned()])).expect_err("misspelt").to_string();
+        assert!(error.contains("'widht'") && error.contains("interval_share"), "{error}");
+        let error = with(|it| it.set = Some(vec!["interval_share=wide".to_owned()])).expect_err("a word").to_string();
+        assert!(error.contains("wide"), "{error}");
+        assert!(with(|it| it.set = Some(vec!["interval_share=0.1".to_owned()])).is_ok());
+    }
+
+    #[test]
+    fn an_unknown_method_is_refused_with_those_that_exist() {
+        let error = with(|it| it.method = "yazz".to_owned()).expect_err("unknown").to_string();
+        assert!(error.contains("yazz") && error.contains("vtare"), "{error}");
+    }
+
+    #[test]
+    fn tcp_has_settings_of_its_own_and_says_what_it_cannot_do() {
+        let tcp = |change: fn(&mut Parameters)| {
+            with(|it| {
+                it.method = "tcp".to_owned();
+                change(it);
+            })
+            .map_err(|error| error.to_string())
+        };
+        let set = |text: &str| Some(vec![text.to_owned()]);
+        let good = with(|it| (it.method, it.set) = ("tcp".to_owned(), set("congestion=bbr"))).expect("good");
+        assert_eq!(good.tcp_settings().expect("good").congestion, "bbr");
+        for (found, wanted) in [
+            (tcp(|it| it.set = Some(vec!["widht=1".to_owned()])), "knows congestion, omit_s, seconds, streams"),
+            (tcp(|it| it.set = Some(vec!["omit_s=11".to_owned()])), "less than the 10 seconds"),
+            (tcp(|it| it.set = Some(vec!["streams=0".to_owned()])), "1 or more"),
+            (tcp(|it| it.reverse = true), "run vtare there"),
+            (tcp(|it| it.size_byte = Some(1_000)), "the kernel chooses"),
+            (tcp(|it| it.most_ns = Some(1_000_000_000)), "omit_s=0"),
+        ] {
+            let error = found.expect_err(wanted);
+            assert!(error.contains(wanted), "{error}");
+        }
+        assert!(list().contains("tcp        what the kernel's TCP") && list().contains("omit_s=1.0"), "{}", list());
+    }
+
+    #[test]
+    fn one_estimate_unless_more_is_asked_for() {
+        assert_eq!(with(|_| ()).expect("good").wanted(), Some(1));
+        assert_eq!(with(|it| it.seconds = Some(3.0)).expect("good").wanted(), None);
+        assert_eq!(with(|it| it.follow = true).expect("good").wanted(), None);
+    }
+
+    #[test]
+    fn following_reaches_the_methods_that_can() {
+        let parameters = with(|it| it.follow = true).expect("good");
+        let fields = instrument::to_json(&parameters.settings().expect("good"));
+        assert_eq!(fields["follow_ns"], FOLLOW_NS);
+    }
+}

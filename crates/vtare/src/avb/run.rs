@@ -1,0 +1,177 @@
+//! Driving a method over a way: estimate after estimate, until enough, told to stop, or the far end is gone.
+
+use vtare_methods::avb::{Budget, Estimate, Method, Setup, Step};
+use vtare_units::{Monotonic, Span, Timestamp};
+
+use super::parameters::{FOLLOW_NS, Parameters};
+use super::way::{Broken, Way};
+use crate::context::Context;
+use crate::failure::Failure;
+
+/// A wait is cut into pieces so long at most, so that a signal is noticed.
+const PIECE: Span = Span::from_millis(100);
+
+/// An estimate and when it was made, on the sender's clock.
+#[derive(Clone, Debug)]
+pub(super) struct Made {
+    /// The first step.
+    pub(super) began: Timestamp<Monotonic>,
+    /// What came of it.
+    pub(super) estimate: Estimate,
+    /// Bytes of soundings, and of what was sent to be allowed trains back, since the estimate before.
+    pub(super) extra_byte: u64,
+}
+
+/// How a run ended.
+#[derive(Debug, Default)]
+pub(super) struct Ended {
+    /// A signal.
+    pub(super) stopped: bool,
+    /// Why the far end is held to be gone.
+    pub(super) lost: Option<String>,
+    /// What the method cannot do.
+    pub(super) unable: Option<String>,
+}
+
+impl Ended {
+    fn of(broken: Broken) -> Self {
+        match broken {
+            Broken::Lost(error) => Self { lost: Some(error.to_string()), ..Self::default() },
+            Broken::Unable(why) => Self { unable: Some(why), ..Self::default() },
+        }
+    }
+}
+
+/// How one estimate ended.
+enum Turn {
+    Done,
+    Stopped,
+    Broken(Broken),
+}
+
+/// Makes estimates and gives each to `show`.
+///
+/// # Errors
+/// [`Failure::Input`] for settings that cannot be.
+pub(super) fn estimates(
+    way: &mut Way<'_>,
+    parameters: &Parameters,
+    seed: u64,
+    context: &Context,
+    show: &mut dyn FnMut(&Made),
+) -> Result<Ended, Failure> {
+    let settings = parameters.settings()?;
+    let budget = Budget { most_byte: parameters.most_byte, most_ns: parameters.most_ns };
+    let first = way.now();
+    let ends = parameters.seconds.map(|seconds| first + Span::from_nanos((seconds * 1e9) as i64));
+    let wanted = parameters.wanted().unwrap_or(u64::MAX);
+    let mut near = None;
+    for number in 0..wanted {
+        let setup = Setup { ability: way.ability, budget, seed: seed.wrapping_add(number) };
+        let mut method = settings.method(setup).map_err(|error| Failure::Input(error.to_string()))?;
+        if let Err(broken) = way.prepare(parameters.most_byte, near) {
+            return Ok(Ended::of(broken));
+        }
+        let began = way.now();
+        let mut keep = |made: &Made| {
+            near = made.estimate.avb_bit_per_s.or(near);
+            show(made);
+        };
+        match one(way, method.as_mut(), began, ends, context, &mut keep) {
+            Turn::Done => {}
+            Turn::Stopped => return Ok(Ended { stopped: true, ..Ended::default() }),
+            Turn::Broken(broken) => return Ok(Ended::of(broken)),
+        }
+        let pause = Span::from_nanos(parameters.pause_ns.min(i64::MAX as u64).cast_signed());
+        // A method that does not follow by itself is asked anew each second.
+        let next =
+            if parameters.follow { began + Span::from_nanos(FOLLOW_NS.cast_signed()) } else { way.now() + pause };
+        if number + 1 == wanted || ends.is_some_and(|ends| next >= ends) {
+            return Ok(Ended::default());
+        }
+        match wait(way, next - way.now(), context) {
+            Turn::Done => {}
+            Turn::Stopped => return Ok(Ended { stopped: true, ..Ended::default() }),
+            Turn::Broken(broken) => return Ok(Ended::of(broken)),
+        }
+    }
+    Ok(Ended::default())
+}
+
+/// One estimate; of a method that follows changes, all of them.
+fn one(
+    way: &mut Way<'_>,
+    method: &mut dyn Method,
+    began: Timestamp<Monotonic>,
+    ends: Option<Timestamp<Monotonic>>,
+    context: &Context,
+    keep: &mut dyn FnMut(&Made),
+) -> Turn {
+    let mut shown_trains = 0;
+    let mut give = |way: &mut Way<'_>, estimate: Estimate| {
+        let extra_byte = std::mem::take(&mut way.extra_byte);
+        keep(&Made { began, estimate, extra_byte });
+    };
+    loop {
+        if context.stop_requested() {
+            if let Some(estimate) = method.interim().filter(|estimate| estimate.trains > shown_trains) {
+                give(way, estimate);
+            }
+            return Turn::Stopped;
+        }
+        let step = method.step(way.now());
+        let broken = match step {
+            Step::Done(estimate) => {
+                give(way, *estimate);
+                return Turn::Done;
+            }
+            Step::Wait(ns) => {
+                // A wait with a new value at hand is that of a method that follows changes.
+                if let Some(estimate) = method.interim().filter(|estimate| estimate.trains > shown_trains) {
+                    shown_trains = estimate.trains;
+                    give(way, estimate);
+                }
+                if ends.is_some_and(|ends| way.now() >= ends) {
+                    return Turn::Done;
+                }
+                match wait(way, Span::from_nanos(ns.min(i64::MAX as u64).cast_signed()), context) {
+                    Turn::Broken(broken) => Some(broken),
+                    Turn::Done | Turn::Stopped => None,
+                }
+            }
+            Step::Send(train) => {
+                let near = method.interim().and_then(|estimate| estimate.avb_bit_per_s);
+                match way.send(&train, near) {
+                    Ok(seen) => {
+                        method.observe(&seen);
+                        None
+                    }
+                    Err(broken) => Some(broken),
+                }
+            }
+        };
+        if let Some(broken) = broken {
+            if let Some(estimate) = method.interim().filter(|estimate| estimate.trains > shown_trains) {
+                give(way, estimate);
+            }
+            return Turn::Broken(broken);
+        }
+    }
+}
+
+/// Passes time in pieces.
+fn wait(way: &mut Way<'_>, span: Span, context: &Context) -> Turn {
+    let until = way.now() + span;
+    loop {
+        let left = until - way.now();
+        if left <= Span::ZERO {
+            return Turn::Done;
+        }
+        if context.stop_requested() {
+            return Turn::Stopped;
+        }
+        if let Err(broken) = way.pause(left.min(PIECE)) {
+            return Turn::Broken(broken);
+        }
+    }
+}

@@ -1,0 +1,419 @@
+//! The method `tcp`: connections of the kernel's TCP, kept full, and what the far end counted. It sends no trains, so it has a runner of its
+//! own; what it gives are estimates like those of all other methods.
+
+use std::net::SocketAddr;
+use std::ops::ControlFlow;
+
+use vtare_methods::avb::{SYSTEM, Spent, Stopped, TcpSeen, TcpSettings, tcp_estimate};
+use vtare_packet::control::client::{self, ControlError};
+use vtare_packet::control::{OpenedSession, PresharedKey};
+use vtare_packet::serve::DEFAULT_PORT;
+use vtare_packet::session::{ClientError, FlowPlan, Open, Purpose, WireForm};
+use vtare_packet::streams::{Quota, StreamError, Streams};
+use vtare_sys::clocks;
+use vtare_sys::net::tcp::TcpInfo;
+use vtare_units::{Monotonic, Span, Timestamp};
+
+use super::cell::{self, AvbCell, Gathered, StreamLine};
+use super::parameters::{FOLLOW_NS, Parameters};
+use super::run::Made;
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::instrument::{self, Note, Outcome, Session};
+use crate::peers::{self, PATIENCE, PROGRAM, control_failure};
+use crate::rtt::conditions;
+
+/// How often the end, signals and the kernel's accounts are looked at.
+const LOOK_EVERY: Span = Span::from_millis(20);
+/// What is under way when the sending ends may arrive for so long; the far end is asked so often.
+const DRAIN: Span = Span::from_secs(3);
+const ASK_EVERY: Span = Span::from_millis(60);
+/// A session lasts so long beyond the sending.
+const SPARE_NS: u64 = 10_000_000_000;
+/// Bins of the far end: at most so many, none shorter than this.
+const BINS: u64 = 1_000;
+const LEAST_BIN_NS: u64 = 10_000_000;
+/// What is asked for where no bytes are named: this rate all the time, at most what a far end grants by itself.
+const MOST_BYTE_PER_S: f64 = 12.5e9;
+const MOST_BYTE: u64 = 1_000_000_000_000;
+/// TCP without options, and its time stamps.
+const TCP_HEADER_BYTE: u32 = 20;
+const TIMESTAMPS_BYTE: u32 = 12;
+
+/// What does not belong to one test.
+struct Test<'p> {
+    parameters: &'p Parameters,
+    settings: TcpSettings,
+    address: SocketAddr,
+    key: Option<PresharedKey>,
+    context: &'p Context,
+}
+
+/// What came of one test, beside its estimate.
+struct Tested {
+    made: Made,
+    congestion: String,
+    packet_byte: u32,
+    stopped: bool,
+    lost: Option<String>,
+}
+
+/// Runs the method.
+///
+/// # Errors
+/// [`Failure::Input`] for what cannot be asked of it or what the far end does not grant; [`Failure::Peer`] where it does not answer.
+pub(super) fn measure(parameters: &Parameters, session: &mut Session<'_>) -> Result<Outcome<AvbCell>, Failure> {
+    let mut notes = conditions::take(parameters.cpu, parameters.fifo, false)?;
+    let _held = conditions::hold_latency(parameters.dma_latency_ns, &mut notes);
+    let test = Test {
+        parameters,
+        settings: parameters.tcp_settings()?,
+        address: peers::resolve(&parameters.peer, DEFAULT_PORT)?,
+        key: peers::key(parameters.key_file.as_deref())?,
+        context: session.context,
+    };
+    let mut cell = AvbCell {
+        peer: parameters.peer.clone(),
+        address: test.address.to_string(),
+        method: parameters.method.clone(),
+        direction: "forward",
+        ..AvbCell::default()
+    };
+    let progress = session.context.progress(&format!("avb {}", cell.peer), parameters.wanted().unwrap_or(0));
+    let started = clocks::now::<Monotonic>();
+    let ends = parameters.seconds.map(|seconds| started + Span::from_nanos((seconds * 1e9) as i64));
+    let wanted = parameters.wanted().unwrap_or(u64::MAX);
+    let mut gathered = Gathered::default();
+    let mut interrupted = false;
+    for number in 0..wanted {
+        let tested = test.run()?;
+        cell.packet_byte = tested.packet_byte;
+        cell.congestion = Some(tested.congestion);
+        gathered.push(&tested.made);
+        cell::row(&mut session.samples, &cell, number, &tested.made)?;
+        progress.set(number + 1);
+        progress.label(&format!("avb {}: {}", cell.peer, super::megabits(tested.made.estimate.avb_bit_per_s)));
+        if parameters.stream {
+            let line = StreamLine::new(&cell, number, &tested.made, started, clocks::now());
+            // A reader that went away stops the run by SIGPIPE's rule: nothing is left to show.
+            let _ = instrument::print(&format!("{}\n", instrument::to_json(&line)));
+        }
+        interrupted = tested.stopped;
+        session.peer_lost = tested.lost.map(|why| format!("{}: {why}", parameters.peer));
+        let pause = Span::from_nanos(parameters.pause_ns.min(i64::MAX as u64).cast_signed());
+        let next = if parameters.follow {
+            tested.made.began + Span::from_nanos(FOLLOW_NS.cast_signed())
+        } else {
+            clocks::now() + pause
+        };
+        let last = number + 1 == wanted || ends.is_some_and(|ends| next >= ends);
+        if interrupted || last || session.peer_lost.is_some() {
+            break;
+        }
+        interrupted = test.wait_until(next).is_break();
+        if interrupted {
+            break;
+        }
+    }
+    drop(progress);
+    gathered.sum_up(&mut cell, None);
+    notes.extend(gathered.remarks().into_iter().map(|text| Note::new("method", text)));
+    Ok(Outcome { cells: vec![cell], notes, interrupted })
+}
+
+/// What the watching thread saw while the others sent.
+#[derive(Default)]
+struct Watched {
+    sent: Span,
+    queued_us: Option<u32>,
+    stopped: bool,
+    in_time: bool,
+}
+
+impl Test<'_> {
+    /// Time of sending.
+    fn lasts(&self) -> Span {
+        let planned = Span::from_nanos((self.settings.seconds * 1e9) as i64);
+        let most = self.parameters.most_ns.map(|ns| Span::from_nanos(ns.min(i64::MAX as u64).cast_signed()));
+        most.map_or(planned, |most| most.min(planned))
+    }
+
+    fn request(&self) -> Open {
+        let lasts_ns = self.lasts().as_nanos_unsigned();
+        let duration_ns = lasts_ns + SPARE_NS;
+        let free = (self.settings.seconds * MOST_BYTE_PER_S).min(MOST_BYTE as f64) as u64;
+        let plan = FlowPlan {
+            streams: self.settings.streams,
+            byte: self.parameters.most_byte.unwrap_or(free),
+            // Whole milliseconds, so that ends of bins are times that people name.
+            bin_ns: (duration_ns.div_ceil(BINS).next_multiple_of(1_000_000)).max(LEAST_BIN_NS),
+        };
+        Open {
+            purpose: Purpose::Tcp,
+            form: WireForm::Full,
+            // No datagram belongs to it.
+            rate_packet_per_s: 0,
+            burst_packet: 1,
+            duration_ns,
+            packets: 0,
+            size_byte: WireForm::Full.header_byte() as u16,
+            flows: Some(plan),
+        }
+    }
+
+    /// One test.
+    fn run(&self) -> Result<Tested, Failure> {
+        let began = clocks::now::<Monotonic>();
+        let refused = |error: &ControlError| match error {
+            ControlError::Talk(ClientError::TooOld { .. }) => Failure::Input(error.to_string()),
+            _ => control_failure(error),
+        };
+        let mut far = client::open(self.address, self.key.as_ref(), &self.request(), PROGRAM, PATIENCE)
+            .map_err(|error| refused(&error))?;
+        let congestion = Some(self.settings.congestion.as_str()).filter(|name| *name != SYSTEM);
+        let streams =
+            Streams::open(self.address, far.grant(), congestion, PATIENCE).map_err(|error| stream_failure(&error))?;
+        let first = infos(&streams)?;
+        let header_byte = header_byte(self.address, &first);
+        let segment_byte = first.iter().map(|info| info.segment_byte).min().unwrap_or(0).max(1);
+        let byte = far.grant().open.flows.map_or(0, |plan| plan.byte);
+        // Bytes are counted with headers, as for every method.
+        let share = f64::from(header_byte) / f64::from(segment_byte);
+        let payload = match self.parameters.most_byte {
+            Some(_) => (byte as f64 / (1.0 + share)) as u64,
+            None => byte,
+        };
+        let quota = Quota::new(payload);
+        let sending_from = clocks::now::<Monotonic>();
+        let mut watched = Watched::default();
+        let broke = streams
+            .send(&quota, |done| watched = self.watch(&streams, &quota, share, sending_from, done))
+            .err()
+            .map(|error| error.to_string());
+        streams.finish();
+        let (bins, report, lost) = match collect(&mut far) {
+            Ok((bins, report)) => (bins, Some(report), broke),
+            Err(error) => (Vec::new(), None, broke.or(Some(error.to_string()))),
+        };
+        let accounts = infos(&streams)?;
+        // The first segments are smaller where the far end's window opens only by and by.
+        let segment_byte = accounts.iter().map(|info| info.segment_byte).max().unwrap_or(0).max(segment_byte);
+        let congestion = streams.congestion().to_owned();
+        streams.abandon();
+        // The account of datagrams, of which there are none.
+        let _ = far.close();
+
+        let arrived = report.as_ref().map_or(0, |report| report.byte);
+        let emptied = report.as_ref().is_some_and(|report| report.open == 0 && report.byte == quota.taken());
+        let account = Account::of(&accounts, quota.taken(), header_byte, segment_byte);
+        let ran_out = !watched.in_time && !watched.stopped && lost.is_none();
+        let stopped = if watched.stopped || lost.is_some() {
+            Stopped::Running
+        } else if ran_out {
+            Stopped::ByteBudget
+        } else if self.lasts().as_secs_f64() < self.settings.seconds {
+            Stopped::TimeBudget
+        } else {
+            Stopped::Converged
+        };
+        let spent = Spent {
+            began: Some(began),
+            now: Some(clocks::now()),
+            probe_byte: account.ip_byte,
+            packets: account.segments,
+            trains: 0,
+        };
+        let plan_bin_ns = self.request().flows.map_or(LEAST_BIN_NS, |plan| plan.bin_ns);
+        let seen = TcpSeen {
+            bins,
+            bin_s: plan_bin_ns as f64 / 1e9,
+            elapsed_s: report.as_ref().and_then(|report| report.elapsed_ns).map(|ns| ns as f64 / 1e9),
+            sent_s: watched.sent.as_secs_f64(),
+            began_s: (sending_from - began).as_secs_f64(),
+            header_share: account.header_share,
+            drained: ran_out && emptied,
+        };
+        let settings = TcpSettings { seconds: self.lasts().as_secs_f64(), ..self.settings.clone() };
+        let mut estimate = tcp_estimate(&settings, &seen, &spent, stopped);
+        estimate.queued_ns = watched.queued_us.map(|us| f64::from(us) * 1e3);
+        estimate.notes.extend(self.notes(&congestion, &account, header_byte, segment_byte));
+        if !emptied && lost.is_none() {
+            estimate.notes.push(format!(
+                "{} B of payload had not arrived {} s after the sending: they were thrown away",
+                quota.taken().saturating_sub(arrived),
+                DRAIN.as_secs_f64()
+            ));
+        }
+        let made = Made { began, estimate, extra_byte: 0 };
+        Ok(Tested { made, congestion, packet_byte: segment_byte + header_byte, stopped: watched.stopped, lost })
+    }
+
+    /// Looks on while others send; the sending ends when it returns.
+    fn watch(
+        &self,
+        streams: &Streams,
+        quota: &Quota,
+        header_share: f64,
+        from: Timestamp<Monotonic>,
+        done: &dyn Fn() -> bool,
+    ) -> Watched {
+        let ends = from + self.lasts();
+        let mut watched = Watched::default();
+        let mut resent = 0;
+        loop {
+            // What cannot be had now is had at the end or missing.
+            let accounts = streams.infos().unwrap_or_default();
+            let queued = accounts.iter().filter_map(|info| info.rtt_us.checked_sub(info.least_rtt_us?)).max();
+            watched.queued_us = watched.queued_us.max(queued);
+            if self.parameters.most_byte.is_some() {
+                let all: u64 = accounts.iter().filter_map(|info| info.resent_byte).sum();
+                quota.spend(((all.saturating_sub(resent)) as f64 * (1.0 + header_share)) as u64);
+                resent = resent.max(all);
+            }
+            let now = clocks::now::<Monotonic>();
+            watched.sent = now - from;
+            watched.stopped = self.context.stop_requested();
+            watched.in_time = now >= ends;
+            if watched.stopped || watched.in_time || quota.is_over() || done() {
+                return watched;
+            }
+            // A sleep that is cut short only looks earlier.
+            let _ = clocks::sleep_until((now + LOOK_EVERY).min(ends));
+        }
+    }
+
+    /// Passes time; breaks where the user or the system wants an end.
+    fn wait_until(&self, until: Timestamp<Monotonic>) -> ControlFlow<()> {
+        loop {
+            if self.context.stop_requested() {
+                return ControlFlow::Break(());
+            }
+            let now = clocks::now::<Monotonic>();
+            if now >= until {
+                return ControlFlow::Continue(());
+            }
+            let _ = clocks::sleep_until((now + LOOK_EVERY).min(until));
+        }
+    }
+
+    fn notes(&self, congestion: &str, account: &Account, header_byte: u32, segment_byte: u32) -> Vec<String> {
+        let chosen = if self.settings.congestion == SYSTEM { "the kernel's own choice" } else { "as asked for" };
+        let mut notes = vec![
+            "tcp fills the path and takes from other traffic what it can get: a throughput, not what was free"
+                .to_owned(),
+            format!(
+                "congestion control {congestion}, {chosen}; segments of {segment_byte} B with {header_byte} B of IP and TCP headers, \
+                 counted at the far end and brought to the IP layer by the kernel's count of segments"
+            ),
+        ];
+        if account.estimated {
+            notes.push("this kernel does not count segments: headers are reckoned from the segment size".to_owned());
+        }
+        notes.push(format!("{} of {} segments sent again", account.resent, account.segments));
+        for (share, whose) in [
+            (account.receiver_share, "the far end's receive window (its tcp_rmem, or its processor)"),
+            (account.buffer_share, "the send buffer here (tcp_wmem)"),
+        ] {
+            if let Some(share) = share.filter(|share| *share >= 0.05) {
+                notes.push(format!("{:.0} % of the time held back by {whose}: the path may carry more", share * 100.0));
+            }
+        }
+        notes
+    }
+}
+
+/// What the kernel says of the sending, all connections together.
+#[derive(Debug, Default, PartialEq)]
+struct Account {
+    segments: u64,
+    resent: u64,
+    ip_byte: u64,
+    header_share: f64,
+    /// Without the kernel's count of segments.
+    estimated: bool,
+    receiver_share: Option<f64>,
+    buffer_share: Option<f64>,
+}
+
+impl Account {
+    fn of(accounts: &[TcpInfo], taken: u64, header_byte: u32, segment_byte: u32) -> Self {
+        let sum = |get: &dyn Fn(&TcpInfo) -> Option<u64>| accounts.iter().map(get).sum::<Option<u64>>();
+        let counted = sum(&|info| info.data_segments.map(u64::from)).zip(sum(&|info| info.sent_byte));
+        let (segments, sent_byte) = counted.unwrap_or((taken.div_ceil(segment_byte.into()), taken));
+        let header = segments * u64::from(header_byte);
+        let busy = sum(&|info| info.busy_us).filter(|busy| *busy > 0);
+        let share = |part: Option<u64>| part.zip(busy).map(|(part, busy)| part as f64 / busy as f64);
+        Self {
+            segments,
+            resent: accounts.iter().map(|info| u64::from(info.resent)).sum(),
+            ip_byte: sent_byte + header,
+            header_share: if sent_byte > 0 { header as f64 / sent_byte as f64 } else { 0.0 },
+            estimated: counted.is_none(),
+            receiver_share: share(sum(&|info| info.receiver_limited_us)),
+            buffer_share: share(sum(&|info| info.buffer_limited_us)),
+        }
+    }
+}
+
+/// Bytes of IP and TCP headers of a segment.
+fn header_byte(address: SocketAddr, accounts: &[TcpInfo]) -> u32 {
+    let ip = if address.ip().to_canonical().is_ipv4() { 20 } else { 40 };
+    let options = if accounts.iter().any(|info| info.timestamps) { TIMESTAMPS_BYTE } else { 0 };
+    ip + TCP_HEADER_BYTE + options
+}
+
+fn infos(streams: &Streams) -> Result<Vec<TcpInfo>, Failure> {
+    streams.infos().map_err(|error| Failure::Machine(error.to_string()))
+}
+
+/// Waits until all has arrived, as long as that may take, and fetches the account.
+fn collect(far: &mut OpenedSession) -> Result<(Vec<u64>, vtare_packet::session::FlowReport), ControlError> {
+    let until = clocks::now::<Monotonic>() + DRAIN;
+    while far.flows(u32::MAX)?.open > 0 && clocks::now::<Monotonic>() < until {
+        let _ = clocks::sleep_until(clocks::now::<Monotonic>() + ASK_EVERY);
+    }
+    let mut bins = Vec::new();
+    loop {
+        let mut report = far.flows(bins.len() as u32)?;
+        bins.append(&mut report.bins);
+        if report.left == 0 {
+            return Ok((bins, report));
+        }
+    }
+}
+
+fn stream_failure(error: &StreamError) -> Failure {
+    match error {
+        StreamError::Congestion { .. } => Failure::Input(format!("set: {error}")),
+        StreamError::Io { .. } | StreamError::Refused { .. } => Failure::Peer(error.to_string()),
+        StreamError::System(_) => Failure::Machine(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_counts_of_all_connections_make_one_account() {
+        let one = TcpInfo {
+            data_segments: Some(100),
+            sent_byte: Some(144_800),
+            resent: 3,
+            busy_us: Some(1_000),
+            receiver_limited_us: Some(250),
+            ..TcpInfo::default()
+        };
+        let found = Account::of(&[one, one], 280_000, 52, 1_448);
+        assert_eq!((found.segments, found.resent, found.ip_byte), (200, 6, 289_600 + 200 * 52));
+        assert!((found.header_share - 52.0 / 1_448.0).abs() < 1e-12 && !found.estimated);
+        assert_eq!((found.receiver_share, found.buffer_share), (Some(0.25), None));
+    }
+
+    #[test]
+    fn where_one_count_is_missing_headers_are_reckoned_and_that_is_said() {
+        let some = TcpInfo { data_segments: Some(100), sent_byte: Some(144_800), ..TcpInfo::default() };
+        let found = Account::of(&[some, TcpInfo::default()], 14_481, 52, 1_448);
+        assert_eq!((found.segments, found.estimated), (11, true));
+    }
+}

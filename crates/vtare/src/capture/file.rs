@@ -1,0 +1,136 @@
+//! Reading a capture file.
+
+use std::fs::File;
+use std::path::Path;
+
+use vtare_packet::capture::Tally;
+use vtare_packet::capture::frame::{self, LinkType};
+use vtare_packet::capture::pcap::Reader;
+use vtare_packet::capture::probe::{self, Probe, Wanted};
+
+use super::books::Books;
+use super::cell::{CaptureCell, FileFacts};
+use super::parameters::Parameters;
+use crate::failure::Failure;
+use crate::instrument::{Note, Outcome, Session};
+
+/// Frames between two looks at the wish to stop.
+const FRAMES_A_LOOK: u64 = 1 << 14;
+
+/// Reads the probes of the file at `path`.
+///
+/// # Errors
+/// For a file that cannot be read or is damaged.
+pub(super) fn read(
+    path: &Path,
+    parameters: &Parameters,
+    session: &mut Session<'_>,
+) -> Result<Outcome<CaptureCell>, Failure> {
+    let wrong = |error: &dyn std::fmt::Display| Failure::Input(format!("cannot read {}: {error}", path.display()));
+    let file = File::open(path).map_err(|error| wrong(&error))?;
+    let mut reader = Reader::open(file).map_err(|error| wrong(&error))?;
+    let wanted = parameters.wanted();
+    let mut books = Books::new(parameters.packets);
+    let progress = session.context.progress(&format!("read {}", path.display()), parameters.packets.unwrap_or(0));
+    let mut facts = FileFacts { format: Some(reader.format()), ..FileFacts::default() };
+    let (mut tally, mut strange) = (Tally::default(), Vec::new());
+    let mut failed = None;
+    let mut stopped = false;
+    while !books.are_full() {
+        let Some(frame) = reader.next_frame().map_err(|error| wrong(&error))? else { break };
+        facts.frames += 1;
+        if facts.frames.is_multiple_of(FRAMES_A_LOOK) {
+            progress.set(books.packets());
+            stopped = session.context.stop_requested();
+            if stopped {
+                break;
+            }
+        }
+        let Some(link) = LinkType::from_number(frame.link) else {
+            if !strange.contains(&frame.link) {
+                strange.push(frame.link);
+            }
+            continue;
+        };
+        let packet = match frame::read(link, frame.bytes) {
+            Ok(packet) => packet,
+            Err(why) => {
+                tally.refuse(why);
+                continue;
+            }
+        };
+        let mut take = |probe: Probe| {
+            let direction = frame.direction.or(probe.direction);
+            match frame.captured_ns {
+                Some(at) if failed.is_none() => {
+                    failed = books.take(at, &Probe { direction, ..probe }, &mut session.samples).err();
+                }
+                Some(_) => {}
+                None => facts.unstamped += 1,
+            }
+        };
+        let found = probe::find(&packet, None, &wanted, &mut take);
+        if found != probe::Found::default() {
+            tally.add(found);
+        } else if is_at_ports(&packet, &wanted) {
+            tally.foreign += 1;
+        }
+        if let Some(error) = failed {
+            return Err(error.into());
+        }
+    }
+    drop(progress);
+    let counts = reader.counts();
+    (facts.dropped_by_interface, facts.dropped_by_system) = (counts.dropped_by_interface, counts.dropped_by_system);
+    facts.cut_at_byte = reader.cut_short().map(|cut| cut.offset);
+    let mut cell = CaptureCell {
+        source: path.display().to_string(),
+        hook: "file",
+        chosen_because: "asked for".to_owned(),
+        stamp_clock: "realtime",
+        ..CaptureCell::default()
+    };
+    cell.count(tally);
+    // What the writer lost is in no classic file, and in a newer one only if the writer said so.
+    cell.lost = match (counts.dropped_by_interface, counts.dropped_by_system) {
+        (None, None) => None,
+        (a, b) => Some(a.unwrap_or(0) + b.unwrap_or(0)),
+    };
+    let notes = remarks(&facts, &strange, reader.cut_short().map(|cut| cut.there_byte));
+    cell.file = Some(facts);
+    books.close(&mut cell);
+    Ok(Outcome { cells: vec![cell], notes, interrupted: stopped })
+}
+
+/// Whether a packet goes to or comes from a port that was looked at: files hold other traffic, too.
+fn is_at_ports(packet: &frame::Packet<'_>, wanted: &Wanted) -> bool {
+    match packet.transport {
+        frame::Transport::Udp { source, destination } => {
+            wanted.ports.iter().chain(&wanted.stamp).any(|port| [source, destination].contains(port))
+        }
+        frame::Transport::Echo { .. } => false,
+    }
+}
+
+fn remarks(facts: &FileFacts, strange: &[u16], there_byte: Option<u64>) -> Vec<Note> {
+    let mut notes = Vec::new();
+    if let (Some(at), Some(there)) = (facts.cut_at_byte, there_byte) {
+        let text = format!(
+            "the file ends within a packet, of which {there} B are there from byte {at} on: its writer was killed; all before is read"
+        );
+        notes.push(Note::new("file_cut", text));
+    }
+    if !strange.is_empty() {
+        let list: Vec<String> = strange.iter().map(u16::to_string).collect();
+        let text = format!(
+            "frames of link type {} were passed over: want Ethernet (1), raw IP (101), Linux cooked (113, 276) or loopback (0, 108)",
+            list.join(", ")
+        );
+        notes.push(Note::new("link_type_unknown", text));
+    }
+    if facts.unstamped > 0 {
+        let text = format!("{} probes carry no time and are in no figure (simple packet blocks)", facts.unstamped);
+        notes.push(Note::new("no_stamp", text));
+    }
+    notes
+}

@@ -1,0 +1,236 @@
+//! Capturing at an interface.
+
+use std::time::Duration;
+
+use vtare_clock::Clock;
+use vtare_packet::capture::Tally;
+use vtare_packet::capture::probe::{Probe, Wanted};
+use vtare_packet::capture::ring::RingTap;
+use vtare_packet::capture::tc::TcTap;
+use vtare_sys::bpf::BpfError;
+use vtare_sys::net::interface::{self, Interface};
+use vtare_sys::{clocks, sched};
+use vtare_units::Span;
+
+use super::books::Books;
+use super::cell::CaptureCell;
+use super::parameters::{Hook, Parameters};
+use crate::failure::Failure;
+use crate::instrument::{Note, Outcome, Session};
+use crate::table::time;
+
+/// The time between two looks at what was captured. Longer ones cost the probes less.
+const TURN: Span = Span::from_millis(20);
+/// Turns between two looks at whether the interface is still there, and two drawings of the progress line.
+const TURNS_A_LOOK: u32 = 25;
+
+/// What is in place at the interface.
+enum Tap<'c> {
+    Tc(TcTap),
+    Packet(RingTap<'c>),
+}
+
+impl Tap<'_> {
+    const fn hook(&self) -> &'static str {
+        match self {
+            Self::Tc(_) => "tc",
+            Self::Packet(_) => "packet",
+        }
+    }
+
+    fn drain(&mut self, give: &mut dyn FnMut(u64, Probe)) -> Result<(), Failure> {
+        match self {
+            Self::Tc(tap) => tap.drain(give),
+            Self::Packet(tap) => tap.drain(give)?,
+        }
+        Ok(())
+    }
+
+    /// Waits for a turn.
+    fn wait(&self, clock: &Clock) -> Result<(), Failure> {
+        match self {
+            // A signal ends the sleep early.
+            Self::Tc(_) => clocks::sleep_until(clock.now() + TURN).map(drop)?,
+            Self::Packet(tap) => tap.wait(Duration::from_nanos(TURN.as_nanos_unsigned()))?,
+        }
+        Ok(())
+    }
+
+    fn tally(&self) -> Tally {
+        match self {
+            Self::Tc(tap) => tap.tally(),
+            Self::Packet(tap) => tap.tally(),
+        }
+    }
+}
+
+/// Captures until the end that was asked for.
+///
+/// # Errors
+/// For an interface that is not there or is down, and where this process may not capture.
+pub(super) fn capture(
+    name: &str,
+    parameters: &Parameters,
+    session: &mut Session<'_>,
+) -> Result<Outcome<CaptureCell>, Failure> {
+    let clock = session.clock();
+    let context = session.context;
+    let found = find(name)?;
+    if let Some(cpu) = parameters.cpu {
+        sched::pin_to(&[cpu])?;
+    }
+    let mut notes = Vec::new();
+    let mut books = Books::new(parameters.packets);
+    let progress = context.progress(&format!("capture {name}"), parameters.packets.unwrap_or(0));
+    let (mut tap, chosen_because) = open(clock, &found, parameters)?;
+    eprintln!("ready");
+    let started = clock.now();
+    let limit = parameters.seconds.and_then(Span::try_from_secs_f64);
+    let mut failed = None;
+    let mut turn = 0_u32;
+    let stopped = loop {
+        let samples = &mut session.samples;
+        let mut take = |at: u64, probe: Probe| {
+            if failed.is_none() {
+                failed = books.take(at.cast_signed(), &probe, samples).err();
+            }
+        };
+        tap.drain(&mut take)?;
+        if let Some(error) = failed {
+            return Err(error.into());
+        }
+        if books.are_full() || limit.is_some_and(|limit| clock.now() - started >= limit) {
+            break false;
+        }
+        if context.stop_requested() {
+            // Where no other end was set, a signal is the ordinary one.
+            break parameters.seconds.is_some() || parameters.packets.is_some();
+        }
+        turn += 1;
+        if turn.is_multiple_of(TURNS_A_LOOK) {
+            progress.set(books.packets());
+            progress.label(&format!("capture {name}: {} probes, {} lost", books.packets(), tap.tally().lost));
+            if !interface::exists(found.index) {
+                notes.push(gone(name));
+                break false;
+            }
+        }
+        if let Err(error) = tap.wait(clock) {
+            notes.push(Note::new("capture_ended", format!("{error}; what was captured until then is kept")));
+            break false;
+        }
+    };
+    let elapsed = clock.now() - started;
+    // What the kernel still holds: nothing new comes from tc any more; a ring hands over its last block within a turn.
+    match &mut tap {
+        Tap::Tc(tap) => tap.detach(),
+        Tap::Packet(_) => clocks::sleep_until(clock.now() + TURN).map(drop)?,
+    }
+    let mut take = |at: u64, probe: Probe| {
+        if failed.is_none() {
+            failed = books.take(at.cast_signed(), &probe, &mut session.samples).err();
+        }
+    };
+    tap.drain(&mut take)?;
+    if let Some(error) = failed {
+        return Err(error.into());
+    }
+    drop(progress);
+    let mut cell = CaptureCell {
+        source: name.to_owned(),
+        hook: tap.hook(),
+        chosen_because,
+        stamp_clock: "monotonic",
+        captured_s: Some(elapsed.as_nanos() as f64 / 1e9),
+        ..CaptureCell::default()
+    };
+    if let Tap::Packet(ring) = &tap {
+        let (error_ns, steps) = ring.stamp_error();
+        cell.stamp_error_ns = Some(error_ns);
+        if steps > 0 {
+            let error = time(Some(error_ns as f64));
+            let text = format!(
+                "wall time was set {steps} times: stamps within half a second of that may be off by the step, others by {error}"
+            );
+            notes.push(Note::new("wall_time_set", text));
+        }
+    }
+    cell.count(tap.tally());
+    books.close(&mut cell);
+    notes.extend(remarks(&cell));
+    Ok(Outcome { cells: vec![cell], notes, interrupted: stopped })
+}
+
+fn gone(name: &str) -> Note {
+    let text = format!("the interface {name} went away; what was captured until then is kept");
+    Note::new("interface_gone", text)
+}
+
+/// The interface of this name, which must be up.
+fn find(name: &str) -> Result<Interface, Failure> {
+    let all = interface::all()?;
+    let names: Vec<String> = all.iter().map(|interface| interface.name.clone()).collect();
+    let Some(found) = all.into_iter().find(|interface| interface.name == name) else {
+        let there = names.join(", ");
+        return Err(Failure::Input(format!("interface: found {name}, want one that is here: {there}")));
+    };
+    if !found.up {
+        return Err(Failure::Machine(format!("the interface {name} is down: ip link set {name} up")));
+    }
+    Ok(found)
+}
+
+/// Puts the hook in place, and says why that one.
+fn open<'c>(clock: &'c Clock, interface: &Interface, parameters: &Parameters) -> Result<(Tap<'c>, String), Failure> {
+    let wanted: Wanted = parameters.wanted();
+    let (name, ring_byte) = (&interface.name, parameters.ring_byte);
+    let tc = || TcTap::open(interface.index, &wanted, ring_byte);
+    let packet = || {
+        RingTap::open(clock, interface.index, &wanted, ring_byte)
+            .map_err(|error| Failure::Machine(format!("cannot capture on {name}: {error}")))
+    };
+    match parameters.hook {
+        Hook::Tc => match tc() {
+            Ok(tap) => Ok((Tap::Tc(tap), "asked for".to_owned())),
+            Err(error) => Err(Failure::Machine(format!("cannot capture on {name}: {error}; or use --hook packet"))),
+        },
+        Hook::Packet => Ok((Tap::Packet(packet()?), "asked for".to_owned())),
+        Hook::Auto => match tc() {
+            Ok(tap) => Ok((Tap::Tc(tap), "costs the probes least".to_owned())),
+            Err(error) => {
+                let why = first_line(&error);
+                Ok((Tap::Packet(packet()?), format!("tc was refused: {why}")))
+            }
+        },
+    }
+}
+
+fn first_line(error: &BpfError) -> String {
+    error.to_string().lines().next().unwrap_or_default().to_owned()
+}
+
+/// What a reader of the figures should know.
+fn remarks(cell: &CaptureCell) -> Vec<Note> {
+    let mut notes = Vec::new();
+    if let Some(lost @ 1..) = cell.lost {
+        let text = format!(
+            "{lost} probes (packet: packets) were seen and lost: the program was too slow for them; give --ring-byte more, or --cpu an idle CPU"
+        );
+        notes.push(Note::new("capture_lost", text));
+    }
+    if cell.unread + cell.unsplit > 0 {
+        let text = format!(
+            "{} large packets could not be split, and {} probes in others not be read: vtare rtt --no-gso sends one by one",
+            cell.unsplit, cell.unread
+        );
+        notes.push(Note::new("large_packets_unread", text));
+    }
+    if cell.merged > 0 {
+        let text = format!(
+            "{} large packets held several probes (GSO or GRO): those have the stamp of the large packet; vtare rtt --no-gso sends one by one",
+            cell.merged
+        );
+        notes.push(Note::new("merged_packets", text));
+    }
+    notes
+}

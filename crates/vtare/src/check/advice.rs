@@ -1,0 +1,350 @@
+//! What to change on this machine, each with its command, and only where it applies here.
+
+use std::path::Path;
+
+use serde::Serialize;
+use vtare_sys::facts::MachineFacts;
+
+use crate::table::{percent, time};
+
+use super::figures::{Busy, Figures, NoiseFigures};
+use super::sentences::VERDICT_TARGET_NS;
+
+/// One thing to change.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Advice {
+    /// Short and stable, for programs.
+    pub(crate) id: &'static str,
+    /// Why, with the figure that asks for it.
+    pub(crate) text: String,
+    /// How.
+    pub(crate) command: String,
+}
+
+/// What the advice depends on beside the facts.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Surroundings {
+    /// `/dev/cpu_dma_latency` exists.
+    pub(super) dma_latency_device: bool,
+    /// The kernel puts idle CPUs into states that they must wake from.
+    pub(super) idle_states: bool,
+}
+
+impl Surroundings {
+    pub(super) fn look() -> Self {
+        let driver = std::fs::read_to_string("/sys/devices/system/cpu/cpuidle/current_driver").unwrap_or_default();
+        Self {
+            dma_latency_device: Path::new("/dev/cpu_dma_latency").exists(),
+            idle_states: !matches!(driver.trim(), "" | "none"),
+        }
+    }
+}
+
+/// Below this share of time lost there is nothing worth a change of the machine.
+const LOST_WORTH_A_CHANGE: f64 = 0.001;
+
+/// All that applies, what helps most first.
+pub(super) fn advice(figures: &Figures, machine: &MachineFacts, around: Surroundings) -> Vec<Advice> {
+    [
+        clock_source(figures, machine),
+        busy(figures),
+        quota(machine),
+        host(figures, machine),
+        governor(machine),
+        quiet_cpu(figures),
+        isolate(figures, machine),
+        slack(figures, machine),
+        dma_latency(figures, around),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+fn clock_source(figures: &Figures, machine: &MachineFacts) -> Option<Advice> {
+    let source = machine.clock_source.as_deref()?;
+    let others = machine.clock_sources_available.as_deref()?;
+    if source == "tsc" || machine.architecture != "x86_64" {
+        return None;
+    }
+    let cost = figures.timer("clock_monotonic").and_then(|cost| cost.median);
+    let priced = cost.map(|cost| format!(" and costs {} a reading", time(Some(cost)))).unwrap_or_default();
+    let has = |flag: &str| machine.cpu_flags.as_ref().is_some_and(|flags| flags.iter().any(|found| found == flag));
+    if others.iter().any(|name| name == "tsc") {
+        return Some(Advice {
+            id: "clock_source",
+            text: format!("The kernel's clock source is {source}{priced}; tsc is available."),
+            command: "cd /sys/devices/system/clocksource/clocksource0\necho tsc | sudo tee current_clocksource"
+                .to_owned(),
+        });
+    }
+    // The kernel dropped the counter, or the hypervisor hid it. Where it runs evenly, a boot parameter brings it back.
+    (has("constant_tsc") && has("nonstop_tsc")).then(|| Advice {
+        id: "clock_source",
+        text: format!("The kernel's clock source is {source}{priced}; the CPU's counter is constant and never stops."),
+        command: "kernel command line: clocksource=tsc tsc=reliable".to_owned(),
+    })
+}
+
+fn busy(figures: &Figures) -> Option<Advice> {
+    let Busy { load_average, cpus } = figures.busy?;
+    Some(Advice {
+        id: "busy",
+        text: format!(
+            "Other work ran: the load average was {load_average:.1} on {cpus} CPUs. Stop it and check again."
+        ),
+        command: "ps -eo pcpu,pid,comm --sort=-pcpu | head".to_owned(),
+    })
+}
+
+fn quota(machine: &MachineFacts) -> Option<Advice> {
+    let (quota, period) = machine.cgroup.cpu_max.as_deref()?.split_once(' ')?;
+    let (quota, period): (f64, f64) = (quota.parse().ok()?, period.parse().ok()?);
+    let command = match machine.container.as_deref() {
+        Some("docker") => "on the host: docker update --cpu-quota -1 CONTAINER",
+        Some("podman") => "on the host: podman update --cpu-quota -1 CONTAINER",
+        _ => "systemctl set-property --runtime UNIT CPUQuota=",
+    };
+    Some(Advice {
+        id: "cpu_quota",
+        text: format!(
+            "A control group allows {:.2} CPUs and stops the threads for the rest of each {} when it is used up.",
+            quota / period,
+            time(Some(period * 1e3))
+        ),
+        command: command.to_owned(),
+    })
+}
+
+fn host(figures: &Figures, machine: &MachineFacts) -> Option<Advice> {
+    let hypervisor = machine.hypervisor.as_deref()?;
+    let lost = figures.lost_fraction().filter(|lost| *lost > LOST_WORTH_A_CHANGE)?;
+    let outside = figures.cause_share(|causes| causes.unattributed_ns)?;
+    let stolen = figures.cause_share(|causes| causes.steal_ns)?;
+    if outside + stolen < 0.5 {
+        return None;
+    }
+    let command = match hypervisor {
+        "kvm" | "tcg" => "on the host, for each vCPU: virsh vcpupin DOMAIN VCPU CORE",
+        "xen" => "on the host, for each vCPU: xl vcpu-pin DOMAIN VCPU CORE",
+        "vmware" => "VM settings: latency sensitivity high; reserve all CPU and memory",
+        "hyperv" => "on the host: Set-VMProcessor NAME -Reserve 100",
+        _ => "ask the host's operator for CPUs of your own",
+    };
+    Some(Advice {
+        id: "host_cpus",
+        text: format!(
+            "{} of the time is lost, {} of it to nothing that runs in this system: give the vCPUs cores of their own.",
+            percent(Some(lost)),
+            percent(Some((outside + stolen).min(1.0)))
+        ),
+        command: command.to_owned(),
+    })
+}
+
+fn governor(machine: &MachineFacts) -> Option<Advice> {
+    let governor = machine.governor.as_deref()?;
+    (governor != "performance").then(|| Advice {
+        id: "governor",
+        text: format!("The frequency governor is {governor}: the CPU's speed follows the load."),
+        command: "sudo cpupower frequency-set -g performance".to_owned(),
+    })
+}
+
+/// The CPU with the least time lost and the share it lost.
+fn quietest(noise: &[NoiseFigures]) -> Option<(usize, f64)> {
+    let shares = noise.iter().filter_map(|cell| Some((cell.cpu, cell.lost_fraction?)));
+    shares.min_by(|a, b| a.1.total_cmp(&b.1))
+}
+
+fn quiet_cpu(figures: &Figures) -> Option<Advice> {
+    let (cpu, least) = quietest(&figures.noise)?;
+    let most = figures.noise.iter().filter_map(|cell| cell.lost_fraction).max_by(f64::total_cmp)?;
+    (most > LOST_WORTH_A_CHANGE && most > 1.5 * least).then(|| Advice {
+        id: "pin",
+        text: format!(
+            "CPU {cpu} lost least time ({}; up to {} elsewhere): pin what must be on time to it.",
+            percent(Some(least)),
+            percent(Some(most))
+        ),
+        command: format!("taskset -c {cpu} PROGRAM"),
+    })
+}
+
+fn isolate(figures: &Figures, machine: &MachineFacts) -> Option<Advice> {
+    let (isolated, online) = (machine.isolated_cpus.as_deref()?, machine.cpus_online?);
+    let others = figures.cause_share(|causes| causes.other_threads_ns)?;
+    let lost = figures.lost_fraction()?;
+    // Another CPU must be left for everything else, CPU 0 first: it takes the interrupts that have no other place.
+    let cpu = figures.noise.iter().map(|cell| cell.cpu).filter(|cpu| *cpu != 0).max()?;
+    (isolated.is_empty() && online > 1 && lost * others > LOST_WORTH_A_CHANGE).then(|| Advice {
+        id: "isolate",
+        text: format!(
+            "Other threads took {} of the time, and no CPU is kept free of them.",
+            percent(Some(lost * others))
+        ),
+        command: format!("kernel command line: isolcpus={cpu} nohz_full={cpu} rcu_nocbs={cpu}"),
+    })
+}
+
+fn slack(figures: &Figures, machine: &MachineFacts) -> Option<Advice> {
+    let slack = machine.timer_slack_ns;
+    let late = figures.sleep("usleep", VERDICT_TARGET_NS)?.miss_ns.median?;
+    (slack > 1_000 && late > slack as f64 / 2.0).then(|| Advice {
+        id: "timer_slack",
+        text: format!(
+            "Timers may fire {} late to save wake-ups, and usleep of 50 us wakes {} late: set the slack of threads that sleep \
+             (in a program: prctl(PR_SET_TIMERSLACK, 1)).",
+            time(Some(slack as f64)),
+            time(Some(late))
+        ),
+        command: "echo 1 | sudo tee /proc/PID/timerslack_ns".to_owned(),
+    })
+}
+
+fn dma_latency(figures: &Figures, around: Surroundings) -> Option<Advice> {
+    let late = figures.sleep("clock_nanosleep", VERDICT_TARGET_NS)?.miss_ns.median?;
+    // On a busy machine a wake is late because another thread has the CPU, not because the CPU sleeps.
+    let idle = figures.busy.is_none();
+    (idle && around.dma_latency_device && around.idle_states && late > 5_000.0).then(|| Advice {
+        id: "cpu_dma_latency",
+        text: format!("Idle CPUs take part in waking {} late: hold them awake while you measure.", time(Some(late))),
+        command: r#"sudo sh -c 'exec 3>/dev/cpu_dma_latency; printf "\0\0\0\0" >&3; PROGRAM'"#.to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::figures::{CauseFigures, SleepFigures, Spread, TimerFigures};
+    use super::*;
+
+    fn ids(figures: &Figures, machine: &MachineFacts, around: Surroundings) -> Vec<&'static str> {
+        advice(figures, machine, around).iter().map(|advice| advice.id).collect()
+    }
+
+    fn late(method: &str, median: f64) -> SleepFigures {
+        let miss_ns = Spread { median: Some(median), ..Spread::default() };
+        SleepFigures { method: method.to_owned(), target_ns: VERDICT_TARGET_NS, miss_ns, cpu_fraction: None }
+    }
+
+    fn lost(cpu: usize, share: f64, others: i64, unattributed: i64) -> NoiseFigures {
+        let causes = CauseFigures {
+            lost_ns: 100,
+            steal_ns: Some(0),
+            other_threads_ns: Some(others),
+            unattributed_ns: Some(unattributed),
+            ..CauseFigures::default()
+        };
+        NoiseFigures { cpu, lost_fraction: Some(share), causes, ..NoiseFigures::default() }
+    }
+
+    fn machine() -> MachineFacts {
+        MachineFacts { architecture: "x86_64".to_owned(), ..MachineFacts::default() }
+    }
+
+    #[test]
+    fn nothing_known_asks_for_nothing() {
+        assert_eq!(ids(&Figures::default(), &MachineFacts::default(), Surroundings::default()), [] as [&str; 0]);
+    }
+
+    #[test]
+    fn a_well_set_machine_asks_for_nothing() {
+        let machine = MachineFacts {
+            clock_source: Some("tsc".to_owned()),
+            clock_sources_available: Some(vec!["tsc".to_owned(), "hpet".to_owned()]),
+            governor: Some("performance".to_owned()),
+            load_average_1min: Some(0.1),
+            cpus_online: Some(4),
+            isolated_cpus: Some(vec![3]),
+            timer_slack_ns: 1,
+            ..machine()
+        };
+        let figures = Figures {
+            sleep: vec![late("usleep", 3_000.0), late("clock_nanosleep", 3_000.0)],
+            noise: vec![lost(0, 0.0001, 10, 90), lost(1, 0.0001, 10, 90)],
+            ..Figures::default()
+        };
+        let around = Surroundings { dma_latency_device: true, idle_states: true };
+        assert_eq!(ids(&figures, &machine, around), [] as [&str; 0]);
+    }
+
+    #[test]
+    fn the_clock_source_is_changed_at_run_time_or_at_boot_and_only_where_the_cpu_allows() {
+        let sources = |available: &[&str]| MachineFacts {
+            clock_source: Some("hpet".to_owned()),
+            clock_sources_available: Some(available.iter().map(|&name| name.to_owned()).collect()),
+            ..machine()
+        };
+        let timer = vec![TimerFigures {
+            source: "clock_monotonic".to_owned(),
+            cost_ns: Spread { median: Some(612.0), ..Spread::default() },
+        }];
+        let figures = Figures { timer, ..Figures::default() };
+        let found = advice(&figures, &sources(&["hpet", "tsc"]), Surroundings::default());
+        assert!(found[0].text.contains("hpet and costs 612 ns") && found[0].command.contains("echo tsc"), "{found:?}");
+        assert_eq!(ids(&figures, &sources(&["hpet"]), Surroundings::default()), [] as [&str; 0]);
+        let flags = Some(vec!["constant_tsc".to_owned(), "nonstop_tsc".to_owned()]);
+        let found = advice(&figures, &MachineFacts { cpu_flags: flags, ..sources(&["hpet"]) }, Surroundings::default());
+        assert!(found[0].command.contains("clocksource=tsc"), "{found:?}");
+    }
+
+    #[test]
+    fn a_noisy_guest_is_sent_to_its_host_and_a_noisy_bare_machine_is_not() {
+        let figures = Figures { noise: vec![lost(0, 0.02, 5, 95), lost(1, 0.021, 5, 95)], ..Figures::default() };
+        let guest = MachineFacts { hypervisor: Some("kvm".to_owned()), ..machine() };
+        let found = advice(&figures, &guest, Surroundings::default());
+        assert!(
+            found[0].id == "host_cpus" && found[0].command.contains("vcpupin") && found[0].text.contains("95.0 %"),
+            "{found:?}"
+        );
+        assert_eq!(ids(&figures, &machine(), Surroundings::default()), [] as [&str; 0]);
+    }
+
+    #[test]
+    fn busy_neighbours_inside_the_system_are_named_pinned_away_from_and_shut_out() {
+        let machine = MachineFacts {
+            load_average_1min: Some(2.4),
+            cpus_online: Some(2),
+            isolated_cpus: Some(vec![]),
+            hypervisor: Some("kvm".to_owned()),
+            ..machine()
+        };
+        let figures = Figures {
+            noise: vec![lost(0, 0.10, 90, 10), lost(1, 0.05, 90, 10)],
+            sleep: vec![late("clock_nanosleep", 50_000.0)],
+            busy: Busy::of(&machine),
+            ..Figures::default()
+        };
+        let found = advice(&figures, &machine, Surroundings { dma_latency_device: true, idle_states: true });
+        assert_eq!(found.iter().map(|advice| advice.id).collect::<Vec<_>>(), ["busy", "pin", "isolate"]);
+        assert_eq!(found[1].command, "taskset -c 1 PROGRAM");
+        assert!(found[2].command.contains("isolcpus=1"));
+    }
+
+    #[test]
+    fn slack_and_idle_states_are_blamed_only_for_late_wakes() {
+        let figures =
+            Figures { sleep: vec![late("usleep", 80_000.0), late("clock_nanosleep", 20_000.0)], ..Figures::default() };
+        let slack = MachineFacts { timer_slack_ns: 50_000, ..machine() };
+        let around = Surroundings { dma_latency_device: true, idle_states: true };
+        assert_eq!(ids(&figures, &slack, around), ["timer_slack", "cpu_dma_latency"]);
+        assert_eq!(ids(&figures, &slack, Surroundings { idle_states: false, ..around }), ["timer_slack"]);
+        assert_eq!(ids(&figures, &machine(), Surroundings::default()), [] as [&str; 0]);
+    }
+
+    #[test]
+    fn a_quota_and_a_saving_governor_are_named() {
+        let mut slow =
+            MachineFacts { governor: Some("powersave".to_owned()), container: Some("docker".to_owned()), ..machine() };
+        slow.cgroup.cpu_max = Some("50000 100000".to_owned());
+        let found = advice(&Figures::default(), &slow, Surroundings::default());
+        assert_eq!(found.iter().map(|advice| advice.id).collect::<Vec<_>>(), ["cpu_quota", "governor"]);
+        assert!(
+            found[0].text.contains("0.50 CPUs")
+                && found[0].text.contains("each 100 ms")
+                && found[0].command.contains("docker")
+        );
+        slow.cgroup.cpu_max = Some("max 100000".to_owned());
+        assert_eq!(ids(&Figures::default(), &slow, Surroundings::default()), ["governor"]);
+    }
+}

@@ -1,0 +1,224 @@
+//! The figures that `check` speaks from: those of the instruments' cells, by the names of contract/README.md.
+
+use serde::Deserialize;
+use serde_json::Value;
+use vtare_sys::facts::MachineFacts;
+
+use crate::failure::Failure;
+
+use super::trust::Trust;
+
+/// Everything that was measured. A part that was not is empty or `None`.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Figures {
+    pub(super) clock: ClockFigures,
+    pub(super) timer: Vec<TimerFigures>,
+    pub(super) sleep: Vec<SleepFigures>,
+    pub(super) counter: Vec<CounterFigures>,
+    pub(super) noise: Vec<NoiseFigures>,
+    pub(super) trust: Option<Trust>,
+    pub(super) busy: Option<Busy>,
+}
+
+/// Other work that ran while the check did.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Busy {
+    /// Load average over the minute before, in threads.
+    pub(super) load_average: f64,
+    /// CPUs that could carry it.
+    pub(super) cpus: usize,
+}
+
+impl Busy {
+    /// Other work that is worth a word: more than half a thread for each CPU.
+    pub(super) fn of(machine: &MachineFacts) -> Option<Self> {
+        let (load_average, cpus) = (machine.load_average_1min?, machine.cpus_online?);
+        (load_average > 0.5 * cpus as f64).then_some(Self { load_average, cpus })
+    }
+}
+
+/// Median and spread of one series, in the unit of its key.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+pub(super) struct Spread {
+    pub(super) median: Option<f64>,
+    pub(super) half_iqr: Option<f64>,
+    pub(super) p99: Option<f64>,
+    pub(super) max: Option<f64>,
+}
+
+/// The `clock` object.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct ClockFigures {
+    pub(super) source: String,
+    pub(super) trusted: bool,
+    pub(super) reasons: Vec<String>,
+    pub(super) residual_ppm: Option<f64>,
+    pub(super) read_cost_ns: Option<f64>,
+    pub(super) quantum_ns: Option<f64>,
+}
+
+/// What one way to read the time costs.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct TimerFigures {
+    pub(super) source: String,
+    pub(super) cost_ns: Spread,
+}
+
+/// How late one way to sleep wakes.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct SleepFigures {
+    pub(super) method: String,
+    pub(super) target_ns: u64,
+    pub(super) miss_ns: Spread,
+    pub(super) cpu_fraction: Option<f64>,
+}
+
+/// How evenly a fixed piece of work runs.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct CounterFigures {
+    pub(super) argument: u64,
+    pub(super) runtime_ns: Spread,
+    pub(super) cv: Option<f64>,
+    pub(super) cv_within: Option<f64>,
+    pub(super) cv_between: Option<f64>,
+    pub(super) dominant_cause: Option<String>,
+}
+
+/// What one CPU lost.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(super) struct NoiseFigures {
+    pub(super) cpu: usize,
+    pub(super) gap_ns: Spread,
+    pub(super) gaps: u64,
+    pub(super) lost_fraction: Option<f64>,
+    pub(super) gaps_per_s: Option<f64>,
+    pub(super) causes: CauseFigures,
+}
+
+/// Who took it.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct CauseFigures {
+    pub(super) lost_ns: i64,
+    pub(super) steal_ns: Option<i64>,
+    pub(super) other_threads_ns: Option<i64>,
+    pub(super) unattributed_ns: Option<i64>,
+    pub(super) gaps_from_outside_min: Option<u64>,
+    pub(super) dominant_cause: Option<String>,
+}
+
+/// The cells of each instrument as they stand in the document.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Cells {
+    pub(super) timer: Value,
+    pub(super) sleep: Value,
+    pub(super) counter: Value,
+    pub(super) noise: Value,
+}
+
+impl Figures {
+    /// Reads the figures out of the cells; a part that is null is a part without figures.
+    ///
+    /// # Errors
+    /// Where a cell does not have the shape of the contract: a mistake in this program.
+    pub(super) fn of(clock: &Value, cells: &Cells, trust: Option<Trust>) -> Result<Self, Failure> {
+        fn list<T: for<'de> Deserialize<'de>>(name: &str, cells: &Value) -> Result<Vec<T>, Failure> {
+            if cells.is_null() {
+                return Ok(Vec::new());
+            }
+            let wrong =
+                |error| Failure::Machine(format!("the {name} cells are not as contract/README.md has them: {error}"));
+            Vec::deserialize(cells).map_err(wrong)
+        }
+        Ok(Self {
+            clock: ClockFigures::deserialize(clock).map_err(|error| {
+                Failure::Machine(format!("the clock object is not as contract/README.md has it: {error}"))
+            })?,
+            timer: list("timer", &cells.timer)?,
+            sleep: list("sleep", &cells.sleep)?,
+            counter: list("counter", &cells.counter)?,
+            noise: list("noise", &cells.noise)?,
+            trust,
+            busy: None,
+        })
+    }
+
+    /// The cost of reading the time by `source`.
+    pub(super) fn timer(&self, source: &str) -> Option<&Spread> {
+        self.timer.iter().find(|cell| cell.source == source).map(|cell| &cell.cost_ns)
+    }
+
+    /// The sleep of `method` to `target_ns`.
+    pub(super) fn sleep(&self, method: &str, target_ns: u64) -> Option<&SleepFigures> {
+        self.sleep.iter().find(|cell| cell.method == method && cell.target_ns == target_ns)
+    }
+
+    /// What one reading of vtare's clock costs, in ns: measured by the timer instrument, else by the clock at its start.
+    pub(super) fn read_cost_ns(&self) -> Option<f64> {
+        self.timer("vtare").and_then(|cost| cost.median).or(self.clock.read_cost_ns)
+    }
+
+    /// The mean over CPUs of the share of time lost.
+    pub(super) fn lost_fraction(&self) -> Option<f64> {
+        let shares: Vec<f64> = self.noise.iter().filter_map(|cell| cell.lost_fraction).collect();
+        (!shares.is_empty()).then(|| shares.iter().sum::<f64>() / shares.len() as f64)
+    }
+
+    /// The share of the time lost on all CPUs that `part` of the causes makes up; `None` where some CPU does not say.
+    pub(super) fn cause_share(&self, part: impl Fn(&CauseFigures) -> Option<i64>) -> Option<f64> {
+        let lost: i64 = self.noise.iter().map(|cell| cell.causes.lost_ns).sum();
+        let taken = self.noise.iter().map(|cell| part(&cell.causes)).sum::<Option<i64>>()?;
+        (lost > 0).then(|| taken as f64 / lost as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn figures_are_read_by_the_names_of_the_contract() {
+        let clock =
+            json!({"source": "tsc", "trusted": true, "reasons": [], "residual_ppm": 0.002, "read_cost_ns": 9.7});
+        let summary = json!({"n": 5, "median": 9.6, "half_iqr": 0.1, "min": 9.0, "max": 12.0, "mean": 9.7, "p99": null, "p999": null});
+        let cells = Cells {
+            timer: json!([{"source": "vtare", "cost_ns": summary}]),
+            sleep: json!([{"method": "usleep", "target_ns": 50_000, "miss_ns": summary, "cpu_fraction": null}]),
+            counter: Value::Null,
+            noise: json!([
+                {"cpu": 0, "gap_ns": summary, "gaps": 4, "lost_fraction": 0.01, "gaps_per_s": 2.0, "causes": {"lost_ns": 100, "steal_ns": 50}},
+                {"cpu": 1, "gap_ns": summary, "gaps": 4, "lost_fraction": 0.03, "gaps_per_s": 2.0, "causes": {"lost_ns": 300, "steal_ns": 0}},
+            ]),
+        };
+        let figures = Figures::of(&clock, &cells, None).expect("the shape of the contract");
+        assert_eq!(figures.read_cost_ns(), Some(9.6), "the timer instrument's word goes first");
+        assert_eq!(figures.sleep("usleep", 50_000).and_then(|cell| cell.miss_ns.median), Some(9.6));
+        assert_eq!(figures.lost_fraction(), Some(0.02));
+        assert_eq!(figures.cause_share(|causes| causes.steal_ns), Some(0.125));
+        assert_eq!(figures.cause_share(|causes| causes.other_threads_ns), None, "no CPU says");
+        assert!(figures.counter.is_empty());
+    }
+
+    #[test]
+    fn the_instruments_cells_have_the_shape_that_is_read_here() {
+        use crate::instrument::to_json;
+        let mut timer = to_json(&[crate::timer::TimerCell::default()]);
+        timer[0]["source"] = json!("rdtsc");
+        let mut sleep = to_json(&[crate::sleep::SleepCell::default()]);
+        sleep[0]["method"] = json!("usleep");
+        let cells = Cells {
+            timer,
+            sleep,
+            counter: to_json(&[crate::counter::CounterCell::default()]),
+            noise: to_json(&[crate::noise::NoiseCell::default()]),
+        };
+        let figures = Figures::of(&json!({}), &cells, None).expect("the shape of the contract");
+        assert_eq!(
+            (figures.timer.len(), figures.sleep.len(), figures.counter.len(), figures.noise.len()),
+            (1, 1, 1, 1)
+        );
+        assert_eq!(figures.lost_fraction(), None);
+    }
+}

@@ -1,0 +1,275 @@
+//! `vtare check`: how far can time be trusted on this machine, why, and what to change (docs/check.md).
+//!
+//! The instruments measure; pure functions turn their figures into sentences, advice and a page.
+
+mod advice;
+mod figures;
+mod page;
+mod published;
+mod sentences;
+mod trust;
+
+use std::io::IsTerminal as _;
+
+use serde_json::{Value, json};
+use vtare_sys::facts::MachineFacts;
+use vtare_sys::{clocks, sched};
+use vtare_units::{Span, Wall};
+
+use crate::arguments::positive;
+use crate::context::Context;
+use crate::counter::Counter;
+use crate::failure::{Exit, Failure};
+use crate::instrument::{Instrument, Note, Session, fresh_seed, print, print_json, to_json};
+use crate::noise::{self, Noise, NoiseParameters, Spin};
+use crate::sleep::Sleep;
+use crate::timer::Timer;
+
+use figures::{Busy, Cells, Figures};
+use trust::{ClockError, Trust};
+
+/// The error that a duration may have to be called trusted.
+const LEVEL: f64 = 0.01;
+/// The least gap that the trust in durations counts, in ns; ten readings where those are dearer.
+const LEAST_GAP_NS: f64 = 300.0;
+/// Most CPUs that are weighed: more would leave too little time for each.
+const MOST_CPUS: usize = 4;
+
+/// Arguments of `vtare check`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct CheckArguments {
+    /// Print one JSON document on stdout instead of the page
+    #[arg(long)]
+    json: bool,
+
+    /// About how long it may take, from 5 s; longer makes the figures surer
+    #[arg(long, value_name = "S", default_value_t = 20.0, value_parser = positive)]
+    seconds: f64,
+
+    /// Seed of every random order [default: drawn anew and reported]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(0..1 << 53))]
+    seed: Option<u64>,
+}
+
+/// Measures each part, then says what follows from it.
+///
+/// # Errors
+/// For a time too short to measure in, and where the machine does not even have its clock.
+pub(crate) fn command(arguments: &CheckArguments, context: &Context) -> Result<Exit, Failure> {
+    let seconds = arguments.seconds;
+    if !(5.0..=3_600.0).contains(&seconds) {
+        return Err(Failure::Input(format!("--seconds: found {seconds}, want 5 to 3600")));
+    }
+    let seed = arguments.seed.unwrap_or_else(fresh_seed);
+    let mut machine = MachineFacts::read();
+    let clock = context.clock();
+    let (started, from) = (clocks::now::<Wall>(), clock.now());
+    let mut parts = Parts::new(context, seed);
+
+    // About 1.4, 6, 1.5 and 8 s of the default 20.
+    let timer = parts.measure::<Timer>(json!({"samples": 2_000_000, "seconds": seconds * 0.006}));
+    let sleep = parts.measure::<Sleep>(json!({
+        "target_ns": [sentences::VERDICT_TARGET_NS, sentences::OTHER_TARGETS_NS[0], sentences::OTHER_TARGETS_NS[1]],
+        "samples": 2_000, "seconds": seconds * 0.02,
+    }));
+    let batches = ((seconds * 0.4).round() as u64).max(2);
+    let counter = parts.measure::<Counter>(json!({"batches": batches, "calls": 5, "max_exponent": 1, "unit_ms": 10.0}));
+    let mut cells = Cells { timer, sleep, counter, noise: Value::Null };
+    let clock_object = to_json(&clock.info());
+    let read_cost_ns = Figures::of(&clock_object, &cells, None)?.read_cost_ns();
+    let series = parts.spin(seconds * 0.4, read_cost_ns);
+    if let Some((_, noise)) = &series {
+        cells.noise.clone_from(noise);
+    }
+    let trust = series.and_then(|(spins, _)| weigh(&spins, &clock_object, read_cost_ns));
+
+    let elapsed = clock.now() - from;
+    machine.note_steal_after();
+    let figures = Figures { busy: Busy::of(&machine), ..Figures::of(&clock_object, &cells, trust)? };
+    let findings = sentences::findings(&figures);
+    let (verdict, mood) = sentences::verdict(&figures, &findings);
+    let advice = advice::advice(&figures, &machine, advice::Surroundings::look());
+    let standings = published::standings(&figures);
+    if arguments.json {
+        print_json(&json!({
+            "schema": "vtare.check/1",
+            "program": {"name": "vtare", "version": env!("CARGO_PKG_VERSION")},
+            "parameters": {"seconds": seconds},
+            "seed": seed,
+            "verdict": verdict,
+            "findings": to_json(&findings),
+            "advice": to_json(&advice),
+            "standings": to_json(&standings),
+            "durations": to_json(&figures.trust),
+            "cells": {"timer": cells.timer, "sleep": cells.sleep, "counter": cells.counter, "noise": cells.noise},
+            "machine": to_json(&machine),
+            "clock": clock_object,
+            "notes": to_json(&[&parts.notes[..], &parts.instrument_notes[..]].concat()),
+            "interrupted": parts.interrupted,
+            "started_unix_ns": started.as_nanos(),
+            "elapsed_ns": elapsed.as_nanos(),
+        }))?;
+    } else {
+        let page = page::Page {
+            machine: &machine,
+            figures: &figures,
+            verdict: &verdict,
+            mood,
+            findings: &findings,
+            advice: &advice,
+            standings: &standings,
+            notes: &parts.notes,
+            interrupted: parts.interrupted,
+        };
+        // https://no-color.org
+        let colour =
+            std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        print(&page.render(colour))?;
+    }
+    Ok(if parts.interrupted { Exit::Interrupted } else { Exit::Measured })
+}
+
+/// The parts that are measured one after another. A part that fails leaves a note, not an end: the others still tell much.
+struct Parts<'a> {
+    context: &'a Context,
+    seed: u64,
+    /// Remarks of the check itself.
+    notes: Vec<Note>,
+    /// Remarks of the instruments: for the document; on the page they would outweigh the figures.
+    instrument_notes: Vec<Note>,
+    interrupted: bool,
+}
+
+impl<'a> Parts<'a> {
+    fn new(context: &'a Context, seed: u64) -> Self {
+        Self { context, seed, notes: Vec::new(), instrument_notes: Vec::new(), interrupted: false }
+    }
+
+    /// Measures with one instrument; null where it could not or where the user asked to stop before it.
+    fn measure<I: Instrument>(&mut self, parameters: Value) -> Value {
+        if self.stopped() {
+            return Value::Null;
+        }
+        let measured = serde_json::from_value(parameters)
+            .map_err(|error| Failure::Machine(error.to_string()))
+            .and_then(|parameters| I::resolve(parameters, self.context))
+            .and_then(|parameters| I::measure(&parameters, &mut Session::without_samples(self.context, self.seed)));
+        match measured {
+            Ok(outcome) => {
+                self.instrument_notes.extend(outcome.notes);
+                self.interrupted |= outcome.interrupted;
+                to_json(&outcome.cells)
+            }
+            Err(failure) => self.missing(I::NAME, &failure),
+        }
+    }
+
+    /// Spins on some CPUs for `seconds` in all; gives every gap seen, and the noise cells for gaps as `vtare noise` counts them.
+    fn spin(&mut self, seconds: f64, read_cost_ns: Option<f64>) -> Option<(Vec<Spin>, Value)> {
+        if self.stopped() {
+            return None;
+        }
+        match self.try_spin(seconds, read_cost_ns) {
+            Ok(found) => Some(found),
+            Err(failure) => {
+                self.missing(Noise::NAME, &failure);
+                None
+            }
+        }
+    }
+
+    fn try_spin(&mut self, seconds: f64, read_cost_ns: Option<f64>) -> Result<(Vec<Spin>, Value), Failure> {
+        let allowed = sched::allowed_cpus()?;
+        let cpus = chosen(&allowed, MOST_CPUS);
+        if cpus.len() < allowed.len() {
+            let text = format!("noise was weighed on {} of {} CPUs: {cpus:?}", cpus.len(), allowed.len());
+            self.notes.push(Note::new("some_cpus", text));
+        }
+        let limit = Span::try_from_secs_f64(seconds / cpus.len() as f64).unwrap_or(Span::ZERO);
+        let threshold = Span::from_nanos(LEAST_GAP_NS.max(10.0 * read_cost_ns.unwrap_or(0.0)).round() as i64);
+        let reported = NoiseParameters::default().threshold_ns.cast_signed();
+        let progress = self.context.progress("noise", limit.as_nanos_unsigned() * cpus.len() as u64);
+        let (mut spins, mut cells) = (Vec::new(), Vec::new());
+        for (index, cpu) in cpus.iter().enumerate() {
+            let passed = index as u64 * limit.as_nanos_unsigned();
+            let mut seen = noise::observe(*cpu, limit, threshold, self.context, |elapsed| {
+                progress.set(passed + elapsed.as_nanos_unsigned());
+            })?;
+            spins.push(seen.spin.clone());
+            seen.spin.gaps.retain(|(_, gap)| *gap >= reported);
+            cells.push(noise::cell(&seen));
+            self.interrupted |= seen.spin.stopped;
+            if self.interrupted {
+                break;
+            }
+        }
+        Ok((spins, to_json(&cells)))
+    }
+
+    fn stopped(&mut self) -> bool {
+        self.interrupted |= self.context.stop_requested();
+        self.interrupted
+    }
+
+    fn missing(&mut self, part: &str, failure: &Failure) -> Value {
+        self.notes.push(Note::new(&format!("{part}_not_measured"), format!("{part} was not measured: {failure}")));
+        Value::Null
+    }
+}
+
+/// At most `most` of the CPUs, spread evenly from the first to the last.
+fn chosen(cpus: &[usize], most: usize) -> Vec<usize> {
+    if cpus.len() <= most {
+        return cpus.to_vec();
+    }
+    (0..most).map(|index| cpus[index * (cpus.len() - 1) / (most - 1)]).collect()
+}
+
+/// The trust in durations; `None` where the clock does not state its own error.
+fn weigh(spins: &[Spin], clock: &Value, read_cost_ns: Option<f64>) -> Option<Trust> {
+    let figure = |key: &str| clock[key].as_f64();
+    let fixed_ns = read_cost_ns? + figure("quantum_ns").unwrap_or(0.0);
+    trust::weigh(spins, ClockError { fixed_ns, rate: figure("residual_ppm").unwrap_or(0.0) * 1e-6 }, LEVEL)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_cpus_are_all_chosen_and_many_are_spread() {
+        assert_eq!(chosen(&[0, 1], 4), [0, 1]);
+        assert_eq!(chosen(&(0..128).collect::<Vec<_>>(), 4), [0, 42, 84, 127]);
+        assert_eq!(chosen(&[2, 3, 5, 8, 13], 4), [2, 3, 5, 13]);
+    }
+
+    #[test]
+    fn without_a_cost_of_reading_no_duration_is_judged() {
+        let quiet = [Spin { elapsed: 1_000_000_000, ..Spin::default() }];
+        assert!(weigh(&quiet, &json!({"quantum_ns": 10.0}), None).is_none());
+        let found =
+            weigh(&quiet, &json!({"quantum_ns": 10.0, "residual_ppm": 0.002}), Some(10.0)).expect("a second is enough");
+        // 20 ns of 2 us is 1 % and the rate's error comes on top.
+        assert_eq!(found.least_ns, Some(5_000));
+    }
+
+    #[test]
+    fn a_part_after_the_wish_to_stop_is_missing() {
+        let context = Context::without_signals();
+        context.stop_flag().store(true, std::sync::atomic::Ordering::Relaxed);
+        let mut parts = Parts::new(&context, 1);
+        assert_eq!(parts.measure::<Timer>(json!({})), Value::Null);
+        assert!(parts.interrupted);
+        assert!(parts.spin(1.0, Some(10.0)).is_none());
+    }
+
+    #[test]
+    fn a_part_that_fails_leaves_a_note_and_null() {
+        let context = Context::without_signals();
+        let mut parts = Parts::new(&context, 1);
+        assert_eq!(parts.measure::<Noise>(json!({"threshold_ns": 1})), Value::Null);
+        assert_eq!(parts.notes[0].id, "noise_not_measured");
+        assert!(parts.notes[0].text.contains("found 1"), "{}", parts.notes[0].text);
+        assert!(!parts.interrupted);
+    }
+}

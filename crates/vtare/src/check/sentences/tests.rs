@@ -1,0 +1,207 @@
+use super::super::figures::{CauseFigures, ClockFigures, CounterFigures, NoiseFigures, Spread, TimerFigures};
+use super::*;
+use crate::summary::Summary;
+
+fn spread(median: f64, half_iqr: f64) -> Spread {
+    Spread { median: Some(median), half_iqr: Some(half_iqr), p99: None, max: Some(median * 10.0) }
+}
+
+fn sleep_cell(method: &str, target_ns: u64, median: f64, half_iqr: f64) -> SleepFigures {
+    SleepFigures { method: method.to_owned(), target_ns, miss_ns: spread(median, half_iqr), cpu_fraction: Some(0.52) }
+}
+
+fn point(duration_ns: i64, median: f64) -> TrustPoint {
+    let error_p95 = Summary { n: 10, median: Some(median), half_iqr: Some(0.001), ..Summary::default() };
+    TrustPoint { duration_ns, error_p95 }
+}
+
+fn noise_cell(lost_fraction: f64, causes: CauseFigures) -> NoiseFigures {
+    NoiseFigures {
+        gap_ns: spread(20_000.0, 1_000.0),
+        lost_fraction: Some(lost_fraction),
+        causes,
+        ..NoiseFigures::default()
+    }
+}
+
+fn good_host() -> Figures {
+    let causes = CauseFigures {
+        lost_ns: 1_000_000,
+        steal_ns: Some(0),
+        other_threads_ns: Some(250_000),
+        unattributed_ns: Some(750_000),
+        gaps_from_outside_min: Some(0),
+        dominant_cause: Some("unattributed".to_owned()),
+    };
+    Figures {
+        clock: ClockFigures {
+            source: "tsc".to_owned(),
+            trusted: true,
+            residual_ppm: Some(0.0023),
+            read_cost_ns: Some(9.7),
+            quantum_ns: Some(10.0),
+            ..ClockFigures::default()
+        },
+        timer: vec![
+            TimerFigures { source: "clock_monotonic".to_owned(), cost_ns: spread(23.7, 0.2) },
+            TimerFigures { source: "clock_monotonic_syscall".to_owned(), cost_ns: spread(258.0, 3.0) },
+        ],
+        sleep: vec![sleep_cell("usleep", 50_000, 80_000.0, 5_000.0), sleep_cell("adaptive", 50_000, 100.0, 8.0)],
+        counter: vec![CounterFigures {
+            argument: 1,
+            runtime_ns: spread(10_000_000.0, 1_000.0),
+            cv: Some(0.0021),
+            cv_within: Some(0.0019),
+            cv_between: Some(0.0008),
+            dominant_cause: Some("other_threads".to_owned()),
+        }],
+        noise: vec![noise_cell(0.000_125, causes.clone()), noise_cell(0.000_375, causes)],
+        trust: Some(Trust {
+            level: 0.01,
+            points: vec![point(500_000, 0.02), point(1_000_000, 0.008), point(10_000_000, 0.001)],
+            least_ns: Some(1_000_000),
+            least_by_part_ns: vec![Some(500_000), Some(1_000_000), Some(2_000_000)],
+            holds_beyond: true,
+        }),
+        busy: None,
+    }
+}
+
+fn text_of<'f>(found: &'f [Finding], id: &str) -> &'f str {
+    &found.iter().find(|finding| finding.id == id).expect(id).text
+}
+
+#[test]
+fn a_good_host_is_told_so_in_two_sentences() {
+    let figures = good_host();
+    let (text, mood) = verdict(&figures, &findings(&figures));
+    assert_eq!(
+        text,
+        "Durations of 1 ms and more can be trusted to 1 % on this machine (from 500 us to 2 ms on in 3 of 3 parts). Sleeps of \
+         50 us wake 80.0 us late with usleep (half IQR 5.00 us) and 100 ns late with vtare's sleep (half IQR 8.00 ns), which \
+         uses 52.0 % of a CPU."
+    );
+    assert_eq!(mood, Mood::Good);
+}
+
+#[test]
+fn every_finding_has_its_figure() {
+    let figures = good_host();
+    let found = findings(&figures);
+    let figure = |id: &str| found.iter().find(|finding| finding.id == id).map(|finding| (finding.figure, finding.unit));
+    assert_eq!(figure("durations"), Some((1_000_000.0, "ns")));
+    assert_eq!(figure("error_1ms"), Some((0.008, "1")));
+    assert_eq!(figure("sleep_50us"), Some((80_000.0, "ns")));
+    assert_eq!(figure("clock"), Some((9.7, "ns")));
+    assert_eq!(figure("kernel_clock"), Some((23.7, "ns")));
+    assert_eq!(figure("noise"), Some((0.000_25, "1")));
+    assert_eq!(figure("steal"), Some((0.0, "1")));
+    assert_eq!(figure("work"), Some((0.0021, "1")));
+    assert_eq!(figure("sleep_10ms"), None, "it was not measured");
+    assert!(text_of(&found, "work").contains("mostly from other threads"));
+    assert!(!text_of(&found, "steal").contains("blind"), "nothing proves an outside cause");
+}
+
+#[test]
+fn a_noisy_guest_is_told_that_no_duration_holds_and_that_steal_is_blind() {
+    let mut figures = good_host();
+    figures.trust = Some(Trust {
+        level: 0.01,
+        points: vec![point(1_000_000, 0.052), point(10_000_000, 0.031)],
+        least_ns: None,
+        least_by_part_ns: vec![None; 10],
+        holds_beyond: false,
+    });
+    for cell in &mut figures.noise {
+        cell.lost_fraction = Some(0.019);
+        cell.causes.gaps_from_outside_min = Some(1_900);
+    }
+    let found = findings(&figures);
+    let (text, mood) = verdict(&figures, &found);
+    assert!(text.starts_with(
+        "No duration up to 10 ms can be trusted to 1 % on this machine: of 10 ms, 5 in 100 are off by 3.10 %"
+    ));
+    assert_eq!(mood, Mood::Poor);
+    assert!(
+        text_of(&found, "steal").contains("at least 3800 gaps")
+            && text_of(&found, "steal").contains("steal is blind here")
+    );
+    assert!(text_of(&found, "noise").starts_with("1.90 % of the time"));
+}
+
+#[test]
+fn parts_that_never_hold_are_counted_and_the_reach_is_limited_where_longer_durations_fail() {
+    let mut figures = good_host();
+    let trust = figures.trust.as_mut().expect("it is there");
+    (trust.least_by_part_ns, trust.holds_beyond) = (vec![Some(1_000_000), None, Some(1_000_000)], false);
+    let found = findings(&figures);
+    let text = text_of(&found, "durations");
+    assert!(text.starts_with("Durations of 1 ms to 10 ms can be trusted"), "{text}");
+    assert!(text.contains("(from 1 ms on in 2 of 3 parts; in the others from none)"), "{text}");
+}
+
+#[test]
+fn an_untrusted_clock_is_part_of_the_verdict_with_its_reason() {
+    let mut figures = good_host();
+    figures.clock = ClockFigures {
+        source: "os".to_owned(),
+        trusted: false,
+        reasons: vec!["the kernel's clock source is hpet.".to_owned(), "second".to_owned()],
+        read_cost_ns: Some(612.0),
+        ..ClockFigures::default()
+    };
+    let (text, mood) = verdict(&figures, &findings(&figures));
+    assert!(text.ends_with(
+        "The CPU's counter is not trusted (the kernel's clock source is hpet), so vtare reads the kernel's clock; one reading \
+         costs 612 ns."
+    ));
+    assert_eq!(mood, Mood::Poor);
+}
+
+#[test]
+fn a_vdso_that_costs_a_system_call_is_named() {
+    let mut figures = good_host();
+    figures.timer[0].cost_ns = spread(250.0, 1.0);
+    let found = findings(&figures);
+    assert!(text_of(&found, "kernel_clock").contains("cannot be read without a system call"));
+}
+
+#[test]
+fn a_part_without_figures_gets_no_sentence() {
+    let figures = Figures { sleep: good_host().sleep, ..Figures::default() };
+    let found = findings(&figures);
+    let ids: Vec<_> = found.iter().map(|finding| finding.id).collect();
+    assert_eq!(ids, ["sleep_50us"]);
+    let (text, mood) = verdict(&figures, &found);
+    assert!(text.starts_with("Sleeps of 50 us"));
+    assert_eq!(mood, Mood::Poor, "nothing is known of durations");
+
+    let only_own = Figures { sleep: vec![sleep_cell("adaptive", 50_000, -30.0, 2.0)], ..Figures::default() };
+    let found = findings(&only_own);
+    assert!(text_of(&found, "sleep_50us").starts_with("Sleeps of 50 us wake 30.0 ns early with vtare's sleep"));
+
+    assert_eq!(findings(&Figures::default()), []);
+    let (text, mood) = verdict(&Figures::default(), &[]);
+    assert_eq!(text, "0 of 4 parts were measured, too few for a verdict.");
+    assert_eq!(mood, Mood::Silent);
+}
+
+#[test]
+fn steal_that_no_cpu_states_is_not_called_zero() {
+    let mut figures = good_host();
+    figures.noise[1].causes.steal_ns = None;
+    assert!(findings(&figures).iter().all(|finding| finding.id != "steal"));
+}
+
+#[test]
+fn other_work_is_part_of_the_verdict_but_never_all_of_it() {
+    let busy = Some(Busy { load_average: 28.8, cpus: 2 });
+    let figures = Figures { busy, ..good_host() };
+    let (text, _) = verdict(&figures, &findings(&figures));
+    assert!(
+        text.ends_with("Other work ran meanwhile (load average 28.8 on 2 CPUs), so this is no quiet machine."),
+        "{text}"
+    );
+    let alone = Figures { busy, ..Figures::default() };
+    assert_eq!(verdict(&alone, &findings(&alone)).1, Mood::Silent);
+}

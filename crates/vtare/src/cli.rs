@@ -1,0 +1,169 @@
+//! The command line: which subcommands there are, and where each goes.
+
+use std::process::ExitCode;
+
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser, Subcommand};
+use serde_json::json;
+
+use crate::context::Context;
+use crate::failure::{Exit, Failure};
+use crate::{
+    avb, capture, check, exec, generate, instrument, lab, link, load_command, measure, noise, rtt, schema, serve,
+    timer, torture,
+};
+
+/// Weighs the virtualization layer: how far can time, sleep and the network be trusted here?
+#[derive(Debug, Parser)]
+#[command(name = "vtare", version, propagate_version = true, arg_required_else_help = true, max_term_width = 100)]
+#[command(
+    after_help = "Exit codes: 0 measured, 1 a limit of --fail-if was crossed or undecided, 2 bad usage or input,\n\
+    3 this machine cannot do it, 4 peer lost, 130 interrupted (what was measured is kept and labelled)."
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Say how far time can be trusted on this machine, why, and what to change (20 s)
+    Check(check::CheckArguments),
+    /// Measure what it costs to read the time
+    Timer(timer::TimerArguments),
+    /// Measure how late sleeps wake
+    Sleep(crate::sleep::SleepArguments),
+    /// Measure how evenly a deterministic function runs (after TiMeAcE.KOM)
+    Counter(crate::counter::CounterArguments),
+    /// Measure the time stolen from a spinning thread
+    Noise(noise::NoiseArguments),
+    /// Measure round-trip times and losses to a far end
+    Rtt(Box<rtt::RttArguments>),
+    /// Estimate the available bandwidth to a far end
+    Avb(Box<avb::AvbArguments>),
+    /// Capture probes at an interface, or read them from a capture file
+    Capture(capture::CaptureArguments),
+    /// Make a background load
+    Load(Box<load_command::LoadArguments>),
+    /// Join two interfaces by an emulated wide-area link, and log the truth about it
+    Link(Box<link::LinkArguments>),
+    /// Be the far end for rtt, avb and throughput
+    Serve(serve::ServeArguments),
+    /// Read the clock on all CPUs at once and count steps backwards
+    Torture(torture::TortureArguments),
+    /// Run another program on the clock and sleeps of vtare
+    Exec(exec::ExecArguments),
+    /// Carry out one resolved run (plumbing, for the lab)
+    Measure(measure::MeasureArguments),
+    /// Print the schema of run.json, or the columns of the samples
+    Schema(schema::SchemaArguments),
+    /// Write man pages or shell completions (plumbing, for make install)
+    #[command(hide = true)]
+    Generate(generate::GenerateArguments),
+    /// Run a plan (lab)
+    #[command(disable_help_flag = true)]
+    Run(lab::LabArguments),
+    /// Show how far a campaign is (lab)
+    #[command(disable_help_flag = true)]
+    Status(lab::LabArguments),
+    /// Go on with a campaign (lab)
+    #[command(disable_help_flag = true)]
+    Resume(lab::LabArguments),
+    /// Write the report of a campaign (lab)
+    #[command(disable_help_flag = true)]
+    Report(lab::LabArguments),
+    /// Compare two campaigns, before and after (lab)
+    #[command(disable_help_flag = true)]
+    Compare(lab::LabArguments),
+    /// Show the published tables (lab)
+    #[command(disable_help_flag = true)]
+    Papers(lab::LabArguments),
+    /// Split round trips by place, with captures from the hosts (lab)
+    #[command(disable_help_flag = true)]
+    Overhead(lab::LabArguments),
+    /// Remove what a killed campaign left on this machine (lab)
+    #[command(disable_help_flag = true)]
+    Clean(lab::LabArguments),
+    /// List and check plans (lab)
+    #[command(disable_help_flag = true)]
+    Plan(lab::LabArguments),
+}
+
+/// Reads the command line, carries it out, and gives the exit code.
+pub(crate) fn main() -> ExitCode {
+    let wants_json = std::env::args_os().any(|argument| argument == "--json");
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            let shown = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+            if wants_json && !shown {
+                report_failure_as_json(&error.render().to_string(), 2);
+            }
+            // Help goes to stdout with code 0, an error to stderr with code 2.
+            let code = u8::try_from(error.exit_code()).unwrap_or(2);
+            return match error.print() {
+                Ok(()) => ExitCode::from(code),
+                Err(_) => ExitCode::from(2),
+            };
+        }
+    };
+    match dispatch(&cli.command) {
+        Ok(exit) => ExitCode::from(exit.code()),
+        Err(failure) => {
+            if wants_json {
+                report_failure_as_json(&failure.to_string(), failure.code());
+            }
+            eprintln!("vtare: {failure}");
+            ExitCode::from(failure.code())
+        }
+    }
+}
+
+/// `--json` promises one valid document, also where nothing could be measured.
+fn report_failure_as_json(message: &str, exit_code: u8) {
+    let document = json!({"schema": "vtare.error/1", "error": message.trim_end(), "exit_code": exit_code});
+    if let Err(failure) = instrument::print_json(&document) {
+        eprintln!("vtare: {failure}");
+    }
+}
+
+fn dispatch(command: &Command) -> Result<Exit, Failure> {
+    let context = Context::with_signals;
+    match command {
+        Command::Check(arguments) => check::command(arguments, &context()?),
+        Command::Timer(arguments) => timer::command(arguments, &context()?),
+        Command::Sleep(arguments) => crate::sleep::command(arguments, &context()?),
+        Command::Counter(arguments) => crate::counter::command(arguments, &context()?),
+        Command::Noise(arguments) => noise::command(arguments, &context()?),
+        Command::Rtt(arguments) => rtt::command(arguments, &context()?),
+        Command::Avb(arguments) => avb::command(arguments, &context()?),
+        Command::Capture(arguments) => capture::command(arguments, &context()?),
+        Command::Load(arguments) => load_command::command(arguments, &context()?),
+        Command::Link(arguments) => link::command(arguments, &context()?),
+        Command::Serve(arguments) => serve::command(arguments, &context()?),
+        Command::Torture(arguments) => torture::command(arguments, &context()?),
+        Command::Exec(arguments) => exec::command(arguments),
+        Command::Measure(arguments) => measure::command(arguments, &context()?),
+        Command::Schema(arguments) => schema::command(arguments),
+        Command::Generate(arguments) => generate::command(arguments, &Cli::command()),
+        Command::Run(arguments) => lab::hand_over("run", arguments),
+        Command::Status(arguments) => lab::hand_over("status", arguments),
+        Command::Resume(arguments) => lab::hand_over("resume", arguments),
+        Command::Report(arguments) => lab::hand_over("report", arguments),
+        Command::Compare(arguments) => lab::hand_over("compare", arguments),
+        Command::Papers(arguments) => lab::hand_over("papers", arguments),
+        Command::Overhead(arguments) => lab::hand_over("overhead", arguments),
+        Command::Clean(arguments) => lab::hand_over("clean", arguments),
+        Command::Plan(arguments) => lab::hand_over("plan", arguments),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

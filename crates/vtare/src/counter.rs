@@ -1,0 +1,394 @@
+//! `vtare counter`: how evenly a deterministic function runs, after TiMeAcE.KOM.
+//!
+//! Source: Lampe, Kieselmann, Miede, Zoeller, Steinmetz, "A Tale of Millis and Nanos", ESOCC 2013. A machine speed index is
+//! found first, so that argument a takes about a x `unit_ms` on any CPU; then b batches of c calls for each argument
+//! 2^0..2^m run in random order, and the coefficient of variation (CV) of each argument's run time is the result. Three
+//! CVs are given: raw (the paper's), of thread CPU time, and of run time without the gaps seen between chunks.
+
+mod cause;
+mod function;
+mod variance;
+
+use std::io::IsTerminal;
+
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use vtare_sys::proc::Snapshot;
+
+use crate::arguments::{CommonArguments, positive};
+use crate::context::Context;
+use crate::failure::{Exit, Failure};
+use crate::instrument::{self, Instrument, Note, Outcome, Session};
+use crate::samples::{Cell, Column};
+use crate::summary::{Histogram, Summary};
+use crate::table::{Table, percent, time};
+use cause::{Cause, CauseShares, Evidence};
+use function::{Call, Machine};
+use variance::Spread;
+
+/// The language of this counter function; others live in `counters/`.
+const LANGUAGE: &str = "rust";
+/// Gaps are counted in steps of this many ns.
+const GAP_STEP_NS: i64 = 100;
+
+/// Arguments of `vtare counter`.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct CounterArguments {
+    #[command(flatten)]
+    common: CommonArguments,
+
+    /// Batches, b [default: 20]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    batches: Option<u64>,
+
+    /// Calls of each argument in a batch, c [default: 100]
+    #[arg(long, visible_alias = "samples", value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    calls: Option<u64>,
+
+    /// Arguments are 2^0 to 2^m [default: 9]
+    #[arg(long, value_name = "M", value_parser = clap::value_parser!(u32).range(0..=16))]
+    max_exponent: Option<u32>,
+
+    /// Argument a takes about a times this many ms [default: 10, as published]
+    #[arg(long, value_name = "MS", value_parser = positive)]
+    unit_ms: Option<f64>,
+
+    /// Choose --unit-ms so that everything takes about this time
+    #[arg(long, value_name = "S", value_parser = positive, conflicts_with = "unit_ms")]
+    seconds: Option<f64>,
+
+    /// Run on this CPU only
+    #[arg(long, value_name = "CPU")]
+    cpu: Option<usize>,
+}
+
+/// Parameters of `counter` in run.json.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Parameters {
+    /// Batches, b.
+    #[schemars(range(min = 1, max = 10_000))]
+    pub(crate) batches: u64,
+    /// Calls of each argument in a batch, c.
+    #[schemars(range(min = 1, max = 100_000))]
+    pub(crate) calls: u64,
+    /// Arguments are 2^0 to 2^m.
+    #[schemars(range(min = 0, max = 16))]
+    pub(crate) max_exponent: u32,
+    /// Argument a takes about a times this many ms.
+    #[schemars(range(min = 0.05, max = 1000))]
+    pub(crate) unit_ms: f64,
+    /// Run on this CPU only; null to leave that to the scheduler.
+    pub(crate) cpu: Option<usize>,
+}
+
+impl Default for Parameters {
+    fn default() -> Self {
+        Self { batches: 20, calls: 100, max_exponent: 9, unit_ms: 10.0, cpu: None }
+    }
+}
+
+impl Parameters {
+    /// The work of all calls in units of argument 1.
+    fn units(&self) -> u64 {
+        self.batches * self.calls * ((2 << self.max_exponent) - 1)
+    }
+
+    /// About how long it all takes, in s.
+    fn estimated_s(&self) -> f64 {
+        self.units() as f64 * self.unit_ms / 1e3
+    }
+}
+
+/// How evenly one argument ran.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct CounterCell {
+    /// The language of the counter function.
+    pub(crate) language: &'static str,
+    /// The argument a, a power of two.
+    pub(crate) argument: u64,
+    /// Steps of the counter function that this argument makes on this machine: the argument times the machine speed index.
+    pub(crate) steps: u64,
+    /// Run time, in ns.
+    pub(crate) runtime_ns: Summary,
+    /// Coefficient of variation of the run time, as published.
+    pub(crate) cv: Option<f64>,
+    /// Its part inside batches.
+    pub(crate) cv_within: Option<f64>,
+    /// Its part between batches.
+    pub(crate) cv_between: Option<f64>,
+    /// CV of the thread's CPU time.
+    pub(crate) cv_thread_cpu: Option<f64>,
+    /// Its part inside batches.
+    pub(crate) cv_thread_cpu_within: Option<f64>,
+    /// Its part between batches.
+    pub(crate) cv_thread_cpu_between: Option<f64>,
+    /// CV of the run time without the gaps.
+    pub(crate) cv_gap_corrected: Option<f64>,
+    /// Its part inside batches.
+    pub(crate) cv_gap_corrected_within: Option<f64>,
+    /// Its part between batches.
+    pub(crate) cv_gap_corrected_between: Option<f64>,
+    /// The single gaps, in ns, to [`GAP_STEP_NS`].
+    pub(crate) gap_ns: Summary,
+    /// What most of the variance comes from; null where there is none to explain.
+    pub(crate) dominant_cause: Option<Cause>,
+    /// Shares of the variance of the run time; they add up to 1.
+    pub(crate) cause_share: CauseShares,
+}
+
+/// The instrument.
+pub(crate) struct Counter;
+
+/// Carries out `vtare counter`.
+///
+/// # Errors
+/// See [`instrument::carry_out`].
+pub(crate) fn command(arguments: &CounterArguments, context: &Context) -> Result<Exit, Failure> {
+    let default = Parameters::default();
+    let mut parameters = Parameters {
+        batches: arguments.batches.unwrap_or(default.batches),
+        calls: arguments.calls.unwrap_or(default.calls),
+        max_exponent: arguments.max_exponent.unwrap_or(default.max_exponent),
+        unit_ms: arguments.unit_ms.unwrap_or(default.unit_ms),
+        cpu: arguments.cpu,
+    };
+    if let Some(seconds) = arguments.seconds {
+        parameters.unit_ms = seconds * 1e3 / parameters.units() as f64;
+        if parameters.unit_ms < LEAST_UNIT_MS {
+            let least = parameters.units() as f64 * LEAST_UNIT_MS / 1e3;
+            return Err(Failure::Input(format!(
+                "--seconds: found {seconds}, want {least:.3} or more for these batches, calls and arguments (or fewer of them)"
+            )));
+        }
+    }
+    instrument::command::<Counter>(parameters, &arguments.common, context)
+}
+
+/// Below this an argument of 1 would be less than five chunks, too few to tell gaps from work.
+const LEAST_UNIT_MS: f64 = 0.05;
+
+/// One finished call with its batch.
+struct Done {
+    batch: u64,
+    result: Call,
+}
+
+impl Instrument for Counter {
+    const NAME: &'static str = "counter";
+    const COLUMNS: &'static [Column] = &[
+        Column::string("language", "language of the counter function"),
+        Column::int64("batch", "batch, from 0"),
+        Column::int64("call", "call of this argument in its batch, from 0"),
+        Column::int64("argument", "argument a, a power of two"),
+        Column::int64("order", "position in the random order of the whole run, from 0"),
+        Column::int64("wall_ns", "run time"),
+        Column::int64("cpu_ns", "CPU time of the thread"),
+        Column::int64("gap_ns", "time lost in gaps seen between the chunks"),
+        Column::int64("involuntary_switches", "times the thread lost its CPU although it could have run on"),
+    ];
+    const IDENTITY: &'static [&'static str] = &["language", "argument", "steps"];
+    type Parameters = Parameters;
+    type Cell = CounterCell;
+
+    fn resolve(parameters: Parameters, _context: &Context) -> Result<Parameters, Failure> {
+        instrument::check_range("batches", parameters.batches, 1, 10_000)?;
+        instrument::check_range("calls", parameters.calls, 1, 100_000)?;
+        instrument::check_range("max_exponent", parameters.max_exponent.into(), 0, 16)?;
+        if !(LEAST_UNIT_MS..=1_000.0).contains(&parameters.unit_ms) {
+            let found = parameters.unit_ms;
+            return Err(Failure::Input(format!("unit_ms: found {found}, want a number from {LEAST_UNIT_MS} to 1000")));
+        }
+        instrument::check_cpu(parameters.cpu)?;
+        Ok(parameters)
+    }
+
+    fn measure(parameters: &Parameters, session: &mut Session<'_>) -> Result<Outcome<CounterCell>, Failure> {
+        if let Some(cpu) = parameters.cpu {
+            vtare_sys::sched::pin_to(&[cpu])?;
+        }
+        announce(parameters);
+        let (context, clock) = (session.context, session.clock());
+        let mut machine = Machine::calibrate(clock, parameters.unit_ms, parameters.max_exponent);
+        let before = Snapshot::take();
+        let mut gaps: Vec<Histogram> = (0..=parameters.max_exponent).map(|_| Histogram::new()).collect();
+        let mut done: Vec<Vec<Done>> = (0..=parameters.max_exponent).map(|_| Vec::new()).collect();
+        let progress = context.progress("counter", parameters.units());
+        let mut random = StdRng::seed_from_u64(session.seed);
+        let (mut order, mut units) = (0_i64, 0);
+        let mut calls: Vec<(u64, u32)> = (0..parameters.calls)
+            .flat_map(|call| (0..=parameters.max_exponent).map(move |exponent| (call, exponent)))
+            .collect();
+        'batches: for batch in 0..parameters.batches {
+            calls.shuffle(&mut random);
+            for (call, exponent) in &calls {
+                let index = *exponent as usize;
+                let histogram = &mut gaps[index];
+                let call_gap = |gap_ns: i64| histogram.add(gap_ns / GAP_STEP_NS);
+                let Some(result) = machine.call(1 << exponent, context, call_gap) else { break 'batches };
+                let row = [
+                    Cell::Text(LANGUAGE),
+                    Cell::Integer(batch.cast_signed()),
+                    Cell::Integer(call.cast_signed()),
+                    Cell::Integer(1 << exponent),
+                    Cell::Integer(order),
+                    Cell::Integer(result.wall_ns),
+                    Cell::Integer(result.cpu_ns),
+                    Cell::Integer(result.gap_ns),
+                    Cell::Integer(result.involuntary_switches.cast_signed()),
+                ];
+                session.samples.row(&row)?;
+                done[index].push(Done { batch, result });
+                order += 1;
+                units += 1 << exponent;
+                progress.set(units);
+            }
+        }
+        drop(progress);
+        let counters = Snapshot::take().since(&before);
+        let single: Vec<(i64, u64)> =
+            gaps.iter().flat_map(Histogram::counts).map(|(steps, count)| (steps * GAP_STEP_NS, count)).collect();
+        let all: Vec<&Call> = done.iter().flatten().map(|done| &done.result).collect();
+        let evidence = Evidence::gather(&counters, &all, parameters.cpu, &single);
+        let cells = done.iter().zip(&gaps).enumerate();
+        let cells: Vec<CounterCell> =
+            cells.map(|(exponent, (done, gaps))| cell(1 << exponent, &machine, done, gaps, &evidence)).collect();
+        let mut notes = vec![
+            Note::new(
+                "machine_speed_index",
+                format!("machine speed index: {:.0} steps of the counter function in a ms", machine.steps_per_ms()),
+            ),
+            Note::new("attribution", evidence.text()),
+        ];
+        if parameters.cpu.is_none() {
+            notes.push(Note::new("not_pinned", "the thread could move between CPUs; --cpu N keeps it on one"));
+        }
+        let interrupted = context.stop_requested();
+        Ok(Outcome { cells, notes, interrupted })
+    }
+
+    fn table(cells: &[CounterCell]) -> Table {
+        let heading = [
+            "argument",
+            "median",
+            "half IQR",
+            "CV",
+            "within",
+            "between",
+            "CV CPU time",
+            "CV without gaps",
+            "calls",
+            "cause",
+        ];
+        let mut table = Table::new(&heading, 0);
+        for cell in cells {
+            table.row(vec![
+                cell.argument.to_string(),
+                time(cell.runtime_ns.median),
+                time(cell.runtime_ns.half_iqr),
+                percent(cell.cv),
+                percent(cell.cv_within),
+                percent(cell.cv_between),
+                percent(cell.cv_thread_cpu),
+                percent(cell.cv_gap_corrected),
+                cell.runtime_ns.n.to_string(),
+                cell.dominant_cause.map_or("-", Cause::words).to_owned(),
+            ]);
+        }
+        table
+    }
+}
+
+/// Says how long it will take, before it starts: always on a terminal, elsewhere where it is more than a minute.
+fn announce(parameters: &Parameters) {
+    let seconds = parameters.estimated_s();
+    if std::io::stderr().is_terminal() || seconds > 60.0 {
+        let Parameters { batches, calls, max_exponent, unit_ms, .. } = parameters;
+        let span = duration(seconds);
+        eprintln!(
+            "vtare counter: about {span}: {batches} batches x {calls} calls x arguments 1 to {}, {unit_ms} ms each unit \
+             (--seconds or --unit-ms make it shorter)",
+            1_u64 << max_exponent
+        );
+    }
+}
+
+/// A length of time for people: `12 s`, `3 min 20 s`, `5 h 41 min`.
+fn duration(seconds: f64) -> String {
+    let whole = seconds.ceil() as u64;
+    match whole {
+        0..60 => format!("{whole} s"),
+        60..3_600 => format!("{} min {} s", whole / 60, whole % 60),
+        _ => format!("{} h {} min", whole / 3_600, whole % 3_600 / 60),
+    }
+}
+
+/// The figures of one argument.
+fn cell(argument: u64, machine: &Machine<'_>, done: &[Done], gaps: &Histogram, evidence: &Evidence) -> CounterCell {
+    let spread = |value: fn(&Call) -> i64| {
+        let values: Vec<(u64, f64)> = done.iter().map(|done| (done.batch, value(&done.result) as f64)).collect();
+        Spread::of(&values)
+    };
+    let raw = spread(|call| call.wall_ns);
+    let cpu = spread(|call| call.cpu_ns);
+    let corrected = spread(|call| call.wall_ns - call.gap_ns);
+    let calls: Vec<&Call> = done.iter().map(|done| &done.result).collect();
+    let shares = CauseShares::of(&calls);
+    CounterCell {
+        language: LANGUAGE,
+        argument,
+        steps: machine.steps(argument),
+        runtime_ns: Summary::of(calls.iter().map(|call| call.wall_ns), 1.0),
+        cv: raw.cv,
+        cv_within: raw.within,
+        cv_between: raw.between,
+        cv_thread_cpu: cpu.cv,
+        cv_thread_cpu_within: cpu.within,
+        cv_thread_cpu_between: cpu.between,
+        cv_gap_corrected: corrected.cv,
+        cv_gap_corrected_within: corrected.within,
+        cv_gap_corrected_between: corrected.between,
+        gap_ns: Summary::of_counts(&gaps.counts(), GAP_STEP_NS as f64),
+        dominant_cause: evidence.dominant(&shares),
+        cause_share: shares,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_published_run_takes_five_hours_and_a_half() {
+        let published = Parameters::default();
+        assert_eq!(published.units(), 20 * 100 * 1_023);
+        assert!((published.estimated_s() - 20_460.0).abs() < 1e-6);
+        assert_eq!(duration(published.estimated_s()), "5 h 41 min");
+        assert_eq!((duration(0.2), duration(200.0)), ("1 s".to_owned(), "3 min 20 s".to_owned()));
+    }
+
+    #[test]
+    fn a_small_run_calls_each_argument_as_often_as_asked() {
+        let context = Context::without_signals();
+        let mut session = Session::without_samples(&context, 3);
+        let asked = Parameters { batches: 2, calls: 3, max_exponent: 1, unit_ms: 0.05, cpu: None };
+        let parameters = Counter::resolve(asked, &context).expect("the parameters are right");
+        let outcome = Counter::measure(&parameters, &mut session).expect("this machine can count");
+        let figures: Vec<(u64, u64)> = outcome.cells.iter().map(|cell| (cell.argument, cell.runtime_ns.n)).collect();
+        assert_eq!(figures, [(1, 6), (2, 6)]);
+        assert!(outcome.cells[1].steps > outcome.cells[0].steps);
+        assert!(outcome.cells.iter().all(|cell| cell.cv.is_some() && cell.runtime_ns.p99.is_none()));
+    }
+
+    #[test]
+    fn a_unit_too_short_for_chunks_is_refused() {
+        let context = Context::without_signals();
+        for unit_ms in [0.01, f64::NAN, 2_000.0] {
+            let error = Counter::resolve(Parameters { unit_ms, ..Parameters::default() }, &context);
+            assert!(error.expect_err("out of range").to_string().contains("want a number from 0.05 to 1000"));
+        }
+    }
+}

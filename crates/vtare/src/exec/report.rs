@@ -1,0 +1,254 @@
+//! `--report`: the counts that the library kept, as a table or a document.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use serde::Serialize;
+use vtare_sys::process::unnamed_file;
+
+use super::record::{self, BUCKETS, BYTES, Field, Function, MAGIC, Whole};
+use crate::table::{Table, time};
+
+/// The file that the processes of a run count in. It has no name and is gone with the last of them.
+pub(super) struct Counts(File);
+
+impl Counts {
+    /// A file with all counts at 0, in memory where there is a file system for that.
+    ///
+    /// # Errors
+    /// Where no directory takes a file.
+    pub(super) fn create() -> io::Result<Self> {
+        let file = unnamed_file(Path::new("/dev/shm")).or_else(|_| unnamed_file(&std::env::temp_dir()))?;
+        file.set_len(BYTES as u64)?;
+        file.write_all_at(&MAGIC.to_le_bytes(), record::whole(Whole::Magic) as u64 * 8)?;
+        Ok(Self(file))
+    }
+
+    /// How other processes open it, as long as this one lives.
+    pub(super) fn path(&self) -> String {
+        format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd())
+    }
+
+    /// What was counted.
+    ///
+    /// # Errors
+    /// Where the file cannot be read.
+    pub(super) fn read(&self) -> io::Result<Report> {
+        let mut bytes = vec![0; BYTES];
+        self.0.read_exact_at(&mut bytes, 0)?;
+        let words: Vec<u64> =
+            bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap_or_default())).collect();
+        Ok(Report::of(&words))
+    }
+}
+
+/// What a run's processes did with time.
+#[derive(Debug, Serialize)]
+pub(super) struct Report {
+    schema: &'static str,
+    /// Processes that loaded the library; each `exec` counts.
+    processes: u64,
+    /// Of these, by who answered their clock functions.
+    clock: Answered,
+    /// Sleeps left to the kernel because more threads slept than there are places to learn in.
+    sleeps_without_place: u64,
+    functions: Vec<Counted>,
+}
+
+#[derive(Debug, Serialize)]
+struct Answered {
+    kernel: u64,
+    ordered: u64,
+    unordered: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct Counted {
+    name: &'static str,
+    calls: u64,
+    /// Calls whose duration was taken.
+    timed: u64,
+    /// Time in all calls: all sleeps are timed; of clock functions one call in 64, so theirs is an estimate.
+    time_ns: Option<f64>,
+    #[serde(flatten)]
+    sleeps: Option<Sleeps>,
+}
+
+#[derive(Debug, Serialize)]
+struct Sleeps {
+    lateness_ns: Lateness,
+    spin_ns: u64,
+    interrupted: u64,
+    by_kernel: u64,
+    disturbed: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct Lateness {
+    n: u64,
+    median: Option<f64>,
+    p99: Option<f64>,
+    max: Option<u64>,
+}
+
+impl Report {
+    fn of(words: &[u64]) -> Self {
+        let whole = |word| words[record::whole(word)];
+        Self {
+            schema: "vtare.exec/1",
+            processes: whole(Whole::Processes),
+            clock: Answered {
+                kernel: whole(Whole::KernelClock),
+                ordered: whole(Whole::OrderedClock),
+                unordered: whole(Whole::UnorderedClock),
+            },
+            sleeps_without_place: whole(Whole::NoPlace),
+            functions: Function::ALL.into_iter().map(|function| counted(words, function)).collect(),
+        }
+    }
+
+    /// Whether any process counted.
+    pub(super) fn is_empty(&self) -> bool {
+        self.processes == 0
+    }
+
+    /// The report for people.
+    pub(super) fn text(&self) -> String {
+        let mut text = format!("vtare exec: {}", plural(self.processes, "process", "processes"));
+        for (count, answer) in [
+            (self.clock.kernel, "the kernel"),
+            (self.clock.ordered, "the counter, ordered"),
+            (self.clock.unordered, "the counter, unordered"),
+        ] {
+            if count > 0 {
+                text.push_str(&format!("; clock of {count} answered by {answer}"));
+            }
+        }
+        text.push('\n');
+        let called = |sleeps: bool| self.functions.iter().filter(move |f| f.calls > 0 && f.sleeps.is_some() == sleeps);
+        let mut clocks = Table::new(&["clock function", "calls", "a call", "in all"], 1);
+        for function in called(false) {
+            let each = function.time_ns.map(|all| all / function.calls as f64);
+            clocks.row(vec![function.name.to_owned(), function.calls.to_string(), time(each), time(function.time_ns)]);
+        }
+        let heading = [
+            "sleep function",
+            "calls",
+            "in all",
+            "late: median",
+            "p99",
+            "worst",
+            "spun",
+            "by signal",
+            "by kernel",
+            "disturbed",
+        ];
+        let mut sleeps = Table::new(&heading, 1);
+        for (function, slept) in called(true).filter_map(|f| Some((f, f.sleeps.as_ref()?))) {
+            sleeps.row(vec![
+                function.name.to_owned(),
+                function.calls.to_string(),
+                time(function.time_ns),
+                time(slept.lateness_ns.median),
+                time(slept.lateness_ns.p99),
+                time(slept.lateness_ns.max.map(|worst| worst as f64)),
+                time(Some(slept.spin_ns as f64)),
+                slept.interrupted.to_string(),
+                slept.by_kernel.to_string(),
+                slept.disturbed.to_string(),
+            ]);
+        }
+        for (any, table, none) in [
+            (called(false).count(), &clocks, "no clock function was called\n"),
+            (called(true).count(), &sleeps, "no sleep function was called\n"),
+        ] {
+            text.push_str(&if any > 0 { table.render() } else { none.to_owned() });
+        }
+        if self.sleeps_without_place > 0 {
+            text.push_str(&format!(
+                "{} left to the kernel: more threads slept at once than there are places to learn in\n",
+                plural(self.sleeps_without_place, "sleep was", "sleeps were"),
+            ));
+        }
+        text
+    }
+}
+
+fn plural(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
+fn counted(words: &[u64], function: Function) -> Counted {
+    let field = |field| words[record::field(function, field)];
+    let (calls, timed) = (field(Field::Calls), field(Field::Timed));
+    let time_ns = (timed > 0).then(|| field(Field::TimedNs) as f64 / timed as f64 * calls as f64);
+    let sleeps = function.sleeps().then(|| {
+        let first = record::bucket(function, 0);
+        let counts = &words[first..first + BUCKETS];
+        let n = counts.iter().sum();
+        Sleeps {
+            lateness_ns: Lateness {
+                n,
+                median: record::quantile(counts, 0.5),
+                p99: record::quantile(counts, 0.99),
+                max: (n > 0).then(|| field(Field::WorstNs)),
+            },
+            spin_ns: field(Field::SpinNs),
+            interrupted: field(Field::Interrupted),
+            by_kernel: field(Field::Passed),
+            disturbed: field(Field::Disturbed),
+        }
+    });
+    Counted { name: function.name(), calls, timed, time_ns, sleeps }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words() -> Vec<u64> {
+        let mut words = vec![0; record::WORDS];
+        words[record::whole(Whole::Processes)] = 1;
+        words[record::whole(Whole::UnorderedClock)] = 1;
+        words
+    }
+
+    #[test]
+    fn the_time_in_clock_functions_is_estimated_from_the_calls_that_were_timed() {
+        let mut words = words();
+        words[record::field(Function::ClockGettime, Field::Calls)] = 128;
+        words[record::field(Function::ClockGettime, Field::Timed)] = 2;
+        words[record::field(Function::ClockGettime, Field::TimedNs)] = 50;
+        let text = Report::of(&words).text();
+        assert!(text.contains("1 process; clock of 1 answered by the counter, unordered"), "{text}");
+        let row = text.lines().find(|line| line.starts_with("clock_gettime")).expect("a row");
+        let cells: Vec<_> = row.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect();
+        assert_eq!(cells, ["clock_gettime", "128", "25.0 ns", "3.20 us"]);
+        assert!(text.contains("no sleep function was called"), "{text}");
+    }
+
+    #[test]
+    fn the_lateness_of_sleeps_has_only_the_quantiles_that_their_number_carries() {
+        let mut words = words();
+        let function = Function::Usleep;
+        words[record::field(function, Field::Calls)] = 4;
+        words[record::field(function, Field::WorstNs)] = 40;
+        words[record::bucket(function, 12)] = 3;
+        words[record::bucket(function, 40)] = 1;
+        let document = serde_json::to_value(Report::of(&words)).expect("it serialises");
+        let usleep = &document["functions"][5];
+        assert_eq!(usleep["name"], "usleep");
+        assert_eq!(usleep["lateness_ns"], serde_json::json!({"n": 4, "median": 12.0, "p99": null, "max": 40}));
+        assert_eq!(document["functions"][0].get("lateness_ns"), None);
+    }
+
+    #[test]
+    fn a_new_file_counts_nothing_and_is_found_by_its_path() {
+        let counts = Counts::create().expect("a file");
+        assert!(counts.read().expect("it can be read").is_empty());
+        assert_eq!(std::fs::metadata(counts.path()).expect("it is open").len(), BYTES as u64);
+    }
+}

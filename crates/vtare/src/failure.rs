@@ -1,0 +1,83 @@
+//! Why a command did not measure, and the exit code that says so.
+
+use crate::samples::SamplesError;
+
+/// How a command that did its work ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// Everything asked for was measured: 0.
+    Measured,
+    /// It was measured, but a limit of `--fail-if` was crossed or could not be decided: 1.
+    LimitCrossed,
+    /// It was measured and shown, but the samples could not be written: 3.
+    SamplesLost,
+    /// It was measured as far as it went, but a far end did not answer or went away: 4.
+    PeerLost,
+    /// A signal ended it early; what was measured is kept and labelled: 130.
+    Interrupted,
+    /// Another program was run; this was its exit code.
+    Program(u8),
+}
+
+impl Exit {
+    /// The code that the process returns.
+    pub(crate) fn code(self) -> u8 {
+        match self {
+            Self::Measured => 0,
+            Self::LimitCrossed => 1,
+            Self::SamplesLost => 3,
+            Self::PeerLost => 4,
+            Self::Interrupted => 130,
+            Self::Program(code) => code,
+        }
+    }
+}
+
+/// Why a command could not do its work. The message says what was found, what is wanted, and the way out.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    /// Bad usage or input: exit code 2.
+    #[error("{0}")]
+    Input(String),
+    /// This machine cannot do it: exit code 3.
+    #[error("{0}")]
+    Machine(String),
+    /// Another program could not be run; the code is the one that shells use: 126 or 127.
+    #[error("{message}")]
+    Program {
+        /// The exit code.
+        code: u8,
+        /// What was found and what is wanted.
+        message: String,
+    },
+    /// The far end does not answer: exit code 4.
+    #[error("{0}")]
+    Peer(String),
+}
+
+impl Failure {
+    /// The code that the process returns.
+    pub(crate) fn code(&self) -> u8 {
+        match self {
+            Self::Input(_) => 2,
+            Self::Machine(_) => 3,
+            Self::Program { code, .. } => *code,
+            Self::Peer(_) => 4,
+        }
+    }
+}
+
+impl From<vtare_sys::SysError> for Failure {
+    fn from(error: vtare_sys::SysError) -> Self {
+        Self::Machine(error.to_string())
+    }
+}
+
+impl From<SamplesError> for Failure {
+    fn from(error: SamplesError) -> Self {
+        match error {
+            SamplesError::Refused { .. } => Self::Input(error.to_string()),
+            SamplesError::Write { .. } | SamplesError::Encode { .. } => Self::Machine(error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! `vtare generate man|completions DIR`: man pages and shell completions, made from the command line itself (for `make install`).
+
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use clap::{Command, ValueEnum};
+use clap_complete::{Generator, Shell};
+use clap_mangen::Man;
+
+use crate::failure::{Exit, Failure};
+use crate::whole_file::WholeFile;
+
+/// The shells that completions are made for.
+const SHELLS: [Shell; 3] = [Shell::Bash, Shell::Zsh, Shell::Fish];
+
+/// Arguments of `vtare generate`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct GenerateArguments {
+    /// What to make
+    #[arg(value_enum)]
+    what: What,
+
+    /// Where to put it; made where it does not exist
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum What {
+    /// vtare.1 and a page for each subcommand, vtare-NAME.1
+    Man,
+    /// vtare.bash, _vtare (zsh) and vtare.fish
+    Completions,
+}
+
+/// Writes the files.
+///
+/// # Errors
+/// Where the directory cannot be made or written.
+pub(crate) fn command(arguments: &GenerateArguments, root: &Command) -> Result<Exit, Failure> {
+    let directory = &arguments.directory;
+    std::fs::create_dir_all(directory).map_err(|error| failure(directory, &error))?;
+    let files = match arguments.what {
+        What::Man => pages(root).map_err(|error| failure(directory, &error))?,
+        What::Completions => completions(root),
+    };
+    for (name, contents) in files {
+        let path = directory.join(name);
+        write(&path, &contents).map_err(|error| failure(&path, &error))?;
+    }
+    Ok(Exit::Measured)
+}
+
+fn write(path: &Path, contents: &[u8]) -> io::Result<()> {
+    let file = WholeFile::create(path)?;
+    file.handle()?.write_all(contents)?;
+    file.keep()
+}
+
+fn failure(path: &Path, error: &io::Error) -> Failure {
+    Failure::Input(format!("cannot write {}: {error}: choose a directory that is writable", path.display()))
+}
+
+/// The command line without what is hidden: no page names it and no shell offers it.
+fn shown(root: &Command) -> Command {
+    let commands = root.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
+    Command::new("vtare")
+        .version(env!("CARGO_PKG_VERSION"))
+        .propagate_version(true)
+        .about(root.get_about().cloned().unwrap_or_default())
+        .subcommand_required(true)
+        .subcommands(commands)
+}
+
+/// The page of the program and one for each subcommand: name and contents.
+fn pages(root: &Command) -> io::Result<Vec<(String, Vec<u8>)>> {
+    // `vtare help` needs no page.
+    let mut whole = shown(root).disable_help_subcommand(true);
+    whole.build();
+    let exit_status = root.get_after_help().map(ToString::to_string).unwrap_or_default();
+    let all: Vec<Command> = std::iter::once(whole.clone()).chain(whole.get_subcommands().cloned()).collect();
+    all.into_iter()
+        .map(|command| {
+            let name = command.get_display_name().unwrap_or(command.get_name()).to_owned();
+            let page = page(command, &name, &exit_status)?;
+            Ok((format!("{name}.1"), page))
+        })
+        .collect()
+}
+
+fn page(command: Command, name: &str, exit_status: &str) -> io::Result<Vec<u8>> {
+    let has_commands = command.has_subcommands();
+    let man = Man::new(command)
+        .title(name.to_uppercase())
+        .source(concat!("vtare ", env!("CARGO_PKG_VERSION")))
+        .manual("vtare");
+    let mut page = Vec::new();
+    man.render_title(&mut page)?;
+    man.render_name_section(&mut page)?;
+    man.render_synopsis_section(&mut page)?;
+    man.render_description_section(&mut page)?;
+    man.render_options_section(&mut page)?;
+    if has_commands {
+        man.render_subcommands_section(&mut page)?;
+    }
+    write!(page, ".SH EXIT STATUS\n{}\n", plain(exit_status))?;
+    if !has_commands {
+        write!(page, ".SH SEE ALSO\n\\fBvtare\\fR(1)\n")?;
+    }
+    Ok(page)
+}
+
+/// Text as roff takes it: its own signs escaped.
+fn plain(text: &str) -> String {
+    text.replace('\\', "\\e").replace('-', "\\-")
+}
+
+/// The completions of each shell: name and contents.
+fn completions(root: &Command) -> Vec<(String, Vec<u8>)> {
+    let complete = |shell: Shell| {
+        let mut script = Vec::new();
+        clap_complete::generate(shell, &mut shown(root), "vtare", &mut script);
+        (shell.file_name("vtare"), script)
+    };
+    SHELLS.into_iter().map(complete).collect()
+}

@@ -1,0 +1,411 @@
+//! What all instruments share: parameters in, cells and samples out, one document, one table, one exit code.
+//!
+//! An instrument measures in [`Instrument::measure`] and nothing else; [`carry_out`] opens the samples file before the first
+//! reading (a wrong path is refused at once), gathers the machine's facts, judges `--fail-if`, and writes each result once.
+
+use std::hash::{BuildHasher, Hasher};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use vtare_sys::facts::MachineFacts;
+use vtare_units::Wall;
+
+use crate::arguments::CommonArguments;
+use crate::context::Context;
+use crate::failure::{Exit, Failure};
+use crate::limits::{self, Limit, Verdict};
+use crate::samples::{Column, Samples};
+use crate::table::Table;
+use vtare_clock::Clock;
+
+/// One timing instrument.
+pub(crate) trait Instrument {
+    /// Its name: the subcommand, `instrument` in run.json, and the schema `vtare.NAME/1`.
+    const NAME: &'static str;
+    /// The columns of its samples.
+    const COLUMNS: &'static [Column];
+    /// The keys of a cell that say which cell it is; all other numbers are figures for `--fail-if`.
+    const IDENTITY: &'static [&'static str];
+    /// What run.json gives it. Missing keys take their default, unknown ones are refused.
+    type Parameters: Clone + Default + Serialize + DeserializeOwned + JsonSchema;
+    /// One cell of the result.
+    type Cell: Default + Serialize;
+
+    /// Checks the parameters and fills in what "all" means on this machine.
+    ///
+    /// # Errors
+    /// [`Failure::Input`] for a value out of range, [`Failure::Machine`] for what this machine does not have.
+    fn resolve(parameters: Self::Parameters, context: &Context) -> Result<Self::Parameters, Failure>;
+
+    /// Measures until done or until [`Context::stop_requested`]. `parameters` have been resolved.
+    ///
+    /// # Errors
+    /// Where the machine refuses a call or the samples cannot be written.
+    fn measure(parameters: &Self::Parameters, session: &mut Session<'_>) -> Result<Outcome<Self::Cell>, Failure>;
+
+    /// The cells for people.
+    fn table(cells: &[Self::Cell]) -> Table;
+
+    /// What people see below the table: lines of text, each ended. Nothing for most instruments.
+    fn details(_cells: &[Self::Cell]) -> String {
+        String::new()
+    }
+}
+
+/// What an instrument works with while it measures.
+pub(crate) struct Session<'a> {
+    /// The command's surroundings.
+    pub(crate) context: &'a Context,
+    /// The seed of every random order.
+    pub(crate) seed: u64,
+    /// Where the raw samples go.
+    pub(crate) samples: Samples,
+    /// Which far end did not answer or went away, for people; what was measured until then is kept.
+    pub(crate) peer_lost: Option<String>,
+}
+
+impl<'a> Session<'a> {
+    /// A session that keeps no samples.
+    pub(crate) fn without_samples(context: &'a Context, seed: u64) -> Self {
+        Self { context, seed, samples: Samples::discard(), peer_lost: None }
+    }
+
+    /// The calibrated clock.
+    pub(crate) fn clock(&self) -> &'a Clock {
+        self.context.clock()
+    }
+}
+
+/// A remark on how the figures came about: what was missing, kept or capped.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Note {
+    /// Short and stable, for programs.
+    pub(crate) id: String,
+    /// A sentence, for people.
+    pub(crate) text: String,
+}
+
+impl Note {
+    /// A note.
+    pub(crate) fn new(id: &str, text: impl Into<String>) -> Self {
+        Self { id: id.to_owned(), text: text.into() }
+    }
+}
+
+/// What an instrument found.
+#[derive(Clone, Debug)]
+pub(crate) struct Outcome<Cell> {
+    /// The figures.
+    pub(crate) cells: Vec<Cell>,
+    /// Remarks on them.
+    pub(crate) notes: Vec<Note>,
+    /// Whether a signal ended the measurement early.
+    pub(crate) interrupted: bool,
+}
+
+/// One resolved run, as run.json has it (contract/README.md).
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct RunHeader {
+    /// The lab's name for the run; null where a person started it.
+    pub(crate) run_id: Option<String>,
+    /// Where the samples go; null for nowhere.
+    pub(crate) output: Option<PathBuf>,
+    /// The seed.
+    pub(crate) seed: u64,
+}
+
+/// How the result is shown and judged.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Showing<'a> {
+    /// One JSON document instead of the table.
+    pub(crate) json: bool,
+    /// Nothing at all where it is not JSON (for the plumbing).
+    pub(crate) quiet: bool,
+    /// The limits.
+    pub(crate) limits: &'a [Limit],
+}
+
+/// Carries out what a person asked for on the command line.
+///
+/// # Errors
+/// As [`carry_out`].
+pub(crate) fn command<I: Instrument>(
+    parameters: I::Parameters,
+    common: &CommonArguments,
+    context: &Context,
+) -> Result<Exit, Failure> {
+    let seed = common.seed.unwrap_or_else(fresh_seed);
+    let header = RunHeader { run_id: None, output: common.out.clone(), seed };
+    let showing = Showing { json: common.json, quiet: false, limits: &common.fail_if };
+    carry_out::<I>(parameters, &header, showing, context)
+}
+
+/// Carries out one run: measures, writes the samples, shows the result.
+///
+/// # Errors
+/// For wrong parameters, an unknown figure in a limit, a file that cannot be written, or what the instrument meets.
+pub(crate) fn carry_out<I: Instrument>(
+    parameters: I::Parameters,
+    header: &RunHeader,
+    showing: Showing<'_>,
+    context: &Context,
+) -> Result<Exit, Failure> {
+    limits::check_names(showing.limits, &figure_names::<I>())?;
+    let parameters = I::resolve(parameters, context)?;
+    let samples = match &header.output {
+        Some(path) => Samples::create(path, I::COLUMNS)?,
+        None => Samples::discard(),
+    };
+    let mut machine = MachineFacts::read();
+    let mut session = Session { context, seed: header.seed, samples, peer_lost: None };
+    let clock = context.clock();
+    let started = vtare_sys::clocks::now::<Wall>();
+    let from = clock.now();
+    let mut outcome = I::measure(&parameters, &mut session)?;
+    let elapsed = clock.now() - from;
+    machine.note_steal_after();
+
+    if let Some(lost) = &session.peer_lost {
+        eprintln!("vtare: peer lost: {lost}");
+        outcome.notes.push(Note::new("peer_lost", lost.clone()));
+    }
+    let cells = to_json(&outcome.cells);
+    let labelled = labelled(&cells, I::IDENTITY);
+    let verdicts = limits::judge(showing.limits, &labelled, I::IDENTITY);
+    let run = json!({
+        "schema": RUN_SCHEMA, "run_id": header.run_id, "instrument": I::NAME, "seed": header.seed,
+        "output": header.output, "parameters": to_json(&parameters),
+    });
+    let shared = json!({
+        "program": {"name": "vtare", "version": env!("CARGO_PKG_VERSION")},
+        "interrupted": outcome.interrupted,
+        "started_unix_ns": started.as_nanos(),
+        "elapsed_ns": elapsed.as_nanos(),
+        "machine": to_json(&machine),
+        "clock": to_json(&clock.info()),
+    });
+    let own = json!({
+        "schema": "vtare.samples/1", "run": run, "result": {"cells": cells}, "notes": to_json(&outcome.notes),
+    });
+    let footer = merged(&shared, own);
+    let lost = session.samples.finish(&footer).err();
+    let output = if lost.is_some() { None } else { header.output.as_deref() };
+    if let Some(error) = &lost {
+        // Hours of measuring must not go unseen because a disk is full.
+        eprintln!("vtare: {error}");
+        outcome.notes.push(Note::new("samples_lost", format!("the samples are lost: {error}")));
+    }
+
+    if showing.json {
+        let own = json!({
+            "schema": format!("vtare.{}/1", I::NAME), "run_id": header.run_id, "seed": header.seed,
+            "parameters": to_json(&parameters), "cells": cells, "limits": to_json(&verdicts), "output": output,
+            "notes": to_json(&outcome.notes),
+        });
+        print_json(&merged(&shared, own))?;
+    } else if !showing.quiet {
+        print(&report::<I>(&outcome, &parameters, (header.seed, output), clock))?;
+    }
+    let exit = match conclude(outcome.interrupted, &verdicts) {
+        Exit::Measured | Exit::LimitCrossed if session.peer_lost.is_some() => Exit::PeerLost,
+        other => other,
+    };
+    Ok(if lost.is_some() { Exit::SamplesLost } else { exit })
+}
+
+/// The schema of run.json.
+pub(crate) const RUN_SCHEMA: &str = "vtare.run/1";
+
+/// The table with a head and the notes.
+fn report<I: Instrument>(
+    outcome: &Outcome<I::Cell>,
+    parameters: &I::Parameters,
+    (seed, output): (u64, Option<&Path>),
+    clock: &Clock,
+) -> String {
+    let info = to_json(&clock.info());
+    let trust = if info["trusted"] == json!(true) { "trusted" } else { "not trusted" };
+    let mut text = format!("vtare {}, clock {} ({trust}), seed {}\n", I::NAME, text_of(&info["source"]), seed);
+    if let Some(cpu) = to_json(parameters)["cpu"].as_u64() {
+        text.push_str(&format!("pinned to CPU {cpu}\n"));
+    }
+    text.push('\n');
+    text.push_str(&I::table(&outcome.cells).render());
+    text.push_str(&I::details(&outcome.cells));
+    if !outcome.notes.is_empty() {
+        text.push('\n');
+    }
+    for note in &outcome.notes {
+        text.push_str(&format!("note: {}\n", note.text));
+    }
+    if let Some(path) = output {
+        text.push_str(&format!("samples: {}\n", path.display()));
+    }
+    if outcome.interrupted {
+        text.push_str("interrupted: the figures cover what was measured until then\n");
+    }
+    text
+}
+
+/// Says which limits were crossed or undecided, on stderr, and gives the exit that follows.
+fn conclude(interrupted: bool, verdicts: &[Verdict]) -> Exit {
+    let failed: Vec<&Verdict> = verdicts.iter().filter(|verdict| verdict.crossed != Some(false)).collect();
+    for verdict in &failed {
+        let word = if verdict.crossed.is_some() { "crossed" } else { "undecided" };
+        eprintln!("vtare: limit '{}' {word}: {}", verdict.expression, verdict.cells.join("; "));
+    }
+    match (interrupted, failed.is_empty()) {
+        (true, _) => Exit::Interrupted,
+        (false, false) => Exit::LimitCrossed,
+        (false, true) => Exit::Measured,
+    }
+}
+
+/// The figures that a limit may name for instrument `I`.
+pub(crate) fn figure_names<I: Instrument>() -> Vec<String> {
+    limits::figures(&to_json(&I::Cell::default()), I::IDENTITY).into_keys().collect()
+}
+
+/// The cells with a label each, made of their identity: `method usleep, target_ns 1000`.
+fn labelled(cells: &Value, identity: &[&str]) -> Vec<(String, Value)> {
+    let label = |cell: &Value| {
+        let parts = identity.iter().map(|key| format!("{key} {}", text_of(&cell[*key])));
+        parts.collect::<Vec<_>>().join(", ")
+    };
+    cells.as_array().into_iter().flatten().map(|cell| (label(cell), cell.clone())).collect()
+}
+
+fn text_of(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// Turns vtare's own types into JSON. Numbers that are no numbers become null there, so the document is always valid.
+pub(crate) fn to_json(value: &impl Serialize) -> Value {
+    serde_json::to_value(value).expect("vtare's own types have text keys and no failing parts")
+}
+
+fn merged(base: &Value, mut own: Value) -> Value {
+    if let (Some(into), Some(from)) = (own.as_object_mut(), base.as_object()) {
+        into.extend(from.clone());
+    }
+    own
+}
+
+/// Prints one JSON document on stdout.
+///
+/// # Errors
+/// Where stdout cannot be written.
+pub(crate) fn print_json(document: &Value) -> Result<(), Failure> {
+    print(&format!("{document:#}\n"))
+}
+
+/// Prints text on stdout.
+///
+/// # Errors
+/// Where stdout cannot be written; a reader that went away (`| head`) is no error.
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Failure::Machine(format!("cannot write to standard output: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A seed nobody chose, below 2^32 so that every JSON reader keeps it exactly.
+pub(crate) fn fresh_seed() -> u64 {
+    std::hash::RandomState::new().build_hasher().finish() >> 32
+}
+
+/// Checks that this process may run on `cpu`.
+///
+/// # Errors
+/// [`Failure::Input`] with the CPUs that it may run on.
+pub(crate) fn check_cpu(cpu: Option<usize>) -> Result<(), Failure> {
+    let Some(cpu) = cpu else { return Ok(()) };
+    let allowed = vtare_sys::sched::allowed_cpus()?;
+    if allowed.contains(&cpu) {
+        return Ok(());
+    }
+    let list: Vec<String> = allowed.iter().map(usize::to_string).collect();
+    Err(Failure::Input(format!("cpu: found {cpu}, want one that this process may use: {}", list.join(", "))))
+}
+
+/// Checks that a count lies between two bounds, both allowed.
+///
+/// # Errors
+/// [`Failure::Input`] with the value found and the bounds.
+pub(crate) fn check_range(key: &str, found: u64, least: u64, most: u64) -> Result<(), Failure> {
+    if (least..=most).contains(&found) {
+        Ok(())
+    } else {
+        Err(Failure::Input(format!("{key}: found {found}, want a whole number from {least} to {most}")))
+    }
+}
+
+/// Checks that a length of time in seconds is above zero and below ten years.
+///
+/// # Errors
+/// [`Failure::Input`] with the value found.
+pub(crate) fn check_seconds(key: &str, found: Option<f64>) -> Result<(), Failure> {
+    match found {
+        Some(seconds) if !(seconds > 0.0 && seconds < 3.2e8) => {
+            Err(Failure::Input(format!("{key}: found {seconds}, want a number of seconds above 0 and below 3.2e8")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Checks that a list names something and nothing twice.
+///
+/// # Errors
+/// [`Failure::Input`] with what is wrong.
+pub(crate) fn check_list<T: PartialEq + std::fmt::Display>(key: &str, found: &[T]) -> Result<(), Failure> {
+    if found.is_empty() {
+        return Err(Failure::Input(format!(
+            "{key}: found an empty list, want at least one entry (or leave it out for all)"
+        )));
+    }
+    match found.iter().enumerate().find(|(index, entry)| found[..*index].contains(entry)) {
+        Some((_, twice)) => Err(Failure::Input(format!("{key}: found {twice} twice, want each entry once"))),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cpu_that_is_not_there_is_refused_with_those_that_are() {
+        let error = check_cpu(Some(4_096)).expect_err("no machine lets this process use it");
+        assert!(error.to_string().contains("found 4096, want one"), "{error}");
+        assert_eq!(error.code(), 2);
+        assert!(check_cpu(None).is_ok());
+    }
+
+    #[test]
+    fn numbers_that_are_none_become_null() {
+        assert_eq!(to_json(&[f64::NAN, f64::INFINITY, 1.0]), json!([null, null, 1.0]));
+    }
+
+    #[test]
+    fn cells_are_labelled_by_what_tells_them_apart() {
+        let cells = json!([{"method": "usleep", "target_ns": 1000, "cpu_fraction": 0.1}]);
+        assert_eq!(labelled(&cells, &["method", "target_ns"])[0].0, "method usleep, target_ns 1000");
+    }
+
+    #[test]
+    fn an_interruption_outweighs_a_limit() {
+        let crossed = Verdict { expression: String::new(), crossed: Some(true), cells: Vec::new() };
+        assert_eq!(conclude(true, std::slice::from_ref(&crossed)), Exit::Interrupted);
+        assert_eq!(conclude(false, &[crossed]), Exit::LimitCrossed);
+        let undecided = Verdict { expression: String::new(), crossed: None, cells: Vec::new() };
+        assert_eq!(conclude(false, &[undecided]), Exit::LimitCrossed);
+    }
+}

@@ -1,0 +1,71 @@
+//! Commands of the lab, carried out by `vtare-lab` as git carries out its own: found beside this binary, then on PATH.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::failure::{Exit, Failure};
+
+/// The program that knows plans, campaigns and reports.
+const LAB: &str = "vtare-lab";
+
+/// Arguments that are handed on as they are.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct LabArguments {
+    /// Handed to vtare-lab as they are
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
+    arguments: Vec<OsString>,
+}
+
+/// Replaces this process by `vtare-lab SUBCOMMAND ARGUMENTS`.
+///
+/// # Errors
+/// [`Failure::Machine`] where the lab is not installed, with the command that installs it.
+pub(crate) fn hand_over(subcommand: &str, arguments: &LabArguments) -> Result<Exit, Failure> {
+    let beside = std::env::current_exe().ok().and_then(|own| own.parent().map(Path::to_owned));
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let lab = find(beside.as_deref(), &path).ok_or_else(|| {
+        let place = beside.map_or_else(|| "the directory of vtare".to_owned(), |place| place.display().to_string());
+        Failure::Machine(format!(
+            "'vtare {subcommand}' is carried out by {LAB}, which is neither in {place} nor on PATH: install the lab with \
+             'python3 -m pip install .' in a clone of vtare (the instruments work without it)"
+        ))
+    })?;
+    let error = Command::new(&lab).arg(subcommand).args(&arguments.arguments).exec();
+    Err(Failure::Machine(format!("cannot start {}: {error}", lab.display())))
+}
+
+/// The first executable `vtare-lab` beside the binary or in a directory of `path`.
+fn find(beside: Option<&Path>, path: &OsStr) -> Option<PathBuf> {
+    let executable = |file: &PathBuf| {
+        std::fs::metadata(file).is_ok_and(|facts| facts.is_file() && facts.permissions().mode() & 0o111 != 0)
+    };
+    let directories = beside.map(Path::to_owned).into_iter().chain(std::env::split_paths(path));
+    directories.map(|directory| directory.join(LAB)).find(executable)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn the_lab_beside_the_binary_comes_first_and_must_be_executable() {
+        let root = std::env::temp_dir().join(format!("vtare-lab-find-{}", std::process::id()));
+        let (beside, on_path) = (root.join("beside"), root.join("path"));
+        for place in [&beside, &on_path] {
+            fs::create_dir_all(place).expect("the temporary directory is writable");
+            fs::write(place.join(LAB), "#!/bin/sh\n").expect("a file is written");
+        }
+        let allow = |place: &Path| fs::set_permissions(place.join(LAB), fs::Permissions::from_mode(0o755));
+        let found = || find(Some(&beside), on_path.as_os_str());
+        assert_eq!(found(), None);
+        allow(&on_path).expect("it is our file");
+        assert_eq!(found(), Some(on_path.join(LAB)));
+        allow(&beside).expect("it is our file");
+        assert_eq!(found(), Some(beside.join(LAB)));
+        fs::remove_dir_all(root).expect("the place was ours");
+    }
+}

@@ -1,0 +1,368 @@
+//! `vtare link`: a WAN between two interfaces, with the truth about it (docs/link.md).
+
+mod arguments;
+mod watch;
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+
+use serde::Serialize;
+use serde_json::{Value, json};
+use vtare_packet::emulator::{Bin, Emulator, EmulatorError, EmulatorOptions, Ended, LaneSpec};
+use vtare_sys::facts::MachineFacts;
+use vtare_sys::{process, sched};
+use vtare_units::Span;
+
+pub(crate) use arguments::LinkArguments;
+use watch::{Lateness, Observer};
+
+use crate::context::Context;
+use crate::failure::{Exit, Failure};
+use crate::instrument::{Note, check_cpu, fresh_seed, print, print_json, to_json};
+use crate::quantities::show_bit_rate;
+use crate::samples::{Cell, Column, Samples, SamplesError};
+use crate::table::{percent, time};
+
+/// Names of the directions.
+const LANES: [&str; 2] = ["ab", "ba"];
+/// Frames on their way that are kept at most.
+const MOST_BYTE: usize = 1 << 30;
+/// The thread's turn must come soon: frames are due.
+const NICE: i32 = -19;
+
+/// The columns of the truth, as contract/README.md has them.
+pub(crate) const COLUMNS: &[Column] = &[
+    Column::string("lane", "direction: ab or ba"),
+    Column::int64("bin_monotonic_ns", "start of these 10 ms on CLOCK_MONOTONIC"),
+    Column::optional_int64(
+        "capacity_bit_per_s",
+        "mean rate of the queue, at the layer of the footer; null without limit",
+    ),
+    Column::optional_int64(
+        "available_bit_per_s",
+        "capacity less cross traffic that entered the queue, 0 at least; null without limit",
+    ),
+    Column::int64("cross_byte", "bytes of cross traffic that entered the queue"),
+    Column::int64("probe_byte", "bytes of probes that entered the queue"),
+    Column::int64("queue_byte", "bytes in the queue at the end"),
+    Column::int64("queue_most_byte", "the most bytes that were in the queue"),
+    Column::int64("overflow_packet", "packets that found the queue full"),
+    Column::int64("lost_packet", "packets taken by the loss model"),
+    Column::int64("unable_packet", "packets that the emulator could not carry"),
+    Column::int64("socket_drop_frame", "frames lost before the emulator saw them, noticed in this time"),
+];
+
+/// Runs the emulator until a signal or the end of its time; a signal is its ordinary end.
+///
+/// # Errors
+/// For wrong arguments, interfaces that cannot be had, and a log that cannot be written.
+pub(crate) fn command(arguments: &LinkArguments, context: &Context) -> Result<Exit, Failure> {
+    // The lab may be killed: its links must not stay behind.
+    if !process::end_with_parent()? {
+        return Err(Failure::Machine("the program that started this link has ended: start it again".to_owned()));
+    }
+    check_cpu(arguments.cpu)?;
+    let lanes = arguments.lanes()?;
+    if arguments.whole && lanes.iter().any(|lane| lane.corruption > 0.0) {
+        // Their checksums are made after the damage, and would hide it.
+        return Err(Failure::Input(
+            "--whole: found with --corrupt, which the far host could not see in large sends: leave one out".to_owned(),
+        ));
+    }
+    let seed = arguments.seed.unwrap_or_else(fresh_seed);
+    let limit = arguments.seconds.map(seconds).transpose()?;
+    let interfaces = [arguments.a.clone(), arguments.b.clone()];
+    interfaces.iter().try_for_each(|name| check_free(name))?;
+    let options = EmulatorOptions {
+        interfaces,
+        lanes: lanes.clone(),
+        seed,
+        probe_port: arguments.probe_port,
+        whole: arguments.whole,
+        most_byte: MOST_BYTE,
+    };
+    let clock = context.clock();
+    let samples = match &arguments.log {
+        Some(path) => Samples::create(path, COLUMNS)?,
+        None => Samples::discard(),
+    };
+    let emulator = Emulator::open(clock, &options).map_err(failure)?;
+    let started_ns = emulator.started().as_nanos();
+    let mut machine = MachineFacts::read();
+    let (sender, bins) = channel();
+    let observer = Observer::new(arguments.late, sender);
+    let stop = context.stop_flag();
+    let (carried, written) = thread::scope(|scope| {
+        let stop: &AtomicBool = &stop;
+        let carrier = scope.spawn(move || carry(emulator, observer, arguments.cpu, stop, limit));
+        let written = write(bins, started_ns, samples);
+        (carrier.join(), written)
+    });
+    let Ok(Carried { ended, lateness, mut notes }) = carried else {
+        return Err(Failure::Machine("the thread that carries frames panicked: please report this".to_owned()));
+    };
+    machine.note_steal_after();
+    notes.extend(limits(&ended, &lateness, arguments.late));
+    let directions = [0, 1].map(|lane| Direction::of(lane, &options, &ended, &lateness, arguments.late));
+    let shared = json!({
+        "schema": "vtare.link/1",
+        "program": {"name": "vtare", "version": env!("CARGO_PKG_VERSION")},
+        "interfaces": options.interfaces, "seed": seed, "probe_port": arguments.probe_port, "whole": arguments.whole,
+        "lanes": {LANES[0]: to_json(&lanes[0]), LANES[1]: to_json(&lanes[1])},
+        "started_monotonic_ns": started_ns, "started_unix_ns": ended.started_unix_ns,
+        "elapsed_s": ended.elapsed.as_secs_f64(), "stamp_error_ns": ended.stamp_error_ns,
+        "directions": to_json(&directions),
+        "machine": to_json(&machine), "clock": to_json(&clock.info()), "notes": to_json(&notes),
+    });
+    let lost = written.and_then(|samples| samples.finish(&shared)).err();
+    let output = if lost.is_some() { None } else { arguments.log.as_deref() };
+    if let Some(error) = &lost {
+        eprintln!("vtare: {error}");
+    }
+    show(arguments, &options, &ended, &lateness, &notes, &shared, output)?;
+    match (&ended.failure, lost) {
+        (Some(why), _) => Err(Failure::Machine(format!("{why}: the link ended; what it did until then is above"))),
+        (None, Some(_)) => Ok(Exit::SamplesLost),
+        (None, None) => Ok(Exit::Measured),
+    }
+}
+
+struct Carried {
+    ended: Ended,
+    /// Without the observer: its end of the channel would keep the writer waiting.
+    lateness: [Lateness; 2],
+    notes: Vec<Note>,
+}
+
+fn carry(
+    emulator: Emulator<'_>,
+    mut observer: Observer,
+    cpu: Option<usize>,
+    stop: &AtomicBool,
+    limit: Option<Span>,
+) -> Carried {
+    let mut notes = Vec::new();
+    let mut ask = |id: &str, answer: Result<(), vtare_sys::SysError>| {
+        if let Err(error) = answer {
+            notes.push(Note::new(id, error.to_string()));
+        }
+    };
+    ask("cpu_refused", cpu.map_or(Ok(()), |cpu| sched::pin_to(&[cpu])));
+    ask("nice_refused", sched::set_nice(NICE));
+    // An early turn after each wake-up (EEVDF); older kernels ignore it.
+    ask("slice_refused", sched::set_slice(Span::from_micros(100)));
+    ask("slack_refused", sched::set_timer_slack(Span::from_nanos(1)));
+    eprintln!("ready");
+    let ended = emulator.run(stop, limit, &mut observer);
+    Carried { ended, lateness: observer.lanes, notes }
+}
+
+/// Writes bins until the emulator has ended.
+fn write(bins: Receiver<(usize, Bin)>, started_ns: u64, mut samples: Samples) -> Result<Samples, SamplesError> {
+    let integer = |value: u64| Cell::Integer(i64::try_from(value).unwrap_or(i64::MAX));
+    let optional = |value: Option<u64>| value.map_or(Cell::Missing, integer);
+    for (lane, bin) in bins {
+        samples.row(&[
+            Cell::Text(LANES[lane]),
+            integer(started_ns + bin.start_ns),
+            optional(bin.capacity_bit_per_s),
+            optional(bin.available_bit_per_s()),
+            integer(bin.cross_byte),
+            integer(bin.probe_byte),
+            integer(bin.queue_byte),
+            integer(bin.queue_most_byte),
+            integer(bin.overflow_packet),
+            integer(bin.lost_packet),
+            integer(bin.unable_packet),
+            integer(bin.socket_drop_frame),
+        ])?;
+    }
+    Ok(samples)
+}
+
+fn seconds(seconds: f64) -> Result<Span, Failure> {
+    let too_long = || Failure::Input(format!("--seconds: found {seconds}, want at most 9e9 (285 years)"));
+    Span::try_from_secs_f64(seconds).ok_or_else(too_long)
+}
+
+/// A port of a bridge would carry its frames twice.
+fn check_free(name: &str) -> Result<(), Failure> {
+    let master = Path::new("/sys/class/net").join(name).join("master");
+    match std::fs::read_link(master) {
+        Ok(master) => {
+            let master = master.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            Err(Failure::Input(format!(
+                "{name} is a port of {master}, which carries its frames too: want an interface of its own (ip link set {name} nomaster)"
+            )))
+        }
+        Err(_) => Ok(()),
+    }
+}
+
+fn failure(error: EmulatorError) -> Failure {
+    match error {
+        EmulatorError::System(_) => Failure::Machine(error.to_string()),
+        _ => Failure::Input(error.to_string()),
+    }
+}
+
+/// What one direction did, for programs.
+#[derive(Serialize)]
+struct Direction<'d> {
+    from: &'d str,
+    to: &'d str,
+    #[serde(flatten)]
+    count: vtare_packet::emulator::LaneCount,
+    /// Lost by the model, of all that arrived and could be carried; null where none did.
+    lost_share: Option<f64>,
+    outlet: vtare_packet::emulator::Outlet,
+    inlet: vtare_packet::emulator::Inlet,
+    lateness_ns: Value,
+    late_limit_ns: u64,
+    late_packet: u64,
+    late_share: Option<f64>,
+    highest_bit_per_s: Option<u64>,
+    highest_kept_bit_per_s: Option<u64>,
+}
+
+impl<'d> Direction<'d> {
+    fn of(
+        lane: usize,
+        options: &'d EmulatorOptions,
+        ended: &Ended,
+        lateness: &[Lateness; 2],
+        late_limit_ns: u64,
+    ) -> Self {
+        let (count, outlet, lateness) = (ended.lanes[lane], ended.outlets[lane], &lateness[lane]);
+        let [from, to] = [lane, 1 - lane].map(|side| options.interfaces[side].as_str());
+        Self {
+            from,
+            to,
+            count,
+            lost_share: share(count.lost_packet, count.arrived_packet - count.unable_packet),
+            outlet,
+            inlet: ended.inlets[lane],
+            lateness_ns: in_figures(lateness),
+            late_limit_ns,
+            late_packet: lateness.late,
+            late_share: share(lateness.late, outlet.sent_packet),
+            highest_bit_per_s: lateness.highest_bit_per_s,
+            highest_kept_bit_per_s: lateness.highest_kept_bit_per_s,
+        }
+    }
+}
+
+fn share(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
+}
+
+fn in_figures(lateness: &Lateness) -> Value {
+    let histogram = &lateness.histogram;
+    json!({
+        "n": histogram.total(), "median": histogram.quantile(0.5), "p99": histogram.p99(), "p999": histogram.p999(),
+        "max": lateness.most_ns,
+    })
+}
+
+/// What the emulator itself could not do, in words: never hidden.
+fn limits(ended: &Ended, lateness: &[Lateness; 2], limit_ns: u64) -> Vec<Note> {
+    let mut notes = Vec::new();
+    for (lane, name) in LANES.iter().enumerate() {
+        let mut note = |id: &str, count: u64, text: &str| {
+            if count > 0 {
+                notes.push(Note::new(id, format!("{name}: {count} {text}")));
+            }
+        };
+        let (count, outlet, inlet) = (ended.lanes[lane], ended.outlets[lane], ended.inlets[lane]);
+        note(
+            "socket_drops",
+            inlet.socket_drops,
+            "frames were lost before the emulator saw them: it did not get its turn; give it a CPU of its own (--cpu)",
+        );
+        note(
+            "unable",
+            count.unable_packet,
+            "packets could not be carried: no memory, cut short, or of a kind that cannot be cut (ethtool -K IFACE gso off tso off at the sender)",
+        );
+        note("refused", outlet.refused_packet, "packets were refused by the interface: its ring was full");
+        note(
+            "too_long",
+            outlet.too_long_packet,
+            "packets were longer than the interface's MTU: give both interfaces one MTU",
+        );
+        note(
+            "unstamped",
+            inlet.unstamped,
+            "frames had no stamp of the kernel and count as arrived when they were read",
+        );
+        let lateness = &lateness[lane];
+        if lateness.late * 100 > outlet.sent_packet {
+            let shown = percent(share(lateness.late, outlet.sent_packet));
+            let text = format!(
+                "{name}: {shown} of the packets left more than {} late: more than the 1 % that counts as kept",
+                time(Some(limit_ns as f64))
+            );
+            notes.push(Note::new("late", text));
+        }
+    }
+    notes
+}
+
+fn show(
+    arguments: &LinkArguments,
+    options: &EmulatorOptions,
+    ended: &Ended,
+    lateness: &[Lateness; 2],
+    notes: &[Note],
+    shared: &Value,
+    output: Option<&Path>,
+) -> Result<(), Failure> {
+    if arguments.json {
+        let mut document = shared.clone();
+        document["output"] = to_json(&output);
+        return print_json(&document);
+    }
+    let mut text = String::new();
+    for lane in 0..2 {
+        text.push_str(&in_words(&Direction::of(lane, options, ended, lateness, arguments.late), options, lane));
+    }
+    for note in notes {
+        text.push_str(&format!("note: {}\n", note.text));
+    }
+    print(&text)
+}
+
+fn in_words(direction: &Direction<'_>, options: &EmulatorOptions, lane: usize) -> String {
+    let Direction { from, to, count, outlet, lateness_ns, .. } = direction;
+    let rate = |rate: Option<u64>| rate.map_or_else(|| "-".to_owned(), |rate| show_bit_rate(rate as f64));
+    let nanos = |key: &str| time(lateness_ns[key].as_f64());
+    format!(
+        "{from} -> {to} ({}): {} packets came, {} lost ({}), {} found the queue full, {} left, {} on their way at the end\n  \
+         late by {} (median), {} (99 %), {} at most; {} by more than {}; highest rate over 100 ms {}, kept {}\n",
+        described(&options.lanes[lane]),
+        count.arrived_packet,
+        count.lost_packet,
+        percent(direction.lost_share),
+        count.overflow_packet,
+        outlet.sent_packet,
+        outlet.left_packet,
+        nanos("median"),
+        nanos("p99"),
+        nanos("max"),
+        percent(direction.late_share),
+        time(Some(direction.late_limit_ns as f64)),
+        rate(direction.highest_bit_per_s),
+        rate(direction.highest_kept_bit_per_s),
+    )
+}
+
+fn described(lane: &LaneSpec) -> String {
+    let rate = match lane.rate.as_slice() {
+        [] => "no limit".to_owned(),
+        [one] => show_bit_rate(one.rate_bit_per_s as f64),
+        steps => format!("{} steps", steps.len()),
+    };
+    format!("{rate}, delay {}", time(Some(lane.delay_ns as f64)))
+}

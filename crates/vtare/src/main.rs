@@ -1,0 +1,40 @@
+//! `vtare`, the instruments: one static binary that measures and writes samples.
+//!
+//! Each subcommand is one file. `instrument.rs` is what they share: parameters in, cells and samples out.
+#![forbid(unsafe_code)]
+
+mod arguments;
+mod avb;
+mod capture;
+mod check;
+mod cli;
+mod context;
+mod counter;
+mod exec;
+mod failure;
+mod generate;
+mod instrument;
+mod lab;
+mod limits;
+mod link;
+mod load_command;
+mod load_net;
+mod measure;
+mod noise;
+mod peers;
+mod progress;
+mod quantities;
+mod rtt;
+mod samples;
+mod schema;
+mod serve;
+mod sleep;
+mod summary;
+mod table;
+mod timer;
+mod torture;
+mod whole_file;
+
+fn main() -> std::process::ExitCode {
+    cli::main()
+}

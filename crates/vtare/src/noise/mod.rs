@@ -1,0 +1,345 @@
+//! `vtare noise`: time that something takes from a thread that never lets go (docs/noise.md).
+//!
+//! A thread pinned to one CPU reads the counter without pause. Whenever two readings lie further apart than the threshold,
+//! something else ran in between: an interrupt, another thread, or the hypervisor. As sysjitter and the kernel's osnoise
+//! tracer do it, here without root and inside any guest.
+
+mod causes;
+mod picture;
+mod spin;
+
+use serde::{Deserialize, Serialize};
+use vtare_sys::proc::{Difference, Snapshot};
+use vtare_sys::{clocks, counter, sched};
+use vtare_units::{Monotonic, Span};
+
+use crate::arguments::{CommonArguments, nanoseconds, positive};
+use crate::context::Context;
+use crate::failure::{Exit, Failure};
+use crate::instrument::{self, Instrument, Note, Outcome, Session, check_cpu};
+use crate::samples::{Cell, Column};
+use crate::summary::Summary;
+use crate::table::{Table, percent, time};
+use vtare_clock::Clock;
+
+pub(crate) use causes::Causes;
+use picture::{Decade, decades, picture};
+pub(crate) use spin::Spin;
+
+/// Room for gaps of one CPU: 64 MiB. At the default threshold it cannot fill in less than 40 s.
+const MOST_GAPS: usize = 1 << 22;
+/// Below this the loop itself, some 10 to 30 ns a turn, would be taken for a gap.
+const LEAST_THRESHOLD_NS: u64 = 100;
+
+/// Arguments of `vtare noise`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct NoiseArguments {
+    /// Seconds on each CPU
+    #[arg(long, value_name = "S", default_value_t = NoiseParameters::default().seconds, value_parser = positive)]
+    seconds: f64,
+
+    /// The least difference that counts as a gap, with its unit
+    #[arg(long, value_name = "TIME", default_value = "10us", value_parser = nanoseconds)]
+    threshold: u64,
+
+    /// CPUs to weigh, one after another [default: all this process may use]
+    #[arg(long, value_name = "N,N,...", value_delimiter = ',')]
+    cpu: Option<Vec<usize>>,
+
+    #[command(flatten)]
+    common: CommonArguments,
+}
+
+/// Parameters of the noise instrument.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct NoiseParameters {
+    /// Seconds on each CPU.
+    #[schemars(extend("exclusiveMinimum" = 0), range(max = 86_400))]
+    pub(crate) seconds: f64,
+    /// The least difference that counts as a gap, in ns.
+    #[schemars(range(min = 100, max = 1_000_000_000))]
+    pub(crate) threshold_ns: u64,
+    /// CPUs to weigh, one after another; null for all this process may use.
+    pub(crate) cpu: Option<Vec<usize>>,
+}
+
+impl Default for NoiseParameters {
+    fn default() -> Self {
+        Self { seconds: 10.0, threshold_ns: 10_000, cpu: None }
+    }
+}
+
+/// What was seen on one CPU.
+#[derive(Clone, Debug, Default, Serialize, schemars::JsonSchema)]
+pub(crate) struct NoiseCell {
+    /// The CPU.
+    pub(crate) cpu: usize,
+    /// Lengths of the gaps in ns; of those for which there was room.
+    pub(crate) gap_ns: Summary,
+    /// How many gaps there were.
+    pub(crate) gaps: u64,
+    /// The sum of all gaps as a share of the time.
+    pub(crate) lost_fraction: Option<f64>,
+    /// Gaps in a second.
+    pub(crate) gaps_per_s: Option<f64>,
+    /// Who took the time, as far as the system says.
+    pub(crate) causes: Causes,
+    /// The gaps by length, a class for each power of ten.
+    pub(crate) decades: Vec<Decade>,
+}
+
+/// The instrument.
+pub(crate) struct Noise;
+
+/// Carries out `vtare noise`.
+///
+/// # Errors
+/// For wrong arguments, and where the machine refuses a CPU or the file.
+pub(crate) fn command(arguments: &NoiseArguments, context: &Context) -> Result<Exit, Failure> {
+    let parameters =
+        NoiseParameters { seconds: arguments.seconds, threshold_ns: arguments.threshold, cpu: arguments.cpu.clone() };
+    instrument::command::<Noise>(parameters, &arguments.common, context)
+}
+
+impl Instrument for Noise {
+    const NAME: &'static str = "noise";
+    const COLUMNS: &'static [Column] = &[
+        Column::int64("cpu", "CPU that the thread spun on"),
+        Column::int64("at_ns", "when the gap began, in ns since the start on that CPU"),
+        Column::int64("gap_ns", "how long the thread did not run, in ns"),
+    ];
+    const IDENTITY: &'static [&'static str] = &["cpu"];
+    type Parameters = NoiseParameters;
+    type Cell = NoiseCell;
+
+    fn resolve(parameters: Self::Parameters, _context: &Context) -> Result<Self::Parameters, Failure> {
+        let NoiseParameters { seconds, threshold_ns, cpu } = parameters;
+        if !(seconds > 0.0 && seconds <= 86_400.0) {
+            return Err(Failure::Input(format!(
+                "seconds: found {seconds}, want more than 0 and at most 86400 for each CPU"
+            )));
+        }
+        if !(LEAST_THRESHOLD_NS..=1_000_000_000).contains(&threshold_ns) {
+            return Err(Failure::Input(format!(
+                "threshold_ns: found {threshold_ns}, want {LEAST_THRESHOLD_NS} to 1000000000; below that the loop's own reads are gaps"
+            )));
+        }
+        let cpus = match cpu {
+            Some(cpus) if cpus.is_empty() => {
+                return Err(Failure::Input("cpu: found an empty list, want CPUs, or null for all".to_owned()));
+            }
+            Some(cpus) => cpus,
+            None => sched::allowed_cpus()?,
+        };
+        for (at, cpu) in cpus.iter().enumerate() {
+            check_cpu(Some(*cpu))?;
+            if cpus[..at].contains(cpu) {
+                return Err(Failure::Input(format!("cpu: found {cpu} twice, want each CPU once")));
+            }
+        }
+        Ok(NoiseParameters { seconds, threshold_ns, cpu: Some(cpus) })
+    }
+
+    fn measure(parameters: &Self::Parameters, session: &mut Session<'_>) -> Result<Outcome<Self::Cell>, Failure> {
+        let cpus = parameters.cpu.as_deref().unwrap_or_default();
+        let limit = Span::try_from_secs_f64(parameters.seconds).unwrap_or(Span::MAX);
+        let threshold = Span::from_nanos(parameters.threshold_ns.cast_signed());
+        let progress = session.context.progress("noise", cpus.len() as u64 * limit.as_nanos_unsigned());
+        let (mut cells, mut notes, mut interrupted) = (Vec::new(), Vec::new(), false);
+        for (index, cpu) in cpus.iter().enumerate() {
+            progress.label(&format!("noise on CPU {cpu}"));
+            let passed = index as u64 * limit.as_nanos_unsigned();
+            let seen = observe(*cpu, limit, threshold, session.context, |elapsed| {
+                progress.set(passed + elapsed.as_nanos_unsigned());
+            })?;
+            for (at, gap) in &seen.spin.gaps {
+                session.samples.row(&[Cell::Integer(*cpu as i64), Cell::Integer(*at), Cell::Integer(*gap)])?;
+            }
+            let cell = cell(&seen);
+            notes.extend(remarks(&cell, &seen.spin));
+            interrupted |= seen.spin.stopped;
+            cells.push(cell);
+            if interrupted {
+                break;
+            }
+        }
+        Ok(Outcome { cells, notes, interrupted })
+    }
+
+    fn table(cells: &[Self::Cell]) -> Table {
+        let heading = ["CPU", "gaps", "per s", "time lost", "median", "half IQR", "p99", "max", "most taken by"];
+        let mut table = Table::new(&heading, 1);
+        for cell in cells {
+            table.row(vec![
+                cell.cpu.to_string(),
+                cell.gaps.to_string(),
+                cell.gaps_per_s.map_or_else(|| "-".to_owned(), |rate| format!("{rate:.1}")),
+                percent(cell.lost_fraction),
+                time(cell.gap_ns.median),
+                time(cell.gap_ns.half_iqr),
+                time(cell.gap_ns.p99),
+                time(cell.gap_ns.max),
+                cell.causes.dominant_cause.as_deref().unwrap_or("-").replace('_', " "),
+            ]);
+        }
+        table
+    }
+
+    fn details(cells: &[Self::Cell]) -> String {
+        let mut text = String::new();
+        for cell in cells.iter().filter(|cell| !cell.decades.is_empty()) {
+            text.push_str(&format!("\ngaps on CPU {} by length: number, time taken, number drawn (log)\n", cell.cpu));
+            text.push_str(&picture(&cell.decades));
+        }
+        text
+    }
+}
+
+/// One CPU under watch: what the spinning thread saw (in ns), and what the kernel counted meanwhile.
+#[derive(Clone, Debug)]
+pub(crate) struct Observed {
+    pub(crate) cpu: usize,
+    pub(crate) spin: Spin,
+    pub(crate) gained: Difference,
+}
+
+/// Spins on `cpu` for `limit` in a thread of its own, so that the caller keeps its CPUs. `tell` hears of the time passed.
+///
+/// # Errors
+/// Where the thread cannot be pinned.
+pub(crate) fn observe(
+    cpu: usize,
+    limit: Span,
+    threshold: Span,
+    context: &Context,
+    tell: impl Fn(Span),
+) -> Result<Observed, Failure> {
+    let clock = context.clock();
+    let stop = context.stop_flag();
+    // Gaps cannot be more than the thresholds that fit into the time.
+    let most = limit.as_nanos_unsigned() / threshold.as_nanos_unsigned().max(1) + 2;
+    let room = usize::try_from(most).unwrap_or(MOST_GAPS).min(MOST_GAPS);
+    std::thread::scope(|scope| {
+        let spinning = scope.spawn(|| {
+            sched::pin_to(&[cpu])?;
+            let gaps = spin::touched_room(room);
+            let before = Snapshot::take();
+            let spin = spin_on_clock(clock, limit, threshold, &stop, gaps);
+            Ok(Observed { cpu, spin, gained: Snapshot::take().since(&before) })
+        });
+        let start = clocks::now::<Monotonic>();
+        while !spinning.is_finished() {
+            // Four short wake-ups a second, and one at the end: on a machine of one CPU each is a gap of our own making.
+            let now = clocks::now::<Monotonic>();
+            let end = (start + limit).max(now) + Span::from_millis(2);
+            clocks::sleep_until(end.min(now + Span::from_millis(250)))?;
+            tell(clocks::now::<Monotonic>() - start);
+        }
+        spinning
+            .join()
+            .map_err(|_| Failure::Machine(format!("the thread that spun on CPU {cpu} ended without a result")))?
+    })
+}
+
+/// Spins on the CPU's counter where the clock trusts it, else on the kernel's clock; times in ns.
+fn spin_on_clock(
+    clock: &Clock,
+    limit: Span,
+    threshold: Span,
+    stop: &std::sync::atomic::AtomicBool,
+    gaps: Vec<(i64, i64)>,
+) -> Spin {
+    if !clock.counter_usable() {
+        let base = clock.now();
+        return spin::spin(|| (clock.now() - base).as_nanos(), limit.as_nanos(), threshold.as_nanos(), stop, gaps);
+    }
+    const MANY: i64 = 1_000_000;
+    let picos_per_tick = clock.picos_of(MANY) as f64 / MANY as f64;
+    let ticks = |span: Span| (span.as_nanos() as f64 * 1e3 / picos_per_tick).round() as i64;
+    let base = counter::read();
+    spin::spin(|| counter::read().since(base), ticks(limit), ticks(threshold), stop, gaps)
+        .map(|ticks| (clock.picos_of(ticks) + 500).div_euclid(1_000))
+}
+
+/// The figures of one CPU.
+pub(crate) fn cell(seen: &Observed) -> NoiseCell {
+    let spin = &seen.spin;
+    let lengths: Vec<i64> = spin.gaps.iter().map(|(_, gap)| *gap).collect();
+    let of_time = |amount: f64| (spin.elapsed > 0).then(|| amount / spin.elapsed as f64);
+    NoiseCell {
+        cpu: seen.cpu,
+        gap_ns: Summary::of(lengths.iter().copied(), 1.0),
+        gaps: spin.count(),
+        lost_fraction: of_time(spin.lost() as f64),
+        gaps_per_s: of_time(spin.count() as f64 * 1e9),
+        causes: Causes::of(seen.cpu, &lengths, spin.lost(), &seen.gained),
+        decades: decades(lengths),
+    }
+}
+
+/// What a reader of the cell's figures should know.
+fn remarks(cell: &NoiseCell, spin: &Spin) -> Vec<Note> {
+    let mut notes = Vec::new();
+    let cpu = cell.cpu;
+    if spin.beyond > 0 {
+        notes.push(Note::new(
+            "gaps_beyond_room",
+            format!("CPU {cpu}: {} gaps came after the room for {MOST_GAPS} was full; they count in gaps and time lost only, so \
+                raise --threshold or lower --seconds", spin.beyond),
+        ));
+    }
+    notes.extend(attribution(cell));
+    notes
+}
+
+/// One sentence on who took the time. Only figures that the system gave are named.
+fn attribution(cell: &NoiseCell) -> Option<Note> {
+    let (causes, cpu) = (&cell.causes, cell.cpu);
+    if causes.lost_ns <= 0 {
+        return None;
+    }
+    let share = |nanos: Option<i64>| nanos.map(|nanos| percent(Some(nanos as f64 / causes.lost_ns as f64)));
+    let mut parts = Vec::new();
+    if let Some(share) = share(causes.steal_ns) {
+        parts.push(format!("{share} is stolen by the hypervisor's own account"));
+    }
+    if let Some(share) = share(causes.other_threads_ns) {
+        parts.push(format!("{share} went to other threads"));
+    }
+    if let Some(share) = causes.unattributed_fraction {
+        parts.push(format!("{} is in no account", percent(Some(share))));
+    }
+    if parts.is_empty() {
+        parts.push("this system keeps no account of where it went".to_owned());
+    }
+    let mut text = format!("CPU {cpu} lost {}: {}", time(Some(causes.lost_ns as f64)), parts.join(", "));
+    if let (Some(interrupts), Some(switches)) = (causes.interrupts, causes.involuntary_switches) {
+        text.push_str(&format!("; {interrupts} interrupts{} and {switches} switches in that time", busiest(causes)));
+        if let (Some(outside @ 1..), Some(nanos)) = (causes.gaps_from_outside_min, causes.outside_ns_min) {
+            text.push_str(&format!(
+                ", so at least {outside} of {} gaps ({}) came from outside this system",
+                cell.gaps,
+                time(Some(nanos as f64))
+            ));
+        }
+    }
+    if let Some(waited @ 1..) = causes.cpu_pressure_ns {
+        text.push_str(&format!("; threads here waited {} for a CPU (PSI)", time(Some(waited as f64))));
+    }
+    if causes.steal_ns == Some(0) && causes.unattributed_fraction.is_some_and(|share| share > 0.5) {
+        text.push_str("; a steal of 0 is no proof: many hypervisors do not state it");
+    }
+    Some(Note::new("noise_attribution", text))
+}
+
+/// The two lines with most interrupts, in brackets.
+fn busiest(causes: &Causes) -> String {
+    let mut lines: Vec<_> = causes.interrupts_by_line.iter().collect();
+    lines.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+    let named: Vec<_> = lines.into_iter().take(2).map(|(line, count)| format!("{line} {count}")).collect();
+    if named.is_empty() { String::new() } else { format!(" ({})", named.join(", ")) }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,84 @@
+//! Far ends that run `vtare serve`: their names, their key, and what their refusals mean to a user.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::Path;
+
+use vtare_packet::control::PresharedKey;
+use vtare_packet::control::client::ControlError;
+use vtare_packet::session::ClientError;
+use vtare_units::Span;
+
+use crate::failure::Failure;
+
+/// How long the far end may take for one answer on the control connection.
+pub(crate) const PATIENCE: Span = Span::from_secs(5);
+
+/// This program as it names itself to far ends.
+pub(crate) const PROGRAM: &str = concat!("vtare ", env!("CARGO_PKG_VERSION"));
+
+/// The address of `name`, with `port` where it names none.
+///
+/// # Errors
+/// [`Failure::Input`] where it has no address.
+pub(crate) fn resolve(name: &str, port: u16) -> Result<SocketAddr, Failure> {
+    // An address without port first: an IPv6 one has colons, too.
+    if let Ok(ip) = name.trim_matches(['[', ']']).parse() {
+        return Ok(SocketAddr::new(ip, port));
+    }
+    let has_port = name.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+    let full = if has_port { name.to_owned() } else { format!("{name}:{port}") };
+    let wanted = |why: String| {
+        Failure::Input(format!(
+            "peer: found '{name}', {why}; want an address or a name, as 10.0.0.2, host.example:{port} or [fd00::2]:{port}"
+        ))
+    };
+    let mut found = full.to_socket_addrs().map_err(|error| wanted(error.to_string()))?;
+    found.next().ok_or_else(|| wanted("which has no address".to_owned()))
+}
+
+/// The key of this run: the file's, else the environment's, else none.
+///
+/// # Errors
+/// [`Failure::Input`] where the key cannot be read.
+pub(crate) fn key(key_file: Option<&Path>) -> Result<Option<PresharedKey>, Failure> {
+    let wrong = |error: vtare_packet::control::KeyError| Failure::Input(error.to_string());
+    if let Some(path) = key_file {
+        return PresharedKey::read(path).map(Some).map_err(wrong);
+    }
+    match std::env::var("VTARE_KEY") {
+        Ok(text) => PresharedKey::parse("VTARE_KEY", &text).map(Some).map_err(wrong),
+        Err(_) => Ok(None),
+    }
+}
+
+/// What an error on the control connection is to the user: a wrong input, or a peer that does not answer.
+pub(crate) fn control_failure(error: &ControlError) -> Failure {
+    match error {
+        ControlError::Talk(ClientError::Refused(_))
+        | ControlError::NeedsKey { .. }
+        | ControlError::HasNoKey { .. }
+        | ControlError::WrongKey { .. }
+        | ControlError::Version { .. } => Failure::Input(error.to_string()),
+        _ => Failure::Peer(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_without_port_gets_the_usual_one() {
+        let of = |name, port| resolve(name, port).map(|address| address.to_string());
+        assert_eq!(of("10.0.0.2", 8462).expect("an address"), "10.0.0.2:8462");
+        assert_eq!(of("10.0.0.2:9", 8462).expect("an address"), "10.0.0.2:9");
+        assert_eq!(of("fd00::2", 862).expect("an address"), "[fd00::2]:862");
+        assert_eq!(of("[fd00::2]:9", 862).expect("an address"), "[fd00::2]:9");
+    }
+
+    #[test]
+    fn a_name_that_is_none_is_refused_with_the_form_wanted() {
+        let error = resolve("no such name", 8462).expect_err("has blanks").to_string();
+        assert!(error.contains("'no such name'") && error.contains("host.example"), "{error}");
+    }
+}

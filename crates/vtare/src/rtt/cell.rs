@@ -1,0 +1,182 @@
+//! The figures of one peer.
+
+use serde::Serialize;
+use vtare_methods::figures::Figures;
+use vtare_methods::rtt::{Attribution, LossClasses, Report, UnsentCounts};
+use vtare_packet::link::socket::Canary;
+use vtare_packet::link::{Facts, LocalDrops};
+
+use super::books::Closed;
+
+/// Where lost packets were lost; `None` is "nobody could count that", which is not 0.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct LostBy {
+    attribution: Option<Attribution>,
+    late: u64,
+    local_tx: Option<u64>,
+    forward: Option<u64>,
+    responder_rx: Option<u64>,
+    responder: Option<u64>,
+    reverse: Option<u64>,
+    local_rx: Option<u64>,
+    unattributed: u64,
+}
+
+impl From<LossClasses> for LostBy {
+    fn from(classes: LossClasses) -> Self {
+        let LossClasses {
+            attribution,
+            late,
+            local_tx,
+            forward,
+            responder_rx,
+            responder,
+            reverse,
+            local_rx,
+            unattributed,
+        } = classes;
+        Self {
+            attribution: Some(attribution),
+            late,
+            local_tx,
+            forward,
+            responder_rx,
+            responder,
+            reverse,
+            local_rx,
+            unattributed,
+        }
+    }
+}
+
+/// Time that something took from the sending thread while it only looked for replies.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct CanaryFigures {
+    threshold_ns: u64,
+    watched_fraction: Option<f64>,
+    gaps: Option<u64>,
+    lost_fraction: Option<f64>,
+    longest_ns: Option<u64>,
+    involuntary_switches: u64,
+}
+
+impl CanaryFigures {
+    /// The figures of a canary beside a run of `elapsed_ns`.
+    pub(super) fn of(canary: &Canary, elapsed_ns: u64, involuntary_switches: u64) -> Self {
+        let watched = canary.watched_ns > 0;
+        Self {
+            threshold_ns: canary.threshold_ns,
+            watched_fraction: (elapsed_ns > 0).then(|| canary.watched_ns as f64 / elapsed_ns as f64),
+            gaps: watched.then_some(canary.gaps),
+            lost_fraction: canary.lost_fraction(),
+            longest_ns: watched.then_some(canary.longest_ns),
+            involuntary_switches,
+        }
+    }
+}
+
+/// What came of probing one peer. Times in ns.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct RttCell {
+    /// The far end, as it was given.
+    pub(crate) peer: String,
+    /// Its address.
+    pub(crate) address: String,
+    /// The session's name on the wire; null where there is none.
+    pub(crate) session: Option<String>,
+    /// CLOCK_MONOTONIC of this host where the samples' times are 0; null where nothing was due.
+    pub(crate) origin_monotonic_ns: Option<u64>,
+    /// Slots of the schedule.
+    pub(crate) scheduled: u64,
+    /// Packets that the kernel took.
+    pub(crate) sent: u64,
+    /// Packets answered in time.
+    pub(crate) received: u64,
+    /// Packets not answered in time: `sent` - `received`.
+    pub(crate) lost: u64,
+    /// `lost` / `sent`.
+    pub(crate) lost_fraction: Option<f64>,
+    /// Where they were lost.
+    pub(crate) lost_by: LostBy,
+    /// Slots without a packet.
+    pub(crate) unsent: UnsentCounts,
+    /// Packets sent more than 100 us after their slot.
+    pub(crate) sent_late: u64,
+    /// Replies beyond the first of their packet.
+    pub(crate) duplicate: u64,
+    /// Replies after that of a later packet.
+    pub(crate) reordered: u64,
+    /// Replies to packets that were never sent.
+    pub(crate) unknown: u64,
+    /// Datagrams that were no replies of this session.
+    pub(crate) foreign: u64,
+    /// Packets a second as asked.
+    pub(crate) intended_packet_per_s: Option<f64>,
+    /// Packets a second as sent.
+    pub(crate) achieved_packet_per_s: Option<f64>,
+    /// From the actual send to the program's receipt.
+    pub(crate) rtt_ns: Figures,
+    /// From the scheduled send to the program's receipt.
+    pub(crate) rtt_scheduled_ns: Figures,
+    /// Between the kernel's stamps of departure and arrival.
+    pub(crate) rtt_kernel_ns: Figures,
+    /// From arrival to departure at the far end.
+    pub(crate) turnaround_ns: Figures,
+    /// Size of the change of the delay there from one packet to the next.
+    pub(crate) forward_variation_ns: Figures,
+    /// The same of the delay back.
+    pub(crate) reverse_variation_ns: Figures,
+    /// Actual minus scheduled send time.
+    pub(crate) pacing_error_ns: Figures,
+    /// Actual minus scheduled gap between packets sent one after another.
+    pub(crate) gap_error_ns: Figures,
+    /// Whether all quantiles are those of the samples; else long series come from histograms, to 1/64.
+    pub(crate) exact: bool,
+    /// Time lost beside the run, of the thread that serves all peers.
+    pub(crate) canary: CanaryFigures,
+    /// CPU time of that thread in a second of the run.
+    pub(crate) cpu_fraction: Option<f64>,
+    /// Datagrams dropped on this host.
+    pub(crate) local_drops: LocalDrops,
+    /// What the link got and did not get.
+    pub(crate) link: Option<Facts>,
+}
+
+impl RttCell {
+    /// Whether the far end answered and no answer came: all were lost on the way back.
+    pub(super) fn all_lost_on_the_way_back(&self) -> bool {
+        self.sent > 0 && self.received == 0 && self.lost_by.reverse == Some(self.sent)
+    }
+
+    /// Fills in what the books say.
+    pub(super) fn take(&mut self, closed: Closed) {
+        let Report {
+            scheduled, unsent, sent, sent_late, received, lost, lost_by, duplicate, reordered, unknown, ..
+        } = closed.report;
+        (self.scheduled, self.sent, self.received, self.lost) = (scheduled, sent, received, lost);
+        self.lost_fraction = (sent > 0).then(|| lost as f64 / sent as f64);
+        self.lost_by = lost_by.into();
+        (self.unsent, self.sent_late) = (unsent, sent_late);
+        (self.duplicate, self.reordered, self.unknown) = (duplicate, reordered, unknown);
+        let report = closed.report;
+        self.intended_packet_per_s = report.intended_packet_per_s;
+        self.achieved_packet_per_s = achieved(&report);
+        self.rtt_ns = report.rtt_ns;
+        self.rtt_scheduled_ns = report.rtt_scheduled_ns;
+        self.rtt_kernel_ns = report.rtt_kernel_ns;
+        self.turnaround_ns = report.turnaround_ns;
+        self.forward_variation_ns = report.forward_variation_ns;
+        self.reverse_variation_ns = report.reverse_variation_ns;
+        self.pacing_error_ns = report.pacing_error_ns;
+        self.gap_error_ns = closed.gap_error;
+        self.exact = report.exact;
+    }
+}
+
+/// Packets a second over the time of the whole schedule: a sender that gave up its last slots was no faster for that.
+fn achieved(report: &Report) -> Option<f64> {
+    let gaps = report.sent.checked_sub(1).filter(|gaps| *gaps > 0)? as f64;
+    let sending_s = gaps / report.achieved_packet_per_s?;
+    let scheduled_s = report.intended_packet_per_s.map_or(0.0, |rate| (report.scheduled - 1) as f64 / rate);
+    Some(gaps / sending_s.max(scheduled_s))
+}

@@ -1,0 +1,62 @@
+//! The engine that makes frames of its own and shares memory with the kernel (AF_XDP; docs/xdp.md).
+
+use std::net::SocketAddr;
+
+use vtare_clock::Clock;
+use vtare_packet::control::client::OpenedSession;
+use vtare_packet::link::Refusal;
+use vtare_packet::link::af_xdp::{AfXdpLink, AfXdpOptions};
+use vtare_packet::link::socket::{SocketOptions, Wait};
+use vtare_packet::xdp::XdpError;
+
+use super::in_kernel;
+use super::parameters::{Engine, Parameters};
+use crate::failure::Failure;
+
+/// In these rates this engine is chosen where nothing is said: its calls cost less than those of UDP sockets, so it holds the gaps and answers come
+/// back sooner. Beyond them a responder on sockets is overtaxed by single packets, and large sends of UDP sockets, which it merges, are the next best.
+const CHOSEN_ABOVE_PACKET_PER_S: f64 = 100_000.0;
+const CHOSEN_UP_TO_PACKET_PER_S: f64 = in_kernel::CHOSEN_ABOVE_PACKET_PER_S;
+
+/// Opens a link where this engine is asked for or best; else says why not, where it would have been.
+///
+/// # Errors
+/// [`Failure::Machine`] where it was asked for and cannot be had.
+pub(super) fn open<'c>(
+    clock: &'c Clock,
+    parameters: &Parameters,
+    peer: SocketAddr,
+    session: Option<&OpenedSession>,
+) -> Result<(Option<AfXdpLink<'c>>, Option<Refusal>), Failure> {
+    let asked = parameters.engine == Engine::AfXdp;
+    let best = parameters.engine == Engine::Auto
+        && parameters.beyond_frames().is_none()
+        && !parameters.flood
+        && parameters.rate() > CHOSEN_ABOVE_PACKET_PER_S
+        && parameters.rate() <= CHOSEN_UP_TO_PACKET_PER_S;
+    let Some(session) = session.filter(|_| asked || best) else { return Ok((None, None)) };
+    let because = if asked {
+        "asked for with --engine af_xdp".to_owned()
+    } else {
+        format!("at {:.0} packets a second it holds gaps that UDP sockets do not, and adds less", parameters.rate())
+    };
+    let opened = options(parameters, peer, session).and_then(|options| AfXdpLink::open(clock, &options, because));
+    match opened {
+        Ok(link) => Ok((Some(link), None)),
+        Err(error) if asked => Err(Failure::Machine(format!("engine af_xdp: {error}"))),
+        Err(error) => Ok((None, Some(Refusal { wanted: "af_xdp".to_owned(), said: error.to_string() }))),
+    }
+}
+
+fn options(parameters: &Parameters, peer: SocketAddr, session: &OpenedSession) -> Result<AfXdpOptions, XdpError> {
+    let (SocketAddr::V4(peer), SocketAddr::V4(local)) = (peer, session.local_address()) else {
+        return Err(XdpError::Unfit(format!("{peer}: frames are made for IPv4 only")));
+    };
+    Ok(AfXdpOptions {
+        peer,
+        local: *local.ip(),
+        largest_byte: parameters.size_byte,
+        wait: if parameters.blocking { Wait::Block } else { Wait::Spin },
+        gap_ns: SocketOptions::default().gap_ns,
+    })
+}

@@ -1,0 +1,415 @@
+//! `vtare rtt`: round-trip times and losses, open loop (docs/rtt.md).
+//!
+//! One thread sends on an absolute schedule, receives between the sends, and writes down what happens. This thread keeps the books:
+//! [`vtare_methods::rtt`] says what became of every packet.
+
+mod books;
+mod cell;
+mod codec;
+pub(crate) mod conditions;
+mod frames;
+mod in_kernel;
+mod log;
+mod observer;
+mod parameters;
+mod peer;
+
+use std::sync::mpsc;
+
+use vtare_methods::rtt::{LocalDrops, Options};
+use vtare_packet::link::many::Many;
+use vtare_packet::link::socket::Canary;
+use vtare_packet::link::{Facts, LinkError, ProbeLink};
+use vtare_packet::random::Random;
+use vtare_packet::{closed_loop, open_loop};
+use vtare_sys::sched;
+use vtare_units::Timestamp;
+
+use crate::context::Context;
+use crate::failure::{Exit, Failure};
+use crate::instrument::{self, Instrument, Note, Outcome, Session};
+use crate::peers;
+use crate::samples::Column;
+use crate::table::{Table, percent, spread, time};
+use books::Books;
+use cell::{CanaryFigures, RttCell};
+use codec::Codec;
+use log::{Log, Page};
+use observer::Recorder;
+use parameters::Parameters;
+use peer::{Ready, SocketLink};
+
+pub(crate) use parameters::RttArguments;
+
+/// From the call to the first packet: time to warm up.
+const LEAD_IN_NS: u64 = 10_000_000;
+/// The longest time between two looks at departures and at the wish to stop.
+const TURN_NS: u64 = 1_000_000;
+/// A flooding sender that gets no reply sends the next packet after this, as `ping -f` does.
+const FLOOD_PATIENCE_NS: u64 = 10_000_000;
+/// Empty pages at the start.
+const PAGES: usize = 4;
+
+/// The instrument.
+pub(crate) struct Rtt;
+
+/// Carries out `vtare rtt`.
+///
+/// # Errors
+/// See [`instrument::carry_out`]; [`Failure::Peer`] where no peer answers.
+pub(crate) fn command(arguments: &RttArguments, context: &Context) -> Result<Exit, Failure> {
+    instrument::command::<Rtt>(arguments.parameters()?, &arguments.common, context)
+}
+
+impl Instrument for Rtt {
+    const NAME: &'static str = "rtt";
+    const COLUMNS: &'static [Column] = books::COLUMNS;
+    const IDENTITY: &'static [&'static str] = &["peer", "address", "session"];
+    type Parameters = Parameters;
+    type Cell = RttCell;
+
+    fn resolve(parameters: Parameters, _context: &Context) -> Result<Parameters, Failure> {
+        parameters.resolved()
+    }
+
+    fn measure(parameters: &Parameters, session: &mut Session<'_>) -> Result<Outcome<RttCell>, Failure> {
+        let clock = session.clock();
+        let mut random = Random::new(session.seed);
+        let key = peers::key(parameters.key_file.as_deref())?;
+        let mut notes = Vec::new();
+        let mut lost_peers = Vec::new();
+        let mut ready = Vec::new();
+        for name in &parameters.peer {
+            match peer::open(clock, name, parameters, key.as_ref(), &mut random) {
+                Ok(peer) => ready.push(peer),
+                // The others can still be measured; the exit code tells.
+                Err(Failure::Peer(said)) if parameters.peer.len() > 1 => lost_peers.push(said),
+                Err(other) => return Err(other),
+            }
+        }
+        if ready.is_empty() {
+            return Err(Failure::Peer(lost_peers.join("; ")));
+        }
+        let _held = conditions::hold_latency(parameters.dma_latency_ns, &mut notes);
+        let run = probe(parameters, ready, session)?;
+        notes.extend(run.notes);
+        lost_peers.extend(run.lost);
+        for cell in run.cells.iter().filter(|cell| cell.sent > 0 && cell.received == 0) {
+            if run.stopped && cell.sent < 3 {
+                continue;
+            }
+            lost_peers.push(format!("{}: no reply to {} packets", cell.peer, cell.sent));
+        }
+        notes.extend(remarks(&run.cells, parameters));
+        if !lost_peers.is_empty() {
+            session.peer_lost = Some(lost_peers.join("; "));
+        }
+        Ok(Outcome { cells: run.cells, notes, interrupted: run.stopped })
+    }
+
+    fn table(cells: &[RttCell]) -> Table {
+        let heading = [
+            "peer",
+            "sent",
+            "lost",
+            "median RTT",
+            "half IQR",
+            "min",
+            "p99",
+            "p99.9",
+            "max",
+            "scheduled p99",
+            "packets/s",
+        ];
+        let mut table = Table::new(&heading, 1);
+        for cell in cells {
+            let rtt = &cell.rtt_ns;
+            let exact = |ns: Option<i64>| time(ns.map(|ns| ns as f64));
+            table.row(vec![
+                cell.peer.clone(),
+                cell.sent.to_string(),
+                format!("{} ({})", cell.lost, percent(cell.lost_fraction)),
+                time(rtt.median),
+                spread(rtt.half_iqr),
+                exact(rtt.min),
+                time(rtt.p99),
+                time(rtt.p999),
+                exact(rtt.max),
+                time(cell.rtt_scheduled_ns.p99),
+                cell.achieved_packet_per_s.map_or_else(|| "-".to_owned(), |rate| format!("{rate:.0}")),
+            ]);
+        }
+        table
+    }
+
+    fn details(cells: &[RttCell]) -> String {
+        let mut text = String::new();
+        let single = cells.len() == 1;
+        for cell in cells {
+            let name = if single { String::new() } else { format!("{}: ", cell.peer) };
+            let parts = [
+                format!("kernel to kernel median {}", time(cell.rtt_kernel_ns.median)),
+                format!("turnaround {}", time(cell.turnaround_ns.median)),
+                format!(
+                    "delay variation there {}, back {}",
+                    time(cell.forward_variation_ns.median),
+                    time(cell.reverse_variation_ns.median)
+                ),
+                format!("pacing error {} (p99 {})", time(cell.pacing_error_ns.median), time(cell.pacing_error_ns.p99)),
+            ];
+            text.push_str(&format!("\n{name}{}\n", parts.join(", ")));
+            let LossLine(line) = LossLine::of(cell);
+            text.push_str(&line);
+        }
+        if let Some(cell) = cells.first() {
+            let canary = instrument::to_json(&cell.canary);
+            let figure = |key: &str| canary[key].as_f64();
+            text.push_str(&format!(
+                "sending thread: {} of a CPU; gaps of 10 us and more took {} of the time watched, the longest {}\n",
+                percent(cell.cpu_fraction),
+                percent(figure("lost_fraction")),
+                time(figure("longest_ns")),
+            ));
+            if let Some(link) = &cell.link {
+                text.push_str(&format!("engine {}: {}\n", link.engine, link.chosen_because));
+            }
+        }
+        text
+    }
+}
+
+/// One line on what was lost where; empty where nothing went wrong.
+struct LossLine(String);
+
+impl LossLine {
+    fn of(cell: &RttCell) -> Self {
+        let classes = instrument::to_json(&cell.lost_by);
+        let mut parts: Vec<String> = Vec::new();
+        for (key, words) in [
+            ("local_tx", "dropped here before the wire"),
+            ("forward", "on the way there"),
+            ("responder_rx", "dropped by the far end, overloaded"),
+            ("responder", "refused by the far end"),
+            ("reverse", "on the way back"),
+            ("local_rx", "dropped here on arrival"),
+            ("late", "late"),
+            ("unattributed", "nobody knows where"),
+        ] {
+            if let Some(count @ 1..) = classes[key].as_u64() {
+                parts.push(format!("{count} {words}"));
+            }
+        }
+        let mut text = if parts.is_empty() { String::new() } else { format!("lost: {}\n", parts.join(", ")) };
+        let unsent = cell.unsent.too_late + cell.unsent.no_room;
+        let others = [
+            (unsent, "never sent"),
+            (cell.sent_late, "sent late"),
+            (cell.duplicate, "duplicate"),
+            (cell.reordered, "reordered"),
+            (cell.foreign, "foreign"),
+        ];
+        let found: Vec<String> =
+            others.iter().filter(|(count, _)| *count > 0).map(|(count, word)| format!("{count} {word}")).collect();
+        if !found.is_empty() {
+            text.push_str(&format!("also: {}\n", found.join(", ")));
+        }
+        Self(text)
+    }
+}
+
+/// What a run came to.
+struct Ran {
+    cells: Vec<RttCell>,
+    notes: Vec<Note>,
+    lost: Option<String>,
+    stopped: bool,
+}
+
+/// What the sending thread gives back.
+struct Sent<'c> {
+    links: Vec<SocketLink<'c>>,
+    foreign: Vec<u64>,
+    notes: Vec<Note>,
+    failed: Option<String>,
+    stopped: bool,
+    elapsed_ns: u64,
+    cpu_fraction: Option<f64>,
+    involuntary_switches: u64,
+    /// What programs in the kernel got, and what was lost there.
+    in_kernel: Option<(Facts, vtare_packet::link::LocalDrops)>,
+}
+
+fn probe(parameters: &Parameters, ready: Vec<Ready<'_>>, session: &mut Session<'_>) -> Result<Ran, Failure> {
+    let (context, seed) = (session.context, session.seed);
+    let names: Vec<String> = ready.iter().map(|peer| peer.name.clone()).collect();
+    let codecs: Vec<Codec> = ready.iter().map(|peer| peer.codec).collect();
+    let carried: Vec<(String, i64)> = ready.iter().map(|peer| (peer.name.clone(), peer.carried_session())).collect();
+    let mut cells = Vec::new();
+    let (mut links, mut sessions) = (Vec::new(), Vec::new());
+    let (mut programs, mut refused) = (None, Vec::new());
+    for Ready { name, address, session, codec, link, in_kernel, refused: refusals } in ready {
+        // Programs serve one peer.
+        (programs, refused) = (in_kernel, refusals);
+        let session_name = codec.session();
+        cells.push(RttCell { peer: name, address: address.to_string(), session: session_name, ..RttCell::default() });
+        links.push(link);
+        sessions.push(session);
+    }
+    let peers = names.len();
+    let options = Options { timeout_ns: parameters.timeout_ns(), ..Options::default() };
+    let rate = (!parameters.flood).then(|| parameters.rate() * peers as f64);
+    let label = format!("rtt {}", if peers == 1 { names[0].clone() } else { format!("to {peers} peers") });
+    let planned = parameters.planned() * peers as u64;
+    let progress = context.progress(&label, if parameters.flood { 0 } else { planned });
+    let mut books = Books::new(&carried, options, rate, &mut session.samples);
+    let (full, full_pages) = mpsc::channel();
+    let (empty, empty_pages) = mpsc::channel();
+    for _ in 0..PAGES {
+        // The receiver is at hand.
+        let _ = empty.send(Page::fresh());
+    }
+    let sent = std::thread::scope(|scope| {
+        let log = Log::new(full, empty_pages);
+        let sending = scope.spawn(|| match programs {
+            Some(programs) => in_kernel::send(parameters, programs, links, &codecs, log, context),
+            None => send(parameters, links, &codecs, log, context, seed),
+        });
+        books
+            .keep(&full_pages, &empty, |books| {
+                let (slots, replies) = books.seen();
+                progress.set(slots);
+                let figures = books.live().map_or_else(String::new, |(median, p99)| {
+                    format!(", median {}, p99 {}", time(Some(median as f64)), time(p99.map(|ns| ns as f64)))
+                });
+                progress.label(&format!("{label}: {slots} sent, {replies} replies{figures}"));
+            })
+            .map_err(|error| Failure::Machine(format!("{error}: please report this")))?;
+        sending.join().map_err(|_| Failure::Machine("the sending thread ended without a result".to_owned()))?
+    })?;
+    drop(progress);
+    let mut notes = sent.notes;
+    let mut counted = Vec::new();
+    for ((cell, mut link), session) in cells.iter_mut().zip(sent.links).zip(sessions) {
+        let (counters, lost) = peer::close(&cell.peer, session);
+        notes.extend(lost);
+        let drops = link.local_drops().unwrap_or_default();
+        counted.push((counters, LocalDrops { tx: drops.interface_tx, rx: drops.receive_buffer }));
+        cell.local_drops = drops;
+        cell.canary = CanaryFigures::of(link.canary(), sent.elapsed_ns, sent.involuntary_switches);
+        cell.cpu_fraction = sent.cpu_fraction;
+        cell.link = Some(link.facts().clone());
+        if let Some((facts, drops)) = &sent.in_kernel {
+            cell.link = Some(facts.clone());
+            cell.local_drops = *drops;
+            cell.canary = CanaryFigures::of(&Canary::new(0), sent.elapsed_ns, sent.involuntary_switches);
+            if let Some((_, local)) = counted.last_mut() {
+                *local = LocalDrops { tx: drops.interface_tx, rx: drops.receive_buffer };
+            }
+        }
+        if let Some(link) = &mut cell.link {
+            link.refusals.append(&mut refused);
+        }
+    }
+    for (cell, foreign) in cells.iter_mut().zip(&sent.foreign) {
+        (cell.foreign, cell.local_drops.foreign) = (*foreign, *foreign);
+    }
+    let origin = books.started();
+    cells.iter_mut().for_each(|cell| cell.origin_monotonic_ns = origin.map(Timestamp::as_nanos));
+    let closed = books.close(&counted)?;
+    cells.iter_mut().zip(closed).for_each(|(cell, closed)| cell.take(closed));
+    Ok(Ran { cells, notes, lost: sent.failed, stopped: sent.stopped })
+}
+
+/// The sending thread.
+fn send<'c>(
+    parameters: &Parameters,
+    links: Vec<SocketLink<'c>>,
+    codecs: &[Codec],
+    log: Log,
+    context: &Context,
+    seed: u64,
+) -> Result<Sent<'c>, Failure> {
+    let notes = conditions::take(parameters.cpu, parameters.fifo, !parameters.blocking)?;
+    let stop = context.stop_flag();
+    let peers = links.len() as u64;
+    let mut link = Many::new(links).ok_or_else(|| Failure::Machine("no link to send over".to_owned()))?;
+    let planned = (!parameters.flood && !parameters.poisson).then(|| parameters.planned() * peers);
+    let mut recorder = Recorder::new(codecs, link.lane(), log, &stop, planned);
+    let before = (link.now(), sched::thread_usage());
+    let linger_ns = parameters.timeout_ns();
+    let ended = if parameters.flood {
+        let options = closed_loop::Options {
+            packets: parameters.packets,
+            duration_ns: parameters.duration_ns().unwrap_or(i64::MAX as u64),
+            size_byte: parameters.size_byte,
+            patience_ns: FLOOD_PATIENCE_NS,
+            turn_ns: TURN_NS,
+            linger_ns: FLOOD_PATIENCE_NS.max(linger_ns.min(100_000_000)),
+        };
+        closed_loop::run(&mut link, &options, &mut recorder)
+    } else {
+        let schedule = parameters.schedule(peers, seed);
+        let slots = schedule.slots().map_err(|error| Failure::Input(error.to_string()))?;
+        let options = open_loop::Options {
+            lead_in_ns: LEAD_IN_NS,
+            catch_up_ns: parameters.catch_up_ns(),
+            turn_ns: TURN_NS,
+            linger_ns,
+            ..open_loop::Options::default()
+        };
+        open_loop::run(&mut link, slots, &options, &mut recorder)
+    };
+    let after = (link.now(), sched::thread_usage());
+    recorder.finish(after.0);
+    let used = (after.1.user + after.1.system) - (before.1.user + before.1.system);
+    let elapsed = after.0 - before.0;
+    Ok(Sent {
+        foreign: std::mem::take(&mut recorder.foreign),
+        stopped: recorder.stopped,
+        notes,
+        failed: ended.err().map(|error: LinkError| error.to_string()),
+        elapsed_ns: elapsed.as_nanos_unsigned(),
+        cpu_fraction: (elapsed.as_nanos() > 0).then(|| used.as_nanos() as f64 / elapsed.as_nanos() as f64),
+        involuntary_switches: after.1.involuntary_switches.saturating_sub(before.1.involuntary_switches),
+        links: link.into_links(),
+        in_kernel: None,
+    })
+}
+
+/// What a reader of the figures should know.
+fn remarks(cells: &[RttCell], parameters: &Parameters) -> Vec<Note> {
+    let mut notes = Vec::new();
+    if parameters.flood {
+        let text = "flood waits for each reply: its rate is the path's, and slow replies hold back the packets that would have met the \
+            same delay; use --rate for distributions";
+        notes.push(Note::new("closed_loop", text));
+    }
+    for cell in cells {
+        if let (Some(wanted), Some(got)) = (cell.intended_packet_per_s, cell.achieved_packet_per_s)
+            && !parameters.flood
+            && got < wanted * 0.99
+        {
+            let text = format!(
+                "{}: {wanted:.0} packets/s asked, {got:.0} sent: this sender or this machine is too slow for it",
+                cell.peer
+            );
+            notes.push(Note::new("rate_not_reached", text));
+        }
+        if cell.all_lost_on_the_way_back() {
+            let text = format!(
+                "{}: the far end answered every packet and no answer came back; where it serves with --xdp over a veth, this end must take such \
+                 frames: ethtool -K DEVICE gro on, or --engine xdp here",
+                cell.peer
+            );
+            notes.push(Note::new("lost_on_the_way_back", text));
+        }
+        for refusal in cell.link.iter().flat_map(|link| &link.refusals) {
+            let note =
+                Note::new(&format!("refused_{}", refusal.wanted), format!("{}: {}", refusal.wanted, refusal.said));
+            if !notes.contains(&note) {
+                notes.push(note);
+            }
+        }
+    }
+    notes
+}

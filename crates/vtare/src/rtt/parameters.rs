@@ -1,0 +1,464 @@
+//! What `vtare rtt` is told: the command line, run.json, and their checks.
+
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use vtare_packet::schedule::{Pace, Pattern, Schedule};
+use vtare_packet::wire::{LARGEST_BYTE, full, short, stamp};
+use vtare_units::{PacketRate, Span};
+
+use crate::arguments::{CommonArguments, nanoseconds, positive};
+use crate::failure::Failure;
+use crate::instrument;
+
+/// The highest rate that may be asked for, packets a second.
+const MOST_PACKET_PER_S: u64 = 1_000_000;
+/// Packets of one run at most.
+const MOST_PACKETS: u64 = 3_600_000_000;
+/// Peers of one run at most.
+const MOST_PEERS: usize = 1_000;
+/// From this rate on the default timeout is shorter: every packet that may still be answered takes 200 B of memory.
+const DENSE_PACKET_PER_S: f64 = 50_000.0;
+
+/// Arguments of `vtare rtt`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "The far end is `vtare serve`, unless --icmp or --stamp is given.\n\
+    Replies are never waited for, except with --flood: docs/rtt.md says what follows from that.")]
+pub(crate) struct RttArguments {
+    /// The far end, as 10.0.0.2, host.example:8462 or `[fd00::2]:8462`; several share the time evenly
+    #[arg(value_name = "PEER", required_unless_present = "peers")]
+    peer: Vec<String>,
+
+    /// Read more peers from this file, one a line; what follows a # is a remark
+    #[arg(long, value_name = "FILE")]
+    peers: Option<PathBuf>,
+
+    /// Packets a second to each peer, up to 1000000 [default: 1000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MOST_PACKET_PER_S), conflicts_with = "gap")]
+    rate: Option<u64>,
+
+    /// Time from one packet to the next instead of a rate, with its unit
+    #[arg(long, value_name = "TIME", value_parser = nanoseconds)]
+    gap: Option<u64>,
+
+    /// Send the next packet when the reply to the last one has come, as ping -f does
+    #[arg(long, conflicts_with_all = ["rate", "gap", "poisson"])]
+    flood: bool,
+
+    /// Exponential gaps instead of even ones
+    #[arg(long)]
+    poisson: bool,
+
+    /// Bytes of payload behind the UDP or ICMP header [default: 64]
+    #[arg(long, value_name = "BYTES")]
+    size: Option<u16>,
+
+    /// Packets to each peer [default: as many as the time allows]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MOST_PACKETS))]
+    count: Option<u64>,
+
+    /// Seconds [default: 10, or no limit where --count is given]
+    #[arg(long, value_name = "S", value_parser = positive)]
+    seconds: Option<f64>,
+
+    /// A reply later than this is lost [default: 2s; 500ms above 50000 packets a second]
+    #[arg(long, value_name = "TIME", value_parser = nanoseconds)]
+    timeout: Option<u64>,
+
+    /// ICMP echo requests: any host answers, nothing need run there
+    #[arg(long, conflicts_with = "stamp")]
+    icmp: bool,
+
+    /// STAMP (RFC 8762, unauthenticated), to a reflector of any make on UDP port 862
+    #[arg(long)]
+    stamp: bool,
+
+    /// The key that the far end has, too [default: the environment's VTARE_KEY]
+    #[arg(long, value_name = "FILE")]
+    key_file: Option<PathBuf>,
+
+    /// Run on this CPU only
+    #[arg(long, value_name = "CPU")]
+    cpu: Option<usize>,
+
+    /// Run before all ordinary threads, at this real-time priority (SCHED_FIFO)
+    #[arg(long, value_name = "1..99", value_parser = clap::value_parser!(u8).range(1..=99))]
+    fifo: Option<u8>,
+
+    /// Keep all CPUs out of sleep states that take longer than this to leave (0ns forbids all)
+    #[arg(long, value_name = "TIME", value_parser = zero_or_nanoseconds)]
+    dma_latency: Option<u64>,
+
+    /// Let the kernel poll the network card for so long when the socket is read
+    #[arg(long, value_name = "TIME", value_parser = nanoseconds)]
+    busy_poll: Option<u64>,
+
+    /// Sleep until a packet is due or arrives, as ordinary programs do, instead of spinning
+    #[arg(long)]
+    blocking: bool,
+
+    /// Ask the network card for its own stamps
+    #[arg(long)]
+    hardware_stamps: bool,
+
+    /// Stamp the departure of every Nth packet in the kernel, 0 of none [default: 1; 64 above 20000 packets a second]
+    #[arg(long, value_name = "N")]
+    tx_stamp_every: Option<u32>,
+
+    /// Never let packets leave or arrive as one large one, which they may from 100000 a second on
+    #[arg(long)]
+    no_gso: bool,
+
+    /// What sends: UDP sockets, AF_XDP sockets, or programs in the kernel (both need root, IPv4, one peer; docs/xdp.md); auto takes AF_XDP above 100000 packets a second and programs above 200000
+    #[arg(long, value_name = "auto|socket|af_xdp|xdp", value_enum, hide_possible_values = true, default_value_t = Engine::Auto)]
+    engine: Engine,
+
+    #[command(flatten)]
+    pub(super) common: CommonArguments,
+}
+
+fn zero_or_nanoseconds(text: &str) -> Result<u64, String> {
+    if matches!(text, "0" | "0ns" | "0us") { Ok(0) } else { nanoseconds(text) }
+}
+
+/// What carries the probes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Mode {
+    /// UDP in vtare's own form, answered by `vtare serve`.
+    #[default]
+    Udp,
+    /// ICMP echo requests, answered by any host.
+    Icmp,
+    /// STAMP (RFC 8762, unauthenticated) over UDP.
+    Stamp,
+}
+
+/// What sends the probes and takes the replies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Engine {
+    /// By rate, and by what the kernel and the way to the peer offer.
+    #[default]
+    Auto,
+    /// UDP or ICMP sockets.
+    Socket,
+    /// Frames of this program's own over an AF_XDP socket.
+    #[value(name = "af_xdp")]
+    AfXdp,
+    /// Programs in the kernel.
+    Xdp,
+}
+
+/// Parameters of `rtt` in run.json.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Parameters {
+    /// The far ends, HOST or HOST:PORT.
+    #[schemars(length(min = 1, max = 1_000))]
+    pub(crate) peer: Vec<String>,
+    /// What carries the probes.
+    pub(crate) mode: Mode,
+    /// Packets a second to each peer.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub(crate) rate_packet_per_s: u64,
+    /// Time from one packet to the next, ns, instead of the rate; null for the rate.
+    #[schemars(range(min = 1_000, max = 1_000_000_000_000_u64))]
+    pub(crate) gap_ns: Option<u64>,
+    /// Send the next packet when the reply to the last one has come; rate and gap are not used then.
+    pub(crate) flood: bool,
+    /// Exponential gaps instead of even ones.
+    pub(crate) poisson: bool,
+    /// Bytes of payload behind the UDP or ICMP header.
+    #[schemars(range(min = 18, max = 9_000))]
+    pub(crate) size_byte: u16,
+    /// Packets to each peer; null for as many as the time allows.
+    #[schemars(range(min = 1, max = 3_600_000_000_u64))]
+    pub(crate) packets: Option<u64>,
+    /// Seconds; null for no limit, where packets are given.
+    #[schemars(extend("exclusiveMinimum" = 0))]
+    pub(crate) seconds: Option<f64>,
+    /// A reply later than this is lost, ns; null for 2 s, or 0.5 s above 50000 packets a second.
+    #[schemars(range(min = 1_000, max = 60_000_000_000_u64))]
+    pub(crate) timeout_ns: Option<u64>,
+    /// File with the key that the far end has, too; null for the environment's VTARE_KEY, or none.
+    #[schemars(with = "Option<String>")]
+    pub(crate) key_file: Option<PathBuf>,
+    /// Run on this CPU only; null to leave that to the scheduler.
+    pub(crate) cpu: Option<usize>,
+    /// Real-time priority; null for the ordinary class.
+    #[schemars(range(min = 1, max = 99))]
+    pub(crate) fifo: Option<u8>,
+    /// Hold /dev/cpu_dma_latency at this, ns; null to leave it alone.
+    pub(crate) dma_latency_ns: Option<u64>,
+    /// SO_BUSY_POLL, ns; null to leave what the system has.
+    pub(crate) busy_poll_ns: Option<u64>,
+    /// Sleep until a packet is due or arrives, instead of spinning.
+    pub(crate) blocking: bool,
+    /// Ask the network card for its own stamps.
+    pub(crate) hardware_stamps: bool,
+    /// Stamp the departure of every Nth packet, 0 of none; null for 1, or 64 above 20000 packets a second.
+    pub(crate) tx_stamp_every: Option<u32>,
+    /// What sends.
+    pub(crate) engine: Engine,
+    /// Whether packets may leave and arrive as one large one from 100000 packets a second on (UDP_SEGMENT, UDP_GRO).
+    pub(crate) gso: bool,
+}
+
+impl Default for Parameters {
+    fn default() -> Self {
+        Self {
+            peer: Vec::new(),
+            mode: Mode::Udp,
+            rate_packet_per_s: 1_000,
+            gap_ns: None,
+            flood: false,
+            poisson: false,
+            size_byte: 64,
+            packets: None,
+            seconds: Some(10.0),
+            timeout_ns: None,
+            key_file: None,
+            cpu: None,
+            fifo: None,
+            dma_latency_ns: None,
+            busy_poll_ns: None,
+            blocking: false,
+            hardware_stamps: false,
+            tx_stamp_every: None,
+            engine: Engine::Auto,
+            gso: true,
+        }
+    }
+}
+
+impl RttArguments {
+    /// The parameters of this command line.
+    ///
+    /// # Errors
+    /// Where the file of peers cannot be read.
+    pub(super) fn parameters(&self) -> Result<Parameters, Failure> {
+        let default = Parameters::default();
+        let mut peer = self.peer.clone();
+        if let Some(path) = &self.peers {
+            let text = std::fs::read_to_string(path).map_err(|error| {
+                Failure::Input(format!("cannot read {}: {error}: give a file with one peer a line", path.display()))
+            })?;
+            peer.extend(peers_of(&text));
+        }
+        Ok(Parameters {
+            peer,
+            mode: match (self.icmp, self.stamp) {
+                (true, _) => Mode::Icmp,
+                (_, true) => Mode::Stamp,
+                _ => Mode::Udp,
+            },
+            rate_packet_per_s: self.rate.unwrap_or(default.rate_packet_per_s),
+            gap_ns: self.gap,
+            flood: self.flood,
+            poisson: self.poisson,
+            size_byte: self.size.unwrap_or(default.size_byte),
+            packets: self.count,
+            // Who asks for a number of packets wants that number, not what fits into the usual time.
+            seconds: self.seconds.or(if self.count.is_some() { None } else { default.seconds }),
+            timeout_ns: self.timeout,
+            key_file: self.key_file.clone(),
+            cpu: self.cpu,
+            fifo: self.fifo,
+            dma_latency_ns: self.dma_latency,
+            busy_poll_ns: self.busy_poll,
+            blocking: self.blocking,
+            hardware_stamps: self.hardware_stamps,
+            tx_stamp_every: self.tx_stamp_every,
+            engine: self.engine,
+            gso: !self.no_gso,
+        })
+    }
+}
+
+/// The first name whose condition holds.
+fn first(conditions: &[(bool, &'static str)]) -> Option<&'static str> {
+    conditions.iter().find_map(|(holds, name)| holds.then_some(*name))
+}
+
+/// The peers in a file's text.
+fn peers_of(text: &str) -> impl Iterator<Item = String> {
+    let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
+    lines.filter(|line| !line.is_empty()).map(str::to_owned)
+}
+
+impl Parameters {
+    /// Checks everything that needs no network, and fills in what depends on the rate.
+    ///
+    /// # Errors
+    /// With the value found and what is wanted.
+    pub(super) fn resolved(mut self) -> Result<Self, Failure> {
+        if self.peer.is_empty() {
+            return Err(Failure::Input("peer: found none, want at least one HOST or HOST:PORT".to_owned()));
+        }
+        if self.peer.len() > MOST_PEERS {
+            let found = self.peer.len();
+            return Err(Failure::Input(format!("peer: found {found} peers, want at most {MOST_PEERS} in one run")));
+        }
+        instrument::check_list("peer", &self.peer)?;
+        instrument::check_range("rate_packet_per_s", self.rate_packet_per_s, 1, MOST_PACKET_PER_S)?;
+        if let Some(gap) = self.gap_ns {
+            instrument::check_range("gap_ns", gap, 1_000, 1_000_000_000_000)?;
+        }
+        instrument::check_range("size_byte", self.size_byte.into(), self.least_byte() as u64, LARGEST_BYTE as u64)?;
+        if let Some(packets) = self.packets {
+            instrument::check_range("packets", packets, 1, MOST_PACKETS)?;
+        }
+        instrument::check_seconds("seconds", self.seconds)?;
+        if self.seconds.is_none() && self.packets.is_none() {
+            return Err(Failure::Input("seconds: found null and no packets, want one of the two".to_owned()));
+        }
+        let dense = self.flood || self.rate() * self.peer.len() as f64 > DENSE_PACKET_PER_S;
+        let timeout = *self.timeout_ns.get_or_insert(if dense { 500_000_000 } else { 2_000_000_000 });
+        instrument::check_range("timeout_ns", timeout, 1_000, 60_000_000_000)?;
+        instrument::check_cpu(self.cpu)?;
+        if let Some(priority) = self.fifo {
+            instrument::check_range("fifo", priority.into(), 1, 99)?;
+        }
+        if self.peer.len() > 1 && (self.blocking || self.flood) {
+            let key = if self.blocking { "blocking" } else { "flood" };
+            let found = self.peer.len();
+            return Err(Failure::Input(format!(
+                "{key}: found with {found} peers, want one peer: one thread serves all peers and cannot wait for one"
+            )));
+        }
+        let (engine, beyond) = match self.engine {
+            Engine::Xdp => ("xdp", self.beyond_programs()),
+            Engine::AfXdp => ("af_xdp", self.beyond_frames()),
+            Engine::Auto | Engine::Socket => ("", None),
+        };
+        if let Some(found) = beyond {
+            return Err(Failure::Input(format!("engine: found {engine} with {found}, want --engine socket for that")));
+        }
+        Ok(self)
+    }
+
+    /// What is asked for that programs in the kernel do not do.
+    pub(super) fn beyond_programs(&self) -> Option<&'static str> {
+        let own = [(self.flood, "flood"), (self.poisson, "poisson"), (self.blocking, "blocking")];
+        self.beyond_frames().or_else(|| first(&own))
+    }
+
+    /// What is asked for that neither they nor frames of this program's own do.
+    pub(super) fn beyond_frames(&self) -> Option<&'static str> {
+        first(&[
+            (self.mode == Mode::Icmp, "icmp"),
+            (self.mode == Mode::Stamp, "stamp"),
+            (self.hardware_stamps, "hardware_stamps"),
+            (self.busy_poll_ns.is_some() && self.engine == Engine::AfXdp, "busy_poll"),
+            (self.peer.len() > 1, "several peers"),
+        ])
+    }
+
+    /// The smallest datagram of this mode.
+    pub(super) const fn least_byte(&self) -> usize {
+        match self.mode {
+            Mode::Udp | Mode::Icmp => short::HEADER_BYTE,
+            Mode::Stamp => stamp::PACKET_BYTE,
+        }
+    }
+
+    /// Whether probes have room for the full form.
+    pub(super) const fn full_form(&self) -> bool {
+        self.size_byte as usize >= full::HEADER_BYTE
+    }
+
+    /// Packets a second to each peer, as asked.
+    pub(super) fn rate(&self) -> f64 {
+        self.gap_ns.map_or(self.rate_packet_per_s as f64, |gap| 1e9 / gap as f64)
+    }
+
+    pub(super) fn timeout_ns(&self) -> u64 {
+        self.timeout_ns.unwrap_or(2_000_000_000)
+    }
+
+    pub(super) fn duration_ns(&self) -> Option<u64> {
+        self.seconds.and_then(Span::try_from_secs_f64).map(Span::as_nanos_unsigned)
+    }
+
+    /// Packets to each peer if all goes as planned.
+    pub(super) fn planned(&self) -> u64 {
+        let fitting = self.seconds.map_or(MOST_PACKETS as f64, |seconds| (seconds * self.rate()).ceil());
+        (fitting.min(MOST_PACKETS as f64) as u64).min(self.packets.unwrap_or(u64::MAX)).max(1)
+    }
+
+    /// How long a stalled sender makes up for, ns: as long as it takes to gather 5,000 packets, 100 ms at most.
+    pub(super) fn catch_up_ns(&self) -> u64 {
+        ((5_000.0 / self.rate() * 1e9) as u64).min(100_000_000)
+    }
+
+    /// The schedule of `peers` peers that share a thread.
+    pub(super) fn schedule(&self, peers: u64, seed: u64) -> Schedule {
+        let one = self.gap_ns.map_or_else(
+            || Pace::of_rate(PacketRate::from_packet_per_s(self.rate_packet_per_s)),
+            |gap| Pace::of_gap(Span::from_nanos(gap.cast_signed())),
+        );
+        let pace = Pace { packets: one.packets * peers, ..one };
+        let pattern = if self.poisson { Pattern::Poisson { pace } } else { Pattern::Constant { pace } };
+        Schedule {
+            pattern,
+            size_byte: self.size_byte,
+            packets: self.packets.map(|each| each * peers),
+            duration_ns: self.duration_ns(),
+            seed,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn good() -> Parameters {
+        Parameters { peer: vec!["127.0.0.1".to_owned()], ..Parameters::default() }
+    }
+
+    #[test]
+    fn a_file_of_peers_has_one_a_line_and_remarks() {
+        let peers: Vec<String> = peers_of("# all\n10.0.0.1\n\n 10.0.0.2:9000 # the second\n").collect();
+        assert_eq!(peers, ["10.0.0.1", "10.0.0.2:9000"]);
+    }
+
+    #[test]
+    fn many_packets_a_second_are_awaited_for_a_shorter_time() {
+        let timeout = |rate| Parameters { rate_packet_per_s: rate, ..good() }.resolved().map(|found| found.timeout_ns);
+        assert_eq!(timeout(1_000).expect("fine"), Some(2_000_000_000));
+        assert_eq!(timeout(1_000_000).expect("fine"), Some(500_000_000));
+    }
+
+    #[test]
+    fn wrong_values_are_refused_with_what_is_wanted() {
+        let refused = |parameters: Parameters, part: &str| {
+            let error = parameters.resolved().expect_err(part).to_string();
+            assert!(error.contains(part), "{error}");
+        };
+        refused(Parameters::default(), "peer: found none");
+        refused(Parameters { size_byte: 17, ..good() }, "from 18 to 9000");
+        refused(Parameters { size_byte: 43, mode: Mode::Stamp, ..good() }, "from 44 to 9000");
+        refused(Parameters { seconds: None, ..good() }, "want one of the two");
+        refused(Parameters { rate_packet_per_s: 0, ..good() }, "from 1 to 1000000");
+        let two = vec!["a".to_owned(), "b".to_owned()];
+        refused(Parameters { peer: two, flood: true, ..good() }, "want one peer");
+    }
+
+    #[test]
+    fn peers_share_a_schedule_of_as_many_times_the_pace() {
+        let parameters = Parameters { packets: Some(5), ..good() };
+        let due: Vec<i64> =
+            parameters.schedule(2, 0).slots().expect("a pace").map(|slot| slot.due.as_nanos()).take(3).collect();
+        assert_eq!(due, [0, 500_000, 1_000_000]);
+        assert_eq!(parameters.schedule(2, 0).packets, Some(10));
+    }
+
+    #[test]
+    fn a_stalled_sender_makes_up_for_a_hundred_milliseconds_or_five_thousand_packets() {
+        assert_eq!(good().catch_up_ns(), 100_000_000);
+        assert_eq!(Parameters { rate_packet_per_s: 1_000_000, ..good() }.catch_up_ns(), 5_000_000);
+    }
+}

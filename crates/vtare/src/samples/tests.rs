@@ -1,0 +1,135 @@
+use std::ffi::OsString;
+use std::fs;
+
+use super::*;
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::RowAccessor;
+
+const COLUMNS: [Column; 4] = [
+    Column::string("source", "what"),
+    Column::optional_int64("index", "where"),
+    Column::int64("cost_ps", "how much"),
+    Column::boolean("disturbed", "whether"),
+];
+
+/// A fresh directory for one test, removed when dropped.
+struct Place(PathBuf);
+
+impl Place {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("vtare-samples-{name}-{}", std::process::id()));
+        fs::create_dir_all(&path).expect("the temporary directory is writable");
+        Self(path)
+    }
+
+    fn files(&self) -> Vec<OsString> {
+        fs::read_dir(&self.0).expect("the place exists").map(|entry| entry.expect("readable").file_name()).collect()
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        fs::remove_dir_all(&self.0).expect("the place was ours");
+    }
+}
+
+#[test]
+fn rows_come_back_as_written_across_row_groups_with_the_footer() {
+    let place = Place::new("round-trip");
+    let path = place.0.join("samples.parquet");
+    let mut samples = Samples::create(&path, &COLUMNS).expect("the place is writable");
+    let rows = GROUP_ROWS as i64 + 10;
+    for row in 0..rows {
+        let index = if row % 3 == 0 { Cell::Missing } else { Cell::Integer(row) };
+        let source = if row % 2 == 0 { "rdtsc" } else { "gettimeofday" };
+        samples
+            .row(&[Cell::Text(source), index, Cell::Integer(-row), Cell::Truth(row == 7)])
+            .expect("rows are written");
+    }
+    assert!(!path.exists());
+    samples.finish(&serde_json::json!({"schema": "vtare.samples/1"})).expect("the file is completed");
+    assert_eq!(place.files(), ["samples.parquet"]);
+
+    let reader = SerializedFileReader::new(File::open(&path).expect("it is there")).expect("it is Parquet");
+    assert_eq!(reader.num_row_groups(), 2);
+    let footer = reader.metadata().file_metadata().key_value_metadata().expect("there is a footer");
+    let entry = footer.iter().find(|pair| pair.key == FOOTER_KEY).expect("it is vtare's");
+    assert_eq!(entry.value.as_deref(), Some(r#"{"schema":"vtare.samples/1"}"#));
+    for (row, record) in reader.get_row_iter(None).expect("rows are readable").enumerate() {
+        let (row, record) = (row as i64, record.expect("a row is readable"));
+        assert_eq!(record.get_string(0).expect("text"), if row % 2 == 0 { "rdtsc" } else { "gettimeofday" });
+        assert_eq!(record.get_long(1).ok(), (row % 3 != 0).then_some(row));
+        assert_eq!(record.get_long(2).expect("an integer"), -row);
+        assert_eq!(record.get_bool(3).expect("a truth value"), row == 7);
+    }
+}
+
+#[test]
+fn the_encodings_are_those_of_the_contract() {
+    let place = Place::new("encodings");
+    let path = place.0.join("s.parquet");
+    let mut samples = Samples::create(&path, &COLUMNS).expect("the place is writable");
+    samples.row(&[Cell::Text("a"), Cell::Integer(1), Cell::Integer(2), Cell::Truth(true)]).expect("a row is written");
+    samples.finish(&serde_json::json!({})).expect("the file is completed");
+    let reader = SerializedFileReader::new(File::open(&path).expect("it is there")).expect("it is Parquet");
+    let group = reader.metadata().row_group(0);
+    assert!(group.columns().iter().all(|column| column.compression() == Compression::LZ4_RAW));
+    let uses = |column: usize, encoding| group.column(column).encodings().any(|found| found == encoding);
+    assert!(uses(0, Encoding::RLE_DICTIONARY));
+    assert!(uses(1, Encoding::DELTA_BINARY_PACKED) && uses(2, Encoding::DELTA_BINARY_PACKED));
+}
+
+#[test]
+fn dropped_samples_leave_nothing_behind() {
+    let place = Place::new("dropped");
+    let samples = Samples::create(&place.0.join("s.parquet"), &COLUMNS).expect("the place is writable");
+    drop(samples);
+    assert!(place.files().is_empty());
+}
+
+#[test]
+fn a_row_that_does_not_fit_is_refused() {
+    let place = Place::new("misfit");
+    let mut samples = Samples::create(&place.0.join("s.parquet"), &COLUMNS).expect("the place is writable");
+    assert!(samples.row(&[Cell::Integer(1)]).is_err());
+    let missing = [Cell::Text("a"), Cell::Integer(1), Cell::Missing, Cell::Truth(true)];
+    assert!(samples.row(&missing).is_err(), "cost_ps is never missing");
+}
+
+#[test]
+fn a_path_that_cannot_be_written_is_named() {
+    let missing = Path::new("/nonexistent-directory/s.parquet");
+    let error = Samples::create(missing, &COLUMNS).map(|_| ()).expect_err("there is no such directory");
+    assert!(matches!(error, SamplesError::Refused { .. }));
+    assert!(error.to_string().contains("/nonexistent-directory/s.parquet"), "{error}");
+    assert!(Samples::create(&std::env::temp_dir(), &COLUMNS).is_err(), "a directory is no file");
+}
+
+#[test]
+fn timer_rows_cost_few_bytes_each() {
+    let place = Place::new("size");
+    let path = place.0.join("s.parquet");
+    let mut samples = Samples::create(&path, &COLUMNS[..3]).expect("the place is writable");
+    let rows = 300_000_i64;
+    for row in 0..rows {
+        // Dear readings: 1 to 16 us on a lattice, a few readings apart.
+        let cost = 1_000_000 + (row * 7_919 % 1_500) * 10_015;
+        samples.row(&[Cell::Text("rdtsc"), Cell::Integer(row * 30), Cell::Integer(cost)]).expect("rows are written");
+    }
+    samples.finish(&serde_json::json!({})).expect("the file is completed");
+    let bytes = fs::metadata(&path).expect("it is there").len();
+    assert!(bytes < 5 * rows as u64, "{bytes} B for {rows} rows");
+}
+
+#[test]
+fn a_device_is_refused_and_a_link_is_followed() {
+    let error = Samples::create(Path::new("/dev/null"), &COLUMNS).map(|_| ()).expect_err("it is a device");
+    assert!(error.to_string().contains("/dev/null: this is no regular file"), "{error}");
+    let place = Place::new("link");
+    let (link, file) = (place.0.join("link"), place.0.join("file"));
+    fs::write(&file, "old").expect("the place is writable");
+    std::os::unix::fs::symlink(&file, &link).expect("the place is writable");
+    let samples = Samples::create(&link, &COLUMNS).expect("the place is writable");
+    samples.finish(&serde_json::json!({})).expect("the file is completed");
+    assert!(link.is_symlink() && fs::read(&file).expect("it is there").starts_with(b"PAR1"));
+}

@@ -1,0 +1,85 @@
+//! `vtare schema`: the contract in checked form, as this binary holds it.
+
+use serde_json::{Map, Value, json};
+
+use crate::failure::{Exit, Failure};
+use crate::instrument::{self, Instrument, RUN_SCHEMA};
+use crate::measure;
+
+/// Arguments of `vtare schema`.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(crate) struct SchemaArguments {
+    /// The columns of the samples of each instrument, instead of the schema of run.json
+    #[arg(long)]
+    columns: bool,
+}
+
+/// What the schemas need to know of one instrument.
+pub(crate) struct Described {
+    name: &'static str,
+    parameters: schemars::Schema,
+    columns: Value,
+}
+
+impl Described {
+    /// Describes instrument `I`.
+    pub(crate) fn of<I: Instrument>() -> Self {
+        let parameters = schemars::generate::SchemaSettings::draft2020_12()
+            .with(|settings| settings.inline_subschemas = true)
+            .into_generator()
+            .into_root_schema_for::<I::Parameters>();
+        Self { name: I::NAME, parameters, columns: instrument::to_json(&I::COLUMNS) }
+    }
+}
+
+/// Prints the schema of run.json or the columns.
+///
+/// # Errors
+/// Where stdout cannot be written.
+pub(crate) fn command(arguments: &SchemaArguments) -> Result<Exit, Failure> {
+    let described = measure::described();
+    instrument::print_json(&if arguments.columns { columns(described) } else { run_schema(described) })?;
+    Ok(Exit::Measured)
+}
+
+/// The columns of each instrument.
+fn columns(described: Vec<Described>) -> Value {
+    let instruments: Map<String, Value> =
+        described.into_iter().map(|instrument| (instrument.name.to_owned(), instrument.columns)).collect();
+    json!({"schema": "vtare.columns/1", "instruments": instruments})
+}
+
+/// JSON Schema of run.json: one alternative for each instrument.
+fn run_schema(described: Vec<Described>) -> Value {
+    let names: Vec<&str> = described.iter().map(|instrument| instrument.name).collect();
+    let branches: Vec<Value> = described
+        .iter()
+        .map(|instrument| {
+            let mut parameters = instrument::to_json(&instrument.parameters);
+            if let Some(schema) = parameters.as_object_mut() {
+                schema.remove("$schema");
+            }
+            json!({
+                "if": {"properties": {"instrument": {"const": instrument.name}}},
+                "then": {"properties": {"parameters": parameters}},
+            })
+        })
+        .collect();
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": RUN_SCHEMA,
+        "description": "One resolved run, carried out by `vtare measure`.",
+        "type": "object",
+        "required": ["schema", "instrument", "seed"],
+        "additionalProperties": false,
+        "properties": {
+            "schema": {"const": RUN_SCHEMA},
+            "run_id": {"type": ["string", "null"], "description": "The lab's name for the run."},
+            "instrument": {"enum": names},
+            "seed": {"type": "integer", "minimum": 0, "description": "Seed of every random order."},
+            "output": {"type": ["string", "null"], "description": "Where the samples go; null for nowhere."},
+            "parameters": {"type": "object"},
+        },
+        "allOf": branches,
+    })
+}

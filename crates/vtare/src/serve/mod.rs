@@ -1,0 +1,365 @@
+//! `vtare serve`: the far end for rtt, avb and throughput (docs/security.md).
+
+mod confine;
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use vtare_packet::control::{KeyError, PresharedKey};
+use vtare_packet::serve::journal::{Line, Weight};
+use vtare_packet::serve::{CrowdLimits, DEFAULT_PORT, Obtained, Options, Responder, ServeError, Summary};
+use vtare_packet::session::{FlowLimits, Limits};
+use vtare_packet::xdp::reflect::Attached;
+use vtare_units::Span;
+
+use crate::arguments::positive;
+use crate::context::Context;
+use crate::failure::{Exit, Failure};
+use crate::instrument::{check_cpu, print, to_json};
+use confine::Confinement;
+
+/// The environment's name for the key.
+pub(crate) const KEY_VARIABLE: &str = "VTARE_KEY";
+
+/// Where the key comes from. Never from an argument: those are seen by every user of the host.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(crate) struct KeyArguments {
+    /// File with the key that both ends share: 64 hexadecimal digits [default: the variable VTARE_KEY, else no key]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) key_file: Option<PathBuf>,
+}
+
+impl KeyArguments {
+    /// The key: of the file, else of the environment; `None` where neither is given.
+    ///
+    /// # Errors
+    /// For a file that cannot be read, and for what is no key.
+    pub(crate) fn key(&self) -> Result<Option<PresharedKey>, Failure> {
+        if let Some(path) = &self.key_file {
+            return PresharedKey::read(path).map(Some).map_err(key_failure);
+        }
+        match std::env::var(KEY_VARIABLE) {
+            Ok(text) => PresharedKey::parse(KEY_VARIABLE, &text).map(Some).map_err(key_failure),
+            Err(std::env::VarError::NotPresent) => Ok(None),
+            Err(std::env::VarError::NotUnicode(_)) => {
+                Err(Failure::Input(format!("{KEY_VARIABLE}: not text, want 64 hexadecimal digits")))
+            }
+        }
+    }
+
+    /// Whether others than the key file's owner may read it.
+    fn is_exposed(&self) -> bool {
+        use std::os::unix::fs::PermissionsExt;
+        let mode = |path: &PathBuf| std::fs::metadata(path).map(|facts| facts.permissions().mode());
+        self.key_file.as_ref().is_some_and(|path| mode(path).is_ok_and(|mode| mode & 0o077 != 0))
+    }
+}
+
+/// Arguments of `vtare serve`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ServeArguments {
+    /// Where to listen, TCP and UDP [default: port 8462 of all addresses with a key, of 127.0.0.1 without]
+    #[arg(long, value_name = "ADDR:PORT")]
+    listen: Option<SocketAddr>,
+
+    #[command(flatten)]
+    key: KeyArguments,
+
+    /// Write a new key to this file, for its owner's eyes only, and end
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["key_file", "listen", "spin", "cpu"])]
+    new_key: Option<PathBuf>,
+
+    /// Spin while waiting for probes: no wake-up in the round-trip times, and one CPU is used up
+    #[arg(long)]
+    spin: bool,
+
+    /// The CPU of the thread that answers probes
+    #[arg(long, value_name = "N")]
+    cpu: Option<usize>,
+
+    /// Let a program in the kernel answer what comes in over this interface: up to 1 Mpps and more (root, IPv4; docs/xdp.md)
+    #[arg(long, value_name = "IFACE")]
+    xdp: Option<String>,
+
+    /// Send each reply by itself, never several that are due together as one large send, which capture points see as one packet
+    #[arg(long)]
+    no_gso: bool,
+
+    /// Reflect STAMP packets (RFC 8762, unauthenticated: no key), too; on other addresses than this host's own only where named
+    #[arg(long, value_name = "ADDR:PORT", num_args = 0..=1, default_missing_value = "127.0.0.1:862")]
+    stamp: Option<SocketAddr>,
+
+    /// Print one JSON line on stdout once ready
+    #[arg(long)]
+    json: bool,
+
+    /// Highest rate of a session, packet/s
+    #[arg(long, value_name = "N", default_value_t = Limits::default().rate_packet_per_s, help_heading = "Limits")]
+    max_rate: u64,
+
+    /// Most packets of a session that may come back to back
+    #[arg(long, value_name = "N", default_value_t = Limits::default().burst_packet, help_heading = "Limits")]
+    max_burst: u64,
+
+    /// Longest session, seconds
+    #[arg(long, value_name = "S", value_parser = positive, default_value_t = seconds(Limits::default().duration_ns), help_heading = "Limits")]
+    max_seconds: f64,
+
+    /// Most packets of a session
+    #[arg(long, value_name = "N", default_value_t = Limits::default().packets, help_heading = "Limits")]
+    max_packets: u64,
+
+    /// Largest datagram, bytes of UDP payload
+    #[arg(long, value_name = "B", default_value_t = Limits::default().size_byte, value_parser = clap::value_parser!(u16).range(18..=9000), help_heading = "Limits")]
+    max_size: u16,
+
+    /// Most sessions at the same time
+    #[arg(long, value_name = "N", default_value_t = Limits::default().sessions, value_parser = clap::value_parser!(u16).range(1..=4096), help_heading = "Limits")]
+    max_sessions: u16,
+
+    /// Most sessions of one address at the same time
+    #[arg(long, value_name = "N", default_value_t = Limits::default().sessions_per_peer, value_parser = clap::value_parser!(u16).range(1..=4096), help_heading = "Limits")]
+    max_sessions_per_peer: u16,
+
+    /// A session is closed after so many seconds of silence
+    #[arg(long, value_name = "S", value_parser = positive, default_value_t = seconds(Limits::default().idle_ns), help_heading = "Limits")]
+    idle_seconds: f64,
+
+    /// Most arrivals of one-way probes that are kept for all clients together, 24 B each
+    #[arg(long, value_name = "N", default_value_t = Limits::default().arrivals_in_all, value_parser = clap::value_parser!(u32).range(..=16_777_216), help_heading = "Limits")]
+    max_arrivals: u32,
+
+    /// Most STAMP packets that are reflected in a second, all senders together
+    #[arg(long, value_name = "N", default_value_t = 10_000, requires = "stamp", value_parser = clap::value_parser!(u64).range(1..=1_000_000), help_heading = "Limits")]
+    stamp_rate: u64,
+
+    /// Longest train that is sent to a client which asked for it, seconds
+    #[arg(long, value_name = "S", value_parser = positive, default_value_t = seconds(Limits::default().reverse_ns), help_heading = "Limits")]
+    max_reverse_seconds: f64,
+
+    /// Most TCP data connections of a session, for `avb --method tcp`
+    #[arg(long, value_name = "N", default_value_t = FlowLimits::default().streams, value_parser = clap::value_parser!(u8).range(1..), help_heading = "Limits")]
+    max_tcp_streams: u8,
+
+    /// Most payload bytes of a session over TCP, with or without unit
+    #[arg(long, value_name = "BYTES", default_value_t = FlowLimits::default().byte, value_parser = crate::arguments::bytes, help_heading = "Limits")]
+    max_tcp_bytes: u64,
+
+    /// Most control connections that have not shown the key yet
+    #[arg(long, value_name = "N", default_value_t = CrowdLimits::default().handshakes as u16, value_parser = clap::value_parser!(u16).range(1..=4096), help_heading = "Limits")]
+    max_handshakes: u16,
+}
+
+/// What is said once the responder is ready.
+#[derive(Serialize)]
+struct Ready<'r> {
+    schema: &'static str,
+    listen: SocketAddr,
+    /// Where STAMP packets are reflected; null where they are not.
+    stamp: Option<SocketAddr>,
+    keyed: bool,
+    spin: bool,
+    cpu: Option<usize>,
+    gso: bool,
+    limits: Limits,
+    connections: CrowdLimits,
+    socket: &'r Obtained,
+    xdp: Option<&'r Attached>,
+    confinement: &'r Confinement,
+    program: Program,
+}
+
+#[derive(Serialize)]
+struct Program {
+    name: &'static str,
+    version: &'static str,
+}
+
+/// Serves until SIGTERM or SIGINT, which are its ordinary end: exit code 0.
+///
+/// # Errors
+/// For an address without a key that others can reach, a file that is no key, an address or a CPU that cannot be had.
+pub(crate) fn command(arguments: &ServeArguments, context: &Context) -> Result<Exit, Failure> {
+    if let Some(path) = &arguments.new_key {
+        return new_key(path);
+    }
+    check_cpu(arguments.cpu)?;
+    let options = options(arguments)?;
+    let (limits, connections, keyed) = (options.limits, options.crowd, options.key.is_some());
+    let mut responder = Responder::bind(options).map_err(failure)?;
+    let stamp = arguments.stamp.map(|listen| responder.offer_stamp(listen, arguments.stamp_rate)).transpose();
+    let stamp = stamp.map_err(failure)?;
+    if let Some(interface) = &arguments.xdp {
+        responder.attach_xdp(interface).map_err(|error| Failure::Machine(format!("--xdp: {error}")))?;
+    }
+    let confinement = confine::confine(&connections)?;
+    tracing_subscriber::fmt().with_writer(std::io::stderr).with_target(false).with_ansi(false).init();
+    let ready = Ready {
+        schema: "vtare.serve/1",
+        listen: responder.address(),
+        stamp,
+        keyed,
+        spin: arguments.spin,
+        cpu: arguments.cpu,
+        gso: !arguments.no_gso,
+        limits,
+        connections,
+        socket: responder.obtained(),
+        xdp: responder.in_kernel(),
+        confinement: &confinement,
+        program: Program { name: "vtare", version: env!("CARGO_PKG_VERSION") },
+    };
+    announce(&ready, arguments)?;
+    let stop = context.stop_flag();
+    let summary = responder.run(&stop, journal).map_err(failure)?;
+    tracing::info!("{}", in_words(&summary));
+    Ok(Exit::Measured)
+}
+
+fn new_key(path: &Path) -> Result<Exit, Failure> {
+    PresharedKey::generate().and_then(|key| key.write(path)).map_err(key_failure)?;
+    let path = path.display();
+    print(&format!(
+        "{path}: a new key, readable by its owner only. Start `vtare serve --key-file {path}` here, copy the file to the clients \
+         over a way you trust (scp), and give it to them with --key-file.\n"
+    ))?;
+    Ok(Exit::Measured)
+}
+
+fn options(arguments: &ServeArguments) -> Result<Options, Failure> {
+    let key = arguments.key.key()?;
+    let listen = arguments.listen.unwrap_or_else(|| default_address(key.is_some()));
+    let nanos = |name: &str, seconds: f64| {
+        let too_long = || Failure::Input(format!("{name}: found {seconds}, want at most 9e9 (285 years)"));
+        Span::try_from_secs_f64(seconds).map(Span::as_nanos_unsigned).ok_or_else(too_long)
+    };
+    let limits = Limits {
+        rate_packet_per_s: arguments.max_rate,
+        burst_packet: arguments.max_burst,
+        duration_ns: nanos("--max-seconds", arguments.max_seconds)?,
+        packets: arguments.max_packets,
+        size_byte: arguments.max_size,
+        sessions_per_peer: arguments.max_sessions_per_peer,
+        sessions: arguments.max_sessions,
+        idle_ns: nanos("--idle-seconds", arguments.idle_seconds)?,
+        arrivals: Limits::default().arrivals,
+        arrivals_in_all: arguments.max_arrivals,
+        reverse_ns: nanos("--max-reverse-seconds", arguments.max_reverse_seconds)?,
+        tcp: Some(FlowLimits {
+            streams: arguments.max_tcp_streams,
+            byte: arguments.max_tcp_bytes,
+            ..FlowLimits::default()
+        }),
+    };
+    let crowd = CrowdLimits {
+        handshakes: arguments.max_handshakes.into(),
+        // One connection for each session, and some that are about to ask for one.
+        connections: usize::from(arguments.max_sessions) + 64,
+        connections_per_peer: usize::from(arguments.max_sessions_per_peer) + 16,
+        ..CrowdLimits::default()
+    };
+    let program = format!("vtare {}", env!("CARGO_PKG_VERSION"));
+    let (spin, cpu, segments) = (arguments.spin, arguments.cpu, !arguments.no_gso);
+    Ok(Options { listen, key, limits, crowd, spin, cpu, segments, program })
+}
+
+/// All addresses with a key; this host only without. A host without IPv6 has no address for both families.
+fn default_address(keyed: bool) -> SocketAddr {
+    let has_ipv6 = Path::new("/proc/net/if_inet6").exists();
+    let ip: IpAddr = match (keyed, has_ipv6) {
+        (false, _) => Ipv4Addr::LOCALHOST.into(),
+        (true, true) => Ipv6Addr::UNSPECIFIED.into(),
+        (true, false) => Ipv4Addr::UNSPECIFIED.into(),
+    };
+    SocketAddr::new(ip, DEFAULT_PORT)
+}
+
+fn announce(ready: &Ready<'_>, arguments: &ServeArguments) -> Result<(), Failure> {
+    if arguments.json {
+        print_json_line(ready)?;
+    }
+    let how = if ready.keyed { "clients with the key" } else { "this host only, without a key" };
+    tracing::info!("listening on {}, TCP and UDP, for {how}", ready.listen);
+    if let Some(stamp) = ready.stamp {
+        let rate = arguments.stamp_rate;
+        tracing::info!("reflecting STAMP packets on {stamp}, without a key, at most {rate} a second");
+        if !stamp.ip().to_canonical().is_loopback() {
+            tracing::warn!(
+                "whoever reaches {stamp} is answered there, also with a forged address: leave it open no longer than needed"
+            );
+        }
+    }
+    if !ready.keyed {
+        tracing::warn!("no key: other hosts cannot be served; `vtare serve --new-key FILE` writes one");
+    }
+    if arguments.key.is_exposed() {
+        tracing::warn!("others than its owner may read the key file: chmod 600 it");
+    }
+    if let Some(attached) = ready.xdp {
+        let Attached { interface, native, veth, native_refused, memory_byte } = attached;
+        let place = if *native { "the driver" } else { "the network stack" };
+        let state = memory_byte / 1_000_000;
+        tracing::info!("a kernel program in {place} answers on {interface}; {state} MB for its sessions");
+        if *veth {
+            tracing::info!(
+                "{interface} is a veth: replies reach its other end only where that has GRO or an XDP program, as vtare rtt --engine xdp has"
+            );
+        }
+        if let Some(said) = native_refused {
+            tracing::warn!("not obtained: {interface} runs no program in its driver: {said}");
+        }
+    }
+    tracing::info!("{}", ready.confinement.in_words());
+    for refusal in ready.socket.refusals.iter().chain(&ready.confinement.refusals) {
+        tracing::warn!("not obtained: {refusal}");
+    }
+    Ok(())
+}
+
+/// One line, so that whoever started the responder can read up to its end and go on.
+fn print_json_line(ready: &Ready<'_>) -> Result<(), Failure> {
+    print(&format!("{}\n", to_json(ready)))
+}
+
+fn journal(line: &Line) {
+    let Line { kind, weight, count, example } = line;
+    match weight {
+        Weight::Course => tracing::info!(kind, count, "{example}"),
+        Weight::Refusal => tracing::warn!(kind, count, "{example}"),
+    }
+}
+
+fn in_words(summary: &Summary) -> String {
+    let drops = summary.socket_drops.map_or_else(|| "an unknown number".to_owned(), |drops| drops.to_string());
+    format!(
+        "ended: {} sessions; {} datagrams came ({} to the kernel program), {} replies left, {} were not taken; of no session: {} garbage, {} unknown; {drops} \
+         dropped by the kernel; {} connections turned away",
+        summary.sessions,
+        summary.datagrams,
+        summary.in_kernel,
+        summary.replies,
+        summary.unsent,
+        summary.discards.garbage,
+        summary.discards.unknown_session,
+        summary.turned_away
+    )
+}
+
+fn key_failure(error: KeyError) -> Failure {
+    match error {
+        KeyError::Random { .. } => Failure::Machine(error.to_string()),
+        _ => Failure::Input(error.to_string()),
+    }
+}
+
+fn failure(error: ServeError) -> Failure {
+    match error {
+        ServeError::NeedsKey { .. } => Failure::Input(error.to_string()),
+        _ => Failure::Machine(error.to_string()),
+    }
+}
+
+fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
+}

@@ -1,0 +1,419 @@
+//! `vtare sleep`: how late sleeps wake, by method and length, and what CPU time they cost.
+//!
+//! Each method sleeps on a thread of its own, because some methods change the thread they sleep on (timer slack, slice).
+//! The cells take turns in rounds of fresh random order, so that a drift of the machine meets all of them alike.
+
+mod notes;
+mod worker;
+
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use vtare_units::Span;
+
+use crate::arguments::{CommonArguments, nanoseconds, nanoseconds_or_none, positive};
+use crate::context::Context;
+use crate::failure::{Exit, Failure};
+use crate::instrument::{self, Instrument, Outcome, Session};
+use crate::samples::{Cell, Column};
+use crate::summary::Summary;
+use crate::table::{Table, percent, spread, time};
+use vtare_clock::sleep::Method;
+use worker::{Order, Reading, Refused, Settings, Turn};
+
+/// Rounds in which the cells take turns.
+const ROUNDS: u64 = 10;
+/// The longest sleep, 10 s: a signal that another thread takes is noticed after the sleep.
+const LONGEST_NS: u64 = 10_000_000_000;
+
+/// Arguments of `vtare sleep`.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct SleepArguments {
+    #[command(flatten)]
+    common: CommonArguments,
+
+    /// How to sleep: usleep, clock_nanosleep, two_phase, adaptive, spin, two_phase_capped [default: the first five]
+    #[arg(long, value_name = "METHOD", value_delimiter = ',', value_parser = method)]
+    method: Option<Vec<Method>>,
+
+    /// How long to sleep, with unit [default: 1us,10us,100us,1ms,10ms]
+    #[arg(long, value_name = "TIME", value_delimiter = ',', value_parser = nanoseconds)]
+    target: Option<Vec<u64>>,
+
+    /// Sleeps in each cell [default: 1000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    samples: Option<u64>,
+
+    /// Stop each cell after this time [default: 2, or no limit where --samples is given]
+    #[arg(long, value_name = "S", value_parser = positive)]
+    seconds: Option<f64>,
+
+    /// Run on this CPU only
+    #[arg(long, value_name = "CPU")]
+    cpu: Option<usize>,
+
+    /// Price of CPU time for the adaptive method: more wakes closer to the target and spins longer [default: 2ms]
+    #[arg(long, value_name = "TIME", value_parser = nanoseconds)]
+    lambda: Option<u64>,
+
+    /// A miss up to this is as good as none to the adaptive method, so that it spins less [default: 0]
+    #[arg(long, value_name = "TIME", value_parser = nanoseconds_or_none)]
+    tolerance: Option<u64>,
+
+    /// Real-time priority of the sleeping threads (SCHED_FIFO, 1 to 99), any method; a refusal is noted [default: none]
+    #[arg(long, value_name = "PRIORITY", value_parser = clap::value_parser!(u8).range(1..=99))]
+    fifo: Option<u8>,
+
+    /// Set the timer slack of the sleeping threads [default: leave what the process has]
+    #[arg(long, value_name = "TIME", value_parser = nanoseconds)]
+    slack: Option<u64>,
+}
+
+/// Parameters of `sleep` in run.json.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Parameters {
+    /// How to sleep; null for usleep, clock_nanosleep, two_phase, adaptive and spin.
+    #[schemars(schema_with = "methods_schema")]
+    pub(crate) method: Option<Vec<Method>>,
+    /// How long to sleep, in ns.
+    #[schemars(length(min = 1), inner(range(min = 1, max = 10_000_000_000_u64)))]
+    pub(crate) target_ns: Vec<u64>,
+    /// Sleeps in each cell.
+    #[schemars(range(min = 1, max = 10_000_000))]
+    pub(crate) samples: u64,
+    /// Stop each cell after this time, in seconds; null for no such limit.
+    #[schemars(extend("exclusiveMinimum" = 0))]
+    pub(crate) seconds: Option<f64>,
+    /// Run on this CPU only; null to leave that to the scheduler.
+    pub(crate) cpu: Option<usize>,
+    /// The price of CPU time for the adaptive method, in ns: more wakes closer to the target and spins longer.
+    #[schemars(range(min = 1, max = 10_000_000_000_u64))]
+    pub(crate) lambda_ns: u64,
+    /// A miss up to this, in ns, is as good as none to the adaptive method.
+    #[schemars(range(min = 0, max = 10_000_000_000_u64))]
+    pub(crate) tolerance_ns: u64,
+    /// Real-time priority of the sleeping threads (SCHED_FIFO), any method; null to leave the class that the process has.
+    #[schemars(range(min = 1, max = 99))]
+    pub(crate) fifo: Option<u8>,
+    /// Timer slack of the sleeping threads, in ns; null to leave what the process has.
+    #[schemars(range(min = 1, max = 10_000_000_000_u64))]
+    pub(crate) slack_ns: Option<u64>,
+}
+
+impl Default for Parameters {
+    fn default() -> Self {
+        Self {
+            method: None,
+            target_ns: vec![1_000, 10_000, 100_000, 1_000_000, 10_000_000],
+            samples: 1_000,
+            seconds: Some(2.0),
+            cpu: None,
+            lambda_ns: 2_000_000,
+            tolerance_ns: 0,
+            fifo: None,
+            slack_ns: None,
+        }
+    }
+}
+
+fn methods_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    let names: Vec<String> = Method::ALL.iter().map(Method::to_string).collect();
+    schemars::json_schema!({"type": ["array", "null"], "items": {"type": "string", "enum": names}, "minItems": 1})
+}
+
+/// The methods that "all" means: the capped two-phase sleep is a variant of one of them.
+fn all_methods() -> Vec<Method> {
+    Method::ALL.iter().copied().filter(|method| *method != Method::TwoPhaseCapped).collect()
+}
+
+/// Reads the name of a way to sleep.
+///
+/// # Errors
+/// With the names that there are.
+pub(crate) fn method(text: &str) -> Result<Method, String> {
+    text.parse().map_err(|_| {
+        let names: Vec<String> = Method::ALL.iter().map(Method::to_string).collect();
+        format!("found '{text}', want one of {}", names.join(", "))
+    })
+}
+
+/// How one method sleeps one length.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct SleepCell {
+    /// How it slept.
+    pub(crate) method: Option<Method>,
+    /// For how long it was asked to, in ns.
+    pub(crate) target_ns: u64,
+    /// Actual minus target wake-up, in ns; negative is early.
+    pub(crate) miss_ns: Summary,
+    /// The mean time spent spinning in a sleep, in ns.
+    pub(crate) spin_ns_mean: Option<f64>,
+    /// CPU time of the thread in a second of sleeping.
+    pub(crate) cpu_fraction: Option<f64>,
+    /// Sleeps that a gap of the machine hit.
+    pub(crate) disturbed: u64,
+}
+
+/// The instrument.
+pub(crate) struct Sleep;
+
+/// Carries out `vtare sleep`.
+///
+/// # Errors
+/// See [`instrument::carry_out`].
+pub(crate) fn command(arguments: &SleepArguments, context: &Context) -> Result<Exit, Failure> {
+    let default = Parameters::default();
+    let parameters = Parameters {
+        method: arguments.method.clone(),
+        target_ns: arguments.target.clone().unwrap_or(default.target_ns),
+        samples: arguments.samples.unwrap_or(default.samples),
+        // Who asks for a number of sleeps wants that number, not what fits into the usual time.
+        seconds: arguments.seconds.or(if arguments.samples.is_some() { None } else { default.seconds }),
+        cpu: arguments.cpu,
+        lambda_ns: arguments.lambda.unwrap_or(default.lambda_ns),
+        tolerance_ns: arguments.tolerance.unwrap_or(default.tolerance_ns),
+        fifo: arguments.fifo,
+        slack_ns: arguments.slack,
+    };
+    instrument::command::<Sleep>(parameters, &arguments.common, context)
+}
+
+/// One cell while it is measured.
+struct Measured {
+    method: Method,
+    target_ns: u64,
+    readings: Vec<Reading>,
+    cpu: Span,
+    wall: Span,
+    refused: Refused,
+}
+
+impl Instrument for Sleep {
+    const NAME: &'static str = "sleep";
+    const COLUMNS: &'static [Column] = &[
+        Column::string("method", "how it slept"),
+        Column::int64("target_ns", "how long it was asked to sleep"),
+        Column::int64("index", "position of the sleep among those of its cell, from 0"),
+        Column::int64("miss_ns", "actual minus target wake-up; negative is early"),
+        Column::int64("spin_ns", "time spent spinning in this sleep"),
+        Column::boolean("disturbed", "whether a gap of the machine hit this sleep"),
+    ];
+    const IDENTITY: &'static [&'static str] = &["method", "target_ns"];
+    type Parameters = Parameters;
+    type Cell = SleepCell;
+
+    fn resolve(mut parameters: Parameters, _context: &Context) -> Result<Parameters, Failure> {
+        instrument::check_range("samples", parameters.samples, 1, 10_000_000)?;
+        instrument::check_seconds("seconds", parameters.seconds)?;
+        instrument::check_range("lambda_ns", parameters.lambda_ns, 1, LONGEST_NS)?;
+        instrument::check_range("tolerance_ns", parameters.tolerance_ns, 0, LONGEST_NS)?;
+        if let Some(priority) = parameters.fifo {
+            instrument::check_range("fifo", priority.into(), 1, 99)?;
+        }
+        instrument::check_cpu(parameters.cpu)?;
+        instrument::check_list("target_ns", &parameters.target_ns)?;
+        for target in &parameters.target_ns {
+            instrument::check_range("target_ns", *target, 1, LONGEST_NS)?;
+        }
+        if let Some(slack) = parameters.slack_ns {
+            instrument::check_range("slack_ns", slack, 1, LONGEST_NS)?;
+        }
+        let methods = parameters.method.get_or_insert_with(all_methods);
+        instrument::check_list("method", methods)?;
+        Ok(parameters)
+    }
+
+    fn measure(parameters: &Parameters, session: &mut Session<'_>) -> Result<Outcome<SleepCell>, Failure> {
+        let methods = parameters.method.clone().unwrap_or_else(all_methods);
+        let (cells, interrupted) = take_turns(parameters, &methods, session)?;
+        for cell in &cells {
+            keep(cell, session)?;
+        }
+        let notes = notes::of(parameters, &cells, interrupted);
+        Ok(Outcome { cells: cells.iter().map(Measured::cell).collect(), notes, interrupted })
+    }
+
+    fn table(cells: &[SleepCell]) -> Table {
+        let heading =
+            ["method", "target", "median miss", "half IQR", "min", "p99", "max", "CPU", "disturbed", "sleeps"];
+        let mut table = Table::new(&heading, 1);
+        for cell in cells {
+            let miss = &cell.miss_ns;
+            table.row(vec![
+                cell.method.map_or_else(String::new, |method| method.to_string()),
+                time(Some(cell.target_ns as f64)),
+                time(miss.median),
+                spread(miss.half_iqr),
+                time(miss.min),
+                time(miss.p99),
+                time(miss.max),
+                percent(cell.cpu_fraction),
+                cell.disturbed.to_string(),
+                miss.n.to_string(),
+            ]);
+        }
+        table
+    }
+}
+
+/// Lets all cells sleep in turn. Gives them with whether a signal ended it early.
+fn take_turns(
+    parameters: &Parameters,
+    methods: &[Method],
+    session: &Session<'_>,
+) -> Result<(Vec<Measured>, bool), Failure> {
+    let (context, clock) = (session.context, session.clock());
+    let settings = Settings::of(parameters);
+    // Counted in turns: a cell that its time cap ends early must not hold the progress line back.
+    let progress = context.progress("sleep", ROUNDS * (methods.len() * parameters.target_ns.len()) as u64);
+    let mut cells: Vec<Measured> = Vec::new();
+    let mut turns: Vec<(usize, usize)> = Vec::new();
+    for (worker, method) in methods.iter().enumerate() {
+        for target_ns in &parameters.target_ns {
+            turns.push((worker, cells.len()));
+            cells.push(Measured::new(*method, *target_ns));
+        }
+    }
+    let mut random = StdRng::seed_from_u64(session.seed);
+    std::thread::scope(|scope| {
+        let workers: Vec<worker::Worker> =
+            methods.iter().map(|method| worker::Worker::start(scope, clock, *method, settings, context)).collect();
+        let mut taken = 0;
+        for round in 1..=ROUNDS {
+            turns.shuffle(&mut random);
+            for (worker, index) in &turns {
+                let cell = &mut cells[*index];
+                let share = round as f64 / ROUNDS as f64;
+                let goal = (u128::from(parameters.samples) * u128::from(round)).div_ceil(u128::from(ROUNDS)) as u64;
+                let order = Order {
+                    target: Span::from_nanos(cell.target_ns.cast_signed()),
+                    sleeps: goal.saturating_sub(cell.readings.len() as u64),
+                    time: parameters
+                        .seconds
+                        .and_then(|seconds| Span::try_from_secs_f64(seconds * share))
+                        .map(|share| share - cell.wall),
+                };
+                let turn = workers[*worker].turn(order)?;
+                cell.take(turn);
+                taken += 1;
+                progress.set(taken);
+                if context.stop_requested() {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    })
+    .map(|interrupted| (cells, interrupted))
+}
+
+impl Measured {
+    fn new(method: Method, target_ns: u64) -> Self {
+        Self { method, target_ns, readings: Vec::new(), cpu: Span::ZERO, wall: Span::ZERO, refused: Refused::default() }
+    }
+
+    fn take(&mut self, turn: Turn) {
+        self.readings.extend(turn.readings);
+        self.cpu += turn.cpu;
+        self.wall += turn.wall;
+        self.refused = turn.refused;
+    }
+
+    fn cell(&self) -> SleepCell {
+        let n = self.readings.len();
+        let spin: i128 = self.readings.iter().map(|reading| i128::from(reading.spin_ns)).sum();
+        let wall = self.wall.as_nanos();
+        SleepCell {
+            method: Some(self.method),
+            target_ns: self.target_ns,
+            miss_ns: Summary::of(self.readings.iter().map(|reading| reading.miss_ns), 1.0),
+            spin_ns_mean: (n > 0).then(|| spin as f64 / n as f64),
+            cpu_fraction: (n > 0 && wall > 0).then(|| self.cpu.as_nanos() as f64 / wall as f64),
+            disturbed: self.readings.iter().filter(|reading| reading.disturbed).count() as u64,
+        }
+    }
+}
+
+/// Writes the sleeps of one cell.
+fn keep(cell: &Measured, session: &mut Session<'_>) -> Result<(), Failure> {
+    if !session.samples.kept() {
+        return Ok(());
+    }
+    let method = cell.method.to_string();
+    for (index, reading) in cell.readings.iter().enumerate() {
+        session.samples.row(&[
+            Cell::Text(&method),
+            Cell::Integer(cell.target_ns.cast_signed()),
+            Cell::Integer(index as i64),
+            Cell::Integer(reading.miss_ns),
+            Cell::Integer(reading.spin_ns),
+            Cell::Truth(reading.disturbed),
+        ])?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cell_sums_up_its_turns() {
+        let mut cell = Measured::new(Method::Usleep, 1_000);
+        let reading = |miss_ns, disturbed| Reading { miss_ns, spin_ns: 100, disturbed };
+        cell.take(Turn {
+            readings: vec![reading(60, false), reading(70, true)],
+            cpu: Span::from_nanos(5),
+            wall: Span::from_nanos(60),
+            refused: Refused::default(),
+        });
+        cell.take(Turn {
+            readings: vec![reading(-8, false)],
+            cpu: Span::from_nanos(5),
+            wall: Span::from_nanos(40),
+            refused: Refused::default(),
+        });
+        let cell = cell.cell();
+        assert_eq!((cell.miss_ns.n, cell.miss_ns.median, cell.miss_ns.min), (3, Some(60.0), Some(-8.0)));
+        assert_eq!((cell.cpu_fraction, cell.spin_ns_mean, cell.disturbed), (Some(0.1), Some(100.0), 1));
+    }
+
+    #[test]
+    fn a_cell_without_sleeps_has_no_figures() {
+        let cell = Measured::new(Method::Spin, 1_000).cell();
+        assert_eq!((cell.miss_ns.median, cell.cpu_fraction, cell.spin_ns_mean), (None, None, None));
+    }
+
+    #[test]
+    fn a_short_run_sleeps_as_often_as_asked_in_every_cell() {
+        let context = Context::without_signals();
+        let mut session = Session::without_samples(&context, 1);
+        let asked = Parameters { target_ns: vec![1_000, 2_000], samples: 13, seconds: None, ..Parameters::default() };
+        let parameters = Sleep::resolve(asked, &context).expect("the parameters are right");
+        let outcome = Sleep::measure(&parameters, &mut session).expect("this machine can sleep");
+        assert_eq!(outcome.cells.len(), 10);
+        assert!(outcome.cells.iter().all(|cell| cell.miss_ns.n == 13), "{:?}", outcome.cells);
+        assert!(!outcome.interrupted);
+    }
+
+    #[test]
+    fn wrong_parameters_name_the_key_and_what_is_wanted() {
+        let context = Context::without_signals();
+        let wrong = [
+            (Parameters { samples: 0, ..Parameters::default() }, "samples: found 0, want a whole number from 1"),
+            (Parameters { target_ns: vec![], ..Parameters::default() }, "target_ns: found an empty list"),
+            (Parameters { target_ns: vec![5, 5], ..Parameters::default() }, "target_ns: found 5 twice"),
+            (Parameters { seconds: Some(-1.0), ..Parameters::default() }, "seconds: found -1, want"),
+            (Parameters { fifo: Some(0), ..Parameters::default() }, "fifo: found 0, want a whole number from 1 to 99"),
+            (Parameters { fifo: Some(100), ..Parameters::default() }, "fifo: found 100, want"),
+            (Parameters { tolerance_ns: 1 << 60, ..Parameters::default() }, "tolerance_ns: found 1152921504606846976"),
+        ];
+        for (parameters, message) in wrong {
+            let error = Sleep::resolve(parameters, &context).expect_err(message).to_string();
+            assert!(error.contains(message), "{error}");
+        }
+    }
+}

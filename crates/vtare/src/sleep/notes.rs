@@ -1,0 +1,129 @@
+//! Remarks on how the threads slept: what was set, left, refused or cut short.
+
+use std::collections::BTreeMap;
+
+use super::{Measured, Parameters};
+use crate::instrument::Note;
+use crate::table::time;
+
+/// The remarks on a run and its cells.
+pub(super) fn of(parameters: &Parameters, cells: &[Measured], interrupted: bool) -> Vec<Note> {
+    let mut notes = vec![slack(parameters)];
+    if parameters.cpu.is_none() {
+        notes.push(Note::new("not_pinned", "the threads could move between CPUs; --cpu N keeps them on one"));
+    }
+    if let Some(priority) = parameters.fifo {
+        notes.extend(fifo(priority, cells));
+    }
+    if cells.iter().any(|cell| cell.refused.slice) {
+        let text = "the scheduler took no time slice of 100 us for the adaptive method (sched_setattr refused)";
+        notes.push(Note::new("slice_refused", text));
+    }
+    if !interrupted {
+        notes.extend(time_capped(parameters, cells));
+    }
+    notes
+}
+
+fn slack(parameters: &Parameters) -> Note {
+    match parameters.slack_ns {
+        Some(set) => Note::new("slack_set", format!("timer slack of the sleeping threads set to {set} ns")),
+        None => {
+            let slack = vtare_sys::sched::timer_slack();
+            let text = format!("timer slack left at {slack}, which usleep and clock_nanosleep may add to each sleep");
+            Note::new("slack_kept", text)
+        }
+    }
+}
+
+/// Which methods slept with the real-time priority, and which were refused it and why. A cell that did not get its turn says nothing.
+fn fifo(priority: u8, cells: &[Measured]) -> Vec<Note> {
+    let mut refused: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    let mut given = Vec::new();
+    for cell in cells.iter().filter(|cell| !cell.readings.is_empty()) {
+        let methods = match &cell.refused.fifo {
+            Some(why) => refused.entry(why).or_default(),
+            None => &mut given,
+        };
+        if !methods.contains(&cell.method.name()) {
+            methods.push(cell.method.name());
+        }
+    }
+    let mut notes = Vec::new();
+    if !given.is_empty() {
+        let given = given.join(", ");
+        let text = format!(
+            "real-time priority {priority} (SCHED_FIFO) held by the threads of {given}; one that spins most of the time may be \
+             stalled for 50 ms by the kernel's throttling"
+        );
+        notes.push(Note::new("fifo_set", text));
+    }
+    for (why, methods) in refused {
+        let methods = methods.join(", ");
+        let text = format!("real-time priority {priority} refused, so these slept without it: {methods}: {why}");
+        notes.push(Note::new("fifo_refused", text));
+    }
+    notes
+}
+
+fn time_capped(parameters: &Parameters, cells: &[Measured]) -> Option<Note> {
+    let short: Vec<String> = cells
+        .iter()
+        .filter(|cell| (cell.readings.len() as u64) < parameters.samples)
+        .map(|cell| format!("{} {}", cell.method, time(Some(cell.target_ns as f64))))
+        .collect();
+    (!short.is_empty()).then(|| {
+        let (asked, seconds) = (parameters.samples, parameters.seconds.unwrap_or_default());
+        let cells = short.join(", ");
+        let text =
+            format!("{seconds} s a cell did not suffice for {asked} sleeps of: {cells}; --seconds gives more time");
+        Note::new("time_capped", text)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::worker::{Reading, Refused};
+    use super::*;
+    use vtare_clock::sleep::Method;
+
+    fn cell(method: Method, refused: Refused) -> Measured {
+        let mut cell = Measured::new(method, 1_000);
+        cell.readings = vec![Reading { miss_ns: 5, spin_ns: 0, disturbed: false }; 3];
+        cell.refused = refused;
+        cell
+    }
+
+    fn noted(parameters: &Parameters, cells: &[Measured]) -> Vec<(String, String)> {
+        of(parameters, cells, false).into_iter().map(|note| (note.id, note.text)).collect()
+    }
+
+    #[test]
+    fn a_refused_priority_is_named_with_its_methods_and_reason() {
+        let asked = Parameters { fifo: Some(7), samples: 3, ..Parameters::default() };
+        let no = || Refused { fifo: Some("EPERM: raise RLIMIT_RTPRIO".to_owned()), slice: false };
+        let cells = [cell(Method::Usleep, no()), cell(Method::Usleep, no()), cell(Method::Spin, no())];
+        let notes = noted(&asked, &cells);
+        let text = "real-time priority 7 refused, so these slept without it: usleep, spin: EPERM: raise RLIMIT_RTPRIO";
+        assert!(notes.contains(&("fifo_refused".to_owned(), text.to_owned())), "{notes:?}");
+        assert!(notes.iter().all(|(id, _)| id != "fifo_set"), "{notes:?}");
+    }
+
+    #[test]
+    fn a_priority_that_is_held_is_said_and_one_not_asked_for_is_not_mentioned() {
+        let asked = Parameters { fifo: Some(7), samples: 3, ..Parameters::default() };
+        let cells = [cell(Method::Adaptive, Refused::default())];
+        let notes = noted(&asked, &cells);
+        assert!(notes.iter().any(|(id, text)| id == "fifo_set" && text.contains("threads of adaptive")), "{notes:?}");
+        let notes = noted(&Parameters { fifo: None, ..asked }, &cells);
+        assert!(notes.iter().all(|(id, _)| !id.starts_with("fifo")), "{notes:?}");
+    }
+
+    #[test]
+    fn a_refused_slice_and_missing_sleeps_are_said_too() {
+        let asked = Parameters { samples: 10, ..Parameters::default() };
+        let cells = [cell(Method::Adaptive, Refused { fifo: None, slice: true })];
+        let ids: Vec<String> = noted(&asked, &cells).into_iter().map(|(id, _)| id).collect();
+        assert_eq!(ids, ["slack_kept", "not_pinned", "slice_refused", "time_capped"]);
+    }
+}

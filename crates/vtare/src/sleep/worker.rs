@@ -1,0 +1,156 @@
+//! The thread that one method sleeps on.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::Scope;
+
+use vtare_sys::{clocks, sched};
+use vtare_units::{Span, ThreadCpu};
+
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::sleep::Parameters;
+use vtare_clock::Clock;
+use vtare_clock::sleep::{Method, SleepOptions, Sleeper};
+
+/// How a sleeping thread is set up.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Settings {
+    pub(super) cpu: Option<usize>,
+    pub(super) slack_ns: Option<u64>,
+    pub(super) lambda_ns: u64,
+    pub(super) tolerance_ns: u64,
+    pub(super) fifo: Option<u8>,
+}
+
+impl Settings {
+    /// As the run asks for it.
+    pub(super) fn of(parameters: &Parameters) -> Self {
+        let Parameters { cpu, slack_ns, lambda_ns, tolerance_ns, fifo, .. } = *parameters;
+        Self { cpu, slack_ns, lambda_ns, tolerance_ns, fifo }
+    }
+}
+
+/// What the system did not allow a sleeping thread.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Refused {
+    /// No real-time priority, and why.
+    pub(super) fifo: Option<String>,
+    /// The scheduler took no time slice for the adaptive method.
+    pub(super) slice: bool,
+}
+
+/// One turn to sleep: at most `sleeps` sleeps, and none begun after `time` has passed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Order {
+    pub(super) target: Span,
+    pub(super) sleeps: u64,
+    pub(super) time: Option<Span>,
+}
+
+/// One sleep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Reading {
+    pub(super) miss_ns: i64,
+    pub(super) spin_ns: i64,
+    pub(super) disturbed: bool,
+}
+
+/// What a turn gave.
+#[derive(Debug)]
+pub(super) struct Turn {
+    pub(super) readings: Vec<Reading>,
+    /// CPU time of the thread in this turn.
+    pub(super) cpu: Span,
+    /// Time that passed in this turn.
+    pub(super) wall: Span,
+    /// What the system has not allowed this thread so far.
+    pub(super) refused: Refused,
+}
+
+/// The owner's end of a sleeping thread. The thread ends when this is dropped.
+pub(super) struct Worker {
+    orders: Sender<Order>,
+    turns: Receiver<Result<Turn, Failure>>,
+}
+
+impl Worker {
+    /// Starts the thread. What it meets while setting up is the answer to the first turn.
+    pub(super) fn start<'scope, 'env>(
+        scope: &'scope Scope<'scope, 'env>,
+        clock: &'env Clock,
+        method: Method,
+        settings: Settings,
+        context: &'env Context,
+    ) -> Self {
+        let ((orders, inbox), (outbox, turns)) = (channel(), channel());
+        scope.spawn(move || {
+            let mut sleeper = set_up(clock, method, settings);
+            for order in inbox {
+                let turn = match &mut sleeper {
+                    Ok((sleeper, fifo)) => {
+                        sleep(sleeper, order, clock, context).map(|turn| note_refused(turn, sleeper, fifo))
+                    }
+                    Err(failure) => Err(Failure::Machine(failure.to_string())),
+                };
+                // The owner has gone where this fails; then there is nobody to tell.
+                let Ok(()) = outbox.send(turn) else { return };
+            }
+        });
+        Self { orders, turns }
+    }
+
+    /// Has the thread take one turn, and waits for it.
+    pub(super) fn turn(&self, order: Order) -> Result<Turn, Failure> {
+        let gone = || Failure::Machine("the sleeping thread ended before its turn".to_owned());
+        self.orders.send(order).map_err(|_| gone())?;
+        self.turns.recv().map_err(|_| gone())?
+    }
+}
+
+/// Sets the thread up: its sleeper, and why the system gave it no real-time priority, where one was asked for and refused.
+fn set_up(clock: &Clock, method: Method, settings: Settings) -> Result<(Sleeper<'_>, Option<String>), Failure> {
+    if let Some(cpu) = settings.cpu {
+        sched::pin_to(&[cpu])?;
+    }
+    if let Some(slack) = settings.slack_ns {
+        sched::set_timer_slack(Span::from_nanos(slack.cast_signed()))?;
+    }
+    // Here and not by the sleeper, which sets its thread up at its first sleep in the kernel: spinning never gets there.
+    let class = settings.fifo.map(|priority| sched::set_class(sched::Class::Fifo(priority.into())));
+    let fifo_refused = class.and_then(Result::err).map(|error| error.to_string());
+    let default = SleepOptions::default();
+    let nanos = |ns: u64| Span::from_nanos(ns.cast_signed());
+    // The adaptive method sets the slack itself, unless the run says which.
+    let slack = settings.slack_ns.map(nanos).or(default.slack);
+    let (lambda, tolerance) = (nanos(settings.lambda_ns), nanos(settings.tolerance_ns));
+    let options = SleepOptions { lambda, tolerance, slack, ..default };
+    Ok((Sleeper::new(clock, method, options), fifo_refused))
+}
+
+/// Adds what is known of refusals once the thread has slept.
+fn note_refused(turn: Turn, sleeper: &Sleeper<'_>, fifo: &Option<String>) -> Turn {
+    Turn { refused: Refused { fifo: fifo.clone(), slice: sleeper.refused().slice }, ..turn }
+}
+
+fn sleep(sleeper: &mut Sleeper<'_>, order: Order, clock: &Clock, context: &Context) -> Result<Turn, Failure> {
+    // Room for all, so that nothing is allocated between two sleeps.
+    let mut readings = Vec::with_capacity(order.sleeps.min(1 << 20) as usize);
+    // The CPU time is read inside the wall time, so that a thread that only spins shows 100 % and not more.
+    let (from, cpu_from) = (clock.now(), clocks::now::<ThreadCpu>());
+    for _ in 0..order.sleeps {
+        if context.stop_requested() || order.time.is_some_and(|time| clock.now() - from >= time) {
+            break;
+        }
+        let deadline = clock.now() + order.target;
+        let wake = sleeper.sleep_until(deadline)?;
+        // One reading after the call, for every method alike: the caller's own view.
+        let miss = clock.now_ordered() - deadline;
+        if wake.interrupted {
+            // A signal cut this sleep short: its miss says nothing about the machine.
+            continue;
+        }
+        readings.push(Reading { miss_ns: miss.as_nanos(), spin_ns: wake.spin.as_nanos(), disturbed: wake.disturbed });
+    }
+    let cpu = clocks::now::<ThreadCpu>() - cpu_from;
+    Ok(Turn { readings, cpu, wall: clock.now() - from, refused: Refused::default() })
+}

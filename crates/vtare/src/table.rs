@@ -1,0 +1,131 @@
+//! Aligned text tables.
+
+use std::fmt::Write as _;
+
+/// A table: a heading and rows of cells; the first columns are text, the others numbers.
+#[derive(Clone, Debug)]
+pub(crate) struct Table {
+    heading: Vec<String>,
+    text_columns: usize,
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// A table with these headings, of which the first `text_columns` stand left, the others right.
+    pub(crate) fn new(heading: &[&str], text_columns: usize) -> Self {
+        Self { heading: heading.iter().map(|&name| name.to_owned()).collect(), text_columns, rows: Vec::new() }
+    }
+
+    /// Adds a row.
+    pub(crate) fn row(&mut self, cells: Vec<String>) {
+        debug_assert_eq!(cells.len(), self.heading.len(), "a row has a cell for each heading");
+        self.rows.push(cells);
+    }
+
+    /// The table as lines of text, each ended, without spaces at the ends.
+    pub(crate) fn render(&self) -> String {
+        let mut widths = vec![0; self.heading.len()];
+        for row in std::iter::once(&self.heading).chain(&self.rows) {
+            for (width, cell) in widths.iter_mut().zip(row) {
+                *width = (*width).max(cell.chars().count());
+            }
+        }
+        let mut text = String::new();
+        for row in std::iter::once(&self.heading).chain(&self.rows) {
+            let mut line = String::new();
+            for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
+                let gap = if column == 0 { "" } else { "  " };
+                let written = if column < self.text_columns {
+                    write!(line, "{gap}{cell:<width$}")
+                } else {
+                    write!(line, "{gap}{cell:>width$}")
+                };
+                written.expect("writing to a string does not fail");
+            }
+            text.push_str(line.trim_end());
+            text.push('\n');
+        }
+        text
+    }
+}
+
+/// A time given in ns for people: three significant digits in the unit that fits; `-` where it is not estimable.
+pub(crate) fn time(nanos: Option<f64>) -> String {
+    let Some(nanos) = nanos else { return "-".to_owned() };
+    let size = nanos.abs();
+    let (value, unit) = match size {
+        s if s < 999.5 => (nanos, "ns"),
+        s if s < 999.5e3 => (nanos / 1e3, "us"),
+        s if s < 999.5e6 => (nanos / 1e6, "ms"),
+        _ => (nanos / 1e9, "s"),
+    };
+    let decimals = match value.abs() {
+        v if v >= 99.95 || v == 0.0 => 0,
+        v if v >= 9.995 => 1,
+        _ => 2,
+    };
+    format!("{value:.decimals$} {unit}")
+}
+
+/// A spread given in ns for people: 0 means that it lies below the steps of the clock, and says so.
+pub(crate) fn spread(nanos: Option<f64>) -> String {
+    if nanos == Some(0.0) { "<quantum".to_owned() } else { time(nanos) }
+}
+
+/// A share as a percentage with a sensible number of digits; `-` where it is not estimable.
+pub(crate) fn percent(share: Option<f64>) -> String {
+    let Some(share) = share else { return "-".to_owned() };
+    let value = share * 100.0;
+    let decimals = match value.abs() {
+        v if v >= 10.0 || v == 0.0 => 1,
+        v if v >= 0.1 => 2,
+        v if v >= 0.001 => 4,
+        _ => 6,
+    };
+    format!("{value:.decimals$} %")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_stands_left_and_numbers_right() {
+        let mut table = Table::new(&["method", "n", "median"], 1);
+        table.row(vec!["spin".to_owned(), "1000".to_owned(), "29.0 ns".to_owned()]);
+        table.row(vec!["usleep".to_owned(), "5".to_owned(), "-".to_owned()]);
+        assert_eq!(table.render(), "method     n   median\nspin    1000  29.0 ns\nusleep     5        -\n");
+    }
+
+    #[test]
+    fn times_keep_three_digits_in_the_unit_that_fits() {
+        for (nanos, shown) in [
+            (9.6, "9.60 ns"),
+            (23.71, "23.7 ns"),
+            (258.0, "258 ns"),
+            (999.7, "1.00 us"),
+            (69_300.0, "69.3 us"),
+            (-1_234_000.0, "-1.23 ms"),
+            (2.0e9, "2.00 s"),
+            (0.0, "0 ns"),
+        ] {
+            assert_eq!(time(Some(nanos)), shown);
+        }
+        assert_eq!(time(None), "-");
+    }
+
+    #[test]
+    fn a_spread_of_zero_is_below_the_quantum() {
+        assert_eq!(spread(Some(0.0)), "<quantum");
+        assert_eq!(spread(Some(5.0)), "5.00 ns");
+        assert_eq!(spread(None), "-");
+    }
+
+    #[test]
+    fn shares_are_shown_in_percent() {
+        assert_eq!(percent(Some(0.385)), "38.5 %");
+        assert_eq!(percent(Some(0.0012)), "0.12 %");
+        assert_eq!(percent(Some(0.00001)), "0.0010 %");
+        assert_eq!(percent(None), "-");
+    }
+}

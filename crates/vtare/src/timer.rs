@@ -1,0 +1,236 @@
+//! `vtare timer`: what it costs to read the time, by consecutive differences.
+
+mod series;
+mod sources;
+
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use vtare_units::Span;
+
+use crate::arguments::{CommonArguments, positive};
+use crate::context::Context;
+use crate::failure::{Exit, Failure};
+use crate::instrument::{self, Instrument, Note, Outcome, Session};
+use crate::samples::{Cell, Column};
+use crate::summary::Summary;
+use crate::table::{Table, spread, time};
+use series::Series;
+pub(crate) use sources::Source;
+
+/// The sources take turns this often, so that a drift of the machine meets all of them alike.
+const ROUNDS: u64 = 8;
+
+/// Arguments of `vtare timer`.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct TimerArguments {
+    #[command(flatten)]
+    common: CommonArguments,
+
+    /// What to read [default: everything that this CPU has]
+    #[arg(long, value_name = "SOURCE", value_delimiter = ',')]
+    source: Option<Vec<Source>>,
+
+    /// Readings of each source [default: 10000000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000_000_000))]
+    samples: Option<u64>,
+
+    /// Stop each source after this time
+    #[arg(long, value_name = "S", value_parser = positive)]
+    seconds: Option<f64>,
+
+    /// Run on this CPU only
+    #[arg(long, value_name = "CPU")]
+    cpu: Option<usize>,
+
+    /// Readings dearer than this keep their position in the series
+    #[arg(long, value_name = "NS", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    tail_ns: Option<u64>,
+}
+
+/// Parameters of `timer` in run.json.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Parameters {
+    /// What to read; null for everything that this CPU has.
+    #[schemars(length(min = 1))]
+    pub(crate) source: Option<Vec<Source>>,
+    /// Readings of each source.
+    #[schemars(range(min = 1, max = 10_000_000_000_u64))]
+    pub(crate) samples: u64,
+    /// Stop each source after this time, in seconds; null for no such limit.
+    #[schemars(extend("exclusiveMinimum" = 0))]
+    pub(crate) seconds: Option<f64>,
+    /// Run on this CPU only; null to leave that to the scheduler.
+    pub(crate) cpu: Option<usize>,
+    /// Readings dearer than this, in ns, keep their position in the series.
+    #[schemars(range(min = 1, max = 1_000_000_000))]
+    pub(crate) tail_ns: u64,
+}
+
+impl Default for Parameters {
+    fn default() -> Self {
+        Self { source: None, samples: 10_000_000, seconds: None, cpu: None, tail_ns: 1_000 }
+    }
+}
+
+/// What one source costs.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct TimerCell {
+    /// What was read.
+    pub(crate) source: Option<Source>,
+    /// The difference between one reading and the next, in ns.
+    pub(crate) cost_ns: Summary,
+    /// The time of a tight loop of reads divided by their number, in ns: it resolves what the clock's own steps hide. `n`
+    /// counts the loops.
+    pub(crate) read_cost_ns: Summary,
+    /// Readings dearer than `tail_ns` in a second of reading.
+    pub(crate) exceed_per_s: Option<f64>,
+}
+
+/// The instrument.
+pub(crate) struct Timer;
+
+/// Carries out `vtare timer`.
+///
+/// # Errors
+/// See [`instrument::carry_out`].
+pub(crate) fn command(arguments: &TimerArguments, context: &Context) -> Result<Exit, Failure> {
+    let default = Parameters::default();
+    let parameters = Parameters {
+        source: arguments.source.clone(),
+        samples: arguments.samples.unwrap_or(default.samples),
+        seconds: arguments.seconds,
+        cpu: arguments.cpu,
+        tail_ns: arguments.tail_ns.unwrap_or(default.tail_ns),
+    };
+    instrument::command::<Timer>(parameters, &arguments.common, context)
+}
+
+impl Instrument for Timer {
+    const NAME: &'static str = "timer";
+    const COLUMNS: &'static [Column] = &[
+        Column::string("source", "what was read"),
+        Column::optional_int64(
+            "index",
+            "position of the reading in the series of its source, from 0; null for histogram rows",
+        ),
+        Column::int64("cost_ps", "difference between one reading and the next, in picoseconds"),
+        Column::int64("count", "how many readings had this cost; 1 where index is given"),
+    ];
+    const IDENTITY: &'static [&'static str] = &["source"];
+    type Parameters = Parameters;
+    type Cell = TimerCell;
+
+    fn resolve(mut parameters: Parameters, context: &Context) -> Result<Parameters, Failure> {
+        instrument::check_range("samples", parameters.samples, 1, 10_000_000_000)?;
+        instrument::check_range("tail_ns", parameters.tail_ns, 1, 1_000_000_000)?;
+        instrument::check_seconds("seconds", parameters.seconds)?;
+        instrument::check_cpu(parameters.cpu)?;
+        let available = Source::available(context.clock());
+        match &parameters.source {
+            None => parameters.source = Some(available),
+            Some(asked) => {
+                instrument::check_list("source", asked)?;
+                if let Some(missing) = asked.iter().find(|source| !available.contains(source)) {
+                    let list: Vec<String> = available.iter().map(Source::to_string).collect();
+                    return Err(Failure::Machine(format!(
+                        "source: found {missing}, which this machine does not have in a usable form; want one of {}",
+                        list.join(", ")
+                    )));
+                }
+            }
+        }
+        Ok(parameters)
+    }
+
+    fn measure(parameters: &Parameters, session: &mut Session<'_>) -> Result<Outcome<TimerCell>, Failure> {
+        if let Some(cpu) = parameters.cpu {
+            vtare_sys::sched::pin_to(&[cpu])?;
+        }
+        let (context, clock) = (session.context, session.clock());
+        let sources = parameters.source.clone().unwrap_or_else(|| Source::available(clock));
+        let mut all: Vec<Series> =
+            sources.iter().map(|source| Series::new(*source, clock, parameters.tail_ns)).collect();
+        let progress = context.progress("timer", ROUNDS * all.len() as u64);
+        let mut order: Vec<usize> = (0..all.len()).collect();
+        let mut random = StdRng::seed_from_u64(session.seed);
+        let mut buffer = series::buffer();
+        let mut done = 0;
+        for round in 1..=ROUNDS {
+            order.shuffle(&mut random);
+            for index in &order {
+                let series = &mut all[*index];
+                progress.label(&format!("timer {}", series.source()));
+                let share = round as f64 / ROUNDS as f64;
+                let goal = (u128::from(parameters.samples) * u128::from(round) / u128::from(ROUNDS)) as u64;
+                let cap = parameters.seconds.and_then(|seconds| Span::try_from_secs_f64(seconds * share));
+                // A quarter of the time is for the loops.
+                while series.readings() < goal && cap.is_none_or(|cap| series.elapsed() < cap - cap / 4) {
+                    if context.stop_requested() {
+                        return finish(all, parameters, session, true);
+                    }
+                    series.extend(&mut buffer, goal, clock, &mut session.samples)?;
+                }
+                series.time_loops(clock, parameters.samples / ROUNDS, cap.map(|cap| cap / 4));
+                done += 1;
+                progress.set(done);
+            }
+        }
+        finish(all, parameters, session, false)
+    }
+
+    fn table(cells: &[TimerCell]) -> Table {
+        let heading = ["source", "read cost", "median", "half IQR", "min", "p99", "p99.9", "max", "readings"];
+        let mut table = Table::new(&heading, 1);
+        for cell in cells {
+            let cost = &cell.cost_ns;
+            let mut row = vec![cell.source.map_or_else(String::new, |source| source.to_string())];
+            row.push(time(cell.read_cost_ns.median));
+            row.extend([time(cost.median), spread(cost.half_iqr)]);
+            row.extend([cost.min, cost.p99, cost.p999, cost.max].map(time));
+            row.push(cost.n.to_string());
+            table.row(row);
+        }
+        table
+    }
+}
+
+/// Writes the histograms and sums up.
+fn finish(
+    all: Vec<Series>,
+    parameters: &Parameters,
+    session: &mut Session<'_>,
+    interrupted: bool,
+) -> Result<Outcome<TimerCell>, Failure> {
+    let clock = session.clock();
+    let mut notes = vec![Note::new(
+        "read_cost",
+        "'read cost' is the time of a tight loop of reads divided by their number; the other figures are differences of \
+         consecutive readings, which move in steps of the clock",
+    )];
+    if parameters.cpu.is_none() {
+        notes.push(Note::new("not_pinned", "the thread could move between CPUs; --cpu N keeps it on one"));
+    }
+    if !clock.counter_usable() {
+        let text =
+            "the CPU's counter is not usable as a clock here, so its reads are left out; see the clock's reasons";
+        notes.push(Note::new("counter_left_out", text));
+    }
+    let mut cells = Vec::new();
+    for series in all {
+        if session.samples.kept() {
+            let name = series.source().to_string();
+            for (cost_ps, count) in series.histogram_rows(clock) {
+                let count = count.cast_signed();
+                let row = [Cell::Text(&name), Cell::Missing, Cell::Integer(cost_ps), Cell::Integer(count)];
+                session.samples.row(&row)?;
+            }
+        }
+        notes.extend(series.note());
+        cells.push(series.cell(clock));
+    }
+    Ok(Outcome { cells, notes, interrupted })
+}

@@ -1,0 +1,158 @@
+//! What the tests of the binary share. The binary is the thing under test: it is started as a person or the lab starts it.
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde_json::Value;
+
+/// The binary.
+pub(crate) const VTARE: &str = env!("CARGO_BIN_EXE_vtare");
+
+/// What came of one start of the binary.
+pub(crate) struct Outcome {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Outcome {
+    pub(crate) fn of(output: Output) -> Self {
+        Self {
+            code: output.status.code().expect("the process was not killed"),
+            stdout: String::from_utf8(output.stdout).expect("output is UTF-8"),
+            stderr: String::from_utf8(output.stderr).expect("errors are UTF-8"),
+        }
+    }
+
+    /// The one JSON document on stdout.
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout)
+            .unwrap_or_else(|error| panic!("{error} in:\n{}\n{}", self.stdout, self.stderr))
+    }
+
+    /// Checks the exit code, and that stderr has each of `parts`.
+    #[track_caller]
+    pub(crate) fn refused(&self, code: i32, parts: &[&str]) {
+        assert_eq!(self.code, code, "{}{}", self.stdout, self.stderr);
+        for part in parts {
+            assert!(self.stderr.contains(part), "'{part}' is missing in: {}", self.stderr);
+        }
+    }
+}
+
+/// Starts the binary and waits for it.
+pub(crate) fn vtare<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Outcome {
+    Outcome::of(Command::new(VTARE).args(arguments).env("COLUMNS", "100").output().expect("the binary starts"))
+}
+
+/// As [`vtare`], with the arguments in one string.
+pub(crate) fn vtare_line(line: &str) -> Outcome {
+    vtare(line.split_whitespace())
+}
+
+/// A directory of its own for one test, removed when dropped.
+pub(crate) struct Place(PathBuf);
+
+impl Place {
+    pub(crate) fn new() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("vtare-test-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("the temporary directory is writable");
+        Self(path)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// Writes `text` to a file here.
+    pub(crate) fn with(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.file(name);
+        std::fs::write(&path, text).expect("the place is writable");
+        path
+    }
+
+    /// The names of the files here, in order.
+    pub(crate) fn files(&self) -> Vec<String> {
+        let names = std::fs::read_dir(&self.0).expect("the place exists");
+        let mut names: Vec<String> =
+            names.map(|entry| entry.expect("readable").file_name().to_string_lossy().into_owned()).collect();
+        names.sort();
+        names
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _gone = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The example of the document named `schema` in docs/json.md.
+pub(crate) fn example(schema: &str) -> Value {
+    let page = include_str!("../../../../docs/json.md");
+    let blocks = page.split("```json\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let documents = blocks.map(|block| serde_json::from_str::<Value>(block).expect("the examples are JSON"));
+    let mut found = documents.filter(|document| document["schema"] == schema);
+    let example = found.next().unwrap_or_else(|| panic!("docs/json.md has no example of {schema}"));
+    assert!(found.next().is_none(), "docs/json.md has two examples of {schema}");
+    example
+}
+
+/// Checks that docs/json.md shows `document`: each key of the example is in the document, and each key at the top of the
+/// document is in the example, or is named there as left out (`"...": "machine, clock: as above"`).
+#[track_caller]
+pub(crate) fn documented(document: &Value) {
+    let schema = document["schema"].as_str().expect("each document names its schema");
+    let example = example(schema);
+    all_within(schema, &example, document);
+    let left_out = example["..."].as_str().unwrap_or_default().replace([',', ':'], " ");
+    for key in document.as_object().expect("a document is an object").keys() {
+        let known = example.get(key).is_some() || left_out.split_whitespace().any(|word| word == key);
+        assert!(known, "docs/json.md says nothing of {key} in {schema}");
+    }
+}
+
+/// Every key of the example, in the first entries of lists too, is in the document. Where there is nothing to compare with
+/// (a list that is empty this time, a null), the example is believed.
+#[track_caller]
+fn all_within(path: &str, example: &Value, document: &Value) {
+    match (example, document) {
+        (Value::Object(shown), Value::Object(found)) => {
+            // Interrupts are named by the machine.
+            for (key, value) in shown.iter().filter(|(key, _)| *key != "..." && !path.ends_with("interrupts_by_line")) {
+                let inner =
+                    found.get(key).unwrap_or_else(|| panic!("docs/json.md shows {path}.{key}: it is not there"));
+                all_within(&format!("{path}.{key}"), value, inner);
+            }
+        }
+        (Value::Array(shown), Value::Array(found)) => {
+            if let (Some(shown), Some(found)) = (shown.first(), found.first()) {
+                all_within(&format!("{path}[]"), shown, found);
+            }
+        }
+        (Value::Object(_), other) if !other.is_null() => panic!("docs/json.md shows an object at {path}: {other}"),
+        _ => {}
+    }
+}
+
+/// Compares `found` with the file at `path` in the repository; `VTARE_BLESS=1` writes the file instead.
+#[track_caller]
+pub(crate) fn golden(path: &str, found: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+    if std::env::var_os("VTARE_BLESS").is_some() {
+        std::fs::write(&path, found).expect("the repository is writable");
+        return;
+    }
+    let wanted = std::fs::read_to_string(&path).unwrap_or_default();
+    let name = path.display();
+    assert!(found == wanted, "{name} differs; VTARE_BLESS=1 cargo test -p vtare writes it anew. Found:\n{found}");
+}

@@ -1,0 +1,336 @@
+//! `vtare rtt` against real responders: over loopback, and over a veth pair between two namespaces with injected losses.
+
+mod common;
+#[path = "common/wire.rs"]
+mod wire;
+
+use common::{Outcome, Place, golden, vtare_line};
+use serde_json::Value;
+use wire::{Responder, Wire, new_key};
+
+/// One row of the samples.
+#[derive(Debug, Default)]
+struct Row {
+    peer: String,
+    fate: String,
+    numbers: std::collections::BTreeMap<String, i64>,
+}
+
+fn rows(path: &std::path::Path) -> Vec<Row> {
+    use parquet::file::reader::{FileReader, SerializedFileReader};
+    use parquet::record::Field;
+    let file = std::fs::File::open(path).expect("it was written");
+    let reader = SerializedFileReader::new(file).expect("it is Parquet");
+    let rows = reader.get_row_iter(None).expect("rows are readable");
+    let row = |row: parquet::record::Row| {
+        let mut found = Row::default();
+        for (name, field) in row.get_column_iter() {
+            match (name.as_str(), field) {
+                ("peer", Field::Str(text)) => found.peer.clone_from(text),
+                ("fate", Field::Str(text)) => found.fate.clone_from(text),
+                (_, Field::Long(number)) => {
+                    found.numbers.insert(name.clone(), *number);
+                }
+                _ => {}
+            }
+        }
+        found
+    };
+    rows.map(|found| row(found.expect("readable"))).collect()
+}
+
+fn count(cell: &Value, key: &str) -> u64 {
+    let path = format!("/{}", key.replace('.', "/"));
+    cell.pointer(&path).and_then(Value::as_u64).unwrap_or_else(|| panic!("{key} is no number in {cell:#}"))
+}
+
+/// What holds for every cell of every run.
+#[track_caller]
+fn adds_up(cell: &Value) {
+    assert_eq!(count(cell, "sent"), count(cell, "received") + count(cell, "lost"), "{cell:#}");
+    let unsent = count(cell, "unsent.too_late") + count(cell, "unsent.no_room");
+    assert_eq!(count(cell, "scheduled"), count(cell, "sent") + unsent);
+    let classes = ["late", "local_tx", "forward", "responder_rx", "responder", "reverse", "local_rx", "unattributed"];
+    let sorted: u64 = classes.iter().filter_map(|class| cell["lost_by"][class].as_u64()).sum();
+    assert_eq!(sorted, count(cell, "lost"), "{cell:#}");
+    assert_eq!(count(cell, "rtt_ns.n"), count(cell, "received"));
+}
+
+/// Every packet that was sent was answered. A machine that stands still for 100 ms may leave slots out, which are accounted for.
+#[track_caller]
+fn all_answered(cell: &Value, scheduled: u64) {
+    assert_eq!(count(cell, "scheduled"), scheduled, "{cell:#}");
+    assert!(count(cell, "sent") > 0 && count(cell, "lost") == 0, "{cell:#}");
+}
+
+fn measured(outcome: &Outcome) -> Value {
+    assert_eq!(outcome.code, 0, "{}{}", outcome.stdout, outcome.stderr);
+    let document = outcome.json();
+    document["cells"].as_array().expect("cells").iter().for_each(adds_up);
+    document
+}
+
+#[test]
+fn each_packet_is_a_row_and_its_stamps_follow_each_other() {
+    let (responder, place) = (Responder::on_loopback(), Place::new());
+    let out = place.file("rtt.parquet");
+    let line = format!("rtt {} --count 200 --rate 2000 --seed 11 --json --out {}", responder.address, out.display());
+    let document = measured(&vtare_line(&line));
+    let cell = &document["cells"][0];
+    all_answered(cell, 200);
+    assert_eq!(cell["lost_by"]["attribution"], "counters");
+    let rows = rows(&out);
+    assert_eq!(rows.len(), 200);
+    // Kernel stamps are converted to the program's clock: right to the stated error.
+    let error = cell["link"]["stamp_error_ns"].as_i64().expect("stamps were converted");
+    let mut stamped = 0;
+    for row in rows.iter().filter(|row| row.fate != "too_late") {
+        assert_eq!((row.fate.as_str(), row.peer.as_str()), ("received", responder.address.as_str()));
+        let at = |name: &str| row.numbers.get(name).copied();
+        let (scheduled, sent, arrived) = (at("scheduled_ns"), at("sent_ns"), at("arrived_ns"));
+        assert!(scheduled <= sent && sent < arrived, "{row:?}");
+        assert_eq!(at("rtt_ns"), arrived.zip(sent).map(|(arrived, sent)| arrived - sent));
+        assert_eq!(at("rtt_scheduled_ns"), arrived.zip(scheduled).map(|(arrived, scheduled)| arrived - scheduled));
+        if let (Some(sent), Some(tx), Some(rx), Some(arrived)) = (sent, at("kernel_tx_ns"), at("kernel_rx_ns"), arrived)
+        {
+            stamped += 1;
+            assert!(sent <= tx + error && tx < rx && rx <= arrived + error, "{row:?}");
+            assert!(at("turnaround_ns").is_some_and(|turnaround| turnaround > 0 && turnaround < rx - tx + 2 * error));
+        }
+    }
+    // The kernel turns its stamps on in the background: the first packets may have none.
+    assert!(stamped > 100, "{stamped} of 200 are stamped");
+}
+
+#[test]
+fn the_document_has_the_agreed_shape() {
+    let responder = Responder::on_loopback();
+    let document = measured(&vtare_line(&format!("rtt {} --count 5 --seed 11 --json", responder.address)));
+    assert_eq!(document["schema"], "vtare.rtt/1");
+    let mut keys = Vec::new();
+    fn walk(path: &str, value: &Value, keys: &mut Vec<String>) {
+        match value {
+            Value::Object(members) => {
+                members.iter().for_each(|(key, value)| walk(&format!("{path}.{key}"), value, keys));
+            }
+            _ => keys.push(format!("{path}\n")),
+        }
+    }
+    walk("cells[]", &document["cells"][0], &mut keys);
+    golden("tests/golden/rtt.shape", &keys.concat());
+    golden("tests/golden/help_rtt.txt", &vtare_line("rtt --help").stdout);
+}
+
+#[test]
+fn a_short_datagram_and_a_fast_one_are_measured_too() {
+    let responder = Responder::on_loopback();
+    let at = &responder.address;
+    let short = measured(&vtare_line(&format!("rtt {at} --size 18 --count 100 --json")));
+    all_answered(&short["cells"][0], 100);
+    // Whatever this machine reaches: every slot is accounted for.
+    let fast = vtare_line(&format!("rtt {at} --rate 1000000 --seconds 0.1 --json"));
+    let cell = &fast.json()["cells"][0];
+    adds_up(cell);
+    assert_eq!(count(cell, "scheduled"), 100_000);
+    assert!(cell["link"]["capabilities"]["tx_stamp_every"] == 64);
+}
+
+#[test]
+fn waiting_in_the_kernel_and_flooding_account_for_every_packet() {
+    let responder = Responder::on_loopback();
+    for way in ["--blocking --count 50", "--flood --count 500", "--poisson --count 100", "--gap 120us --count 100"] {
+        let document = measured(&vtare_line(&format!("rtt {} {way} --json", responder.address)));
+        let wanted: u64 = way.rsplit(' ').next().and_then(|count| count.parse().ok()).expect("a count");
+        all_answered(&document["cells"][0], wanted);
+    }
+}
+
+#[test]
+fn a_host_without_responder_answers_icmp() {
+    let outcome = vtare_line("rtt 127.0.0.1 --icmp --count 20 --json");
+    if outcome.code == 3 {
+        return eprintln!("skipped: {}", outcome.stderr);
+    }
+    let document = measured(&outcome);
+    let cell = &document["cells"][0];
+    all_answered(cell, 20);
+    assert_eq!(cell["lost_by"]["attribution"], "none");
+    assert!(cell["lost_by"]["forward"].is_null(), "nobody counts there: missing, not 0");
+}
+
+#[test]
+fn stamp_is_measured_against_our_own_reflector() {
+    let arguments = ["serve", "--listen", "127.0.0.1:0", "--stamp", "127.0.0.1:0", "--json"];
+    let responder = Responder::start(std::process::Command::new(common::VTARE).args(arguments));
+    let (place, at) = (Place::new(), responder.stamp.as_deref().expect("it was asked for"));
+    let out = place.file("stamp.parquet");
+    let line = format!("rtt {at} --stamp --count 200 --rate 1000 --seed 11 --json --out {}", out.display());
+    let document = measured(&vtare_line(&line));
+    let cell = &document["cells"][0];
+    all_answered(cell, 200);
+    assert_eq!(cell["lost_by"]["attribution"], "none", "STAMP counts nothing for its sender");
+    assert_eq!(count(cell, "foreign"), 0);
+    for row in rows(&out).iter().filter(|row| row.fate == "received") {
+        let at = |name: &str| row.numbers.get(name).copied();
+        let turnaround = at("turnaround_ns").expect("both times of the reflector came");
+        assert_eq!(at("peer_replied_ns").zip(at("peer_received_ns")).map(|(out, came)| out - came), Some(turnaround));
+        assert!(turnaround > 0 && Some(turnaround) < at("rtt_ns"), "{row:?}");
+    }
+}
+
+#[test]
+fn nobody_there_is_exit_code_4_and_bad_input_2() {
+    vtare_line("rtt 127.0.0.1:9 --count 300").refused(4, &["127.0.0.1:9", "start `vtare serve`"]);
+    vtare_line("rtt 127.0.0.1:9 --stamp --count 300").refused(4, &["peer lost", "127.0.0.1:9"]);
+    vtare_line("rtt").refused(2, &["<PEER>"]);
+    vtare_line("rtt 127.0.0.1 --size 17").refused(2, &["found 17", "18"]);
+    vtare_line("rtt 127.0.0.1 --cpu 4000").refused(2, &["found 4000"]);
+    vtare_line("rtt 127.0.0.1 --peers /nonexistent").refused(2, &["/nonexistent"]);
+    let responder = Responder::on_loopback();
+    let place = Place::new();
+    new_key(&place.file("key"));
+    let line = format!("rtt {} --key-file {}", responder.address, place.file("key").display());
+    vtare_line(&line).refused(2, &["has no key"]);
+}
+
+#[test]
+fn a_limit_that_is_crossed_is_exit_code_1() {
+    let responder = Responder::on_loopback();
+    let run = |limit: &str| common::vtare(["rtt", &responder.address, "--count", "10", "--fail-if", limit]).code;
+    assert_eq!(run("rtt_median_ns > 1"), 1);
+    assert_eq!(run("lost > 0"), 0);
+    assert_eq!(run("lost_by_forward > 0"), 0);
+}
+
+#[test]
+fn a_responder_that_goes_away_is_exit_code_4_and_what_was_measured_is_kept() {
+    let (responder, place) = (Responder::on_loopback(), Place::new());
+    let out = place.file("rtt.parquet");
+    let arguments = ["rtt", &responder.address, "--seconds", "30", "--timeout", "100ms", "--json", "--out"];
+    let child = std::process::Command::new(common::VTARE)
+        .args(arguments)
+        .arg(&out)
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("the binary starts");
+    vtare_sys_wait(1_000);
+    drop(responder);
+    let outcome = Outcome::of(child.wait_with_output().expect("it ends"));
+    assert_eq!(outcome.code, 4, "{}", outcome.stderr);
+    let document = outcome.json();
+    let cell = &document["cells"][0];
+    adds_up(cell);
+    assert!(count(cell, "received") > 0 && count(cell, "sent") < 30_000, "{cell:#}");
+    assert_eq!(rows(&out).len() as u64, count(cell, "scheduled"));
+}
+
+fn vtare_sys_wait(millis: i64) {
+    use vtare_units::{Monotonic, Span};
+    let now = vtare_sys::clocks::now::<Monotonic>();
+    vtare_sys::clocks::sleep_until(now + Span::from_millis(millis)).expect("it can sleep");
+}
+
+#[test]
+fn many_peers_share_one_thread_and_have_a_cell_each() {
+    let Some(wire) = Wire::new() else { return };
+    let place = Place::new();
+    new_key(&place.file("key"));
+    let _responders = ["2", "3", "4"].map(|last| wire.responder(&place.file("key"), &format!("10.111.0.{last}:8462")));
+    let peers = place.with("peers", "10.111.0.2 # first\n10.111.0.3\n\n10.111.0.4\n");
+    let line = format!(
+        "rtt --peers {} --key-file {} --count 100 --rate 500 --json --out {}",
+        peers.display(),
+        place.file("key").display(),
+        place.file("rtt.parquet").display()
+    );
+    let document = measured(&wire.vtare(&line));
+    let cells = document["cells"].as_array().expect("cells");
+    assert_eq!(cells.len(), 3);
+    for (cell, peer) in cells.iter().zip(["10.111.0.2", "10.111.0.3", "10.111.0.4"]) {
+        assert_eq!(cell["peer"], peer);
+        all_answered(cell, 100);
+        assert!(cell["rtt_kernel_ns"]["n"].as_u64() > Some(0), "each has its departures");
+    }
+    assert_eq!(rows(&place.file("rtt.parquet")).len(), 300);
+}
+
+/// The datagrams of 64 B that the rules of one chain dropped. The filter counts a large send as one packet: bytes tell how many
+/// datagrams were in it.
+fn dropped(rules: &str) -> u64 {
+    let words: Vec<&str> = rules.split_whitespace().collect();
+    let sum = |name: &str| -> u64 {
+        let counts = words.windows(2).filter(|pair| pair[0] == name);
+        counts.map(|pair| pair[1].parse::<u64>().expect("a count")).sum()
+    };
+    let payload = sum("bytes") - 28 * sum("packets");
+    assert!(payload.is_multiple_of(64), "{rules}");
+    payload / 64
+}
+
+#[test]
+fn random_drops_in_both_directions_are_accounted_for_to_the_packet() {
+    let Some(wire) = Wire::new() else { return };
+    let place = Place::new();
+    let key = place.file("key");
+    new_key(&key);
+    let _responder = wire.responder(&key, "0.0.0.0:8462");
+    let rule = |port: &str, modulus: u32| {
+        format!(
+            "nft add table inet t && nft add chain inet t c '{{ type filter hook input priority 0; }}' && \
+             nft add rule inet t c udp {port} 8462 numgen random mod {modulus} == 0 counter drop"
+        )
+    };
+    if wire.there(&rule("dport", 7)).is_none() || wire.here(&rule("sport", 11)).is_none() {
+        return;
+    }
+    let line = format!("rtt 10.111.0.2 --key-file {} --count 4000 --rate 4000 --json", key.display());
+    let document = measured(&wire.vtare(&line));
+    let cell = &document["cells"][0];
+    let there = dropped(&wire.there("nft list ruleset").expect("it was made"));
+    let back = dropped(&wire.here("nft list ruleset").expect("it was made"));
+    assert!(there > 0 && back > 0, "nothing was dropped: the test tests nothing");
+    assert_eq!(count(cell, "lost"), there + back, "{cell:#}");
+    assert_eq!((count(cell, "lost_by.forward"), count(cell, "lost_by.reverse")), (there, back));
+    assert_eq!((count(cell, "lost_by.late"), count(cell, "lost_by.unattributed")), (0, 0));
+}
+
+#[test]
+fn drops_of_a_token_bucket_are_accounted_for_to_the_packet() {
+    let Some(wire) = Wire::new() else { return };
+    let place = Place::new();
+    let key = place.file("key");
+    new_key(&key);
+    let _responder = wire.responder(&key, "0.0.0.0:8462");
+    // 64 B of payload make frames of 106 B: 4000 a second are 3.4 Mbit/s.
+    // Only UDP goes through the bucket: what it drops of the control connection or of ARP is no probe.
+    let bucket = |device: &str, rate: &str| {
+        format!(
+            "tc qdisc add dev {device} root handle 1: prio && \
+             tc qdisc add dev {device} parent 1:3 handle 30: tbf rate {rate} burst 2000 limit 3000 && \
+             tc filter add dev {device} parent 1: protocol ip u32 match ip protocol 17 0xff flowid 1:3"
+        )
+    };
+    if wire.here(&bucket("va", "2.5mbit")).is_none() || wire.there(&bucket("vb", "1.5mbit")).is_none() {
+        return;
+    }
+    // `packets` counts what went through, each datagram of a large send; `drops` counts a large send once.
+    let counted = |device: &str, show: Option<String>| -> (u64, u64) {
+        let queues: Value = serde_json::from_str(&show.expect("it was made")).expect("tc speaks JSON");
+        let queue = queues.as_array().expect("a list").iter().find(|queue| queue["kind"] == "tbf").cloned();
+        let queue = queue.unwrap_or_else(|| panic!("no tbf on {device}"));
+        (queue["packets"].as_u64().expect("a count"), queue["drops"].as_u64().expect("a count"))
+    };
+    let line = format!("rtt 10.111.0.2 --key-file {} --count 4000 --rate 4000 --json", key.display());
+    let document = measured(&wire.vtare(&line));
+    let cell = &document["cells"][0];
+    let (passed_there, dropped_there) = counted("va", wire.here("tc -s -j qdisc show dev va"));
+    let (passed_back, dropped_back) = counted("vb", wire.there("tc -s -j qdisc show dev vb"));
+    assert!(dropped_there > 0 && dropped_back > 0, "nothing was dropped: the test tests nothing");
+    assert_eq!(count(cell, "received"), passed_back, "{cell:#}");
+    let there = count(cell, "lost_by.forward") + count(cell, "lost_by.local_tx") + count(cell, "lost_by.responder_rx");
+    assert_eq!(there, count(cell, "sent") - passed_there, "{cell:#}");
+    let back = count(cell, "lost_by.reverse") + count(cell, "lost_by.local_rx");
+    assert_eq!(back, passed_there - passed_back, "{cell:#}");
+    assert_eq!((count(cell, "lost_by.late"), count(cell, "lost_by.responder")), (0, 0));
+}

@@ -1,0 +1,27 @@
+"""Campaigns: a design becomes finished runs in a store, through kills, full disks and failing cells."""
+
+from __future__ import annotations
+
+from vtare.campaign.binary import find_binary
+from vtare.campaign.executor import Campaign, CampaignResult
+from vtare.campaign.files import Files
+from vtare.campaign.journal import Entry, Journal
+from vtare.campaign.progress import Forecast, Progress, Silent
+from vtare.campaign.stop import StopRequest
+from vtare.campaign.store import Store, default_store, read_store
+
+__all__ = [
+    "Campaign",
+    "CampaignResult",
+    "Entry",
+    "Files",
+    "Forecast",
+    "Journal",
+    "Progress",
+    "Silent",
+    "StopRequest",
+    "Store",
+    "default_store",
+    "find_binary",
+    "read_store",
+]

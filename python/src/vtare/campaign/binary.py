@@ -1,0 +1,43 @@
+"""Find the `vtare` binary, the program that measures."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from vtare.errors import BadInput
+
+
+def find_binary(option: Path | None = None) -> Path:
+    """Return the binary: `--binary`, then `$VTARE_BINARY`, then beside this Python, then on PATH.
+
+    Raises:
+        BadInput: none is there, or the named one cannot be executed.
+    """
+    for origin, named in (("--binary", option), ("VTARE_BINARY", os.environ.get("VTARE_BINARY"))):
+        if named:
+            return _executable(Path(named), origin)
+    beside = Path(sys.executable).parent / "vtare"
+    if _is_executable(beside):
+        return beside
+    found = shutil.which("vtare")
+    if found is not None:
+        return Path(found).absolute()
+    raise BadInput(
+        f"the vtare binary was not found: not beside {sys.executable}, not on PATH; "
+        "install vtare with `pip install .`, or name the binary with --binary PATH or VTARE_BINARY=PATH"
+    )
+
+
+def _executable(path: Path, origin: str) -> Path:
+    if not path.is_file():
+        raise BadInput(f"{origin}: {path}: no such file; wanted the path of the vtare binary")
+    if not _is_executable(path):
+        raise BadInput(f"{origin}: {path}: not executable; run `chmod +x {path}` or name the vtare binary")
+    return path.absolute()
+
+
+def _is_executable(path: Path) -> bool:
+    return path.is_file() and os.access(path, os.X_OK)

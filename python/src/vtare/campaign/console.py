@@ -1,0 +1,170 @@
+"""What the lab shows on a terminal: progress between runs, a plan's design, a campaign's state."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from vtare.campaign.execute import Outcome
+    from vtare.campaign.journal import Entry
+    from vtare.campaign.progress import Forecast
+    from vtare.design import Run
+    from vtare.plan import Plan
+
+
+def duration(seconds: float) -> str:
+    """Write a duration for people: `42 s`, `3 min 05 s`, `2 h 07 min`."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
+def run_words(run: Run) -> str:
+    """Name a run for people: `sleep, load cpu, method spin`."""
+    name = run.experiment if run.control is None else f"control ({run.control})"
+    return ", ".join([name, *(f"{factor} {level}" for factor, level in run.factors.items())])
+
+
+class TerminalProgress:
+    """A progress bar with the remaining time, drawn between runs only: a ticking bar would disturb what is measured."""
+
+    def __init__(self, console: Console) -> None:
+        """Draw on this console, which is a terminal."""
+        self._bar = Progress(
+            BarColumn(bar_width=24),
+            TextColumn("{task.completed:.0f}/{task.total:.0f}"),
+            TextColumn("{task.fields[left]} left"),
+            TextColumn("{task.description}"),
+            console=console,
+            auto_refresh=False,
+            transient=True,
+        )
+        self._console = console
+        self._task: TaskID | None = None
+
+    def started(self, forecast: Forecast) -> None:
+        """Show the bar."""
+        self._task = self._bar.add_task(
+            "", total=forecast.total, completed=forecast.finished, left=duration(forecast.left_s)
+        )
+        self._bar.start()
+
+    def run_started(self, run: Run, forecast: Forecast) -> None:
+        """Show what runs now."""
+        self._update(forecast, f"block {run.block}: {run_words(run)}")
+
+    def run_ended(self, run: Run, outcome: Outcome, forecast: Forecast) -> None:
+        """Move the bar; say so where a run failed or was skipped."""
+        if outcome.status != "done":
+            self._console.print(Text(f"{outcome.status}: {run_words(run)}: {outcome.reason}"))
+        self._update(forecast, "")
+
+    def ended(self) -> None:
+        """Take the bar away."""
+        self._bar.stop()
+
+    def _update(self, forecast: Forecast, what: str) -> None:
+        if self._task is not None:
+            self._bar.update(
+                self._task,
+                completed=forecast.finished,
+                total=forecast.total,
+                left=duration(forecast.left_s),
+                description=what,
+            )
+            self._bar.refresh()
+
+
+class PlainProgress:
+    """Plain lines for a pipe or a log file; without a console only failures would be said, so nothing is."""
+
+    def __init__(self, console: Console | None) -> None:
+        """Print on this console, or nowhere."""
+        self._console = console
+
+    def started(self, forecast: Forecast) -> None:
+        """Say how much there is to do."""
+        self._line(
+            f"{forecast.total - forecast.finished} of {forecast.total} runs to make, about {duration(forecast.left_s)}"
+        )
+
+    def run_started(self, run: Run, forecast: Forecast) -> None:
+        """Say nothing: the line comes when the run has ended."""
+
+    def run_ended(self, run: Run, outcome: Outcome, forecast: Forecast) -> None:
+        """Say how the run ended."""
+        why = "" if outcome.reason is None else f": {outcome.reason}"
+        count = f"{forecast.finished}/{forecast.total}"
+        how = f"{outcome.status} in {outcome.elapsed_s:.1f} s: {run_words(run)}{why}"
+        self._line(f"{count} {how} ({duration(forecast.left_s)} left)")
+
+    def ended(self) -> None:
+        """Say nothing."""
+
+    def _line(self, text: str) -> None:
+        if self._console is not None:
+            self._console.print(text)
+
+
+def print_table(console: Console, table: Table) -> None:
+    """Print a table: fitted to a terminal, but in a pipe, which has no width, one line a row."""
+    wide = console if console.is_terminal else Console(file=console.file, width=1000, highlight=False, markup=False)
+    wide.print(table)
+
+
+def show_plan(console: Console, plan: Plan, runs: Sequence[Run], seed: int | None, expected_s: float) -> None:
+    """Print what a plan asks, its experiments, and the order of its first block."""
+    console.print(f"{plan.name}: {' '.join(plan.question.split())}")
+    cells = sum(1 for run in runs if run.block == 1 and run.control is None)
+    controls = sum(1 for run in runs if run.control is not None)
+    console.print(
+        f"{plan.blocks} blocks of {cells} cells"
+        + (f" and {controls} control runs" if controls else "")
+        + f": {len(runs)} runs, about {duration(expected_s)}; "
+        + (f"seed {seed}" if seed is not None else "the seed is drawn at the start")
+    )
+    for experiment in plan.experiments:
+        console.print(f"\n{experiment.name} ({experiment.instrument}): {experiment.title}")
+        for name, value in experiment.parameters.items():
+            console.print(f"  {name} = {value}")
+        for factor in experiment.factors:
+            levels = ", ".join(level.label for level in factor.levels)
+            console.print(f"  factor {factor.name}: {levels} (baseline {factor.baseline})")
+    if seed is not None:
+        table = Table(title="Block 1, in order of execution", title_justify="left")
+        for heading in ("position", "run", "run id"):
+            table.add_column(heading)
+        for run in runs:
+            if run.block == 1:
+                table.add_row(str(run.position), Text(run_words(run)), run.run_id)
+        console.print(table)
+
+
+def show_status(console: Console, store: Path, plan: Plan, runs: Sequence[Run], entries: Mapping[str, Entry]) -> None:
+    """Print how many runs are done, and each failed or skipped one with its reason and the end of its log."""
+    words = Counter(entries[run.run_id].status if run.run_id in entries else "pending" for run in runs)
+    listed = ", ".join(f"{words[word]} {word}" for word in ("done", "failed", "skipped", "pending") if words[word])
+    console.print(f"{plan.name} in {store}: {len(runs)} runs: {listed}")
+    for run in runs:
+        entry = entries.get(run.run_id)
+        if entry is None or entry.status == "done":
+            continue
+        tries = f", tried {entry.attempts} times" if entry.attempts > 1 else ""
+        console.print(f"{entry.status}: block {run.block}: {run_words(run)}{tries}: {entry.reason}")
+        if entry.log_tail and entry.status == "failed":
+            for line in entry.log_tail.splitlines()[-5:]:
+                console.print(f"    {line}")
+    if words["pending"] or words["failed"]:
+        console.print(f"go on with: vtare resume {store}")

@@ -1,0 +1,303 @@
+"""Who works in a run between two hosts: responder, capture points, the path's helpers, and where the load runs.
+
+The sender measures towards a responder of the lab's own. Each run starts its instances anew and its responder with
+them; the key both share lives as long as one run, in that run's private directory. What a run of `avb` has besides
+(bottleneck, cross traffic and its sink) is in `vtare.campaign.routed`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from vtare.campaign import routed
+from vtare.campaign.children import Helper, RunFailed, blame_helpers, end, how_it_ended, said, wait_ready
+from vtare.campaign.surroundings import Surroundings
+from vtare.errors import BadInput, MachineCannot
+from vtare.links import RoutedHosts, TwoHosts
+from vtare.overhead import read_capture
+from vtare.plan import CAPTURE_OFF, CAPTURE_ON, ICMP
+from vtare.platforms import Instance, Platform, network, open_platform
+from vtare.platforms.host import HostInstance
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from vtare.campaign.files import Files
+    from vtare.campaign.stop import StopRequest
+    from vtare.design import Run
+    from vtare.path import PathSpec
+    from vtare.plan import Experiment
+
+PORT: Final = 8462
+SIDES: Final = ("sender", "responder")
+_KEY_NAME: Final = "key"
+#: Exit codes of helpers that ended because they were told to.
+_ENDED_WELL: Final = (0, 130)
+
+
+def capture_name(side: str) -> str:
+    """The file that the capture point of one side leaves in a run's directory."""
+    return f"capture-{side}.parquet"
+
+
+@dataclass(frozen=True, slots=True)
+class Roles:
+    """What a run's factors say about the two hosts; the defaults are those of a plan that has no such factor.
+
+    `capture` is `off`, `on`, or the hook to capture with; `cpu` and `spin` are the responder's; `path` is what lies
+    between the two hosts of an `avb` experiment, None for the plain link of the others.
+    """
+
+    sender: str = "host"
+    responder: str = "host"
+    capture: str = CAPTURE_OFF
+    load_side: str = "sender"
+    spin: bool = False
+    cpu: int | None = None
+    path: PathSpec | None = None
+
+    @classmethod
+    def of(cls, run: Run, experiment: Experiment) -> Self:
+        """Read the roles from a run's factors."""
+
+        def value(factor: str, default: Any) -> Any:
+            label = run.factors.get(factor)
+            return default if label is None else experiment.factor(factor).level(label).value
+
+        return cls(
+            sender=value("platform", "host"),
+            responder=value("responder_platform", "host"),
+            capture=value("capture", CAPTURE_OFF),
+            load_side=value("load_side", "sender"),
+            spin=value("responder", "blocking") == "spinning",
+            cpu=value("responder_cpu", None),
+            path=routed.path_of(run, experiment) if run.instrument == "avb" else None,
+        )
+
+    @property
+    def captured(self) -> bool:
+        """Whether packets are captured on both host sides."""
+        return self.capture != CAPTURE_OFF
+
+
+class Stage:
+    """The two hosts of one campaign, made when first needed and removed at its end."""
+
+    def __init__(self, binary: Path, owner: str) -> None:
+        """Prepare; nothing is made yet. `owner` begins the name of everything that is made."""
+        self._binary = binary
+        self._owner = owner
+        self._hosts: TwoHosts | None = None
+        self._wiring: tuple[int, bool] | None = None
+
+    def missing(self, roles: Roles) -> str | None:
+        """Why this machine cannot set the scene for these roles, or None where it can."""
+        for side, name in zip(SIDES, (roles.sender, roles.responder), strict=True):
+            reason = open_platform(name, binary=self._binary, owner=self._owner).missing()
+            if reason is not None:
+                return f"platform {name} ({side}): {reason}"
+        reason = TwoHosts.missing() if roles.path is None else RoutedHosts.missing()
+        return None if reason is None else f"two hosts on one machine: {reason}"
+
+    @contextmanager
+    def crew(self, roles: Roles) -> Iterator[Crew]:
+        """Start the instances of one run and end them after it.
+
+        Raises:
+            MachineCannot: the topology or an instance could not be made.
+        """
+        hosts = self._hosts_for(roles.path)
+        sites = (hosts.sender, hosts.responder)
+        platforms: list[Platform] = []
+        instances: list[Instance] = []
+        try:
+            for name, site in zip((roles.sender, roles.responder), sites, strict=True):
+                platforms.append(open_platform(name, binary=self._binary, owner=self._owner))
+                instances.append(platforms[-1].start(1, site)[0])
+            host_sides = [HostInstance(self._binary, site) for site in sites]
+            link = hosts.facts()
+            helpers = None
+            if roles.path is not None and isinstance(hosts, RoutedHosts):
+                helpers = routed.PathHelpers(self._binary, hosts, roles.path)
+            by_side = dict(zip(SIDES, instances, strict=True))
+            yield Crew(roles, by_side, dict(zip(SIDES, host_sides, strict=True)), link, helpers)
+        finally:
+            for platform in platforms:
+                platform.stop()
+
+    def _hosts_for(self, path: PathSpec | None) -> TwoHosts:
+        """The two hosts, made where those of the run before are of another kind, and shaped."""
+        wiring = None if path is None else (path.mtu_byte, path.bottleneck != "link")
+        if self._hosts is not None and self._wiring != wiring:
+            self.clear()
+        hosts = self._hosts
+        if hosts is None:
+            # What a killed campaign left may still spin on a CPU of this machine.
+            network.remove_leftovers()
+            if wiring is None:
+                hosts = TwoHosts(self._owner)
+            else:
+                hosts = RoutedHosts(self._owner, mtu_byte=wiring[0], bridged=wiring[1])
+            hosts.make()
+            self._hosts, self._wiring = hosts, wiring
+        if path is not None and isinstance(hosts, RoutedHosts):
+            hosts.shape(path)
+        return hosts
+
+    def clear(self) -> None:
+        """Remove the two hosts. May be called twice."""
+        hosts, self._hosts = self._hosts, None
+        if hosts is not None:
+            hosts.remove()
+
+
+class Crew:
+    """The instances of one run and what they do beside the measurement."""
+
+    def __init__(
+        self,
+        roles: Roles,
+        instances: Mapping[str, Instance],
+        host_sides: Mapping[str, HostInstance],
+        link: Mapping[str, Any],
+        path_helpers: routed.PathHelpers | None = None,
+    ) -> None:
+        """Take over started instances, by side."""
+        self.roles = roles
+        self._instances = instances
+        self._host_sides = host_sides
+        self._link = link
+        self._path_helpers = path_helpers
+
+    @property
+    def sender(self) -> Instance:
+        """The instance that measures."""
+        return self._instances["sender"]
+
+    @property
+    def loaded(self) -> Instance:
+        """The instance in which the load runs."""
+        return self._instances[self.roles.load_side]
+
+    def parameters(self, planned: Mapping[str, Any], directory: Path) -> dict[str, Any]:
+        """What the plan says, with the far end and the key that the lab provides."""
+        address = self._instances["responder"].address
+        if planned.get("mode") == ICMP:
+            return {**planned, "peer": [address]}
+        resolved = {**planned, "peer": [f"{address}:{PORT}"], "key_file": str(directory / _KEY_NAME)}
+        if self.roles.path is not None:
+            return {**resolved, "peer": f"{address}:{PORT}"}
+        # A large send for many packets passes a capture point as one packet. Nor without captures: else cells that
+        # differ in `capture` would differ in the way they send, too.
+        resolved.setdefault("gso", False)
+        return resolved
+
+    @contextmanager
+    def at_work(self, directory: Path, files: Files, stop: StopRequest) -> Iterator[tuple[Helper, ...]]:
+        """Start responder and captures, and end them: in order after the run, on any other way out as they stand.
+
+        Raises:
+            RunFailed: one of them could not start, or ended badly.
+            Interrupted: a stop was requested while they started.
+        """
+        helpers: list[Helper] = []
+        key = directory / _KEY_NAME
+        document = json.loads((directory / "run.json").read_text())
+        resolved = document["parameters"]
+        surroundings = Surroundings()
+        icmp = resolved.get("mode") == ICMP
+        try:
+            if not icmp:
+                _write_key(key)
+                helpers.append(self._responder(directory, gso=bool(resolved.get("gso", True))))
+                wait_ready(helpers[-1], lambda: b"\n" in (directory / "responder.json").read_bytes(), stop)
+            if self.roles.captured:
+                for side in SIDES:
+                    helpers.append(self._capture(side, directory, icmp=icmp))
+                    log = helpers[-1].log
+                    wait_ready(helpers[-1], lambda log=log: said(log, b"ready"), stop)  # type: ignore[misc]
+            if self._path_helpers is not None:
+                self._path_helpers.start(directory, helpers, stop, seed=int(document["seed"]))
+            files.write(directory / "topology.json", json.dumps(self._facts(), indent=2).encode())
+            yield tuple(helpers)
+            blame_helpers(helpers)
+            # Captures first: what the responder does at its end is no part of the run.
+            for helper in reversed(helpers):
+                code = end(helper.child, stop)
+                if code not in _ENDED_WELL:
+                    raise RunFailed(f"the {helper.name} ended with {how_it_ended(code)}", code, log=helper.log)
+            if self.roles.path is not None:
+                files.write(directory / "surroundings.json", json.dumps(surroundings.seen(), indent=2).encode())
+        finally:
+            for helper in helpers:
+                if helper.child.returncode is None:
+                    end(helper.child, stop)
+            key.unlink(missing_ok=True)
+
+    def check(self, directory: Path) -> None:
+        """Check what captures and the path's helpers left.
+
+        Raises:
+            RunFailed: a file is missing or damaged.
+        """
+        if self._path_helpers is not None:
+            self._path_helpers.check(directory)
+        for side in SIDES if self.roles.captured else ():
+            try:
+                read_capture(directory / capture_name(side))
+            except BadInput as error:
+                raise RunFailed(str(error)) from error
+
+    def _responder(self, directory: Path, *, gso: bool) -> Helper:
+        instance, log = self._instances["responder"], directory / "responder.log"
+        arguments = ["serve", "--listen", f"{instance.address}:{PORT}", "--json"]
+        arguments += ["--key-file", str(directory / _KEY_NAME)]
+        arguments += [] if gso else ["--no-gso"]
+        arguments += ["--spin"] if self.roles.spin else []
+        arguments += ["--cpu", str(self.roles.cpu)] if self.roles.cpu is not None else []
+        child = instance.start(arguments, directory=directory, stdout=directory / "responder.json", stderr=log)
+        return Helper("responder", child, log)
+
+    def _capture(self, side: str, directory: Path, *, icmp: bool) -> Helper:
+        interface = self._instances[side].capture_interface()
+        if interface is None:
+            raise RunFailed(f"the {side}'s platform names no host-side interface to capture on", status="skipped")
+        log = directory / f"capture-{side}.log"
+        arguments = ["capture", interface, "--out", str(directory / capture_name(side))]
+        arguments += ["--hook", self.roles.capture] if self.roles.capture != CAPTURE_ON else []
+        arguments += ["--icmp"] if icmp else []
+        child = self._host_sides[side].start(arguments, directory=directory, stdout=log, stderr=log)
+        return Helper(f"capture at the {side}", child, log)
+
+    def _facts(self) -> dict[str, Any]:
+        """The document `vtare.topology/1` of a run: who stood where, and the devices between them."""
+        found: dict[str, Any] = {"schema": "vtare.topology/1", "link": dict(self._link)}
+        if self.roles.path is not None:
+            found["path"] = self.roles.path.document()
+        for side in SIDES:
+            instance = self._instances[side]
+            found[side] = {
+                "platform": self.roles.sender if side == "sender" else self.roles.responder,
+                "instance": instance.name,
+                "address": instance.address,
+                "capture_interface": instance.capture_interface(),
+                "host_side": dict(self._host_sides[side].facts()),
+                **instance.facts(),
+            }
+        return found
+
+
+def _write_key(path: Path) -> None:
+    """Write a fresh key for its owner's eyes only, from the first moment on."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="ascii") as file:
+        file.write(f"{secrets.token_hex(32)}\n")
+
+
+__all__ = ["PORT", "SIDES", "Crew", "MachineCannot", "Roles", "Stage", "capture_name"]

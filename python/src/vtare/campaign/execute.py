@@ -1,0 +1,151 @@
+"""Execute one run: helpers and load on, settle, measure, load and helpers off, check what came out.
+
+Nothing here writes outside the run's temporary directory, and every child is ended on every way out.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from vtare.campaign.children import Helper, RunFailed, end, said, wait_measured, wait_ready
+from vtare.contract import RUN_SCHEMA, check_samples_file
+from vtare.errors import BadInput, Interrupted
+from vtare.platforms.child import wait_readable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from vtare.campaign.crew import Crew
+    from vtare.campaign.files import Files
+    from vtare.campaign.journal import Status
+    from vtare.campaign.stop import StopRequest
+    from vtare.design import Run
+    from vtare.platforms import Instance
+
+LOG_TAIL_BYTE: Final = 4000
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a run ended. `reason` and `log_tail` are None for done runs; `exit_code` None where no program ended."""
+
+    status: Status
+    elapsed_s: float
+    exit_code: int | None = None
+    reason: str | None = None
+    log_tail: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunSettings:
+    """What the lab adds to a run: its seed, its load, how long to settle and when to give up."""
+
+    seed: int
+    load: Mapping[str, Any]
+    settle_s: float
+    timeout_s: float
+
+
+def execute(
+    run: Run,
+    settings: RunSettings,
+    directory: Path,
+    *,
+    instance: Instance,
+    files: Files,
+    stop: StopRequest,
+    crew: Crew | None = None,
+) -> Outcome:
+    """Execute one run in `directory`, which must exist and be empty, and say how it ended.
+
+    `instance` measures. With a `crew` it measures towards a responder, with captures on both host sides.
+
+    Raises:
+        Interrupted: a stop was requested; all children have ended.
+        OSError: the program cannot be started or the directory cannot be written.
+    """
+    begin = time.monotonic()
+    document = {
+        "schema": RUN_SCHEMA,
+        "run_id": run.run_id,
+        "instrument": run.instrument,
+        "seed": settings.seed,
+        "output": str(directory / "samples.parquet"),
+        "parameters": run.parameters if crew is None else crew.parameters(run.parameters, directory),
+    }
+    files.write(directory / "run.json", json.dumps(document, indent=2).encode())
+    log = directory / "log"
+    log.touch()
+    try:
+        with nullcontext(()) if crew is None else crew.at_work(directory, files, stop) as helpers:
+            loaded = instance if crew is None else crew.loaded
+            code = _measure_under_load(settings, directory, log, instance, loaded, helpers, stop)
+        instance.fetch(directory)
+        if not (directory / "load.json").stat().st_size:
+            raise RunFailed("the load left no report on stdout")
+        _check_load(directory / "load.json")
+        _check_samples(directory / "samples.parquet", run)
+        if crew is not None:
+            crew.check(directory)
+    except RunFailed as failure:
+        tail = _tail(failure.log or log)
+        return Outcome(failure.status, time.monotonic() - begin, failure.exit_code, _with_log(failure, tail), tail)
+    return Outcome("done", time.monotonic() - begin, code)
+
+
+def _measure_under_load(
+    settings: RunSettings,
+    directory: Path,
+    log: Path,
+    instance: Instance,
+    loaded: Instance,
+    helpers: Sequence[Helper],
+    stop: StopRequest,
+) -> int:
+    arguments = ["load", str(settings.load["kind"]), "--json"]
+    if "threads" in settings.load:
+        arguments += ["--threads", str(settings.load["threads"])]
+    child = loaded.start(arguments, directory=directory, stdout=directory / "load.json", stderr=log)
+    load = Helper("load", child, log)
+    try:
+        wait_ready(load, lambda: said(log, b"ready"), stop)
+        if wait_readable([stop.fd], time.monotonic() + settings.settle_s):
+            raise Interrupted("stopped while the load settled")
+        child = instance.start(["measure", str(directory / "run.json")], directory=directory, stdout=log, stderr=log)
+        return wait_measured(child, settings.timeout_s, stop, (*helpers, load))
+    finally:
+        end(load.child, stop)
+
+
+def _check_load(path: Path) -> None:
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, OSError) as error:
+        raise RunFailed(f"the load's report is not JSON ({error})") from error
+    if not isinstance(document, dict) or document.get("schema") != "vtare.load/1":
+        found = document.get("schema") if isinstance(document, dict) else type(document).__name__
+        raise RunFailed(f"the load's report has schema {found!r}, wanted 'vtare.load/1'")
+
+
+def _check_samples(path: Path, run: Run) -> None:
+    if not path.is_file():
+        raise RunFailed("the instrument said it measured but left no samples.parquet")
+    try:
+        check_samples_file(path, run_id=run.run_id, instrument=run.instrument)
+    except BadInput as error:
+        raise RunFailed(str(error)) from error
+
+
+def _tail(log: Path) -> str:
+    return log.read_bytes()[-LOG_TAIL_BYTE:].decode("utf-8", errors="replace").strip() if log.exists() else ""
+
+
+def _with_log(failure: RunFailed, tail: str) -> str:
+    """Add the program's own last words: they name the cause better than an exit code does."""
+    lines = [line.strip() for line in tail.splitlines() if line.strip() and line.strip() != "ready"]
+    return f"{failure.reason}: {lines[-1][:300]}" if lines and failure.exit_code is not None else failure.reason

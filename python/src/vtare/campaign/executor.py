@@ -1,0 +1,226 @@
+"""The local executor: runs what a store still lacks, one run after another, on this machine.
+
+A failing run costs its run, never the campaign: it is kept in the journal as failed with its exit code and the end of
+its log, and `resume` tries it again. What makes every further run fail as well (disk full, binary gone) stops the
+campaign with a clear error, and everything measured so far is kept.
+"""
+
+from __future__ import annotations
+
+import errno
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from vtare.campaign.crew import Roles, Stage
+from vtare.campaign.execute import Outcome, RunSettings, execute
+from vtare.campaign.journal import Entry
+from vtare.campaign.progress import Forecast, Progress, Silent
+from vtare.design import expected_run_s, run_seed
+from vtare.errors import CampaignStopped, Interrupted, MachineCannot
+from vtare.platforms import Instance, Platform, open_platform
+from vtare.platforms.network import NetworkError
+from vtare.platforms.owner import own_prefix
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from vtare.campaign.stop import StopRequest
+    from vtare.campaign.store import Store
+    from vtare.design import Run
+
+_DISK_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
+_DISK_FULL_TEXT: Final = ("No space left on device", "Disk quota exceeded")
+
+
+@dataclass(frozen=True, slots=True)
+class CampaignResult:
+    """How a campaign ended: runs of the whole store by status, and what this session removed and took."""
+
+    total: int
+    done: int
+    failed: int
+    skipped: int
+    removed_leftovers: int
+    elapsed_s: float
+
+
+class Campaign:
+    """One session of work on one store."""
+
+    def __init__(self, store: Store, binary: Path, stop: StopRequest, progress: Progress | None = None) -> None:
+        """Prepare to run what `store` lacks with this `binary`."""
+        self._store = store
+        self._binary = binary
+        self._stop = stop
+        self._progress = progress or Silent()
+        self._platforms: dict[str, Platform] = {}
+        self._instances: dict[str, Instance] = {}
+        self._owner = own_prefix()
+        self._stage = Stage(binary, self._owner)
+        self._pace = _Pace(store)
+
+    def run(self) -> CampaignResult:
+        """Make every run that is neither done nor skipped, in the design's order.
+
+        Raises:
+            Interrupted: a stop was requested; the running cell was dropped.
+            CampaignStopped: no further run can succeed.
+        """
+        begin = time.monotonic()
+        removed = self._store.tidy()
+        entries = self._store.journal.entries()
+        finished = {run_id for run_id, entry in entries.items() if entry.status in {"done", "skipped"}}
+        todo = [run for run in self._store.runs if run.run_id not in finished]
+        self._pace.begin(todo, len(self._store.runs))
+        try:
+            self._progress.started(self._pace.forecast())
+            for run in todo:
+                if self._stop.requested:
+                    raise Interrupted("stopped between two runs")
+                self._progress.run_started(run, self._pace.forecast())
+                outcome = self._one(run)
+                self._pace.ended(run, outcome)
+                self._progress.run_ended(run, outcome, self._pace.forecast())
+        finally:
+            self._clear()
+            self._progress.ended()
+        return self._result(removed, time.monotonic() - begin)
+
+    def _clear(self) -> None:
+        """Remove everything that was started, whatever part of it fails."""
+        with ExitStack() as stack:
+            stack.callback(self._stage.clear)
+            for platform in self._platforms.values():
+                stack.callback(platform.stop)
+
+    def _one(self, run: Run) -> Outcome:
+        """Make one run and bring its result to the disk, or nothing of it."""
+        store = self._store
+        temporary, final = store.temporary(run.run_id), store.directory(run.run_id)
+        try:
+            try:
+                store.files.remove_tree(temporary)
+                store.files.make_directory(temporary)
+                outcome = self._attempt(run, temporary)
+                if outcome.status == "done":
+                    store.files.sync_tree(temporary)
+                    store.files.publish(temporary, final)
+            finally:
+                store.files.remove_tree(temporary)
+        except OSError as error:
+            raise self._explain(error) from error
+        self._refuse_full_disk(outcome)
+        store.journal.record(
+            Entry(run.run_id, outcome.status, outcome.exit_code, outcome.reason, outcome.log_tail, outcome.elapsed_s)
+        )
+        return outcome
+
+    def _attempt(self, run: Run, temporary: Path) -> Outcome:
+        try:
+            if run.control is None and self._store.plan.experiment(run.experiment).two_hosts:
+                return self._between_hosts(run, temporary)
+            return self._on_one_machine(run, temporary)
+        except MachineCannot as error:
+            return Outcome("skipped", 0.0, reason=str(error))
+        except NetworkError as error:
+            return Outcome("failed", 0.0, reason=str(error))
+
+    def _on_one_machine(self, run: Run, temporary: Path) -> Outcome:
+        name = run.factors.get("platform", "host")
+        if name not in self._platforms:
+            self._platforms[name] = open_platform(name, binary=self._binary, owner=self._owner)
+        platform = self._platforms[name]
+        reason = platform.missing()
+        if reason is not None:
+            return Outcome("skipped", 0.0, reason=f"platform {name}: {reason}")
+        if name not in self._instances:
+            self._instances[name] = platform.start(1)[0]
+        settings = self._settings(run)
+        return execute(
+            run, settings, temporary, instance=self._instances[name], files=self._store.files, stop=self._stop
+        )
+
+    def _between_hosts(self, run: Run, temporary: Path) -> Outcome:
+        roles = Roles.of(run, self._store.plan.experiment(run.experiment))
+        reason = self._stage.missing(roles)
+        if reason is not None:
+            return Outcome("skipped", 0.0, reason=reason)
+        with self._stage.crew(roles) as crew:
+            return execute(
+                run,
+                self._settings(run),
+                temporary,
+                instance=crew.sender,
+                files=self._store.files,
+                stop=self._stop,
+                crew=crew,
+            )
+
+    def _settings(self, run: Run) -> RunSettings:
+        plan = self._store.plan
+        load = {"kind": "idle"}
+        timeout_s = None
+        if run.control is None:
+            experiment = plan.experiment(run.experiment)
+            timeout_s = experiment.run_timeout_s
+            if "load" in run.factors:
+                load = experiment.factor("load").level(run.factors["load"]).value
+        if timeout_s is None:
+            # Ten times the estimate: an oversubscribed machine is slow, a hung program is slower still.
+            timeout_s = max(60.0, 30.0 + 10.0 * expected_run_s(run, plan))
+        return RunSettings(run_seed(self._store.seed, run.run_id), load, plan.settle_s, timeout_s)
+
+    def _refuse_full_disk(self, outcome: Outcome) -> None:
+        """Stop where a run failed for want of space: every further run would fail the same way."""
+        if outcome.status == "failed" and any(text in (outcome.log_tail or "") for text in _DISK_FULL_TEXT):
+            raise self._explain(OSError(errno.ENOSPC, _DISK_FULL_TEXT[0]))
+
+    def _explain(self, error: OSError) -> CampaignStopped:
+        path = self._store.path
+        resume = f"`vtare resume {path}` goes on; finished runs are kept"
+        if error.errno in _DISK_FULL:
+            return CampaignStopped(f"{path}: the disk is full ({error.strerror}); free some space, then {resume}")
+        if not self._binary.exists():
+            return CampaignStopped(
+                f"{self._binary}: the vtare binary is gone; bring it back or name one with --binary, then {resume}"
+            )
+        where = f"{error.filename}: " if error.filename else ""
+        return CampaignStopped(f"{where or f'{path}: '}{error.strerror or error}; mend that, then {resume}")
+
+    def _result(self, removed: int, elapsed_s: float) -> CampaignResult:
+        statuses = [entry.status for entry in self._store.journal.entries().values()]
+        return CampaignResult(
+            total=len(self._store.runs),
+            done=statuses.count("done"),
+            failed=statuses.count("failed"),
+            skipped=statuses.count("skipped"),
+            removed_leftovers=removed,
+            elapsed_s=elapsed_s,
+        )
+
+
+class _Pace:
+    """Forecasts the rest of a campaign from the estimates and from how finished runs compared with theirs."""
+
+    def __init__(self, store: Store) -> None:
+        self._plan = store.plan
+        self._todo: dict[str, float] = {}
+        self._total = 0
+        self._expected_s = 0.0
+        self._taken_s = 0.0
+
+    def begin(self, todo: list[Run], total: int) -> None:
+        self._todo = {run.run_id: expected_run_s(run, self._plan) for run in todo}
+        self._total = total
+
+    def ended(self, run: Run, outcome: Outcome) -> None:
+        self._expected_s += self._todo.pop(run.run_id)
+        self._taken_s += outcome.elapsed_s
+
+    def forecast(self) -> Forecast:
+        # Two runs' worth of trust in the estimate keeps the first forecasts from jumping.
+        prior = 2.0 * sum(self._todo.values()) / max(1, len(self._todo))
+        factor = (self._taken_s + prior) / (self._expected_s + prior) if self._expected_s + prior > 0 else 1.0
+        return Forecast(self._total - len(self._todo), self._total, factor * sum(self._todo.values()))

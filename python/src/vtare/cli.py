@@ -1,0 +1,428 @@
+"""`vtare-lab`: the lab's commands. The only file that sees every stage.
+
+`vtare run`, `status`, `resume`, `report`, `compare`, `plan`, `papers`, `overhead` and `clean` of the binary end here,
+as git's commands do.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from vtare import __version__
+from vtare.campaign import (
+    Campaign,
+    CampaignResult,
+    Journal,
+    StopRequest,
+    Store,
+    default_store,
+    find_binary,
+    read_store,
+)
+from vtare.campaign.console import PlainProgress, TerminalProgress, duration, show_plan, show_status
+from vtare.contract import load_contract
+from vtare.design import draw_seed, expected_run_s, make_design
+from vtare.errors import BadInput, VtareError
+from vtare.plan import Plan, find_plan, load_plan, shipped_plans
+
+app = typer.Typer(
+    name="vtare-lab",
+    help="Plans, campaigns and reports of vtare.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+_out = Console(highlight=False, markup=False, soft_wrap=True)
+_err = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
+
+PlanArgument = Annotated[str, typer.Argument(metavar="PLAN", help="A plan file, or the name of a shipped plan.")]
+StoreArgument = Annotated[Path, typer.Argument(metavar="STORE", help="The directory a campaign left.")]
+StoreOption = Annotated[Path | None, typer.Option("--store", help="Where to keep it (default vtare-store/NAME).")]
+BinaryOption = Annotated[Path | None, typer.Option("--binary", help="The vtare binary that measures.")]
+SeedOption = Annotated[
+    int | None, typer.Option("--seed", min=0, help="Seed of the design (default: the plan's, else drawn).")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout, nothing else.")]
+VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="In a pipe, print a line for each run on stderr.")]
+OutOption = Annotated[Path | None, typer.Option("--out", help="The HTML file to write (default STORE/report.html).")]
+
+
+@app.command()
+def run(
+    plan: PlanArgument,
+    store: StoreOption = None,
+    seed: SeedOption = None,
+    binary: BinaryOption = None,
+    as_json: JsonOption = False,
+    verbose: VerboseOption = False,
+) -> None:
+    """Run a plan into a new store and write its report."""
+    program = find_binary(binary)
+    checked = load_plan(find_plan(plan), contract=load_contract(program))
+    chosen = seed if seed is not None else checked.seed if checked.seed is not None else draw_seed()
+    target = store or default_store(checked.name)
+    with Store.create(target, checked, chosen) as opened:
+        _say(f"{checked.name}: {len(opened.runs)} runs into {target}, seed {chosen}")
+        _work(opened, program, target, as_json=as_json, verbose=verbose)
+
+
+@app.command()
+def resume(
+    store: StoreArgument,
+    binary: BinaryOption = None,
+    as_json: JsonOption = False,
+    verbose: VerboseOption = False,
+) -> None:
+    """Go on with a campaign: make what is missing, try what failed again, and write the report."""
+    program = find_binary(binary)
+    with Store.open(store, contract=load_contract(program)) as opened:
+        _work(opened, program, store, as_json=as_json, verbose=verbose)
+
+
+@app.command()
+def status(store: StoreArgument, as_json: JsonOption = False) -> None:
+    """Show how far a campaign is, and what failed or was skipped."""
+    plan, runs, seed = read_store(store)
+    with Journal(store / "journal.sqlite", read_only=True) as journal:
+        entries = journal.entries()
+    if not as_json:
+        show_status(_out, store, plan, runs, entries)
+        return
+    words = [entries[r.run_id].status if r.run_id in entries else "pending" for r in runs]
+    _print_json(
+        {
+            "schema": "vtare.status/1",
+            "store": str(store),
+            "plan": plan.name,
+            "seed": seed,
+            "total": len(runs),
+            **{word: words.count(word) for word in ("done", "failed", "skipped", "pending")},
+            "runs": [
+                {
+                    "run_id": r.run_id,
+                    "experiment": r.experiment,
+                    "factors": r.factors,
+                    "block": r.block,
+                    "status": word,
+                    "reason": entries[r.run_id].reason if r.run_id in entries else None,
+                }
+                for r, word in zip(runs, words, strict=True)
+                if word != "done"
+            ],
+        }
+    )
+
+
+@app.command()
+def report(store: StoreArgument, out: OutOption = None) -> None:
+    """Write the report of a campaign, finished or not. Exits with 1 where a run could not be used."""
+    from vtare.report.write import REPORT_NAME, write_summary
+    from vtare.summary import summarise
+
+    summary = summarise(store)
+    problems = summary.sample_set.problems
+    if summary.runs.height == 0:
+        # With nothing to report, the reasons are the message.
+        for problem in problems:
+            _say(f"vtare: left out: {problem.reason}")
+    _out.print(str(write_summary(summary, out if out is not None else store / REPORT_NAME)))
+    if problems:
+        for problem in problems:
+            _say(f"vtare: left out: {problem.reason}")
+        raise typer.Exit(1)
+
+
+@app.command()
+def compare(
+    before: Annotated[Path, typer.Argument(metavar="BEFORE", help="The store of the earlier campaign.")],
+    after: Annotated[Path, typer.Argument(metavar="AFTER", help="The store of the later campaign.")],
+    fail_on_regression: Annotated[
+        bool, typer.Option("--fail-on-regression", help="Exit with 1 where a median or a tail got worse.")
+    ] = False,
+    margin: Annotated[
+        float | None,
+        typer.Option("--margin", metavar="PERCENT", help="Margin of equivalence (default AFTER's plan's)."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Compare two campaigns cell by cell: what changed, with intervals and verdicts."""
+    from vtare.summary.between import compare_stores
+    from vtare.summary.between_text import show_between
+
+    if margin is not None and not 0.0 < margin < 100.0:
+        raise BadInput(f"--margin: found {margin:g}, wanted a percentage above 0 and below 100")
+    found = compare_stores(before, after, margin_percent=margin)
+    if as_json:
+        _print_json(found.document())
+    else:
+        show_between(_out, found)
+    for reason in (*found.left_out_before, *found.left_out_after):
+        _say(f"vtare: left out: {reason}")
+    if found.damaged or (fail_on_regression and found.regressions):
+        raise typer.Exit(1)
+
+
+@app.command("plan")
+def plan_command(
+    plan: PlanArgument,
+    seed: SeedOption = None,
+    binary: BinaryOption = None,
+    power: Annotated[
+        bool, typer.Option("--power", help="Say how many runs per cell it takes; PLAN may be a pilot's store.")
+    ] = False,
+    pilot: Annotated[
+        Path | None, typer.Option("--pilot", metavar="STORE", help="With --power: a store to take spreads from.")
+    ] = None,
+    spread: Annotated[
+        float | None,
+        typer.Option("--spread", metavar="PERCENT", help="With --power: standard deviation of run medians, no pilot."),
+    ] = None,
+    shift: Annotated[
+        float, typer.Option("--shift", metavar="PERCENT", help="With --power: the difference to find.")
+    ] = 10.0,
+    chance: Annotated[
+        float, typer.Option("--chance", metavar="PERCENT", help="With --power: how surely to find it.")
+    ] = 80.0,
+    as_json: JsonOption = False,
+) -> None:
+    """Check a plan and show its design and the time it will take, or the runs it needs. Measures nothing."""
+    if power:
+        _show_power(plan, pilot, spread, shift, chance, as_json=as_json)
+        return
+    if pilot is not None or spread is not None:
+        raise BadInput("--pilot and --spread belong to --power: add it, or leave them out")
+    if plan == "list" and not Path(plan).exists():
+        for name, path in shipped_plans().items():
+            question = " ".join(load_plan(path).question.split())
+            _out.print(f"{name}: {question}")
+        return
+    # Named by hand, the binary's own schema is used; else the packaged one: a plan can be checked without a binary.
+    contract = load_contract(find_binary(binary) if binary is not None else None)
+    checked = load_plan(find_plan(plan), contract=contract)
+    shown_seed = seed if seed is not None else checked.seed
+    runs = make_design(checked, 0 if shown_seed is None else shown_seed)
+    expected_s = sum(expected_run_s(r, checked) for r in runs)
+    if as_json:
+        _print_json(_plan_document(checked, shown_seed, len(runs), expected_s))
+    else:
+        show_plan(_out, checked, runs, shown_seed, expected_s)
+
+
+@app.command()
+def overhead(
+    samples: Annotated[Path, typer.Argument(metavar="SAMPLES", help="Samples of `vtare rtt` (--out).")],
+    sender_capture: Annotated[
+        Path | None, typer.Option("--sender-capture", help="What `vtare capture` saw on the sender's host side.")
+    ] = None,
+    responder_capture: Annotated[
+        Path | None, typer.Option("--responder-capture", help="What it saw on the responder's host side.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Split round trips into pieces by place: join samples of `vtare rtt` with captures from the hosts."""
+    from vtare.overhead import document, join, read_capture, read_round_trips, show_document
+
+    if sender_capture is None and responder_capture is None:
+        raise BadInput(
+            "found no capture, wanted --sender-capture FILE, --responder-capture FILE or both "
+            "(`vtare capture IFACE --out FILE.parquet` on the host)"
+        )
+    trips = read_round_trips(samples)
+    sender, responder = (None if path is None else read_capture(path) for path in (sender_capture, responder_capture))
+    joined = [join(trips.frame, flow, sender=sender, responder=responder) for flow in trips.flows]
+    told = document(joined, samples=samples, sender=sender_capture, responder=responder_capture)
+    if as_json:
+        _print_json(told)
+    else:
+        show_document(_out, told)
+
+
+@app.command()
+def clean(as_json: JsonOption = False) -> None:
+    """Remove what a killed campaign left on this machine: namespaces, told by their names, and its programs in them."""
+    from vtare.platforms import network
+
+    found = network.remove_leftovers()
+    gone = [leftover.name for leftover in found if leftover.kept_because is None]
+    kept = {leftover.name: leftover.kept_because for leftover in found if leftover.kept_because is not None}
+    if as_json:
+        _print_json({"schema": "vtare.clean/1", "removed": gone, "kept": kept})
+        return
+    for name in gone:
+        _out.print(f"removed: namespace {name}")
+    for name, why in kept.items():
+        _out.print(f"kept: namespace {name}: {why}")
+    if not found:
+        _out.print("nothing was left behind")
+
+
+@app.command()
+def papers(
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="A paper or one of its tables.")] = None,
+) -> None:
+    """List the published tables, or show one."""
+    from vtare import papers as published
+
+    if name is None:
+        published.show_list(_out)
+        return
+    try:
+        published.show_tables(name, _out)
+    except published.UnknownTable as error:
+        raise BadInput(str(error)) from error
+
+
+def _show_power(
+    plan: str, pilot: Path | None, spread: float | None, shift: float, chance: float, *, as_json: bool
+) -> None:
+    """Say how many runs per cell find a shift, from a pilot store or a stated spread."""
+    from vtare.summary import power as planning
+
+    if Path(plan).is_dir():
+        if pilot is not None:
+            raise BadInput(f"{plan} is a store and --pilot names another; wanted one pilot")
+        pilot = Path(plan)
+        checked, _, _ = read_store(pilot)
+    else:
+        checked = load_plan(find_plan(plan))
+    if (pilot is None) == (spread is None):
+        raise BadInput(
+            "--power: found "
+            + ("neither a pilot nor a spread" if pilot is None else "a pilot and a spread")
+            + f", wanted one: `vtare plan {plan} --power --pilot STORE`, or --spread PERCENT of run medians"
+        )
+    for name, value, least, most in (("--shift", shift, 0.0, 1e4), ("--chance", chance, 5.0, 100.0),
+                                     ("--spread", spread, 0.0, 1e4)):  # fmt: skip
+        if value is not None and not least < value < most:
+            raise BadInput(f"{name}: found {value:g}, wanted a percentage above {least:g} and below {most:g}")
+    question = planning.Question(shift, chance / 100.0, checked.analysis.alpha, checked.blocks)
+    if spread is not None:
+        needs = planning.needs_from_spread(checked, spread, question)
+    else:
+        needs = planning.needs_from_pilot(Path(str(pilot)), question)
+    if as_json:
+        _print_json(planning.document(question, needs, plan=checked.name, pilot=pilot))
+    else:
+        planning.show_needs(_out, question, needs)
+
+
+def _work(opened: Store, program: Path, shown: Path, *, as_json: bool, verbose: bool) -> None:
+    """Run what a store lacks, write its report, and end with the exit code that tells how it went."""
+    on_terminal = _err.is_terminal and not verbose
+    progress = TerminalProgress(_err) if on_terminal else PlainProgress(_err if verbose else None)
+    with StopRequest() as stop:
+        try:
+            result = Campaign(opened, program, stop, progress).run()
+        except VtareError as error:
+            if error.exit_code == 130:
+                _say(f"stopped: the running cell was dropped, finished runs are kept; go on with: vtare resume {shown}")
+            raise
+    document = _result_document(shown, result)
+    if result.done:
+        try:
+            document["report"] = str(_write_report(shown, None))
+        except KeyboardInterrupt:
+            _say(f"all runs are kept; write the report with: vtare report {shown}")
+            raise
+    if as_json:
+        _print_json(document)
+    else:
+        words = f"{result.done} of {result.total} runs done in {duration(result.elapsed_s)}"
+        extra = [f"{n} {word}" for n, word in ((result.failed, "failed"), (result.skipped, "skipped")) if n]
+        _out.print(", ".join([words, *extra]))
+        if result.failed:
+            _out.print(f"see why with: vtare status {shown}; try them again with: vtare resume {shown}")
+        _out.print(f"report: {document['report']}" if result.done else "no run was measured, so there is no report")
+    if result.failed or not result.done:
+        raise typer.Exit(1 if result.failed else 3)
+
+
+def _write_report(store: Path, out: Path | None) -> Path:
+    # Here, not above: plotting costs a second that `status` and `plan` need not pay.
+    from vtare.report import write_report
+
+    return write_report(store, out)
+
+
+def _result_document(store: Path, result: CampaignResult) -> dict[str, Any]:
+    return {
+        "schema": "vtare.campaign/1",
+        "store": str(store),
+        "total": result.total,
+        "done": result.done,
+        "failed": result.failed,
+        "skipped": result.skipped,
+        "elapsed_s": result.elapsed_s,
+        "report": None,
+    }
+
+
+def _plan_document(plan: Plan, seed: int | None, runs: int, expected_s: float) -> dict[str, Any]:
+    return {
+        "schema": "vtare.plan-check/1",
+        "plan": plan.name,
+        "question": plan.question,
+        "seed": seed,
+        "blocks": plan.blocks,
+        "runs": runs,
+        "expected_s": expected_s,
+        "experiments": [
+            {
+                "name": e.name,
+                "instrument": e.instrument,
+                "parameters": e.parameters,
+                "factors": {f.name: [level.label for level in f.levels] for f in e.factors},
+            }
+            for e in plan.experiments
+        ],
+    }
+
+
+def _print_json(document: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(document, indent=2, allow_nan=False) + "\n")
+
+
+def _say(text: str) -> None:
+    _err.print(text)
+
+
+def _version(shown: bool) -> None:
+    if shown:
+        _out.print(f"vtare-lab {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Plans, campaigns and reports of vtare."""
+
+
+def main() -> None:
+    """Entry point of `vtare-lab`: prints an error as one line and ends with its exit code."""
+    try:
+        app()
+    except VtareError as error:
+        _err.print(f"vtare: {error}")
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        _err.print("vtare: interrupted")
+        sys.exit(130)
+    except BrokenPipeError:
+        # The reader of a pipe has gone (`vtare status | head`): no error, and no traceback at exit either.
+        sys.stderr.close()
+        sys.exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,330 @@
+"""The contract with the instruments: which parameters each takes, which columns each writes.
+
+The checked form of `contract/README.md`: `run.schema.json` and `columns.json`, emitted by the binary (`vtare schema`,
+`vtare schema --columns`). Copies travel with the package; where a binary is at hand its own schema is used, so that a
+newer binary's parameters can be planned with.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from vtare.errors import BadInput, did_you_mean
+from vtare.quantities import QuantityError, parse, unit_of, write
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+RUN_SCHEMA: Final = "vtare.run/1"
+SAMPLES_SCHEMA: Final = "vtare.samples/1"
+# What every figure stands on; other parts of the footer may be missing.
+_FOOTER_NEEDS: Final = ("run", "machine", "elapsed_ns")
+_TYPES: Final[dict[str, tuple[Any, ...]]] = {
+    "string": (pl.String, pl.Categorical),
+    "int64": (pl.Int64, pl.Int32, pl.UInt32, pl.UInt64),
+    "boolean": (pl.Boolean,),
+    "float64": (pl.Float64, pl.Float32),
+}
+
+#: Instrument -> (quantity column of the summaries, the part of a run that has its own figures).
+QUANTITIES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
+    "timer": ("cost_ns", ("source",)),
+    "sleep": ("miss_ns", ("method", "target_ns")),
+    "counter": ("runtime_ns", ("argument",)),
+    "noise": ("gap_ns", ("cpu",)),
+    "rtt": ("rtt_ns", ("peer",)),
+    "capture": ("packet_gap_ns", ("kind",)),
+    "avb": ("avb_bit_per_s", ("method",)),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter of an instrument: its JSON type, and what it may hold."""
+
+    name: str
+    kind: str
+    is_list: bool
+    nullable: bool
+    choices: tuple[str, ...]
+    minimum: Decimal | None
+    maximum: Decimal | None
+    above: Decimal | None
+    default: Any
+    has_default: bool
+    description: str
+
+    def check(self, value: Any, where: str) -> Any:
+        """Return `value` as the binary takes it (units resolved, a scalar wrapped where a list is wanted).
+
+        Raises:
+            BadInput: with `where` (file and key path), the value found and the values wanted.
+        """
+        if value is None or value == "null":
+            if self.nullable:
+                return None
+            raise BadInput(f"{where}: found nothing, wanted {self.wanted}")
+        if self.is_list:
+            items = value if isinstance(value, list) else [value]
+            if not items:
+                raise BadInput(f"{where}: the list is empty, wanted at least one of: {self.wanted}")
+            return [self._check_one(item, where) for item in items]
+        if isinstance(value, list):
+            raise BadInput(
+                f"{where}: found a list {value!r}, wanted one value: {self.wanted}; a list of levels is a factor"
+            )
+        return self._check_one(value, where)
+
+    @property
+    def wanted(self) -> str:
+        """What this parameter may hold, as words for a message."""
+        if self.choices:
+            return "one of " + ", ".join(self.choices)
+        unit = unit_of(self.name)
+        if unit is not None:
+            return f'a quantity with a unit such as "1 {unit.symbol}" ({unit.examples})'
+        return {"integer": "a whole number", "number": "a number", "boolean": "true or false"}.get(self.kind, "a text")
+
+    def label(self, value: Any) -> str:
+        """Write a checked value the way a person would: `1 ms` for `target_ns = 1000000`."""
+        if isinstance(value, list):
+            return ", ".join(self.label(item) for item in value)
+        if value is None:
+            return "none"
+        unit = unit_of(self.name)
+        if unit is not None and isinstance(value, int | float) and not isinstance(value, bool):
+            return write(value, unit)
+        return str(value).lower() if isinstance(value, bool) else str(value)
+
+    def _check_one(self, value: Any, where: str) -> Any:
+        if self.kind == "string":
+            if not isinstance(value, str):
+                raise BadInput(f"{where}: found {value!r}, wanted {self.wanted}")
+            if self.choices and value not in self.choices:
+                hint = did_you_mean(value, self.choices)
+                raise BadInput(f"{where}: found '{value}'{hint}, wanted {self.wanted}")
+            return value
+        if self.kind == "boolean":
+            if not isinstance(value, bool):
+                raise BadInput(f"{where}: found {value!r}, wanted true or false")
+            return value
+        return self._check_number(value, where)
+
+    def _check_number(self, value: Any, where: str) -> int | float:
+        unit = unit_of(self.name)
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            raise BadInput(f"{where}: found {value!r}, wanted {self.wanted}")
+        if unit is None:
+            if isinstance(value, str):
+                raise BadInput(f"{where}: found the text '{value}', wanted {self.wanted} without quotes or unit")
+            exact = Decimal(repr(value))
+        elif isinstance(value, str):
+            try:
+                exact = parse(value, unit)
+            except QuantityError as error:
+                raise BadInput(f"{where}: {error}") from error
+        else:
+            raise BadInput(f'{where}: found {value} without a unit; write for example "{value} {unit.symbol}"')
+        symbol = "" if unit is None else f" {unit.symbol}"
+        if self.above is not None and exact <= self.above:
+            raise BadInput(f"{where}: found {value}, wanted more than {self.above.normalize():f}{symbol}")
+        if not exact.is_finite():
+            raise BadInput(f"{where}: found {value}, wanted a finite number")
+        if self.minimum is not None and exact < self.minimum:
+            raise BadInput(f"{where}: found {value}, wanted at least {self.minimum.normalize():f}{symbol}")
+        if self.maximum is not None and exact > self.maximum:
+            raise BadInput(f"{where}: found {value}, wanted at most {self.maximum.normalize():f}{symbol}")
+        if self.kind == "integer":
+            if exact != exact.to_integral_value():
+                raise BadInput(f"{where}: found {value}, wanted a whole number of{symbol or ' units'}")
+            return int(exact)
+        return float(exact)
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """Every instrument's parameters. `origin` says where they were read."""
+
+    instruments: Mapping[str, Mapping[str, Parameter]]
+    origin: str
+
+    def parameters(self, instrument: str, where: str) -> Mapping[str, Parameter]:
+        """Return the parameters of one instrument.
+
+        Raises:
+            BadInput: there is no such instrument.
+        """
+        if instrument not in self.instruments:
+            known = ", ".join(self.instruments)
+            hint = did_you_mean(instrument, self.instruments)
+            raise BadInput(f"{where}: found instrument '{instrument}'{hint}, wanted one of: {known}")
+        return self.instruments[instrument]
+
+
+def load_contract(binary: Path | None = None) -> Contract:
+    """Read the parameters from `binary` where it answers `vtare schema`, else from the copy in the package."""
+    if binary is not None:
+        try:
+            answer = subprocess.run([binary, "schema"], capture_output=True, timeout=10, check=True)
+            return read_schema(json.loads(answer.stdout), origin=str(binary))
+        except (OSError, subprocess.SubprocessError, ValueError, KeyError):
+            # An old or foreign binary: the packaged copy still catches most mistakes, and the binary checks again.
+            pass
+    return _packaged_contract()
+
+
+@cache
+def _packaged_contract() -> Contract:
+    text = files("vtare").joinpath("data/run.schema.json").read_text(encoding="utf-8")
+    return read_schema(json.loads(text), origin="vtare/data/run.schema.json")
+
+
+@cache
+def columns() -> Mapping[str, Mapping[str, Any]]:
+    """Return, for each instrument, its sample columns: name -> `{"type": ..., "nullable": ...}` (columns.json)."""
+    text = files("vtare").joinpath("data/columns.json").read_text(encoding="utf-8")
+    document = json.loads(text)
+    tables = document.get("instruments", document)
+    return {name: _column_table(table) for name, table in tables.items() if isinstance(table, dict | list)}
+
+
+def _column_table(table: Any) -> dict[str, Any]:
+    entries = table.get("columns", table) if isinstance(table, dict) else table
+    if isinstance(entries, list):
+        return {entry["name"]: entry for entry in entries}
+    return {name: ({"type": entry} if isinstance(entry, str) else entry) for name, entry in entries.items()}
+
+
+def check_samples_file(path: Path, *, run_id: str, instrument: str) -> dict[str, Any]:
+    """Return the footer of one samples file whose columns and identity are right.
+
+    Raises:
+        BadInput: missing, damaged, of another schema or run, or with other columns than the contract's.
+    """
+    try:
+        footer: dict[str, Any] = json.loads(pl.read_parquet_metadata(path)["vtare"])
+        found = pl.read_parquet_schema(path)
+    except FileNotFoundError as error:
+        raise BadInput(f"{path}: the file is gone") from error
+    except (OSError, KeyError, ValueError, pl.exceptions.PolarsError) as error:
+        raise BadInput(f"{path}: damaged, or not written by vtare ({error})") from error
+    schema = footer.get("schema") if isinstance(footer, dict) else None
+    if schema != SAMPLES_SCHEMA:
+        raise BadInput(
+            f"{path}: found schema {schema!r}, wanted '{SAMPLES_SCHEMA}': it was written by another version of vtare; "
+            "report it with that version, or measure it again"
+        )
+    absent = [name for name in _FOOTER_NEEDS if name not in footer]
+    if absent:
+        raise BadInput(f"{path}: the footer lacks {', '.join(absent)}; measure this run again")
+    found_id = footer["run"].get("run_id")
+    if found_id != run_id:
+        raise BadInput(f"{path}: belongs to run {found_id!r}, wanted '{run_id}'")
+    for name, column in columns()[instrument].items():
+        if name not in found:
+            raise BadInput(
+                f"{path}: column '{name}' is missing; found {', '.join(found) or 'none'}; written by another "
+                "version of vtare, or changed since: measure this run again"
+            )
+        if not isinstance(found[name], _TYPES[column["type"]]):
+            raise BadInput(f"{path}: column '{name}' is {found[name]}, wanted {column['type']}")
+    return footer
+
+
+def read_schema(schema: Mapping[str, Any], *, origin: str) -> Contract:
+    """Take each instrument's parameters out of a JSON schema of run.json.
+
+    Raises:
+        KeyError: the schema has no instruments in it.
+    """
+    instruments: dict[str, dict[str, Parameter]] = {}
+    for branch in _branches(schema, schema):
+        properties = branch.get("properties", {})
+        tag = _resolve(properties.get("instrument", {}), schema)
+        names = [tag["const"]] if "const" in tag else list(tag.get("enum", []))
+        holder = _resolve(properties.get("parameters", {}), schema)
+        if len(names) == 1 and holder.get("properties") is not None:
+            instruments[names[0]] = {
+                name: _parameter(name, entry, schema) for name, entry in holder["properties"].items()
+            }
+    if not instruments:
+        raise KeyError("no instrument found in the schema of run.json")
+    return Contract(instruments, origin)
+
+
+def _branches(node: Mapping[str, Any], root: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Every object of the schema that could tie an instrument to its parameters, however the schema nests them."""
+    found: list[Mapping[str, Any]] = [node]
+    for word in ("oneOf", "anyOf", "allOf"):
+        for child in node.get(word, []):
+            found.extend(_branches(_resolve(child, root), root))
+    if "if" in node and "then" in node:
+        merged = {"properties": {**node["if"].get("properties", {}), **node["then"].get("properties", {})}}
+        found.append(merged)
+    return found
+
+
+def _resolve(node: Mapping[str, Any], root: Mapping[str, Any]) -> Mapping[str, Any]:
+    if "$ref" not in node:
+        return node
+    target: Any = root
+    for part in str(node["$ref"]).removeprefix("#/").split("/"):
+        target = target[part]
+    rest = {key: value for key, value in node.items() if key != "$ref"}
+    return {**_resolve(target, root), **rest}
+
+
+def _parameter(name: str, entry: Mapping[str, Any], root: Mapping[str, Any]) -> Parameter:
+    node = _resolve(entry, root)
+    outer = node
+    node, nullable = _without_null(node, root)
+    is_list = "array" in _types(node)
+    nullable = nullable or "null" in _types(node)
+    item = node
+    if is_list:
+        item, _ = _without_null(_resolve(node.get("items", {}), root), root)
+    choices = tuple(str(c) for c in item.get("enum", []) if c is not None)
+    if not choices:
+        choices = tuple(str(b["const"]) for b in item.get("oneOf", []) if "const" in b)
+        choices += tuple(str(c) for b in item.get("oneOf", []) for c in b.get("enum", []))
+    kinds = [k for k in _types(item) if k not in {"null", "array"}]
+    return Parameter(
+        name=name,
+        kind=kinds[0] if kinds else "string",
+        is_list=is_list,
+        nullable=nullable,
+        choices=choices,
+        minimum=_bound(item, "minimum"),
+        maximum=_bound(item, "maximum"),
+        above=_bound(item, "exclusiveMinimum"),
+        default=outer.get("default"),
+        has_default="default" in outer,
+        description=str(outer.get("description", "")),
+    )
+
+
+def _without_null(node: Mapping[str, Any], root: Mapping[str, Any]) -> tuple[Mapping[str, Any], bool]:
+    for word in ("anyOf", "oneOf"):
+        branches = [_resolve(branch, root) for branch in node.get(word, [])]
+        others = [branch for branch in branches if branch.get("type") != "null"]
+        if len(others) == 1 and len(others) < len(branches):
+            return others[0], True
+    return node, False
+
+
+def _types(node: Mapping[str, Any]) -> list[str]:
+    kind = node.get("type", [])
+    return [kind] if isinstance(kind, str) else list(kind)
+
+
+def _bound(node: Mapping[str, Any], word: str) -> Decimal | None:
+    return Decimal(repr(node[word])) if word in node else None

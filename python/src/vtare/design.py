@@ -1,0 +1,228 @@
+"""The design of a campaign: one row per run, in randomised complete blocks, written as `design.parquet`.
+
+Each block holds every cell once, in a fresh random order drawn from the logged seed. Where the plan asks for it, an
+idle control run opens, centres and closes each block. A run's id is a hash of what it is (experiment, instrument,
+factor levels, parameters, replicate), so the same run has the same id in every order and on every machine.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import os
+import secrets
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import polars as pl
+
+from vtare.errors import BadInput
+from vtare.path import TIMERS
+from vtare.plan import OWN_FACTORS, TIMERS_FACTOR
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from vtare.plan import Control, Experiment, Plan
+
+#: Threads of `vtare load cpu` where the plan names none (contract/README.md).
+DEFAULT_LOAD_THREADS: Final = 100
+DESIGN_SCHEMA: Final = "vtare.design/1"
+CONTROL_EXPERIMENT: Final = "control"
+_FIXED_COLUMNS: Final[dict[str, Any]] = {
+    "position": pl.Int64,
+    "block": pl.Int64,
+    "replicate": pl.Int64,
+    "run_id": pl.String,
+    "experiment": pl.String,
+    "instrument": pl.String,
+    "control": pl.String,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One row of the design. `factors` maps factor to level label, `parameters` are as the binary takes them."""
+
+    position: int
+    block: int
+    replicate: int
+    run_id: str
+    experiment: str
+    instrument: str
+    control: str | None
+    factors: dict[str, str]
+    parameters: dict[str, Any]
+
+
+def draw_seed() -> int:
+    """Draw a seed for a plan that states none. It is logged with the design."""
+    return secrets.randbelow(2**31)
+
+
+def make_design(plan: Plan, seed: int) -> tuple[Run, ...]:
+    """Lay out every run of a campaign in the order it will execute. The same plan and seed give the same design."""
+    rng = np.random.default_rng(seed)
+    cells = [(e, levels) for e in plan.experiments for levels in _combinations(e)]
+    runs: list[Run] = []
+    for block in range(1, plan.blocks + 1):
+        order = [cells[i] for i in rng.permutation(len(cells))]
+        rows: list[tuple[Experiment | None, dict[str, str], str | None]] = [(e, levels, None) for e, levels in order]
+        if plan.control is not None:
+            rows.insert(len(rows) // 2, (None, {}, "centre"))
+            rows.insert(0, (None, {}, "open"))
+            rows.append((None, {}, "close"))
+        for experiment, levels, control in rows:
+            runs.append(_row(plan.control, experiment, levels, control, block, len(runs)))
+    return tuple(runs)
+
+
+def _combinations(experiment: Experiment) -> Iterator[dict[str, str]]:
+    names = [factor.name for factor in experiment.factors]
+    for labels in itertools.product(*([level.label for level in factor.levels] for factor in experiment.factors)):
+        yield dict(zip(names, labels, strict=True))
+
+
+def _row(
+    control_cell: Control | None,
+    experiment: Experiment | None,
+    levels: dict[str, str],
+    control: str | None,
+    block: int,
+    position: int,
+) -> Run:
+    if experiment is None:
+        if control_cell is None:
+            raise AssertionError("a control row is only made where the plan has a control")
+        name, instrument, parameters = CONTROL_EXPERIMENT, control_cell.instrument, dict(control_cell.parameters)
+    else:
+        name, instrument, parameters = experiment.name, experiment.instrument, dict(experiment.parameters)
+        for factor in experiment.factors:
+            if factor.name == TIMERS_FACTOR:
+                parameters |= TIMERS[levels[factor.name]]
+            elif factor.name not in OWN_FACTORS:
+                parameters[factor.name] = factor.level(levels[factor.name]).value
+    what = {
+        "experiment": name,
+        "instrument": instrument,
+        "factors": levels,
+        "parameters": parameters,
+        "replicate": block,
+        "control": control,
+    }
+    digest = hashlib.sha256(json.dumps(what, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    return Run(position, block, block, digest[:16], name, instrument, control, levels, parameters)
+
+
+def run_seed(seed: int, run_id: str) -> int:
+    """Return the seed of one run, a 32-bit hash of the campaign's seed and the run's id."""
+    return int.from_bytes(hashlib.sha256(f"{seed}:{run_id}".encode()).digest()[:4], "big")
+
+
+def design_frame(runs: tuple[Run, ...], factor_names: tuple[str, ...]) -> pl.DataFrame:
+    """Return the design as a frame: the columns of contract/README.md, one string column per factor."""
+    columns: dict[str, list[Any]] = {name: [getattr(run, name) for run in runs] for name in _FIXED_COLUMNS}
+    for factor in factor_names:
+        columns[factor] = [run.factors.get(factor) for run in runs]
+    columns["parameters"] = [json.dumps(run.parameters, sort_keys=True) for run in runs]
+    schema = {**_FIXED_COLUMNS, **dict.fromkeys(factor_names, pl.String), "parameters": pl.String}
+    return pl.DataFrame(columns, schema=schema)
+
+
+def write_design(path: Path, runs: tuple[Run, ...], factor_names: tuple[str, ...], *, seed: int, program: str) -> None:
+    """Write `design.parquet`. Its metadata entry `vtare` holds the seed, which nothing else in the file tells."""
+    about = json.dumps({"schema": DESIGN_SCHEMA, "seed": seed, "program": program, "factors": list(factor_names)})
+    design_frame(runs, factor_names).write_parquet(path, compression="lz4", metadata={"vtare": about})
+
+
+def read_design(path: Path) -> tuple[tuple[Run, ...], int]:
+    """Return the runs and the seed of a written design.
+
+    Raises:
+        BadInput: the file is missing, is no design, or was cut short.
+    """
+    try:
+        about = json.loads(pl.read_parquet_metadata(path)["vtare"])
+        frame = pl.read_parquet(path)
+    except FileNotFoundError as error:
+        raise BadInput(f"{path}: no such file; is this a store? make one with `vtare run PLAN`") from error
+    except (OSError, KeyError, ValueError, pl.exceptions.PolarsError) as error:
+        raise BadInput(f"{path}: not a design of vtare ({error}); start again with `vtare run PLAN`") from error
+    if about.get("schema") != DESIGN_SCHEMA:
+        raise BadInput(f"{path}: schema is {about.get('schema')!r}, this program reads '{DESIGN_SCHEMA}'")
+    factors = about["factors"]
+    runs = tuple(
+        Run(
+            **{name: row[name] for name in _FIXED_COLUMNS},
+            factors={factor: row[factor] for factor in factors if row[factor] is not None},
+            parameters=json.loads(row["parameters"]),
+        )
+        for row in frame.sort("position").iter_rows(named=True)
+    )
+    return runs, int(about["seed"])
+
+
+def expected_run_s(run: Run, plan: Plan) -> float:
+    """Estimate how long one run takes, in s: starting, settling, and the instrument's own limits.
+
+    An estimate for progress and time-outs only; the true times of finished runs correct it as a campaign goes on.
+    """
+    crowd = _threads_per_cpu(run, plan)
+    # 40 ms of CPU time to start and calibrate, of which a crowded CPU gives each program its share.
+    return plan.settle_s + 0.1 + 0.04 * (1.0 + crowd) + _instrument_s(run, crowded=crowd > 1.0)
+
+
+def _threads_per_cpu(run: Run, plan: Plan) -> float:
+    if run.control is not None or "load" not in run.factors:
+        return 0.0
+    load = plan.experiment(run.experiment).factor("load").level(run.factors["load"]).value
+    if load["kind"] != "cpu":
+        return 0.0
+    return float(load.get("threads", DEFAULT_LOAD_THREADS)) / (os.cpu_count() or 1)
+
+
+def _instrument_s(run: Run, *, crowded: bool) -> float:
+    p = run.parameters
+    cap = p.get("seconds", {"sleep": 2.0, "noise": 10.0}.get(run.instrument))
+    limit = float("inf") if cap is None else float(cap)
+    if run.instrument == "timer":
+        # 50 ns: between a counter read (10 ns) and a real system call (260 ns).
+        one = p.get("samples", 10_000_000) * 50e-9
+        parts = len(p.get("source") or range(8))
+        return float(parts * (limit if crowded and cap is not None else min(one, limit)))
+    if run.instrument == "sleep":
+        targets = p.get("target_ns", [1_000, 10_000, 100_000, 1_000_000, 10_000_000])
+        late = 0.01 if crowded else 1e-4
+        one = sum(min(p.get("samples", 1000) * (t * 1e-9 + late), limit) for t in targets)
+        return float(len(p.get("method") or range(5)) * one)
+    if run.instrument == "counter":
+        calls = p.get("batches", 20) * p.get("calls", 100)
+        return float(calls * p.get("unit_ms", 10.0) * 1e-3 * (2 ** (p.get("max_exponent", 9) + 1) - 1))
+    if run.instrument == "rtt":
+        return _rtt_s(p)
+    if run.instrument == "avb":
+        return _avb_s(p)
+    return float(len(p.get("cpu") or range(os.cpu_count() or 1)) * limit)
+
+
+def _avb_s(p: dict[str, Any]) -> float:
+    """How long estimates take: the time asked for and the last one's rest, or 2 s each; and what surrounds them."""
+    each = p["most_ns"] * 1e-9 if p.get("most_ns") else 2.0
+    many = float("inf") if p.get("estimates") is None else p["estimates"] * (each + p.get("pause_ns", 1e8) * 1e-9)
+    seconds = p.get("seconds")
+    if seconds is None:
+        return 1.5 + (each if many == float("inf") else many)
+    return 1.5 + min(float(seconds) + each, many)
+
+
+def _rtt_s(p: dict[str, Any]) -> float:
+    """How long round trips are measured: the limit in time or in packets that comes first, and the starts around it."""
+    gap_s = p["gap_ns"] * 1e-9 if p.get("gap_ns") else 1.0 / p.get("rate_packet_per_s", 1000)
+    seconds = p.get("seconds", 10.0)
+    limits = [float(seconds)] if seconds is not None else []
+    limits += [p["packets"] * (1e-4 if p.get("flood") else gap_s)] if p.get("packets") is not None else []
+    # 0.6 s: instances, responder, session, captures; and a second for what a hundred thousand packets take to write.
+    return 0.6 + min(limits, default=10.0)

@@ -1,0 +1,43 @@
+"""Errors that a person can act on: each says what was found, what was wanted and the way out."""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class VtareError(Exception):
+    """Base of all errors vtare raises on purpose. `exit_code` is what the command line ends with."""
+
+    exit_code = 2
+
+
+class BadInput(VtareError):
+    """The plan, a path or an option cannot be used as it is. Remedy: the message names it."""
+
+
+class MachineCannot(VtareError):
+    """This machine lacks what was asked for (a platform, a counter, a privilege)."""
+
+    exit_code = 3
+
+
+class CampaignStopped(VtareError):
+    """The campaign cannot go on (disk full, store gone). What was measured is kept; `vtare resume` goes on."""
+
+    exit_code = 1
+
+
+class Interrupted(VtareError):
+    """The user or the system asked to stop. The running cell is dropped, all finished ones are kept."""
+
+    exit_code = 130
+
+
+def did_you_mean(found: str, wanted: Iterable[str]) -> str:
+    """Return ` (did you mean 'x'?)` for a near miss among `wanted`, else an empty string."""
+    near = difflib.get_close_matches(found.lower(), list(wanted), n=1, cutoff=0.6)
+    return f" (did you mean '{near[0]}'?)" if near else ""

@@ -1,0 +1,226 @@
+"""Topologies: the network between the hosts of an experiment.
+
+`TwoHosts` puts a "sender server" and a "responder server" on one machine: two namespaces, each with a bridge behind
+which instances are attached, and one link between the bridges. It is the two-server set-up of Oliveira et al. on one
+machine; addresses and neighbours are static and IPv6 is off, so that nothing but the probes crosses the link.
+
+      instance --port0--[br0  sender server]--up0 ===== up0--[responder server  br0]--port0-- instance
+
+`RoutedHosts` puts a router between the two, on whose egress the bottleneck is, and beside the instances a source and a
+sink of cross traffic, which share the way from the sender server to the responder server:
+
+      source --port90--[sender server]--up0 === in0--[router]--out0 === up0--[responder server]--port90-- sink
+
+The router joins its interfaces by a bridge with a kernel shaper on `out0`, or leaves them to `vtare link`.
+"""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Self
+
+from vtare.path import DEFAULT_MTU_BYTE, netem_steps, shape_steps
+from vtare.platforms import network
+from vtare.platforms.network import NetworkError, Site, Step
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from vtare.path import PathSpec
+
+_UPLINK = "up0"
+_INWARD, _OUTWARD = "in0", "out0"
+#: The place of the source and the sink of cross traffic behind their servers: far from those of instances.
+_CROSS = 90
+
+
+class TwoHosts:
+    """Two servers and the link between them. As a context manager it makes them and removes them on every way out."""
+
+    def __init__(self, owner: str, *, mtu_byte: int = DEFAULT_MTU_BYTE) -> None:
+        """Plan the topology; nothing is made yet. `owner` begins every name (`network.own_prefix`)."""
+        # Instances of either side talk to the other server and to its first instance, no one else.
+        ends = {number: (network.address(number, 0), network.address(number, 1)) for number in (1, 2)}
+        self.sender = Site("sender server", f"{owner}-s", 1, ends[2], mtu_byte=mtu_byte)
+        self.responder = Site("responder server", f"{owner}-r", 2, ends[1], mtu_byte=mtu_byte)
+
+    @staticmethod
+    def missing() -> str | None:
+        """Why this machine cannot make the topology, or None where it can."""
+        return network.missing_tools()
+
+    def steps(self) -> list[Step]:
+        """Every command that makes the topology, in order."""
+        sites = (self.sender, self.responder)
+        found = [step for site in sites for step in network.make_namespace(site.namespace)]
+        for site in sites:
+            bridge = ("type", "bridge", "stp_state", "0", "forward_delay", "0", "mcast_snooping", "0")
+            found.append(Step(("ip", "-n", site.namespace, "link", "add", site.bridge, *bridge)))
+        found += self._between()
+        for site in sites:
+            found.append(Step(("ip", "-n", site.namespace, "link", "set", _UPLINK, "master", site.bridge, "up")))
+            found += network.set_mtu([(site.namespace, site.bridge)], site.mtu_byte)
+            found += network.give_address(site.namespace, site.bridge, site.address, site.prefix_length, site.peers)
+        return found
+
+    def _between(self) -> list[Step]:
+        """What joins the two uplinks."""
+        return _pair((self.sender.namespace, _UPLINK), (self.responder.namespace, _UPLINK), self.sender.mtu_byte)
+
+    def _carriers(self) -> list[tuple[str, str]]:
+        """Every device that must carry packets before the topology is ready."""
+        return [(site.namespace, device) for site in (self.sender, self.responder) for device in (_UPLINK, site.bridge)]
+
+    def make(self) -> None:
+        """Make the topology. What a failed attempt has made is removed again.
+
+        Raises:
+            NetworkError: a step failed.
+        """
+        try:
+            network.carry_out(self.steps())
+            network.wait_forwarding(self._carriers())
+        except BaseException:
+            self.remove()
+            raise
+
+    def remove(self) -> None:
+        """Remove both servers with all that stands behind them. May be called twice."""
+        behind = [site.namespace for site in (self.sender, self.responder)]
+        own = [name for name in network.namespaces() if any(name.startswith(f"{one}-") for one in behind)]
+        network.remove_namespaces([*own, *behind, *self._beside()])
+
+    def _beside(self) -> list[str]:
+        """Namespaces of the topology that are no server."""
+        return []
+
+    def facts(self) -> dict[str, Any]:
+        """What the link between the servers is made of."""
+        return {site.name: network.interface_facts(site.namespace, _UPLINK) for site in (self.sender, self.responder)}
+
+    def __enter__(self) -> Self:
+        """Make the topology and return it."""
+        self.make()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Remove it."""
+        self.remove()
+
+
+class RoutedHosts(TwoHosts):
+    """Two servers with a router between them, whose egress towards the responder is the bottleneck.
+
+    `bridged` says whether the router joins its interfaces itself, for a kernel shaper; `shape` puts one there.
+    """
+
+    def __init__(self, owner: str, *, mtu_byte: int = DEFAULT_MTU_BYTE, bridged: bool = True) -> None:
+        """Plan the topology; nothing is made yet."""
+        super().__init__(owner, mtu_byte=mtu_byte)
+        self.router = f"{owner}-t"
+        self.bridged = bridged
+        self.inward, self.outward = _INWARD, _OUTWARD
+        # The source and the sink of cross traffic are neighbours of each other and of no one else.
+        ends = {number: (network.address(number, _CROSS + 1),) for number in (1, 2)}
+        self._source = replace(self.sender, peers=ends[2])
+        self._sink = replace(self.responder, peers=ends[1])
+
+    @staticmethod
+    def missing() -> str | None:
+        """Why this machine cannot make the topology, or None where it can."""
+        if shutil.which("tc") is None:
+            return "the program 'tc' is missing; install iproute2"
+        return network.missing_tools()
+
+    @property
+    def source_namespace(self) -> str:
+        """Where cross traffic comes from."""
+        return self._source.instance_namespace(_CROSS)
+
+    @property
+    def sink_namespace(self) -> str:
+        """Where cross traffic goes to."""
+        return self._sink.instance_namespace(_CROSS)
+
+    @property
+    def sink_address(self) -> str:
+        """The address of the sink."""
+        return self._sink.instance_address(_CROSS)
+
+    def steps(self) -> list[Step]:
+        """Every command that makes the topology, in order, without what shapes it."""
+        return [
+            *network.make_namespace(self.router),
+            *super().steps(),
+            *network.attach(self._source, _CROSS),
+            *network.attach(self._sink, _CROSS),
+        ]
+
+    def shape(self, path: PathSpec) -> None:
+        """Give the path its capacity, delay and loss, in place of what it had.
+
+        Raises:
+            NetworkError: a step failed; NetworkRefused where this kernel has no such shaper.
+        """
+        for namespace, device in (self._egress(), *self._ways_in()):
+            # A device without a shaper of its own has nothing to remove.
+            with suppress(NetworkError):
+                network.run_tool(("tc", "-n", namespace, "qdisc", "del", "dev", device, "root"))
+        network.carry_out(self.shape_steps(path))
+
+    def shape_steps(self, path: PathSpec) -> list[Step]:
+        """The commands that give an unshaped path its capacity, delay and loss."""
+        return [*shape_steps(path, *self._egress()), *netem_steps(path, self._ways_in())]
+
+    def facts(self) -> dict[str, Any]:
+        """What the path between the servers is made of, with the shapers as the kernel tells them."""
+        devices = {"router in": (self.router, _INWARD), "router out": (self.router, _OUTWARD)}
+        found = super().facts() | {name: network.interface_facts(*place) for name, place in devices.items()}
+        shaped = (self._egress(), *self._ways_in())
+        with suppress(NetworkError):
+            found["shapers"] = {
+                f"{device} in {namespace}": network.run_tool(("tc", "-n", namespace, "qdisc", "show", "dev", device))
+                for namespace, device in shaped
+            }
+        return found
+
+    def _egress(self) -> tuple[str, str]:
+        return (self.router, _OUTWARD)
+
+    def _ways_in(self) -> tuple[tuple[str, str], tuple[str, str]]:
+        """Where packets leave for the router, forward and back."""
+        return ((self.sender.namespace, _UPLINK), (self.responder.namespace, _UPLINK))
+
+    def _between(self) -> list[Step]:
+        mtu = self.sender.mtu_byte
+        found = _pair((self.sender.namespace, _UPLINK), (self.router, _INWARD), mtu)
+        found += _pair((self.router, _OUTWARD), (self.responder.namespace, _UPLINK), mtu)
+        if not self.bridged:
+            ups = (Step(("ip", "-n", self.router, "link", "set", device, "up")) for device in (_INWARD, _OUTWARD))
+            return [*found, *ups]
+        bridge = ("br0", "type", "bridge", "stp_state", "0", "forward_delay", "0", "mcast_snooping", "0")
+        found.append(Step(("ip", "-n", self.router, "link", "add", *bridge)))
+        for device in (_INWARD, _OUTWARD):
+            found.append(Step(("ip", "-n", self.router, "link", "set", device, "master", "br0", "up")))
+        return [*found, Step(("ip", "-n", self.router, "link", "set", "br0", "up"))]
+
+    def _carriers(self) -> list[tuple[str, str]]:
+        ports = [(self._source.namespace, self._source.port(_CROSS)), (self._sink.namespace, self._sink.port(_CROSS))]
+        return [*super()._carriers(), *ports, (self.router, _INWARD), (self.router, _OUTWARD)]
+
+    def _beside(self) -> list[str]:
+        return [self.router]
+
+
+def _pair(one: tuple[str, str], other: tuple[str, str], mtu_byte: int) -> list[Step]:
+    """Steps that make a pair of devices, given as namespace and name."""
+    peer = ("type", "veth", "peer", "name", other[1], "netns", other[0])
+    add = Step(("ip", "link", "add", one[1], "netns", one[0], *peer))
+    return [add, *network.set_mtu((one, other), mtu_byte)]
+
+
+__all__ = ["NetworkError", "RoutedHosts", "TwoHosts"]

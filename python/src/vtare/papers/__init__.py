@@ -1,0 +1,66 @@
+"""Published tables and where a measured machine stands among them.
+
+The names exported here are loaded on first use, so that `vtare.papers.published`, which writes the extract for the
+binary, runs with the standard library alone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from vtare.papers.catalogue import (
+        BrokenTable,
+        Paper,
+        PublishedTable,
+        Table,
+        UnknownTable,
+        find,
+        list_papers,
+        load,
+    )
+    from vtare.papers.show import show_list, show_tables
+    from vtare.papers.standing import (
+        CvStanding,
+        PublishedFigure,
+        Standing,
+        place_counter_cv,
+        place_sleep_miss,
+        place_timer_cost,
+    )
+
+_HOME = {
+    "catalogue": ("BrokenTable", "Paper", "PublishedTable", "Table", "UnknownTable", "find", "list_papers", "load"),
+    "show": ("show_list", "show_tables"),
+    "standing": (
+        "CvStanding", "PublishedFigure", "Standing", "place_counter_cv", "place_sleep_miss", "place_timer_cost",
+    ),
+}  # fmt: skip
+
+__all__ = [
+    "BrokenTable",
+    "CvStanding",
+    "Paper",
+    "PublishedFigure",
+    "PublishedTable",
+    "Standing",
+    "Table",
+    "UnknownTable",
+    "find",
+    "list_papers",
+    "load",
+    "place_counter_cv",
+    "place_sleep_miss",
+    "place_timer_cost",
+    "show_list",
+    "show_tables",
+]
+
+
+def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
+    for module, names in _HOME.items():
+        if name in names:
+            return getattr(import_module(f"vtare.papers.{module}"), name)
+    raise AttributeError(f"module 'vtare.papers' has no attribute {name!r}")

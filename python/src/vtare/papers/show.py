@@ -1,0 +1,62 @@
+"""Published tables on a terminal: what `vtare papers` and `vtare papers NAME` print."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from vtare.papers.catalogue import PAPERS, find, load
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from vtare.papers.catalogue import PublishedTable
+
+_HIDDEN = ("source", "platform_as_printed", "load_as_printed")
+
+
+def show_list(console: Console) -> None:
+    """Print every paper with its tables and what each holds."""
+    for paper in PAPERS:
+        console.print(Text(paper.name, style="bold"))
+        console.print(Text(f"  {paper.citation}"))
+        for table in paper.tables:
+            console.print(Text(f"  {table.name}: {table.holds} ({table.rows} rows)"), soft_wrap=True)
+        console.print()
+    console.print(Text("Show one with: vtare papers NAME"))
+
+
+def show_tables(name: str, console: Console) -> None:
+    """Print the table of this name, or every table of the paper of this name, with citation, units and sources.
+
+    Raises:
+        UnknownTable: no paper or table of this name.
+    """
+    paper, tables = find(name)
+    console.print(Text(paper.citation, style="bold"))
+    for table in tables:
+        console.print()
+        _show(load(table.name), console)
+
+
+def _show(published: PublishedTable, console: Console) -> None:
+    shown = [col for col in published.columns if col.name not in _HIDDEN]
+    grid = RichTable(title=f"{published.table.name}: {published.table.holds}", title_justify="left", show_lines=False)
+    for col in shown:
+        unit = f" ({col.unit})" if col.kind != "text" and col.unit not in ("1", "") else ""
+        grid.add_column(f"{col.name}{unit}", justify="left" if col.kind == "text" else "right", overflow="fold")
+    for row in published.frame.iter_rows(named=True):
+        grid.add_row(*(_cell(row[col.name]) for col in shown))
+    console.print(grid)
+    sources = published.frame.get_column("source").unique(maintain_order=True).to_list()
+    console.print(Text(f"Source: {'; '.join(str(source) for source in sources)}"))
+    if any(col.name == "mad_ns" for col in shown):
+        console.print(Text("The paper's MAD is half the interquartile range."))
+
+
+def _cell(value: object) -> Text:
+    if value is None:
+        return Text("n/a", style="dim")
+    return Text(f"{value:.12g}" if isinstance(value, float) else str(value))

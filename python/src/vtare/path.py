@@ -1,0 +1,226 @@
+"""The path of an experiment on available bandwidth: sender - router - receiver, its bottleneck on the router's egress.
+
+A `PathSpec` says what the path is; the functions here turn it into the commands that make it. The truth is well defined
+only because of their details: the shaper counts IP bytes (`stab overhead -14` takes the Ethernet header off), and its
+bucket is the least with which the kernel keeps the rate. Measured with two bursts a rate: with half of it 300 Mbit/s
+were 225 (docs/avb-lab.md).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final
+
+from vtare.platforms.network import Step
+from vtare.quantities import QuantityError, parse, unit_of, write
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+BOTTLENECKS: Final = ("tbf", "htb", "link")
+ARRIVALS: Final = ("constant", "poisson", "onoff")
+#: Whose clock and sleeps the sender's trains are timed by: the parameters of `avb` that each level sets. `os` is what a
+#: program without a timing library does, `vtare` the instrument's default.
+TIMERS: Final[dict[str, dict[str, str]]] = {
+    "os": {"clock": "os", "sleep": "usleep"},
+    "vtare": {"clock": "vtare", "sleep": "spin"},
+}
+DEFAULT_MTU_BYTE: Final = 1500
+_ETHERNET_BYTE: Final = 14
+#: Time that a token bucket holds at the least: timers of the kernel are no finer.
+_BUCKET_NS: Final = 72_000
+_QUEUE_PACKETS: Final = 1000
+_QUEUE_NS: Final = 10_000_000
+_RATE: Final = unit_of("rate_bit_per_s")
+_SECOND: Final = unit_of("seconds")
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """A capacity and how long it lasts."""
+
+    bit_per_s: int
+    duration_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class PathSpec:
+    """What lies between sender and receiver. Rates are of IP packets with headers.
+
+    `phases` come round again; a steady capacity is one phase. `delay_ns` holds each way, `loss_fraction` on the way
+    forward, before the queue.
+    """
+
+    bottleneck: str
+    phases: tuple[Phase, ...]
+    cross_bit_per_s: int = 0
+    cross_arrivals: str = "constant"
+    cross_cpu: int | None = None
+    delay_ns: int = 0
+    loss_fraction: float = 0.0
+    mtu_byte: int = DEFAULT_MTU_BYTE
+
+    @property
+    def steady_bit_per_s(self) -> int | None:
+        """The capacity where it does not change, else None."""
+        return self.phases[0].bit_per_s if len(self.phases) == 1 else None
+
+    @property
+    def most_bit_per_s(self) -> int:
+        """The highest capacity."""
+        return max(phase.bit_per_s for phase in self.phases)
+
+    @property
+    def bucket_byte(self) -> int:
+        """Depth of the token bucket: two packets and a little, or what the kernel's timers need."""
+        return self.bucket_at(self.most_bit_per_s)
+
+    def bucket_at(self, bit_per_s: int) -> int:
+        """The depth that a bucket needs at this rate."""
+        return max(2 * (self.mtu_byte + 100), bit_per_s * _BUCKET_NS // 8_000_000_000)
+
+    @property
+    def queue_byte(self) -> int:
+        """Room of the bottleneck's queue: a thousand packets, or 10 ms."""
+        return max(_QUEUE_PACKETS * self.mtu_byte, self.most_bit_per_s * _QUEUE_NS // 8_000_000_000)
+
+    def document(self) -> dict[str, Any]:
+        """The path as `topology.json` has it."""
+        return {
+            "bottleneck": self.bottleneck,
+            "phases": [{"bit_per_s": phase.bit_per_s, "duration_ns": phase.duration_ns} for phase in self.phases],
+            "cross_bit_per_s": self.cross_bit_per_s,
+            "cross_arrivals": self.cross_arrivals,
+            "delay_ns": self.delay_ns,
+            "loss_fraction": self.loss_fraction,
+            "mtu_byte": self.mtu_byte,
+            "bucket_byte": None if self.bottleneck == "link" else self.bucket_byte,
+            "queue_byte": self.queue_byte,
+        }
+
+    @classmethod
+    def of_document(cls, found: Mapping[str, Any]) -> PathSpec:
+        """Read back what `document` wrote. Raises KeyError or TypeError where it is none."""
+        phases = tuple(Phase(int(phase["bit_per_s"]), int(phase["duration_ns"])) for phase in found["phases"])
+        return cls(
+            bottleneck=str(found["bottleneck"]),
+            phases=phases,
+            cross_bit_per_s=int(found["cross_bit_per_s"]),
+            cross_arrivals=str(found["cross_arrivals"]),
+            delay_ns=int(found["delay_ns"]),
+            loss_fraction=float(found["loss_fraction"]),
+            mtu_byte=int(found["mtu_byte"]),
+        )
+
+
+def read_steps(text: str) -> tuple[Phase, ...]:
+    """Read `2 Gbit/s:10 s, 7 Gbit/s:10 s`.
+
+    Raises:
+        QuantityError: with the value found and what is wanted.
+    """
+    phases = []
+    for part in text.split(","):
+        rate, colon, duration = part.partition(":")
+        if not colon:
+            raise QuantityError(f"'{part.strip()}' is no RATE:TIME, such as \"2 Gbit/s:10 s\"")
+        phases.append(Phase(read_rate(rate.strip(), least=1000), int(_parse_seconds(duration.strip()) * 10**9)))
+    if len(phases) < 2 or all(a.bit_per_s == b.bit_per_s for a, b in pairwise(phases)):
+        raise QuantityError(f"'{text}' does not change; wanted at least two rates, or 'capacity' for a steady one")
+    return tuple(phases)
+
+
+def _parse_seconds(text: str) -> Decimal:
+    assert _SECOND is not None
+    value = parse(text, _SECOND)
+    if value < Decimal("0.001"):
+        raise QuantityError(f"'{text}' is too short, wanted 1 ms or more")
+    return value
+
+
+def read_rate(text: str, *, least: int) -> int:
+    """Read a rate in whole bit/s. Raises QuantityError where it is none, or below `least`."""
+    assert _RATE is not None
+    value = parse(text, _RATE)
+    if value != int(value) or value < least:
+        raise QuantityError(f"'{text}': wanted whole bit/s, {least} or more")
+    return int(value)
+
+
+def rate_label(bit_per_s: int) -> str:
+    """A rate the way a plan writes it."""
+    assert _RATE is not None
+    return "0 Mbit/s" if bit_per_s == 0 else write(Decimal(bit_per_s), _RATE)
+
+
+def steps_label(phases: tuple[Phase, ...]) -> str:
+    """Phases the way a plan writes them."""
+    assert _SECOND is not None
+    return ", ".join(
+        f"{rate_label(phase.bit_per_s)}:{write(Decimal(phase.duration_ns) / 10**9, _SECOND)}" for phase in phases
+    )
+
+
+def shape_steps(path: PathSpec, namespace: str, device: str) -> list[Step]:
+    """Steps that put the kernel's shaper on a device; none where `vtare link` is the bottleneck."""
+    if path.bottleneck == "link":
+        return []
+    rate = path.phases[0].bit_per_s
+    if path.bottleneck == "tbf":
+        return [rate_step(path, namespace, device, rate, verb="add")]
+    size = ("stab", "overhead", str(-_ETHERNET_BYTE))
+    return [
+        _tc(namespace, "qdisc", "add", "dev", device, "root", "handle", "1:", *size, "htb", "default", "1"),
+        rate_step(path, namespace, device, rate, verb="add"),
+        _tc(namespace, "qdisc", "add", "dev", device, "parent", "1:1", "handle", "10:", "bfifo", "limit",
+            str(path.queue_byte)),
+    ]  # fmt: skip
+
+
+def rate_step(path: PathSpec, namespace: str, device: str, bit_per_s: int, *, verb: str = "change") -> Step:
+    """The step that sets the shaper's rate, at first (`add`) or while it works (`change`)."""
+    # Else a bucket of the highest rate would be a burst of many packets at the lowest.
+    bucket = str(path.bucket_at(bit_per_s))
+    if path.bottleneck == "htb":
+        rate = ("rate", f"{bit_per_s}bit", "ceil", f"{bit_per_s}bit", "burst", bucket, "cburst", bucket)
+        return _tc(namespace, "class", verb, "dev", device, "parent", "1:", "classid", "1:1", "htb", *rate)
+    size = ("stab", "overhead", str(-_ETHERNET_BYTE))
+    words = ("tbf", "rate", f"{bit_per_s}bit", "burst", bucket, "limit", str(path.queue_byte))
+    return _tc(namespace, "qdisc", verb, "dev", device, "root", "handle", "1:", *size, *words)
+
+
+def netem_steps(path: PathSpec, ends: tuple[tuple[str, str], tuple[str, str]]) -> list[Step]:
+    """Steps for delay and loss where the bottleneck is the kernel's: netem, which not every kernel has.
+
+    `ends` are namespace and device where packets leave forward and back.
+    """
+    if path.bottleneck == "link" or not (path.delay_ns or path.loss_fraction):
+        return []
+    found = []
+    for forward, (namespace, device) in zip((True, False), ends, strict=True):
+        words = ["limit", str(10 * _QUEUE_PACKETS)]
+        words += ["delay", f"{path.delay_ns / 1000:g}us"] if path.delay_ns else []
+        words += ["loss", f"{100 * path.loss_fraction:g}%"] if path.loss_fraction and forward else []
+        if len(words) > 2:
+            found.append(_tc(namespace, "qdisc", "add", "dev", device, "root", "netem", *words))
+    return found
+
+
+def link_arguments(path: PathSpec, inward: str, outward: str, log: str) -> list[str]:
+    """The arguments of `vtare link` between the router's two interfaces."""
+    found = ["link", inward, outward]
+    if path.steady_bit_per_s is not None:
+        found += ["--ab-rate", str(path.steady_bit_per_s)]
+    else:
+        steps = ",".join(f"{phase.bit_per_s}:{phase.duration_ns}ns" for phase in path.phases)
+        found += ["--ab-rate-steps", steps]
+    found += ["--ab-buffer", f"{path.queue_byte}B"]
+    found += ["--delay", f"{path.delay_ns}ns"] if path.delay_ns else []
+    found += ["--ab-loss", f"{100 * path.loss_fraction:g}%"] if path.loss_fraction else []
+    return [*found, "--log", log, "--json"]
+
+
+def _tc(namespace: str, *words: str) -> Step:
+    return Step(("tc", "-n", namespace, *words))

@@ -1,0 +1,131 @@
+"""A child process that never outlives the lab and never wakes it while it measures.
+
+Waiting blocks in `poll(2)` on a pidfd, so the lab takes no CPU time from a measurement. A child leads its own process
+group, so that a Ctrl-C at the terminal reaches the lab alone, which then ends its children in order; `PR_SET_PDEATHSIG`
+ends them where the lab itself is killed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import select
+import signal
+import subprocess
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from vtare.platforms.owner import OWNER_VARIABLE, own_prefix
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+_PR_SET_PDEATHSIG: Final = 1
+# Loaded before any fork: the forked child must not import or look up anything.
+_PRCTL: Final = ctypes.CDLL(None, use_errno=True).prctl
+
+
+class Child:
+    """A started program. End it with `terminate` or `kill`; `returncode` is None while it runs."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        """Take over a process that leads its own group."""
+        self._process = process
+
+    @property
+    def pid(self) -> int:
+        """The process id, which is also the id of its group."""
+        return self._process.pid
+
+    @property
+    def returncode(self) -> int | None:
+        """Exit code, minus the signal's number where a signal ended it, None while it runs."""
+        return self._process.poll()
+
+    def wait(self, timeout_s: float | None, *, stop_fd: int | None = None, others: Sequence[Child] = ()) -> int | None:
+        """Block until the program ends, and return its exit code.
+
+        None when the time is over, `stop_fd` is readable or one of the `others` has ended first.
+        """
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        opened: list[int] = []
+        try:
+            for child in (self, *others):
+                opened.append(os.pidfd_open(child.pid))
+            wait_readable(opened if stop_fd is None else [*opened, stop_fd], deadline)
+        except ProcessLookupError:
+            # Gone and reaped already, by a look at its exit code.
+            pass
+        except OSError:
+            return self._wait_by_polling(deadline, stop_fd, others)
+        finally:
+            for descriptor in opened:
+                os.close(descriptor)
+        return self._process.poll()
+
+    def _wait_by_polling(self, deadline: float | None, stop_fd: int | None, others: Sequence[Child]) -> int | None:
+        # Kernels before 5.3 and strict seccomp profiles have no pidfd: 20 wake-ups a second is the price there.
+        while self._process.poll() is None and all(child.returncode is None for child in others):
+            step = time.monotonic() + 0.05
+            if wait_readable([] if stop_fd is None else [stop_fd], step if deadline is None else min(step, deadline)):
+                break
+            if deadline is not None and time.monotonic() >= deadline:
+                break
+        return self._process.poll()
+
+    def terminate(self, grace_s: float = 10.0, *, stop_fd: int | None = None) -> int:
+        """Ask the group to end (SIGTERM), kill it after `grace_s` or when `stop_fd` is readable; the exit code."""
+        self._signal(signal.SIGTERM)
+        code = self.wait(grace_s, stop_fd=stop_fd)
+        return self.kill() if code is None else code
+
+    def kill(self) -> int:
+        """Kill the whole group and return the exit code."""
+        self._signal(signal.SIGKILL)
+        return self._process.wait()
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._process.poll() is None:
+            with suppress(ProcessLookupError):
+                os.killpg(self.pid, number)
+
+
+def wait_readable(descriptors: Sequence[int], deadline: float | None) -> bool:
+    """Block until one of the descriptors is readable (True) or `time.monotonic()` reaches `deadline` (False)."""
+    poll = select.poll()
+    for descriptor in descriptors:
+        poll.register(descriptor, select.POLLIN)
+    left_ms = None if deadline is None else max(0.0, (deadline - time.monotonic()) * 1000)
+    return bool(poll.poll(left_ms))
+
+
+def start_child(command: Sequence[str], *, directory: Path, stdout: Path, stderr: Path) -> Child:
+    """Start a program in `directory` with its output in two files (the same file twice is allowed).
+
+    Raises:
+        OSError: the program cannot be started, or a file cannot be written.
+    """
+    with stdout.open("ab") as out, stderr.open("ab") as err:
+        process = subprocess.Popen(
+            command,
+            cwd=directory,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=err,
+            env={**os.environ, OWNER_VARIABLE: own_prefix()},
+            process_group=0,
+            preexec_fn=_die_with(os.getpid()),
+        )
+    return Child(process)
+
+
+def _die_with(parent: int) -> Callable[[], None]:
+    def before_exec() -> None:
+        _PRCTL(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        # The parent may have died between fork and prctl: then no signal will ever come.
+        if os.getppid() != parent:
+            os._exit(127)
+
+    return before_exec

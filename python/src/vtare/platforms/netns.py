@@ -1,0 +1,99 @@
+"""The `netns` platform: an instance is a network namespace with a device of its own, as containers have one.
+
+Without a site there is no network: the namespace then isolates, and `timer` or `sleep` run in it as on the host.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Final
+
+from vtare.platforms import network
+from vtare.platforms.child import Child, start_child
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from vtare.platforms.network import Site
+
+
+def start_in_namespace(
+    namespace: str, binary: Path, arguments: Sequence[str], *, directory: Path, stdout: Path, stderr: Path
+) -> Child:
+    """Start the binary in a network namespace. `ip netns exec` becomes the program, so the child is the program."""
+    command = ["ip", "netns", "exec", namespace, str(binary), *arguments]
+    return start_child(command, directory=directory, stdout=stdout, stderr=stderr)
+
+
+class NetnsInstance:
+    """One namespace. It shares the file system with the lab, so `fetch` has nothing to do."""
+
+    def __init__(self, binary: Path, namespace: str, site: Site | None, index: int) -> None:
+        """Use this binary in this namespace, which exists."""
+        self._binary = binary
+        self._site = site
+        self._index = index
+        self.name = namespace
+
+    @property
+    def address(self) -> str | None:
+        """Its address behind the site's bridge."""
+        return None if self._site is None else self._site.instance_address(self._index)
+
+    def start(self, arguments: Sequence[str], *, directory: Path, stdout: Path, stderr: Path) -> Child:
+        """Start the binary in the namespace. See `Instance.start`."""
+        return start_in_namespace(self.name, self._binary, arguments, directory=directory, stdout=stdout, stderr=stderr)
+
+    def fetch(self, directory: Path) -> None:
+        """Do nothing: the program wrote to `directory` itself."""
+
+    def facts(self) -> Mapping[str, object]:
+        """Facts of its network device."""
+        return {"device": network.interface_facts(self.name, "eth0")} if self._site is not None else {}
+
+    def capture_interface(self) -> str | None:
+        """The bridge port in front of it."""
+        return None if self._site is None else self._site.port(self._index)
+
+
+class NetnsPlatform:
+    """Network namespaces, made and removed by iproute2."""
+
+    name: Final = "netns"
+
+    def __init__(self, binary: Path, owner: str) -> None:
+        """Use this binary; `owner` begins the names of namespaces that stand behind no site."""
+        self._binary = binary
+        self._owner = owner
+        self._made: list[tuple[Site | None, int]] = []
+
+    def missing(self) -> str | None:
+        """Why this machine has no namespaces, or None."""
+        return network.missing_tools()
+
+    def start(self, instances: int, site: Site | None = None) -> Sequence[NetnsInstance]:
+        """Make so many namespaces, each behind the site's bridge where there is one.
+
+        Raises:
+            NetworkError: a step failed; `stop` removes what was made.
+        """
+        started = []
+        for index in range(instances):
+            name = f"{self._owner}-{index}" if site is None else site.instance_namespace(index)
+            self._made.append((site, index))
+            network.carry_out(network.make_namespace(name) if site is None else network.attach(site, index))
+            if site is not None:
+                network.wait_forwarding([(name, "eth0"), (site.namespace, site.port(index))])
+            started.append(NetnsInstance(self._binary, name, site, index))
+        return started
+
+    def stop(self) -> None:
+        """Remove every namespace made here, with its devices."""
+        made, self._made = self._made, []
+        with ExitStack() as stack:
+            for site, index in made:
+                if site is None:
+                    stack.callback(network.remove_namespaces, [f"{self._owner}-{index}"])
+                else:
+                    stack.callback(network.detach, site, index)

@@ -1,0 +1,359 @@
+"""Network namespaces by iproute2: steps as data, so that a topology can be planned, shown and tested without root."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from vtare.errors import MachineCannot, VtareError
+from vtare.platforms.owner import OWNER_VARIABLE, start_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+_NAMESPACES: Final = Path("/run/netns")
+_TOOL_TIMEOUT_S: Final = 20.0
+_READY_S: Final = 10.0
+_OWNED: Final = re.compile(r"vtare-(?P<pid>\d+)-(?P<start>[0-9a-f]+)-[a-z0-9-]+")
+#: What a tool says where this process, or this kernel, never can.
+_REFUSALS: Final = ("Operation not permitted", "Permission denied", "qdisc kind is unknown", "Unknown qdisc")
+_NET_ADMIN, _SYS_ADMIN = 12, 21
+USUAL_MTU_BYTE: Final = 1500
+
+
+class NetworkError(VtareError):
+    """A step failed: the message holds the command and what it said."""
+
+    exit_code = 1
+
+
+class NetworkRefused(NetworkError, MachineCannot):
+    """The system refuses such steps to this process, and will refuse them again."""
+
+    exit_code = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One command of iproute2 or sysctl."""
+
+    words: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """The command as it would be typed."""
+        return shlex.join(self.words)
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """One server of a topology: a namespace with a bridge behind which instances are attached.
+
+    `number` (1, 2, ..) is the third byte of every address behind it. `peers` are the addresses beyond the bridge's
+    uplink that instances here talk to: their neighbour entries are static, so that no address resolution is measured.
+    `mtu_byte` is that of every device behind it.
+    """
+
+    name: str
+    namespace: str
+    number: int
+    peers: tuple[str, ...] = ()
+
+    bridge: str = "br0"
+    prefix_length: int = 16
+    mtu_byte: int = USUAL_MTU_BYTE
+
+    @property
+    def address(self) -> str:
+        """The server's own address, on its bridge."""
+        return address(self.number, 0)
+
+    def instance_address(self, index: int) -> str:
+        """The address of the instance with this index, from 0."""
+        return address(self.number, index + 1)
+
+    def instance_namespace(self, index: int) -> str:
+        """The namespace of the instance with this index, from 0."""
+        return f"{self.namespace}-{index}"
+
+    def port(self, index: int) -> str:
+        """The bridge port in front of the instance with this index: its host-side interface."""
+        return f"port{index}"
+
+
+def address(site: int, host: int) -> str:
+    """An address of the lab's own network: host 0 is the server itself, 1 its first instance.
+
+    These addresses exist inside the lab's namespaces only, so they cannot clash with those of the machine.
+    """
+    return f"10.77.{site}.{host + 1}"
+
+
+def mac(ip: str) -> str:
+    """The (locally administered) hardware address that belongs to an address of the lab's network."""
+    return ":".join(["02", "76", *(f"{int(byte):02x}" for byte in ip.split("."))])
+
+
+def make_namespace(name: str) -> list[Step]:
+    """Steps that make a namespace without IPv6, whose router solicitations and reports would be measured too."""
+    off = [f"net.ipv6.conf.{which}.disable_ipv6=1" for which in ("all", "default")]
+    return [
+        Step(("ip", "netns", "add", name)),
+        # -e: a kernel without IPv6 has no such keys, and then no noise either.
+        Step(("ip", "netns", "exec", name, "sysctl", "-q", "-e", "-w", *off)),
+        Step(("ip", "-n", name, "link", "set", "lo", "up")),
+    ]
+
+
+def give_address(namespace: str, device: str, ip: str, prefix_length: int, peers: Iterable[str]) -> list[Step]:
+    """Steps that bring a device up with a static address and static neighbours."""
+    found = [
+        Step(("ip", "-n", namespace, "link", "set", device, "address", mac(ip), "up")),
+        Step(("ip", "-n", namespace, "addr", "add", f"{ip}/{prefix_length}", "dev", device)),
+    ]
+    for peer in peers:
+        neighbour = ("neigh", "replace", peer, "lladdr", mac(peer), "dev", device, "nud", "permanent")
+        found.append(Step(("ip", "-n", namespace, *neighbour)))
+    return found
+
+
+def attach(site: Site, index: int) -> list[Step]:
+    """Steps that make one instance behind a site's bridge: a namespace whose `eth0` ends in the bridge's port."""
+    inside, port = site.instance_namespace(index), site.port(index)
+    return [
+        *make_namespace(inside),
+        Step(
+            (
+                "ip",
+                "link",
+                "add",
+                "eth0",
+                "netns",
+                inside,
+                "type",
+                "veth",
+                "peer",
+                "name",
+                port,
+                "netns",
+                site.namespace,
+            )
+        ),
+        *set_mtu(((inside, "eth0"), (site.namespace, port)), site.mtu_byte),
+        *give_address(inside, "eth0", site.instance_address(index), site.prefix_length, (site.address, *site.peers)),
+        Step(("ip", "-n", site.namespace, "link", "set", port, "master", site.bridge, "up")),
+    ]
+
+
+def set_mtu(devices: Iterable[tuple[str, str]], mtu_byte: int) -> list[Step]:
+    """Steps that give devices, as pairs of namespace and name, an MTU; none where it is the usual one."""
+    if mtu_byte == USUAL_MTU_BYTE:
+        return []
+    return [Step(("ip", "-n", name, "link", "set", device, "mtu", str(mtu_byte))) for name, device in devices]
+
+
+def detach(site: Site, index: int) -> None:
+    """Remove one instance from a site. The port goes first: namespaces end in the background, and so would it.
+
+    Raises:
+        NetworkError: the namespace could not be removed.
+    """
+    with suppress(NetworkError):
+        run_tool(("ip", "-n", site.namespace, "link", "del", site.port(index)))
+    remove_namespaces([site.instance_namespace(index)])
+
+
+def missing_tools() -> str | None:
+    """Why this machine cannot make namespaces, or None where it can."""
+    for tool in ("ip", "sysctl"):
+        if shutil.which(tool) is None:
+            package = "iproute2" if tool == "ip" else "procps"
+            return f"the program '{tool}' is missing; install {package}"
+    if os.geteuid() != 0 and not _has_capabilities():
+        return "needs root (CAP_NET_ADMIN and CAP_SYS_ADMIN) to make network namespaces; run it with sudo"
+    return None
+
+
+def _has_capabilities() -> bool:
+    for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
+        if line.startswith("CapEff:"):
+            held = int(line.split()[1], 16)
+            return bool(held >> _NET_ADMIN & 1 and held >> _SYS_ADMIN & 1)
+    return False
+
+
+def carry_out(steps: Sequence[Step]) -> None:
+    """Carry out steps in order; the first that fails ends it.
+
+    Raises:
+        NetworkError: with the command and its own words.
+    """
+    for step in steps:
+        run_tool(step.words)
+
+
+def wait_forwarding(devices: Iterable[tuple[str, str]]) -> None:
+    """Wait until devices, as pairs of namespace and name, carry packets: up, and as bridge ports forwarding.
+
+    The kernel tells a bridge of a port's carrier with a delay of up to a second; what is sent before is lost.
+
+    Raises:
+        NetworkError: one does not come up within 10 s.
+    """
+    deadline = time.monotonic() + _READY_S
+    for namespace, device in devices:
+        while (state := _state(namespace, device)) != "up":
+            if time.monotonic() > deadline:
+                raise NetworkError(f"{device} in {namespace} is '{state}' after {_READY_S:g} s, wanted 'up'")
+            time.sleep(0.01)
+
+
+def _state(namespace: str, device: str) -> str:
+    """`up`, or what the device is instead."""
+    (link,) = json.loads(run_tool(("ip", "-n", namespace, "-j", "-d", "link", "show", "dev", device)))
+    port = link.get("linkinfo", {}).get("info_slave_data", {}).get("state", "forwarding")
+    operational = str(link.get("operstate", "unknown")).lower()
+    return operational if port == "forwarding" else str(port)
+
+
+def run_tool(words: Sequence[str]) -> str:
+    """Run one tool and return its output.
+
+    Raises:
+        NetworkError: it is missing, failed or hung; NetworkRefused where this process may not do that.
+    """
+    try:
+        done = subprocess.run(
+            words, capture_output=True, text=True, timeout=_TOOL_TIMEOUT_S, stdin=subprocess.DEVNULL, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise NetworkError(f"`{shlex.join(words)}`: {error}") from error
+    if done.returncode != 0:
+        said = " ".join((done.stderr or done.stdout).split()) or f"exit code {done.returncode}"
+        kind = NetworkRefused if any(word in said for word in _REFUSALS) else NetworkError
+        raise kind(f"`{shlex.join(words)}`: {said}")
+    return done.stdout
+
+
+def namespaces() -> list[str]:
+    """The names of all network namespaces that have one."""
+    return sorted(entry.name for entry in _NAMESPACES.iterdir()) if _NAMESPACES.is_dir() else []
+
+
+def remove_namespaces(names: Iterable[str]) -> None:
+    """Remove namespaces by name, with every device in them; one that is not there is fine.
+
+    Raises:
+        NetworkError: one could not be removed; the others have been tried.
+    """
+    failed: NetworkError | None = None
+    present = set(namespaces())
+    for name in names:
+        if name in present:
+            try:
+                run_tool(("ip", "netns", "del", name))
+            except NetworkError as error:
+                # Another process that cleans up may have been faster.
+                failed = error if name in namespaces() else failed
+    if failed is not None:
+        raise failed
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """A namespace of a lab process. `kept_because` is None where it may go; `processes` of that lab still run in it."""
+
+    name: str
+    kept_because: str | None
+    processes: tuple[int, ...] = ()
+
+
+def leftovers() -> tuple[Leftover, ...]:
+    """Every namespace that a lab process made, by the form of its name alone.
+
+    Raises:
+        NetworkError: what runs in one of them cannot be told.
+    """
+    found = []
+    for name in namespaces():
+        owned = _OWNED.fullmatch(name)
+        if owned is None:
+            continue
+        try:
+            found.append(_leftover(name, int(owned["pid"]), int(owned["start"], 16)))
+        except NetworkError:
+            # Gone since the names were read: its campaign has ended.
+            if name in namespaces():
+                raise
+    return tuple(found)
+
+
+def _leftover(name: str, pid: int, start: int) -> Leftover:
+    try:
+        if start_of(pid) == start:
+            return Leftover(name, f"process {pid}, which made it, still runs")
+    except (OSError, ValueError, IndexError):
+        pass
+    inside = [int(word) for word in run_tool(("ip", "netns", "pids", name)).split()]
+    strangers = [process for process in inside if not _started_by(process, f"vtare-{pid}-{start:x}")]
+    if strangers:
+        return Leftover(name, f"process {strangers[0]}, not of the lab, runs in it; end it first")
+    return Leftover(name, None, tuple(inside))
+
+
+def _started_by(pid: int, owner: str) -> bool:
+    """Whether the lab process of this name started a program: it marks the environment of all that it starts."""
+    with suppress(OSError):
+        return f"{OWNER_VARIABLE}={owner}".encode() in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    return False
+
+
+def remove_leftovers() -> tuple[Leftover, ...]:
+    """End what runs in the namespaces of gone lab processes, remove them, and return all that were found.
+
+    Raises:
+        NetworkError: one could not be removed.
+    """
+    found = leftovers()
+    for leftover in found:
+        for pid in leftover.processes:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+    remove_namespaces(leftover.name for leftover in found if leftover.kept_because is None)
+    return found
+
+
+def interface_facts(namespace: str, device: str) -> dict[str, Any]:
+    """Facts of one device: MTU, queueing and offloads. What a missing tool would tell is null."""
+    facts: dict[str, Any] = {"namespace": namespace, "interface": device}
+    try:
+        (link,) = json.loads(run_tool(("ip", "-n", namespace, "-j", "-d", "link", "show", "dev", device)))
+        kept = ("mtu", "qdisc", "txqlen", "num_tx_queues", "num_rx_queues", "gso_max_size", "gro_max_size")
+        facts |= {key: link.get(key) for key in kept}
+        facts["kind"] = link.get("linkinfo", {}).get("info_kind")
+    except (NetworkError, ValueError) as error:
+        facts["error"] = str(error)
+    facts["offloads"] = _offloads(namespace, device)
+    return facts
+
+
+def _offloads(namespace: str, device: str) -> dict[str, bool] | None:
+    if shutil.which("ethtool") is None:
+        return None
+    try:
+        text = run_tool(("ip", "netns", "exec", namespace, "ethtool", "-k", device))
+    except NetworkError:
+        return None
+    wanted = ("tcp-segmentation-offload", "generic-segmentation-offload", "generic-receive-offload",
+              "tx-udp-segmentation", "rx-udp-gro-forwarding", "tx-checksumming")  # fmt: skip
+    pairs = (line.strip().partition(": ") for line in text.splitlines())
+    return {key: value.startswith("on") for key, _, value in pairs if key in wanted}

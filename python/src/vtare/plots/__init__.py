@@ -1,0 +1,74 @@
+"""Figures: frozen results in, SVG out; one visual language for reports, papers and print.
+
+Every function returns a `Drawing`. All times are in ns; axes carry the unit on each tick. Colours belong to methods
+and sources (`palette.style_of`) and follow a light or a dark page.
+"""
+
+from vtare.plots.axes import AXIS_LABELS, Scale, scale_for
+from vtare.plots.boxes import box_values, boxes
+from vtare.plots.ccdf import ccdf, ccdf_values
+from vtare.plots.cv import cv_by_argument
+from vtare.plots.decimate import ccdf_line, run_box
+from vtare.plots.dots import dot_intervals, dot_values, placement, share_bars
+from vtare.plots.drift import control_drift
+from vtare.plots.inputs import BoxRow, CcdfLine, CvLine, Dot, DriftPoint, RawSeries, RunBox, Stack
+from vtare.plots.palette import Hue, Style, css_colours, style_of
+from vtare.plots.rates import (
+    CostPoint,
+    ErrorRow,
+    EstimateMark,
+    cost_against_error,
+    error_boxes,
+    error_limits,
+    estimates_against_truth,
+    estimates_over_time,
+    rate_limit,
+)
+from vtare.plots.raw import raw_samples, raw_values
+from vtare.plots.stacks import stack_scale, stack_values, stacks
+from vtare.plots.svg import Drawing
+
+__all__ = [
+    "AXIS_LABELS",
+    "BoxRow",
+    "CcdfLine",
+    "CostPoint",
+    "CvLine",
+    "Dot",
+    "Drawing",
+    "DriftPoint",
+    "ErrorRow",
+    "EstimateMark",
+    "Hue",
+    "RawSeries",
+    "RunBox",
+    "Scale",
+    "Stack",
+    "Style",
+    "box_values",
+    "boxes",
+    "ccdf",
+    "ccdf_line",
+    "ccdf_values",
+    "control_drift",
+    "cost_against_error",
+    "css_colours",
+    "cv_by_argument",
+    "dot_intervals",
+    "dot_values",
+    "error_boxes",
+    "error_limits",
+    "estimates_against_truth",
+    "estimates_over_time",
+    "placement",
+    "rate_limit",
+    "raw_samples",
+    "raw_values",
+    "run_box",
+    "scale_for",
+    "share_bars",
+    "stack_scale",
+    "stack_values",
+    "stacks",
+    "style_of",
+]

@@ -1,0 +1,146 @@
+"""From a matplotlib figure to SVG text: deterministic, without addresses, in colours that follow the page.
+
+matplotlib draws in the light form of each hue (palette.py). Afterwards every one of these is replaced by a CSS variable
+with the light form as fallback, so that one drawing serves a light and a dark page; raster layers, which cannot follow
+the page, are drawn in colours that read on both.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import matplotlib as mpl
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from vtare.plots.palette import GRID, HUES, INK, MUTED, css_colours
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+PANEL_WIDTH_IN: Final = 4.6
+"""Width of one panel: reads at 360 px on a phone and fits two or three to a row on a desk."""
+
+RASTER_DPI: Final = 170
+
+_STYLE: Final[dict[str, Any]] = {
+    "svg.hashsalt": "vtare",
+    "svg.fonttype": "none",
+    # Carried by matplotlib itself, so the layout is the same on every machine.
+    "font.family": ["DejaVu Sans"],
+    "font.size": 8.5,
+    "text.color": INK.light,
+    "axes.labelcolor": INK.light,
+    "axes.edgecolor": MUTED.light,
+    "axes.linewidth": 0.7,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": False,
+    "axes.axisbelow": True,
+    "axes.titlesize": 9,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "grid.color": GRID.light,
+    "grid.linewidth": 0.6,
+    "xtick.color": MUTED.light,
+    "ytick.color": MUTED.light,
+    "xtick.labelcolor": INK.light,
+    "ytick.labelcolor": INK.light,
+    "xtick.major.width": 0.7,
+    "ytick.major.width": 0.7,
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+    "legend.frameon": False,
+    "legend.fontsize": 8,
+    "figure.facecolor": "none",
+    "axes.facecolor": "none",
+    "savefig.facecolor": "none",
+    "path.simplify": True,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """A finished figure.
+
+    `svg` stands alone as a file; `inline` is the same for an HTML page, without declarations and with the page's font;
+    `width_px` is its natural width. `text` says in words what is drawn, for readers who cannot see it.
+    """
+
+    name: str
+    svg: str
+    inline: str
+    width_px: float
+    text: str
+
+
+def style_context() -> Any:
+    """The look of every vtare figure, as a context manager: figures are made and saved inside it."""
+    # The stubs list every option by name; matplotlib itself checks these when they are set.
+    return mpl.rc_context(_STYLE)  # type: ignore[arg-type]
+
+
+def new_figure(height_in: float, width_in: float = PANEL_WIDTH_IN) -> tuple[Figure, Axes]:
+    """A figure with one pair of axes, kept apart from pyplot's global state."""
+    figure = Figure(figsize=(width_in, height_in), layout="constrained", dpi=100)
+    FigureCanvasAgg(figure)
+    figure.get_layout_engine().set(w_pad=0.03, h_pad=0.03)  # type: ignore[union-attr, call-arg]
+    return figure, figure.subplots()
+
+
+def _colours_to_variables(svg: str) -> str:
+    for hue in HUES:
+        svg = svg.replace(hue.light, hue.css)
+    return svg
+
+
+def _unique_ids(svg: str, name: str) -> str:
+    svg = re.sub(r'\bid="([^"]+)"', rf'id="{name}-\1"', svg)
+    svg = re.sub(r'(href)="#([^"]+)"', rf'\1="#{name}-\2"', svg)
+    return re.sub(r"url\(#([^)]+)\)", rf"url(#{name}-\1)", svg)
+
+
+def _escape(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")
+
+
+def to_drawing(figure: Figure, name: str, text: str) -> Drawing:
+    """Save a figure as SVG and make it fit for a page.
+
+    Args:
+        figure: a figure of `new_figure`.
+        name: short name, letters, digits and dashes: prefixes every id, so that many figures can share a page.
+        text: what is drawn, in one sentence; becomes the figure's label for screen readers.
+    """
+    if not re.fullmatch(r"[a-z0-9-]+", name):
+        raise ValueError(f"found figure name {name!r}, wanted lower-case letters, digits and dashes")
+    # Laid out once here: savefig would otherwise draw everything a first time only to lay it out.
+    layout = figure.get_layout_engine()
+    if layout is not None:
+        layout.execute(figure)
+        figure.set_layout_engine("none")
+    buffer = io.StringIO()
+    # Without these entries matplotlib writes a date and its own address into the file.
+    metadata = {"Date": None, "Creator": None, "Format": None, "Type": None}
+    figure.savefig(buffer, format="svg", metadata=metadata, dpi=RASTER_DPI)
+    raw = buffer.getvalue()
+    body = raw[raw.index("<svg") :]
+    body = re.sub(r"\s*<metadata>.*?</metadata>", "", body, flags=re.DOTALL)
+    body = _unique_ids(_colours_to_variables(body), name)
+    body = body.replace("xlink:href", "href")
+    box = re.search(r'viewBox="0 0 ([0-9.]+) ([0-9.]+)"', body)
+    if box is None:
+        raise ValueError("found an SVG without a view box, wanted matplotlib's own")
+    width, height = float(box.group(1)), float(box.group(2))
+    inner = body[body.index(">", body.index("<svg")) + 1 :]
+    head = f'viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{_escape(text)}"'
+    light, dark = css_colours()
+    look = f"<style>:root{{{light}}}@media (prefers-color-scheme:dark){{:root{{{dark}}}}}</style>"
+    alone = f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:g}pt" height="{height:g}pt" {head}>{look}{inner}'
+    # Stand-ins of the same width or narrower, so that no label is cut where DejaVu is missing.
+    alone = alone.replace("'DejaVu Sans'", "'DejaVu Sans',Verdana,Arial,sans-serif")
+    inline = inner.replace("'DejaVu Sans'", "var(--vt-font,sans-serif)")
+    return Drawing(name=name, svg=alone, inline=f"<svg {head}>{inline.rstrip()}", width_px=width * 96 / 72, text=text)

@@ -1,0 +1,125 @@
+"""Quantities with units, as plans write them (`"1 ms"`) and as the instruments take them (`target_ns = 1000000`).
+
+A parameter's unit is the suffix of its name, so a plan never has to guess it: `target_ns` takes "1 ms" or "500 us",
+`seconds` takes "0.5 s". Conversion is exact (decimal), so 0.1 us is 100 ns and not 100.00000000000001.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from typing import Final
+
+_TIME: Final = {
+    "ps": Decimal("1e-12"),
+    "ns": Decimal("1e-9"),
+    "us": Decimal("1e-6"),
+    "µs": Decimal("1e-6"),
+    "ms": Decimal("1e-3"),
+    "s": Decimal(1),
+    "min": Decimal(60),
+    "h": Decimal(3600),
+}
+_BYTE: Final = {
+    "B": Decimal(1),
+    "kB": Decimal(10) ** 3,
+    "MB": Decimal(10) ** 6,
+    "GB": Decimal(10) ** 9,
+    "KiB": Decimal(2) ** 10,
+    "MiB": Decimal(2) ** 20,
+    "GiB": Decimal(2) ** 30,
+}
+_BIT_RATE: Final = {
+    "bit/s": Decimal(1),
+    "kbit/s": Decimal(10) ** 3,
+    "Mbit/s": Decimal(10) ** 6,
+    "Gbit/s": Decimal(10) ** 9,
+}
+_PACKET_RATE: Final = {"packet/s": Decimal(1), "kpacket/s": Decimal(10) ** 3, "Mpacket/s": Decimal(10) ** 6}
+_FREQUENCY: Final = {"Hz": Decimal(1), "kHz": Decimal(10) ** 3, "MHz": Decimal(10) ** 6, "GHz": Decimal(10) ** 9}
+
+# Longest suffix first: `_bit_per_s` must not be taken for `_s`.
+_SUFFIXES: Final[tuple[tuple[str, str, dict[str, Decimal]], ...]] = (
+    ("_packet_per_s", "packet/s", _PACKET_RATE),
+    ("_bit_per_s", "bit/s", _BIT_RATE),
+    ("_byte", "B", _BYTE),
+    ("_hz", "Hz", _FREQUENCY),
+    ("_ps", "ps", _TIME),
+    ("_ns", "ns", _TIME),
+    ("_us", "us", _TIME),
+    ("_ms", "ms", _TIME),
+    ("_s", "s", _TIME),
+)
+_PATTERN: Final = re.compile(r"^\s*([+-]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(\S+(?:\s*/\s*\S+)?)?\s*$")
+
+
+class QuantityError(ValueError):
+    """The text is not a quantity of the wanted dimension. The message holds the value found and the units wanted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """The unit a parameter counts in (`symbol`) and every unit a plan may write instead (`scale`, in base units)."""
+
+    symbol: str
+    scale: dict[str, Decimal]
+
+    @property
+    def examples(self) -> str:
+        """The units a plan may use, as a list for messages."""
+        return ", ".join(unit for unit in self.scale if unit != "µs")
+
+
+def unit_of(parameter: str) -> Unit | None:
+    """Return the unit that a parameter's name states, or None where the parameter is dimensionless.
+
+    `unit_of("target_ns").symbol` is `"ns"`; `seconds` counts in s; `samples` has no unit.
+    """
+    if parameter == "seconds":
+        return Unit("s", _TIME)
+    for suffix, symbol, scale in _SUFFIXES:
+        if parameter.endswith(suffix):
+            return Unit(symbol, scale)
+    return None
+
+
+def parse(text: str, unit: Unit) -> Decimal:
+    """Return the quantity `text` counted in `unit.symbol`, exactly. `parse("1.5 ms", ns)` is 1500000.
+
+    Raises:
+        QuantityError: no number, no unit, or a unit of another dimension.
+    """
+    found = _PATTERN.match(text)
+    example = f'"1 {unit.symbol}"'
+    if found is None:
+        raise QuantityError(f"'{text}' is not a number with a unit, such as {example} (units: {unit.examples})")
+    number, symbol = found.group(1), found.group(2)
+    if symbol is None:
+        raise QuantityError(f"'{text}' has no unit; write for example \"{text.strip()} {unit.symbol}\"")
+    symbol = re.sub(r"\s+", "", symbol)
+    if symbol not in unit.scale:
+        raise QuantityError(f"'{text}' has the unit '{symbol}', wanted one of: {unit.examples}")
+    try:
+        value = Decimal(number.replace("_", ""))
+    except InvalidOperation as error:
+        raise QuantityError(f"'{text}' is not a number with a unit, such as {example}") from error
+    return value * unit.scale[symbol] / unit.scale[unit.symbol]
+
+
+def write(value: float | Decimal, unit: Unit) -> str:
+    """Write a quantity counted in `unit.symbol` the way a person would: `write(1000000, ns)` is `"1 ms"`.
+
+    The largest unit that gives a number of at least 1 is used. The text parses back to the same quantity.
+    """
+    exact = value if isinstance(value, Decimal) else Decimal(repr(value))
+    base = exact * unit.scale[unit.symbol]
+    chosen = unit.symbol
+    if base != 0:
+        decimal_units = [u for u in unit.scale if u not in {"µs", "min", "h", "KiB", "MiB", "GiB"}]
+        fitting = [u for u in decimal_units if abs(base) >= unit.scale[u]]
+        chosen = (
+            max(fitting, key=lambda u: unit.scale[u]) if fitting else min(decimal_units, key=unit.scale.__getitem__)
+        )
+    number = (base / unit.scale[chosen]).normalize()
+    return f"{number:f} {chosen}"

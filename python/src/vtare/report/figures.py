@@ -1,0 +1,299 @@
+"""From a summary to its figures: one section per question a reader has."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from vtare import plots
+from vtare.report import text
+from vtare.report.layout import READ_COST, key_text
+
+if TYPE_CHECKING:
+    from vtare.plots import Drawing
+    from vtare.report.layout import Layout
+    from vtare.summary import Summary
+
+MAX_RAW_PANELS: Final = 16
+"""Raw readings are drawn for this many cells at most: the rest is in the other figures."""
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One drawing with its heading."""
+
+    heading: str
+    drawing: Drawing
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question of the reader, the drawings that answer it and how to read them. `folded` ones are closed at first."""
+
+    id: str
+    title: str
+    caption: str
+    panels: tuple[Panel, ...]
+    folded: bool = False
+
+
+def slug(*parts: str | None) -> str:
+    """An id made of these parts: lower-case letters, digits and dashes."""
+    return re.sub(r"[^a-z0-9]+", "-", "-".join(part for part in parts if part).lower()).strip("-") or "figure"
+
+
+def _panels(layout: Layout) -> list[str | None]:
+    return [None] if layout.panel is None else list(layout.order[layout.panel])
+
+
+def _heading(layout: Layout, panel: str | None) -> str:
+    return layout.experiment.title if layout.panel is None else key_text(layout.panel, panel)
+
+
+def _rows(layout: Layout, frame: pl.DataFrame, panel: str | None) -> list[dict[str, Any]]:
+    if layout.panel is not None:
+        frame = frame.filter(pl.col(layout.panel) == panel)
+    return sorted(frame.iter_rows(named=True), key=layout.sort_key)
+
+
+def median_figures(summary: Summary, layout: Layout) -> Question:
+    """Cell medians with their intervals, for timers the read cost: the main figure of an experiment."""
+    cells = summary.cells.filter(
+        (pl.col("experiment") == layout.experiment.name) & pl.col(layout.main.value).is_not_null()
+    )
+    runs = summary.runs.filter((pl.col("experiment") == layout.experiment.name) & pl.col("control").is_null())
+    by_cell: dict[tuple[Any, ...], list[float]] = {}
+    for run in runs.iter_rows(named=True):
+        by_cell.setdefault(tuple(run[key] for key in layout.keys), []).append(run[layout.main.value])
+    dots: dict[str | None, list[plots.Dot]] = {}
+    for panel in _panels(layout):
+        rows = _rows(layout, cells, panel)
+        dots[panel] = [
+            plots.Dot(
+                label=layout.series_text(row),
+                style=str(row[layout.series]),
+                value=row[layout.main.value],
+                low=row[layout.main.low],
+                high=row[layout.main.high],
+                run_values=tuple(
+                    value for value in by_cell.get(tuple(row[key] for key in layout.keys), []) if value is not None
+                ),
+                group=layout.group_text(row),
+            )
+            for row in rows
+        ]
+    scale = plots.scale_for([value for rows in dots.values() for value in plots.dot_values(rows)])
+    panels = tuple(
+        Panel(
+            _heading(layout, panel),
+            plots.dot_intervals(
+                rows, name=slug("medians", layout.experiment.name, panel), quantity=layout.main.quantity, scale=scale
+            ),
+        )
+        for panel, rows in dots.items()
+        if rows
+    )  # fmt: skip
+    what = "read cost" if layout.main == READ_COST else "median"
+    caption = (
+        f"Marker: median over runs of each run's {what}. Bar: its {text.levels_text(cells)} interval over runs (a "
+        "hollow marker has none: fewer than 3 runs; an arrow: it goes on). Ticks: single runs. All panels share one "
+        "axis."
+    )
+    return Question(slug("medians", layout.experiment.name), "How much, typically?", caption, panels)
+
+
+def _counts(summary: Summary, layout: Layout) -> pl.DataFrame:
+    """Readings as distinct values with counts per run and cell: what boxes and curves are drawn from.
+
+    Run by run: the readings of one run are in memory at a time, not the 10^8 of a campaign.
+    """
+    name = layout.experiment.name
+    return pl.concat(
+        summary.sample_set.scan(name, run_id=file.run.run_id)
+        .filter(pl.col("value").is_not_null())
+        .group_by("run_id", *layout.keys, "value")
+        .agg(pl.col("weight").sum())
+        .collect()
+        for file in summary.sample_set.files
+        if file.run.experiment == name
+    )
+
+
+def distribution_figures(summary: Summary, layout: Layout) -> list[Question]:
+    """Tails, run-to-run steadiness and raw readings of one experiment."""
+    counts = _counts(summary, layout)
+    if counts.height == 0:
+        return []
+    return [_tail_figures(layout, counts), _box_figures(layout, counts), _raw_figures(summary, layout)]
+
+
+def _tail_figures(layout: Layout, counts: pl.DataFrame) -> Question:
+    pooled = counts.group_by(*layout.keys, "value").agg(pl.col("weight").sum())
+    lines: dict[tuple[str | None, str | None], list[plots.CcdfLine]] = {}
+    for key, part in _cells(layout, pooled):
+        row = dict(zip(layout.keys, key, strict=True))
+        panel = row[layout.panel] if layout.panel is not None else None
+        line = plots.ccdf_line(
+            layout.series_text(row), str(row[layout.series]), part["value"].to_numpy(), part["weight"].to_numpy()
+        )
+        lines.setdefault((panel, layout.group_text(row)), []).append(line)
+    values = [value for some in lines.values() for value in plots.ccdf_values(some)]
+    # Without a reading above 0 there is nothing that a logarithmic axis could show.
+    scale = plots.scale_for(values, always_log=True) if values else None
+    floor = 0.7 / max(line.n for some in lines.values() for line in some)
+    panels = tuple(
+        Panel(", ".join(part for part in (_heading(layout, panel), group) if part),
+              plots.ccdf(some, name=slug("tail", layout.experiment.name, panel, group), quantity=layout.quantity,
+                         scale=scale, floor=floor))
+        for (panel, group), some in lines.items()
+        if scale is not None
+    )  # fmt: skip
+    caption = (
+        "P(X > x) of all readings of all runs, log-log: how often a reading is worse than x. Dashed: the mean. A curve "
+        "that "
+        "runs far to the right of its mean has a heavy tail."
+    )
+    return Question(slug("tails", layout.experiment.name), "How bad can it get?", caption, panels)
+
+
+def _cells(layout: Layout, frame: pl.DataFrame) -> list[tuple[tuple[Any, ...], pl.DataFrame]]:
+    parts = frame.partition_by(*layout.keys, as_dict=True)
+    return sorted(parts.items(), key=lambda item: layout.sort_key(dict(zip(layout.keys, item[0], strict=True))))
+
+
+def _box_figures(layout: Layout, counts: pl.DataFrame) -> Question:
+    rows: dict[str | None, list[plots.BoxRow]] = {}
+    for key, part in _cells(layout, counts):
+        row = dict(zip(layout.keys, key, strict=True))
+        boxes = tuple(
+            plots.run_box(run["value"].to_numpy(), run["weight"].to_numpy())
+            for run in part.sort("run_id").partition_by("run_id", maintain_order=True)
+        )
+        panel = row[layout.panel] if layout.panel is not None else None
+        box = plots.BoxRow(layout.series_text(row), str(row[layout.series]), boxes, layout.group_text(row))
+        rows.setdefault(panel, []).append(box)
+    scale = plots.scale_for([value for some in rows.values() for value in plots.box_values(some)])
+    panels = tuple(
+        Panel(
+            _heading(layout, panel),
+            plots.boxes(some, name=slug("boxes", layout.experiment.name, panel), quantity=layout.quantity, scale=scale),
+        )
+        for panel, some in rows.items()
+    )  # fmt: skip
+    caption = (
+        "One box per run: quartiles, median (dark), whiskers to the smallest and largest reading, p99 as a dot where a "
+        "run has "
+        "at least 299 readings. Boxes of one row that disagree mean that runs differ."
+    )
+    return Question(slug("boxes", layout.experiment.name), "Is it the same from run to run?", caption, panels)
+
+
+def _raw_figures(summary: Summary, layout: Layout) -> Question:
+    """Raw readings of the run whose median is nearest to the cell's, for at most `MAX_RAW_PANELS` cells."""
+    runs = summary.runs.filter(
+        (pl.col("experiment") == layout.experiment.name) & pl.col("control").is_null() & pl.col("median").is_not_null()
+    )
+    chosen = []
+    for key, part in _cells(layout, runs):
+        middle = part["median"].median()
+        nearest = part.with_columns(off=(pl.col("median") - middle).abs()).sort("off", "run_id").row(0, named=True)
+        chosen.append((dict(zip(layout.keys, key, strict=True)), nearest))
+    step = -(-len(chosen) // MAX_RAW_PANELS)
+    panels = []
+    for row, run in chosen[::step]:
+        series = _raw_series(summary, layout, row, run)
+        name = slug("raw", layout.experiment.name, *(row[key] for key in layout.keys))
+        heading = ", ".join(
+            layout.series_text(row) if key == layout.series else text.level(row[key])
+            for key in layout.keys
+            if key == layout.series or len(layout.order[key]) > 1
+        )
+        panels.append(Panel(heading, plots.raw_samples(series, name=name, quantity=layout.quantity)))
+    left_out = (
+        "" if step == 1 else f" Shown are {len(panels)} of {len(chosen)} cells, every {step}th in the plan's order."
+    )
+    caption = (
+        "Readings of one run per cell, the one whose median is nearest to the cell's, in the order they were taken; "
+        "the bold "
+        f"line is the median.{left_out} Each panel has its own axis."
+    )
+    return Question(
+        slug("raw", layout.experiment.name), "What do the raw readings look like?", caption, tuple(panels), folded=True
+    )
+
+
+def _raw_series(summary: Summary, layout: Layout, row: dict[str, Any], run: dict[str, Any]) -> plots.RawSeries:
+    frame = summary.samples(layout.experiment.name).filter(pl.col("run_id") == run["run_id"])
+    for key in layout.keys:
+        frame = frame.filter(pl.col(key) == row[key])
+    readings = frame.filter(pl.col("value").is_not_null()).collect()
+    if "index" not in readings.columns:
+        order = "order" if "order" in readings.columns else "at_ns" if "at_ns" in readings.columns else None
+        readings = (readings.sort(order) if order else readings).with_row_index("index")
+    single = readings.filter(pl.col("index").is_not_null())
+    banded = readings.filter(pl.col("index").is_null())
+    return plots.RawSeries(
+        label=layout.series_text(row),
+        style=str(row[layout.series]),
+        index=single["index"].cast(pl.Float64).to_numpy(),
+        value=single["value"].to_numpy(),
+        median=run["median"],
+        n=int(readings["weight"].sum()),
+        band_value=banded["value"].to_numpy() if banded.height else None,
+        band_count=banded["weight"].cast(pl.Float64).to_numpy() if banded.height else None,
+    )
+
+
+def cpu_figures(summary: Summary, layout: Layout) -> Question | None:
+    """CPU time used per time slept, None where the instrument does not record it."""
+    cells = summary.cells.filter(
+        (pl.col("experiment") == layout.experiment.name) & pl.col("cpu_fraction").is_not_null()
+    )
+    if cells.height == 0:
+        return None
+    panels = []
+    limit = float(cells["cpu_fraction"].max())  # type: ignore[arg-type]
+    for panel in _panels(layout):
+        shares = []
+        for row in _rows(layout, cells, panel):
+            group = layout.group_text(row)
+            label = layout.series_text(row)
+            shares.append((f"{label}, {group}" if group else label, str(row[layout.series]), row["cpu_fraction"]))
+        if shares:
+            name = slug("cpu", layout.experiment.name, panel)
+            panels.append(
+                Panel(
+                    _heading(layout, panel),
+                    plots.share_bars(shares, name=name, label="CPU time per time slept", limit=limit),
+                )
+            )
+    caption = "Median over runs. 100 % keeps one CPU busy all the while."
+    return Question(slug("cpu", layout.experiment.name), "What does it cost in CPU time?", caption, tuple(panels))
+
+
+def drift_figure(summary: Summary) -> Question | None:
+    """The control cell over the blocks, None where the plan has none."""
+    controls = summary.controls.filter(pl.col("median").is_not_null())
+    if controls.height == 0:
+        return None
+    panels = []
+    for (what,), part in sorted(controls.partition_by("part", as_dict=True).items(), key=lambda item: str(item[0][0])):
+        first = part.row(0, named=True)
+        points = [
+            plots.DriftPoint(row["block"], row["control"], row["median"], bool(row["drifted"]))
+            for row in part.sort("block").iter_rows(named=True)
+        ]
+        drawing = plots.control_drift(
+            points, centre=first["centre"], limit=first["limit"], name=slug("drift", what), quantity=first["quantity"]
+        )
+        panels.append(Panel(f"control cell: {text.level(what)}", drawing))
+    caption = (
+        "The idle control cell opens, centres and closes each block. Line: median of all control medians. Band: 3 "
+        "times the "
+        "typical half interquartile range of a control run, never less than 3 clock quanta. A block with a point "
+        "outside is flagged."
+    )
+    return Question("drift", "Did the machine stay the same?", caption, tuple(panels))

@@ -1,0 +1,111 @@
+"""What a reader must not conclude from a campaign."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from vtare import stats
+from vtare.report import text
+
+if TYPE_CHECKING:
+    from vtare.summary import Summary
+
+SURE_RUNS: Final = 5
+"""Runs from which intervals over runs cover what they promise (statistics.md)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A limit in a few words for the first paragraph, and in full for the list."""
+
+    short: str
+    full: str
+
+
+def limits_of(summary: Summary) -> tuple[Limit, ...]:
+    """Every limit, the gravest first."""
+    return (*_runs(summary), *_clock(summary), *_drift(summary), *_undecided(summary), *_absent(summary))
+
+
+def last_sentence(summary: Summary, limits: tuple[Limit, ...]) -> str:
+    """What cannot be concluded, in one sentence: the two gravest limits, or how far the figures carry."""
+    if limits:
+        return f"Not certain: {'; '.join(limit.short for limit in limits[:2])}."
+    made = summary.comparisons.height
+    if not made:
+        return "Nothing is said about differences: the plan compares no cells."
+    return f"All {text.plural(made, 'comparison')} are decided, for this machine while it was measured."
+
+
+def _most_runs(summary: Summary) -> int:
+    runs = summary.cells.get_column("n_runs") if summary.cells.height else pl.Series([], dtype=pl.Int64)
+    return int(runs.max() or 0)  # type: ignore[arg-type]
+
+
+def _runs(summary: Summary) -> list[Limit]:
+    most = _most_runs(summary)
+    if most > 0 and stats.refusal(most, most, alpha=summary.plan.analysis.alpha) is not None:
+        runs = text.plural(most, "run")
+        short = f"with {runs} per cell nothing can be concluded about differences"
+        return [Limit(short, f"{short[0].upper()}{short[1:]}: the figures describe these runs only. An interval needs "
+                             "3 runs, a test at 5 % needs 4: plan at least 5 blocks.")]  # fmt: skip
+    if 0 < most < SURE_RUNS:
+        return [Limit(
+            f"intervals over {most} runs are rough",
+            f"{most} runs per cell give rough intervals: take a verdict as a hint, and plan at least {SURE_RUNS} "
+            "blocks to rely on it.",
+        )]  # fmt: skip
+    return []
+
+
+def _clock(summary: Summary) -> list[Limit]:
+    return [
+        Limit(
+            f"the clock of {machine.hostname} was not trusted",
+            f"The clock of {machine.hostname} was not trusted: {text.listing(list(machine.clock.get('reasons', [])))}.",
+        )
+        for machine in summary.machines
+        if machine.clock.get("trusted") is False
+    ]
+
+
+def _drift(summary: Summary) -> list[Limit]:
+    if not summary.flagged_blocks:
+        return []
+    which = "blocks" if len(summary.flagged_blocks) > 1 else "block"
+    place = f"{which} {text.listing([str(block) for block in summary.flagged_blocks])}"
+    return [Limit(
+        f"the machine changed in {place}",
+        f"The control cell drifted in {place}: the machine changed while it was measured.",
+    )]  # fmt: skip
+
+
+def _undecided(summary: Summary) -> list[Limit]:
+    count = summary.comparisons.filter(pl.col("verdict") == "undecided").height
+    most = _most_runs(summary)
+    if not count or stats.refusal(most, most, alpha=summary.plan.analysis.alpha) is not None:
+        return []
+    stay = "stays" if count == 1 else "stay"
+    short = f"{count} of {text.plural(summary.comparisons.height, 'comparison')} {stay} undecided"
+    return [Limit(
+        short,
+        f"{short}: neither shown to differ, all comparisons of a factor taken together, nor to fit the margin of "
+        f"{summary.plan.analysis.margin_percent:g} %; more runs would settle it.",
+    )]  # fmt: skip
+
+
+def _absent(summary: Summary) -> list[Limit]:
+    found = []
+    if failed := summary.failed.height:
+        short = f"{text.plural(failed, 'run')} failed"
+        found.append(Limit(short, f"{short}, listed below with reasons."))
+    if skipped := summary.skipped.height:
+        short = f"{text.plural(skipped, 'run')} {'was' if skipped == 1 else 'were'} skipped"
+        found.append(Limit(short, f"{short}, listed below with reasons."))
+    if pending := summary.pending_runs:
+        short = f"{text.plural(pending, 'run')} of the plan {'is' if pending == 1 else 'are'} still pending"
+        found.append(Limit(short, f"{short}: vtare resume goes on."))
+    return found

@@ -1,0 +1,223 @@
+"""Method and caveats, generated from what was run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from vtare.plots.format import significant, time_text
+from vtare.report import bandwidth, text
+from vtare.report.layout import key_name
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from vtare.report.layout import Layout
+    from vtare.summary import Summary
+
+# Runs per cell that find a shift of so many between-run standard deviations with 80 % power at 5 % (statistics.md).
+_POWER = ((4, 3.0), (6, 2.0), (10, 1.5), (19, 1.0))
+
+# Notes of the summary that the first screen and the section on blocks tell already.
+_TOLD_ELSEWHERE = ("control_drift", "failed_runs", "skipped_runs", "pending_runs")
+_ADJUSTMENTS = {"holm": "Holm", "bh": "Benjamini-Hochberg"}
+_INTERVALS = {
+    "order statistics": "exact order statistics (sign test)",
+}
+_COMPARED_BY = {
+    "welch t": "Welch's t on logarithms of run medians (up to 9 runs)",
+    "hierarchical bootstrap": "the hierarchical bootstrap of runs, then readings (from 10 runs)",
+}
+
+
+def method_of(summary: Summary, layouts: Mapping[str, Layout]) -> tuple[str, ...]:
+    """How the figures were made, one statement each."""
+    plan = summary.plan
+    done = summary.design.filter(pl.col("status") == "done").height
+    lines = [
+        f"Design: {text.plural(plan.blocks, 'randomised complete block')}, each a pass over all cells in a fresh "
+        "random order from seed "
+        f"{summary.seed}; {done} of {text.plural(summary.design.height, 'run')} finished."
+    ]
+    for layout in layouts.values():
+        factors = "; ".join(
+            f"{key_name(factor.name)}: {', '.join(text.level(level.label) for level in factor.levels)}"
+            for factor in layout.experiment.factors
+        )
+        lines.append(
+            f"{layout.experiment.title}: instrument {layout.experiment.instrument}, {factors or 'no factors'}"
+            + (f"; held fixed: {layout.fixed_text()}." if layout.fixed_text() else ".")
+        )
+    lines.append(
+        "Unit of inference: the run, a fresh start of the instrument. Readings inside a run follow each other and are "
+        "never "
+        "counted as independent."
+    )
+    methods = (
+        summary.cells.get_column("interval_method").drop_nulls().unique().to_list() if summary.cells.height else []
+    )
+    named = [_INTERVALS.get(str(method), str(method)) for method in sorted(methods) if method != "none"]
+    if named:
+        levels = text.levels_text(summary.cells)
+        lines.append(
+            f"Intervals of medians ({levels}): over run medians, by {text.listing(named)}; none below 3 runs."
+            + (
+                " The exact method knows only a few levels: with 3, 4 and 5 runs 75, 87.5 and 93.75 %, from 6 on at "
+                "least 95 %."
+                if "order statistics" in methods
+                else ""
+            )
+        )
+    if summary.comparisons.height:
+        lines.append(
+            f"Comparisons: ratio and difference of medians over runs with {_compared_by(summary)}, Cliff's delta "
+            "beside them; p-values adjusted by Holm over all comparisons of a factor. Verdict: equivalent when the "
+            f"interval of the ratio lies inside the margin of {plan.analysis.margin_percent:g} %, differs when the "
+            f"adjusted p is at most {plan.analysis.alpha:g}, else undecided; the verdict's tip names the reason."
+        )
+    lines += _tests(summary)
+    if any(layout.experiment.instrument == "avb" and layout.experiment.two_hosts for layout in layouts.values()):
+        lines += bandwidth.method_lines()
+    if any(layout.experiment.instrument == "rtt" and layout.experiment.two_hosts for layout in layouts.values()):
+        lines.append(
+            "Round trips: two namespaces on this machine stand for the servers of sender and responder, each with its "
+            "bridge and a link between; every run starts instances and responder anew. Lost packets are counted and "
+            "are no readings. Pieces: requests and replies are captured on both host sides and joined by session and "
+            "sequence number; each piece is a median of paired differences on one clock (docs/overhead.md)."
+        )
+    lines.append(
+        "Quantiles: Hyndman-Fan type 7. p99 needs 299 readings in a run, p99.9 needs 2995; below that they are not "
+        "estimable and "
+        "shown as n/a. Half IQR is half the interquartile range (some papers call it MAD)."
+    )
+    if plan.control is not None:
+        lines.append(
+            f"Control: an idle {plan.control.instrument} run on the bare host opens, centres and closes each block; a "
+            "block whose control "
+            "lies further than 3 times its typical half interquartile range from the median of all controls is "
+            "flagged."
+        )
+    return tuple(lines)
+
+
+def _compared_by(summary: Summary) -> str:
+    """What gave the intervals and p-values of the comparisons."""
+    made = set(summary.comparisons.get_column("inference").to_list())
+    named = [words for method, words in _COMPARED_BY.items() if method in made]
+    return text.listing(named) if named else "no interval (too few runs)"
+
+
+def _tests(summary: Summary) -> list[str]:
+    if summary.tests.height == 0:
+        return []
+    made = summary.tests.filter(pl.col("refused").is_null())
+    refused = summary.tests.height - made.height
+    names = sorted(str(name).replace("_", "-").title() for name in made.get_column("test").unique().to_list())
+    adjustments = sorted(
+        _ADJUSTMENTS.get(str(a), str(a)) for a in made.get_column("adjustment").drop_nulls().unique().to_list()
+    )
+    line = (
+        f"Tests: {text.listing(names)} on run medians, p-values adjusted inside each family "
+        f"({text.listing(adjustments)})."
+        if names
+        else ""
+    )
+    if refused:
+        were = "was" if refused == 1 else "were"
+        line += f" {text.plural(refused, 'test')} {were} refused, with the reason in the table."
+    return [line.strip()]
+
+
+def caveats_of(summary: Summary) -> tuple[str, ...]:
+    """What the reader should keep in mind, from the machine's facts and from what was run."""
+    found = [*_power(summary), *_machine(summary), *_loads(summary)]
+    if any(experiment.two_hosts for experiment in summary.plan.experiments):
+        found.append(
+            "Sender, responder and both servers share the CPUs of one machine: a wake-up on a busy CPU is part of "
+            "every piece, and rates are those of all of them together."
+        )
+    for note in summary.notes:
+        if note.id in _TOLD_ELSEWHERE:
+            continue
+        runs = f" ({text.plural(note.runs, 'run')})" if note.runs else ""
+        sentence = note.text.rstrip(".")
+        found.append(f"{sentence[:1].upper()}{sentence[1:]}{runs}.")
+    if any(experiment.instrument == "timer" for experiment in summary.plan.experiments):
+        found.append(
+            "Timer readings up to the plan's tail threshold are kept as a lossless histogram without their position; "
+            "only the readings "
+            "above it can be shown in the order they were taken."
+        )
+    found.append(
+        "Extremes (min, max) grow with the number of readings: compare them only between cells of equal length."
+    )
+    return tuple(found)
+
+
+def _power(summary: Summary) -> list[str]:
+    runs = [n for n in summary.cells.get_column("n_runs").to_list() if n] if summary.cells.height else []
+    if not runs:
+        return []
+    fewest = min(runs)
+    if fewest < _POWER[0][0]:
+        return [
+            f"With {text.plural(fewest, 'run')} in the smallest cell only differences far beyond the run-to-run spread "
+            "can be seen: "
+            "80 % power for a shift of 3 between-run standard deviations takes 4 runs per cell, for one of 1 it takes "
+            "19."
+        ]
+    shift = next(s for n, s in reversed(_POWER) if n <= fewest)
+    more = next(((n, s) for n, s in _POWER if n > fewest), None)
+    hint = f" A shift of {more[1]:g} would take {more[0]} runs." if more is not None else ""
+    return [
+        f"With {text.plural(fewest, 'run')} in the smallest cell a shift of about {shift:g} between-run standard "
+        "deviations is found in "
+        f"4 of 5 campaigns; smaller ones mostly stay undecided.{hint}"
+    ]
+
+
+def _machine(summary: Summary) -> list[str]:
+    found = []
+    for machine in summary.machines:
+        if machine.machine.get("hypervisor"):
+            found.append(
+                f"{machine.hostname} is a virtual machine ({machine.machine['hypervisor']}): its figures hold for this "
+                "guest on this host "
+                f"at this time, a neighbour can change them."
+            )
+        quantum = machine.clock.get("quantum_ns")
+        if quantum:
+            found.append(
+                f"The clock of {machine.hostname} moves in steps of {time_text(quantum)}: a single reading is known no "
+                "better, medians of "
+                f"many readings sit on that lattice."
+            )
+        online = machine.machine.get("cpus_online")
+        if isinstance(online, int) and online < 4:
+            found.append(f"{machine.hostname} has {online} CPUs: kernel, instrument and load share them.")
+    if len(summary.machines) > 1:
+        found.append(
+            f"The campaign ran on {len(summary.machines)} machines: differences between them are part of every figure."
+        )
+    return found
+
+
+def _loads(summary: Summary) -> list[str]:
+    found = []
+    for load in summary.loads:
+        cpus = [m.machine.get("cpus_online") for m in summary.machines]
+        if (
+            load.kind.split()[0] == "cpu"
+            and load.threads
+            and cpus
+            and isinstance(cpus[0], int)
+            and load.threads > cpus[0]
+        ):
+            share = significant(load.threads / cpus[0], 2)
+            found.append(
+                f"The load {load.kind} runs {load.threads} threads on {cpus[0]} CPUs ({share} per CPU): a method that "
+                "spins uses up its fair share "
+                f"of the CPU and then waits for its turn."
+            )
+    return found

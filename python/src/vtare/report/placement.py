@@ -1,0 +1,192 @@
+"""This machine among the published platforms: figures and a table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from vtare import plots
+from vtare.papers import place_counter_cv, place_sleep_miss, place_timer_cost
+from vtare.papers.published import LAMPE_CV_QUANTUM
+from vtare.papers.standing import lampe_lines
+from vtare.report import text
+from vtare.report.figures import Panel, Question, slug
+from vtare.report.layout import key_text
+from vtare.report.tables import Column, Table
+from vtare.report.text import Shown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from vtare.papers import Standing
+    from vtare.report.layout import Layout
+    from vtare.summary import Summary
+
+_LABELS: Final = {
+    "TSC": "cost of one read of the CPU counter",
+    "System Call": "cost of one clock_gettime",
+    "uSleep": "miss of a kernel sleep",
+    "HPTSleep": "miss of a sleep that ends in a spin",
+}
+_CAPTIONS: Final = {
+    "timer": "Grey: median and half interquartile range as printed in Kirova 2019, Table 1. "
+             "Bold: this machine, the cost of a read in a tight loop, with its {level} interval.",
+    "sleep": "Grey: median and half interquartile range as printed in Kirova 2019, Table 2, whose sleep target is not "
+             "printed. Bold: this machine with its {level} interval.",
+    "counter": "Grey: the 16 configurations of Lampe 2013, Table 1. Bold: this machine, raw wall time as in the paper.",
+}  # fmt: skip
+
+
+def standings(summary: Summary, layout: Layout) -> list[Standing]:
+    """The standing of every cell of one experiment that has a published counterpart."""
+    place = {"timer": place_timer_cost, "sleep": place_sleep_miss}.get(layout.experiment.instrument)
+    if place is None:
+        return []
+    cells = summary.cells.filter(
+        (pl.col("experiment") == layout.experiment.name) & pl.col(layout.main.value).is_not_null()
+    )
+    rows = _one_group(layout, sorted(cells.iter_rows(named=True), key=layout.sort_key))
+    found = []
+    main = layout.main
+    for row in rows:
+        figures = (row[name] for name in (main.value, main.low, main.high))
+        standing = place(str(row[layout.series]), row.get("load") or "idle", *figures)
+        if standing is not None:
+            found.append(standing)
+    return found
+
+
+def _one_group(layout: Layout, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Only one level of keys that the papers do not have: sleeps of 1 ms where they were measured, else the first."""
+    for key in layout.keys:
+        if key in (layout.series, "load"):
+            continue
+        chosen = "1 ms" if "1 ms" in layout.order[key] else layout.order[key][0]
+        rows = [row for row in rows if row[key] == chosen]
+    return rows
+
+
+def placement_figures(summary: Summary, layouts: Mapping[str, Layout]) -> list[Question]:
+    """One question per experiment with published counterparts."""
+    questions = []
+    for layout in layouts.values():
+        if layout.experiment.instrument == "counter":
+            question = _cv_question(summary, layout)
+            questions += [question] if question is not None else []
+            continue
+        panels = _standing_panels(standings(summary, layout), layout.experiment.name)
+        if panels:
+            fixed = [key_text(key, "1 ms" if "1 ms" in layout.order[key] else layout.order[key][0])
+                     for key in layout.keys if key not in (layout.series, "load", "platform")]  # fmt: skip
+            cells = summary.cells.filter(pl.col("experiment") == layout.experiment.name)
+            caption = _CAPTIONS[layout.experiment.instrument].format(level=text.levels_text(cells))
+            caption += f" This machine's figures: {', '.join(fixed)}." if fixed else ""
+            questions.append(
+                Question(slug("placement", layout.experiment.name), layout.experiment.title, caption, panels)
+            )
+    return questions
+
+
+def _standing_panels(found: list[Standing], experiment: str) -> tuple[Panel, ...]:
+    panels = []
+    for function in dict.fromkeys(standing.function for standing in found):
+        rows: list[plots.Dot] = []
+        for load in dict.fromkeys(standing.load for standing in found if standing.function == function):
+            here = [standing for standing in found if standing.function == function and standing.load == load]
+            group = [
+                plots.Dot(
+                    figure.platform,
+                    "published",
+                    figure.median_ns,
+                    *_half_iqr_ends(figure.median_ns, figure.half_iqr_ns),
+                    group=f"load {load}",
+                )
+                for figure in here[0].published
+            ]
+            group += [
+                plots.Dot(f"here: {s.what}", s.what, s.median_ns, s.low_ns, s.high_ns, group=f"load {load}", mine=True)
+                for s in here
+            ]
+            rows += sorted(group, key=lambda dot: dot.value)
+        drawing = plots.dot_intervals(rows, name=slug("placement", experiment, function), label=_LABELS[function])
+        panels.append(Panel(f"{_LABELS[function]} (published: {function})", drawing))
+    return tuple(panels)
+
+
+def _half_iqr_ends(median: float, half_iqr: float | None) -> tuple[float | None, float | None]:
+    """Ends of the bar; none where the lower one would not fit a logarithmic axis."""
+    if half_iqr is None or half_iqr >= median:
+        return None, None
+    return median - half_iqr, median + half_iqr
+
+
+def _cv_question(summary: Summary, layout: Layout) -> Question | None:
+    cells = summary.cells.filter((pl.col("experiment") == layout.experiment.name) & pl.col("cv").is_not_null())
+    if cells.height == 0:
+        return None
+    lines = [plots.CvLine(name, "published", arguments, cvs, published=True) for name, arguments, cvs in lampe_lines()]
+    for panel in [None] if layout.panel is None else layout.order[layout.panel]:
+        part = cells if layout.panel is None else cells.filter(pl.col(layout.panel) == panel)
+        rows = sorted(part.iter_rows(named=True), key=lambda row: int(row["argument"]))
+        if rows:
+            label = "here" if panel is None else f"here, {panel}"
+            style = panel if panel is not None else "adaptive"
+            mine = plots.CvLine(
+                label, style, tuple(int(row["argument"]) for row in rows), tuple(row["cv"] for row in rows)
+            )
+            lines.append(mine)
+    drawing = plots.cv_by_argument(lines, name=slug("placement", layout.experiment.name), cv_quantum=LAMPE_CV_QUANTUM)
+    return Question(
+        slug("placement", layout.experiment.name), layout.experiment.title, _CAPTIONS["counter"],
+        (Panel("coefficient of variation by argument", drawing),),
+    )  # fmt: skip
+
+
+def placement_table(summary: Summary, layouts: Mapping[str, Layout]) -> Table | None:
+    """Every standing in words; None where nothing has a published counterpart."""
+    rows: list[tuple[Shown, ...]] = []
+    for layout in layouts.values():
+        for s in standings(summary, layout):
+            span = ", ".join(
+                f"{f.platform} {text.time(f.median_ns, '').text}"
+                for f in sorted(s.published, key=lambda f: f.median_ns)
+            )
+            rows.append((
+                text.words(layout.experiment.name), text.words(s.load), text.words(s.what), text.words(s.function),
+                text.time(s.median_ns, ""), text.interval(s.low_ns, s.high_ns, "needs 3 runs"),
+                Shown(s.rank_text, s.rank_text, s.below - s.above), text.words(span),
+            ))  # fmt: skip
+        if layout.experiment.instrument == "counter":
+            rows += _cv_rows(summary, layout)
+    if not rows:
+        return None
+    columns = (
+        Column("experiment", "experiment", numeric=False),
+        Column("load", "load", numeric=False),
+        Column("measured", "measured", numeric=False),
+        Column("beside", "beside", numeric=False, about="the published function"),
+        Column("median_ns", "here", about="median over runs; of a timer the cost of a read in a tight loop"),
+        Column("median_interval_ns", f"{text.levels_text(summary.cells)} interval"),
+        Column("standing", "standing", numeric=False),
+        Column("published", "published medians", numeric=False),
+    )
+    return Table("placement", "Standing among published platforms", columns, tuple(rows))
+
+
+def _cv_rows(summary: Summary, layout: Layout) -> list[tuple[Shown, ...]]:
+    rows: list[tuple[Shown, ...]] = []
+    cells = summary.cells.filter((pl.col("experiment") == layout.experiment.name) & pl.col("cv").is_not_null())
+    for row in sorted(cells.iter_rows(named=True), key=layout.sort_key):
+        standing = place_counter_cv(int(row["argument"]), row["cv"])
+        if standing is None:
+            continue
+        low, high = min(v for _, v in standing.published), max(v for _, v in standing.published)
+        rank = f"below {standing.below} of {len(standing.published)} published CVs"
+        rows.append((
+            text.words(layout.experiment.name), text.words(row.get("load") or "idle"),
+            text.words(f"CV at argument {standing.argument}"), text.words("TiMeAcE"), text.percent(row["cv"], ""),
+            text.missing("one figure per run"), Shown(rank, rank, standing.below),
+            text.words(f"{text.percent(low, '').text} to {text.percent(high, '').text}"),
+        ))  # fmt: skip
+    return rows

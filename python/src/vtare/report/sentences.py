@@ -1,0 +1,177 @@
+"""What the sentences of a report are made of: figures with their intervals, loads, the two ways that are told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from vtare.plots.format import ratio_range_text, ratio_text, time_range_text, time_text
+from vtare.report import text
+from vtare.report.layout import READ_COST, key_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from vtare.report.layout import Layout
+    from vtare.summary import Summary
+
+_SYSTEM: Final = {
+    "sleep": {"usleep": "usleep", "clock_nanosleep": "clock_nanosleep"},
+    "timer": {
+        "clock_monotonic": "the kernel's clock_gettime",
+        "gettimeofday": "the kernel's gettimeofday",
+        "clock_monotonic_raw": "the kernel's raw clock",
+        "clock_monotonic_syscall": "a system call",
+    },
+}
+"""What most programs use today, the commonest first, and how a sentence calls it."""
+_VTARE: Final = {
+    "sleep": {"adaptive": "vtare's adaptive sleep", "two_phase_capped": "two_phase_capped", "two_phase": "two_phase"},
+    "timer": {"vtare": "vtare's clock", "vtare_ordered": "vtare's ordered clock"},
+}
+"""What vtare offers in its place, its default first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One figure in a sentence: `78.2 us late` and its interval, `72.1 to 83.0 us`, empty where it has none."""
+
+    value: str
+    interval: str = ""
+
+
+Sentence = tuple[str | Told, ...]
+
+
+def plain(sentence: Sentence) -> str:
+    """The words of a sentence, intervals in brackets."""
+    return "".join(
+        piece if isinstance(piece, str) else f"{piece.value} ({piece.interval})" if piece.interval else piece.value
+        for piece in sentence
+    )
+
+
+SAME: Final = "the same in all runs"
+
+
+def told(layout: Layout, row: Mapping[str, Any]) -> Told:
+    """A cell's main figure: `12.3 ms late`, `24.2 ns`.
+
+    Where all runs agree to the last digit, that is the clock's step and not the truth's, and is said so.
+    """
+    value = layout.value(row)
+    if value is None:
+        raise ValueError(f"found a cell without a figure ({row['experiment']}), wanted one that ran")
+    suffix = ""
+    if layout.experiment.instrument == "sleep":
+        suffix = " early" if value < 0 else " late"
+    ends = layout.ends(row)
+    on_lattice = layout.main != READ_COST and ends is not None and ends[0] == ends[1]
+    interval = "" if ends is None else SAME if on_lattice else time_range_text(*ends)
+    return Told(f"{time_text(abs(value) if suffix else value)}{suffix}", interval)
+
+
+def told_ratio(ratio: float, low: float | None, high: float | None, suffix: str = "") -> Told:
+    """A ratio: `8.10x` with `7.02 to 9.31`."""
+    return Told(f"{ratio_text(ratio)}{suffix}", "" if low is None or high is None else ratio_range_text(low, high))
+
+
+def load_phrase(summary: Summary, label: str | None) -> str:
+    """A load level in words with the load really made: `With 100 busy threads`, `On the idle machine`."""
+    if label is None:
+        return "Here"
+    kind = label.split()[0]
+    if kind == "idle":
+        return "On the idle machine"
+    made = next((load for load in summary.loads if load.kind == label), None)
+    if kind == "cpu" and made is not None and made.threads is not None:
+        return f"With {made.threads} busy threads"
+    return "Under the disk and network load" if label == "io" else f"Under the load {text.level(label)}"
+
+
+def cell_rows(summary: Summary, layout: Layout) -> list[dict[str, Any]]:
+    """The cells of an experiment that have their main figure, in the plan's order."""
+    cells = summary.cells.filter(pl.col("experiment") == layout.experiment.name)
+    return sorted((row for row in cells.iter_rows(named=True) if layout.value(row) is not None), key=layout.sort_key)
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """The cells of one experiment that its sentences tell about: one level of every key but load and series.
+
+    `loads` are those with a figure, the baseline first (None alone where the load is no factor); `system` and `ours`
+    are the series told side by side, `ours` None where there is but one; `elsewhere` names levels that were picked.
+    """
+
+    layout: Layout
+    rows: tuple[dict[str, Any], ...]
+    loads: tuple[str | None, ...]
+    system: str
+    ours: str | None
+    elsewhere: str
+
+    def row(self, series: str | None, load: str | None) -> dict[str, Any] | None:
+        """The cell of one series under one load, None where it has no figure."""
+        key = self.layout.series
+        found = (row for row in self.rows if row[key] == series and (load is None or row["load"] == load))
+        return next(found, None)
+
+    def at(self, load: str | None) -> list[dict[str, Any]]:
+        """All series under one load."""
+        return [row for row in self.rows if load is None or row["load"] == load]
+
+    def name(self, series: str) -> str:
+        """A series as a sentence calls it."""
+        kind = self.layout.experiment.instrument
+        return {**_SYSTEM.get(kind, {}), **_VTARE.get(kind, {})}.get(series, text.level(series))
+
+
+def scene_of(summary: Summary, layout: Layout) -> Scene | None:
+    """What is told of an experiment: 1 ms if it was measured, else the middle level; None where nothing ran."""
+    rows = cell_rows(summary, layout)
+    if not rows:
+        return None
+    picked = []
+    for key in layout.keys:
+        if key in (layout.series, "load"):
+            continue
+        present = [label for label in layout.order[key] if any(row[key] == label for row in rows)]
+        chosen = "1 ms" if "1 ms" in present else present[len(present) // 2]
+        rows = [row for row in rows if row[key] == chosen]
+        if len(layout.order[key]) > 1 and key != "target_ns":
+            picked.append(key_text(key, chosen))
+    loads: list[str | None] = [
+        load for load in layout.order.get("load", ()) if any(row["load"] == load for row in rows)
+    ] or [None]
+    first = [row for row in rows if loads[0] is None or row["load"] == loads[0]]
+    system, ours = _pair(layout, first)
+    return Scene(layout, tuple(rows), tuple(loads), system, ours, f" ({', '.join(picked)})" if picked else "")
+
+
+def _pair(layout: Layout, rows: Sequence[Mapping[str, Any]]) -> tuple[str, str | None]:
+    """The system's way and vtare's; where the plan has neither, the baseline and the least of the rest."""
+    present = [str(row[layout.series]) for row in rows]
+    kind = layout.experiment.instrument
+    system = next((name for name in _SYSTEM.get(kind, {}) if name in present), None)
+    if system is None:
+        factors = {factor.name: factor.baseline for factor in layout.experiment.factors}
+        baseline = factors.get(layout.series)
+        system = baseline if baseline in present else present[0]
+    ours = next((name for name in _VTARE.get(kind, {}) if name in present and name != system), None)
+    if ours is None:
+        rest = [row for row in rows if row[layout.series] != system]
+        ours = str(min(rest, key=lambda row: layout.value(row) or 0.0)[layout.series]) if rest else None
+    return system, ours
+
+
+def comparison(summary: Summary, layout: Layout, cell: Mapping[str, Any] | None, factor: str) -> dict[str, Any] | None:
+    """The comparison of a cell with its baseline in one factor; None where there is none or too few runs for it."""
+    if cell is None:
+        return None
+    rows = summary.comparisons.filter((pl.col("experiment") == layout.experiment.name) & (pl.col("factor") == factor))
+    for row in rows.iter_rows(named=True):
+        if all(row[key] == cell[key] for key in layout.keys):
+            return row if row["ratio"] is not None and row["inference"] != "refused" else None
+    return None

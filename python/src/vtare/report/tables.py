@@ -1,0 +1,378 @@
+"""Tables of a report: verdicts, tests, cells, what was left out."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from vtare.plots.format import time_text
+from vtare.report import text
+from vtare.report.layout import key_name
+from vtare.report.text import Shown, missing
+from vtare.summary.cells import CELL_COLUMNS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from vtare.report.layout import Layout
+    from vtare.summary import Summary
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: `key` is its name in the CSV file, `label` its heading, `about` the heading's explanation."""
+
+    key: str
+    label: str
+    numeric: bool = True
+    about: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table ready to be shown and downloaded; `id` names its CSV file."""
+
+    id: str
+    caption: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Shown, ...], ...]
+
+
+_VERDICT_ORDER: Final = {"differs": 0, "undecided": 1, "equivalent": 2}
+_MEDIAN_OF: Final = "median over runs of each run's median, of a timer of its read cost"
+
+
+class _Cells:
+    """Finds the cells that a comparison sets beside each other."""
+
+    def __init__(self, summary: Summary, layouts: Mapping[str, Layout]) -> None:
+        self._keys = summary.keys
+        self._layouts = layouts
+        self._rows = {self._place(row): row for row in summary.cells.iter_rows(named=True)}
+
+    def _place(self, row: Mapping[str, Any]) -> tuple[str | None, ...]:
+        return (row["experiment"], *(row[key] for key in self._keys[row["experiment"]]))
+
+    def figure(self, row: Mapping[str, Any]) -> Shown:
+        """The main figure of one cell with its interval."""
+        cell = self._rows.get(self._place(row))
+        if cell is None:
+            return missing("not measured")
+        layout = self._layouts[row["experiment"]]
+        value, ends = layout.value(cell), layout.ends(cell)
+        shown = text.figure(layout.quantity, value, "no finished run")
+        if ends is None:
+            return shown
+        span = text.figures(layout.quantity, *ends, "")
+        return Shown(f"{shown.text} ({span.text})", f"{shown.raw} [{span.raw}]", value)
+
+
+def verdict_table(summary: Summary, layouts: Mapping[str, Layout]) -> Table | None:
+    """Every comparison of a cell with its baseline, largest effect first; None where there is nothing to compare."""
+    frame = summary.comparisons
+    if frame.height == 0:
+        return None
+    rows = sorted(frame.iter_rows(named=True), key=_effect_order)
+    cells = _Cells(summary, layouts)
+    shown = [_verdict_row(summary, layouts, cells, row) for row in rows]
+    margin = summary.plan.analysis.margin_percent
+    unit = "_bit_per_s" if all(layout.experiment.instrument == "avb" for layout in layouts.values()) else "_ns"
+    columns = (
+        Column("experiment", "experiment", numeric=False),
+        Column("where", "where", numeric=False, about="the levels that both cells share"),
+        Column("change", "compared", numeric=False, about="factor: level against baseline"),
+        Column(
+            "ratio_of_medians",
+            "ratio (95 %)",
+            about="median here over median at the baseline, with its interval over runs",
+        ),
+        Column("verdict", "verdict", numeric=False, about=f"equivalent means inside the margin of {margin:g} %"),
+        Column(f"here{unit}", "here", about=f"{_MEDIAN_OF}, with its interval ({text.levels_text(summary.cells)})"),
+        Column(f"baseline{unit}", "at the baseline", about=f"{_MEDIAN_OF} there"),
+        Column(
+            "p_adjusted",
+            "p (adjusted)",
+            about="that the ratio is 1; method, family and adjustment in the tip",
+        ),
+        Column(f"difference{unit}", "difference (95 %)", about="difference of the two"),
+        Column("cliffs_delta", "Cliff's delta", about="-1 to 1: how far one cell's runs lie above the other's"),
+        Column("runs", "runs", about="runs here against runs at the baseline"),
+    )
+    return Table("verdicts", "Comparisons, largest effect first", columns, tuple(shown))
+
+
+def _effect_order(row: dict[str, Any]) -> tuple[int, float]:
+    ratio = row["ratio"]
+    size = abs(math.log(ratio)) if ratio is not None and ratio > 0 else 0.0
+    return _VERDICT_ORDER.get(row["verdict"], 3), -size
+
+
+def where_of(layout: Layout, row: Mapping[str, Any], *, without: str) -> str:
+    """The levels of a cell without one factor, in words."""
+    parts = [
+        f"{key_name(key)} {text.level(row[key])}"
+        if key != layout.series or layout.series in ("argument", "cpu")
+        else text.level(row[key])
+        for key in layout.keys
+        if key != without and len(layout.order[key]) > 1 and row.get(key) is not None
+    ]
+    return ", ".join(parts)
+
+
+def _verdict_row(
+    summary: Summary, layouts: Mapping[str, Layout], cells: _Cells, row: dict[str, Any]
+) -> tuple[Shown, ...]:
+    layout = layouts[row["experiment"]]
+    factor = row["factor"]
+    why = row["reason"] or "not estimable"
+    verdict = str(row["verdict"])
+    return (
+        text.words(layout.experiment.name),
+        text.words(where_of(layout, row, without=factor) or "everywhere"),
+        text.words(f"{key_name(factor)}: {row['level']} against {row['baseline']}"),
+        text.ratio(row["ratio"], row["ratio_low"], row["ratio_high"], "a median is not above 0"),
+        Shown(verdict, verdict, _VERDICT_ORDER.get(verdict, 3), verdict, why),
+        cells.figure(row),
+        cells.figure({**row, factor: row["baseline"]}),
+        _p_value(row),
+        _difference(layout.quantity, row),
+        text.number(row["cliffs_delta"], "too few runs"),
+        Shown(
+            f"{row['n_runs']} / {row['n_runs_baseline']}", f"{row['n_runs']}/{row['n_runs_baseline']}", row["n_runs"]
+        ),
+    )
+
+
+def _difference(quantity: str, row: Mapping[str, Any]) -> Shown:
+    value, low, high = row["difference"], row["difference_low"], row["difference_high"]
+    shown = text.figure(quantity, value, "not estimable")
+    if value is None or low is None or high is None:
+        return shown
+    span = text.figures(quantity, low, high, "")
+    return Shown(f"{shown.text} ({span.text})", f"{shown.raw} [{span.raw}]", value)
+
+
+def where_words(where: str | None) -> str:
+    """The place of a test in words: `load idle, target_ns 1 ms` becomes `load idle, target 1 ms`."""
+    parts = [part.partition(" ") for part in (where or "").split(", ") if part]
+    return ", ".join(f"{key_name(key)} {text.level(label)}" for key, _, label in parts) or "everywhere"
+
+
+def _p_value(row: Mapping[str, Any]) -> Shown:
+    if row["p_adjusted"] is None:
+        return Shown("n/a (test refused)", "", None, "missing", str(row["reason"]))
+    count = text.plural(row["family_size"], "comparison")
+    about = f"{row['inference']}; family {row['family']}, {count}; adjusted by {row['adjustment']}"
+    return Shown(_p_text(row["p_adjusted"]), str(row["p_adjusted"]), row["p_adjusted"], "", about)
+
+
+def _p_text(p: float | None) -> str:
+    if p is None:
+        return "n/a (not adjusted)"
+    return "< 1e-4" if p < 1e-4 else f"{p:.2g}"
+
+
+def test_table(summary: Summary) -> Table | None:
+    """Every test that was made or refused; None where there is none."""
+    if summary.tests.height == 0:
+        return None
+    rows = []
+    for test in summary.tests.iter_rows(named=True):
+        refused = test["refused"]
+        rows.append((
+            text.words(test["experiment"]),
+            text.words(key_name(test["factor"])),
+            text.words(where_words(test["where"])),
+            text.words(str(test["test"]).replace("_", "-")),
+            missing("refused") if refused else text.number(test["statistic"], "not estimable"),
+            missing("refused") if refused else Shown(test["p_text"], str(test["p_value"]), test["p_value"]),
+            missing("refused")
+            if refused
+            else Shown(_p_text(test["p_adjusted"]), str(test["p_adjusted"]), test["p_adjusted"]),
+            text.words(f"{test['family']} ({test['adjustment']})"),
+            text.count(test["n_runs"], "unknown"),
+                text.words(refused),
+        ))  # fmt: skip
+    columns = (
+        Column("experiment", "experiment", numeric=False),
+        Column("factor", "factor", numeric=False),
+        Column("where", "where", numeric=False),
+        Column("test", "test", numeric=False),
+        Column("statistic", "statistic"),
+        Column("p_value", "p"),
+        Column("p_adjusted", "p (adjusted)"),
+        Column("family", "family (adjustment)", numeric=False),
+        Column("blocks_or_runs", "blocks or runs"),
+        Column("refused", "refused because", numeric=False),
+    )
+    return Table("tests", "Tests of whole factors, on run medians", columns, tuple(rows))
+
+
+_CellColumn = tuple[Column, "Callable[[dict[str, Any]], Shown]", bool]
+
+
+def cell_table(layout: Layout, cells: pl.DataFrame, quantum_ns: float | None, threshold_ns: float | None) -> Table:
+    """All figures of one experiment's cells; columns without any figure are left out unless a reader would miss them.
+
+    `quantum_ns` is the smallest step of the clock, `threshold_ns` the one of `exceed_per_s`; both None where unknown.
+    """
+    rows = sorted(cells.iter_rows(named=True), key=layout.sort_key)
+    columns: list[Column] = []
+    cellwise: list[list[Shown]] = [[] for _ in rows]
+    for key in layout.keys:
+        columns.append(Column(key, key_name(key), numeric=False))
+        for at, row in enumerate(rows):
+            cellwise[at].append(text.words(row[key], layout.rank(key, row[key])))
+    for column, show, always in _cell_columns(layout, cells, quantum_ns, threshold_ns):
+        if always or any(row.get(_source_of(column.key)) is not None for row in rows):
+            columns.append(column)
+            for at, row in enumerate(rows):
+                cellwise[at].append(
+                    show(row) if row["n_runs"] or column.key in ("n_runs", "n") else missing(why_empty(row))
+                )
+    title = f"{layout.experiment.title}: all cells"
+    return Table(f"cells-{layout.experiment.name}", title, tuple(columns), tuple(tuple(row) for row in cellwise))
+
+
+def why_empty(row: Mapping[str, Any]) -> str:
+    """Why a cell has no finished run."""
+    for word in ("skipped", "failed", "pending"):
+        if row[f"{word}_runs"]:
+            return word
+    return "no run"
+
+
+def _source_of(key: str) -> str:
+    named = {"median_interval_ns": "median_low", "spread_half_iqr_ns": "half_iqr", "read_cost_ns": "read_cost_ns",
+             "read_cost_interval_ns": "read_cost_low_ns", "overhead_interval_ns": "overhead_low_ns"}  # fmt: skip
+    return named.get(key, key if key in CELL_COLUMNS else key.removesuffix("_ns"))
+
+
+def _too_short(n_needed: int) -> str:
+    return f"n < {n_needed}"
+
+
+def _cell_columns(
+    layout: Layout, cells: pl.DataFrame, quantum_ns: float | None, threshold_ns: float | None
+) -> tuple[_CellColumn, ...]:
+    timer = layout.experiment.instrument == "timer"
+    what = "the differences between readings" if timer else layout.quantity.removesuffix("_ns").replace("_", " ")
+    level = text.levels_text(cells)
+    of = " of differences" if timer else ""
+    limit = text.keep(time_text(threshold_ns)) if threshold_ns is not None else "threshold"
+    return (
+        (Column("read_cost_ns", "read cost", about="of one read in a tight loop, median over runs"),
+         lambda r: text.time(r["read_cost_ns"], "not recorded"), timer),
+        (Column("read_cost_interval_ns", f"{level} interval", about="of the read cost, over runs"),
+         lambda r: text.interval(r["read_cost_low_ns"], r["read_cost_high_ns"], "needs 3 runs"), timer),
+        (Column("median_ns", f"median{of}", about=f"median of the run medians of {what}"),
+         lambda r: text.time(r["median"], "no finished run"), True),
+        (Column("median_interval_ns", f"{level} interval", about=f"of the median{of}, over runs"),
+         lambda r: text.interval(r["median_low"], r["median_high"], "needs 3 runs"), True),
+        (Column("spread_half_iqr_ns", "half IQR", about="half the interquartile range inside a run"),
+         lambda r: text.spread(r["half_iqr"], quantum_ns, "no finished run"), True),
+        (Column("p99_ns", "p99", about="99 % of the readings of a run are at or below"),
+         lambda r: text.time(r["p99"], _too_short(299)), True),
+        (Column("p999_ns", "p99.9", about="99.9 % of the readings of a run are at or below"),
+         lambda r: text.time(r["p999"], _too_short(2995)), True),
+        (Column("min_ns", "min", about="smallest reading of all runs"),
+         lambda r: text.time(r["min"], "no finished run"), True),
+        (Column("max_ns", "max", about="largest reading of all runs"),
+         lambda r: text.time(r["max"], "no finished run"), True),
+        (Column("exceed_per_s", f"above {limit}, per s", about=f"readings above {limit} per second of the series"),
+         lambda r: text.number(r["exceed_per_s"], "no threshold in the plan"), False),
+        (Column("cpu_fraction", "CPU time", about="CPU time used per time slept"),
+         lambda r: text.percent(r["cpu_fraction"], "not recorded"), False),
+        (Column("disturbed_fraction", "disturbed", about="share of sleeps hit by a gap of the machine"),
+         lambda r: text.percent(r["disturbed_fraction"], "not recorded"), False),
+        (Column("cv", "CV", about="coefficient of variation of the wall time, as published papers compute it"),
+         lambda r: text.percent(r["cv"], "not estimable"), False),
+        (Column("cv_within", "CV within", about="part inside batches"),
+         lambda r: text.percent(r["cv_within"], "not estimable"), False),
+        (Column("cv_between", "CV between", about="part between batches"),
+         lambda r: text.percent(r["cv_between"], "not estimable"), False),
+        (Column("cv_thread_cpu", "CV CPU time", about="coefficient of variation of the thread's CPU time"),
+         lambda r: text.percent(r["cv_thread_cpu"], "not estimable"), False),
+        (Column("lost_fraction", "time lost", about="share of the time taken from the spinning thread"),
+         lambda r: text.percent(r["lost_fraction"], "not estimable"), False),
+        (Column("gaps_per_s", "gaps per s"), lambda r: text.number(r["gaps_per_s"], "not estimable"), False),
+        *_round_trip_columns(level),
+        (Column("between_run_cv", "between runs", about="standard deviation of the run medians over their mean"),
+         lambda r: text.percent(r["between_run_cv"], "needs 2 runs"), True),
+        (Column("n_runs", "runs", about="finished runs"), lambda r: text.count(r["n_runs"], "unknown"), True),
+        (Column("n", "readings", about="readings of all runs"), lambda r: text.count(r["n"], "unknown"), True),
+    )  # fmt: skip
+
+
+def _round_trip_columns(level: str) -> tuple[_CellColumn, ...]:
+    """Accounts of packets, and the pieces of round trips that were captured."""
+    not_captured = "not captured"
+
+    def piece(key: str, label: str, about: str) -> _CellColumn:
+        return (Column(key, label, about=f"{about}, median of paired differences"),
+                lambda row: text.time(row[key], not_captured), False)  # fmt: skip
+
+    return (
+        (Column("rtt_scheduled_ns", "from schedule", about="median round-trip time from the scheduled send"),
+         lambda r: text.time(r["rtt_scheduled_ns"], "no finished run"), False),
+        (Column("rtt_scheduled_p99_ns", "p99 from schedule", about="99 % of round trips from the scheduled send"),
+         lambda r: text.time(r["rtt_scheduled_p99_ns"], _too_short(299)), False),
+        (Column("achieved_packet_per_s", "packets/s", about="rate achieved"),
+         lambda r: text.number(r["achieved_packet_per_s"], "not recorded"), False),
+        (Column("sent", "sent", about="packets sent in all runs"), lambda r: text.count(r["sent"], "unknown"), False),
+        (Column("lost", "lost", about="without a reply in time, in all runs; they are no readings"),
+         lambda r: text.count(r["lost"], "unknown"), False),
+        (Column("unsent", "never sent", about="slots of the schedule that passed without a packet"),
+         lambda r: text.count(r["unsent"], "unknown"), False),
+        (Column("duplicate", "duplicate", about="replies beyond the first"),
+         lambda r: text.count(r["duplicate"], "unknown"), False),
+        (Column("reordered", "reordered", about="replies that came after that of a later packet"),
+         lambda r: text.count(r["reordered"], "unknown"), False),
+        piece("overhead_ns", "overhead", "between the sender's program and its host's capture point, both ways"),
+        (Column("overhead_interval_ns", f"{level} interval", about="of the overhead, over runs"),
+         lambda r: text.interval(r["overhead_low_ns"], r["overhead_high_ns"], not_captured), False),
+        (Column("overhead_share_percent", "share", about="overhead over the round-trip time inside"),
+         lambda r: text.percent(_fraction(r["overhead_share_percent"]), not_captured), False),
+        (Column("overhead_relative_percent", "relative", about="overhead over the round-trip time at the host side"),
+         lambda r: text.percent(_fraction(r["overhead_relative_percent"]), not_captured), False),
+        piece("wire_ns", "wire", "from capture point to capture point, both ways"),
+        piece("responder_overhead_ns", "at the responder", "between its host's capture point and its program"),
+        piece("turnaround_ns", "turnaround", "inside the responder, as it told it"),
+        (Column("not_captured", "not captured", about="round trips that a capture point missed"),
+         lambda r: text.count(r["not_captured"], not_captured), False),
+    )  # fmt: skip
+
+
+def _fraction(percent: float | None) -> float | None:
+    return None if percent is None else percent / 100.0
+
+
+def absent_tables(summary: Summary) -> tuple[Table, ...]:
+    """Runs that were skipped or failed, with reasons."""
+    tables = []
+    for name, frame in (("skipped", summary.skipped), ("failed", summary.failed)):
+        if frame.height:
+            tables.append(_absent(summary, name, frame))
+    return tuple(tables)
+
+
+def _absent(summary: Summary, name: str, frame: pl.DataFrame) -> Table:
+    factors = [factor for factor in summary.plan.factor_names if factor in frame.columns]
+    columns = [Column("experiment", "experiment", numeric=False)]
+    columns += [Column(factor, key_name(factor), numeric=False) for factor in factors]
+    columns += [Column("block", "block"), Column("reason", "reason", numeric=False), Column("exit_code", "exit code")]
+    columns += [Column("log_tail", "end of the log", numeric=False), Column("run_id", "run", numeric=False)]
+    rows: list[Sequence[Shown]] = []
+    for row in frame.iter_rows(named=True):
+        shown = [text.words(row["experiment"]), *(text.words(row[factor]) for factor in factors)]
+        shown += [text.count(row["block"], "unknown"), text.words(row["reason"])]
+        shown += [
+            text.count(row.get("exit_code"), "not started"),
+            text.words((row.get("log_tail") or "").strip() or None),
+        ]
+        shown.append(text.words(row["run_id"]))
+        rows.append(shown)
+    return Table(name, f"{name.capitalize()} runs", tuple(columns), tuple(tuple(row) for row in rows))

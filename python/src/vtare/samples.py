@@ -1,0 +1,198 @@
+"""Samples of a campaign: Parquet files and their footers, joined with the design, checked before anything is pooled.
+
+A file that cannot be used is named and left out, never silently. Runs whose kernel, clock source, CPU or program
+version differ are not pooled, unless they ran on different platforms and `platform` is a factor.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from vtare.contract import QUANTITIES, check_samples_file, load_contract
+from vtare.errors import BadInput
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from vtare.design import Run
+    from vtare.plan import Plan
+
+#: What the far end is called that the lab sets up: its address is the lab's business and differs between platforms.
+OWN_FAR_END: Final = "responder"
+#: Facts that must agree before runs are pooled: words for the message, and where the footer has them.
+_MUST_AGREE: Final = (
+    ("kernel", ("machine", "kernel")),
+    ("clock source", ("machine", "clock_source")),
+    ("CPU", ("machine", "cpu_model")),
+    ("program version", ("program", "version")),
+)
+#: Instrument -> (expression of the value, in ns but for the bit/s of `avb`; expression of its weight).
+_VALUE: Final[dict[str, tuple[pl.Expr, pl.Expr]]] = {
+    "timer": (pl.col("cost_ps") / 1000.0, pl.col("count")),
+    "sleep": (pl.col("miss_ns").cast(pl.Float64), pl.lit(1, pl.Int64)),
+    "counter": (pl.col("wall_ns").cast(pl.Float64), pl.lit(1, pl.Int64)),
+    "noise": (pl.col("gap_ns").cast(pl.Float64), pl.lit(1, pl.Int64)),
+    "rtt": (pl.col("rtt_ns").cast(pl.Float64), pl.lit(1, pl.Int64)),
+    "avb": (pl.col("avb_bit_per_s").cast(pl.Float64), pl.lit(1, pl.Int64)),
+    # The gap to the packet of its session before, that went the same way; null for the first.
+    "capture": (
+        pl.col("captured_ns").diff().over("session", "kind", "direction").cast(pl.Float64),
+        pl.lit(1, pl.Int64),
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A run that was left out: its file and why."""
+
+    run_id: str
+    path: Path
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunFile:
+    """One usable run: its row of the design, its samples file, its footer and the load really made (None if unread)."""
+
+    run: Run
+    path: Path
+    footer: Mapping[str, Any]
+    load: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class SampleSet:
+    """The samples of a store. `problems` lists what was left out."""
+
+    plan: Plan
+    files: tuple[RunFile, ...]
+    problems: tuple[Problem, ...]
+
+    def without(self, problems: Iterable[Problem]) -> SampleSet:
+        """Return the set without further runs that turned out to be unusable."""
+        further = tuple(problems)
+        bad = {problem.run_id for problem in further}
+        kept = tuple(file for file in self.files if file.run.run_id not in bad)
+        return SampleSet(self.plan, kept, self.problems + further)
+
+    def keys(self, experiment: str) -> tuple[str, ...]:
+        """The key columns of one experiment: its factors in the plan's order, then the parts one run measures."""
+        table = self.plan.experiment(experiment)
+        factors = [factor.name for factor in table.factors]
+        return (*factors, *(part for part in QUANTITIES[table.instrument][1] if part not in factors))
+
+    def scan(self, experiment: str, *, run_id: str | None = None) -> pl.LazyFrame:
+        """Return the samples of one experiment lazily: Parquet columns, `run_id`, `block`, keys, `value`, `weight`.
+
+        Of all its runs, or of the one named. `value` is in ns. Key columns hold levels as a person writes them
+        (`1 ms`). Nothing is read before `collect`, so a store larger than memory can be filtered and aggregated.
+
+        Raises:
+            BadInput: no finished run of this experiment can be read.
+        """
+        files = [file for file in self.files if file.run.experiment == experiment and run_id in (None, file.run.run_id)]
+        if not files:
+            raise BadInput(f"experiment '{experiment}' has no finished run to read")
+        instrument = files[0].run.instrument
+        factors = [factor.name for factor in self.plan.experiment(experiment).factors]
+        table = pl.LazyFrame(
+            {
+                "_path": [str(file.path) for file in files],
+                "run_id": [file.run.run_id for file in files],
+                "block": [file.run.block for file in files],
+                **{f"_{name}": [file.run.factors[name] for file in files] for name in factors},
+            }
+        )
+        value, weight = _VALUE[instrument]
+        scanned = pl.scan_parquet([file.path for file in files], include_file_paths="_path")
+        own_far_end = self.plan.experiment(experiment).two_hosts
+        parts = [
+            pl.lit(OWN_FAR_END).alias(part) if part == "peer" and own_far_end else label_expression(part, instrument)
+            for part in QUANTITIES[instrument][1]
+            if part not in factors
+        ]
+        return (
+            scanned.with_columns(value.alias("value"), weight.alias("weight"), *parts)
+            .join(table, on="_path")
+            .with_columns(pl.col(f"_{name}").alias(name) for name in factors)
+            .drop("_path", *(f"_{name}" for name in factors))
+        )
+
+    def read(self, file: RunFile) -> pl.DataFrame:
+        """Return one run's samples: the Parquet columns with `value` (ns) and `weight`, rows in the file's order.
+
+        Raises:
+            OSError, polars.exceptions.PolarsError: the file is damaged behind its footer.
+        """
+        value, weight = _VALUE[file.run.instrument]
+        return pl.read_parquet(file.path).with_columns(value.alias("value"), weight.alias("weight"))
+
+
+def label_expression(part: str, instrument: str) -> pl.Expr:
+    """Return the expression that writes a part of a run the way the plan's levels are written (1000000 -> `1 ms`)."""
+    parameter = load_contract().instruments[instrument].get(part)
+    if parameter is None:
+        return pl.col(part).cast(pl.String)
+    return pl.col(part).map_elements(parameter.label, return_dtype=pl.String).alias(part)
+
+
+def open_samples(store: Path, plan: Plan, runs: Iterable[Run]) -> SampleSet:
+    """Read the footers of these runs, check them, and refuse to pool what does not belong together.
+
+    `runs` are the finished ones. Only footers are read.
+
+    Raises:
+        BadInput: kernel, clock source, CPU or program version differ between runs of one platform.
+    """
+    files: list[RunFile] = []
+    problems: list[Problem] = []
+    for run in runs:
+        directory = store / "runs" / run.run_id
+        path = directory / "samples.parquet"
+        try:
+            files.append(
+                RunFile(
+                    run,
+                    path,
+                    check_samples_file(path, run_id=run.run_id, instrument=run.instrument),
+                    _read_load(directory / "load.json"),
+                )
+            )
+        except BadInput as error:
+            problems.append(Problem(run.run_id, path, str(error)))
+    _refuse_mixture(files)
+    return SampleSet(plan, tuple(files), tuple(problems))
+
+
+def _read_load(path: Path) -> dict[str, Any] | None:
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return document if isinstance(document, dict) else None
+
+
+def _refuse_mixture(files: Iterable[RunFile]) -> None:
+    by_platform: dict[str, list[RunFile]] = defaultdict(list)
+    for file in files:
+        by_platform[file.run.factors.get("platform", "host")].append(file)
+    for platform, members in by_platform.items():
+        for words, (part, key) in _MUST_AGREE:
+            seen: dict[str, list[str]] = defaultdict(list)
+            for file in members:
+                value = file.footer.get(part, {}).get(key)
+                if value is not None:
+                    seen[str(value)].append(file.run.run_id)
+            if len(seen) > 1:
+                shown = "; ".join(f"'{value}' in {len(ids)} runs (such as {ids[0]})" for value, ids in seen.items())
+                raise BadInput(
+                    f"runs on platform '{platform}' must not be pooled: their {words} differs: {shown}; "
+                    "measure again into a new store, or make what differs a factor"
+                )

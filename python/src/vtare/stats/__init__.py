@@ -1,0 +1,120 @@
+"""Statistics: arrays in, frozen results out. What each figure means is stated in its docstring, with its source.
+
+Nothing here knows of plans, stores or plots, and nothing draws random numbers but from the `rng` it is given.
+"""
+
+from __future__ import annotations
+
+from vtare.stats._arrays import Estimate, Sorted, in_order
+from vtare.stats.aligned_ranks import AlignedRankTest, aligned_rank_tests
+from vtare.stats.association import LevelAssociation, associate_levels, tau_bound
+from vtare.stats.comparison import (
+    BOOTSTRAP_RUNS,
+    Comparison,
+    Equivalence,
+    SelfTest,
+    Verdict,
+    compare_medians,
+    equivalence,
+    least_p_of_runs,
+    refusal,
+    self_test,
+    verdict,
+)
+from vtare.stats.distribution import Ccdf, ccdf
+from vtare.stats.effect import CliffsDelta, RunPool, cliffs_delta
+from vtare.stats.location import half_iqr, least_n, mad_raw, median, quantile
+from vtare.stats.outliers import RobustZ, ScenarioOutliers, outliers_by_scenario, robust_z, shares
+from vtare.stats.permutation import PermutationTest, permute_runs
+from vtare.stats.planning import (
+    SamplesPerRun,
+    Stop,
+    detectable_shift_sd,
+    power,
+    runs_per_cell,
+    samples_per_run,
+    simulated_rank_power,
+    stop,
+)
+from vtare.stats.posthoc import PairTest, dunn, nemenyi, nemenyi_friedman, tukey_on_ranks
+from vtare.stats.pvalues import Adjustment, PValue, adjust, write_p
+from vtare.stats.rank_tests import RankTest, friedman, kendall_tau_b, kruskal_wallis
+from vtare.stats.steady import LONG_SERIES, Warmup, mser5, settle
+from vtare.stats.variation import (
+    Fairness,
+    Interval,
+    Variation,
+    coefficient_of_variation,
+    jain_index,
+    median_interval,
+)
+
+__all__ = [
+    "BOOTSTRAP_RUNS",
+    "LONG_SERIES",
+    "Adjustment",
+    "AlignedRankTest",
+    "Ccdf",
+    "CliffsDelta",
+    "Comparison",
+    "Equivalence",
+    "Estimate",
+    "Fairness",
+    "Interval",
+    "LevelAssociation",
+    "PValue",
+    "PairTest",
+    "PermutationTest",
+    "RankTest",
+    "RobustZ",
+    "RunPool",
+    "SamplesPerRun",
+    "ScenarioOutliers",
+    "SelfTest",
+    "Sorted",
+    "Stop",
+    "Variation",
+    "Verdict",
+    "Warmup",
+    "adjust",
+    "aligned_rank_tests",
+    "associate_levels",
+    "ccdf",
+    "cliffs_delta",
+    "coefficient_of_variation",
+    "compare_medians",
+    "detectable_shift_sd",
+    "dunn",
+    "equivalence",
+    "friedman",
+    "half_iqr",
+    "in_order",
+    "jain_index",
+    "kendall_tau_b",
+    "kruskal_wallis",
+    "least_n",
+    "least_p_of_runs",
+    "mad_raw",
+    "median",
+    "median_interval",
+    "mser5",
+    "nemenyi",
+    "nemenyi_friedman",
+    "outliers_by_scenario",
+    "permute_runs",
+    "power",
+    "quantile",
+    "refusal",
+    "robust_z",
+    "runs_per_cell",
+    "samples_per_run",
+    "self_test",
+    "settle",
+    "shares",
+    "simulated_rank_power",
+    "stop",
+    "tau_bound",
+    "tukey_on_ranks",
+    "verdict",
+    "write_p",
+]

@@ -1,0 +1,182 @@
+"""Rank tests over run-level figures: Kruskal-Wallis, Friedman, Kendall's tau-b.
+
+Feed them one figure per run, never raw samples: those are autocorrelated and would call any shift significant. A
+test whose least possible p-value exceeds alpha is refused with that reason, because it could never find anything.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from scipy import stats as scipy_stats
+
+from vtare.stats._arrays import FloatArray, Values, checked
+from vtare.stats.pvalues import PValue, adjust
+
+# Arrangements that are still counted one by one; above that the approximation is good enough.
+_EXACT_LIMIT: Final = 1_000_000
+# Friedman counts sums, not arrangements, so it reaches further in the same time.
+_FRIEDMAN_LIMIT: Final = 300_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class RankTest:
+    """The result of a rank test. `statistic` and `p` are None where the test was `refused`, which then says why.
+
+    `n` counts all figures, `groups` the groups, blocks x levels or pairs; `least_p` is the smallest p-value that the
+    sizes allow.
+    """
+
+    name: str
+    statistic: float | None
+    p: PValue | None
+    n: int
+    groups: tuple[int, ...]
+    least_p: float | None
+    refused: str | None = None
+
+
+def kruskal_wallis(groups: Sequence[Values], *, family: str, alpha: float = 0.05) -> RankTest:
+    """Test whether groups of run-level figures come from one distribution (Kruskal and Wallis 1952).
+
+    Exact by enumeration up to a million arrangements, chi-squared above. Ties are corrected for.
+    """
+    arrays = [checked(group) for group in groups]
+    sizes = tuple(len(array) for array in arrays)
+    n = sum(sizes)
+    if len(arrays) < 2 or min(sizes, default=0) == 0:
+        return RankTest("kruskal_wallis", None, None, n, sizes, None, "needs 2 groups with figures in each")
+    joined = np.concatenate(arrays)
+    if np.all(joined == joined[0]):
+        return RankTest("kruskal_wallis", None, None, n, sizes, None, "all figures are equal: there is nothing to rank")
+    arrangements = math.factorial(n) // math.prod(math.factorial(size) for size in sizes)
+    # The extreme arrangement keeps its statistic when groups of equal size trade places.
+    twins = math.prod(math.factorial(count) for count in Counter(sizes).values())
+    least = min(1.0, twins / arrangements)
+    if least > alpha:
+        return RankTest("kruskal_wallis", None, None, n, sizes, least, _never(least, alpha, f"groups of {sizes} runs"))
+    statistic, p_chi = (float(x) for x in scipy_stats.kruskal(*arrays))
+    exact = arrangements <= _EXACT_LIMIT
+    p = _kruskal_exact(scipy_stats.rankdata(joined), sizes) if exact else p_chi
+    return RankTest("kruskal_wallis", statistic, _single(p, family, exact), n, sizes, least)
+
+
+def _kruskal_exact(ranks: FloatArray, sizes: tuple[int, ...]) -> float:
+    """Share of all arrangements whose sum of R_i^2 / n_i is at least the observed one."""
+    ends = np.cumsum(sizes)
+    observed = sum(float(ranks[end - size : end].sum()) ** 2 / size for size, end in zip(sizes, ends, strict=True))
+    reached = total = 0
+    # One vectorised level inside, the outer groups by recursion: fast without holding every arrangement.
+    stack: list[tuple[FloatArray, tuple[int, ...], float]] = [(ranks, sizes, 0.0)]
+    combinations: dict[tuple[int, int], np.ndarray] = {}
+    while stack:
+        left, rest, so_far = stack.pop()
+        size = rest[0]
+        key = (len(left), size)
+        if key not in combinations:
+            combinations[key] = np.array(list(itertools.combinations(range(key[0]), size)), dtype=np.int64)
+        chosen = combinations[key]
+        sums = left[chosen].sum(axis=1)
+        if len(rest) == 2:
+            values = so_far + sums**2 / size + (left.sum() - sums) ** 2 / rest[1]
+            reached += int(np.sum(values >= observed - 1e-9 * observed))
+            total += len(values)
+            continue
+        for row, part in zip(chosen, sums, strict=True):
+            mask = np.ones(len(left), dtype=bool)
+            mask[row] = False
+            stack.append((left[mask], rest[1:], so_far + float(part) ** 2 / size))
+    return reached / total
+
+
+def friedman(blocks: Sequence[Values], *, family: str, alpha: float = 0.05) -> RankTest:
+    """Test whether levels differ inside blocks: `blocks[i][j]` is the figure of level j in block i (Friedman 1937).
+
+    Exact up to 3e8 arrangements (5 blocks of 5 levels), chi-squared above. Blocks must be complete.
+
+    Raises:
+        ValueError: blocks of unequal length.
+    """
+    rows = [checked(block) for block in blocks]
+    if len({len(row) for row in rows}) > 1:
+        raise ValueError(f"blocks must be complete; found lengths {[len(row) for row in rows]}")
+    n, k = len(rows), len(rows[0]) if rows else 0
+    shape = (n, k)
+    if n < 2 or k < 2:
+        return RankTest("friedman", None, None, n * k, shape, None, "needs 2 blocks of 2 levels")
+    ranks = np.array([scipy_stats.rankdata(row) for row in rows])
+    spread = float(np.sum((ranks - (k + 1) / 2) ** 2))
+    if spread == 0.0:
+        return RankTest("friedman", None, None, n * k, shape, None, "all levels are equal in every block")
+    least = 1.0 / math.factorial(k) ** (n - 1)
+    if least > alpha:
+        blocks_needed = 1 + math.ceil(math.log(1.0 / alpha) / math.log(math.factorial(k)))
+        why = _never(least, alpha, f"{n} blocks of {k} levels") + f"; {blocks_needed} blocks would do"
+        return RankTest("friedman", None, None, n * k, shape, least, why)
+    sums = ranks.sum(axis=0)
+    statistic = (k - 1) * float(np.sum((sums - n * (k + 1) / 2) ** 2)) / spread
+    exact = math.factorial(k) ** (n - 1) <= _FRIEDMAN_LIMIT
+    p = _friedman_exact(ranks) if exact else float(scipy_stats.chi2.sf(statistic, k - 1))
+    return RankTest("friedman", statistic, _single(p, family, exact), n * k, shape, least)
+
+
+def _friedman_exact(ranks: FloatArray) -> float:
+    """Share of all ways to permute ranks inside blocks whose spread of rank sums is at least the observed one."""
+    n, k = ranks.shape
+    # Twice the ranks are whole numbers even with ties, so sums are exact keys.
+    doubled = np.rint(2 * ranks).astype(np.int64)
+    centre = n * (k + 1)
+    observed = int(np.sum((doubled.sum(axis=0) - centre) ** 2))
+    # The first block may stay as it is: permuting all blocks alike changes nothing.
+    ways: Counter[tuple[int, ...]] = Counter({tuple(sorted(doubled[0].tolist())): 1})
+    for row in doubled[1:]:
+        grown: Counter[tuple[int, ...]] = Counter()
+        orders = Counter(itertools.permutations(row.tolist()))
+        for sums, count in ways.items():
+            for order, times in orders.items():
+                # Sorted, because the spread does not care which level holds which sum.
+                grown[tuple(sorted(a + b for a, b in zip(sums, order, strict=True)))] += count * times
+        ways = grown
+    reached = sum(count for sums, count in ways.items() if sum((s - centre) ** 2 for s in sums) >= observed)
+    return reached / sum(ways.values())
+
+
+def kendall_tau_b(x: Values, y: Values, *, family: str, alpha: float = 0.05) -> RankTest:
+    """Return Kendall's tau-b, corrected for ties, as `statistic` (from -1 to 1): exact for small samples without ties.
+
+    Against a factor with two levels of shares p and 1 - p it cannot exceed sqrt(2 p (1 - p)): show Cliff's delta
+    beside it.
+
+    Raises:
+        ValueError: unequal lengths.
+    """
+    a, b = checked(x), checked(y)
+    if len(a) != len(b):
+        raise ValueError(f"found {len(a)} and {len(b)} figures, wanted pairs")
+    n = len(a)
+    if n < 2 or np.all(a == a[0]) or np.all(b == b[0]):
+        return RankTest("kendall_tau_b", None, None, n, (n,), None, "needs 2 pairs, and neither side all equal")
+    distinct = math.factorial(n) // math.prod(math.factorial(c) for c in Counter(a.tolist()).values())
+    least = min(1.0, 2.0 / distinct)
+    if least > alpha:
+        return RankTest("kendall_tau_b", None, None, n, (n,), least, _never(least, alpha, f"{n} pairs"))
+    tied = len(np.unique(a)) < n or len(np.unique(b)) < n
+    result = scipy_stats.kendalltau(a, b, variant="b")
+    exact = not tied and n <= 33
+    return RankTest(
+        "kendall_tau_b", float(result.statistic), _single(float(result.pvalue), family, exact), n, (n,), least
+    )
+
+
+def _single(p: float, family: str, exact: bool) -> PValue:
+    return adjust([min(1.0, p)], family=family, adjustment="none", exact=[exact])[0]
+
+
+def _never(least: float, alpha: float, what: str) -> str:
+    return f"refused: with {what} the least possible p is {least:.3g}, above {alpha:g}"

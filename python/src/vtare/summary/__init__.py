@@ -1,0 +1,168 @@
+"""What a campaign says: one frozen `Summary` from one store, the only thing a report needs.
+
+`summarise(store)` reads the plan, the design, the journal and every finished run, computes the figures of
+`statistics.md` with runs as the unit of inference, writes the derived `summary.parquet` beside them and returns a
+`Summary`. All frames are polars frames. A figure that cannot be estimated is null, never 0. Times are in ns.
+
+Words: a *run* is one fresh start of a cell; a *cell* is one combination of factor levels (plus, where one run measures
+several things, the part measured: `source`, `method`, `target_ns`, `argument` or `cpu`); a *block* is one pass over
+all cells in a fresh random order.
+
+Columns
+-------
+Key columns, in every frame: `experiment`, `instrument`, and one string column per factor of the plan (`load`,
+`platform`, `source`, `method`, `target_ns`, ...), null where the experiment does not have that factor. Levels are
+written as a person writes them (`idle`, `1 ms`). `Summary.keys[experiment]` lists the key columns of one experiment in
+the plan's order: group and label by these.
+
+`design`: `position, block, replicate, run_id, experiment, instrument, control`, factors, `parameters` (JSON), `status`
+(`done`, `failed`, `skipped` or `pending`).
+
+`runs`: one row per run and part: `run_id, experiment, instrument`, keys, `block, replicate, position, control` (null,
+or open/centre/close), `quantity` (`cost_ns, miss_ns, runtime_ns, gap_ns, rtt_ns`), `n, median, half_iqr, mad_raw, min,
+max, mean, p99, p999, exceed_per_s` (readings above `threshold_ns` per second of the series; null where not defined),
+`elapsed_s` (of the run), `interrupted`, `warmup_n` (readings cut from the start before the figures above were made;
+null where no warm-up was looked for), `settled` (false: the run changes to its end, and nothing was cut); and where
+the instrument has them `read_cost_ns` (timer), `cpu_fraction,
+disturbed_fraction, spin_ns_mean` (sleep), `cv, cv_within, cv_between, cv_thread_cpu` (counter), `lost_fraction,
+gaps_per_s` (noise); for rtt, whose readings are the packets that came back, `sent, unsent, lost, late, lost_fraction,
+duplicate, reordered, achieved_packet_per_s, rtt_scheduled_ns, rtt_scheduled_p99_ns`, and where it was captured, medians
+of paired differences (docs/overhead.md): `overhead_ns, overhead_share_percent, overhead_relative_percent,
+sender_overhead_ns, wire_ns, responder_side_ns, responder_overhead_ns, turnaround_ns`, with `paired, not_captured,
+negative` (packets with all stamps, without, pieces below 0).
+
+For avb, whose readings are the answers in bit/s: `truth_bit_per_s, error_percent, error_half_iqr_percent,
+absolute_error_percent` (medians over the run's estimates, each beside the truth of its own window), `estimate_byte,
+estimate_ns, occupied_bit_per_s, occupied_share` (cost of an estimate), `others_cores` (CPU time of others), `estimates,
+unanswered, at_least, truth_unknown, disturbed_estimates, intervals, intervals_covering` (counts).
+
+`estimates`: one row per estimate of avb: `run_id, experiment`, keys, `block, estimate, elapsed_ns, avb_bit_per_s,
+low_bit_per_s, high_bit_per_s, occupied_bit_per_s, probe_byte, extra_byte, trains, at_least, stopped, from_ns, to_ns`
+(its window; `own_window`: the method's own), `truth_bit_per_s, true_capacity_bit_per_s, error_percent, covered` (the
+interval holds the truth), `no_truth, disturbed` (why).
+
+`cells`: one row per cell (control runs are left out): keys, `quantity, n_runs, n` (samples of all runs), `median`
+(median of the run medians), `median_low, median_high` (its 95 % interval over runs; null below 3 runs),
+`interval_method` and `interval_level` (how, and its exact level), `half_iqr, mad_raw, p99, p999, exceed_per_s,
+cpu_fraction, disturbed_fraction, cv, cv_within, cv_between, cv_thread_cpu, lost_fraction, gaps_per_s` (medians over
+the runs that could be estimated), `read_cost_ns, read_cost_low_ns, read_cost_high_ns` (timer: loops of reads, free of
+the clock's steps), for rtt the medians over runs of the figures above, the sums of its counts, and `overhead_low_ns,
+overhead_high_ns` (interval of the overhead over runs), `min, max` (over all runs), `between_run_cv`,
+`skipped_runs, failed_runs, pending_runs`.
+
+`comparisons`: one row per cell and factor, against the cell that differs only in that factor, which there has the
+baseline level: keys, `quantity, factor, level, baseline, n_runs, n_runs_baseline, ratio, ratio_low, ratio_high` (ratio
+of medians; null where one is not above 0), `difference, difference_low, difference_high` (of medians, in the quantity's
+unit), `cliffs_delta` (of run medians), `inference` (`welch t`, `hierarchical bootstrap` or `refused`), `interval_level,
+p_value, p_adjusted, p_text, family, family_size, adjustment, least_p` (the least that these numbers of runs allow),
+`p_equivalent` (two one-sided tests against the margin; raw), `verdict` (`differs`, `equivalent`, `undecided`),
+`margin_ratio, reason`. Interval, p-value and verdict follow one rule (docs/statistics.md): an adjusted p above alpha is
+never *differs*. `quantity` is `read_cost_ns` for the timer where its runs have it; else the interval of the ratio and
+the p-value allow for half a clock step on either median.
+
+`tails`: one row per comparison and tail (`p99`, `p999` of each run): keys, `quantity, factor, level, baseline, tail,
+n_runs, n_runs_baseline` (runs that have the figure), `ratio` (of geometric means), `difference` (of means), `p_value,
+p_adjusted, p_text, family, adjustment, exact, least_p, refused`; by permutation of runs.
+
+`tests`: one row per experiment, factor and rest of the cell: `experiment, factor, where` (text: the other keys),
+`test` (`friedman` or `kruskal_wallis`), `statistic, p_value, p_adjusted, p_text, family, adjustment, exact, n_runs,
+levels, refused` (why the test was not made, else null).
+
+`interactions`: one row per experiment and combination of two or more factors: `experiment, where, effect, factors,
+scale` (`log`, or `plain` where a figure is not above 0), `f, freedom, freedom_error, p_value, p_adjusted, p_text,
+family, adjustment, n_runs, refused`; by the aligned rank transform of run figures, blocks taken off the error.
+
+`levels`: one row per factor and level (level null: a factor of numbers, taken as ordered): `experiment, factor, level,
+where, tau_b, tau_bound` (the most that tau-b can reach here), `cliffs_delta, p_value, p_adjusted, p_text, family,
+adjustment, n_runs, n_level, refused`.
+
+`outliers`: one row per cell: keys, `quantity, n, outliers` (readings with a robust z beyond 3.5 inside the cell),
+`fraction` (of its readings), `share` (of the experiment's outliers), `scale` (`log` or `each side`), `outlying_runs`
+(ids of runs whose median lies as far from the others), `reason` (where the score was refused). Nothing is deleted.
+
+`controls`: one row per control run: `block, control, run_id, part` (what was measured, as text), `quantity, median,
+half_iqr, centre` (median of all control medians), `limit` (3 times the typical half-IQR of a control run, not less
+than 3 clock quanta), `drifted`. `flagged_blocks` lists the blocks with a drifted control.
+
+`skipped`, `failed`: `run_id, experiment, instrument`, factors, `block, reason, exit_code, log_tail`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from vtare.design import design_frame
+from vtare.summary import bandwidth, round_trips
+from vtare.summary.cells import CONTROL_COLUMNS
+from vtare.summary.context import loads, machines, missing_frame, notes_for, statuses
+from vtare.summary.measured import read_measured
+from vtare.summary.model import LoadMade, MachineFacts, Note, Summary
+from vtare.summary.work import RUN_COLUMNS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["LoadMade", "MachineFacts", "Note", "Summary", "summarise"]
+
+
+def summarise(store: Path) -> Summary:
+    """Read a store, compute every figure, write `store/summary.parquet` and return the figures.
+
+    Raises:
+        vtare.errors.BadInput: the path is no store, or its runs must not be pooled (other kernel, clock source, CPU or
+            program version than the rest).
+    """
+    measured = read_measured(store)
+    plan, runs, seed, entries = measured.plan, measured.runs, measured.seed, measured.entries
+    samples, work = measured.samples, measured.work
+    status = statuses(runs, entries, samples.problems)
+    runs_frame = pl.DataFrame(work.run_rows, schema=work.schema(RUN_COLUMNS), orient="row")
+    _write_derived(store / "summary.parquet", runs_frame)
+    controls = pl.DataFrame(work.drift(), schema=CONTROL_COLUMNS)
+    flagged = tuple(sorted(set(controls.filter(pl.col("drifted"))["block"].to_list())))
+    estimates = bandwidth.estimates_frame(samples, work.key_names)
+    pending = sum(1 for word in status.values() if word == "pending")
+    return Summary(
+        store=store,
+        plan=plan,
+        plan_text=plan.text,
+        seed=seed,
+        keys={e.name: samples.keys(e.name) for e in plan.experiments},
+        design=design_frame(runs, plan.factor_names).with_columns(
+            pl.Series("status", [status[run.run_id] for run in runs], dtype=pl.String)
+        ),
+        runs=runs_frame,
+        cells=work.cells_frame(runs, status),
+        comparisons=work.comparisons_frame(),
+        tests=work.tests_frame(),
+        tails=work.tails_frame(),
+        interactions=work.interactions_frame(),
+        levels=work.levels_frame(),
+        outliers=work.outliers_frame(),
+        controls=controls,
+        flagged_blocks=flagged,
+        skipped=missing_frame(runs, entries, status, "skipped", samples.problems, plan),
+        failed=missing_frame(runs, entries, status, "failed", samples.problems, plan),
+        pending_runs=pending,
+        machines=machines(samples.files),
+        loads=loads(samples.files, plan),
+        notes=(
+            *notes_for(samples, flagged, pending, status, work.unsettled),
+            *round_trips.notes(runs_frame),
+            *bandwidth.notes(estimates),
+        ),
+        sample_set=samples,
+        estimates=estimates,
+    )
+
+
+def _write_derived(path: Path, frame: pl.DataFrame) -> None:
+    """Write a derived file whole or not at all; a store on a read-only medium simply does without it."""
+    temporary = path.with_name(f"{path.name}.partial")
+    try:
+        frame.write_parquet(temporary, compression="lz4")
+        temporary.rename(path)
+    except OSError:
+        temporary.unlink(missing_ok=True)

@@ -1,0 +1,181 @@
+"""The figures of one `avb` run: its estimates beside the truth of their own windows, and what they cost."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import polars as pl
+
+from vtare import stats
+from vtare.summary.model import Note
+from vtare.truth import JUDGED, document, judge, read_truth
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from vtare.samples import RunFile, SampleSet
+
+#: Figures of a run of which a cell shows the median over its runs.
+MEDIANS: Final = (
+    "truth_bit_per_s", "true_capacity_bit_per_s", "error_percent", "error_half_iqr_percent", "absolute_error_percent",
+    "estimate_byte", "estimate_ns", "occupied_bit_per_s", "occupied_share", "others_cores",
+)  # fmt: skip
+#: Counts of a run that a cell sums up.
+TOTALS: Final = (
+    "estimates", "unanswered", "at_least", "truth_unknown", "disturbed_estimates", "intervals", "intervals_covering",
+)  # fmt: skip
+COLUMNS: Final[dict[str, Any]] = {
+    **dict.fromkeys(MEDIANS, pl.Float64),
+    **dict.fromkeys(TOTALS, pl.Int64),
+}
+_LEAST_PIECE_NS: Final = 5_000_000
+#: Columns of the estimates frame beside the keys.
+ESTIMATE_COLUMNS: Final[dict[str, Any]] = {
+    "block": pl.Int64,
+    "estimate": pl.Int64,
+    "elapsed_ns": pl.Int64,
+    "avb_bit_per_s": pl.Int64,
+    "low_bit_per_s": pl.Int64,
+    "high_bit_per_s": pl.Int64,
+    "occupied_bit_per_s": pl.Int64,
+    "probe_byte": pl.Int64,
+    "extra_byte": pl.Int64,
+    "trains": pl.Int64,
+    "at_least": pl.Boolean,
+    "stopped": pl.String,
+    **JUDGED,
+}
+
+
+def judged(group: pl.DataFrame, samples: Path, footer: Mapping[str, Any]) -> pl.DataFrame:
+    """A run's estimates with the truth beside each.
+
+    Raises:
+        BadInput: what the path's helpers left cannot be used.
+    """
+    return judge(group, read_truth(samples.parent, footer))
+
+
+def figures(group: pl.DataFrame, samples: Path, footer: Mapping[str, Any]) -> dict[str, Any]:
+    """The figures of one run. Bounds (`at_least`) count as the answers that they are in place of.
+
+    Raises:
+        BadInput: what the path's helpers left cannot be used.
+    """
+    found = judged(group, samples, footer)
+    errors = found["error_percent"].drop_nulls().to_numpy()
+    ordered = stats.in_order(errors, None)
+    known = found.filter(pl.col("covered").is_not_null())
+    answered = found.filter(pl.col("avb_bit_per_s").is_not_null())
+    has_path = (samples.parent / "surroundings.json").exists()
+    return {
+        "truth_bit_per_s": _median(found["truth_bit_per_s"]),
+        "true_capacity_bit_per_s": _median(found["true_capacity_bit_per_s"]),
+        "error_percent": stats.median(ordered).value,
+        "error_half_iqr_percent": stats.half_iqr(ordered).value,
+        "absolute_error_percent": _median(found["error_percent"].abs()),
+        "estimate_byte": _median(found["probe_byte"] + found["extra_byte"]),
+        "estimate_ns": _median(found["elapsed_ns"]),
+        "occupied_bit_per_s": _median(found["occupied_bit_per_s"]),
+        "occupied_share": _median(found["occupied_bit_per_s"] / found["true_capacity_bit_per_s"]),
+        "others_cores": (document(samples.parent, "surroundings") or {}).get("others_cores"),
+        "estimates": found.height,
+        "unanswered": found.height - answered.height,
+        "at_least": int(answered["at_least"].sum()),
+        "truth_unknown": int(found["truth_bit_per_s"].null_count()) if has_path else None,
+        "disturbed_estimates": found.height - int(found["disturbed"].null_count()) if has_path else None,
+        "intervals": known.height if has_path else None,
+        "intervals_covering": int(known["covered"].sum()) if has_path else None,
+    }
+
+
+def _median(values: pl.Series) -> float | None:
+    return stats.median(values.drop_nulls().cast(pl.Float64).to_numpy()).value
+
+
+def estimates_frame(samples: SampleSet, key_names: Sequence[str]) -> pl.DataFrame:
+    """Every estimate of every run: `run_id`, `experiment`, keys, and the columns of ESTIMATE_COLUMNS.
+
+    Raises:
+        BadInput: what the path's helpers of a run left cannot be used; such runs are left out before.
+    """
+    schema = {**dict.fromkeys(("run_id", "experiment", *key_names), pl.String), **ESTIMATE_COLUMNS}
+    parts = []
+    for file in samples.files:
+        if file.run.instrument == "avb" and file.run.control is None:
+            found = judged(samples.read(file), file.path, file.footer)
+            labels = {**dict.fromkeys(key_names), "method": None, **_labels(file)}
+            own = [pl.lit(label, pl.String).alias(key) for key, label in labels.items() if label or key != "method"]
+            block = pl.lit(file.run.block, pl.Int64).alias("block")
+            parts.append(
+                found.with_columns(*own, block).select(pl.col(name).cast(kind) for name, kind in schema.items())
+            )
+    return pl.concat(parts) if parts else pl.DataFrame(schema=schema)
+
+
+def _labels(file: RunFile) -> dict[str, str]:
+    return {"run_id": file.run.run_id, "experiment": file.run.experiment, **file.run.factors}
+
+
+def reasons(estimates: pl.DataFrame, column: str) -> str:
+    """How often each reason stands in a column, the most frequent first: `no_answer 3, lossy 1`."""
+    said: Counter[str] = Counter()
+    for words in estimates[column].drop_nulls():
+        said.update(str(words).split("; "))
+    return ", ".join(f"{word.replace('_', ' ')} {count}" for word, count in said.most_common())
+
+
+def notes(estimates: pl.DataFrame) -> list[Note]:
+    """What the reader must know: estimates without answer, without truth, and in windows that were disturbed."""
+    found = []
+    total = estimates.height
+    silent = estimates.filter(pl.col("avb_bit_per_s").is_null())
+    if silent.height:
+        text = f"{silent.height} of {total} estimates gave no answer: {reasons(silent, 'stopped')}"
+        found.append(Note("no_answer", text, silent["run_id"].n_unique()))
+    bounds = estimates.filter(pl.col("at_least") & pl.col("avb_bit_per_s").is_not_null())
+    if bounds.height:
+        text = (
+            f"{bounds.height} of {total} answers are lower bounds: the sender, or the method, could go no faster. They "
+            "stand in the figures as what they say"
+        )
+        found.append(Note("at_least", text, bounds["run_id"].n_unique()))
+    void = estimates.filter(pl.col("no_truth").is_not_null())
+    if void.height:
+        text = f"The truth of {void.height} of {total} estimates is not known, so they have no error: "
+        found.append(Note("truth_unknown", text + reasons(void, "no_truth"), void["run_id"].n_unique()))
+    marked = estimates.filter(pl.col("disturbed").is_not_null())
+    if marked.height:
+        text = f"{marked.height} of {total} estimates were disturbed and stay in the figures: "
+        found.append(Note("disturbed", text + reasons(marked, "disturbed"), marked["run_id"].n_unique()))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class TruthLine:
+    """The truth over a run: the mean available bandwidth, bit/s, between two times, NaN where it is not known."""
+
+    edges_ns: NDArray[np.float64]
+    bit_per_s: NDArray[np.float64]
+
+
+def truth_line(file: RunFile, begin_ns: int, end_ns: int, *, pieces: int = 120) -> TruthLine | None:
+    """The truth of a run in pieces between two times; None where its path was not the lab's.
+
+    Raises:
+        BadInput: what the path's helpers left cannot be used.
+    """
+    truth = read_truth(file.path.parent, file.footer)
+    if truth is None or end_ns <= begin_ns:
+        return None
+    # A piece shorter than a few packets of cross traffic would show packets, not rates.
+    edges = np.linspace(begin_ns, end_ns, 1 + max(1, min(pieces, (end_ns - begin_ns) // _LEAST_PIECE_NS)))
+    means = [truth.over(int(a), int(b))[0] for a, b in pairwise(edges)]
+    return TruthLine(edges, np.array([np.nan if mean is None else mean for mean in means]))

@@ -1,0 +1,75 @@
+"""Two stores against each other, for the terminal."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from rich.table import Table
+from rich.text import Text
+
+from vtare.campaign.console import print_table
+from vtare.plots.format import ratio_range_text, ratio_text, time_text
+from vtare.stats import write_p
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from vtare.summary.between import Between
+
+_COLUMNS: Final = (
+    "quantity", "n_runs", "n_runs_baseline", "ratio", "ratio_low", "ratio_high", "difference", "difference_low",
+    "difference_high", "cliffs_delta", "inference", "interval_level", "p_value", "p_adjusted", "p_text", "family",
+    "family_size", "adjustment", "least_p", "p_equivalent", "verdict", "margin_ratio", "reason", "before", "after",
+    "change", "experiment", "tail", "exact", "refused",
+)  # fmt: skip
+
+
+def show_between(console: Console, found: Between) -> None:
+    """Print what changed: a line of counts, the facts that differ, a row for each cell, the tails that changed."""
+    counts = Counter(row["verdict"] for row in found.cells)
+    listed = ", ".join(f"{counts[word]} {word}" for word in ("differs", "equivalent", "undecided") if counts[word])
+    level = 100 * (1 - found.analysis.alpha)
+    console.print(
+        f"{found.after} against {found.before}: {len(found.cells)} cells: {listed} "
+        f"(margin {found.analysis.margin_percent:g} %, intervals {level:g} %)"
+    )
+    for fact in found.changed:
+        console.print(f"changed: {fact['what']}: {fact['before']} -> {fact['after']}")
+    for name, reasons in (("before", found.left_out_before), ("after", found.left_out_after)):
+        for reason in reasons:
+            console.print(f"left out ({name}): {reason}")
+    table = Table()
+    for heading in ("cell", "before", "after", "after / before", "p", "verdict", "runs"):
+        table.add_column(heading)
+    for row in found.cells:
+        table.add_row(*(Text(piece) for piece in _cell_row(row)))
+    print_table(console, table)
+    for row in found.tails:
+        if row["change"] is not None:
+            times = "" if row["ratio"] is None else f" {ratio_text(row['ratio'])}"
+            console.print(
+                f"{row['change']}: {'p99.9' if row['tail'] == 'p999' else row['tail']} of {_where(row)}:{times}, "
+                f"p {write_p(row['p_adjusted'])} by permutation of runs"
+            )
+    for words, cells in (("only before", found.only_before), ("only after", found.only_after)):
+        for labels in cells:
+            console.print(f"{words}: {_where(labels)}")
+    for reason in dict.fromkeys(row["reason"] for row in found.cells if row["inference"] == "refused"):
+        console.print(reason)
+
+
+def _where(row: Mapping[str, Any]) -> str:
+    labels = [str(value) for key, value in row.items() if key not in _COLUMNS and value is not None]
+    return " ".join([str(row["experiment"]), *labels])
+
+
+def _cell_row(row: Mapping[str, Any]) -> tuple[str, ...]:
+    before, after = ("n/a" if row[name] is None else time_text(row[name]) for name in ("before", "after"))
+    ratio = "n/a" if row["ratio"] is None else ratio_text(row["ratio"])
+    if row["ratio_low"] is not None and row["ratio_high"] is not None:
+        ratio += f" ({ratio_range_text(row['ratio_low'], row['ratio_high'])})"
+    p = "n/a" if row["p_adjusted"] is None else write_p(row["p_adjusted"])
+    verdict = row["verdict"] if row["change"] is None else f"{row['verdict']}: {row['change']}"
+    return _where(row), before, after, ratio, p, verdict, f"{row['n_runs_baseline']} / {row['n_runs']}"

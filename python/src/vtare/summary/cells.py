@@ -1,0 +1,239 @@
+"""From runs to cells: their figures with intervals over runs, outliers, drifting controls.
+
+The unit of inference is the run. Every random draw comes from the campaign's seed and the cell's name, so the same
+store gives the same figures.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import polars as pl
+
+from vtare import stats
+from vtare.summary import bandwidth, round_trips
+
+if TYPE_CHECKING:
+    from vtare.stats import RunPool
+    from vtare.summary.figures import Part
+
+#: Parts of a run that are worth comparing with each other; an argument or a target is bound to differ.
+COMPARED_PARTS: Final = ("source", "method")
+
+MEDIAN_OVER_RUNS: Final = (
+    "half_iqr", "mad_raw", "p99", "p999", "exceed_per_s", "cpu_fraction", "disturbed_fraction", "cv", "cv_within",
+    "cv_between", "cv_thread_cpu", "lost_fraction", "gaps_per_s", *round_trips.MEDIANS,
+    *bandwidth.MEDIANS,
+)  # fmt: skip
+
+_TOTALS: Final = (*round_trips.TOTALS, *bandwidth.TOTALS)
+CELL_COLUMNS: Final[dict[str, Any]] = {
+    "quantity": pl.String,
+    "n_runs": pl.Int64,
+    "n": pl.Int64,
+    "median": pl.Float64,
+    "median_low": pl.Float64,
+    "median_high": pl.Float64,
+    "interval_method": pl.String,
+    "interval_level": pl.Float64,
+    "read_cost_ns": pl.Float64,
+    "read_cost_low_ns": pl.Float64,
+    "read_cost_high_ns": pl.Float64,
+    "overhead_low_ns": pl.Float64,
+    "overhead_high_ns": pl.Float64,
+    **dict.fromkeys(_TOTALS, pl.Int64),
+    **dict.fromkeys(MEDIAN_OVER_RUNS, pl.Float64),
+    "min": pl.Float64,
+    "max": pl.Float64,
+    "between_run_cv": pl.Float64,
+    "unsettled_runs": pl.Int64,
+    "skipped_runs": pl.Int64,
+    "failed_runs": pl.Int64,
+    "pending_runs": pl.Int64,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Outliers:
+    """Readings of a cell far from its median: `outliers` of `n`, None where the scores were refused, with the reason.
+
+    `scale` says how they were scored: on the `log` scale, or by the spread of `each side` where a reading is not above
+    0.
+    """
+
+    n: int
+    outliers: int | None
+    scale: str
+    reason: str | None = None
+
+
+def count_outliers(parts: Sequence[Part]) -> Outliers | None:
+    """Score all readings of a cell against the cell; None where it has none. Times are skewed, hence the scales."""
+    if not parts:
+        return None
+    values = np.concatenate([part.values for part in parts])
+    weights = np.concatenate(
+        [np.ones(len(p.values), dtype=np.int64) if p.weights is None else p.weights for p in parts]
+    )
+    log = bool(np.all(values > 0))
+    found = stats.robust_z(values, weights=weights, log=log, sides="both" if log else "each")
+    return Outliers(found.n, None if found.z is None else found.n_outliers, "log" if log else "each side", found.reason)
+
+
+@dataclass(slots=True)
+class Cell:
+    """One cell while its runs come in: figures and block of each run, then the pool its comparisons draw from."""
+
+    labels: dict[str, str]
+    figures: list[Mapping[str, Any]] = field(default_factory=list)
+    blocks: list[int] = field(default_factory=list)
+    run_ids: list[str] = field(default_factory=list)
+    readings: list[Part] = field(default_factory=list)
+    pool: RunPool | None = None
+    outliers: Outliers | None = None
+
+    def add(self, part: Part, block: int, run_id: str = "") -> None:
+        """Take in one run."""
+        self.figures.append(part.figures)
+        self.blocks.append(block)
+        self.run_ids.append(run_id)
+        self.readings.append(part)
+
+    def close(self, rng: np.random.Generator, *, resample_from: int = stats.BOOTSTRAP_RUNS) -> None:
+        """Draw the pool, count outliers and let the raw readings go: memory holds one cell's readings at a time.
+
+        With fewer runs than `resample_from` the pool holds medians alone.
+        """
+        usable = [part for part in self.readings if part.figures["n"]]
+        if usable and len(usable) >= resample_from:
+            self.pool = stats.RunPool.of([p.values for p in usable], weights=[p.weights for p in usable], rng=rng)
+        elif usable:
+            self.pool = stats.RunPool.of([[float(part.figures["median"])] for part in usable], rng=rng, size=1)
+        self.outliers = count_outliers(usable)
+        self.readings = []
+
+    def known(self, figure: str) -> list[float]:
+        """The figure of every run that could estimate it."""
+        return [f[figure] for f in self.figures if f.get(figure) is not None]
+
+    def by_block(self, figure: str) -> dict[int, float]:
+        """The figure of the run in each block that could estimate it."""
+        pairs = zip(self.blocks, self.figures, strict=True)
+        return {block: f[figure] for block, f in pairs if f.get(figure) is not None}
+
+    def row(self) -> dict[str, Any]:
+        """This cell's row of the cells frame, without the counts of missing runs."""
+        medians = self.known("median")
+        interval = stats.median_interval(medians)
+        read_costs = self.known("read_cost_ns")
+        read_cost = stats.median_interval(read_costs)
+        overhead = stats.median_interval(self.known("overhead_ns"))
+        return {
+            **self.labels,
+            "quantity": self.figures[0]["quantity"],
+            "n_runs": len(self.figures),
+            "n": sum(f["n"] for f in self.figures),
+            "median": stats.median(medians).value,
+            "median_low": interval.low,
+            "median_high": interval.high,
+            "interval_method": interval.method,
+            "interval_level": interval.level if interval.low is not None else None,
+            "read_cost_ns": stats.median(read_costs).value,
+            "read_cost_low_ns": read_cost.low,
+            "read_cost_high_ns": read_cost.high,
+            "overhead_low_ns": overhead.low,
+            "overhead_high_ns": overhead.high,
+            **{name: sum(known) if (known := self.known(name)) else None for name in _TOTALS},
+            **{name: stats.median(self.known(name)).value for name in MEDIAN_OVER_RUNS},
+            "min": min(self.known("min"), default=None),
+            "max": max(self.known("max"), default=None),
+            "between_run_cv": stats.coefficient_of_variation(medians).cv,
+            "unsettled_runs": sum(f.get("settled") is False for f in self.figures),
+        }
+
+
+OUTLIER_COLUMNS: Final[dict[str, Any]] = {
+    "quantity": pl.String,
+    "n": pl.Int64,
+    "outliers": pl.Int64,
+    "fraction": pl.Float64,
+    "share": pl.Float64,
+    "scale": pl.String,
+    "outlying_runs": pl.List(pl.String),
+    "reason": pl.String,
+}
+#: Runs of a cell from which a run can be called an outlier among them.
+_RUNS_FOR_OUTLIERS: Final = 5
+
+
+def outlier_rows(cells: Sequence[Cell]) -> list[dict[str, Any]]:
+    """Outlying readings by scenario (cell), and outlying runs: the same score, over the medians of a cell's runs."""
+    scored = [cell for cell in cells if cell.outliers is not None]
+    counted = stats.shares({i: (o.n, o.outliers, o.reason) for i, cell in enumerate(scored) if (o := cell.outliers)})
+    return [
+        {
+            **cell.labels,
+            "quantity": cell.figures[0]["quantity"],
+            "n": found.n,
+            "outliers": None if found.fraction is None else found.outliers,
+            "fraction": found.fraction,
+            "share": found.share,
+            "scale": cell.outliers.scale if cell.outliers is not None else None,
+            "outlying_runs": _outlying_runs(cell),
+            "reason": found.reason,
+        }
+        for cell, found in zip(scored, counted, strict=True)
+    ]
+
+
+def _outlying_runs(cell: Cell) -> list[str]:
+    known = [(i, f["median"]) for i, f in zip(cell.run_ids, cell.figures, strict=True) if f.get("median") is not None]
+    medians = [median for _, median in known]
+    if len(medians) < _RUNS_FOR_OUTLIERS:
+        return []
+    found = stats.robust_z(medians, log=min(medians) > 0)
+    return [known[i][0] for i in found.outliers]
+
+
+def rng_for(seed: int, *words: str) -> np.random.Generator:
+    """Return the generator of one cell or comparison, from the campaign's seed and the name alone."""
+    digest = hashlib.sha256("\0".join(words).encode()).digest()
+    return np.random.default_rng([seed, int.from_bytes(digest[:8], "big")])
+
+
+CONTROL_COLUMNS: Final[dict[str, Any]] = {
+    "block": pl.Int64,
+    "control": pl.String,
+    "run_id": pl.String,
+    "part": pl.String,
+    "quantity": pl.String,
+    "median": pl.Float64,
+    "half_iqr": pl.Float64,
+    "centre": pl.Float64,
+    "limit": pl.Float64,
+    "drifted": pl.Boolean,
+}
+
+
+def control_drift(rows: Sequence[Mapping[str, Any]], *, quantum_ns: float) -> list[dict[str, Any]]:
+    """Judge every control run: drifted if its median lies further than 3 half-IQR from the centre of all controls.
+
+    The half-IQR is the median over the control runs of each one's own spread of readings, and not taken below the
+    clock's quantum. `rows` hold `block, control, run_id, part, quantity, median, half_iqr`.
+    """
+    judged = []
+    for part in dict.fromkeys(row["part"] for row in rows):
+        same = [row for row in rows if row["part"] == part and row["median"] is not None]
+        if not same:
+            continue
+        centre = stats.median([row["median"] for row in same]).value or 0.0
+        spread = stats.median([row["half_iqr"] for row in same]).value or 0.0
+        limit = 3.0 * max(spread, quantum_ns)
+        judged += [
+            {**row, "centre": centre, "limit": limit, "drifted": abs(row["median"] - centre) > limit} for row in same
+        ]
+    return judged

@@ -1,0 +1,161 @@
+"""What surrounds the figures: runs that are missing, the machines, the loads really made, notes to the reader."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from vtare import stats
+from vtare.summary.model import LoadMade, MachineFacts, Note
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from vtare.campaign.journal import Entry
+    from vtare.design import Run
+    from vtare.plan import Plan
+    from vtare.samples import Problem, RunFile, SampleSet
+
+
+def statuses(runs: Sequence[Run], entries: Mapping[str, Entry], problems: Sequence[Problem]) -> dict[str, str]:
+    """The status of every run; a finished run whose file cannot be used counts as failed."""
+    bad = {problem.run_id for problem in problems}
+    words = {}
+    for run in runs:
+        entry = entries.get(run.run_id)
+        words[run.run_id] = "failed" if run.run_id in bad else "pending" if entry is None else str(entry.status)
+    return words
+
+
+def missing_frame(
+    runs: Sequence[Run],
+    entries: Mapping[str, Entry],
+    status: Mapping[str, str],
+    word: str,
+    problems: Sequence[Problem],
+    plan: Plan,
+) -> pl.DataFrame:
+    """One row per run with this status (`failed`, `skipped`), with its reason and the end of its log."""
+    reasons = {problem.run_id: problem.reason for problem in problems}
+    rows = []
+    for run in runs:
+        if status[run.run_id] != word:
+            continue
+        entry = entries[run.run_id]
+        rows.append(
+            {
+                "run_id": run.run_id,
+                "experiment": run.experiment,
+                "instrument": run.instrument,
+                **{name: run.factors.get(name) for name in plan.factor_names},
+                "block": run.block,
+                "reason": reasons.get(run.run_id, entry.reason),
+                "exit_code": entry.exit_code,
+                "log_tail": entry.log_tail,
+            }
+        )
+    schema = {
+        **dict.fromkeys(("run_id", "experiment", "instrument", *plan.factor_names), pl.String),
+        "block": pl.Int64,
+        "reason": pl.String,
+        "exit_code": pl.Int64,
+        "log_tail": pl.String,
+    }
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def machines(files: Sequence[RunFile]) -> tuple[MachineFacts, ...]:
+    """The facts of each machine and platform that runs came from."""
+    groups: dict[tuple[str, str], list[RunFile]] = defaultdict(list)
+    for file in files:
+        platform = file.run.factors.get("platform", "host")
+        groups[(str(file.footer["machine"].get("hostname")), platform)].append(file)
+    found = []
+    for (hostname, platform), members in groups.items():
+        facts = [file.footer["machine"] for file in members]
+        residuals = [r for f in members if (r := f.footer.get("clock", {}).get("residual_ppm")) is not None]
+        averages = [a for m in facts if (a := m.get("load_average_1min")) is not None]
+        stolen = [
+            m["steal_ns_after"] - m["steal_ns_before"]
+            for m in facts
+            if m.get("steal_ns_after") is not None and m.get("steal_ns_before") is not None
+        ]
+        first = members[0].footer
+        found.append(
+            MachineFacts(
+                hostname=hostname,
+                platform=platform,
+                runs=len(members),
+                machine=first["machine"],
+                clock=first.get("clock", {}),
+                program=first.get("program", {}),
+                residual_ppm_max=max(residuals, default=None),
+                load_average_max=max(averages, default=None),
+                steal_ns=sum(stolen) if stolen else None,
+            )
+        )
+    return tuple(found)
+
+
+def loads(files: Sequence[RunFile], plan: Plan) -> tuple[LoadMade, ...]:
+    """What each level of load really did, in the plan's order."""
+    groups: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for file in files:
+        if file.load is not None and file.run.control is None:
+            groups[file.run.factors.get("load", "idle")].append(file.load)
+    order = [level.label for e in plan.experiments for f in e.factors if f.name == "load" for level in f.levels]
+    found = []
+    for label in sorted(groups, key=lambda name: order.index(name) if name in order else -1):
+        documents = groups[label]
+        rates = [d["operations_per_s"] for d in documents if d.get("operations_per_s") is not None]
+        fractions = [d["cpu_fraction"] for d in documents if d.get("cpu_fraction") is not None]
+        found.append(
+            LoadMade(
+                kind=label,
+                runs=len(documents),
+                threads=documents[0].get("threads"),
+                operations_per_s=stats.median(rates).value,
+                cpu_fraction=stats.median(fractions).value,
+                documents=tuple(documents),
+            )
+        )
+    return tuple(found)
+
+
+def notes_for(
+    samples: SampleSet, flagged: Sequence[int], pending: int, status: Mapping[str, str], unsettled: int = 0
+) -> tuple[Note, ...]:
+    """Everything the reader must know that is not a figure: the instruments' notes first, then the lab's."""
+    notes = []
+    said: Counter[tuple[str, str]] = Counter()
+    boots: set[str] = set()
+    for file in samples.files:
+        said.update((str(note["id"]), str(note["text"])) for note in file.footer.get("notes", []))
+        clock = file.footer.get("clock", {})
+        if clock.get("trusted") is False:
+            why = "; ".join(clock.get("reasons") or ["no reason given"])
+            said[("clock_not_trusted", f"The CPU counter was not trusted: {why}")] += 1
+        if file.footer.get("interrupted"):
+            said[("interrupted", "A run was interrupted; what it had measured is kept.")] += 1
+        boots.add(str(file.footer["machine"].get("boot_id")))
+    notes += [Note(key, text, runs) for (key, text), runs in said.items()]
+    notes += [Note("left_out", f"Left out: {problem.reason}", 1) for problem in samples.problems]
+    counts = Counter(status.values())
+    if len(boots) > 1:
+        notes.append(Note("rebooted", f"The machine was started anew during the campaign: {len(boots)} boots.", 0))
+    if flagged:
+        listed = ", ".join(str(block) for block in flagged)
+        notes.append(
+            Note("control_drift", f"The idle control drifted in block {listed}: the machine was not steady then.", 0)
+        )
+    if unsettled:
+        text = "A run changed to its very end (MSER-5 and its halves): its figures are those of a machine not settled."
+        notes.append(Note("unsettled", text, unsettled))
+    for word, text in (("failed", "failed and are left out"), ("skipped", "were skipped and are left out")):
+        if counts[word]:
+            notes.append(Note(f"{word}_runs", f"{counts[word]} of {len(status)} runs {text}.", counts[word]))
+    if pending:
+        notes.append(Note("pending_runs", f"{pending} of {len(status)} runs have not been made yet.", pending))
+    return tuple(notes)

@@ -1,0 +1,275 @@
+"""Whole factors: rank tests over their levels, their interactions, and how figures go with each level."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import polars as pl
+
+from vtare import stats
+
+if TYPE_CHECKING:
+    from vtare.plan import Analysis, Experiment
+    from vtare.summary.cells import Cell
+
+TEST_COLUMNS: Final[dict[str, Any]] = {
+    "experiment": pl.String,
+    "factor": pl.String,
+    "where": pl.String,
+    "test": pl.String,
+    "statistic": pl.Float64,
+    "p_value": pl.Float64,
+    "p_adjusted": pl.Float64,
+    "p_text": pl.String,
+    "family": pl.String,
+    "adjustment": pl.String,
+    "exact": pl.Boolean,
+    "n_runs": pl.Int64,
+    "levels": pl.List(pl.String),
+    "refused": pl.String,
+}
+INTERACTION_COLUMNS: Final[dict[str, Any]] = {
+    "experiment": pl.String,
+    "where": pl.String,
+    "effect": pl.String,
+    "factors": pl.List(pl.String),
+    "scale": pl.String,
+    "f": pl.Float64,
+    "freedom": pl.Int64,
+    "freedom_error": pl.Int64,
+    "p_value": pl.Float64,
+    "p_adjusted": pl.Float64,
+    "p_text": pl.String,
+    "family": pl.String,
+    "adjustment": pl.String,
+    "n_runs": pl.Int64,
+    "refused": pl.String,
+}
+LEVEL_COLUMNS: Final[dict[str, Any]] = {
+    "experiment": pl.String,
+    "factor": pl.String,
+    "level": pl.String,
+    "where": pl.String,
+    "tau_b": pl.Float64,
+    "tau_bound": pl.Float64,
+    "cliffs_delta": pl.Float64,
+    "p_value": pl.Float64,
+    "p_adjusted": pl.Float64,
+    "p_text": pl.String,
+    "family": pl.String,
+    "adjustment": pl.String,
+    "n_runs": pl.Int64,
+    "n_level": pl.Int64,
+    "refused": pl.String,
+}
+
+
+def main_figure(cells: Sequence[Cell]) -> str:
+    """The figure of a run that cells are compared by: the read cost where all runs have it, else the median."""
+    has_read_cost = all(len(cell.known("read_cost_ns")) == len(cell.figures) for cell in cells)
+    return "read_cost_ns" if has_read_cost else "median"
+
+
+def where_text(labels: Sequence[tuple[str, str]]) -> str:
+    """The place of a test as text: `load idle, target_ns 1 ms`."""
+    return ", ".join(f"{key} {label}" for key, label in labels)
+
+
+def strata_of(cells: Sequence[Cell], factors: Sequence[str]) -> dict[tuple[tuple[str, str], ...], list[Cell]]:
+    """Cells that have these factors, by their other labels."""
+    strata: dict[tuple[tuple[str, str], ...], list[Cell]] = {}
+    for cell in cells:
+        if all(factor in cell.labels for factor in factors):
+            rest = tuple((key, label) for key, label in cell.labels.items() if key not in factors)
+            strata.setdefault(rest, []).append(cell)
+    return strata
+
+
+def rank_tests(
+    cells: Sequence[Cell], factors: Sequence[str], analysis: Analysis, *, experiment: str
+) -> list[dict[str, Any]]:
+    """Test each factor inside each combination of the others: Friedman over complete blocks, else Kruskal-Wallis.
+
+    The tests of one factor are one family, adjusted by Holm: the plan declared them before anything was measured.
+    """
+    rows: list[dict[str, Any]] = []
+    for factor in factors:
+        family = f"{experiment}: {factor}"
+        made = [
+            (rest, members, _one_test(members, family, analysis.alpha))
+            for rest, members in strata_of(cells, (factor,)).items()
+            if len(members) > 1
+        ]
+        tested = [t.p for _, _, t in made if t.p is not None]
+        adjusted = iter(
+            stats.adjust([p.raw for p in tested], family=family, adjustment="holm", exact=[p.exact for p in tested])
+        )
+        for rest, members, test in made:
+            p = next(adjusted) if test.p is not None else None
+            rows.append(
+                {
+                    "experiment": experiment,
+                    "factor": factor,
+                    "where": where_text(rest),
+                    "test": test.name,
+                    "statistic": test.statistic,
+                    "p_value": None if p is None else p.raw,
+                    "p_adjusted": None if p is None else p.adjusted,
+                    "p_text": None if p is None else str(p),
+                    "family": family,
+                    "adjustment": "holm",
+                    "exact": None if p is None else p.exact,
+                    "n_runs": test.n,
+                    "levels": [member.labels[factor] for member in members],
+                    "refused": test.refused,
+                }
+            )
+    return rows
+
+
+def _one_test(members: Sequence[Cell], family: str, alpha: float) -> stats.RankTest:
+    by_block = [member.by_block(main_figure(members)) for member in members]
+    complete = sorted(set.intersection(*(set(blocks) for blocks in by_block)))
+    if len(complete) == max(len(blocks) for blocks in by_block):
+        figures = [[blocks[block] for blocks in by_block] for block in complete]
+        return stats.friedman(figures, family=family, alpha=alpha)
+    return stats.kruskal_wallis([list(blocks.values()) for blocks in by_block], family=family, alpha=alpha)
+
+
+def interactions(
+    cells: Sequence[Cell], factors: Sequence[str], analysis: Analysis, *, experiment: str
+) -> list[dict[str, Any]]:
+    """Test every interaction of an experiment's factors by the aligned rank transform, with blocks taken off the error.
+
+    On the logarithms of run figures: an interaction then means that the *ratio* between levels depends on another
+    factor. On plain figures where one is not above 0. One family per experiment, adjusted by Holm.
+    """
+    family = f"{experiment}: interactions"
+    found: list[tuple[str, str, stats.AlignedRankTest]] = []
+    present = [factor for factor in factors if len({c.labels[factor] for c in cells if factor in c.labels}) > 1]
+    if len(present) < 2:
+        return []
+    for rest, members in strata_of(cells, present).items():
+        figure = main_figure(members)
+        rows = [(cell, block, value) for cell in members for block, value in cell.by_block(figure).items()]
+        values = np.array([value for _, _, value in rows])
+        labels = {factor: [cell.labels[factor] for cell, _, _ in rows] for factor in present}
+        if len(rows) == 0 or sum(len(set(levels)) > 1 for levels in labels.values()) < 2:
+            continue
+        on_log = bool(np.all(values > 0))
+        tests = stats.aligned_rank_tests(
+            np.log(values) if on_log else values, labels, family=family, block=[block for _, block, _ in rows]
+        )
+        found += [(where_text(rest), "log" if on_log else "plain", test) for test in tests]
+    made = [test.p for _, _, test in found if test.p is not None]
+    adjusted = iter(stats.adjust([p.raw for p in made], family=family, adjustment="holm"))
+    rows_out = []
+    for where, scale, test in found:
+        p = next(adjusted) if test.p is not None else None
+        rows_out.append(
+            {
+                "experiment": experiment,
+                "where": where,
+                "effect": " x ".join(test.effect),
+                "factors": list(test.effect),
+                "scale": scale,
+                "f": test.f,
+                "freedom": test.freedom,
+                "freedom_error": test.freedom_error,
+                "p_value": None if p is None else p.raw,
+                "p_adjusted": None if p is None else p.adjusted,
+                "p_text": None if p is None else str(p),
+                "family": family,
+                "adjustment": "holm",
+                "n_runs": test.n,
+                "refused": test.refused,
+            }
+        )
+    return rows_out
+
+
+def level_associations(
+    cells: Sequence[Cell], factors: Sequence[str], experiment: Experiment, analysis: Analysis
+) -> list[dict[str, Any]]:
+    """Kendall's tau-b and Cliff's delta of run figures with each level of each factor, over all other factors.
+
+    A factor whose levels are numbers (a rate, a target) has an order: it gets one row without a level, tau-b with the
+    numbers themselves, which has no bound below 1. Levels are one family per factor, adjusted by BH: this explores.
+    """
+    rows: list[dict[str, Any]] = []
+    for factor in factors:
+        family = f"{experiment.name}: levels of {factor}"
+        parts = tuple(dict.fromkeys(key for cell in cells for key in cell.labels if key not in factors))
+        for rest, members in _by(cells, factor, parts).items():
+            figure = main_figure(members)
+            runs = [(cell.labels[factor], value) for cell in members for value in cell.known(figure)]
+            if len({label for label, _ in runs}) < 2:
+                continue
+            about = {"experiment": experiment.name, "factor": factor, "where": where_text(rest), "family": family}
+            values, labels = [value for _, value in runs], [label for label, _ in runs]
+            numbers = _numbers(experiment, factor)
+            if numbers is not None:
+                rows.append({**about, **_ordered(values, [numbers[label] for label in labels], family, analysis)})
+                continue
+            for found in stats.associate_levels(values, labels, family=family, alpha=analysis.alpha):
+                rows.append(
+                    {
+                        **about,
+                        "level": str(found.level),
+                        "tau_b": found.tau_b,
+                        "tau_bound": found.tau_bound,
+                        "cliffs_delta": found.cliffs_delta,
+                        "p_value": None if found.p is None else found.p.raw,
+                        "p_adjusted": None if found.p is None else found.p.adjusted,
+                        "p_text": None if found.p is None else str(found.p),
+                        "adjustment": "bh",
+                        "n_runs": found.n,
+                        "n_level": found.n_level,
+                        "refused": found.refused,
+                    }
+                )
+    return rows
+
+
+def _by(cells: Sequence[Cell], factor: str, keys: Sequence[str]) -> dict[tuple[tuple[str, str], ...], list[Cell]]:
+    """Cells that have the factor, by the parts of a run that are bound to differ (an argument, a target)."""
+    groups: dict[tuple[tuple[str, str], ...], list[Cell]] = {}
+    for cell in cells:
+        if factor in cell.labels:
+            rest = tuple((key, cell.labels[key]) for key in keys if key in cell.labels)
+            groups.setdefault(rest, []).append(cell)
+    return groups
+
+
+def _numbers(experiment: Experiment, factor: str) -> Mapping[str, float] | None:
+    """What the levels of a factor are as numbers, None where they are none."""
+    found = next((f for f in experiment.factors if f.name == factor), None)
+    if found is None:
+        return None
+    values = {level.label: _number(level.value) for level in found.levels}
+    return {label: v for label, v in values.items() if v is not None} if None not in values.values() else None
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, list) and len(value) == 1:
+        value = value[0]
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _ordered(values: Sequence[float], numbers: Sequence[float], family: str, analysis: Analysis) -> dict[str, Any]:
+    test = stats.kendall_tau_b(values, numbers, family=family, alpha=analysis.alpha)
+    return {
+        "level": None,
+        "tau_b": test.statistic,
+        "tau_bound": 1.0,
+        "cliffs_delta": None,
+        "p_value": None if test.p is None else test.p.raw,
+        "p_adjusted": None if test.p is None else test.p.adjusted,
+        "p_text": None if test.p is None else str(test.p),
+        "adjustment": "none",
+        "n_runs": test.n,
+        "n_level": None,
+        "refused": test.refused,
+    }

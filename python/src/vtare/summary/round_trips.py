@@ -1,0 +1,103 @@
+"""The figures of one `rtt` run: what was lost, how fast it went, and where its time went if it was captured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from vtare import stats
+from vtare.campaign.crew import SIDES, capture_name
+from vtare.overhead import PIECES, figures_of, join, read_capture, read_round_trips
+from vtare.summary.model import Note
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+#: Figures of a run of which a cell shows the median over its runs.
+MEDIANS: Final = (
+    "rtt_scheduled_ns", "rtt_scheduled_p99_ns", "achieved_packet_per_s", "overhead_ns", "overhead_share_percent",
+    "overhead_relative_percent", "responder_side_ns", *PIECES,
+)  # fmt: skip
+#: Counts of a run that a cell sums up.
+TOTALS: Final = ("sent", "unsent", "lost", "late", "duplicate", "reordered", "paired", "not_captured", "negative",
+                 "capture_dropped")  # fmt: skip
+COLUMNS: Final[dict[str, Any]] = {
+    **dict.fromkeys(MEDIANS, pl.Float64),
+    **dict.fromkeys(TOTALS, pl.Int64),
+}
+
+
+def figures(group: pl.DataFrame, cell: Mapping[str, Any], samples: Path) -> dict[str, Any]:
+    """The figures of one far end of one run.
+
+    `group` are its rows: packets that were lost have no reading, so they are in no quantile, and are counted here.
+    `cell` is its object in the footer, `samples` the file, beside which the captures lie.
+
+    Raises:
+        BadInput: a capture cannot be used.
+    """
+    fates = dict(group.group_by(pl.col("fate").cast(pl.String)).len().iter_rows())
+    unsent = fates.get("too_late", 0) + fates.get("no_room", 0)
+    sent = group.height - unsent
+    lost = fates.get("lost", 0) + fates.get("late", 0)
+    scheduled = stats.in_order(group["rtt_scheduled_ns"].drop_nulls().cast(pl.Float64).to_numpy(), None)
+    return {
+        "sent": sent,
+        "unsent": unsent,
+        "lost": lost,
+        "late": fates.get("late", 0),
+        "lost_fraction": lost / sent if sent else None,
+        "duplicate": int(group["duplicates"].sum()),
+        "reordered": int(group["reordered"].sum()),
+        "rtt_scheduled_ns": stats.median(scheduled).value,
+        "rtt_scheduled_p99_ns": stats.quantile(scheduled, 0.99).value,
+        "achieved_packet_per_s": cell.get("achieved_packet_per_s"),
+        **_pieces(group, samples),
+    }
+
+
+def _pieces(group: pl.DataFrame, samples: Path) -> dict[str, Any]:
+    """Medians of the pieces, from the captures beside the samples; nothing where there are none."""
+    paths = {side: samples.with_name(capture_name(side)) for side in SIDES}
+    captures = {side: read_capture(path) for side, path in paths.items() if path.exists()}
+    if not captures or group.height == 0:
+        return {}
+    peer = str(group["peer"][0])
+    flow = next(flow for flow in read_round_trips(samples).flows if flow.peer == peer)
+    found = figures_of(join(group, flow, sender=captures.get("sender"), responder=captures.get("responder")))
+    pieces = {name: None if piece is None else piece["median"] for name, piece in found["pieces"].items()}
+    side = found["responder_side_ns"]
+    return {
+        **pieces,
+        "overhead_ns": pieces["sender_overhead_ns"],
+        "overhead_share_percent": found["overhead_share_percent"],
+        "overhead_relative_percent": found["overhead_relative_percent"],
+        "responder_side_ns": None if side is None else side["median"],
+        "paired": found["paired"],
+        "not_captured": found["received"] - found["paired"],
+        "negative": sum(found["negative"].values()),
+        "capture_dropped": sum(count or 0 for count in found["dropped"].values()),
+    }
+
+
+def notes(runs: pl.DataFrame) -> list[Note]:
+    """What the reader must know about the joined packets: those that a capture missed, and pieces below 0."""
+    captured = runs.filter(pl.col("paired").is_not_null())
+    paired, missed, negative = (int(captured[name].sum()) for name in ("paired", "not_captured", "negative"))
+    found = []
+    if missed:
+        text = f"{missed} of {missed + paired} round trips were missed by a capture point and are in no piece"
+        found.append(Note("not_captured", text, captured.filter(pl.col("not_captured") > 0).height))
+    dropped = int(captured["capture_dropped"].sum())
+    if dropped:
+        text = f"The capture points had no room for {dropped} packets: what they did not see may have been there"
+        found.append(Note("capture_dropped", text, captured.filter(pl.col("capture_dropped") > 0).height))
+    if negative:
+        text = (
+            f"{negative} pieces of {paired} round trips are below 0 (stamps are taken a little before or after a "
+            "packet passes); they are kept, so that the pieces add up"
+        )
+        found.append(Note("negative_pieces", text, captured.filter(pl.col("negative") > 0).height))
+    return found

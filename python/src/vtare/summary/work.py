@@ -1,0 +1,237 @@
+"""Goes through a campaign's runs once, cell by cell, and builds the frames of the summary."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from vtare.contract import QUANTITIES
+from vtare.errors import BadInput
+from vtare.plan import PATH_FACTORS
+from vtare.samples import Problem, RunFile, SampleSet
+from vtare.stats import BOOTSTRAP_RUNS
+from vtare.summary import cells as cell_work
+from vtare.summary import contrasts, factors
+from vtare.summary.figures import FIGURE_COLUMNS, run_parts
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from vtare.design import Run
+    from vtare.plan import Experiment, Plan
+
+RUN_COLUMNS: Final[dict[str, Any]] = {
+    "block": pl.Int64,
+    "replicate": pl.Int64,
+    "position": pl.Int64,
+    "control": pl.String,
+    **FIGURE_COLUMNS,
+}
+
+
+class CellWork:
+    """Goes through the runs once, cell by cell, and keeps figures instead of readings."""
+
+    def __init__(self, plan: Plan, seed: int, *, resample_from: int = BOOTSTRAP_RUNS) -> None:
+        """Prepare for one plan; `seed` is the campaign's, for the resamples of cells of `resample_from` runs."""
+        self.resample_from = resample_from
+        self.plan = plan
+        self.seed = seed
+        self.run_rows: list[dict[str, Any]] = []
+        self.cells: dict[str, list[cell_work.Cell]] = {e.name: [] for e in plan.experiments}
+        self.quantum_ns = 0.0
+        parts = (part for e in plan.experiments for part in QUANTITIES[e.instrument][1])
+        control = () if plan.control is None else QUANTITIES[plan.control.instrument][1]
+        self.key_names = tuple(dict.fromkeys((*plan.factor_names, *parts, *control)))
+
+    def schema(self, columns: Mapping[str, Any]) -> dict[str, Any]:
+        """The key columns first, then the given ones."""
+        ids = {"run_id": pl.String} if "replicate" in columns else {}
+        return {
+            **ids,
+            "experiment": pl.String,
+            "instrument": pl.String,
+            **dict.fromkeys(self.key_names, pl.String),
+            **columns,
+        }
+
+    def read(self, samples: SampleSet) -> SampleSet:
+        """Read every run; return the set without those that turned out to be damaged."""
+        problems: list[Problem] = []
+        by_cell: dict[tuple[str, tuple[tuple[str, str], ...]], list[RunFile]] = defaultdict(list)
+        for file in samples.files:
+            by_cell[(file.run.experiment, tuple(file.run.factors.items()))].append(file)
+            self.quantum_ns = max(self.quantum_ns, file.footer.get("clock", {}).get("quantum_ns") or 0.0)
+        for (experiment, _), files in by_cell.items():
+            problems += self._read_cell(samples, experiment, files)
+        for named in self.plan.experiments:
+            self.cells[named.name].sort(key=lambda cell, e=named: _plan_order(e, cell.labels))  # type: ignore[misc]
+        self.run_rows.sort(key=lambda row: row["position"])
+        return samples.without(problems)
+
+    def _read_cell(self, samples: SampleSet, experiment: str, files: Sequence[RunFile]) -> list[Problem]:
+        problems = []
+        opened: dict[tuple[str, ...], cell_work.Cell] = {}
+        for file in files:
+            run = file.run
+            exceed_ns = None if run.control is not None else self.plan.experiment(experiment).exceed_ns
+            try:
+                parts = list(run_parts(samples, file, exceed_ns=exceed_ns))
+            except (OSError, KeyError, BadInput, pl.exceptions.PolarsError) as error:
+                problems.append(Problem(run.run_id, file.path, f"{file.path}: damaged behind its footer ({error})"))
+                continue
+            for part in parts:
+                labels = {**run.factors, **part.labels}
+                about = {name: getattr(run, name) for name in ("run_id", "experiment", "instrument")}
+                place = {name: getattr(run, name) for name in ("block", "replicate", "position", "control")}
+                self.run_rows.append({**self._blank(RUN_COLUMNS), **about, **labels, **place, **part.figures})
+                if run.control is None:
+                    opened.setdefault(tuple(part.labels.values()), cell_work.Cell(labels)).add(
+                        part, run.block, run.run_id
+                    )
+        for cell in opened.values():
+            cell.close(
+                cell_work.rng_for(self.seed, experiment, repr(sorted(cell.labels.items()))),
+                resample_from=self.resample_from,
+            )
+            self.cells[experiment].append(cell)
+        return problems
+
+    def _blank(self, columns: Mapping[str, Any]) -> dict[str, Any]:
+        return dict.fromkeys(self.schema(columns))
+
+    @property
+    def unsettled(self) -> int:
+        """How many runs did not settle in one of their parts."""
+        return len({row["run_id"] for row in self.run_rows if row["settled"] is False})
+
+    def drift(self) -> list[dict[str, Any]]:
+        """The rows of the controls frame."""
+        rows = [
+            {
+                **{name: row[name] for name in ("block", "control", "run_id", "quantity", "median", "half_iqr")},
+                "part": ", ".join(row[key] for key in QUANTITIES[row["instrument"]][1] if row[key] is not None),
+            }
+            for row in self.run_rows
+            if row["control"] is not None
+        ]
+        return cell_work.control_drift(rows, quantum_ns=self.quantum_ns)
+
+    def cells_frame(self, runs: Sequence[Run], status: Mapping[str, str]) -> pl.DataFrame:
+        """One row per cell in the plan's order, with the count of runs that are missing from it."""
+        rows = []
+        for experiment in self.plan.experiments:
+            missing: dict[tuple[tuple[str, str], ...], Counter[str]] = defaultdict(Counter)
+            for run in runs:
+                if run.experiment == experiment.name and run.control is None:
+                    missing[tuple(run.factors.items())][status[run.run_id]] += 1
+            for combination, counts in missing.items():
+                blank = {
+                    **self._blank(cell_work.CELL_COLUMNS),
+                    "experiment": experiment.name,
+                    "instrument": experiment.instrument,
+                }
+                counted = {f"{word}_runs": counts[word] for word in ("skipped", "failed", "pending")}
+                measured = [c for c in self.cells[experiment.name] if dict(combination).items() <= c.labels.items()]
+                found = [cell.row() for cell in measured] or [
+                    {**dict(combination), "quantity": QUANTITIES[experiment.instrument][0], "n_runs": 0, "n": 0}
+                ]
+                rows += [{**blank, **row, **counted} for row in found]
+            rows_of = [row for row in rows if row["experiment"] == experiment.name]
+            rows = [row for row in rows if row["experiment"] != experiment.name]
+            rows += sorted(rows_of, key=lambda row, e=experiment: _plan_order(e, row))  # type: ignore[misc]
+        return pl.DataFrame(rows, schema=self.schema(cell_work.CELL_COLUMNS), orient="row")
+
+    def comparisons_frame(self) -> pl.DataFrame:
+        """Each cell against the one with the baseline level, factor by factor."""
+        rows: list[dict[str, Any]] = []
+        for experiment in self.plan.experiments:
+            made = contrasts.compare(
+                self.cells[experiment.name],
+                self.baselines(experiment),
+                self.plan.analysis,
+                seed=self.seed,
+                experiment=experiment.name,
+                quantum_ns=self.quantum_ns,
+            )
+            blank = {**self._blank(contrasts.COMPARISON_COLUMNS), "instrument": experiment.instrument}
+            rows += sorted(({**blank, **row} for row in made), key=lambda row, e=experiment: _plan_order(e, row))  # type: ignore[misc]
+        return pl.DataFrame(rows, schema=self.schema(contrasts.COMPARISON_COLUMNS), orient="row")
+
+    def tails_frame(self) -> pl.DataFrame:
+        """The tails of each cell against those of the one with the baseline level."""
+        rows: list[dict[str, Any]] = []
+        for experiment in self.plan.experiments:
+            made = contrasts.compare_tails(
+                self.cells[experiment.name],
+                self.baselines(experiment),
+                self.plan.analysis,
+                seed=self.seed,
+                experiment=experiment.name,
+            )
+            blank = {**self._blank(contrasts.TAIL_COLUMNS), "instrument": experiment.instrument}
+            rows += [{**blank, **row} for row in made]
+        return pl.DataFrame(rows, schema=self.schema(contrasts.TAIL_COLUMNS), orient="row")
+
+    def baselines(self, experiment: Experiment) -> dict[str, str]:
+        """The level of each factor (and compared part) of an experiment that the others are compared with."""
+        # Another path has another truth: its estimates are bound to differ.
+        baselines = {factor.name: factor.baseline for factor in experiment.factors if factor.name not in PATH_FACTORS}
+        for part in cell_work.COMPARED_PARTS:
+            labels = [cell.labels[part] for cell in self.cells[experiment.name] if part in cell.labels]
+            if labels and part not in baselines:
+                baselines[part] = labels[0]
+        return baselines
+
+    def tests_frame(self) -> pl.DataFrame:
+        """The rank tests of every factor."""
+        rows: list[dict[str, Any]] = []
+        for experiment in self.plan.experiments:
+            rows += factors.rank_tests(
+                self.cells[experiment.name],
+                tuple(self.baselines(experiment)),
+                self.plan.analysis,
+                experiment=experiment.name,
+            )
+        return pl.DataFrame(rows, schema=factors.TEST_COLUMNS, orient="row")
+
+    def interactions_frame(self) -> pl.DataFrame:
+        """The interactions of every experiment's factors."""
+        rows: list[dict[str, Any]] = []
+        for experiment in self.plan.experiments:
+            rows += factors.interactions(
+                self.cells[experiment.name],
+                tuple(self.baselines(experiment)),
+                self.plan.analysis,
+                experiment=experiment.name,
+            )
+        return pl.DataFrame(rows, schema=factors.INTERACTION_COLUMNS, orient="row")
+
+    def levels_frame(self) -> pl.DataFrame:
+        """How the runs' figures go with each level of each factor."""
+        rows: list[dict[str, Any]] = []
+        for experiment in self.plan.experiments:
+            rows += factors.level_associations(
+                self.cells[experiment.name], tuple(self.baselines(experiment)), experiment, self.plan.analysis
+            )
+        return pl.DataFrame(rows, schema=factors.LEVEL_COLUMNS, orient="row")
+
+    def outliers_frame(self) -> pl.DataFrame:
+        """Where the outliers of each experiment are, and which runs lie apart from the others of their cell."""
+        rows: list[dict[str, Any]] = []
+        for experiment in self.plan.experiments:
+            made = cell_work.outlier_rows(self.cells[experiment.name])
+            about = {"experiment": experiment.name, "instrument": experiment.instrument}
+            rows += [{**self._blank(cell_work.OUTLIER_COLUMNS), **about, **row} for row in made]
+        return pl.DataFrame(rows, schema=self.schema(cell_work.OUTLIER_COLUMNS), orient="row")
+
+
+def _plan_order(experiment: Experiment, row: Mapping[str, Any]) -> tuple[int, ...]:
+    """Sort key: the levels' order in the plan, then as measured (sorting is stable)."""
+    order = []
+    for factor in experiment.factors:
+        labels = [level.label for level in factor.levels]
+        order.append(labels.index(row[factor.name]))
+    return tuple(order)

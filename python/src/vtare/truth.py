@@ -1,0 +1,251 @@
+"""The true available bandwidth of a run over the lab's own path: capacity less cross traffic, window by window.
+
+The cross traffic is what its source really sent inside an estimate's window, in bins of 0.2 ms, less what the path
+loses before the bottleneck: a source that is held up sends less than asked. The sink's bins count what came through.
+They are no truth of a short window: a train that overloads the path makes cross traffic wait, so that the sink sees it
+after the window (of 150 Mbit/s it stamped 55 inside a train of 2.4 ms). Over seconds the two must agree. The capacity
+is that of the shaper, of its log where it changes, or of the log of `vtare link`. All times are on CLOCK_MONOTONIC of
+the one machine that the path is on.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import numpy as np
+import polars as pl
+
+from vtare.errors import BadInput
+from vtare.path import PathSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+#: Files that a run's helpers leave beside the samples.
+CROSS_LOG: Final = "cross.parquet"
+SENT_LOG: Final = "cross-sent.parquet"
+LINK_LOG: Final = "truth.parquet"
+CAPACITY_LOG: Final = "capacity.jsonl"
+#: Columns that `judge` adds to the samples of `avb`.
+JUDGED: Final[dict[str, Any]] = {
+    "from_ns": pl.Int64,
+    "to_ns": pl.Int64,
+    "own_window": pl.Boolean,
+    "truth_bit_per_s": pl.Float64,
+    "true_capacity_bit_per_s": pl.Float64,
+    "error_percent": pl.Float64,
+    "covered": pl.Boolean,
+    "no_truth": pl.String,
+    "disturbed": pl.String,
+}
+#: Above these a run's estimates are marked: other work in cores, and packets that the emulator let go late.
+_OTHERS_CORES: Final = 0.1
+_LATE_SHARE: Final = 0.01
+_LINK_BIN_NS: Final = 10_000_000
+#: Notes of the instrument that say that a window was not the path's alone.
+_SPOILING_NOTES: Final = {"receiver_overloaded": "receiver overloaded"}
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """A quantity that grows with time, known from the first of `edges_ns` to the last, even between two of them.
+
+    Edges count from `origin_ns`: times since the boot of a machine have more digits than a float.
+    """
+
+    origin_ns: int
+    edges_ns: NDArray[np.float64]
+    total: NDArray[np.float64]
+
+    @classmethod
+    def of_bins(cls, begin_ns: NDArray[np.int64], length_ns: int, amount: NDArray[np.float64]) -> Self:
+        """A course from bins that follow one another: what came in each."""
+        origin = int(begin_ns[0])
+        edges = (np.append(begin_ns, begin_ns[-1] + length_ns) - origin).astype(np.float64)
+        return cls(origin, edges, np.concatenate([[0.0], np.cumsum(amount)]))
+
+    def between(self, begin_ns: float, end_ns: float) -> float | None:
+        """How much came between two times; None where that is not all known."""
+        begin, end = begin_ns - self.origin_ns, end_ns - self.origin_ns
+        if not self.edges_ns[0] <= begin <= end <= self.edges_ns[-1]:
+            return None
+        low, high = np.interp([begin, end], self.edges_ns, self.total)
+        return float(high - low)
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """What is known of one run's path.
+
+    `capacity` is in bits and `cross` in bytes of the IP layer that came to the bottleneck (None: there were none);
+    `missed` counts frames that the emulator did not see. `disturbed` are the reasons that hold for the whole run.
+    """
+
+    steady_bit_per_s: int | None
+    capacity: Course | None
+    cross: Course | None
+    missed: Course | None = None
+    disturbed: tuple[str, ...] = ()
+
+    def over(self, begin_ns: int, end_ns: int) -> tuple[float | None, float | None, str | None]:
+        """Available bandwidth and capacity, bit/s, in a window; None with the reason where they are not known."""
+        span_s = (end_ns - begin_ns) / 1e9
+        if span_s <= 0:
+            return None, None, "window without length"
+        if self.missed is not None:
+            missed = self.missed.between(begin_ns, end_ns)
+            if missed is None:
+                return None, None, "not logged"
+            if missed > 0:
+                return None, None, "link missed frames"
+        capacity: float | None = self.steady_bit_per_s
+        if self.capacity is not None:
+            bits = self.capacity.between(begin_ns, end_ns)
+            capacity = None if bits is None else bits / span_s
+        if capacity is None:
+            return None, None, "not logged"
+        if self.cross is None:
+            return capacity, capacity, None
+        crossed = self.cross.between(begin_ns, end_ns)
+        if crossed is None:
+            return None, capacity, "not logged"
+        return max(0.0, capacity - 8.0 * crossed / span_s), capacity, None
+
+
+def read_truth(directory: Path, footer: Mapping[str, Any]) -> Truth | None:
+    """What the helpers of a run left; None where its path was not the lab's.
+
+    Raises:
+        BadInput: a file is missing or damaged.
+    """
+    topology = document(directory, "topology")
+    if topology is None or "path" not in topology:
+        return None
+    try:
+        path = PathSpec.of_document(topology["path"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise BadInput(f"{directory / 'topology.json'}: no path of the lab ({error!r}); measure again") from error
+    capacity, missed = read_capacity(directory, path)
+    return Truth(
+        steady_bit_per_s=path.steady_bit_per_s if path.bottleneck != "link" else None,
+        capacity=capacity,
+        cross=read_cross(directory / SENT_LOG, arriving=1.0 - path.loss_fraction) if path.cross_bit_per_s else None,
+        missed=missed,
+        disturbed=_disturbances(directory, footer),
+    )
+
+
+def read_cross(path: Path, *, arriving: float = 1.0) -> Course:
+    """The bytes of cross traffic that its source or its sink counted, times the share of them that arrives.
+
+    Raises:
+        BadInput: the file is missing or damaged.
+    """
+    try:
+        length = int(json.loads(pl.read_parquet_metadata(path)["vtare"])["bin_ns"])
+        frame = pl.read_parquet(path, columns=["bin_monotonic_ns", "ip_byte"])
+        begin = frame["bin_monotonic_ns"].to_numpy()
+        if len(begin) == 0:
+            raise ValueError("no bins")
+        return Course.of_bins(begin, length, arriving * frame["ip_byte"].cast(pl.Float64).to_numpy())
+    except (OSError, KeyError, ValueError, TypeError, pl.exceptions.PolarsError) as error:
+        raise BadInput(f"{path}: damaged, or not left by `vtare load net --out` ({error})") from error
+
+
+def read_capacity(directory: Path, path: PathSpec) -> tuple[Course | None, Course | None]:
+    """The course of the capacity, in bits, and of frames that the emulator missed; None where there is no such log.
+
+    Raises:
+        BadInput: the log is missing or damaged.
+    """
+    if path.bottleneck == "link":
+        return _read_link(directory / LINK_LOG)
+    if path.steady_bit_per_s is not None:
+        return None, None
+    log = directory / CAPACITY_LOG
+    try:
+        rows = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+        changes = [(int(row["from_monotonic_ns"]), int(row["to_monotonic_ns"]), int(row["bit_per_s"])) for row in rows]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise BadInput(f"{log}: damaged, or not left by the shaper ({error})") from error
+    if not changes:
+        raise BadInput(f"{log}: no change is in it, wanted at least the first")
+    # The change fell somewhere between the two times, which are a few ms apart. The last rate holds to the run's end,
+    # which comes before its time is over.
+    origin = changes[0][0]
+    places = [(before - origin + after - origin) / 2 for before, after, _ in changes]
+    phase_ns = path.phases[(len(changes) - 1) % len(path.phases)].duration_ns
+    edges = np.array([*places, places[-1] + phase_ns])
+    bits = np.diff(edges) / 1e9 * np.array([rate for _, _, rate in changes], dtype=np.float64)
+    return Course(origin, edges, np.concatenate([[0.0], np.cumsum(bits)])), None
+
+
+def _read_link(path: Path) -> tuple[Course, Course]:
+    try:
+        frame = pl.read_parquet(path).filter(pl.col("lane") == "ab").sort("bin_monotonic_ns")
+        begin = frame["bin_monotonic_ns"].to_numpy()
+        if len(begin) == 0:
+            raise ValueError("no bins")
+        rate = frame["capacity_bit_per_s"].cast(pl.Float64)
+        if rate.null_count():
+            raise ValueError("a bin without a capacity")
+        capacity = Course.of_bins(begin, _LINK_BIN_NS, rate.to_numpy() * (_LINK_BIN_NS / 1e9))
+        missed = frame["socket_drop_frame"].cast(pl.Float64).to_numpy()
+        return capacity, Course.of_bins(begin, _LINK_BIN_NS, missed)
+    except (OSError, ValueError, pl.exceptions.PolarsError) as error:
+        raise BadInput(f"{path}: damaged, or not left by `vtare link --log` ({error})") from error
+
+
+def document(directory: Path, name: str) -> dict[str, Any] | None:
+    """A helper's JSON document; None where it left none."""
+    with suppress(OSError, ValueError):
+        found = json.loads((directory / f"{name}.json").read_text(encoding="utf-8"))
+        return found if isinstance(found, dict) else None
+    return None
+
+
+def _disturbances(directory: Path, footer: Mapping[str, Any]) -> tuple[str, ...]:
+    found = []
+    others = (document(directory, "surroundings") or {}).get("others_cores")
+    if others is not None and others > _OTHERS_CORES:
+        found.append("other work on the machine")
+    sink = (((document(directory, "sink") or {}).get("net") or {}).get("sink")) or {}
+    if sink.get("socket_drops"):
+        found.append("sink missed packets")
+    lanes = (document(directory, "link") or {}).get("directions") or []
+    if any((lane.get("late_share") or 0.0) > _LATE_SHARE for lane in lanes):
+        found.append("link was late")
+    said = {str(note.get("id")) for note in footer.get("notes", [])}
+    return (*found, *(text for key, text in _SPOILING_NOTES.items() if key in said))
+
+
+def judge(estimates: pl.DataFrame, truth: Truth | None) -> pl.DataFrame:
+    """Set each estimate beside the truth of its own window; without a known path all of that is null.
+
+    The window is that which the method names, else the time from its first step to its answer.
+    """
+    rows = [_judged(row, truth) for row in estimates.iter_rows(named=True)]
+    return estimates.hstack(pl.DataFrame(rows, schema=JUDGED, orient="row"))
+
+
+def _judged(row: Mapping[str, Any], truth: Truth | None) -> tuple[Any, ...]:
+    own = row["window_from_ns"] is not None and row["window_to_ns"] is not None
+    begin = row["window_from_ns"] if own else row["began_ns"]
+    end = row["window_to_ns"] if own else row["began_ns"] + row["elapsed_ns"]
+    if truth is None:
+        return (begin, end, own, None, None, None, None, None, None)
+    available, capacity, why = truth.over(begin, end)
+    estimate, low, high = row["avb_bit_per_s"], row["low_bit_per_s"], row["high_bit_per_s"]
+    error = covered = None
+    if available is not None and available > 0 and estimate is not None:
+        error = 100.0 * (estimate - available) / available
+    if available is not None and low is not None and high is not None:
+        covered = low <= available <= high
+    marks = "; ".join(truth.disturbed) or None
+    return (begin, end, own, available, capacity, error, covered, why, marks)

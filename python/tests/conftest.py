@@ -1,0 +1,253 @@
+"""Fixtures of the lab's tests: a stand-in binary, a small plan, a finished campaign."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+from vtare.campaign import Campaign, CampaignResult, StopRequest, Store
+from vtare.campaign import crew as crew_module
+from vtare.campaign import routed as routed_module
+from vtare.campaign import surroundings as surroundings_module
+from vtare.path import PathSpec
+from vtare.plan import Plan, parse_plan
+from vtare.platforms.child import Child, start_child
+from vtare.platforms.host import HostInstance
+
+TINY = """
+schema = "vtare.plan/1"
+name = "tiny"
+question = "Does the lab work?"
+blocks = 2
+settle = "0 ms"
+control = false
+
+[[experiment]]
+name = "sleep"
+instrument = "sleep"
+parameters = { target_ns = "1 ms", samples = 300 }
+baseline = { method = "usleep" }
+
+[experiment.factors]
+load = ["idle", { kind = "cpu", threads = 3 }]
+method = ["usleep", "spin"]
+"""
+
+
+#: The plans that tests of campaigns between two hosts, and over the lab's own path, start from.
+ROUTED = Path(__file__).with_name("routed.toml")
+TWO_HOSTS = Path(__file__).with_name("two_hosts.toml")
+
+
+class FakeInstance(HostInstance):
+    """A process on this machine that says it stands behind a bridge."""
+
+    address = "127.0.0.1"
+
+    def capture_interface(self) -> str | None:
+        return "port0"
+
+
+class FakePlatform:
+    """Starts such instances, and counts what was started and not stopped."""
+
+    running = 0
+
+    def __init__(self, name: str, binary: Path) -> None:
+        self.name = name
+        self._binary = binary
+        self._started = 0
+
+    def missing(self) -> str | None:
+        return "no daemon" if self.name == "docker" else None
+
+    def start(self, instances: int, site: object = None) -> list[FakeInstance]:
+        self._started += instances
+        FakePlatform.running += instances
+        return [FakeInstance(self._binary) for _ in range(instances)]
+
+    def stop(self) -> None:
+        FakePlatform.running -= self._started
+        self._started = 0
+
+
+class FakeHosts:
+    """Two hosts that need no privileges."""
+
+    made = 0
+    sender = responder = None
+    platform = FakePlatform
+
+    def __init__(self, owner: str) -> None:
+        self.owner = owner
+
+    @staticmethod
+    def missing() -> str | None:
+        return None
+
+    def make(self) -> None:
+        FakeHosts.made += 1
+
+    def remove(self) -> None:
+        FakeHosts.made -= 1
+
+    def facts(self) -> dict[str, str]:
+        return {"link": "fake"}
+
+
+class FakeRoutedHosts(FakeHosts):
+    """Two hosts with a router between, of nothing."""
+
+    inward, outward = "in0", "out0"
+    router = source_namespace = sink_namespace = "none"
+    sink_address = "127.0.0.1"
+
+    def __init__(self, owner: str, *, mtu_byte: int, bridged: bool) -> None:
+        super().__init__(owner)
+        self.wiring = (mtu_byte, bridged)
+
+    def shape(self, path: PathSpec) -> None:
+        FakeRoutedHosts.shaped.append((path, self.wiring))
+
+    shaped: ClassVar[list[tuple[PathSpec, tuple[int, bool]]]] = []
+
+
+def start_here(
+    namespace: str, binary: Path, arguments: list[str], *, directory: Path, stdout: Path, stderr: Path
+) -> Child:
+    """Start a helper of the path as a plain process."""
+    return start_child([str(binary), *arguments], directory=directory, stdout=stdout, stderr=stderr)
+
+
+def fake_the_hosts(patch: pytest.MonkeyPatch) -> None:
+    """Let campaigns between two hosts run without privileges: no namespaces, every instance a plain process."""
+    FakeHosts.made = FakePlatform.running = 0
+    FakeRoutedHosts.shaped.clear()
+    patch.setattr(crew_module, "TwoHosts", FakeHosts)
+    patch.setattr(crew_module, "RoutedHosts", FakeRoutedHosts)
+    patch.setattr(routed_module, "start_in_namespace", start_here)
+    # What else runs on the machine of these tests is no part of them.
+    patch.setattr(surroundings_module, "_look", lambda: (0.0, None, 0.0))
+    patch.setattr(crew_module.network, "remove_leftovers", lambda: ())
+    patch.setattr(crew_module, "open_platform", lambda name, *, binary, owner: FakePlatform(name, binary))
+    patch.setattr(crew_module, "HostInstance", lambda binary, site: FakeInstance(binary))
+
+
+class FakeBinary:
+    """The stand-in binary in a directory of its own."""
+
+    def __init__(self, directory: Path, cache: Path) -> None:
+        self.directory = directory
+        self.path = directory / "vtare"
+        source = Path(__file__).with_name("fake_vtare.py").read_text(encoding="utf-8")
+        source = source.replace("CACHE = HERE\n", f"CACHE = Path({str(cache)!r})\n")
+        self.path.write_text(f"#!{sys.executable}\n{source}", encoding="utf-8")
+        self.path.chmod(0o755)
+
+    def behave(self, **steer: str) -> None:
+        """Steer the runs that follow: see fake_vtare.py."""
+        (self.directory / "behaviour.json").write_text(json.dumps(steer))
+
+
+@pytest.fixture(scope="session")
+def fake_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Sample files that the stand-in binaries of this session share."""
+    return tmp_path_factory.mktemp("fake-cache")
+
+
+@pytest.fixture
+def fake(tmp_path: Path, fake_cache: Path) -> FakeBinary:
+    directory = tmp_path / "bin"
+    directory.mkdir()
+    return FakeBinary(directory, fake_cache)
+
+
+@pytest.fixture
+def tiny_plan() -> Plan:
+    return parse_plan(TINY, source=Path("tiny.toml"))
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory: pytest.TempPathFactory, fake_cache: Path) -> Path:
+    """A finished campaign with every instrument, two loads, three blocks and controls. Tests must not change it."""
+    root = tmp_path_factory.mktemp("finished")
+    (root / "bin").mkdir()
+    binary = FakeBinary(root / "bin", fake_cache)
+    plan = parse_plan(
+        TINY.replace("blocks = 2", "blocks = 3").replace("control = false", "control = true")
+        + """
+[[experiment]]
+name = "timer"
+instrument = "timer"
+parameters = { samples = 20000 }
+factors = { source = ["clock_monotonic", "vtare"] }
+
+[[experiment]]
+name = "counter"
+instrument = "counter"
+
+[[experiment]]
+name = "noise"
+instrument = "noise"
+""",
+        source=Path("finished.toml"),
+    )
+    with Store.create(root / "store", plan, 7) as store, StopRequest() as stop:
+        Campaign(store, binary.path, stop).run()
+    return root / "store"
+
+
+@pytest.fixture
+def fake_hosts(monkeypatch: pytest.MonkeyPatch) -> type[FakeHosts]:
+    fake_the_hosts(monkeypatch)
+    return FakeHosts
+
+
+@pytest.fixture
+def fake_routes(fake_hosts: type[FakeHosts]) -> type[FakeRoutedHosts]:
+    """The routed hosts that campaigns of this test get."""
+    return FakeRoutedHosts
+
+
+@pytest.fixture(scope="session")
+def two_host_store(tmp_path_factory: pytest.TempPathFactory, fake_cache: Path) -> Path:
+    """A finished campaign between two hosts. Tests must not change it."""
+    root = tmp_path_factory.mktemp("two-hosts")
+    (root / "bin").mkdir()
+    binary = FakeBinary(root / "bin", fake_cache)
+    # Four runs a cell: fewer can show no difference.
+    text = TWO_HOSTS.read_text(encoding="utf-8").replace("blocks = 3", "blocks = 4")
+    plan = parse_plan(text, source=TWO_HOSTS)
+    with pytest.MonkeyPatch.context() as patch:
+        fake_the_hosts(patch)
+        with Store.create(root / "store", plan, 7) as store, StopRequest() as stop:
+            Campaign(store, binary.path, stop).run()
+    return root / "store"
+
+
+@pytest.fixture(scope="session")
+def routed_store(tmp_path_factory: pytest.TempPathFactory, fake_cache: Path) -> Path:
+    """A finished campaign over the lab's own path. Tests must not change it."""
+    root = tmp_path_factory.mktemp("routed")
+    (root / "bin").mkdir()
+    binary = FakeBinary(root / "bin", fake_cache)
+    plan = parse_plan(ROUTED.read_text(encoding="utf-8"), source=ROUTED)
+    with pytest.MonkeyPatch.context() as patch:
+        fake_the_hosts(patch)
+        with Store.create(root / "store", plan, 7) as store, StopRequest() as stop:
+            Campaign(store, binary.path, stop).run()
+    return root / "store"
+
+
+@pytest.fixture
+def run_campaign(fake: FakeBinary) -> Callable[[Store], CampaignResult]:
+    def run(store: Store) -> CampaignResult:
+        with StopRequest() as stop:
+            return Campaign(store, fake.path, stop).run()
+
+    return run

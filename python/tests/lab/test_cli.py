@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vtare.campaign.console import duration
+from vtare.plan import Plan
+
+SOURCE = Path(__file__).resolve().parents[2] / "src"
+
+
+def lab(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    environment.pop("VTARE_BINARY", None)
+    command = [sys.executable, "-m", "vtare.cli", *map(str, arguments)]
+    return subprocess.run(command, env=environment, cwd=cwd, capture_output=True, text=True, timeout=120, check=False)
+
+
+@pytest.fixture
+def plan_file(tmp_path: Path, tiny_plan: Plan) -> Path:
+    path = tmp_path / "tiny.toml"
+    path.write_text(tiny_plan.text.replace("blocks = 2", "blocks = 1"))
+    return path
+
+
+def test_run_measures_and_leaves_one_json_document_and_a_report(tmp_path: Path, plan_file: Path, fake: Any) -> None:
+    done = lab("run", plan_file, "--store", "s", "--binary", fake.path, "--json", "--seed", 5, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert document.items() >= {"schema": "vtare.campaign/1", "store": "s", "total": 4, "done": 4, "failed": 0}.items()
+    assert (tmp_path / document["report"]).read_text().lstrip().lower().startswith("<!doctype html>")
+    assert "4 runs into s, seed 5" in done.stderr
+    # Nothing moves in a pipe without --verbose.
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_failing_cells_end_with_1_and_status_tells_why_and_resume_mends_it(
+    tmp_path: Path, plan_file: Path, fake: Any
+) -> None:
+    fake.behave(fail='"spin"')
+    store = tmp_path / "s"
+    done = lab("run", plan_file, "--store", store, "--binary", fake.path, "--verbose")
+    assert done.returncode == 1
+    assert "2 of 4 runs done" in done.stdout
+    assert "2 failed" in done.stdout
+    assert "cannot open the counter device" in done.stderr
+    shown = lab("status", store)
+    assert "4 runs: 2 done, 2 failed" in shown.stdout
+    assert "method spin: the instrument ended with exit code 4: cannot open the counter device" in shown.stdout
+    assert f"go on with: vtare resume {store}" in shown.stdout
+    listed = json.loads(lab("status", store, "--json").stdout)
+    assert (listed["done"], listed["failed"], len(listed["runs"])) == (2, 2, 2)
+    fake.behave()
+    again = lab("resume", store, "--binary", fake.path)
+    assert again.returncode == 0, again.stderr
+    assert "4 of 4 runs done" in again.stdout
+
+
+def test_drawn_seed_is_logged_in_the_store(tmp_path: Path, plan_file: Path, fake: Any) -> None:
+    done = lab("run", plan_file, "--store", tmp_path / "s", "--binary", fake.path)
+    assert done.returncode == 0, done.stderr
+    seed = int(done.stderr.split("seed ")[1].split()[0])
+    assert json.loads(lab("status", tmp_path / "s", "--json").stdout)["seed"] == seed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["run", "nowhere", "--binary", "{fake}"],
+            "vtare: plan 'nowhere': no such file and no shipped plan of that name",
+        ),
+        (["run", "{plan}", "--binary", "{fake}", "--store", "{plan}/s"], "cannot make a store here"),
+        (["run", "{plan}", "--binary", "nothing"], "vtare: --binary: nothing: no such file"),
+        (["resume", "nowhere", "--binary", "{fake}"], "vtare: nowhere: no such store"),
+        (["status", "nowhere"], "vtare: nowhere: no such store"),
+        (["report", "nowhere"], "vtare: nowhere: no such store"),
+        (["papers", "nowhere"], "nowhere"),
+        (["fly"], "No such command 'fly'"),
+    ],
+)
+def test_bad_input_ends_with_2_one_message_and_no_traceback(
+    tmp_path: Path, plan_file: Path, fake: Any, arguments: list[str], message: str
+) -> None:
+    filled = [argument.format(fake=fake.path, plan=plan_file) for argument in arguments]
+    done = lab(*filled, cwd=tmp_path)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+def test_bad_plan_ends_with_2_and_makes_no_store(tmp_path: Path, plan_file: Path, fake: Any) -> None:
+    plan_file.write_text(plan_file.read_text().replace("samples = 300", "sample = 300"))
+    done = lab("run", plan_file, "--store", tmp_path / "s", "--binary", fake.path)
+    assert done.returncode == 2
+    assert "tiny.toml: experiment[0].parameters.sample: unknown key 'sample' (did you mean 'samples'?)" in done.stderr
+    assert not (tmp_path / "s").exists()
+
+
+def test_campaign_of_which_this_machine_can_do_nothing_ends_with_3(tmp_path: Path, plan_file: Path, fake: Any) -> None:
+    fake.behave(cannot="sleep")
+    done = lab("run", plan_file, "--store", tmp_path / "s", "--binary", fake.path, "--json")
+    assert done.returncode == 3
+    document = json.loads(done.stdout)
+    assert (document["skipped"], document["done"], document["report"]) == (4, 0, None)
+
+
+def test_plan_shows_design_and_time_without_a_binary(plan_file: Path) -> None:
+    shown = lab("plan", plan_file, "--seed", 1)
+    assert shown.returncode == 0, shown.stderr
+    assert "1 blocks of 4 cells: 4 runs, about" in shown.stdout
+    assert "factor method: usleep, spin (baseline usleep)" in shown.stdout
+    assert "Block 1, in order of execution" in shown.stdout
+    document = json.loads(lab("plan", "quickstart", "--json").stdout)
+    assert (document["runs"], document["blocks"], document["seed"]) == (150, 5, None)
+    assert "quickstart-quick: How dear" in lab("plan", "list").stdout
+
+
+def test_help_and_version_name_the_program() -> None:
+    assert "resume" in lab("--help").stdout
+    assert lab("--version").stdout.startswith("vtare-lab ")
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(41.6, "42 s"), (185, "3 min 05 s"), (7620, "2 h 07 min")])
+def test_duration_is_written_for_people(seconds: float, text: str) -> None:
+    assert duration(seconds) == text

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from vtare.contract import QUANTITIES, Contract, columns, load_contract, read_schema
+from vtare.errors import BadInput
+
+ROOT = Path(__file__).resolve().parents[3]
+DATA = ROOT / "python" / "src" / "vtare" / "data"
+
+
+@pytest.mark.parametrize("name", ["run.schema.json", "columns.json"])
+def test_copy_in_the_package_is_the_contract(name: str) -> None:
+    assert (DATA / name).read_bytes() == (ROOT / "contract" / name).read_bytes()
+
+
+def test_every_instrument_has_parameters_columns_and_a_quantity() -> None:
+    contract = load_contract()
+    assert set(contract.instruments) == set(columns()) == set(QUANTITIES)
+    for instrument, (_, parts) in QUANTITIES.items():
+        assert set(parts) <= set(columns()[instrument])
+
+
+def test_schema_is_read_however_it_ties_parameters_to_instruments() -> None:
+    parameters = {"type": "object", "properties": {"n": {"type": ["integer", "null"], "minimum": 2, "default": None}}}
+    tagged = {"oneOf": [{"properties": {"instrument": {"const": "x"}, "parameters": {"$ref": "#/$defs/p"}}}]}
+    conditional = {
+        "allOf": [
+            {
+                "if": {"properties": {"instrument": {"const": "x"}}},
+                "then": {"properties": {"parameters": parameters}},
+            }
+        ]
+    }
+    contracts: list[Contract] = [
+        read_schema({**tagged, "$defs": {"p": parameters}}, origin="a"),
+        read_schema(conditional, origin="b"),
+    ]
+    for contract in contracts:
+        n = contract.instruments["x"]["n"]
+        assert (n.kind, n.nullable, n.is_list, n.default) == ("integer", True, False, None)
+        assert n.check(3, "here") == 3
+        assert n.check("null", "here") is None
+        with pytest.raises(BadInput, match="here: found 1, wanted at least 2"):
+            n.check(1, "here")
+    with pytest.raises(KeyError):
+        read_schema({}, origin="empty")
+
+
+def test_schema_of_the_binary_is_used_where_it_answers_and_the_copy_where_not(tmp_path: Path) -> None:
+    program = tmp_path / "vtare"
+    document = json.loads((DATA / "run.schema.json").read_text())
+    program.write_text(f"#!/bin/sh\ncat <<'END'\n{json.dumps(document)}\nEND\n")
+    program.chmod(0o755)
+    assert load_contract(program).origin == str(program)
+    program.write_text("#!/bin/sh\nexit 2\n")
+    assert load_contract(program).origin == "vtare/data/run.schema.json"
+    assert load_contract(tmp_path / "none").origin == "vtare/data/run.schema.json"

@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from vtare.design import Run, expected_run_s, make_design, read_design, run_seed, write_design
+from vtare.errors import BadInput
+from vtare.plan import Plan, load_plan, parse_plan, shipped_plans
+
+
+def cell(run: Run) -> tuple[str, tuple[tuple[str, str], ...]]:
+    return run.experiment, tuple(run.factors.items())
+
+
+def test_every_block_holds_every_cell_once_between_its_controls() -> None:
+    plan = load_plan(shipped_plans()["quickstart"])
+    runs = make_design(plan, 3)
+    for block in range(1, plan.blocks + 1):
+        rows = [run for run in runs if run.block == block]
+        cells = [run for run in rows if run.control is None]
+        assert set(Counter(map(cell, cells)).values()) == {1}
+        assert len(cells) == 3 * 4 + 3 * 5
+        assert [run.control for run in (rows[0], rows[-1])] == ["open", "close"]
+        assert sum(run.control == "centre" for run in rows) == 1
+    assert [run.position for run in runs] == list(range(len(runs)))
+    assert len({run.run_id for run in runs}) == len(runs)
+
+
+def test_order_follows_the_seed_and_differs_between_blocks(tiny_plan: Plan) -> None:
+    plan = load_plan(shipped_plans()["quickstart"])
+    assert make_design(plan, 3) == make_design(plan, 3)
+    assert [r.run_id for r in make_design(plan, 3)] != [r.run_id for r in make_design(plan, 4)]
+    runs = make_design(plan, 3)
+    orders = [[cell(r) for r in runs if r.block == block and r.control is None] for block in (1, 2)]
+    assert orders[0] != orders[1]
+
+
+def test_run_id_depends_on_what_a_run_is_and_not_on_the_order(tiny_plan: Plan) -> None:
+    ids = {r.run_id for r in make_design(tiny_plan, 1)}
+    assert ids == {r.run_id for r in make_design(tiny_plan, 2)}
+    changed = parse_plan(tiny_plan.text.replace("samples = 300", "samples = 301"), source=Path("x"))
+    assert not ids & {r.run_id for r in make_design(changed, 1)}
+
+
+def test_factor_sets_its_parameter_as_the_binary_takes_it(tiny_plan: Plan) -> None:
+    run = next(r for r in make_design(tiny_plan, 1) if r.factors["method"] == "spin")
+    assert run.parameters == {"target_ns": [1_000_000], "samples": 300, "method": ["spin"]}
+
+
+def test_seed_of_a_run_depends_on_campaign_and_run() -> None:
+    assert run_seed(1, "aa") != run_seed(2, "aa") != run_seed(1, "ab")
+    assert 0 <= run_seed(1, "aa") < 2**32
+
+
+def test_written_design_reads_back_with_its_seed(tmp_path: Path, tiny_plan: Plan) -> None:
+    runs = make_design(tiny_plan, 9)
+    write_design(tmp_path / "design.parquet", runs, tiny_plan.factor_names, seed=9, program="0")
+    assert read_design(tmp_path / "design.parquet") == (runs, 9)
+    columns = pl.read_parquet(tmp_path / "design.parquet").columns
+    assert columns == [
+        "position", "block", "replicate", "run_id", "experiment", "instrument", "control", "load", "method",
+        "parameters",
+    ]  # fmt: skip
+
+
+def test_foreign_and_missing_designs_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="no such file"):
+        read_design(tmp_path / "design.parquet")
+    (tmp_path / "design.parquet").write_bytes(b"PAR1")
+    with pytest.raises(BadInput, match="not a design of vtare"):
+        read_design(tmp_path / "design.parquet")
+    pl.DataFrame({"a": [1]}).write_parquet(tmp_path / "design.parquet")
+    with pytest.raises(BadInput, match="not a design of vtare"):
+        read_design(tmp_path / "design.parquet")
+
+
+@pytest.mark.parametrize(("name", "limit_s"), [("quickstart", 170.0), ("quickstart-quick", 40.0)])
+def test_shipped_plan_is_expected_to_keep_its_time_on_two_cpus(
+    name: str, limit_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    plan = load_plan(shipped_plans()[name])
+    assert sum(expected_run_s(run, plan) for run in make_design(plan, 1)) < limit_s
+
+
+def test_crowded_cpu_is_expected_to_start_programs_slowly(tiny_plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 1)
+    runs = make_design(tiny_plan, 1)
+    idle, crowded = (next(r for r in runs if r.factors["load"] == load) for load in ("idle", "cpu 3"))
+    assert expected_run_s(crowded, tiny_plan) > expected_run_s(idle, tiny_plan)

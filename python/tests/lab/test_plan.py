@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from vtare.errors import BadInput
+from vtare.plan import Plan, find_plan, load_plan, parse_plan, shipped_plans
+
+GOOD = """
+schema = "vtare.plan/1"
+name = "demo"
+question = "How late?"
+blocks = 4
+seed = 7
+
+[[experiment]]
+name = "sleep"
+instrument = "sleep"
+exceed = "100 us"
+baseline = { load = "idle", target_ns = "1000 us" }
+
+[experiment.parameters]
+samples = 300
+seconds = "0.5 s"
+
+[experiment.factors]
+load = ["idle", { kind = "cpu", threads = 8 }, { kind = "cpu", threads = 9, label = "nine" }]
+target_ns = ["1 ms", "100 us"]
+platform = ["host"]
+"""
+
+
+def parse(text: str) -> Plan:
+    return parse_plan(text, source=Path("demo.toml"))
+
+
+def test_good_plan_is_resolved_with_its_units_gone() -> None:
+    plan = parse(GOOD)
+    experiment = plan.experiment("sleep")
+    assert experiment.parameters == {"samples": 300, "seconds": 0.5}
+    assert [level.label for level in experiment.factor("load").levels] == ["idle", "cpu 8", "nine"]
+    assert experiment.factor("load").level("nine").value == {"kind": "cpu", "threads": 9}
+    assert [(level.label, level.value) for level in experiment.factor("target_ns").levels] == [
+        ("1 ms", [1_000_000]),
+        ("100 us", [100_000]),
+    ]
+    assert experiment.factor("target_ns").baseline == "1 ms"
+    assert experiment.exceed_ns == 100_000
+    assert plan.settle_s == pytest.approx(0.2)
+    assert plan.analysis.margin_ratio == pytest.approx(1.05)
+    assert plan.text == GOOD
+
+
+def test_first_level_is_the_baseline_where_none_is_named() -> None:
+    plan = parse(GOOD.replace('baseline = { load = "idle", target_ns = "1000 us" }', ""))
+    assert plan.experiment("sleep").factor("load").baseline == "idle"
+
+
+BAD = [
+    ('schema = "vtare.plan/1"', 'schema = "vtare.plan/9"', "schema: found 'vtare.plan/9', wanted 'vtare.plan/1'"),
+    ("blocks = 4", "block = 4", "block: unknown key 'block' (did you mean 'blocks'?); wanted one of: schema, name"),
+    ("blocks = 4", "", "blocks: found nothing, wanted a whole number from 1 to 10000"),
+    ("blocks = 4", "blocks = 0", "blocks: found 0, wanted a whole number from 1 to 10000"),
+    ("blocks = 4", "blocks = true", "blocks: found True, wanted a whole number"),
+    ("seed = 7", "seed = -1", "seed: found -1"),
+    ('name = "demo"', 'name = "../demo"', "name: found '../demo', wanted letters, digits"),
+    ('question = "How late?"', 'question = ""', "question: found '', wanted a text"),
+    (
+        'instrument = "sleep"',
+        'instrument = "slep"',
+        "found instrument 'slep' (did you mean 'sleep'?), wanted one of: timer,",
+    ),
+    (
+        "samples = 300",
+        'samples = "300"',
+        "experiment[0].parameters.samples: found the text '300', wanted a whole number",
+    ),
+    ("samples = 300", "samples = 0", "experiment[0].parameters.samples: found 0, wanted at least 1"),
+    ("samples = 300", "samples = 1.5", "samples: found 1.5, wanted a whole number"),
+    ("samples = 300", "sample = 300", "parameters.sample: unknown key 'sample' (did you mean 'samples'?)"),
+    ("samples = 300", 'method = "spn"', "parameters.method: found 'spn' (did you mean 'spin'?), wanted one of usleep,"),
+    (
+        "samples = 300",
+        "samples = [1, 2]",
+        "found a list [1, 2], wanted one value: a whole number; a list of levels is a factor",
+    ),
+    ('seconds = "0.5 s"', "seconds = 0.5", 'parameters.seconds: found 0.5 without a unit; write for example "0.5 s"'),
+    ('seconds = "0.5 s"', 'seconds = "0.5 kB"', "seconds: '0.5 kB' has the unit 'kB', wanted one of: ps, ns,"),
+    ('seconds = "0.5 s"', 'seconds = "0 s"', "seconds: found 0 s, wanted more than 0 s"),
+    ('seconds = "0.5 s"', 'target_ns = "1 ms"', "'target_ns' is also in experiment[0].parameters; keep it in one"),
+    ('["1 ms", "100 us"]', '["1 ms", "1 mss"]', "factors.target_ns[1]: '1 mss' has the unit 'mss'"),
+    ('["1 ms", "100 us"]', '["1 ms", "1000 us"]', "factors.target_ns[1]: level '1 ms' is listed twice"),
+    ('["1 ms", "100 us"]', "[]", "factors.target_ns: found [], wanted a list of levels"),
+    ('["1 ms", "100 us"]', '["1.5 ns"]', "factors.target_ns[0]: found 1.5 ns, wanted a whole number of ns"),
+    (
+        "target_ns = [",
+        "target = [",
+        "factors.target: unknown factor (did you mean 'target_ns'?); for sleep wanted one of: load,",
+    ),
+    ('["idle", {', '["idel", {', "factors.load[0]: found 'idel' (did you mean 'idle'?), wanted one of: idle, cpu, io"),
+    ("threads = 8", "threads = 0", "factors.load[1].threads: found 0, wanted a whole number from 1"),
+    ("threads = 8", "thread = 8", "factors.load[1].thread: unknown key 'thread' (did you mean 'threads'?)"),
+    ('["host"]', '["hots"]', "factors.platform[0]: found 'hots' (did you mean 'host'?), wanted one of: host"),
+    ('load = "idle", ', 'load = "ide", ', "baseline.load: found 'ide', wanted one of the levels: idle, cpu 8, nine"),
+    ('exceed = "100 us"', "exceed = 100", "exceed: found 100, wanted a quantity with a unit"),
+    ('exceed = "100 us"', 'exceed = "-1 us"', "exceed: found '-1 us', wanted 0 or more"),
+]
+
+
+@pytest.mark.parametrize(("good", "bad", "message"), BAD)
+def test_bad_plan_names_file_key_found_and_wanted(good: str, bad: str, message: str) -> None:
+    assert good in GOOD
+    with pytest.raises(BadInput) as error:
+        parse(GOOD.replace(good, bad, 1))
+    assert str(error.value).startswith("demo.toml: ")
+    assert message in str(error.value)
+
+
+def test_plan_without_experiment_and_one_with_a_name_twice_are_refused() -> None:
+    with pytest.raises(BadInput, match="wanted at least one"):
+        parse(GOOD.split("[[experiment]]")[0])
+    twice = GOOD + '[[experiment]]\nname = "sleep"\ninstrument = "timer"\n'
+    with pytest.raises(BadInput, match=r"experiment\[1\].name: 'sleep' is used twice"):
+        parse(twice)
+
+
+def test_control_true_stands_for_a_sleep_cell_and_a_table_is_checked() -> None:
+    plan = parse(GOOD.replace("seed = 7", "control = true"))
+    assert plan.control is not None
+    assert plan.control.instrument == "sleep"
+    with pytest.raises(BadInput, match=r"control.parameters.sample: unknown key"):
+        parse(GOOD.replace("seed = 7", 'control = { instrument = "timer", parameters = { sample = 1 } }'))
+
+
+def test_broken_toml_missing_file_and_binary_file_are_named(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="not valid TOML"):
+        parse("schema = ")
+    with pytest.raises(BadInput, match="cannot read the plan: No such file"):
+        load_plan(tmp_path / "none.toml")
+    (tmp_path / "bad.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(BadInput, match="not UTF-8"):
+        load_plan(tmp_path / "bad.toml")
+    with pytest.raises(BadInput, match="did you mean 'quickstart'"):
+        find_plan("quikstart")
+
+
+@pytest.mark.parametrize("name", ["quickstart", "quickstart-quick"])
+def test_shipped_plan_is_good(name: str) -> None:
+    assert load_plan(shipped_plans()[name]).name == name

@@ -1,0 +1,256 @@
+"""Campaigns over the lab's own path with programs that are none: who is started, what fails, what the truth says."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from vtare.campaign import CampaignResult, Store, children
+from vtare.campaign.surroundings import Surroundings
+from vtare.errors import BadInput
+from vtare.path import DEFAULT_MTU_BYTE
+from vtare.plan import Plan, parse_plan
+from vtare.platforms import network
+from vtare.report.build import build
+from vtare.summary import summarise
+
+Run = Callable[[Store], CampaignResult]
+ROUTED = (Path(__file__).parents[1] / "routed.toml").read_text(encoding="utf-8")
+ONE_CELL = (
+    ('["0 Mbit/s", "150 Mbit/s"]', '["150 Mbit/s"]'),
+    ('["os", "vtare"]', '["vtare"]'),
+    ('["vtare", "yaz"]', '["vtare"]'),
+)
+OVER_LINK = ('capacity = ["300 Mbit/s"]', 'capacity = ["300 Mbit/s"]\nbottleneck = ["link"]\ndelay = ["0.5 ms"]')
+
+
+def plan_of(*changes: tuple[str, str]) -> Plan:
+    text = ROUTED
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    return parse_plan(text, source=Path("routed.toml"))
+
+
+def test_each_run_keeps_what_its_helpers_logged(routed_store: Path) -> None:
+    with Store.open(routed_store) as store:
+        for run in store.runs:
+            names = {path.name for path in store.directory(run.run_id).iterdir()}
+            crossed = run.factors["cross"] != "0 Mbit/s"
+            assert ({"cross.parquet", "cross-sent.parquet", "cross.json", "sink.json"} <= names) == crossed
+            assert {"topology.json", "surroundings.json", "responder.json"} <= names
+            assert "key" not in names
+            topology = json.loads((store.directory(run.run_id) / "topology.json").read_text())
+            assert topology["path"]["phases"][0]["bit_per_s"] == 300_000_000
+            document = json.loads((store.directory(run.run_id) / "run.json").read_text())["parameters"]
+            assert document["peer"] == "127.0.0.1:8462"
+            wanted = {"os": ("os", "usleep"), "vtare": ("vtare", "spin")}[run.factors["timers"]]
+            assert (document["clock"], document["sleep"]) == wanted
+
+
+def test_helpers_get_the_path_of_the_plan(tmp_path: Path, fake: Any, fake_hosts: Any, run_campaign: Run) -> None:
+    with Store.create(tmp_path / "store", plan_of(*ONE_CELL, OVER_LINK), 7) as store:
+        assert run_campaign(store).done == 1
+    sent = (fake.directory / "cross.arguments").read_text()
+    assert "--to 127.0.0.1:5001 --rate 150000000" in sent
+    assert "--arrivals constant --size 1472" in sent
+    assert "--sink 127.0.0.1:5001" in (fake.directory / "sink.arguments").read_text()
+    linked = (fake.directory / "link.arguments").read_text()
+    assert linked.startswith("in0 out0 --ab-rate 300000000 --ab-buffer 1500000B --delay 500000ns")
+    assert (fake_hosts.made, fake_hosts.platform.running) == (0, 0)
+    assert not list(fake.directory.glob("*.pid")) or not any(fake.directory.glob("load-*.pid"))
+
+
+def test_hosts_are_made_anew_only_where_their_wiring_changes(
+    tmp_path: Path, fake: Any, fake_hosts: Any, fake_routes: Any, run_campaign: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[int] = []
+    make = fake_hosts.make
+    monkeypatch.setattr(fake_hosts, "make", lambda self: (made.append(1), make(self)))
+    text = ('capacity = ["300 Mbit/s"]', 'capacity = ["300 Mbit/s", "1 Gbit/s"]')
+    with Store.create(tmp_path / "store", plan_of(*ONE_CELL, text), 7) as store:
+        assert run_campaign(store).done == 2
+    assert len(made) == 1
+    assert sorted(path.steady_bit_per_s for path, _ in fake_routes.shaped) == [300_000_000, 10**9]
+    assert {wiring for _, wiring in fake_routes.shaped} == {(DEFAULT_MTU_BYTE, True)}
+
+
+FAILURES: list[tuple[tuple[tuple[str, str], ...], dict[str, str], str, int | None, str]] = [
+    ((), {"cross": "cannot"}, "skipped", 3, "the cross traffic could not start (exit code 3)"),
+    ((), {"cross": "dies"}, "failed", 9, "the cross traffic ended (exit code 9) before the run did: cross: out of"),
+    ((), {"sink": "dies", "hang": "avb"}, "failed", 9, "the sink of cross traffic ended (exit code 9)"),
+    ((), {"sink": "mute"}, "failed", None, "the sink of cross traffic was not ready within 1 s"),
+    ((), {"sink": "fails"}, "failed", 1, "the sink of cross traffic ended with exit code 1"),
+    ((), {"cross": "garbage"}, "failed", None, "cross-sent.parquet: damaged"),
+    ((OVER_LINK,), {"link": "cannot"}, "skipped", 3, "the link could not start (exit code 3): link: this kernel"),
+    ((OVER_LINK,), {"link": "dies"}, "failed", 9, "the link ended (exit code 9) before the run did"),
+    ((), {"serve": "dies"}, "failed", 9, "the responder ended (exit code 9) before the run did"),
+]
+
+
+@pytest.mark.parametrize(("changes", "steer", "word", "code", "reason"), FAILURES)
+def test_helper_that_fails_costs_its_run_with_its_log_and_leaves_nothing(
+    tmp_path: Path,
+    fake: Any,
+    fake_hosts: Any,
+    run_campaign: Run,
+    monkeypatch: pytest.MonkeyPatch,
+    changes: tuple[tuple[str, str], ...],
+    steer: dict[str, str],
+    word: str,
+    code: int | None,
+    reason: str,
+) -> None:
+    monkeypatch.setattr(children, "READY_S", 1.0 if "mute" in steer.values() else 30.0)
+    fake.behave(**steer)
+    with Store.create(tmp_path / "store", plan_of(*ONE_CELL, *changes), 7) as store:
+        result = run_campaign(store)
+        assert getattr(result, word) == 1
+        (entry,) = store.journal.entries().values()
+        assert (entry.status, entry.exit_code) == (word, code)
+        assert reason in str(entry.reason)
+        assert list((store.path / "runs").iterdir()) == []
+    assert (fake_hosts.made, fake_hosts.platform.running) == (0, 0)
+
+
+def test_a_kernel_that_has_no_such_shaper_is_a_skip(
+    tmp_path: Path, fake: Any, fake_routes: Any, run_campaign: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def shape(self: Any, path: Any) -> None:
+        network.run_tool(("sh", "-c", "echo 'Error: Specified qdisc kind is unknown.' >&2; exit 2"))
+
+    monkeypatch.setattr(fake_routes, "shape", shape)
+    no_method = (('method = ["vtare", "yaz"]\n', ""), ('method = "vtare", ', ""))
+    with Store.create(tmp_path / "store", plan_of(*ONE_CELL[:2], *no_method), 7) as store:
+        assert run_campaign(store).skipped == 1
+        (entry,) = store.journal.entries().values()
+        assert "qdisc kind is unknown" in str(entry.reason)
+    # Without a single run there is a report all the same: it says so.
+    page = build(summarise(tmp_path / "store"))
+    assert "qdisc kind is unknown" in page
+    assert "no run finished" in page
+
+
+def test_estimates_stand_beside_the_truth_of_their_windows(routed_store: Path) -> None:
+    summary = summarise(routed_store)
+    crossed = summary.estimates.filter(pl.col("cross") == "150 Mbit/s").sort("run_id", "estimate")
+    assert crossed.height == 2 * 2 * 4
+    first = crossed.head(4)
+    assert first["truth_bit_per_s"].to_list() == pytest.approx([150e6] * 4)
+    assert first["error_percent"].to_list() == pytest.approx([0.0, 10.0, None, -20 / 3])
+    assert first["covered"].to_list() == [True, False, None, None]
+    assert first["own_window"].to_list() == [True, True, False, False]
+    alone = summary.estimates.filter(pl.col("cross") == "0 Mbit/s")
+    assert set(alone["truth_bit_per_s"]) == {300e6}
+
+
+def test_cells_count_what_gave_no_answer_and_what_was_a_bound(routed_store: Path) -> None:
+    summary = summarise(routed_store)
+    cells = summary.cells.filter(pl.col("cross") == "150 Mbit/s")
+    assert cells.height == 4
+    for cell in cells.iter_rows(named=True):
+        counts = {
+            name: cell[name] for name in ("estimates", "unanswered", "at_least", "intervals", "intervals_covering")
+        }
+        assert counts == {"estimates": 4, "unanswered": 1, "at_least": 1, "intervals": 2, "intervals_covering": 1}
+        assert (cell["n"], cell["median"], cell["truth_unknown"]) == (3, 150e6, 0)
+        assert cell["error_percent"] == pytest.approx(0.0)
+        assert cell["absolute_error_percent"] == pytest.approx(20 / 3)
+        assert (cell["estimate_byte"], cell["estimate_ns"]) == (75_000, 20_000_000)
+        assert cell["occupied_share"] == pytest.approx(0.1)
+    said = {note.id: note.text for note in summary.notes}
+    assert "8 of 32 estimates gave no answer: lossy 8" in said["no_answer"]
+    assert "8 of 32 answers are lower bounds" in said["at_least"]
+    # Another path has another truth: what differs there is no finding.
+    assert set(summary.comparisons["factor"]) == {"method", "timers"}
+
+
+@pytest.mark.parametrize(
+    ("steer", "changes", "reason"),
+    [({"unlogged": "yes"}, (), "not logged"), ({"missed": "yes"}, (OVER_LINK,), "link missed frames")],
+)
+def test_an_estimate_whose_window_is_not_known_has_no_error_and_is_counted(
+    tmp_path: Path,
+    fake: Any,
+    fake_hosts: Any,
+    run_campaign: Run,
+    steer: dict[str, str],
+    changes: tuple[tuple[str, str], ...],
+    reason: str,
+) -> None:
+    fake.behave(**steer)
+    with Store.create(tmp_path / "store", plan_of(*ONE_CELL, *changes), 7) as store:
+        assert run_campaign(store).done == 1
+    summary = summarise(tmp_path / "store")
+    assert summary.estimates["truth_bit_per_s"].to_list() == [None] * 4
+    assert set(summary.estimates["no_truth"]) == {reason}
+    assert summary.cells["truth_unknown"].to_list() == [4]
+    assert summary.cells["error_percent"].to_list() == [None]
+    assert any(f"{reason} 4" in note.text for note in summary.notes)
+
+
+def test_a_late_link_marks_its_estimates_and_drops_none(
+    tmp_path: Path, fake: Any, fake_hosts: Any, run_campaign: Run
+) -> None:
+    with Store.create(tmp_path / "store", plan_of(*ONE_CELL, OVER_LINK), 7) as store:
+        assert run_campaign(store).done == 1
+    summary = summarise(tmp_path / "store")
+    assert summary.estimates["disturbed"].to_list() == ["link was late"] * 4
+    assert summary.cells["disturbed_estimates"].to_list() == [4]
+    assert summary.cells["error_percent"].null_count() == 0
+
+
+WRONG = [
+    (('capacity = ["300 Mbit/s"]', ""), "found none; the path that the lab sets up wants just one of 'capacity'"),
+    (('capacity = ["300 Mbit/s"]', 'capacity = ["300"]'), r"capacity\[0\]: '300' has no unit"),
+    (('capacity = ["300 Mbit/s"]', "capacity = [300]"), "found 300, wanted a text such as"),
+    (('capacity = ["300 Mbit/s"]', 'capacity_steps = ["1 Gbit/s"]'), "is no RATE:TIME"),
+    (("estimates = 4", 'clock = "os"'), "factors.timers: sets 'clock', too"),
+    (("estimates = 4", "reverse = true"), "bottleneck is on the way forward"),
+    (("estimates = 4", 'peer = "10.0.0.2"'), "needs the far end that the lab sets up"),
+    (("estimates = 4", 'key_file = "k"'), "the lab makes a key for each run"),
+    (('timers = ["os", "vtare"]', 'timers = ["oss"]'), "found 'oss'.*wanted one of: os, vtare"),
+    (('timers = ["os", "vtare"]', 'timers = ["vtare"]\nloss = ["1"]'), "wanted a share below 100 %"),
+    (('timers = ["os", "vtare"]', 'timers = ["vtare"]\nloss = ["100 %"]'), "wanted a share below 100 %"),
+    (('timers = ["os", "vtare"]', 'timers = ["vtare"]\ndelay = ["11 s"]'), "wanted 10 s at most"),
+    (('timers = ["os", "vtare"]', 'timers = ["vtare"]\nmtu_byte = ["1400 B"]'), "wanted 1500 to 9000 B"),
+    (('timers = ["os", "vtare"]', 'timers = ["vtare"]\ncapture = ["on"]'), "unknown factor"),
+    (('timers = ["os", "vtare"]', 'timers = ["vtare"]\nbottleneck = ["fq"]'), "wanted one of: tbf, htb, link"),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), WRONG)
+def test_a_path_that_cannot_be_is_refused_with_the_way_out(change: tuple[str, str], message: str) -> None:
+    with pytest.raises(BadInput, match=message):
+        plan_of(change)
+
+
+def test_levels_of_a_path_may_be_written_in_any_unit() -> None:
+    plan = plan_of(
+        ('["0 Mbit/s", "150 Mbit/s"]', '["0 bit/s", "150000 kbit/s"]'),
+        ('baseline = { method = "vtare", timers = "vtare" }', 'baseline = { cross = "0.15 Gbit/s", loss = "1%" }'),
+        ('platform = ["host"]', 'platform = ["host"]\nloss = ["0 %", "1 %"]'),
+    )
+    factor = plan.experiments[0].factor("cross")
+    assert [(level.label, level.value) for level in factor.levels] == [("0 Mbit/s", 0), ("150 Mbit/s", 150_000_000)]
+    assert (factor.baseline, plan.experiments[0].factor("loss").baseline) == ("150 Mbit/s", "1 %")
+
+
+def test_work_of_others_is_what_no_child_did(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = iter([(10.0, 100.0, 5.0), (12.0, 103.5, 6.5)])
+    monkeypatch.setattr("vtare.campaign.surroundings._look", lambda: next(looks))
+    assert Surroundings().seen()["others_cores"] == pytest.approx(1.0)
+
+
+def test_surroundings_can_be_seen_here() -> None:
+    watch = Surroundings()
+    time.sleep(0.02)
+    seen = watch.seen()
+    assert seen["elapsed_s"] > 0
+    assert seen["others_cores"] is None or seen["others_cores"] >= 0

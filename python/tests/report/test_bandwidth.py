@@ -1,0 +1,134 @@
+"""What a report says of available bandwidth: each figure from the store, and errors never without their truth."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from vtare import plots
+from vtare.plots.format import byte_text, percent_points, rate_range_text, rate_text
+from vtare.report import bandwidth
+from vtare.report.build import build, layouts_of
+from vtare.report.claims import answer
+from vtare.report.sentences import plain
+from vtare.summary import Summary, summarise
+
+
+@pytest.fixture(scope="module")
+def summary(routed_store: Path) -> Summary:
+    return summarise(routed_store)
+
+
+def told(summary: Summary) -> tuple[list[str], list[str]]:
+    said = answer(summary, layouts_of(summary))
+    return [plain(sentence) for sentence in said.sentences], [plain(sentence) for sentence in said.details]
+
+
+def test_the_answer_sets_methods_beside_the_truth(summary: Summary) -> None:
+    sentences, details = told(summary)
+    assert sentences[0] == (
+        "With cross traffic 150 Mbit/s, timers vtare, where 150 Mbit/s are available, vtare finds 150 Mbit/s and yaz "
+        "finds 150 Mbit/s."
+    )
+    # Half of the estimates stand beside 300 Mbit/s: errors of 50, 45 and 53 %; the others of 0, 10 and 7.
+    assert sentences[1] == (
+        "Over all paths half of the estimates are off by at most 27.5 % with vtare (12 estimates) and 27.5 % with yaz "
+        "(12 estimates)."
+    )
+    assert sentences[2] == "An estimate takes 20.0 ms and 75 kB with vtare, 20.0 ms and 75 kB with yaz."
+    assert "vtare is off by 27.5 % with os timers and 27.5 % with vtare timers" in details[0]
+    assert "the interval of vtare held the truth in 2 of 8" in details[1]
+    assert "8 of 32 estimates gave no answer (lossy 8)" in details[2]
+
+
+def test_every_question_is_answered_by_a_figure(summary: Summary) -> None:
+    (layout,) = layouts_of(summary).values()
+    questions = bandwidth.questions(summary, layout)
+    assert [question.id.split("-")[0] for question in questions] == [
+        "against",
+        "errors",
+        "course",
+        "cost",
+        "share",
+        "time",
+    ]
+    assert all(question.panels for question in questions)
+    assert (layout.panel, layout.series) == ("cross", "method")
+    course = next(question for question in questions if question.id.startswith("course"))
+    assert len(course.panels) == 8
+
+
+def test_the_table_tells_each_count_with_its_reason(summary: Summary) -> None:
+    (layout,) = layouts_of(summary).values()
+    cells = summary.cells.filter(pl.col("cross") == "150 Mbit/s")
+    table = bandwidth.cell_table(summary, layout, cells)
+    shown = {column.key: cell.text for column, cell in zip(table.columns, table.rows[0], strict=True)}
+    assert shown["truth_bit_per_s"] == shown["median_bit_per_s"] == "150\N{NO-BREAK SPACE}Mbit/s"
+    assert shown["error_percent"] == "0\N{NO-BREAK SPACE}%"
+    assert "1 of 2" in shown["coverage"]
+    assert (shown["unanswered"], shown["at_least"], shown["truth_unknown"]) == ("lossy 1", "1", "0")
+
+
+def test_without_a_truth_no_error_is_claimed(summary: Summary) -> None:
+    figures = ("truth_bit_per_s", "error_percent", "absolute_error_percent", "error_half_iqr_percent", "occupied_share")
+    blank = [pl.lit(None, pl.Float64).alias(name) for name in figures]
+    judged = ("truth_bit_per_s", "error_percent")
+    bare = dataclasses.replace(
+        summary,
+        cells=summary.cells.with_columns(blank),
+        estimates=summary.estimates.with_columns(pl.lit(None, pl.Float64).alias(name) for name in judged),
+    )
+    (layout,) = layouts_of(bare).values()
+    assert bandwidth.sentences(bare, layout) == ([], [])
+    ids = {question.id.split("-")[0] for question in bandwidth.questions(bare, layout)}
+    assert not ids & {"against", "errors", "cost", "share"}
+    assert "off by" not in build(bare)
+
+
+def test_the_page_has_rates_and_no_times_of_bandwidth(summary: Summary) -> None:
+    page = build(summary)
+    assert "here_bit_per_s" in page
+    assert "150\N{NO-BREAK SPACE}Mbit/s" in page
+    assert "ms (" not in page.split("What differs from what")[1].split("How it was measured")[0].split("How far off")[0]
+
+
+def mark(value: float, truth: float | None = 100e6, style: str = "vtare") -> plots.EstimateMark:
+    return plots.EstimateMark(0.0, 1.0, value, None, None, truth, style)
+
+
+def test_an_axis_of_rates_ends_near_the_truth_whatever_was_estimated() -> None:
+    assert plots.rate_limit([mark(90e6)], 100e6) == pytest.approx(108e6)
+    assert plots.rate_limit([mark(5e9)], 100e6) == pytest.approx(1.08 * 160e6)
+    assert plots.rate_limit([], 100e6) == pytest.approx(108e6)
+
+
+def test_figures_refuse_to_show_nothing() -> None:
+    with pytest.raises(ValueError, match="no estimate with a truth"):
+        plots.estimates_against_truth([mark(1e6, truth=None)], name="x", limit=1e6)
+    with pytest.raises(ValueError, match="wanted at least one in each row"):
+        plots.error_boxes([plots.ErrorRow("a", "a", ())], name="x")
+    with pytest.raises(ValueError, match="no points"):
+        plots.cost_against_error([], name="x")
+
+
+def test_errors_of_any_size_are_on_the_axis_and_told() -> None:
+    rows = [plots.ErrorRow("yaz", "yaz", (-99.0, 0.0, 2000.0), "one"), plots.ErrorRow("vtare", "vtare", (0.3,), "two")]
+    assert plots.error_limits(rows) == (-99.0, 2000.0)
+    drawing = plots.error_boxes(rows, name="x")
+    assert "yaz 0 %" in drawing.text
+    assert "vtare +0.3 %" in drawing.text
+
+
+def test_rates_and_bytes_are_written_for_people() -> None:
+    assert rate_text(149_800_000) == "150 Mbit/s"
+    assert rate_range_text(992e6, 1.35e9) == "0.992 to 1.35 Gbit/s"
+    assert (byte_text(312_345), byte_text(1e6), byte_text(12)) == ("312 kB", "1 MB", "12 B")
+    assert [percent_points(value) for value in (-10.04, 1e-13, 0.314, 237.6)] == [
+        "\N{MINUS SIGN}10 %",
+        "0 %",
+        "+0.31 %",
+        "+238 %",
+    ]

@@ -1,0 +1,215 @@
+"""The report in a real browser: no error, every figure drawn, nothing cut at 1280 and at 400 px.
+
+Filter, sorting and download are tried, too.
+`VTARE_SCREENSHOTS=DIR` keeps a picture of each width there.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Reported
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
+BROWSER = next((path for name in BROWSERS if (path := shutil.which(name))), None)
+
+pytestmark = pytest.mark.skipif(
+    BROWSER is None, reason=f"no browser found ({', '.join(BROWSERS)}): install chromium to check the report's looks"
+)
+
+# Goes first into the head: it must see errors of everything after it.
+LISTEN = """<script>
+window.problems = [];
+addEventListener("error", (event) => problems.push("error: " + event.message));
+addEventListener("unhandledrejection", (event) => problems.push("rejection: " + event.reason));
+addEventListener("securitypolicyviolation", (event) => problems.push("policy: " + event.blockedURI));
+for (const name of ["error", "warn"]) {
+  const real = console[name];
+  console[name] = (...words) => { problems.push(name + ": " + words.join(" ")); real.apply(console, words); };
+}
+</script>"""
+
+PROBE = """<script>
+addEventListener("load", async () => {
+  const box = document.querySelector("[data-table=verdicts]");
+  const rows = () => Array.from(box.querySelectorAll("tbody tr")).filter((row) => !row.hidden);
+  const column = (at) => rows().map((row) => row.cells[at].textContent);
+  const result = { width: innerWidth, before: rows().length };
+  const page = document.documentElement;
+  const drawn = Array.from(document.querySelectorAll("#answer figure"));
+  result.mainBottom = Math.max(...drawn.map((figure) => figure.getBoundingClientRect().bottom));
+  result.answerBottom = document.querySelector(".answer").getBoundingClientRect().bottom;
+  result.overflow = page.scrollWidth - page.clientWidth;
+  result.wide = Array.from(document.querySelectorAll("body *"))
+    .filter((e) => !e.closest(".box, svg, .skip, pre") && e.getBoundingClientRect().right > innerWidth + 1)
+    .map((e) => e.tagName + "." + e.className);
+  for (const part of document.querySelectorAll("details")) part.open = true;
+  result.figures = Array.from(document.querySelectorAll("figure")).map((figure) => {
+    const svg = figure.querySelector("svg");
+    const at = svg ? svg.getBoundingClientRect() : { width: 0, height: 0 };
+    const cut = svg ? Array.from(svg.querySelectorAll("text")).filter((t) => {
+      const r = t.getBoundingClientRect();
+      return r.left < at.left - 1 || r.right > at.right + 1 || r.top < at.top - 1 || r.bottom > at.bottom + 1;
+    }).map((t) => t.textContent) : [];
+    const marks = svg ? svg.querySelectorAll("path,use,image").length : 0;
+    return { id: figure.id, width: at.width, height: at.height, marks, cut };
+  });
+  result.overflowOpen = page.scrollWidth - page.clientWidth;
+  const search = box.querySelector("input[type=search]");
+  search.value = "two_phase LOAD: cpu";
+  search.dispatchEvent(new Event("input"));
+  result.filtered = column(1);
+  search.value = "";
+  search.dispatchEvent(new Event("input"));
+  const choice = box.querySelector("select");
+  choice.value = "equivalent";
+  choice.dispatchEvent(new Event("change"));
+  result.chosen = rows().map((row) => row.querySelector("td.differs, td.equivalent, td.undecided").textContent);
+  choice.value = "";
+  choice.dispatchEvent(new Event("change"));
+  const cells = document.querySelector("[data-table^=cells-sleeps]");
+  const heads = Array.from(cells.querySelectorAll("th"));
+  const at = heads.findIndex((head) => head.dataset.k === "median_ns");
+  const order = () => Array.from(cells.querySelectorAll("tbody tr")).map((row) => row.cells[at].dataset.o ?? null);
+  heads[at].querySelector("button").click();
+  result.rising = order();
+  heads[at].querySelector("button").click();
+  result.falling = order();
+  result.sorted = heads[at].getAttribute("aria-sort");
+  let blob = null;
+  const real = URL.createObjectURL;
+  URL.createObjectURL = (object) => { blob = object; return real.call(URL, object); };
+  cells.querySelector("button.csv").click();
+  result.csv = blob ? await blob.text() : null;
+  result.focusable = Array.from(document.querySelectorAll(".box, pre")).every((e) => e.tabIndex === 0);
+  result.problems = problems;
+  const holder = parent.document.createElement("script");
+  holder.type = "application/json";
+  holder.id = "result";
+  holder.textContent = JSON.stringify(result).replace(/</g, "\\u003c");
+  parent.document.body.append(holder);
+});
+</script>"""
+
+
+def browse(page: Path, profile: Path, width: int, *extra: str) -> subprocess.CompletedProcess[str]:
+    assert BROWSER is not None
+    command = [
+        BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
+        "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--hide-scrollbars",
+        f"--user-data-dir={profile}", f"--window-size={width},900", "--enable-logging=stderr", "--v=0", *extra,
+        page.as_uri(),
+    ]  # fmt: skip
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+def probe(report: Reported, directory: Path, width: int) -> tuple[dict[str, Any], str]:
+    """Open a copy of the report with the probe inside; what it found and the browser's own log."""
+    page = directory / "report.html"
+    document = report.html.replace("<head>", "<head>" + LISTEN, 1).replace("</body>", PROBE + "</body>", 1)
+    # A window cannot be narrower than 500 px; a frame can.
+    frame = f'<iframe style="border:0;width:{width}px;height:900px" srcdoc="{html.escape(document)}"></iframe>'
+    page.write_text(f'<!doctype html><meta charset="utf-8"><body>{frame}</body>', encoding="utf-8")
+    done = browse(page, directory / "profile", 1400, "--dump-dom", "--virtual-time-budget=5000")
+    found = re.search(r'<script type="application/json" id="result">(.*?)</script>', done.stdout, re.DOTALL)
+    assert found is not None, done.stderr[-2000:]
+    if keep := os.environ.get("VTARE_SCREENSHOTS"):
+        page.write_text(report.html, encoding="utf-8")
+        shot = Path(keep).absolute() / f"report-{width}.png"
+        shot.parent.mkdir(parents=True, exist_ok=True)
+        browse(page, directory / "profile", width, f"--screenshot={shot}")
+    return json.loads(html.unescape(found.group(1))), done.stderr
+
+
+@pytest.fixture(scope="module", params=[1280, 400])
+def opened(
+    request: pytest.FixtureRequest, five_runs: Reported, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[int, dict[str, Any], str, Reported]:
+    width = int(request.param)
+    result, log = probe(five_runs, tmp_path_factory.mktemp(f"browser-{width}"), width)
+    return width, result, log, five_runs
+
+
+Opened = tuple[int, dict[str, Any], str, Reported]
+
+
+def test_no_error_reaches_the_console(opened: Opened) -> None:
+    _, result, log, _ = opened
+    assert result["problems"] == []
+    assert not [line for line in log.splitlines() if "CONSOLE" in line]
+
+
+def test_the_page_never_scrolls_sideways(opened: Opened) -> None:
+    width, result, _, _ = opened
+    assert result["width"] == width
+    assert result["overflow"] <= 0
+    assert result["overflowOpen"] <= 0
+    assert result["wide"] == []
+
+
+def test_the_first_screen_holds_the_answer_and_on_a_desk_the_main_figure(opened: Opened) -> None:
+    width, result, _, _ = opened
+    assert 100 < result["answerBottom"] < 800
+    if width == 1280:
+        assert result["answerBottom"] < result["mainBottom"] <= 800
+
+
+def test_every_figure_is_drawn_and_none_of_its_labels_is_cut(opened: Opened) -> None:
+    _, result, _, report = opened
+    wanted = re.findall(r'<figure id="([^"]+)"', report.html)
+    assert [figure["id"] for figure in result["figures"]] == wanted
+    assert len(wanted) > 20
+    for figure in result["figures"]:
+        assert figure["width"] > 250, figure
+        assert figure["height"] > 60, figure
+        assert figure["marks"] > 3, figure
+        assert figure["cut"] == [], figure
+
+
+def test_the_filter_keeps_the_rows_that_have_every_word(opened: Opened) -> None:
+    _, result, _, report = opened
+    assert result["before"] == report.summary.comparisons.height
+    assert result["filtered"] == ["two_phase"]
+
+
+def test_the_verdict_choice_keeps_that_verdict(opened: Opened) -> None:
+    _, result, _, report = opened
+    count = report.summary.comparisons.get_column("verdict").to_list().count("equivalent")
+    assert count > 0
+    assert result["chosen"] == ["equivalent"] * count
+
+
+def test_a_heading_sorts_by_the_figure_and_again_the_other_way(opened: Opened) -> None:
+    _, result, _, _ = opened
+    rising = [float(value) for value in result["rising"]]
+    assert rising == sorted(rising)
+    assert len(set(rising)) > 5
+    assert [float(value) for value in result["falling"]] == sorted(rising, reverse=True)
+    assert result["sorted"] == "descending"
+
+
+def test_the_download_has_every_cell_with_full_precision(opened: Opened) -> None:
+    import csv
+
+    _, result, _, report = opened
+    rows = list(csv.DictReader(result["csv"].splitlines()))
+    cells = [row for row in report.summary.cells.iter_rows(named=True) if row["experiment"] == "sleeps"]
+    assert len(rows) == len(cells)
+    found = {(row["load"], row["method"]): row for row in rows}
+    for cell in cells:
+        row = found[cell["load"], cell["method"]]
+        assert float(row["median_ns"]) == cell["median"]
+        assert row["p999_ns"] == ""
+        assert int(row["n_runs"]) == cell["n_runs"]
+
+
+def test_scrolling_boxes_can_be_reached_by_keyboard(opened: Opened) -> None:
+    assert opened[1]["focusable"] is True

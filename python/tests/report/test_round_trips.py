@@ -1,0 +1,123 @@
+"""What a report says of round trips: every figure from the store, nothing where nothing was captured."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from vtare import plots
+from vtare.report.build import build, layouts_of
+from vtare.report.claims import answer
+from vtare.report.round_trips import PIECE_NAMES, rate_of, signed_time, stack_figures
+from vtare.report.sentences import plain
+from vtare.summary import Summary, summarise
+
+
+@pytest.fixture(scope="module")
+def summary(two_host_store: Path) -> Summary:
+    return summarise(two_host_store)
+
+
+def told(summary: Summary) -> tuple[list[str], list[str]]:
+    said = answer(summary, layouts_of(summary))
+    return [plain(sentence) for sentence in said.sentences], [plain(sentence) for sentence in said.details]
+
+
+def test_the_answer_tells_the_round_trip_the_overhead_and_what_capturing_changes(summary: Summary) -> None:
+    sentences, details = told(summary)
+    same = "the same in all runs"
+    assert sentences[0] == (f"A round trip takes 50.0 µs ({same}) from the host and 50.0 µs ({same}) from netns.")
+    assert sentences[1] == (
+        f"With captures on both hosts it takes 50.0 µs ({same}) from the host and 50.0 µs ({same}) from netns; of "
+        "them, 13.0 µs (13.0 to 13.0 µs) or 26.0 % and 13.0 µs (13.0 to 13.0 µs) or 26.0 % pass between program and "
+        "capture point, at the sender."
+    )
+    assert sentences[2] == (
+        # Half a step of the clock either way.
+        "Capturing itself changed the median round trip by 0 ns (-4.99 to 4.99 ns) from the host and 0 ns (-4.99 to "
+        "4.99 ns) from netns."
+    )
+    assert "Round trips: 16 of 6400 packets were lost" in details[0]
+
+
+def test_where_all_was_captured_the_overhead_is_part_of_what_was_told(summary: Summary) -> None:
+    captured = dataclasses.replace(summary, cells=summary.cells.filter(pl.col("capture") == "on"))
+    sentences, _ = told(captured)
+    assert sentences[1] == (
+        "Of them, 13.0 µs (13.0 to 13.0 µs) or 26.0 % and 13.0 µs (13.0 to 13.0 µs) or 26.0 % pass between program and "
+        "capture point, at the sender."
+    )
+
+
+def test_nothing_is_said_of_overhead_where_nothing_was_captured(summary: Summary) -> None:
+    blank = [
+        pl.lit(None, pl.Float64).alias(name)
+        for name in ("overhead_ns", "overhead_low_ns", "overhead_high_ns", *PIECE_NAMES)
+    ]
+    bare = dataclasses.replace(
+        summary,
+        cells=summary.cells.with_columns(blank),
+        comparisons=summary.comparisons.filter(pl.col("factor") != "capture"),
+    )
+    sentences, _ = told(bare)
+    assert not any("captur" in sentence for sentence in sentences[:2])
+    for layout in layouts_of(bare).values():
+        assert stack_figures(bare, layout) is None
+
+
+def test_the_pieces_are_drawn_for_captured_cells_only(summary: Summary) -> None:
+    (layout,) = layouts_of(summary).values()
+    question = stack_figures(summary, layout)
+    assert question is not None
+    (panel,) = question.panels
+    words = panel.drawing.text
+    for platform in ("host", "netns"):
+        assert (
+            f"{platform} 50.0 µs: sender's virtualization 13.0 µs, wire 12.0 µs, responder's virtualization 5.00 µs, "
+            "turnaround in the responder 20.0 µs" in words
+        )
+    assert "docker" not in words
+
+
+def test_without_a_turnaround_the_responder_is_one_piece(summary: Summary) -> None:
+    (layout,) = layouts_of(summary).values()
+    echo = dataclasses.replace(
+        summary, cells=summary.cells.with_columns(turnaround_ns=None, responder_overhead_ns=None)
+    )
+    question = stack_figures(echo, layout)
+    assert question is not None
+    assert "responder's side 25.0 µs" in question.panels[0].drawing.text
+    assert "turnaround" not in question.panels[0].drawing.text
+
+
+def test_the_page_counts_lost_packets_and_says_how_the_pieces_were_made(summary: Summary) -> None:
+    page = build(summary)
+    heads = re.findall(r'<th scope="col"[^>]*data-k="([a-z0-9_]+)"', page)
+    assert {"lost", "sent", "overhead_ns", "overhead_share_percent", "wire_ns", "turnaround_ns"} <= set(heads)
+    assert 'id="pieces-rates"' in page
+    assert "Where does the time go?" in page
+    assert "Pieces: requests and replies are captured on both host sides" in page
+    assert "Sender, responder and both servers share the CPUs of one machine" in page
+    # The far end is the lab's own: it is no level that cells differ in.
+    assert "peer" not in heads
+
+
+def test_small_helpers_write_signs_and_read_rates() -> None:
+    assert [signed_time(value) for value in (1500.0, -900.0, 0.0)] == ["+1.50 µs", "\N{MINUS SIGN}900 ns", "0 ns"]
+    assert [rate_of(label) for label in ("1 packet/s", "20 kpacket/s", "1 Mpacket/s", "fast")] == [1, 2e4, 1e6, None]
+
+
+def test_pieces_below_zero_stand_left_of_zero_and_the_axis_holds_them() -> None:
+    row = plots.Stack("guest", 60_000.0, (("sender_overhead_ns", -4_000.0), ("wire_ns", 50_000.0)))
+    assert plots.stack_values([row]) == [50_000.0, -4_000.0, 60_000.0]
+    scale = plots.stack_scale(plots.stack_values([row]))
+    assert scale.kind == "linear"
+    assert scale.low < -4_000 < 60_000 < scale.high
+    drawing = plots.stacks([row], name="pieces", names=PIECE_NAMES, label="round-trip time")
+    assert "guest 60.0 µs: sender's virtualization -4.00 µs, wire 50.0 µs" in drawing.text
+    with pytest.raises(ValueError, match="found no rows"):
+        plots.stacks([], name="pieces", names=PIECE_NAMES, label="round-trip time")

@@ -1,0 +1,112 @@
+"""What R says of the same numbers: reference/r_values.json, made by reference/make_values.R."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from vtare import stats
+
+R = {key: np.array(value) for key, value in json.loads(
+    Path(__file__).with_name("reference").joinpath("r_values.json").read_text(encoding="utf-8")
+).items()}  # fmt: skip
+GROUPS = [R["a"], R["b"], R["g"]]
+BLOCKS = R["blocks"].reshape(-1, 3)
+
+
+def test_quantiles_and_mad_are_those_of_r() -> None:
+    found = [stats.in_order(R["a"]).quantile(p) for p in (0.1, 0.25, 0.5, 0.9)]
+    assert found == pytest.approx(R["quantile_type7"])
+    assert stats.mad_raw(R["a"]).value == pytest.approx(R["mad_raw"][0])
+
+
+def test_statistics_of_kruskal_wallis_and_friedman_are_those_of_r() -> None:
+    kruskal = stats.kruskal_wallis(GROUPS, family="f")
+    assert kruskal.statistic == pytest.approx(R["kruskal"][0])
+    assert kruskal.p is not None
+    # R gives chi-squared, this package counts 2,042,040 arrangements as too many and agrees with it.
+    assert not kruskal.p.exact
+    assert kruskal.p.raw == pytest.approx(R["kruskal"][1])
+    friedman = stats.friedman(BLOCKS, family="f")
+    assert friedman.statistic == pytest.approx(R["friedman"][0])
+    assert friedman.p is not None
+    assert friedman.p.exact
+
+
+def test_welchs_t_on_logs_is_that_of_r() -> None:
+    found = stats.compare_medians(R["a"], R["b"], rng=np.random.default_rng(1))
+    _, _, p, low, high, _, _ = R["welch_log"]
+    assert found.method == "welch t"
+    assert found.p == pytest.approx(p)
+    assert (found.low, found.high) == (pytest.approx(np.exp(low)), pytest.approx(np.exp(high)))
+
+
+def test_two_one_sided_tests_are_those_of_r() -> None:
+    assert stats.equivalence(R["a"], R["b"], margin_ratio=1.5).p == pytest.approx(R["tost_1.5"][0])
+
+
+def test_kendalls_tau_b_is_that_of_r() -> None:
+    found = stats.kendall_tau_b(R["x"], R["y"], family="f")
+    assert found.p is not None
+    assert (found.statistic, found.p.raw) == (pytest.approx(R["kendall"][0]), pytest.approx(R["kendall"][1]))
+    one, _ = stats.associate_levels(R["x"], R["level"].tolist(), family="f")
+    assert one.level == 0.0
+    assert one.tau_b == pytest.approx(-R["kendall_level"][0])
+
+
+def test_post_hoc_tests_are_those_of_r() -> None:
+    tukey = stats.tukey_on_ranks(GROUPS, family="f")
+    assert [pair.p.raw for pair in tukey] == pytest.approx(R["tukey_on_ranks"], rel=1e-4)
+    assert {pair.p.adjustment for pair in tukey} == {"studentized range"}
+    nemenyi = stats.nemenyi(GROUPS, family="f")
+    assert [pair.p.raw for pair in nemenyi] == pytest.approx(R["nemenyi"], abs=1e-5)
+    friedman = stats.nemenyi_friedman(BLOCKS, family="f")
+    assert [pair.p.raw for pair in friedman] == pytest.approx(R["nemenyi_friedman"], abs=1e-5)
+    assert [(pair.first, pair.second) for pair in friedman] == [(0, 1), (0, 2), (1, 2)]
+    for adjustment, name in (("holm", "dunn_holm"), ("bh", "dunn_bh")):
+        dunn = stats.dunn(GROUPS, family="f", adjustment=adjustment)  # type: ignore[arg-type]
+        assert [pair.p.raw for pair in dunn] == pytest.approx(R["dunn"])
+        assert [pair.p.adjusted for pair in dunn] == pytest.approx(R[name])
+
+
+def test_power_is_that_of_r() -> None:
+    assert stats.power(6, shift_sd=2.0) == pytest.approx(R["power_n6_d2"][0], abs=1e-4)
+    assert [stats.runs_per_cell(shift_sd=d) for d in (3.0, 2.0, 1.5, 1.0)] == R["power_needed"].tolist()
+
+
+# ARTool prints these of its Higgins1990Table5 (its README and tests): Moisture 23.8326 on 3 and 8, Fertilizer 122.4017
+# on 3 and 24, Moisture:Fertilizer 5.1180 on 9 and 24 degrees of freedom, p 0.0006.
+ARTOOL = {"fertilizer": (122.4017, 3, 24), "interaction": (5.1180, 9, 24)}
+
+
+def test_aligned_rank_transform_is_that_of_artool_on_its_published_data() -> None:
+    factors = {"moisture": R["wheat_moisture"].tolist(), "fertilizer": R["wheat_fertilizer"].tolist()}
+    tray = R["wheat_tray"].tolist()
+    moisture, fertilizer, both = stats.aligned_rank_tests(
+        R["wheat_dry"], factors, family="f", block=tray, interactions_only=False
+    )
+    assert fertilizer.f == pytest.approx(ARTOOL["fertilizer"][0], abs=5e-5)
+    assert both.f == pytest.approx(ARTOOL["interaction"][0], abs=5e-5)
+    assert (both.freedom, both.freedom_error) == ARTOOL["interaction"][1:]
+    assert both.p is not None
+    assert both.p.raw == pytest.approx(0.0006466, abs=1e-7)
+    # Moisture varied between trays: that needs the trays as the error, which fixed blocks cannot give.
+    assert moisture.refused is not None
+    assert "between blocks only" in moisture.refused
+
+
+@pytest.mark.parametrize("blocked", [True, False])
+def test_aligned_rank_transform_is_that_of_base_r(blocked: bool) -> None:
+    factors = {"moisture": R["wheat_moisture"].tolist(), "fertilizer": R["wheat_fertilizer"].tolist()}
+    found = stats.aligned_rank_tests(
+        R["wheat_full"],
+        factors,
+        family="f",
+        block=R["wheat_tray"].tolist() if blocked else None,
+        interactions_only=False,
+    )
+    wanted = R["wheat_full_art_F" if blocked else "wheat_between_art_F"]
+    assert [test.f for test in found][1 if blocked else 0 :] == pytest.approx(wanted[1 if blocked else 0 :])

@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from vtare import stats
+
+
+def test_samples_per_run_is_the_formula_of_kalibera_and_jones() -> None:
+    def samples(between: float, inside: float, run_s: float = 1.0, reading_s: float = 1e-3) -> int | None:
+        return stats.samples_per_run(
+            variance_between_runs=between, variance_of_reading=inside, run_cost_s=run_s, reading_cost_s=reading_s
+        ).samples
+
+    assert samples(0.03**2, 0.3**2) == math.ceil(math.sqrt(1000 * 100))
+    # A start that costs four times as much is worth twice the readings.
+    assert samples(1.0, 1.0, run_s=4.0, reading_s=1.0) == 2
+    assert samples(1.0, 1e-6) == 1
+    none = stats.samples_per_run(variance_between_runs=0.0, variance_of_reading=1.0, run_cost_s=1.0, reading_cost_s=1.0)
+    assert none.samples is None
+    assert none.reason is not None
+    with pytest.raises(ValueError, match="costs"):
+        samples(1.0, 1.0, run_s=0.0)
+    with pytest.raises(ValueError, match="variances"):
+        samples(-1.0, 1.0)
+
+
+def test_power_is_nothing_where_inference_is_refused_and_grows_with_runs() -> None:
+    assert stats.power(3, shift_sd=10.0) == 0.0
+    grown = [stats.power(n, shift_sd=1.0) for n in (4, 8, 16, 32, 64)]
+    assert grown == sorted(grown)
+    assert stats.power(20, shift_sd=0.0) == pytest.approx(0.05, abs=1e-3)
+    assert stats.power(20, shift_sd=1.0, comparisons=20) < stats.power(20, shift_sd=1.0)
+    assert stats.power(5, shift_sd=1e3) == pytest.approx(1.0)
+    with pytest.raises(ValueError, match="comparisons"):
+        stats.power(5, shift_sd=1.0, comparisons=0)
+
+
+def test_runs_and_detectable_shift_are_each_others_inverse() -> None:
+    for n in (4, 6, 9, 17, 40):
+        shift = stats.detectable_shift_sd(n)
+        assert shift is not None
+        assert stats.runs_per_cell(shift_sd=shift * 1.0001) == n
+    assert stats.detectable_shift_sd(3) is None
+    assert stats.runs_per_cell(shift_sd=0.001) is None
+    with pytest.raises(ValueError, match="wanted a shift"):
+        stats.runs_per_cell(shift_sd=0.0)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "runs", "word"),
+    [
+        (0.9, 1.1, 5, "go on"),
+        (0.999, 1.001, 9, "go on"),
+        (0.999, 1.001, 10, "precise"),
+        (0.9, 1.1, 10, "go on"),
+        (1.5, 1.51, 10, "precise"),
+        (0.9, 1.1, 30, "limit"),
+        (None, None, 12, "go on"),
+        (1.0, math.inf, 12, "go on"),
+    ],
+)
+def test_stopping_asks_for_precision_and_not_for_a_difference(
+    low: float | None, high: float | None, runs: int, word: str
+) -> None:
+    assert stats.stop(low, high, runs=runs, target=math.log(1.05), most=30).word == word
+
+
+def test_stopping_without_a_target_is_refused() -> None:
+    with pytest.raises(ValueError, match="wanted one above 0"):
+        stats.stop(0.9, 1.1, runs=10, target=0.0)
+
+
+def test_stopping_on_precision_leaves_the_a_a_rate_alone_and_stopping_on_p_does_not() -> None:
+    def campaign(rng: np.random.Generator, on_p: bool) -> bool:
+        a, b = (np.exp(0.05 * rng.normal(size=9)) for _ in range(2))
+        found = None
+        for n in range(4, 10):
+            found = stats.compare_medians(a[:n], b[:n], rng=rng)
+            assert found.p is not None
+            if on_p and found.p <= 0.05:
+                return True
+            if not on_p and stats.stop(found.low, found.high, runs=n, target=0.06, least=4, most=9).word != "go on":
+                break
+        return found is not None and found.p is not None and found.p <= 0.05
+
+    precise = stats.self_test(lambda rng: campaign(rng, False), trials=600, seed=1)
+    hunting = stats.self_test(lambda rng: campaign(rng, True), trials=600, seed=1)
+    assert precise.low <= 0.07
+    assert hunting.share > 0.09

@@ -1,0 +1,394 @@
+"""Statistics over whole stores: bad ones, two of them, and pilots. bench/statistics counts over 2,000."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import sys
+from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import polars as pl
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "bench" / "statistics"))
+
+from campaigns import Truth, write_campaign
+
+from vtare.cli import main
+from vtare.errors import BadInput
+from vtare.plan import load_plan, shipped_plans
+from vtare.stats import self_test
+from vtare.summary import summarise
+from vtare.summary.between import compare_stores
+from vtare.summary.power import Question, largest_family, needs_from_pilot, needs_from_spread
+
+Make = Callable[..., Path]
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Make:
+    """Write a campaign under a name; the truth's fields are keywords."""
+
+    def write(name: str, seed: int = 1, **truth: Any) -> Path:
+        return write_campaign(tmp_path / name, Truth(**truth), seed)
+
+    return write
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a command of the lab ended."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def lab(*arguments: object) -> Done:
+    """Carry out a command of the lab in this process: what it prints and its exit code."""
+    out, err = io.StringIO(), io.StringIO()
+    with patch.object(sys, "argv", ["vtare-lab", *map(str, arguments)]), redirect_stdout(out), redirect_stderr(err):
+        try:
+            main()
+            code = 0
+        except SystemExit as end:
+            code = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
+    return Done(code, out.getvalue(), err.getvalue())
+
+
+def samples_of(store: Path, at: int = 0) -> Path:
+    run = pl.read_parquet(store / "design.parquet")["run_id"][at]
+    return store / "runs" / str(run) / "samples.parquet"
+
+
+def rewrite(path: Path, change: Callable[[dict[str, Any]], None], frame: pl.DataFrame | None = None) -> None:
+    footer = json.loads(pl.read_parquet_metadata(path)["vtare"])
+    change(footer)
+    (frame if frame is not None else pl.read_parquet(path)).write_parquet(path, metadata={"vtare": json.dumps(footer)})
+
+
+# --- one store ---
+
+
+def test_a_campaign_with_a_known_shift_says_so_everywhere(make: Make) -> None:
+    summary = summarise(make("s", blocks=8, ratio=1.3, tail_ratio=2.0, samples=1200))
+    (row,) = summary.comparisons.iter_rows(named=True)
+    assert (row["verdict"], row["inference"], row["n_runs"]) == ("differs", "welch t", 8)
+    assert row["ratio_low"] < 1.3 < row["ratio_high"]
+    assert row["p_adjusted"] == row["p_value"] < 1e-4
+    assert row["p_text"] == "< 1e-4"
+    assert row["p_equivalent"] > 0.5
+    tails = {tail["tail"]: tail for tail in summary.tails.iter_rows(named=True)}
+    assert tails["p99"]["ratio"] > 2.0
+    assert tails["p99"]["p_value"] == pytest.approx(2 / 12870)
+    assert tails["p99"]["exact"]
+    assert tails["p999"]["refused"] == "p999 needs 2995 readings in a run, the longest has 1200"
+    levels = {level["level"]: level for level in summary.levels.iter_rows(named=True)}
+    assert levels["usleep"]["cliffs_delta"] == -1.0
+    assert levels["usleep"]["tau_b"] == pytest.approx(-levels["usleep"]["tau_bound"])
+    assert summary.outliers["share"].sum() == pytest.approx(1.0)
+    assert summary.interactions.height == 0
+    assert summary.runs["settled"].to_list() == [True] * 16
+
+
+def test_ten_runs_a_cell_are_bootstrapped(make: Make) -> None:
+    summary = summarise(make("s", blocks=10, ratio=1.3))
+    (row,) = summary.comparisons.iter_rows(named=True)
+    assert (row["inference"], row["verdict"]) == ("hierarchical bootstrap", "differs")
+    assert row["ratio_low"] < 1.3 < row["ratio_high"]
+
+
+def test_one_run_a_cell_is_described_and_nothing_is_concluded(make: Make) -> None:
+    store = make("s", blocks=1, ratio=5.0)
+    summary = summarise(store)
+    (row,) = summary.comparisons.iter_rows(named=True)
+    assert row["ratio"] == pytest.approx(5.0, rel=0.5)
+    assert (row["ratio_low"], row["p_value"], row["verdict"], row["inference"]) == (None, None, "undecided", "refused")
+    assert row["reason"] == (
+        "refused: with 1 run on either side the least possible p is 1, above 0.05; 4 runs a cell would do"
+    )
+    assert summary.tests["refused"].null_count() == 0
+    assert summary.tails["p_value"].null_count() == 2
+    assert summary.cells["median_low"].null_count() == 2
+    done = lab("report", store)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_a_stores_are_called_different_in_about_5_percent(tmp_path: Path) -> None:
+    def differs(rng: Any) -> bool:
+        store = tmp_path / "store"
+        seed = int(rng.integers(2**31))
+        try:
+            summary = summarise(write_campaign(store, Truth(blocks=5), seed))
+        finally:
+            shutil.rmtree(store)
+        (row,) = summary.comparisons.iter_rows(named=True)
+        return bool(row["p_adjusted"] <= 0.05)
+
+    found = self_test(differs, trials=100, seed=4)
+    assert found.low <= 0.07
+    assert found.high >= 0.03
+
+
+def test_warm_up_is_cut_from_the_figures_and_kept_in_the_samples(make: Make) -> None:
+    store = make("s", blocks=4, samples=2000)
+    path = samples_of(store)
+    frame = pl.read_parquet(path)
+    first = pl.col("index") < 200
+    warm = frame.with_columns(miss_ns=pl.when(first).then(pl.col("miss_ns") * 8).otherwise("miss_ns"))
+    rewrite(path, lambda footer: None, warm)
+    drifting = samples_of(store, 1)
+    climb = pl.read_parquet(drifting).with_columns((pl.col("miss_ns") * (1 + pl.col("index") / 500)).cast(pl.Int64))
+    rewrite(drifting, lambda footer: None, climb)
+    summary = summarise(store)
+    rows = {row["run_id"]: row for row in summary.runs.iter_rows(named=True)}
+    cut = rows[path.parent.name]
+    assert 200 <= cut["warmup_n"] < 500
+    assert cut["n"] == 2000 - cut["warmup_n"]
+    assert cut["settled"]
+    unsettled = rows[drifting.parent.name]
+    assert (unsettled["warmup_n"], unsettled["settled"], unsettled["n"]) == (0, False, 2000)
+    assert summary.cells["unsettled_runs"].sum() == 1
+    assert any(note.id == "unsettled" and note.runs == 1 for note in summary.notes)
+    assert summary.samples("sleeps").collect().height == 8 * 2000
+
+
+# --- bad stores ---
+
+
+def test_an_empty_store_has_a_message_and_leaves_no_report(make: Make, tmp_path: Path) -> None:
+    store = make("s", blocks=1)
+    full = make("full", seed=2, blocks=4)
+    (store / "journal.sqlite").unlink()
+    from vtare.campaign.journal import Journal
+
+    with Journal(store / "journal.sqlite"):
+        pass
+    done = lab("report", store)
+    assert done.returncode == 2
+    assert "found no finished run, wanted at least one" in done.stderr
+    assert not (store / "report.html").exists()
+    for arguments in (("compare", full, store), ("compare", store, full), ("plan", store, "--power")):
+        done = lab(*arguments)
+        assert (done.returncode, done.stdout) == (2, ""), arguments
+        assert f"{store}: found no finished run, wanted" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        ("cut", "damaged, or not written by vtare"),
+        ("noise", "damaged"),
+        ("schema", "found schema 'vtare.samples/9', wanted 'vtare.samples/1': it was written by another version"),
+        ("column", "column 'miss_ns' is missing; found method, target_ns, index, spin_ns, disturbed"),
+        ("type", "column 'miss_ns' is String, wanted int64"),
+        ("footer", "the footer lacks machine"),
+    ],
+)
+def test_a_run_that_cannot_be_used_is_named_and_left_out_and_the_report_ends_with_1(
+    make: Make, damage: str, message: str
+) -> None:
+    store = make("s", blocks=5)
+    path = samples_of(store)
+    frame = pl.read_parquet(path)
+    if damage == "cut":
+        path.write_bytes(path.read_bytes()[:-20])
+    elif damage == "noise":
+        content = bytearray(path.read_bytes())
+        content[4:200] = b"\xff" * 196
+        path.write_bytes(content)
+    elif damage == "schema":
+        rewrite(path, lambda footer: footer.update(schema="vtare.samples/9"))
+    elif damage == "column":
+        rewrite(path, lambda footer: None, frame.drop("miss_ns"))
+    elif damage == "type":
+        rewrite(path, lambda footer: None, frame.with_columns(pl.col("miss_ns").cast(pl.String)))
+    else:
+        rewrite(path, lambda footer: footer.pop("machine"))
+    done = lab("report", store)
+    assert done.returncode == 1
+    assert f"vtare: left out: {path}" in done.stderr
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert (store / "report.html").exists()
+    summary = summarise(store)
+    assert summary.cells["n_runs"].sum() == 9
+    assert summary.failed["run_id"].to_list() == [path.parent.name]
+
+
+def test_runs_of_two_schema_versions_are_not_mixed(make: Make) -> None:
+    store = make("s", blocks=5, schema="vtare.samples/9")
+    done = lab("report", store)
+    assert done.returncode == 2
+    assert "found no finished run" in done.stderr
+    assert done.stderr.count("found schema 'vtare.samples/9'") == 10
+
+
+# --- two stores ---
+
+
+@pytest.fixture
+def slower(make: Make) -> tuple[Path, Path]:
+    return make("a", 1, blocks=6, samples=400), make("b", 2, blocks=6, samples=400, scale=1.4, kernel="6.2.0-self-test")
+
+
+def test_a_slower_campaign_is_worse_and_says_what_changed(slower: tuple[Path, Path]) -> None:
+    found = compare_stores(*slower)
+    assert [(row["method"], row["verdict"], row["change"]) for row in found.cells] == [
+        ("usleep", "differs", "worse"), ("clock_nanosleep", "differs", "worse"),
+    ]  # fmt: skip
+    for row in found.cells:
+        assert row["ratio"] == pytest.approx(row["after"] / row["before"])
+        assert row["ratio_low"] < 1.4 < row["ratio_high"]
+        assert row["family"] == "sleeps: after against before"
+        assert row["family_size"] == 2
+    assert {(row["tail"], row["change"]) for row in found.tails} == {("p99", "worse")}
+    assert {"what": "kernel", "before": "6.1.0-self-test", "after": "6.2.0-self-test"} in found.changed
+    assert len(found.regressions) == 4
+    back = compare_stores(*reversed(slower))
+    assert {row["change"] for row in back.cells} == {"better"}
+    assert back.regressions == ()
+
+
+def test_compare_ends_with_1_on_a_regression_only_where_that_is_asked_for(slower: tuple[Path, Path]) -> None:
+    before, after = slower
+    plain = lab("compare", before, after)
+    assert plain.returncode == 0, plain.stderr
+    assert "2 cells: 2 differs" in plain.stdout
+    assert "changed: kernel: 6.1.0-self-test -> 6.2.0-self-test" in plain.stdout
+    assert "differs: worse" in plain.stdout
+    assert "worse: p99 of sleeps usleep 1 ms" in plain.stdout
+    assert lab("compare", before, after, "--fail-on-regression").returncode == 1
+    assert lab("compare", after, before, "--fail-on-regression").returncode == 0
+    told = lab("compare", before, after, "--json", "--fail-on-regression")
+    assert told.returncode == 1
+    document = json.loads(told.stdout)
+    assert document.items() >= {"schema": "vtare.compare/1", "verdicts": {"differs": 2}, "worse": 4}.items()
+    assert document["cells"][0]["p_text"] == "< 1e-4"
+
+
+def test_a_campaign_made_twice_is_no_regression(make: Make) -> None:
+    worse = 0
+    for seed in range(12):
+        found = compare_stores(make(f"a{seed}", 2 * seed + 1, blocks=5), make(f"b{seed}", 2 * seed + 2, blocks=5))
+        worse += bool(found.regressions)
+    # 5 % at most in either direction, medians and tails: 12 pairs with more than 3 would be below 1 in 1,000.
+    assert worse <= 3
+
+
+def test_cells_that_only_one_store_has_are_named(make: Make) -> None:
+    a, b = make("a", 1, blocks=4), make("b", 2, blocks=4)
+    for at, run in enumerate(pl.read_parquet(b / "design.parquet").iter_rows(named=True)):
+        if run["method"] == "clock_nanosleep":
+            samples_of(b, at).unlink()
+    found = compare_stores(a, b)
+    assert [row["method"] for row in found.cells] == ["usleep"]
+    assert found.only_before == ({"experiment": "sleeps", "method": "clock_nanosleep", "target_ns": "1 ms"},)
+    assert found.only_after == ()
+    assert len(found.left_out_after) == 4
+    assert all("the file is gone" in reason for reason in found.left_out_after)
+
+
+def test_stores_that_cannot_be_compared_are_refused(make: Make, tmp_path: Path) -> None:
+    a = make("a", 1, blocks=4)
+    copy = tmp_path / "copy"
+    shutil.copytree(a, copy)
+    with pytest.raises(BadInput, match="are the same store"):
+        compare_stores(a, a)
+    with pytest.raises(BadInput, match="share 8 runs"):
+        compare_stores(a, copy)
+    with pytest.raises(BadInput, match="no such store"):
+        compare_stores(a, tmp_path / "none")
+    for arguments in ((a, a), (a, tmp_path / "none"), (a, copy, "--margin", "0")):
+        done = lab("compare", *arguments)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "Traceback" not in done.stderr
+
+
+def test_a_damaged_run_in_one_store_is_left_out_and_ends_with_1(make: Make) -> None:
+    a, b = make("a", 1, blocks=6), make("b", 2, blocks=6)
+    path = samples_of(b)
+    path.write_bytes(b"nothing")
+    done = lab("compare", a, b)
+    assert done.returncode == 1
+    assert f"vtare: left out: {path}" in done.stderr
+    assert "changed: finished runs: 12 -> 11" in done.stdout
+
+
+def test_too_few_runs_in_one_store_are_described(make: Make) -> None:
+    found = compare_stores(make("a", 1, blocks=6), make("b", 2, blocks=1, scale=9.0))
+    assert {row["verdict"] for row in found.cells} == {"undecided"}
+    assert {row["change"] for row in found.cells} == {None}
+    assert all(row["ratio"] > 4 for row in found.cells)
+    assert all("4 runs a cell would do" in row["reason"] for row in found.cells)
+
+
+# --- pilots ---
+
+
+def test_a_pilot_says_how_many_runs_and_readings_it_takes(make: Make) -> None:
+    pilot = make("pilot", blocks=12, between=0.05, inside=0.2, memory=0.0)
+    needs = needs_from_pilot(pilot, Question(10.0, 0.8, 0.05, 12))
+    assert [one.labels["method"] for one in needs] == ["usleep", "clock_nanosleep"]
+    for one in needs:
+        assert one.spread_percent == pytest.approx(5.3, rel=0.5)
+        assert one.spread_upper_percent is not None
+        assert one.spread_percent is not None
+        assert one.spread_upper_percent > one.spread_percent
+        assert one.runs is not None
+        assert one.runs_cautious is not None
+        assert 4 <= one.runs <= one.runs_cautious <= 40
+        # 1.3 s for a run of 1 s: a start costs 0.3 s, a reading 1/300 s; s1 is 0.25 of a reading, s2 0.05.
+        assert one.samples_advised is not None
+        assert 5 <= one.samples_advised <= 400
+        assert one.comparisons == 1
+
+
+def test_a_stated_spread_gives_the_numbers_of_the_formula() -> None:
+    plan = load_plan(shipped_plans()["quickstart"])
+    needs = needs_from_spread(plan, 5.0, Question(10.0, 0.8, 0.05, plan.blocks))
+    assert [one.experiment for one in needs] == [experiment.name for experiment in plan.experiments]
+    for one, experiment in zip(needs, plan.experiments, strict=True):
+        assert one.comparisons == largest_family(experiment)
+        assert one.runs is not None
+        assert one.runs >= 6
+        assert one.found_percent is not None
+
+
+def test_plan_power_is_told_on_the_command_line(make: Make) -> None:
+    pilot = make("pilot", blocks=6)
+    shown = lab("plan", pilot, "--power", "--shift", 20)
+    assert shown.returncode == 0, shown.stderr
+    assert "find a shift of 20 % with power 80 % at alpha 0.05" in shown.stdout
+    assert "blocks = " in shown.stdout
+    told = json.loads(lab("plan", "quickstart", "--power", "--pilot", pilot, "--json").stdout)
+    assert (told["schema"], told["blocks"], told["pilot"]) == ("vtare.power/1", 5, str(pilot))
+    assert {cell["levels"]["method"] for cell in told["cells"]} == {"usleep", "clock_nanosleep"}
+    stated = json.loads(lab("plan", "quickstart", "--power", "--spread", 5, "--json").stdout)
+    assert all(cell["pilot_runs"] is None for cell in stated["cells"])
+    one = lab("plan", make("one", seed=3, blocks=1), "--power")
+    assert one.returncode == 0
+    assert "a spread between runs needs 2 of them, there are 1" in one.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("quickstart", "--power"), "found neither a pilot nor a spread, wanted one"),
+        (("quickstart", "--spread", "5"), "--pilot and --spread belong to --power"),
+        (("quickstart", "--power", "--spread", "-1"), "--spread: found -1, wanted a percentage above 0"),
+        (("quickstart", "--power", "--spread", "5", "--chance", "100"), "--chance: found 100"),
+        (("quickstart", "--power", "--spread", "5", "--shift", "0"), "--shift: found 0"),
+        (("quickstart", "--power", "--pilot", "nowhere"), "nowhere: no such store"),
+    ],
+)
+def test_bad_questions_about_power_are_refused(arguments: tuple[str, ...], message: str) -> None:
+    done = lab("plan", *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert message in done.stderr

@@ -1,0 +1,65 @@
+"""What the tests of the whole tree share: where it is, and the things `make build` made."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from native import Installed
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The top of the source tree."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def tracked(root: Path) -> list[Path]:
+    """Every file git tracks, relative to the root; links and files deleted in the working tree are left out."""
+    if not (root / ".git").exists():
+        pytest.skip("not a git checkout: nothing tells which files are tracked")
+    names = subprocess.run(["git", "ls-files", "-z"], cwd=root, check=True, capture_output=True, text=True).stdout
+    paths = [Path(name) for name in names.split("\0") if name]
+    return [path for path in paths if (root / path).is_file() and not (root / path).is_symlink()]
+
+
+@pytest.fixture(scope="session")
+def wheel(root: Path) -> Path:
+    """The wheel `make build` left."""
+    found = sorted((root / "build" / "wheels").glob("vtare-*.whl"))
+    if len(found) != 1:
+        pytest.fail(f"found {len(found)} wheels in build/wheels, want 1: run `make build` first")
+    return found[0]
+
+
+@pytest.fixture(scope="session")
+def vtare() -> Path:
+    """The installed binary: beside this Python, else on PATH."""
+    beside = Path(sys.executable).parent / "vtare"
+    found = str(beside) if beside.is_file() else shutil.which("vtare")
+    if found is None:
+        pytest.fail("found no vtare beside this Python or on PATH: run `make build` first")
+    return Path(found)
+
+
+@pytest.fixture(scope="session")
+def installed(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    """The tree installed by `make install` under a prefix with DESTDIR unset; what is built already is not built again.
+
+    `VTARE_TEST_PREFIX` names an installation to be used instead.
+    """
+    if given := os.environ.get("VTARE_TEST_PREFIX"):
+        return Installed(Path(given).resolve())
+    prefix = tmp_path_factory.mktemp("prefix")
+    result = subprocess.run(
+        ["make", "install", f"PREFIX={prefix}", "DESTDIR="], cwd=root, capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    return Installed(prefix)

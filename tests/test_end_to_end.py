@@ -1,0 +1,158 @@
+"""From a plan to a report with the installed programs, as a user runs them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import sqlite3
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.e2e
+
+PLAN = """
+schema = "vtare.plan/1"
+name = "end-to-end"
+question = "Does the way from plan to report hold?"
+blocks = 2
+settle = "1 ms"
+
+[[experiment]]
+name = "timer"
+title = "Cost of one look at the clock"
+instrument = "timer"
+baseline = { load = "idle", source = "clock_monotonic" }
+
+[experiment.parameters]
+samples = 20_000
+seconds = "0.2 s"
+
+[experiment.factors]
+load = ["idle", { kind = "cpu", threads = 2 }]
+source = ["vtare", "clock_monotonic"]
+"""
+
+
+class Lab:
+    """The installed `vtare` in a directory of its own."""
+
+    def __init__(self, vtare: Path, directory: Path) -> None:
+        self.vtare = vtare
+        self.directory = directory
+        self.store = directory / "store"
+        self.plan = directory / "end-to-end.toml"
+        self.plan.write_text(PLAN, encoding="utf-8")
+        # The lab is looked for beside the binary and on PATH; the binary likewise by the lab.
+        self.environment = {**os.environ, "PATH": f"{vtare.parent}:{os.environ['PATH']}"}
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        """Start `vtare` in a process group of its own."""
+        return subprocess.Popen(
+            [str(self.vtare), *words],
+            cwd=self.directory,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def run(self, *words: str) -> tuple[int, str, str]:
+        """Run `vtare` to its end: exit code, stdout, stderr."""
+        process = self.start(*words)
+        out, error = process.communicate(timeout=300)
+        return process.returncode, out, error
+
+    def status(self) -> dict[str, Any]:
+        """What `vtare status --json` says of the store."""
+        code, out, error = self.run("status", str(self.store), "--json")
+        assert code == 0, error
+        document: dict[str, Any] = json.loads(out)
+        return document
+
+    def done_runs(self) -> set[str]:
+        """The runs that the journal holds as done; samples on the disk alone do not make a run done."""
+        journal = self.store / "journal.sqlite"
+        if not journal.is_file():
+            return set()
+        with contextlib.closing(sqlite3.connect(journal, timeout=10)) as connection:
+            if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'runs'").fetchone():
+                return set()
+            return {run for (run,) in connection.execute("SELECT run_id FROM runs WHERE status = 'done'")}
+
+    def sample_times(self, runs: set[str]) -> dict[str, int]:
+        """Each run with the time its samples were written, in ns."""
+        return {run: (self.store / "runs" / run / "samples.parquet").stat().st_mtime_ns for run in runs}
+
+
+@pytest.fixture
+def lab(vtare: Path, tmp_path: Path) -> Lab:
+    """The installed programs and a plan of a few seconds."""
+    return Lab(vtare, tmp_path)
+
+
+def test_a_plan_becomes_a_report(lab: Lab) -> None:
+    code, out, error = lab.run("run", str(lab.plan), "--store", str(lab.store), "--seed", "7")
+    assert code == 0, error
+    report = lab.store / "report.html"
+    assert str(report) in out
+    status = lab.status()
+    assert status["done"] == status["total"] > 0
+
+    page = report.read_text(encoding="utf-8")
+    assert "Cost of one look at the clock" in page
+    # Opens offline: nothing is fetched from anywhere.
+    assert re.findall(r"""(?:src|href)=["'](?:https?:)?//|url\(\s*["']?https?:|@import""", page) == []
+
+
+def test_a_killed_campaign_goes_on_where_it_was(lab: Lab) -> None:
+    process = lab.start("run", str(lab.plan), "--store", str(lab.store), "--seed", "7")
+    deadline = time.monotonic() + 120
+    while not lab.done_runs():
+        assert process.poll() is None, process.communicate()[1]
+        assert time.monotonic() < deadline, "no run was finished within 120 s"
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+
+    finished = lab.sample_times(lab.done_runs())
+    assert finished
+    code, _, error = lab.run("resume", str(lab.store))
+    assert code == 0, error
+    status = lab.status()
+    assert len(finished) < status["done"] == status["total"]
+    assert (lab.store / "report.html").is_file()
+    assert len(lab.done_runs()) == status["total"]
+    assert lab.sample_times(set(finished)) == finished  # what was measured before the kill was not touched
+
+
+def test_an_unknown_plan_is_named_with_those_that_are_shipped(lab: Lab) -> None:
+    code, out, error = lab.run("run", "quickstrat", "--store", str(lab.store))
+    assert (code, out) == (2, "")
+    assert "quickstrat" in error
+    assert "quickstart" in error
+    assert not lab.store.exists()
+
+
+def test_the_installed_responder_answers_behind_its_confinement(vtare: Path, tmp_path: Path) -> None:
+    key = tmp_path / "key"
+    subprocess.run([vtare, "serve", "--new-key", key], check=True, capture_output=True)
+    words = [str(vtare), "serve", "--listen", "127.0.0.1:0", "--key-file", str(key), "--json"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as responder:
+        try:
+            assert responder.stdout is not None
+            address = json.loads(responder.stdout.readline())["listen"]
+            probed = subprocess.run(
+                [vtare, "rtt", address, "--key-file", key, "--count", "20", "--json"], capture_output=True, text=True
+            )
+        finally:
+            responder.terminate()
+        assert probed.returncode == 0, probed.stderr
+        assert json.loads(probed.stdout)["cells"][0]["sent"] > 0

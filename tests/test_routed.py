@@ -1,0 +1,135 @@
+"""Available bandwidth over the lab's own path, as a user runs it: what is logged agrees, and nothing is left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from vtare.links import RoutedHosts
+from vtare.path import PathSpec, Phase
+from vtare.platforms import network
+from vtare.platforms.owner import own_prefix
+from vtare.summary import summarise
+
+pytestmark = pytest.mark.e2e
+
+#: Low rates: what is tested is the lab, on any machine, not how near a method comes.
+PLAN = """
+schema = "vtare.plan/1"
+name = "routed"
+question = "Is the truth known?"
+blocks = 1
+settle = "1 ms"
+
+[[experiment]]
+name = "steady"
+instrument = "avb"
+parameters = { estimates = 2, most_ns = "2 s", most_byte = "300 kB" }
+
+[experiment.factors]
+bottleneck = ["tbf", "htb", "link"]
+capacity = ["40 Mbit/s"]
+cross = ["10 Mbit/s"]
+timers = ["os", "vtare"]
+platform = ["netns"]
+responder_platform = ["netns"]
+
+[[experiment]]
+name = "steps"
+instrument = "avb"
+parameters = { seconds = "1 s", most_ns = "1 s", most_byte = "300 kB" }
+
+[experiment.factors]
+bottleneck = ["tbf"]
+capacity_steps = ["20 Mbit/s:0.2 s, 40 Mbit/s:0.2 s"]
+
+[[experiment]]
+name = "delayed"
+instrument = "avb"
+parameters = { estimates = 1, most_ns = "1 s" }
+
+[experiment.factors]
+bottleneck = ["tbf"]
+capacity = ["40 Mbit/s"]
+delay = ["1 ms"]
+"""
+
+
+@pytest.fixture(autouse=True)
+def able() -> None:
+    """Skip where this machine or user cannot make a routed path, with the reason."""
+    reason = RoutedHosts.missing()
+    if reason is not None:
+        pytest.skip(reason)
+    try:
+        with RoutedHosts(own_prefix()) as hosts:
+            hosts.shape(PathSpec("tbf", (Phase(10**8, 10**9),)))
+    except network.NetworkRefused as error:
+        pytest.skip(str(error))
+
+
+def document(directory: Path, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((directory / f"{name}.json").read_text())
+    return found
+
+
+def test_what_source_sink_and_bottleneck_logged_agrees(vtare: Path, tmp_path: Path) -> None:
+    (tmp_path / "plan.toml").write_text(PLAN)
+    environment = {**os.environ, "PATH": f"{vtare.parent}:{os.environ['PATH']}"}
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [str(vtare), *words],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=600,
+            check=False,
+        )
+
+    done = run("run", "plan.toml", "--store", "store", "--seed", "7", "--json")
+    status = run("status", "store", "--json")
+    runs = json.loads(status.stdout)["runs"]
+    assert [entry for entry in runs if entry["status"] not in ("done", "skipped")] == [], done.stderr
+    skipped = [entry["reason"] for entry in runs if entry["status"] == "skipped"]
+    assert done.returncode == 0, done.stderr
+    # A kernel without netem cannot delay, one without htb not shape so: both are said in the kernel's own words.
+    assert all("qdisc" in reason or "netem" in reason for reason in skipped), skipped
+    assert not [name for name in network.namespaces() if name.startswith(own_prefix())]
+
+    summary = summarise(tmp_path / "store")
+    estimates = summary.estimates
+    assert estimates["experiment"].is_in(["steady", "steps", "delayed"]).all()
+    steady = estimates.filter(pl.col("experiment") == "steady")
+    assert steady["no_truth"].null_count() == steady.height > 0
+    assert steady["truth_bit_per_s"].is_between(0, 40e6).all()
+    for (run_id, kind), _ in steady.partition_by("run_id", "bottleneck", as_dict=True).items():
+        directory = tmp_path / "store" / "runs" / str(run_id)
+        sent, came = document(directory, "cross")["net"], document(directory, "sink")["net"]
+        logged = {name: pl.read_parquet(directory / f"{name}.parquet") for name in ("cross", "cross-sent")}
+        assert logged["cross"]["packets"].sum() == came["packets"] > 0
+        # The last bin is whole only where the source ended with it.
+        assert 0 <= sent["packets"] - logged["cross-sent"]["packets"].sum() <= sent["packets"] / 10
+        assert came["packets"] <= sent["packets"]
+        if kind == "link":
+            truth = pl.read_parquet(directory / "truth.parquet").filter(pl.col("lane") == "ab")
+            assert set(truth["capacity_bit_per_s"]) == {40_000_000}
+            # What is no probe is cross traffic to the link: the control connection, too. Its last bin is not logged.
+            assert truth["cross_byte"].sum() == pytest.approx(sent["ip_byte"], rel=0.3, abs=30_000)
+    steps = estimates.filter(pl.col("experiment") == "steps")
+    if steps.height:
+        log = tmp_path / "store" / "runs" / str(steps["run_id"][0]) / "capacity.jsonl"
+        changes = [json.loads(line) for line in log.read_text().splitlines()]
+        assert [change["bit_per_s"] for change in changes[:4]] == [20_000_000, 40_000_000, 20_000_000, 40_000_000]
+        ends = [change[name] for change in changes for name in ("from_monotonic_ns", "to_monotonic_ns")]
+        assert ends == sorted(ends)
+        assert steps["true_capacity_bit_per_s"].drop_nulls().is_between(19.9e6, 40.1e6).all()
+    page = (tmp_path / "store" / "report.html").read_text(encoding="utf-8")
+    assert "How near the truth?" in page or "How far off, by method?" in page

@@ -1,0 +1,87 @@
+"""The tree as a whole: no registry host, no path of the place where it was written, one version, short pages."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import vtare
+
+# Put together here, since this file is searched as well.
+REGISTRY_HOSTS = [
+    ".".join(labels)
+    for labels in (
+        ("pypi", "org"),
+        ("pythonhosted", "org"),
+        ("crates", "io"),
+        ("npmjs", "org"),
+        ("deb", "debian", "org"),
+        ("security", "debian", "org"),
+        ("archive", "ubuntu", "com"),
+        ("proxy", "golang", "org"),
+        ("repo1", "maven", "org"),
+        ("repo", "maven", "apache", "org"),
+        ("registry-1", "docker", "io"),
+        ("hub", "docker", "com"),
+        ("conda", "anaconda", "org"),
+    )
+]
+WORKPLACES = ["/" + name + "/" for name in ("work", "root", "home")]
+
+HOST = re.compile("|".join(rf"(?<![\w-]){re.escape(host)}(?![\w])" for host in REGISTRY_HOSTS))
+PATH = re.compile(rf"(?<![\w.)}}/~-])(?:{'|'.join(map(re.escape, WORKPLACES))})(?=[\w.])")
+# Cargo writes its default source into every lock file; it is a name there, and part of the format.
+LOCK_SOURCE = re.compile(r'^source = "registry\+https://github\.com/rust-lang/[a-z.]+-index"$', re.MULTILINE)
+
+
+def offences(name: str, text: str) -> list[str]:
+    """Every registry host and workplace path in `text`, as `name:line: what`."""
+    if Path(name).name == "Cargo.lock":
+        text = LOCK_SOURCE.sub("", text)
+    return [
+        f"{name}:{number}: {match[0]}"
+        for number, line in enumerate(text.split("\n"), start=1)
+        for pattern in (HOST, PATH)
+        for match in pattern.finditer(line)
+    ]
+
+
+def test_no_tracked_file_names_a_registry_host_or_a_workplace_path(root: Path, tracked: list[Path]) -> None:
+    found = [
+        line for path in tracked for line in offences(str(path), (root / path).read_text("utf-8", errors="replace"))
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize("host", REGISTRY_HOSTS)
+def test_a_registry_host_is_found_in_an_address(host: str) -> None:
+    assert offences("a.md", f"one\nsee https://files.{host}/simple") == [f"a.md:2: {host}"]
+
+
+@pytest.mark.parametrize("place", WORKPLACES)
+def test_a_workplace_path_is_found_whole_and_quoted(place: str) -> None:
+    assert offences("a.py", f'open("{place}main/x")') == [f"a.py:1: {place}"]
+
+
+def test_neighbours_of_the_patterns_are_left_alone() -> None:
+    harmless = "crates/iota frame" + "work/x docker.io net" + "work/y $HOME" + "/home /home/ ~/work/x"
+    assert offences("a.md", harmless) == []
+
+
+def test_a_lock_file_may_say_where_cargo_looks_by_default_and_nothing_else() -> None:
+    index = "-".join((REGISTRY_HOSTS[2], "index"))
+    line = f'source = "registry+https://github.com/rust-lang/{index}"'
+    assert offences("Cargo.lock", f"[[package]]\n{line}\n") == []
+    assert offences("Cargo.toml", line) == [f"Cargo.toml:1: {REGISTRY_HOSTS[2]}"]
+
+
+def test_the_lab_says_the_version_of_the_workspace(root: Path) -> None:
+    manifest = tomllib.loads((root / "Cargo.toml").read_text(encoding="utf-8"))
+    assert vtare.__version__ == manifest["workspace"]["package"]["version"]
+
+
+def test_the_architecture_page_stays_short_enough_to_be_read(root: Path) -> None:
+    assert len((root / "docs" / "ARCHITECTURE.md").read_text(encoding="utf-8").splitlines()) <= 150
