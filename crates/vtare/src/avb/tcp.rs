@@ -36,6 +36,10 @@ const LEAST_BIN_NS: u64 = 10_000_000;
 /// What is asked for where no bytes are named: this rate all the time, at most what a far end grants by itself.
 const MOST_BYTE_PER_S: f64 = 12.5e9;
 const MOST_BYTE: u64 = 1_000_000_000_000;
+/// Of the bytes that may be sent, this share is kept for segments that the kernel sends again after the last write (a tail-loss probe of a
+/// machine that stalled repeats up to a whole offloaded segment), and at least so many where they are a small part.
+const RESERVE_SHARE: f64 = 0.01;
+const RESERVE_BYTE: f64 = 131_072.0;
 /// TCP without options, and its time stamps.
 const TCP_HEADER_BYTE: u32 = 20;
 const TIMESTAMPS_BYTE: u32 = 12;
@@ -180,7 +184,7 @@ impl Test<'_> {
         // Bytes are counted with headers, as for every method.
         let share = f64::from(header_byte) / f64::from(segment_byte);
         let payload = match self.parameters.most_byte {
-            Some(_) => (byte as f64 / (1.0 + share)) as u64,
+            Some(_) => payload_byte(byte, share),
             None => byte,
         };
         let quota = Quota::new(payload);
@@ -355,6 +359,13 @@ impl Account {
     }
 }
 
+/// Payload that may be written of a budget at the IP layer: without headers and without what is kept for sending again.
+fn payload_byte(budget_byte: u64, header_share: f64) -> u64 {
+    let budget = budget_byte as f64;
+    let reserve = (budget * RESERVE_SHARE).max(RESERVE_BYTE.min(budget * 0.25));
+    ((budget - reserve) / (1.0 + header_share)) as u64
+}
+
 /// Bytes of IP and TCP headers of a segment.
 fn header_byte(address: SocketAddr, accounts: &[TcpInfo]) -> u32 {
     let ip = if address.ip().to_canonical().is_ipv4() { 20 } else { 40 };
@@ -408,6 +419,20 @@ mod tests {
         assert_eq!((found.segments, found.resent, found.ip_byte), (200, 6, 289_600 + 200 * 52));
         assert!((found.header_share - 52.0 / 1_448.0).abs() < 1e-12 && !found.estimated);
         assert_eq!((found.receiver_share, found.buffer_share), (Some(0.25), None));
+    }
+
+    #[test]
+    fn a_budget_keeps_room_for_headers_and_for_sending_again() {
+        let share = 52.0 / 1_448.0;
+        for budget in [1_000_u64, 100_000, 1_000_000, 20_000_000, 1_000_000_000] {
+            let written = payload_byte(budget, share) as f64 * (1.0 + share);
+            let kept = budget as f64 - written;
+            assert!(
+                kept >= (budget as f64 * 0.01) && kept >= 131_072_f64.min(budget as f64 * 0.25) - 2.0,
+                "{budget}: {kept}"
+            );
+            assert!(written >= budget as f64 * 0.74, "{budget}: {written}");
+        }
     }
 
     #[test]
