@@ -84,6 +84,9 @@ adjustment, n_runs, n_level, refused`.
 half_iqr, centre` (median of all control medians), `limit` (3 times the typical half-IQR of a control run, not less
 than 3 clock quanta), `drifted`. `flagged_blocks` lists the blocks with a drifted control.
 
+`boxes`: one row per run and part, of all its readings, the warm-up too: `run_id, experiment`, keys, `n, min, q1,
+median, q3, max, p99`.
+
 `skipped`, `failed`: `run_id, experiment, instrument`, factors, `block, reason, exit_code, log_tail`.
 """
 
@@ -93,6 +96,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from vtare.bulk import ALONE, Crew
 from vtare.design import design_frame
 from vtare.summary import bandwidth, round_trips
 from vtare.summary.cells import CONTROL_COLUMNS
@@ -107,14 +111,16 @@ if TYPE_CHECKING:
 __all__ = ["LoadMade", "MachineFacts", "Note", "Summary", "summarise"]
 
 
-def summarise(store: Path) -> Summary:
+def summarise(store: Path, *, crew: Crew = ALONE) -> Summary:
     """Read a store, compute every figure, write `store/summary.parquet` and return the figures.
+
+    One run is in memory at a time; the `crew` reads cell by cell.
 
     Raises:
         vtare.errors.BadInput: the path is no store, or its runs must not be pooled (other kernel, clock source, CPU or
             program version than the rest).
     """
-    measured = read_measured(store)
+    measured = read_measured(store, crew=crew)
     plan, runs, seed, entries = measured.plan, measured.runs, measured.seed, measured.entries
     samples, work = measured.samples, measured.work
     status = statuses(runs, entries, samples.problems)
@@ -155,6 +161,8 @@ def summarise(store: Path) -> Summary:
         ),
         sample_set=samples,
         estimates=estimates,
+        boxes=work.boxes_frame(),
+        crew=crew,
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from vtare.bulk import ALONE, Crew
 from vtare.campaign.journal import Entry, Journal
 from vtare.campaign.store import read_store
 from vtare.errors import BadInput
@@ -33,7 +34,7 @@ class Measured:
     work: CellWork
 
 
-def read_measured(store: Path, *, resample_from: int = BOOTSTRAP_RUNS) -> Measured:
+def read_measured(store: Path, *, resample_from: int = BOOTSTRAP_RUNS, crew: Crew = ALONE) -> Measured:
     """Read every finished run of a store, cell by cell; cells of `resample_from` runs keep resamples of their readings.
 
     Raises:
@@ -44,7 +45,7 @@ def read_measured(store: Path, *, resample_from: int = BOOTSTRAP_RUNS) -> Measur
         entries = journal.entries()
     finished = [run for run in runs if run.run_id in entries and entries[run.run_id].status == "done"]
     work = CellWork(plan, seed, resample_from=resample_from)
-    samples = work.read(open_samples(store, plan, finished))
+    samples = work.read(open_samples(store, plan, finished), crew)
     return Measured(store, plan, tuple(runs), seed, entries, samples, work)
 
 

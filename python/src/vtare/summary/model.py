@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from vtare.bulk import ALONE, Crew, Distribution, distributions
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     import polars as pl
 
@@ -90,6 +92,12 @@ class Summary:
     notes: tuple[Note, ...]
     sample_set: SampleSet
     estimates: pl.DataFrame
+    boxes: pl.DataFrame
+    crew: Crew = ALONE
+
+    def distributions(self, experiment: str) -> Iterator[Distribution]:
+        """Count all readings of an experiment by value, cell by cell, however many there are (vtare.bulk)."""
+        return distributions(self.sample_set, experiment, crew=self.crew)
 
     def samples(self, experiment: str) -> pl.LazyFrame:
         """Return an experiment's raw samples, lazily: Parquet columns, `run_id`, `block`, keys, `value`, `weight`.
