@@ -16,7 +16,7 @@ written as a person writes them (`idle`, `1 ms`). `Summary.keys[experiment]` lis
 the plan's order: group and label by these.
 
 `design`: `position, block, replicate, run_id, experiment, instrument, control`, factors, `parameters` (JSON), `status`
-(`done`, `failed`, `skipped` or `pending`).
+(`done`, `failed`, `skipped`, `pending`, or `not_needed`: the campaign had stopped by its rule).
 
 `runs`: one row per run and part: `run_id, experiment, instrument`, keys, `block, replicate, position, control` (null,
 or open/centre/close), `quantity` (`cost_ns, miss_ns, runtime_ns, gap_ns, rtt_ns`), `n, median, half_iqr, mad_raw, min,
@@ -123,7 +123,7 @@ def summarise(store: Path, *, crew: Crew = ALONE) -> Summary:
     measured = read_measured(store, crew=crew)
     plan, runs, seed, entries = measured.plan, measured.runs, measured.seed, measured.entries
     samples, work = measured.samples, measured.work
-    status = statuses(runs, entries, samples.problems)
+    status = statuses(runs, entries, samples.problems, measured.stopped)
     runs_frame = pl.DataFrame(work.run_rows, schema=work.schema(RUN_COLUMNS), orient="row")
     _write_derived(store / "summary.parquet", runs_frame)
     controls = pl.DataFrame(work.drift(), schema=CONTROL_COLUMNS)
@@ -163,6 +163,7 @@ def summarise(store: Path, *, crew: Crew = ALONE) -> Summary:
         estimates=estimates,
         boxes=work.boxes_frame(),
         crew=crew,
+        stopped=measured.stopped,
     )
 
 

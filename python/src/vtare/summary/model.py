@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
+    from vtare.campaign.journal import Stopped
     from vtare.plan import Plan
     from vtare.samples import SampleSet
 
@@ -94,6 +95,7 @@ class Summary:
     estimates: pl.DataFrame
     boxes: pl.DataFrame
     crew: Crew = ALONE
+    stopped: Stopped | None = None
 
     def distributions(self, experiment: str) -> Iterator[Distribution]:
         """Count all readings of an experiment by value, cell by cell, however many there are (vtare.bulk)."""
