@@ -24,7 +24,9 @@ DONE := $(VENV)/.done
 PIP = $(BIN)/python -m pip --quiet --disable-pip-version-check
 SOURCES = $(shell find crates python/src plans contract -type f -not -name '*.pyc' -not -path '*.egg-info/*' | LC_ALL=C sort) \
 	Cargo.toml Cargo.lock pyproject.toml setup.py README.md
-PYTHON_CODE := python/src python/tests tests setup.py tools/again $(shell grep -ls '^\#!.*python' bench/*/run bench/*/real)
+BENCH_SCRIPTS := $(shell grep -ls '^\#!.*python' bench/*/run bench/*/real)
+BENCH_MODULES := $(wildcard bench/*/*.py)
+PYTHON_CODE := python/src python/tests tests setup.py tools/again $(BENCH_SCRIPTS) $(BENCH_MODULES)
 
 say = @printf '\033[1m%s\033[0m\n' '$(1)'
 # The entries of one list in pyproject.toml, as arguments for pip.
@@ -113,10 +115,14 @@ lint: $(DONE)/dev
 	@$(BIN)/ruff check $(PYTHON_CODE)
 	$(call say,mypy --strict)
 	@$(BIN)/mypy
+	@for script in $(BENCH_SCRIPTS); do MYPYPATH="$${script%/*}" $(BIN)/mypy --no-error-summary "$$script"; done
+	@$(BIN)/mypy --no-error-summary $(BENCH_MODULES)
 	$(call say,directions of imports)
 	@PYTHONPATH=python/src $(BIN)/lint-imports >build/imports.log 2>&1 || { cat build/imports.log; exit 1; }
 	$(call say,clippy)
 	@cargo clippy --locked --workspace --all-targets -- -D warnings
+	$(call say,clippy: the benchmarks)
+	@cargo clippy --locked --manifest-path bench/Cargo.toml --workspace --all-targets -- -D warnings -A clippy::disallowed-methods
 	$(call say,rustdoc: every public item is documented)
 	@RUSTDOCFLAGS='-D warnings -D missing_docs' cargo doc --locked --workspace --no-deps --quiet
 
@@ -158,5 +164,5 @@ install:
 	@echo 'installed vtare, its libraries and its man pages in $(DESTDIR)$(PREFIX)'
 
 clean:
-	rm -rf build dist target $(VENV) python/src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf build dist target bench/target $(VENV) python/src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	find python tests -name __pycache__ -type d -prune -exec rm -rf {} +
