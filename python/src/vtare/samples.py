@@ -125,18 +125,14 @@ class SampleSet:
             .drop("_path", *(f"_{name}" for name in factors))
         )
 
-    def read(self, file: RunFile, columns: Iterable[str] | None = None) -> pl.DataFrame:
+    def read(self, file: RunFile) -> pl.DataFrame:
         """Return one run's samples: the Parquet columns with `value` (ns) and `weight`, rows in the file's order.
-
-        All columns, or the named ones, which must include those that the value is made of.
 
         Raises:
             OSError, polars.exceptions.PolarsError: the file is damaged behind its footer.
         """
         value, weight = _VALUE[file.run.instrument]
-        return pl.read_parquet(file.path, columns=None if columns is None else list(columns)).with_columns(
-            value.alias("value"), weight.alias("weight")
-        )
+        return pl.read_parquet(file.path).with_columns(value.alias("value"), weight.alias("weight"))
 
 
 def label_expression(part: str, instrument: str) -> pl.Expr:

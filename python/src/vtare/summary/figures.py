@@ -24,9 +24,6 @@ _DEFAULT_TAIL_NS: Final = 1000
 #: Instruments whose rows are readings one after another.
 _SERIES: Final = ("sleep", "rtt")
 
-#: Columns that the figures need, where they are not all of them: a long run is in memory as a whole.
-_NEEDED: Final = {"sleep": ("method", "target_ns", "miss_ns", "spin_ns", "disturbed")}
-
 #: Figures of every part, in the order of the frame, with their types.
 FIGURE_COLUMNS: Final[dict[str, Any]] = {
     "quantity": pl.String,
@@ -78,7 +75,7 @@ def run_parts(samples: SampleSet, file: RunFile, *, exceed_ns: float | None) -> 
         BadInput: a capture beside it cannot be used.
     """
     instrument = file.run.instrument
-    frame = samples.read(file, _NEEDED.get(instrument))
+    frame = samples.read(file)
     quantity, names = QUANTITIES[instrument]
     parameters = load_contract().instruments[instrument]
     cells: dict[tuple[Any, ...], Mapping[str, Any]] = {
