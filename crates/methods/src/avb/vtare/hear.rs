@@ -45,8 +45,9 @@ impl Vtare {
             self.reordered += 1;
         }
         self.capacity.add(observation, self.head as usize);
-        let least_ns_per_bit = self.link.map_or(0.0, |(capacity, _)| 0.2e9 / capacity);
-        let points = points(observation, epoch, least_ns_per_bit);
+        let service_ns_per_bit = self.link.map_or(0.0, |(capacity, _)| 1e9 / capacity);
+        let (points, held_ns) = points(observation, epoch, service_ns_per_bit);
+        self.held_ns = self.held_ns.max(held_ns);
         // The path's least delay; it may rise again slowly, since clocks drift apart.
         self.base_ns = points.iter().map(|point| point.delay_ns).fold(self.base_ns, f64::min);
         match self.stage {
@@ -111,9 +112,7 @@ impl Vtare {
         if self.seems_policed(observation, points) {
             return;
         }
-        if let Some(found) = self.capacity.estimate() {
-            self.link = Some(found);
-        }
+        self.see_capacity(points);
         let Some(known) = self.known() else { return };
         let behind = self.settled_from(observation, points, epoch, known.capacity);
         self.take_into_account(points, behind, &known);

@@ -4,6 +4,7 @@
 //! fill the queue and then hold it filled give the mean available bandwidth of exactly their own time.
 
 mod belief;
+mod bound;
 mod capacity;
 mod hear;
 mod next;
@@ -20,6 +21,7 @@ use vtare_units::{Monotonic, Span, Timestamp};
 use super::classic::sound;
 use super::{Estimate, Method, Observation, Setup, Spent, Step};
 use belief::Belief;
+use bound::Bounds;
 use capacity::Capacity;
 use points::{Epoch, Point};
 use slope::Score;
@@ -64,6 +66,10 @@ pub struct Vtare {
     /// From the first step to the epoch, s.
     epoch_s: f64,
     capacity: Capacity,
+    /// What overloads say of it.
+    bounds: Bounds,
+    /// The longest time, ns, for which packets were seen to wait behind the tight link, for a program or a machine that stood still.
+    held_ns: f64,
     /// Rate at which the sender's card lets packets go, bit/s.
     line: f64,
     /// Capacity that all is reckoned with, bit/s, and its relative error.
@@ -131,6 +137,8 @@ impl Vtare {
             epoch: None,
             epoch_s: 0.0,
             capacity: Capacity::default(),
+            bounds: Bounds::default(),
+            held_ns: 0.0,
             line: f64::INFINITY,
             link: None,
             base_ns: f64::INFINITY,

@@ -1,12 +1,28 @@
 //! What is seen of the path besides the value, and whether it has changed.
 
+use super::bound::{Bound, Bounds};
 use super::capacity::Capacity;
 use super::points::{Epoch, Point};
 use super::slope::{self, Known, Score};
 use super::{SETTLE, Stage, Vtare};
 use crate::avb::{Observation, Packet};
 
+/// A capacity that gaps do not show, but the account of an overload, is known so well, as a share.
+const BOUND_ERROR: f64 = 0.25;
+
 impl Vtare {
+    /// The capacity by all gaps so far, unless overloads contradict them.
+    pub(super) fn see_capacity(&mut self, points: &[Point]) {
+        let stream = points.partition_point(|point| point.index < self.head);
+        let bounds = Bound::of(points, stream, f64::from(self.packet_byte) * 8.0);
+        bounds.into_iter().for_each(|bound| self.bounds.add(bound));
+        let found = self.capacity.estimate().or(self.link);
+        let Some((found, _)) = found.inspect(|&it| self.link = Some(it)) else { return };
+        if let Some(instead) = self.bounds.against(found) {
+            self.link = Some((instead, BOUND_ERROR));
+        }
+    }
+
     /// Notes at which rate packets that were sent back to back arrived.
     pub(super) fn see_head(&mut self, points: &[Point]) {
         let head = &points[..points.partition_point(|point| point.index < self.head)];
@@ -101,6 +117,8 @@ impl Vtare {
         self.drained = 0;
         self.wanted_seconds = 0.0;
         self.capacity = Capacity::default();
+        self.bounds = Bounds::default();
+        self.held_ns = 0.0;
         self.heads = (0.0, 0.0);
         self.burst = 0.0;
         self.room_bit = f64::INFINITY;
