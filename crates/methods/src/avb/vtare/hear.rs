@@ -2,6 +2,7 @@
 
 use super::belief::Belief;
 use super::points::{Epoch, Point, points};
+use super::see::BOUND_ERROR;
 use super::slope::{self, Known, score};
 use super::spoil::overflows;
 use super::{Stage, Vtare, capacity, span};
@@ -9,6 +10,9 @@ use crate::avb::Observation;
 
 /// Cross traffic with so many times the variance of Poisson's comes in bursts: how a queue falls in one of its pauses says little.
 const BURSTY: f64 = 4.0;
+
+/// Probes that left this much faster than the link is held to be show that it is faster.
+const OUTGROWN: f64 = 1.15;
 
 /// Different stamps that a back-to-back train must have.
 const BURST_STAMPS: usize = 8;
@@ -99,6 +103,8 @@ impl Vtare {
         self.see_head(points);
         self.leave(points);
         self.stage = Stage::Search;
+        // What held up the first train, so that it showed another link, holds up the next one no more.
+        self.rest = observation.finished.checked_add(span(self.settings.rest_ns));
     }
 
     pub(super) fn leave(&mut self, points: &[Point]) {
@@ -113,15 +119,26 @@ impl Vtare {
             return;
         }
         self.see_capacity(points);
-        let Some(known) = self.known() else { return };
+        let Some(mut known) = self.known() else { return };
         let behind = self.settled_from(observation, points, epoch, known.capacity);
         self.take_into_account(points, behind, &known);
         self.see_head(points);
         self.see_grain(observation, points, behind);
-        let Some(score) = score(&self.account, &known) else {
+        let Some(mut score) = score(&self.account, &known) else {
             self.spoiled += 1;
             return;
         };
+        // Probes left the link at this rate, so it is no slower, whatever single gaps say.
+        let out = score.rate / (1.0 + score.slope);
+        if out > OUTGROWN * known.capacity {
+            self.link = Some((out, BOUND_ERROR));
+            self.outgrown = self.outgrown.max(out);
+            let Some((faster, again)) = self.known().and_then(|known| Some((known, slope::score(&self.account, &known)?)))
+            else {
+                return;
+            };
+            (known, score) = (faster, again);
+        }
         self.queued_ns = self.queued_ns.max(score.queued_ns);
         if observation.loss().is_some_and(|loss| loss > 0.08) || overflows(observation) {
             if self.settled.is_some() && self.settings.follow_ns.is_some() {

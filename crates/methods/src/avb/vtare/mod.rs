@@ -68,6 +68,8 @@ pub struct Vtare {
     capacity: Capacity,
     /// What overloads say of it.
     bounds: Bounds,
+    /// The highest rate at which a train's probes left the link, where that was more than the link was held to carry, bit/s.
+    outgrown: f64,
     /// The longest time, ns, for which packets were seen to wait behind the tight link, for a program or a machine that stood still.
     held_ns: f64,
     /// Rate at which the sender's card lets packets go, bit/s.
@@ -117,6 +119,8 @@ pub struct Vtare {
     done: Option<Box<Estimate>>,
     /// When the next look is due, for runs that follow.
     next: Option<Timestamp<Monotonic>>,
+    /// Nothing is sent before this.
+    rest: Option<Timestamp<Monotonic>>,
     /// Bytes and time, s, that had been spent when the last value was concluded.
     round: (u64, f64),
 }
@@ -138,6 +142,7 @@ impl Vtare {
             epoch_s: 0.0,
             capacity: Capacity::default(),
             bounds: Bounds::default(),
+            outgrown: 0.0,
             held_ns: 0.0,
             line: f64::INFINITY,
             link: None,
@@ -168,6 +173,7 @@ impl Vtare {
             settled: None,
             done: None,
             next: None,
+            rest: None,
             round: (0, 0.0),
         }
     }
@@ -192,6 +198,9 @@ impl Method for Vtare {
         }
         if let Some(next) = self.next.filter(|&next| next > now) {
             return Step::Wait((next - now).as_nanos_unsigned());
+        }
+        if let Some(rest) = self.rest.filter(|&rest| rest > now) {
+            return Step::Wait((rest - now).as_nanos_unsigned());
         }
         if self.next.take().is_some() {
             self.round = (self.spent.probe_byte, self.spent.elapsed_s());

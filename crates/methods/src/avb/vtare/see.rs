@@ -8,7 +8,7 @@ use super::{SETTLE, Stage, Vtare};
 use crate::avb::{Observation, Packet};
 
 /// A capacity that gaps do not show, but the account of an overload, is known so well, as a share.
-const BOUND_ERROR: f64 = 0.25;
+pub(super) const BOUND_ERROR: f64 = 0.25;
 
 impl Vtare {
     /// The capacity by all gaps so far, unless overloads contradict them.
@@ -18,7 +18,7 @@ impl Vtare {
         bounds.into_iter().for_each(|bound| self.bounds.add(bound));
         let found = self.capacity.estimate().or(self.link);
         let Some((found, _)) = found.inspect(|&it| self.link = Some(it)) else { return };
-        if let Some(instead) = self.bounds.against(found) {
+        if let Some(instead) = self.bounds.against(found).or((self.outgrown > found).then_some(self.outgrown)) {
             self.link = Some((instead, BOUND_ERROR));
         }
     }
@@ -119,6 +119,7 @@ impl Vtare {
         self.capacity = Capacity::default();
         self.bounds = Bounds::default();
         self.held_ns = 0.0;
+        self.outgrown = 0.0;
         self.heads = (0.0, 0.0);
         self.burst = 0.0;
         self.room_bit = f64::INFINITY;

@@ -93,7 +93,8 @@ impl Vtare {
         let gaps = if unseen > 0.0 { (unseen / window).powi(2) * burst * (1.0 / seconds + 1.0 / unseen) } else { 0.0 };
         let half = SIDES * (measured + gaps).sqrt() + self.settings.least_error * value.abs();
         let low = weighted(&|score| score.least) - half;
-        let high = weighted(&|score| score.least + score.idle) + half;
+        // Less than nothing: more came than the link carries, or the account is wrong by as much.
+        let high = (weighted(&|score| score.least + score.idle) + half).max(-value);
         let bursts = SIDES * (burst / seconds).sqrt();
         Some(Mean { value, low, high, bursts, from_ns: first.from_ns, to_ns: last.to_ns })
     }
@@ -171,6 +172,16 @@ impl Vtare {
         }
         if let (Some(mean), Some(known)) = (self.mean(), self.known()) {
             return self.estimate(&mean, &known, stopped);
+        }
+        if self.held_ns > self.settings.most_held_ns as f64 {
+            let mut estimate = Estimate::none(&self.spent, Stopped::Disturbed);
+            estimate.notes = self.notes.clone();
+            estimate.notes.push(format!(
+                "packets waited behind the tight link for up to {:.1} ms, since a machine or a program on the way stood still: no train \
+                 could measure",
+                self.held_ns / 1e6
+            ));
+            return estimate;
         }
         let mut estimate = Estimate::none(&self.spent, stopped);
         estimate.notes = self.notes.clone();
