@@ -51,7 +51,8 @@ impl Bound {
         }
         let (low, high) = (bits / (seconds + grown), bits / grown);
         let part = behind.len() / EARLY + 1;
-        let ends = behind.get(..part).and_then(lowest).zip(behind.get(behind.len().saturating_sub(part)..).and_then(lowest));
+        let ends =
+            behind.get(..part).and_then(lowest).zip(behind.get(behind.len().saturating_sub(part)..).and_then(lowest));
         let solved = ends.and_then(|(early, late)| {
             let ((bits, seconds, grown), stream) = (between(first, &early), between(&early, &late));
             let (rate, slope) = (stream.1 > 0.0).then_some((stream.0 / stream.1, stream.2 / stream.1))?;

@@ -52,6 +52,11 @@ impl Vtare {
         let service_ns_per_bit = self.link.map_or(0.0, |(capacity, _)| 1e9 / capacity);
         let (points, held_ns) = points(observation, epoch, service_ns_per_bit);
         self.held_ns = self.held_ns.max(held_ns);
+        self.held_now_ns = held_ns;
+        if self.was_held_up(&points) {
+            self.restarts += 1;
+            self.forget();
+        }
         // The path's least delay; it may rise again slowly, since clocks drift apart.
         self.base_ns = points.iter().map(|point| point.delay_ns).fold(self.base_ns, f64::min);
         match self.stage {
@@ -133,7 +138,8 @@ impl Vtare {
         if out > OUTGROWN * known.capacity {
             self.link = Some((out, BOUND_ERROR));
             self.outgrown = self.outgrown.max(out);
-            let Some((faster, again)) = self.known().and_then(|known| Some((known, slope::score(&self.account, &known)?)))
+            let Some((faster, again)) =
+                self.known().and_then(|known| Some((known, slope::score(&self.account, &known)?)))
             else {
                 return;
             };

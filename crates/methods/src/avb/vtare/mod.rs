@@ -72,6 +72,8 @@ pub struct Vtare {
     outgrown: f64,
     /// The longest time, ns, for which packets were seen to wait behind the tight link, for a program or a machine that stood still.
     held_ns: f64,
+    /// The same in the last train.
+    held_now_ns: f64,
     /// Rate at which the sender's card lets packets go, bit/s.
     line: f64,
     /// Capacity that all is reckoned with, bit/s, and its relative error.
@@ -107,6 +109,8 @@ pub struct Vtare {
     spoiled: u32,
     reordered: u32,
     silent: u32,
+    /// How often all was begun anew since the trains before had been held up.
+    restarts: u32,
     queued_ns: f64,
     bucket_byte: Option<f64>,
     policed: Option<f64>,
@@ -144,6 +148,7 @@ impl Vtare {
             bounds: Bounds::default(),
             outgrown: 0.0,
             held_ns: 0.0,
+            held_now_ns: 0.0,
             line: f64::INFINITY,
             link: None,
             base_ns: f64::INFINITY,
@@ -164,6 +169,7 @@ impl Vtare {
             spoiled: 0,
             reordered: 0,
             silent: 0,
+            restarts: 0,
             queued_ns: 0.0,
             bucket_byte: None,
             policed: None,

@@ -31,7 +31,7 @@ pub struct VtareSettings {
     pub burst_share: f64,
     /// ... or so many bytes are spent ...
     pub burst_byte: u64,
-    /// ... or, on fast links, as many as the link carries in this time, ns (in between up to three times `burst_byte`).
+    /// ... or, on fast links, as many as the link carries in this time, ns (in between up to eight times `burst_byte`).
     pub burst_byte_ns: u64,
     /// Standard deviations of the cross traffic in a train's time for which the queue is filled before.
     pub prime_deviations: f64,
@@ -54,7 +54,7 @@ pub struct VtareSettings {
     pub most_ns: u64,
     /// Bytes of probes after which it answers with what it has, where no budget is given ...
     pub most_byte: u64,
-    /// ... or, on fast links, as many as the link carries in this time, ns (in between up to three times `most_byte`).
+    /// ... or, on fast links, as many as the link carries in this time, ns (in between up to eight times `most_byte`).
     pub most_byte_ns: u64,
     /// Silence before a train to which no answer came is repeated, ns.
     pub retry_ns: u64,
