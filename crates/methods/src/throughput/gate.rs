@@ -118,9 +118,11 @@ pub(super) struct Voids {
 
 /// A load that the generator did not reach so often in a row is beyond it.
 const MOST_IN_ROW: u32 = 5;
+/// Short by no more than this share at best, it was interrupted, and is not too slow.
+const MOST_DISTURBED: f64 = 0.03;
 
 impl Voids {
-    pub(super) fn hear(&mut self, seen: &Seen) -> Verdict {
+    pub(super) fn hear(&mut self, intended_packet_per_s: u64, seen: &Seen) -> Verdict {
         let Some(void) = seen.void else {
             self.in_row = 0;
             self.best_packet_per_s = 0.0;
@@ -137,7 +139,7 @@ impl Voids {
         let best = std::mem::take(&mut self.best_packet_per_s);
         self.in_row = 0;
         match void {
-            Void::GeneratorShort { .. } => {
+            Void::GeneratorShort { .. } if best < intended_packet_per_s as f64 * (1.0 - MOST_DISTURBED) => {
                 self.void += 1;
                 // A little below what it did at best: there it should get through.
                 Verdict::TooFast((best * 0.97) as u64)
@@ -146,7 +148,8 @@ impl Voids {
                 self.void += 1;
                 Verdict::Again
             }
-            Void::Stalled { .. } | Void::Busy { .. } => {
+            // A little short at best: interruptions, which a lower load would meet as well.
+            Void::GeneratorShort { .. } | Void::Stalled { .. } | Void::Busy { .. } => {
                 self.disturbed += 1;
                 Verdict::Counts
             }
@@ -190,17 +193,22 @@ mod tests {
     fn a_void_trial_is_made_again_and_never_a_failure_until_it_is_no_better_five_times() {
         let mut voids = Voids::default();
         for _ in 1..MOST_IN_ROW {
-            assert_eq!(voids.hear(&seen(Some(Void::Busy { share: 1.0 }))), Verdict::Again);
+            assert_eq!(voids.hear(2_000, &seen(Some(Void::Busy { share: 1.0 }))), Verdict::Again);
         }
-        assert_eq!(voids.hear(&seen(Some(Void::Busy { share: 1.0 }))), Verdict::Counts);
+        assert_eq!(voids.hear(2_000, &seen(Some(Void::Busy { share: 1.0 }))), Verdict::Counts);
         assert_eq!((voids.void, voids.disturbed), (4, 1));
         // A good one in between begins the count anew.
         let short = |rate| seen(Some(Void::GeneratorShort { achieved_packet_per_s: rate }));
-        assert_eq!(voids.hear(&short(900.0)), Verdict::Again);
-        assert_eq!(voids.hear(&seen(None)), Verdict::Counts);
+        assert_eq!(voids.hear(2_000, &short(900.0)), Verdict::Again);
+        assert_eq!(voids.hear(2_000, &seen(None)), Verdict::Counts);
         for rate in [500.0, 1_000.0, 400.0, 300.0] {
-            assert_eq!(voids.hear(&short(rate)), Verdict::Again);
+            assert_eq!(voids.hear(2_000, &short(rate)), Verdict::Again);
         }
-        assert_eq!(voids.hear(&short(100.0)), Verdict::TooFast(970));
+        assert_eq!(voids.hear(2_000, &short(100.0)), Verdict::TooFast(970));
+        // Nearly there is no limit of the generator, but an interruption.
+        for _ in 1..MOST_IN_ROW {
+            assert_eq!(voids.hear(2_000, &short(1_950.0)), Verdict::Again);
+        }
+        assert_eq!(voids.hear(2_000, &short(1_900.0)), Verdict::Counts);
     }
 }

@@ -289,7 +289,7 @@ impl Search for Mlrsearch {
     fn observe(&mut self, seen: &Seen) {
         let Some(asked) = self.asked else { return };
         self.trial_ns += asked.duration_ns;
-        match self.voids.hear(seen) {
+        match self.voids.hear(asked.packet_per_s, seen) {
             Verdict::Again => self.again = true,
             Verdict::TooFast(most) => {
                 self.range.most = most.min(asked.packet_per_s - 1).max(self.range.least);

@@ -20,6 +20,7 @@ const AT_FLOW: usize = 46;
 const AT_SEQUENCE: usize = 48;
 const AT_SENT: usize = 52;
 /// Bytes up to the end of the tag.
+#[cfg(test)]
 pub(super) const TAGGED_BYTE: usize = 60;
 
 /// Bytes of a frame as the kernel has it.

@@ -94,7 +94,9 @@ pub enum TesterError {
         name: String,
     },
     /// A frame is too large for a port.
-    #[error("frames of {frame_byte} B carry IP packets of {wanted_byte} B, and the MTU of port {name} is {mtu_byte} B: raise it (ip link set {name} mtu {wanted_byte}, at every interface on the way), or ask for smaller frames")]
+    #[error(
+        "frames of {frame_byte} B carry IP packets of {wanted_byte} B, and the MTU of port {name} is {mtu_byte} B: raise it (ip link set {name} mtu {wanted_byte}, at every interface on the way), or ask for smaller frames"
+    )]
     Mtu {
         /// The port.
         name: String,
@@ -106,7 +108,9 @@ pub enum TesterError {
         mtu_byte: u32,
     },
     /// A frame of a size that no engine sends, or not this one.
-    #[error("frame of {found_byte} B: want from {SMALLEST_BYTE} B, which headers and tag need, to {most_byte} B{because}")]
+    #[error(
+        "frame of {found_byte} B: want from {SMALLEST_BYTE} B, which headers and tag need, to {most_byte} B{because}"
+    )]
     Size {
         /// The size asked for.
         found_byte: u32,
@@ -318,7 +322,11 @@ impl Tester {
         let frame_byte = options.frame_byte;
         let most_byte = options.engine.most_frame_byte();
         if frame_byte < SMALLEST_BYTE || frame_byte > most_byte {
-            let because = if (SMALLEST_BYTE..=LARGEST_BYTE).contains(&frame_byte) { " with this engine: use engine packet" } else { "" };
+            let because = if (SMALLEST_BYTE..=LARGEST_BYTE).contains(&frame_byte) {
+                " with this engine: use engine packet"
+            } else {
+                ""
+            };
             return Err(TesterError::Size { found_byte: frame_byte, most_byte, because });
         }
         let (tx, rx) = (Port::find(&options.tx, frame_byte)?, Port::find(&options.rx, frame_byte)?);

@@ -3,9 +3,9 @@
 use std::io::{self, IoSlice};
 
 use vtare_sys::clocks;
-use vtare_sys::net::xsk::{Xsk, XskMode, XskSize};
 use vtare_sys::net::control::SendControl;
 use vtare_sys::net::frames::{FRAME_HEADER_BYTE, FrameHeader};
+use vtare_sys::net::xsk::{Xsk, XskMode, XskSize};
 use vtare_sys::net::{Message, SendBatch, Socket};
 use vtare_units::Monotonic;
 
@@ -40,7 +40,8 @@ impl UserSender {
         }
         let chunk_byte = if frame::bytes(options.frame_byte) <= 2_048 { 2_048 } else { 4_096 };
         let size = XskSize { chunk_byte, receive: 64, send: XSK_FRAMES };
-        let socket = Xsk::open(tx.index, 0, size, XskMode::ZeroCopy).or_else(|_| Xsk::open(tx.index, 0, size, XskMode::Copy))?;
+        let socket =
+            Xsk::open(tx.index, 0, size, XskMode::ZeroCopy).or_else(|_| Xsk::open(tx.index, 0, size, XskMode::Copy))?;
         Ok(Self::Xdp(socket))
     }
 
@@ -121,8 +122,7 @@ fn failed(options: &TesterOptions, source: io::Error) -> TesterError {
 /// Sends frames in one call: how many have left or were refused by the port's other end, and how many of them were refused.
 fn packet(socket: &Socket, batch: &mut SendBatch, frames: &[Vec<u8>]) -> io::Result<(usize, u64)> {
     let plain: [u8; FRAME_HEADER_BYTE] = FrameHeader::PLAIN.write();
-    let parts: Vec<[IoSlice<'_>; 2]> =
-        frames.iter().map(|frame| [IoSlice::new(&plain), IoSlice::new(frame)]).collect();
+    let parts: Vec<[IoSlice<'_>; 2]> = frames.iter().map(|frame| [IoSlice::new(&plain), IoSlice::new(frame)]).collect();
     let messages: Vec<Message<'_>> =
         parts.iter().map(|parts| Message { parts, to: None, control: SendControl::default() }).collect();
     match batch.send(socket, &messages) {
