@@ -144,12 +144,8 @@ impl Voids {
                 // A little below what it did at best: there it should get through.
                 Verdict::TooFast((best * 0.97) as u64)
             }
-            Void::Uncounted => {
-                self.void += 1;
-                Verdict::Again
-            }
             // A little short at best: interruptions, which a lower load would meet as well.
-            Void::GeneratorShort { .. } | Void::Stalled { .. } | Void::Busy { .. } => {
+            Void::GeneratorShort { .. } | Void::Stalled { .. } | Void::Busy { .. } | Void::Uncounted => {
                 self.disturbed += 1;
                 Verdict::Counts
             }

@@ -219,7 +219,7 @@ impl Mlrsearch {
         Some(
             between
                 .filter(|load| class_of(*load).is_none_or(|class| class == Class::Undecided))
-                .unwrap_or(lower + (upper - lower) / 2),
+                .unwrap_or(middle(lower, upper)),
         )
     }
 
@@ -268,6 +268,13 @@ impl Mlrsearch {
             censored: (lower.is_some() && upper.is_none() && lower >= Some(self.range.most)).then_some(self.cap),
         }
     }
+}
+
+/// Between two bounds, neither of them: by ratio where they are far apart, so that a device far slower than the generator is found soon.
+fn middle(lower: u64, upper: u64) -> u64 {
+    let even = lower + (upper - lower) / 2;
+    let by_ratio = (lower as f64 * upper as f64).sqrt() as u64;
+    if upper / lower.max(1) >= 4 { by_ratio.clamp(lower + 1, upper - 1) } else { even }
 }
 
 impl Search for Mlrsearch {

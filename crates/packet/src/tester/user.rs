@@ -7,7 +7,7 @@ use vtare_sys::net::control::SendControl;
 use vtare_sys::net::frames::{FRAME_HEADER_BYTE, FrameHeader};
 use vtare_sys::net::xsk::{Xsk, XskMode, XskSize};
 use vtare_sys::net::{Message, SendBatch, Socket};
-use vtare_units::Monotonic;
+use vtare_units::{Monotonic, Span};
 
 use super::shared::{Shared, word};
 use super::{Engine, Offer, Port, TesterError, TesterOptions, frame};
@@ -15,6 +15,9 @@ use super::{Engine, Offer, Port, TesterError, TesterOptions, frame};
 /// Frames of one call.
 const BATCH: usize = 64;
 const XSK_FRAMES: u32 = 1_024;
+/// How long, and how often, a queue that is still in use is asked for again.
+const PATIENCE: Span = Span::from_millis(3_000);
+const PAUSE: Span = Span::from_millis(10);
 
 /// A socket that sends frames.
 #[derive(Debug)]
@@ -40,8 +43,18 @@ impl UserSender {
         }
         let chunk_byte = if frame::bytes(options.frame_byte) <= 2_048 { 2_048 } else { 4_096 };
         let size = XskSize { chunk_byte, receive: 64, send: XSK_FRAMES };
-        let socket =
-            Xsk::open(tx.index, 0, size, XskMode::ZeroCopy).or_else(|_| Xsk::open(tx.index, 0, size, XskMode::Copy))?;
+        // The kernel lets go of a queue some time after the socket before was closed.
+        let until = clocks::now::<Monotonic>() + PATIENCE;
+        let socket = loop {
+            let opened = Xsk::open(tx.index, 0, size, XskMode::ZeroCopy)
+                .or_else(|_| Xsk::open(tx.index, 0, size, XskMode::Copy));
+            match opened {
+                Err(error) if error.errno() == Some(BUSY) && clocks::now::<Monotonic>() < until => {
+                    let _ = clocks::sleep_until(clocks::now::<Monotonic>() + PAUSE);
+                }
+                other => break other?,
+            }
+        };
         Ok(Self::Xdp(socket))
     }
 
@@ -134,5 +147,7 @@ fn packet(socket: &Socket, batch: &mut SendBatch, frames: &[Vec<u8>]) -> io::Res
     }
 }
 
+/// EBUSY
+const BUSY: i32 = 16;
 /// ENOBUFS
 const NO_ROOM: i32 = 105;

@@ -62,7 +62,7 @@ def curves(
             colour = style.hue.light
             ordered = sorted(line.points, key=lambda point: point.x)
             xs, ys = [p.x / x_factor for p in ordered], [p.y / y_factor for p in ordered]
-            axes.plot(xs, ys, style.line, color=colour, linewidth=1.2, zorder=3)
+            axes.plot(xs, ys, linestyle=style.line, color=colour, linewidth=1.2, zorder=3)
             for point in ordered:
                 x = point.x / x_factor
                 if point.low is not None and point.high is not None:

@@ -8,9 +8,10 @@ import polars as pl
 
 from vtare import plots
 from vtare.plots.format import packet_rate_range_text, packet_rate_text, time_text
+from vtare.quantities import parse, unit_of
 from vtare.report import text
 from vtare.report.figures import Panel, Question, slug
-from vtare.report.layout import key_name, key_text, size_of
+from vtare.report.layout import key_name, key_text
 from vtare.report.sentences import Sentence, Told, cell_rows
 from vtare.report.tables import Column, Table, why_empty
 from vtare.summary.throughput import loads_frame
@@ -183,7 +184,7 @@ def _over_frame(layout: Layout, rows: Sequence[Mapping[str, Any]]) -> Question |
         return None
 
     def point(row: Mapping[str, Any]) -> plots.CurvePoint:
-        return plots.CurvePoint(size_of(str(row[_FRAME]).removesuffix(" B"))[0], row["latency_ns"])
+        return plots.CurvePoint(_byte(row[_FRAME]), row["latency_ns"])
 
     def draw(name: str, lines: list[plots.Curve]) -> plots.Drawing:
         return plots.curves(
@@ -193,6 +194,14 @@ def _over_frame(layout: Layout, rows: Sequence[Mapping[str, Any]]) -> Question |
     panels = _panels(layout, known, "loaded", _FRAME, draw, point)
     caption = "Median latency of all frames at the throughput that was found for the cell; median over runs."
     return Question(slug("frame", layout.experiment.name), "How long does a frame take, by its size?", caption, panels)
+
+
+def _byte(label: str) -> float:
+    """The frame size that a level means: `1.518 kB` is 1518."""
+    unit = unit_of(_FRAME)
+    if unit is None:
+        raise AssertionError("a size in bytes has a unit")
+    return float(parse(label, unit))
 
 
 def _over_load(layout: Layout, loads: pl.DataFrame) -> Question | None:

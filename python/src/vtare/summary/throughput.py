@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
+from vtare.quantities import unit_of, write
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -85,7 +87,8 @@ def loads_frame(samples: SampleSet, experiment: str, keys: Sequence[str]) -> pl.
 def _label(key: str, value: Any) -> str | None:
     if value is None:
         return None
-    return f"{value} B" if key == "frame_byte" else str(value)
+    unit = unit_of(key)
+    return str(value) if unit is None else write(value, unit)
 
 
 __all__ = ["COLUMNS", "LOAD_COLUMNS", "MEDIANS", "TOTALS", "figures", "loads_frame"]
