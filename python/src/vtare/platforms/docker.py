@@ -1,6 +1,6 @@
 """The `docker` platform: an instance is a container of an empty image, in which the static binary is mounted.
 
-The container's first process is `vtare load idle`; every program of a run is started in it by the daemon (`exec`), so it
+The container's first process is `vtare load idle`; every program of a run is started in it by the daemon (`exec`), and
 runs under all that the daemon imposes. Files go in and out as archives. The network device is the lab's own pair of
 virtual Ethernet devices, as the daemon would make one, so that its host side stands behind the site's bridge.
 """
@@ -11,6 +11,7 @@ import io
 import os
 import tarfile
 from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,6 +26,7 @@ from vtare.platforms.protocol import (
     DEFAULT_RESOURCES,
     Leftover,
     Need,
+    PlatformFailed,
     Resources,
     Settings,
     no_settings,
@@ -70,7 +72,7 @@ class DockerInstance:
             )
             return ExecChild(self._client, made["Id"], stdout=stdout, stderr=stderr)
         except docker.errors.APIError as error:
-            raise OSError(f"container {self.name}: {error}") from error
+            raise PlatformFailed(f"container {self.name}: {error}") from error
 
     def fetch(self, directory: Path) -> None:
         """Copy out what the programs left. See `Instance.fetch`."""
@@ -79,7 +81,7 @@ class DockerInstance:
             chunks, _ = self._client.get_archive(self.name, str(directory))
             unpack(b"".join(chunks), directory)
         except docker.errors.APIError as error:
-            raise OSError(f"container {self.name}: {error}") from error
+            raise PlatformFailed(f"container {self.name}: {error}") from error
 
     def facts(self) -> Mapping[str, object]:
         """What the container was given, and facts of its network device."""
@@ -134,7 +136,7 @@ class DockerPlatform:
 
         Raises:
             MachineCannot: the daemon is gone.
-            OSError, NetworkError: a container could not be started; `stop` removes what was made.
+            PlatformFailed, NetworkError: a container could not be started; `stop` removes what was made.
         """
         docker = _library()
         client = self._connect()
@@ -142,7 +144,7 @@ class DockerPlatform:
             image = self._image(client)
             return [self._one(client, image, site, resources, index) for index in range(first, first + instances)]
         except docker.errors.APIError as error:
-            raise OSError(f"docker: {error}") from error
+            raise PlatformFailed(f"docker: {error}") from error
 
     def stop(self) -> None:
         """Remove every container made here, its network device and the image."""
@@ -188,6 +190,8 @@ class DockerPlatform:
             image,
             [_BINARY, "load", "idle"],
             name=name,
+            # One name for all: the host's name tells machines apart, and this is one.
+            hostname="vtare-docker",
             user=f"{os.getuid()}:{os.getgid()}",
             host_config=client.create_host_config(**given),
             labels={OWNER_VARIABLE: self._owner},
@@ -226,13 +230,13 @@ def leftovers() -> tuple[Leftover, ...]:
         owner = owner_of(name)
         if owner is not None:
             found.append(
-                Leftover("container", name, still_runs(owner), lambda n=name: _remove_container(client, docker, n))
+                Leftover("container", name, still_runs(owner), partial(_remove_container, client, docker, name))
             )
     for image in client.images():
         for tag in image.get("RepoTags") or ():
             owner = owner_of(tag.partition(":")[0])
             if owner is not None:
-                found.append(Leftover("image", tag, still_runs(owner), lambda t=tag: _remove_tag(client, docker, t)))
+                found.append(Leftover("image", tag, still_runs(owner), partial(_remove_tag, client, docker, tag)))
     return tuple(found)
 
 

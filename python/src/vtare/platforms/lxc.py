@@ -12,6 +12,7 @@ import re
 import shutil
 import signal
 from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -146,7 +147,7 @@ class LxcPlatform:
         """Make and start so many containers. See `Platform.start`.
 
         Raises:
-            OSError, NetworkError: a container could not be started; `stop` removes what was made.
+            NetworkError: a container could not be started; `stop` removes what was made.
         """
         return [self._one(site, resources, index) for index in range(first, first + instances)]
 
@@ -167,7 +168,7 @@ class LxcPlatform:
         for made in (root, *(root / part for part in ("proc", "sys", "dev", "tmp", "etc"))):
             made.mkdir(parents=True, exist_ok=True)
         (root / "tmp").chmod(0o1777)
-        (place / "config").write_text(_config(name, root, self._binary, resources), encoding="utf-8")
+        (place / "config").write_text(_config(root, self._binary, resources), encoding="utf-8")
         words = ("lxc-start", "-n", name, "-P", str(CONTAINERS), "-d", "-o", str(place / "log"), "-l", "ERROR")
         try:
             network.run_tool((*words, "--", f"/{_BINARY}", "load", "idle"))
@@ -198,7 +199,7 @@ def leftovers() -> tuple[Leftover, ...]:
     for place in sorted(CONTAINERS.iterdir()):
         owner = owner_of(place.name)
         if owner is not None:
-            found.append(Leftover("container", place.name, still_runs(owner), lambda n=place.name: _remove(n)))
+            found.append(Leftover("container", place.name, still_runs(owner), partial(_remove, place.name)))
     return tuple(found)
 
 
@@ -216,14 +217,16 @@ def _remove(name: str) -> None:
         raise NetworkError(f"container {name}: {place} could not be removed")
 
 
-def _config(name: str, root: Path, binary: Path, resources: Resources) -> str:
+def _config(root: Path, binary: Path, resources: Resources) -> str:
     lines = {
-        "lxc.uts.name": name[-64:],
+        "lxc.uts.name": "vtare-lxc",
         "lxc.rootfs.path": f"dir:{root}",
         "lxc.mount.auto": "proc:mixed sys:ro",
         # Mounted, not copied: 128 containers share its pages, and it is the same file by all means.
         "lxc.mount.entry": f"{binary} {_BINARY} none bind,ro,create=file 0 0",
         "lxc.net.0.type": "empty",
+        # The loopback device, which is all that it has.
+        "lxc.net.0.flags": "up",
         "lxc.init.cwd": "/",
         "lxc.tty.max": "0",
         "lxc.pty.max": "0",
