@@ -21,7 +21,7 @@ from vtare.errors import BadInput, MachineCannot
 from vtare.links import RoutedHosts, TwoHosts
 from vtare.overhead import read_capture
 from vtare.plan import CAPTURE_OFF, CAPTURE_ON, ICMP
-from vtare.platforms import Instance, Platform, network, open_platform
+from vtare.platforms import Instance, Platform, open_platform, remove_leftovers
 from vtare.platforms.host import HostInstance
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ class Stage:
         hosts = self._hosts
         if hosts is None:
             # What a killed campaign left may still spin on a CPU of this machine.
-            network.remove_leftovers()
+            remove_leftovers()
             if wiring is None:
                 hosts = TwoHosts(self._owner)
             else:
