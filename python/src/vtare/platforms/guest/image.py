@@ -1,4 +1,4 @@
-"""The micro guest's initramfs: vtare's own static binary as the first process, and the modules that its devices need."""
+"""The micro guest's initramfs: vtare's own static binary as the first process, and the modules for its devices."""
 
 from __future__ import annotations
 

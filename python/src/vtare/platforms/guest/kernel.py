@@ -146,7 +146,13 @@ def _fetch(flavour: str) -> None:
 def _run(command: tuple[str, ...], directory: Path) -> str:
     try:
         done = subprocess.run(
-            command, cwd=directory, capture_output=True, text=True, timeout=_FETCH_S, stdin=subprocess.DEVNULL, check=False
+            command,
+            cwd=directory,
+            capture_output=True,
+            text=True,
+            timeout=_FETCH_S,
+            stdin=subprocess.DEVNULL,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise MachineCannot(f"cannot get a kernel for guests: {error}") from error
@@ -182,7 +188,7 @@ _UNPACK: Final[Mapping[bytes, Callable[[bytes], bytes]]] = {
 
 
 def elf_in(image: bytes) -> bytes | None:
-    """The kernel's ELF file inside a bzImage (kernel documentation, arch/x86/boot), or None where it need not be out."""
+    """The kernel's ELF file inside a bzImage (kernel documentation, x86/boot), or None where it need not be out."""
     if image[0x202:0x206] != _HEADER_MAGIC:
         return None
     sectors = image[0x1F1] or 4

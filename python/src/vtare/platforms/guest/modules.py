@@ -1,7 +1,7 @@
 """Kernel modules for a micro guest: which ones a driver needs, in the order in which they must be loaded.
 
-A module states its dependencies itself (`depends=` in its `.modinfo`), so no `modules.dep` is needed: packages that were
-unpacked but not installed have none.
+A module states its dependencies itself (`depends=` in its `.modinfo`), so no `modules.dep` is needed: packages that
+were unpacked but not installed have none.
 """
 
 from __future__ import annotations
