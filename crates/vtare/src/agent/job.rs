@@ -1,7 +1,9 @@
 //! Commands that the agent has started.
 
 use std::collections::HashMap;
+use std::fs::DirBuilder;
 use std::io::Read;
+use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -34,6 +36,8 @@ impl Jobs {
             return Err(format!("arguments: found '{named}', want one of {}", COMMANDS.join(", ")));
         }
         let directory = reach.check(&start.directory)?;
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(&directory);
+        made.map_err(|error| format!("directory: {}: {error}", directory.display()))?;
         let mut running = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if running.contains_key(&job) {
             return Err(format!("job {job} runs already: give each a number of its own"));

@@ -72,6 +72,11 @@ class QemuInstance:
         return None if place is None else place.address
 
     @property
+    def directory(self) -> Path:
+        """Where its sockets and logs lie."""
+        return self._machine.spec.directory
+
+    @property
     def alive(self) -> bool:
         """Whether the guest still runs and can be asked."""
         return self._machine.alive
@@ -219,13 +224,15 @@ class QemuPlatform:
 
     def _spec(self, name: str, flavour: str, nic: str | None) -> GuestSpec:
         kernel = find_kernel(flavour)
-        directory = Path(tempfile.gettempdir()) / f"{name}{_SUFFIX}"
+        directory = directory_of(name)
         image = image_for(kernel, self._binary, nic)
         return GuestSpec(name, directory, kernel.image, image, "tcg", self._type, memory_byte=_LEAST_MEMORY[flavour])
 
     def _accelerator(self, flavour: str) -> Accelerator:
         if self._wanted == "tcg":
             return accelerator.Accelerator("tcg", "the plan asks for emulation")
+        if self._wanted == "kvm":
+            return accelerator.as_asked()
         return accelerator.choose(self._spec(f"{self._owner}-probe", flavour, None))
 
     def stop(self) -> None:
@@ -297,6 +304,11 @@ def _say_if_emulated(chosen: Accelerator) -> None:
         )
 
 
+def directory_of(name: str) -> Path:
+    """The directory of the guest with this name: its sockets and logs."""
+    return Path(tempfile.gettempdir()) / f"{name}{_SUFFIX}"
+
+
 def leftovers() -> tuple[Leftover, ...]:
     """Guests of lab processes, told by the names of their directories: QEMU where it still runs, and the directory."""
     found = []
@@ -315,14 +327,14 @@ def leftovers() -> tuple[Leftover, ...]:
 
 
 def _remove(directory: Path, owner: str) -> None:
-    for pid in _running_in(directory):
+    for pid in running_in(directory):
         if started_by(pid, owner):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
     shutil.rmtree(directory, ignore_errors=True)
 
 
-def _running_in(directory: Path) -> Iterator[int]:
+def running_in(directory: Path) -> Iterator[int]:
     """Processes that work in this directory, which is one guest's own."""
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():

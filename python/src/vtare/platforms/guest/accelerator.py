@@ -1,8 +1,8 @@
 """Whether guests may run on this machine's own virtualization, found out by booting one.
 
 `/dev/kvm` alone says little: inside some clouds it opens and guests hang under it. So a guest is booted under KVM with
-a time limit, once in the life of the host's boot; where it does not come up, guests are emulated (TCG), and every record
-says so. Figures of emulated guests prove function, not performance.
+a time limit, once in the life of the host's boot. Where it does not come up, guests are emulated (TCG), and every
+record says so: figures of emulated guests prove function, not performance.
 """
 
 from __future__ import annotations
@@ -41,15 +41,23 @@ def choose(probe: GuestSpec) -> Accelerator:
     Raises:
         OSError: QEMU cannot be started.
     """
-    if not _DEVICE.exists():
-        return Accelerator("tcg", f"there is no {_DEVICE}")
-    if not os.access(_DEVICE, os.R_OK | os.W_OK):
-        return Accelerator("tcg", f"{_DEVICE} may not be opened by this user; join the group kvm")
+    asked = as_asked()
+    if asked.name != "kvm":
+        return asked
     known = _recall()
     if known is None:
         known = _try(probe)
         _remember(known)
     return known
+
+
+def as_asked() -> Accelerator:
+    """KVM without a trial, where the plan asks for it; TCG with the reason where there is none to open."""
+    if not _DEVICE.exists():
+        return Accelerator("tcg", f"there is no {_DEVICE}")
+    if not os.access(_DEVICE, os.R_OK | os.W_OK):
+        return Accelerator("tcg", f"{_DEVICE} may not be opened by this user; join the group kvm")
+    return Accelerator("kvm", None)
 
 
 def _try(probe: GuestSpec) -> Accelerator:
