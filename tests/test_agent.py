@@ -26,7 +26,8 @@ pytestmark = pytest.mark.e2e
 def line(vtare: Path, *options: str) -> Iterator[tuple[socket.socket, subprocess.Popen[bytes]]]:
     """The other end of a started agent's channel, and the agent."""
     ours, theirs = socket.socketpair()
-    process = subprocess.Popen([str(vtare), "agent", *options], stdin=theirs, stdout=theirs, stderr=subprocess.DEVNULL)
+    words = [str(vtare), "agent", *options]
+    process = subprocess.Popen(words, stdin=theirs.fileno(), stdout=theirs.fileno(), stderr=subprocess.DEVNULL)
     theirs.close()
     try:
         yield ours, process
