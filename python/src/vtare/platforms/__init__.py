@@ -18,6 +18,7 @@ from vtare.platforms.protocol import (
     Leftover,
     Need,
     Platform,
+    PlatformFailed,
     Resources,
 )
 
@@ -34,6 +35,7 @@ __all__ = [
     "Leftover",
     "Need",
     "Platform",
+    "PlatformFailed",
     "Resources",
     "leftovers",
     "open_platform",

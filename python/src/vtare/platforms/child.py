@@ -97,17 +97,17 @@ class ProcessChild(Child):
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         """Take over a process that leads its own group."""
-        self._process = process
+        self.process = process
 
     @property
     def pid(self) -> int:
         """The process id, which is also the id of its group."""
-        return self._process.pid
+        return self.process.pid
 
     @property
     def returncode(self) -> int | None:
         """See `Child.returncode`."""
-        return self._process.poll()
+        return self.process.poll()
 
     def watch(self) -> int:
         """Return a pidfd."""
@@ -115,14 +115,14 @@ class ProcessChild(Child):
 
     def send_signal(self, number: signal.Signals) -> None:
         """Send a signal to the whole group."""
-        if self._process.poll() is None:
+        if self.process.poll() is None:
             with suppress(ProcessLookupError):
                 os.killpg(self.pid, number)
 
     def kill(self) -> int:
         """Kill the whole group and return the exit code."""
         self.send_signal(signal.SIGKILL)
-        return self._process.wait()
+        return self.process.wait()
 
 
 def wait_readable(descriptors: Sequence[int], deadline: float | None) -> bool:

@@ -104,9 +104,12 @@ def mac(ip: str) -> str:
 
 def make_namespace(name: str) -> list[Step]:
     """Steps that make a namespace without IPv6, whose router solicitations and reports would be measured too."""
+    return [Step(("ip", "netns", "add", name)), *_quieten(name)]
+
+
+def _quieten(name: str) -> list[Step]:
     off = [f"net.ipv6.conf.{which}.disable_ipv6=1" for which in ("all", "default")]
     return [
-        Step(("ip", "netns", "add", name)),
         # -e: a kernel without IPv6 has no such keys, and then no noise either.
         Step(("ip", "netns", "exec", name, "sysctl", "-q", "-e", "-w", *off)),
         Step(("ip", "-n", name, "link", "set", "lo", "up")),
@@ -127,26 +130,20 @@ def give_address(namespace: str, device: str, ip: str, prefix_length: int, peers
 
 def attach(site: Site, index: int) -> list[Step]:
     """Steps that make one instance behind a site's bridge: a namespace whose `eth0` ends in the bridge's port."""
+    return [*make_namespace(site.instance_namespace(index)), *plug_in(site, index)]
+
+
+def adopt(name: str, pid: int) -> list[Step]:
+    """Steps that give the namespace in which a process stands a name, and switch IPv6 off in it."""
+    return [Step(("ip", "netns", "attach", name, str(pid))), *_quieten(name)]
+
+
+def plug_in(site: Site, index: int) -> list[Step]:
+    """Steps that join the namespace of an instance, which exists, to the site's bridge."""
     inside, port = site.instance_namespace(index), site.port(index)
+    pair = ("eth0", "netns", inside, "type", "veth", "peer", "name", port, "netns", site.namespace)
     return [
-        *make_namespace(inside),
-        Step(
-            (
-                "ip",
-                "link",
-                "add",
-                "eth0",
-                "netns",
-                inside,
-                "type",
-                "veth",
-                "peer",
-                "name",
-                port,
-                "netns",
-                site.namespace,
-            )
-        ),
+        Step(("ip", "link", "add", *pair)),
         *set_mtu(((inside, "eth0"), (site.namespace, port)), site.mtu_byte),
         *give_address(inside, "eth0", site.instance_address(index), site.prefix_length, (site.address, *site.peers)),
         Step(("ip", "-n", site.namespace, "link", "set", port, "master", site.bridge, "up")),

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Final, Protocol
 
-from vtare.errors import BadInput
+from vtare.errors import BadInput, VtareError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -89,6 +89,12 @@ class Need:
         )
 
 
+class PlatformFailed(VtareError):
+    """An instance could not be started, or does not do what it is asked: that costs the run, not the campaign."""
+
+    exit_code = 1
+
+
 class Instance(Protocol):
     """One started machine, container or guest (for `host`: the host itself)."""
 
@@ -106,12 +112,16 @@ class Instance(Protocol):
         """Start `vtare ARGUMENTS` in the instance; what it prints lands in the two files, on the controller.
 
         Every file in `directory` is visible to the program under the same path (a platform without a shared file
-        system copies it in). Raises OSError where the program cannot be started.
+        system copies it in). Raises OSError where the program cannot be started on this machine, PlatformFailed where
+        the instance does not start it.
         """
         ...
 
     def fetch(self, directory: Path) -> None:
-        """Bring what the program left in `directory` to the same path on the controller. Call after the child's end."""
+        """Bring what the program left in `directory` to the same path on the controller. Call after the child's end.
+
+        Raises PlatformFailed where the instance does not give it.
+        """
         ...
 
     def facts(self) -> Mapping[str, object]:
@@ -150,8 +160,8 @@ class Platform(Protocol):
         """Start so many instances, attached to the site's bridge where one is given, and return once all are ready.
 
         Ready is an instance in which a program can be started. `first` is the index of the first of them at the site:
-        two platforms may have instances behind one bridge. Raises OSError, NetworkError or MachineCannot where that
-        fails; `stop` then removes what was made.
+        two platforms may have instances behind one bridge. Raises PlatformFailed, NetworkError or MachineCannot where
+        that fails; `stop` then removes what was made.
         """
         ...
 
