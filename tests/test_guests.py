@@ -26,7 +26,7 @@ from vtare.design import Run
 from vtare.errors import MachineCannot
 from vtare.links import TwoHosts
 from vtare.overhead import figures_of, join, read_capture, read_round_trips
-from vtare.platforms import Instance, Platform, Resources, network, open_platform, qemu
+from vtare.platforms import Instance, Platform, PlatformFailed, Resources, network, open_platform, qemu
 from vtare.platforms.guest import agent as agent_module
 from vtare.platforms.guest.kernel import find_kernel
 from vtare.platforms.host import HostInstance
@@ -169,7 +169,7 @@ def test_a_guest_that_dies_costs_its_run_and_says_how(vtare: Path, tmp_path: Pat
         assert child.wait(120) == -signal.SIGKILL
         assert "QEMU ended with signal 9" in (tmp_path / "log").read_text()
         assert not guest.alive
-        with pytest.raises(network.NetworkError, match="QEMU ended with signal 9"):
+        with pytest.raises(PlatformFailed, match="QEMU ended with signal 9"):
             guest.start(["load", "idle"], directory=tmp_path, stdout=tmp_path / "out", stderr=tmp_path / "log")
 
 
@@ -181,7 +181,7 @@ def test_a_guest_that_hangs_is_given_up(vtare: Path, tmp_path: Path, monkeypatch
         os.kill(emulator_of(guest), signal.SIGSTOP)
         assert child.terminate(0.5) == -signal.SIGKILL
         assert not guest.alive
-        with pytest.raises(network.NetworkError, match="did not kill a program"):
+        with pytest.raises(PlatformFailed, match="did not kill a program"):
             measure(guest, tmp_path / "run", run, quiet(5.0))
 
 

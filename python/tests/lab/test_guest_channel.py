@@ -152,8 +152,6 @@ def test_a_guest_that_dies_ends_its_programs_and_their_log_says_why(tmp_path: Pa
 def test_a_guest_that_hangs_costs_the_time_limit_and_is_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(agent_module, "ANSWER_S", 0.2)
-    monkeypatch.setattr(agent_module, "_KILL_S", 0.2)
     silent = threading.Event()
 
     def answer(frame: Frame) -> list[Frame]:
@@ -162,6 +160,8 @@ def test_a_guest_that_hangs_costs_the_time_limit_and_is_given_up(
     with guest(answer) as agent:
         child = agent.start(["serve"], directory=tmp_path, stdout=tmp_path / "o", stderr=tmp_path / "e")
         silent.set()
+        monkeypatch.setattr(agent_module, "ANSWER_S", 0.2)
+        monkeypatch.setattr(agent_module, "_KILL_S", 0.2)
         with pytest.raises(GuestFailed, match=r"no answer within .* the kernel panicked"):
             agent.facts()
         assert child.terminate(0.1) == -signal.SIGKILL

@@ -181,12 +181,12 @@ def test_kvm_is_tried_once_in_the_life_of_the_hosts_boot(tmp_path: Path, monkeyp
 
     monkeypatch.setattr(accelerator, "_try", attempt)
     monkeypatch.setattr(accelerator, "_DEVICE", tmp_path / "kvm")
-    assert "there is no" in str(accelerator.choose(spec()).reason)
+    assert "there is no" in str(accelerator.choose(spec).reason)
     (tmp_path / "kvm").touch()
-    assert accelerator.choose(spec()) == accelerator.choose(spec()) == attempt(spec())
+    assert accelerator.choose(spec) == accelerator.choose(spec) == attempt(spec())
     assert len(tried) == 2
     monkeypatch.setattr(accelerator, "_boot_id", lambda: "another")
-    accelerator.choose(spec())
+    accelerator.choose(spec)
     assert len(tried) == 3
 
 

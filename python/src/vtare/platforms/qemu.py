@@ -151,7 +151,7 @@ class QemuPlatform:
             return reason
         try:
             found_accelerator = self._accelerator(flavour)
-        except (MachineCannot, OSError) as error:
+        except MachineCannot as error:
             return str(error)
         if self._wanted == "kvm" and found_accelerator.name != "kvm":
             return f"KVM was asked for, but {found_accelerator.reason}"
@@ -178,7 +178,6 @@ class QemuPlatform:
             GuestFailed: one did not come up.
             NetworkError: its tap could not be made.
             MachineCannot: there is no kernel, or a guest cannot be what is asked for.
-            OSError: QEMU cannot be started.
         """
         flavour = flavour_for(resources.nic, self._kernel)
         chosen = self._accelerator(flavour)
@@ -233,7 +232,7 @@ class QemuPlatform:
             return accelerator.Accelerator("tcg", "the plan asks for emulation")
         if self._wanted == "kvm":
             return accelerator.as_asked()
-        return accelerator.choose(self._spec(f"{self._owner}-probe", flavour, None))
+        return accelerator.choose(lambda: self._spec(f"{self._owner}-probe", flavour, None))
 
     def stop(self) -> None:
         """End every guest and remove its tap and its files."""

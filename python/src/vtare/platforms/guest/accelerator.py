@@ -19,6 +19,8 @@ from vtare.platforms.guest.kernel import cache_directory
 from vtare.platforms.guest.qemu_machine import QemuMachine
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from vtare.platforms.guest.qemu_command import GuestSpec
 
 _DEVICE: Final = Path("/dev/kvm")
@@ -35,18 +37,18 @@ class Accelerator:
     reason: str | None
 
 
-def choose(probe: GuestSpec) -> Accelerator:
-    """The accelerator for guests here. `probe` is a guest to try it with; its directory and accelerator are replaced.
+def choose(probe: Callable[[], GuestSpec]) -> Accelerator:
+    """The accelerator for guests here. `probe` gives a guest to try KVM with, where that has not been tried yet.
 
     Raises:
-        OSError: QEMU cannot be started.
+        MachineCannot: there is no such guest.
     """
     asked = as_asked()
     if asked.name != "kvm":
         return asked
     known = _recall()
     if known is None:
-        known = _try(probe)
+        known = _try(probe())
         _remember(known)
     return known
 
@@ -61,15 +63,16 @@ def as_asked() -> Accelerator:
 
 
 def _try(probe: GuestSpec) -> Accelerator:
-    # Its own directory for names that `vtare clean` knows.
     spec = replace(probe, accelerator="kvm", network=None, vcpus=1, clock_source=None)
-    machine = QemuMachine(spec)
+    machine = None
     try:
+        machine = QemuMachine(spec)
         machine.wait_ready(PROBE_S)
     except GuestFailed as error:
-        return Accelerator("tcg", f"a guest did not come up under KVM: {error}")
+        return Accelerator("tcg", f"a guest did not come up under KVM: {str(error).rstrip('.')}")
     finally:
-        machine.end()
+        if machine is not None:
+            machine.end()
     return Accelerator("kvm", None)
 
 

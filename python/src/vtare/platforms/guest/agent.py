@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from vtare.platforms.child import Child
 from vtare.platforms.guest.frames import Decoder, Frame, Kind, encode
-from vtare.platforms.network import NetworkError
+from vtare.platforms.protocol import PlatformFailed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -33,7 +33,7 @@ _SIGNALS: Final = {signal.SIGINT: "int", signal.SIGTERM: "term", signal.SIGKILL:
 _KILL_S: Final = 20.0
 
 
-class GuestFailed(NetworkError):
+class GuestFailed(PlatformFailed):
     """A guest does not do what it is asked, or is gone. It costs its run, not the campaign."""
 
 

@@ -31,12 +31,15 @@ class QemuMachine:
         """Start QEMU. It dies with the lab, so call this in the thread that lives longest.
 
         Raises:
-            OSError: the directory cannot be made or QEMU cannot be started.
+            GuestFailed: its directory cannot be made or QEMU cannot be started.
         """
         self.spec = spec
-        spec.directory.mkdir(mode=0o700)
         log = spec.directory / "log"
-        self._process: ProcessChild = start_child(command(spec), directory=spec.directory, stdout=log, stderr=log)
+        try:
+            spec.directory.mkdir(mode=0o700)
+            self._process: ProcessChild = start_child(command(spec), directory=spec.directory, stdout=log, stderr=log)
+        except OSError as error:
+            raise GuestFailed(f"guest {spec.name}: {error}") from error
         self._agent: Agent | None = None
 
     @property
