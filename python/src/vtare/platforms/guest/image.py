@@ -33,10 +33,13 @@ def image_for(kernel: Kernel, binary: Path, nic: str | None, channel: Sequence[s
             "as `make install` and the wheel have it"
         )
     drivers = [*channel, *([NIC_DRIVERS[nic]] if nic is not None else [])]
-    content = initramfs(program, Modules(kernel.modules).ordered(drivers))
+    booted = kernel.image.stat()
+    made_of = (kernel.release, booted.st_size, booted.st_mtime_ns, *drivers)
+    name = hashlib.sha256(program + repr(made_of).encode()).hexdigest()[:24]
     place = cache_directory() / "images"
-    path = place / f"{hashlib.sha256(content).hexdigest()[:24]}.cpio"
+    path = place / f"{name}.cpio"
     if not path.is_file():
+        content = initramfs(program, Modules(kernel.modules).ordered(drivers))
         place.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=place, delete=False) as file:
             file.write(content)
