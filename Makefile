@@ -41,7 +41,7 @@ cargo_libraries = for crate in $(LIBRARY_CRATES); do \
 	  profile=release; if [ $$crate = preload ]; then profile=preload; fi; \
 	  cargo build --profile $$profile --locked --lib --package vtare-$$crate --target $(HOST); done
 
-.PHONY: help run build test test-fast test-e2e test-fuzz lint fmt bench install clean need FORCE
+.PHONY: help run build test test-fast test-e2e test-fuzz test-platforms test-hypervisors lint fmt bench install clean need FORCE
 
 help:
 	@printf '%s\n' \
@@ -50,6 +50,8 @@ help:
 	  'make install PREFIX=DIR   the static binary and the libraries with their headers into DIR (default /usr/local)' \
 	  'make build                the wheel (build/wheels) and an installation of it in $(VENV)' \
 	  'make test                 all checks and tests; test-fast and test-e2e are its two parts' \
+	  'make test-platforms       containers and guests for real: root, Docker, LXC and QEMU where they are' \
+	  'make test-hypervisors     guests under real KVM inside an emulated machine' \
 	  'make test-fuzz            every decoder with hostile bytes, FUZZ_SECONDS (25) each' \
 	  'make lint, make fmt       the checks without the tests; lay out all code' \
 	  'make bench [BENCH=NAME]   side-by-side measurements with peers, as ratios' \
@@ -132,9 +134,17 @@ test-fast: lint
 
 test-e2e: $(DONE)/dev $(DONE)/installed
 	$(call say,pytest: end to end; the installed programs)
-	@PATH="$(abspath $(BIN)):$$PATH" tools/again pytest $(BIN)/python -m pytest -q -m e2e
+	@PATH="$(abspath $(BIN)):$$PATH" tools/again pytest $(BIN)/python -m pytest -q -m 'e2e and not platform'
 
 test: test-fast test-e2e
+
+test-platforms: $(DONE)/dev $(DONE)/installed
+	$(call say,pytest: containers and guests for real)
+	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest -q -m 'platform and not hypervisors'
+
+test-hypervisors: $(DONE)/dev $(DONE)/installed
+	$(call say,pytest: guests under a real hypervisor inside an emulated machine: 3 to 10 minutes)
+	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest -q -m hypervisors
 
 test-fuzz:
 	$(call say,fuzzing)

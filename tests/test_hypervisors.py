@@ -24,7 +24,7 @@ from vtare.platforms.guest.kernel import Kernel, find_kernel, flavour_for
 from vtare.platforms.guest.modules import Modules
 from vtare.platforms.guest.qemu_command import PROGRAM
 
-pytestmark = pytest.mark.hypervisors
+pytestmark = [pytest.mark.e2e, pytest.mark.platform, pytest.mark.hypervisors]
 
 HERE = Path(__file__).resolve().parent / "hypervisors"
 #: What the outer guest needs: its root over 9p, KVM for its guests, and what networks between them are made of.

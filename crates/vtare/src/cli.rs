@@ -55,7 +55,7 @@ enum Command {
     Exec(exec::ExecArguments),
     /// Carry out one resolved run (plumbing, for the lab)
     Measure(measure::MeasureArguments),
-    /// Be the lab's hand in a guest: commands and files over a virtio port, a serial line or a pipe (plumbing, for the lab)
+    /// Carry out what the lab asks inside a guest (plumbing, for the lab)
     Agent(agent::AgentArguments),
     /// Print the schema of run.json, or the columns of the samples
     Schema(schema::SchemaArguments),

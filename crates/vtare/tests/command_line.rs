@@ -21,6 +21,7 @@ fn the_help_is_as_agreed() {
         ("measure --help", "help_measure"),
         ("schema --help", "help_schema"),
         ("serve --help", "help_serve"),
+        ("agent --help", "help_agent"),
     ] {
         let outcome = vtare_line(line);
         assert_eq!((outcome.code, outcome.stderr.as_str()), (0, ""));

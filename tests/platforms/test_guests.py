@@ -33,7 +33,7 @@ from vtare.platforms.host import HostInstance
 from vtare.platforms.owner import own_prefix
 from vtare.platforms.qemu import QemuInstance
 
-pytestmark = [pytest.mark.e2e, pytest.mark.platforms]
+pytestmark = [pytest.mark.e2e, pytest.mark.platform]
 
 IDLE = {"kind": "idle"}
 
