@@ -140,7 +140,7 @@ test: test-fast test-e2e
 
 test-platforms: $(DONE)/dev $(DONE)/installed
 	$(call say,pytest: containers and guests for real)
-	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest -q -m 'platform and not hypervisors'
+	@PATH="$(abspath $(BIN)):$$PATH" tools/again pytest $(BIN)/python -m pytest -q -m 'platform and not hypervisors'
 
 test-hypervisors: $(DONE)/dev $(DONE)/installed
 	$(call say,pytest: guests under a real hypervisor inside an emulated machine: 3 to 10 minutes)
