@@ -55,6 +55,7 @@ class DockerInstance:
         self._site = site
         self._index = index
         self._about = about
+        self._sent: set[str] = set()
         self.name = name
 
     @property
@@ -65,6 +66,7 @@ class DockerInstance:
     def start(self, arguments: Sequence[str], *, directory: Path, stdout: Path, stderr: Path) -> Child:
         """Copy the directory's files in and start the binary by the daemon's `exec`. See `Instance.start`."""
         docker = _library()
+        self._sent |= {path.name for path in directory.iterdir() if path.is_file()}
         try:
             self._client.put_archive(self.name, "/", _packed(directory))
             made = self._client.exec_create(
@@ -79,7 +81,7 @@ class DockerInstance:
         docker = _library()
         try:
             chunks, _ = self._client.get_archive(self.name, str(directory))
-            unpack(b"".join(chunks), directory)
+            _unpack(b"".join(chunks), directory, self._sent)
         except docker.errors.APIError as error:
             raise PlatformFailed(f"container {self.name}: {error}") from error
 
@@ -311,15 +313,15 @@ def _packed(directory: Path) -> bytes:
         return held.getvalue()
 
 
-def unpack(archive: bytes, directory: Path) -> None:
-    """Put the files of an archive of `directory` into it, except those that the controller itself writes.
+def _unpack(archive: bytes, directory: Path, sent: set[str]) -> None:
+    """Put the files of an archive of `directory` into it, except those that were sent or that are there.
 
-    What the controller has, it wrote: logs and reports of programs, whose output it holds.
+    What was brought in stays where it is: the lab may have removed its own, as it does with keys.
     """
     with tarfile.open(fileobj=io.BytesIO(archive)) as packed:
         for entry in packed:
-            name = Path(entry.name)
-            if entry.isfile() and len(name.parts) == 2 and not (directory / name.name).exists():
+            way = Path(entry.name).parts
+            if entry.isfile() and len(way) == 2 and way[1] not in sent and not (directory / way[1]).exists():
                 content = packed.extractfile(entry)
                 if content is not None:
-                    (directory / name.name).write_bytes(content.read())
+                    (directory / way[1]).write_bytes(content.read())

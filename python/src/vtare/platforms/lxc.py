@@ -69,6 +69,7 @@ class LxcInstance:
         self._site = site
         self._index = index
         self._about = about
+        self._sent: set[str] = set()
         self.name = root.parent.name
 
     @property
@@ -83,6 +84,7 @@ class LxcInstance:
         for path in directory.iterdir():
             if path.is_file():
                 shutil.copy2(path, inside / path.name)
+                self._sent.add(path.name)
         attach = ["lxc-attach", "-n", self.name, "-P", str(CONTAINERS), "--keep-env"]
         program = [f"/{_BINARY}", *arguments]
         child = start_child([*attach, "--", *program], directory=directory, stdout=stdout, stderr=stderr)
@@ -91,7 +93,8 @@ class LxcInstance:
     def fetch(self, directory: Path) -> None:
         """Copy out what the programs left. See `Instance.fetch`."""
         for path in self._within(directory).iterdir():
-            if path.is_file() and not (directory / path.name).exists():
+            # What was brought in stays where it is: the lab may have removed its own, as it does with keys.
+            if path.is_file() and path.name not in self._sent and not (directory / path.name).exists():
                 shutil.copy2(path, directory / path.name)
 
     def facts(self) -> Mapping[str, object]:
