@@ -1,7 +1,7 @@
 """`vtare-lab`: the lab's commands. The only file that sees every stage.
 
-`vtare run`, `status`, `resume`, `report`, `compare`, `plan`, `papers`, `overhead` and `clean` of the binary end here,
-as git's commands do.
+`vtare run`, `status`, `resume`, `report`, `plot`, `serve-report`, `compare`, `plan`, `papers`, `overhead` and `clean`
+of the binary end here, as git's commands do.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -31,6 +31,9 @@ from vtare.design import draw_seed, expected_run_s, make_design
 from vtare.errors import BadInput, VtareError
 from vtare.plan import Plan, find_plan, load_plan, shipped_plans
 
+if TYPE_CHECKING:
+    from vtare.summary import Summary
+
 app = typer.Typer(
     name="vtare-lab",
     help="Plans, campaigns and reports of vtare.",
@@ -51,7 +54,9 @@ SeedOption = Annotated[
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout, nothing else.")]
 VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="In a pipe, print a line for each run on stderr.")]
-OutOption = Annotated[Path | None, typer.Option("--out", help="The HTML file to write (default STORE/report.html).")]
+OutOption = Annotated[
+    Path | None, typer.Option("--out", help="The file to write (default STORE/report.html, .md or .tex).")
+]
 
 
 @app.command()
@@ -121,22 +126,71 @@ def status(store: StoreArgument, as_json: JsonOption = False) -> None:
 
 
 @app.command()
-def report(store: StoreArgument, out: OutOption = None) -> None:
+def report(
+    store: StoreArgument,
+    out: OutOption = None,
+    form: Annotated[
+        str, typer.Option("--format", metavar="FORM", help="html, md (Markdown) or latex (tables for a paper).")
+    ] = "html",
+) -> None:
     """Write the report of a campaign, finished or not. Exits with 1 where a run could not be used."""
-    from vtare.report.write import REPORT_NAME, write_summary
-    from vtare.summary import summarise
+    from vtare.report.write import default_name, write_summary
 
-    summary = summarise(store)
-    problems = summary.sample_set.problems
-    if summary.runs.height == 0:
-        # With nothing to report, the reasons are the message.
-        for problem in problems:
-            _say(f"vtare: left out: {problem.reason}")
-    _out.print(str(write_summary(summary, out if out is not None else store / REPORT_NAME)))
-    if problems:
-        for problem in problems:
-            _say(f"vtare: left out: {problem.reason}")
-        raise typer.Exit(1)
+    if form not in ("html", "md", "latex"):
+        raise BadInput(f"--format: found '{form}', wanted html, md or latex")
+    summary = _summary_of(store)
+    _out.print(str(write_summary(summary, out if out is not None else store / default_name(form), form=form)))
+    _exit_with_problems(summary)
+
+
+@app.command()
+def plot(
+    store: StoreArgument,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="Where to write them (default STORE/figures).")
+    ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option("--only", metavar="WORD", help="Only figures with this in their name; repeatable."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Write every figure of the report as an SVG file, for papers and print."""
+    from vtare.report.write import FIGURES_NAME, write_figures
+
+    summary = _summary_of(store)
+    written = write_figures(summary, out if out is not None else store / FIGURES_NAME, only=tuple(only or ()))
+    if as_json:
+        left_out = [problem.reason for problem in summary.sample_set.problems]
+        _print_json({"schema": "vtare.plot/1", "figures": [str(path) for path in written], "left_out": left_out})
+    else:
+        for path in written:
+            _out.print(str(path))
+    _exit_with_problems(summary)
+
+
+@app.command("serve-report")
+def serve_report(
+    store: StoreArgument,
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65535, help="Port on the loopback address; 0 takes any free one.")
+    ] = 0,
+    every: Annotated[
+        str, typer.Option("--every", metavar="TIME", help="Least time between two reports made anew.")
+    ] = "30 s",
+) -> None:
+    """Show the report in a browser while its campaign runs: on this machine only, made anew as runs finish."""
+    from vtare.quantities import QuantityError, Unit, parse, unit_of
+    from vtare.report.live import serve
+
+    try:
+        every_s = float(parse(every, unit_of("seconds") or Unit("s", {})))
+    except QuantityError as error:
+        raise BadInput(f"--every: {error}") from error
+    if not 0.0 <= every_s <= 86_400.0:
+        raise BadInput(f"--every: found {every}, wanted 0 s to 24 h")
+    read_store(store)
+    serve(store, port=port, every_s=every_s, say=_out.print)
 
 
 @app.command()
@@ -342,6 +396,25 @@ def _work(opened: Store, program: Path, shown: Path, *, as_json: bool, verbose: 
         _out.print(f"report: {document['report']}" if result.done else "no run was measured, so there is no report")
     if result.failed or not result.done:
         raise typer.Exit(1 if result.failed else 3)
+
+
+def _summary_of(store: Path) -> Summary:
+    """The summary of a store; where no run can be used, the reasons are said first."""
+    from vtare.summary import summarise
+
+    summary = summarise(store)
+    if summary.runs.height == 0:
+        for problem in summary.sample_set.problems:
+            _say(f"vtare: left out: {problem.reason}")
+    return summary
+
+
+def _exit_with_problems(summary: Summary) -> None:
+    """Name every run that could not be used, and end with 1 where there is one."""
+    for problem in summary.sample_set.problems:
+        _say(f"vtare: left out: {problem.reason}")
+    if summary.sample_set.problems:
+        raise typer.Exit(1)
 
 
 def _write_report(store: Path, out: Path | None) -> Path:

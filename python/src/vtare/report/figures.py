@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from vtare import plots
+from vtare.plots.format import percent_text
 from vtare.report import text
 from vtare.report.layout import READ_COST, key_text
 
@@ -127,7 +128,12 @@ def distribution_figures(summary: Summary, layout: Layout) -> list[Question]:
     counts = _counts(summary, layout)
     if counts.height == 0:
         return []
-    return [_tail_figures(layout, counts), _box_figures(layout, counts), _raw_figures(summary, layout)]
+    return [
+        _tail_figures(layout, counts),
+        _box_figures(layout, counts),
+        _violin_figures(layout, counts),
+        _raw_figures(summary, layout),
+    ]
 
 
 def _tail_figures(layout: Layout, counts: pl.DataFrame) -> Question:
@@ -189,6 +195,36 @@ def _box_figures(layout: Layout, counts: pl.DataFrame) -> Question:
         "at least 299 readings. Boxes of one row that disagree mean that runs differ."
     )
     return Question(slug("boxes", layout.experiment.name), "Is it the same from run to run?", caption, panels)
+
+
+def _violin_figures(layout: Layout, counts: pl.DataFrame) -> Question:
+    rows: dict[str | None, list[plots.Violin]] = {}
+    pooled = counts.group_by(*layout.keys, "value").agg(pl.col("weight").sum())
+    for key, part in _cells(layout, pooled):
+        row = dict(zip(layout.keys, key, strict=True))
+        panel = row[layout.panel] if layout.panel is not None else None
+        shape = plots.violin(
+            layout.series_text(row), str(row[layout.series]), part["value"].to_numpy(), part["weight"].to_numpy(),
+            group=layout.group_text(row),
+        )  # fmt: skip
+        rows.setdefault(panel, []).append(shape)
+    scale = plots.scale_for([value for some in rows.values() for value in plots.violin_values(some)] or [0.0, 1.0])
+    panels = tuple(
+        Panel(
+            _heading(layout, panel),
+            plots.violins(some, name=slug("violins", layout.experiment.name, panel), quantity=layout.quantity,
+                          scale=scale),
+        )
+        for panel, some in rows.items()
+    )  # fmt: skip
+    hidden = max(shape.hidden for some in rows.values() for shape in some)
+    early = f" Up to {percent_text(hidden)} of a cell's readings are 0 or below and not shown." if hidden > 0 else ""
+    caption = (
+        "All readings of a cell: width by the root of their share, so that rare ones are still seen. Thin line: the "
+        f"quartiles, dark line: the median. All panels share one axis.{early}"
+    )
+    title = "How do the readings lie?"
+    return Question(slug("violins", layout.experiment.name), title, caption, panels, folded=True)
 
 
 def _raw_figures(summary: Summary, layout: Layout) -> Question:
