@@ -320,17 +320,73 @@ def clean(as_json: JsonOption = False) -> None:
 @app.command()
 def papers(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="A paper or one of its tables.")] = None,
+    claims: Annotated[
+        bool, typer.Option("--claims", help="Which claims of the paper reproduce from its own tables, and why not.")
+    ] = False,
+    store: Annotated[
+        Path | None, typer.Option("--store", metavar="STORE", help="Set a campaign's results among the published ones.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="With --store: also write its figures there, as SVG.")
+    ] = None,
+    write: Annotated[
+        Path | None, typer.Option("--write", metavar="DIR", help="Write a page for each paper (as docs/papers).")
+    ] = None,
+    as_json: JsonOption = False,
 ) -> None:
-    """List the published tables, or show one."""
+    """List the published tables or show one; say which claims reproduce; set own results among them."""
     from vtare import papers as published
 
-    if name is None:
-        published.show_list(_out)
+    if write is not None:
+        _write_paper_pages(write)
         return
-    try:
+    if store is not None:
+        _show_standing(name, store, out, as_json=as_json)
+        return
+    if out is not None:
+        raise BadInput("--out belongs to --store: add it, or leave it out")
+    if claims or (as_json and name is not None):
+        if name is None:
+            raise BadInput("--claims: found no paper, wanted one: `vtare papers` lists them")
+        found = published.reanalyse(published.find(name)[0].name)
+        if as_json:
+            _print_json(found.document())
+        else:
+            published.show_claims(found, _out)
+    elif name is None:
+        if as_json:
+            raise BadInput("--json: found no paper, wanted one: `vtare papers` lists them")
+        published.show_list(_out)
+    else:
         published.show_tables(name, _out)
-    except published.UnknownTable as error:
-        raise BadInput(str(error)) from error
+
+
+def _write_paper_pages(directory: Path) -> None:
+    from vtare.papers import write_pages
+
+    try:
+        for path in write_pages(directory, plans=frozenset(shipped_plans())):
+            _out.print(str(path))
+    except OSError as error:
+        raise BadInput(f"{directory}: cannot write the pages: {error.strerror}; choose another directory") from error
+
+
+def _show_standing(name: str | None, store: Path, out: Path | None, *, as_json: bool) -> None:
+    """Where a campaign's results stand among a paper's, all papers' where none is named."""
+    from vtare.papers import find
+    from vtare.report.overlay import overlay, show_overlay, write_overlay
+
+    paper = None if name is None else find(name)[0].name
+    summary = _summary_of(store)
+    found = overlay(summary, paper)
+    if as_json:
+        _print_json(found.document())
+    else:
+        show_overlay(found, _out)
+    if out is not None:
+        for path in write_overlay(found, out):
+            _say(f"figure: {path}")
+    _exit_with_problems(summary)
 
 
 def _show_power(

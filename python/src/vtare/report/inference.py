@@ -193,8 +193,8 @@ def interaction_figures(summary: Summary, layout: Layout) -> Question | None:
     said = "; ".join(panel.heading for panel in panels)
     caption = (
         f"{said}. Medians of cells, where there are further factors their geometric mean. On the log axis parallel "
-        "lines mean: the one factor has the same ratio at every level of the other. The test (aligned rank transform of "
-        "run figures, on logarithms) says whether lines that are not parallel may be chance."
+        "lines mean: the one factor has the same ratio at every level of the other. The test (aligned rank "
+        "transform of run figures, on logarithms) says whether lines that are not parallel may be chance."
     )
     title = "Does one factor change what another does?"
     return Question(slug("interactions", layout.experiment.name), title, caption, tuple(panels))

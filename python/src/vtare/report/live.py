@@ -169,13 +169,15 @@ class LivePage:
 
 
 def _start_maker(store: Path, out: Path) -> subprocess.Popen[bytes]:
-    """Start this module as a program: it makes one page."""
+    """Start this module as a program: it makes one page. It finds the package where this process found it."""
+    home = str(Path(__file__).parents[2])
+    path = os.pathsep.join([home, *filter(None, [os.environ.get("PYTHONPATH")])])
     return subprocess.Popen(
         [sys.executable, "-m", "vtare.report.live", str(store.resolve()), str(out)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
-        cwd="/",
+        env={**os.environ, "PYTHONPATH": path},
     )
 
 
