@@ -72,7 +72,7 @@ enum Command {
     /// Write the report of a campaign (lab)
     #[command(disable_help_flag = true)]
     Report(lab::LabArguments),
-    /// Write the figures of a campaign's report as SVG files (lab)
+    /// Write the figures of a campaign as SVG files (lab)
     #[command(disable_help_flag = true)]
     Plot(lab::LabArguments),
     /// Show the report in a browser while its campaign runs, on this machine only (lab)

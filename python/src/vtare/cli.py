@@ -156,10 +156,13 @@ def plot(
     as_json: JsonOption = False,
 ) -> None:
     """Write every figure of the report as an SVG file, for papers and print."""
-    from vtare.report.write import FIGURES_NAME, write_figures
+    from vtare.report.content import content_of
+    from vtare.report.write import FIGURES_NAME, refuse_empty, write_figures
 
     summary = _summary_of(store)
-    written = write_figures(summary, out if out is not None else store / FIGURES_NAME, only=tuple(only or ()))
+    refuse_empty(summary)
+    directory = out if out is not None else store / FIGURES_NAME
+    written = write_figures(content_of(summary), directory, only=tuple(only or ()))
     if as_json:
         left_out = [problem.reason for problem in summary.sample_set.problems]
         _print_json({"schema": "vtare.plot/1", "figures": [str(path) for path in written], "left_out": left_out})

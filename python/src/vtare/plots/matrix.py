@@ -121,10 +121,12 @@ def _draw(axes: Axes, x: int, y: int, square: Square | None) -> None:
 
 def _handles(squares: Sequence[Sequence[Square | None]], ends: Ends) -> list[Patch]:
     present = {square.edge for some in squares for square in some if square is not None}
-    handles = [
-        Patch(facecolor=BLUE.light, alpha=_MOST_TINT, label=ends.low),
-        Patch(facecolor=VERMILLION.light, alpha=_MOST_TINT, label=ends.high),
-    ]
+    tints = [square.tint for some in squares for square in some if square is not None]
+    handles = []
+    if min(tints, default=0.0) < 0:
+        handles.append(Patch(facecolor=BLUE.light, alpha=_MOST_TINT, label=ends.low))
+    if max(tints, default=0.0) > 0:
+        handles.append(Patch(facecolor=VERMILLION.light, alpha=_MOST_TINT, label=ends.high))
     if "sure" in present:
         handles.append(Patch(facecolor=SURFACE.light, edgecolor=INK.light, linewidth=1.3, label=ends.sure))
     if "alike" in present and ends.alike is not None:

@@ -12,7 +12,7 @@ from vtare.plots.format import percent_text, ratio_text
 from vtare.report import text
 from vtare.report.figures import Panel, Question, slug
 from vtare.report.layout import key_name, key_text
-from vtare.report.tables import where_of
+from vtare.report.tables import where_of, where_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -227,7 +227,9 @@ def _interaction_panel(layout: Layout, row: Mapping[str, Any], cells: Sequence[M
         lines, [text.level(level) for level in layout.order[along]], name=name, label=key_name(along),
         quantity=layout.main.quantity,
     )  # fmt: skip
-    where = f", {row['where']}" if row["where"] else ""
+    pieces = [part.partition(" ") for part in (row["where"] or "").split(", ") if part]
+    told = [key_text(key, label) for key, _, label in pieces if len(layout.order.get(key, ())) > 1]
+    where = "".join(f", {piece}" for piece in told)
     verdict = f"refused: {row['refused']}" if row["refused"] else f"p {row['p_text']}"
     effect = " x ".join(key_name(factor) for factor in row["factors"])
     return Panel(f"{effect}{where} ({verdict})", drawing)
@@ -262,7 +264,7 @@ def level_figures(summary: Summary, layout: Layout) -> Question | None:
             label="Kendall's tau-b with this figure of the runs",
             ends=plots.Ends("less with it", "more with it", "sure (adjusted p)", None, "may be chance"),
         )
-        panels.append(Panel(str(where) or layout.experiment.title, drawing))
+        panels.append(Panel(where_words(str(where)) if where else layout.experiment.title, drawing))
     caption = (
         "Kendall's tau-b of a figure of each run with being at a level, over all other factors. The tint is tau-b over "
         "the most it can reach there, about the root of 2 p (1 - p) for a level of share p: a level that one run in "

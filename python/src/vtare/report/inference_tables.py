@@ -57,6 +57,7 @@ def _table(layout: Layout, kind: str, title: str, columns: Sequence[Column], row
            ) -> Table | None:  # fmt: skip
     if not rows:
         return None
+    title = f"{layout.experiment.title}: {title[0].lower()}{title[1:]}"
     return Table(f"{kind}-{layout.experiment.name}", title, tuple(columns), tuple(rows))
 
 

@@ -98,7 +98,8 @@ def markdown(content: Content) -> str:
 
 def _md(words: str) -> str:
     """Words that no Markdown reader takes for markup or HTML."""
-    escaped = re.sub(r"([\\`*_\[\]<>|#])", r"\\\1", words.replace("&", "&amp;"))
+    escaped = words.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    escaped = re.sub(r"([\\`*_\[\]|#])", r"\\\1", escaped)
     return re.sub(r"\s*[\r\n]+\s*", " ", escaped)
 
 

@@ -13,6 +13,7 @@ from vtare.report.plain import FORMATS, render_plain
 from vtare.summary import summarise
 
 if TYPE_CHECKING:
+    from vtare.report.content import Content
     from vtare.summary import Summary
 
 REPORT_NAME = "report.html"
@@ -41,7 +42,7 @@ def write_summary(summary: Summary, out: Path, *, form: str = "html") -> Path:
     Raises:
         BadInput: no run has finished, or the file cannot be written.
     """
-    _refuse_empty(summary)
+    refuse_empty(summary)
     if out.is_dir():
         raise BadInput(f"{out}: found a directory, wanted a file name such as {out / default_name(form)}")
     made = build(summary) if form == "html" else render_plain(content_of(summary, figures=False), form)
@@ -54,14 +55,13 @@ def default_name(form: str) -> str:
     return REPORT_NAME if form == "html" else FORMATS[form]
 
 
-def write_figures(summary: Summary, directory: Path, *, only: tuple[str, ...] = ()) -> list[Path]:
+def write_figures(content: Content, directory: Path, *, only: tuple[str, ...] = ()) -> list[Path]:
     """Write every figure of a report as an SVG file of its own; `only` keeps those whose name has one of these words.
 
     Raises:
-        BadInput: no run has finished, no figure has such a name, or the directory cannot be written.
+        BadInput: no figure has such a name, or the directory cannot be written.
     """
-    _refuse_empty(summary)
-    drawings = {drawing.name: drawing for drawing in content_of(summary).drawings()}
+    drawings = {drawing.name: drawing for drawing in content.drawings()}
     chosen = [name for name in drawings if not only or any(word in name for word in only)]
     if not chosen:
         names = ", ".join(drawings) or "none"
@@ -80,7 +80,12 @@ def write_figures(summary: Summary, directory: Path, *, only: tuple[str, ...] = 
     return written
 
 
-def _refuse_empty(summary: Summary) -> None:
+def refuse_empty(summary: Summary) -> None:
+    """Refuse a summary without a finished run.
+
+    Raises:
+        BadInput: there is none.
+    """
     if summary.runs.height == 0:
         raise BadInput(
             f"{summary.store}: found no finished run, wanted at least one: let `vtare resume {summary.store}` measure, "

@@ -66,6 +66,11 @@ LEVEL_COLUMNS: Final[dict[str, Any]] = {
     "refused": pl.String,
 }
 
+#: What stands in place of p-values where no cell was measured twice.
+_SINGLE: Final[dict[str, Any]] = {
+    **dict.fromkeys(("p_value", "p_adjusted", "p_text")),
+    "refused": "one run a cell: what differs between runs of the same cell is not known",
+}
 #: Figures of a run, beside the main one, that are set against the levels of factors where all runs have them.
 LEVEL_FIGURES: Final = ("half_iqr", "p99", "p999", "overhead_ns", "overhead_share_percent", "absolute_error_percent")
 
@@ -220,7 +225,8 @@ def level_associations(
                     found = [_ordered(values, [numbers[label] for label in labels], family, analysis)]
                 else:
                     found = _levels(values, labels, family, analysis)
-                rows += [{**about, "family": family, **row} for row in found]
+                single = max(len(cell.known(figure)) for cell in members) < 2
+                rows += [{**about, "family": family, **row, **(_SINGLE if single else {})} for row in found]
     return rows
 
 

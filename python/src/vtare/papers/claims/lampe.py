@@ -11,7 +11,6 @@ from vtare import plots, stats
 from vtare.papers.claims.model import Claim, Reanalysis, decide, one_value
 from vtare.papers.published import LAMPE_CV_QUANTUM, read_rows
 from vtare.papers.standing import lampe_lines
-from vtare.plots.format import significant
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -198,6 +197,10 @@ def _names() -> dict[str, str]:
     return found
 
 
+def _square(p: float, shown: str) -> plots.Square:
+    return plots.Square(1.0, shown, "sure") if p <= ALPHA else plots.Square(0.0, shown, "open")
+
+
 def figures() -> tuple[Drawing, ...]:
     """Coefficients by argument: the private cloud and the lightly loaded physical machine among all sixteen."""
     told = {"1": "adaptive", "13": "two_phase", "15": "usleep"}
@@ -211,14 +214,13 @@ def figures() -> tuple[Drawing, ...]:
         else:
             lines.append(plots.CvLine(name, "published", arguments, cvs, published=True))
     p = [(key, asymptotic_p(paired(key))) for key in COMPARED]
-    squares = [
-        [plots.Square(0.0, significant(one_value(_PROSE, "value", quantity=key), 2), "open"),
-         plots.Square(1.0 if value <= ALPHA else 0.0, stats.write_p(value), "sure" if value <= ALPHA else "open")]
-        for key, value in p
-    ]  # fmt: skip
+    squares = []
+    for key, value in p:
+        printed = one_value(_PROSE, "value", quantity=key)
+        squares.append([_square(printed, f"{printed:.4f}"), _square(value, stats.write_p(value))])
     matrix = plots.matrix(
         [key.removeprefix("p_").replace("_", " ") for key, _ in p], ["printed", "computed"], squares,
         name="lampe2013-friedman", label="p of Friedman's test",
-        ends=plots.Ends("not used", "differs", "p at most 0.05", None, "above, or as printed"),
+        ends=plots.Ends("not used", "differs", "p at most 0.05", None, "above"),
     )  # fmt: skip
     return plots.cv_by_argument(lines, name="lampe2013-cv", cv_quantum=LAMPE_CV_QUANTUM), matrix

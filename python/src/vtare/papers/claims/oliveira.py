@@ -156,5 +156,7 @@ def figures() -> tuple[Drawing, ...]:
     bounds = [(factor.replace("_", " "), "adaptive", bound) for factor, bound in tau_bounds().items()]
     return (
         plots.share_bars(rows, name="oliveira-outliers", label="share of the technology's outliers", limit=1.0),
-        plots.share_bars(bounds, name="oliveira-tau", label="most that tau-b of one level can reach", limit=1.0),
+        plots.share_bars(
+            bounds, name="oliveira-tau", label="share of tau-b's range that one level can reach", limit=1.0
+        ),
     )
