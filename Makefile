@@ -24,7 +24,7 @@ DONE := $(VENV)/.done
 PIP = $(BIN)/python -m pip --quiet --disable-pip-version-check
 SOURCES = $(shell find crates python/src plans contract -type f -not -name '*.pyc' -not -path '*.egg-info/*' | LC_ALL=C sort) \
 	Cargo.toml Cargo.lock pyproject.toml setup.py README.md
-PYTHON_CODE := python/src python/tests tests setup.py $(shell grep -ls '^\#!.*python' bench/*/run bench/*/real)
+PYTHON_CODE := python/src python/tests tests setup.py tools/again $(shell grep -ls '^\#!.*python' bench/*/run bench/*/real)
 
 say = @printf '\033[1m%s\033[0m\n' '$(1)'
 # The entries of one list in pyproject.toml, as arguments for pip.
@@ -126,13 +126,13 @@ fmt: $(DONE)/dev
 
 test-fast: lint
 	$(call say,cargo test)
-	@cargo test --locked --workspace --no-fail-fast
+	@tools/again cargo cargo test --locked --workspace --no-fail-fast
 	$(call say,pytest: fast part)
-	@$(BIN)/python -m pytest -q -m 'not e2e'
+	@tools/again pytest $(BIN)/python -m pytest -q -m 'not e2e'
 
 test-e2e: $(DONE)/dev $(DONE)/installed
 	$(call say,pytest: end to end; the installed programs)
-	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest -q -m e2e
+	@PATH="$(abspath $(BIN)):$$PATH" tools/again pytest $(BIN)/python -m pytest -q -m e2e
 
 test: test-fast test-e2e
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,7 +26,15 @@ from vtare.campaign import (
     find_binary,
     read_store,
 )
-from vtare.campaign.console import PlainProgress, TerminalProgress, duration, show_plan, show_status
+from vtare.campaign.console import (
+    STATUSES,
+    PlainProgress,
+    TerminalProgress,
+    duration,
+    run_status,
+    show_plan,
+    show_status,
+)
 from vtare.contract import load_contract
 from vtare.design import draw_seed, expected_run_s, make_design
 from vtare.errors import BadInput, VtareError
@@ -96,11 +105,11 @@ def status(store: StoreArgument, as_json: JsonOption = False) -> None:
     """Show how far a campaign is, and what failed or was skipped."""
     plan, runs, seed = read_store(store)
     with Journal(store / "journal.sqlite", read_only=True) as journal:
-        entries = journal.entries()
+        entries, stopped = journal.entries(), journal.stopped()
     if not as_json:
-        show_status(_out, store, plan, runs, entries)
+        show_status(_out, store, plan, runs, entries, stopped)
         return
-    words = [entries[r.run_id].status if r.run_id in entries else "pending" for r in runs]
+    words = [run_status(r, entries, stopped) for r in runs]
     _print_json(
         {
             "schema": "vtare.status/1",
@@ -108,7 +117,8 @@ def status(store: StoreArgument, as_json: JsonOption = False) -> None:
             "plan": plan.name,
             "seed": seed,
             "total": len(runs),
-            **{word: words.count(word) for word in ("done", "failed", "skipped", "pending")},
+            **{word: words.count(word) for word in STATUSES},
+            "stopped": None if stopped is None else {"block": stopped.block, "reason": stopped.reason},
             "runs": [
                 {
                     "run_id": r.run_id,
@@ -119,7 +129,7 @@ def status(store: StoreArgument, as_json: JsonOption = False) -> None:
                     "reason": entries[r.run_id].reason if r.run_id in entries else None,
                 }
                 for r, word in zip(runs, words, strict=True)
-                if word != "done"
+                if word not in ("done", "not_needed")
             ],
         }
     )
@@ -432,7 +442,7 @@ def _work(opened: Store, program: Path, shown: Path, *, as_json: bool, verbose: 
     progress = TerminalProgress(_err) if on_terminal else PlainProgress(_err if verbose else None)
     with StopRequest() as stop:
         try:
-            result = Campaign(opened, program, stop, progress).run()
+            result = Campaign(opened, program, stop, progress, _precision(opened, shown)).run()
         except VtareError as error:
             if error.exit_code == 130:
                 _say(f"stopped: the running cell was dropped, finished runs are kept; go on with: vtare resume {shown}")
@@ -448,8 +458,11 @@ def _work(opened: Store, program: Path, shown: Path, *, as_json: bool, verbose: 
         _print_json(document)
     else:
         words = f"{result.done} of {result.total} runs done in {duration(result.elapsed_s)}"
-        extra = [f"{n} {word}" for n, word in ((result.failed, "failed"), (result.skipped, "skipped")) if n]
+        counts = ((result.failed, "failed"), (result.skipped, "skipped"), (result.not_needed, "not needed"))
+        extra = [f"{n} {word}" for n, word in counts if n]
         _out.print(", ".join([words, *extra]))
+        if result.stopped is not None:
+            _out.print(f"stopped after block {result.stopped.block}: {result.stopped.reason}")
         if result.failed:
             _out.print(f"see why with: vtare status {shown}; try them again with: vtare resume {shown}")
         _out.print(f"report: {document['report']}" if result.done else "no run was measured, so there is no report")
@@ -476,6 +489,22 @@ def _exit_with_problems(summary: Summary) -> None:
         raise typer.Exit(1)
 
 
+def _precision(opened: Store, shown: Path) -> Callable[[int], str | None] | None:
+    """What judges the plan's stopping rule between blocks; None where the plan has none."""
+    rule = opened.plan.stop
+    if rule is None:
+        return None
+
+    def judge(block: int) -> str | None:
+        from vtare.summary.stopping import judge_precision
+
+        found = judge_precision(shown, rule)
+        _say(f"block {block}: {found.reason}")
+        return found.reason if found.stop else None
+
+    return judge
+
+
 def _write_report(store: Path, out: Path | None) -> Path:
     # Here, not above: plotting costs a second that `status` and `plan` need not pay.
     from vtare.report import write_report
@@ -491,6 +520,8 @@ def _result_document(store: Path, result: CampaignResult) -> dict[str, Any]:
         "done": result.done,
         "failed": result.failed,
         "skipped": result.skipped,
+        "not_needed": result.not_needed,
+        "stopped": None if result.stopped is None else {"block": result.stopped.block, "reason": result.stopped.reason},
         "elapsed_s": result.elapsed_s,
         "report": None,
     }
@@ -503,6 +534,9 @@ def _plan_document(plan: Plan, seed: int | None, runs: int, expected_s: float) -
         "question": plan.question,
         "seed": seed,
         "blocks": plan.blocks,
+        "stop": None
+        if plan.stop is None
+        else {"precision_percent": plan.stop.precision_percent, "least_blocks": plan.stop.least_blocks},
         "runs": runs,
         "expected_s": expected_s,
         "experiments": [

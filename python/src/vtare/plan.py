@@ -58,7 +58,11 @@ _CHOICES: Final = {
     "responder": ("blocking", "spinning"),
 }
 
-_TOP_KEYS: Final = ("schema", "name", "question", "seed", "blocks", "settle", "control", "analysis", "experiment")
+_TOP_KEYS: Final = (
+    "schema", "name", "question", "seed", "blocks", "settle", "control", "analysis", "stop", "experiment",
+)  # fmt: skip
+#: Blocks that are made in any case before a campaign may stop (statistics.md).
+LEAST_BLOCKS_TO_STOP: Final = 10
 _EXPERIMENT_KEYS: Final = (
     "name", "instrument", "title", "parameters", "factors", "baseline", "exceed", "run_timeout",
 )  # fmt: skip
@@ -150,6 +154,17 @@ class Analysis:
 
 
 @dataclass(frozen=True, slots=True)
+class StopRule:
+    """When a campaign may stop before its last block: once every comparison is precise. `Plan.blocks` is the maximum.
+
+    `precision_percent` is wanted of the half-width of each ratio's interval: 5 % is log(1.05) on the log scale.
+    """
+
+    precision_percent: float
+    least_blocks: int = LEAST_BLOCKS_TO_STOP
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """A checked plan. `source` is the file it came from, `text` its exact bytes as text."""
 
@@ -160,6 +175,7 @@ class Plan:
     settle_s: float
     control: Control | None
     analysis: Analysis
+    stop: StopRule | None
     experiments: tuple[Experiment, ...]
     source: Path
     text: str = field(repr=False)
@@ -259,14 +275,16 @@ class _Reader:
         if not name.replace("-", "").replace("_", "").isalnum():
             raise self.error("name", f"found '{name}', wanted letters, digits, '-' and '_' only (it names the store)")
         settle = table.get("settle", "200 ms")
+        blocks = self.whole(table.get("blocks"), "blocks", low=1, high=10_000)
         return Plan(
             name=name,
             question=self.text(table.get("question"), "question"),
-            blocks=self.whole(table.get("blocks"), "blocks", low=1, high=10_000),
+            blocks=blocks,
             seed=seed,
             settle_s=self.quantity(settle, "settle", _SECOND),
             control=self.control(table.get("control", False)),
             analysis=self.analysis(table.get("analysis", {})),
+            stop=self.stop(table["stop"], blocks) if "stop" in table else None,
             experiments=parsed,
             source=self.source,
             text=text,
@@ -488,6 +506,22 @@ class _Reader:
         alpha = self.number(table.get("alpha", 0.05), "analysis.alpha", 0.0, 0.5)
         margin = self.number(table.get("margin_percent", 5.0), "analysis.margin_percent", 0.0, 100.0)
         return Analysis(alpha=alpha, margin_percent=margin)
+
+    def stop(self, table: Any, blocks: int) -> StopRule:
+        if not isinstance(table, dict):
+            raise self.error("stop", f"found {table!r}, wanted a table such as {{ precision_percent = 5 }}")
+        self.known(table, ("precision_percent", "least_blocks"), "stop")
+        if "precision_percent" not in table:
+            raise self.error("stop.precision_percent", "found nothing, wanted a number between 0 and 100")
+        precision = self.number(table["precision_percent"], "stop.precision_percent", 0.0, 100.0)
+        if blocks <= LEAST_BLOCKS_TO_STOP:
+            raise self.error(
+                "blocks",
+                f"found {blocks}, wanted more than {LEAST_BLOCKS_TO_STOP} beside [stop]: 'blocks' is the most that are "
+                f"made, and {LEAST_BLOCKS_TO_STOP} are made in any case",
+            )
+        least = table.get("least_blocks", LEAST_BLOCKS_TO_STOP)
+        return StopRule(precision, self.whole(least, "stop.least_blocks", low=LEAST_BLOCKS_TO_STOP, high=blocks))
 
     # Small checks, each with the value found and the values wanted.
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from vtare.design import Run
-    from vtare.plan import Plan
+    from vtare.plan import Experiment, Plan
 
 #: What the far end is called that the lab sets up: its address is the lab's business and differs between platforms.
 OWN_FAR_END: Final = "responder"
@@ -125,14 +125,18 @@ class SampleSet:
             .drop("_path", *(f"_{name}" for name in factors))
         )
 
-    def read(self, file: RunFile) -> pl.DataFrame:
+    def read(self, file: RunFile, columns: Iterable[str] | None = None) -> pl.DataFrame:
         """Return one run's samples: the Parquet columns with `value` (ns) and `weight`, rows in the file's order.
+
+        All columns, or the named ones, which must include those that the value is made of.
 
         Raises:
             OSError, polars.exceptions.PolarsError: the file is damaged behind its footer.
         """
         value, weight = _VALUE[file.run.instrument]
-        return pl.read_parquet(file.path).with_columns(value.alias("value"), weight.alias("weight"))
+        return pl.read_parquet(file.path, columns=None if columns is None else list(columns)).with_columns(
+            value.alias("value"), weight.alias("weight")
+        )
 
 
 def label_expression(part: str, instrument: str) -> pl.Expr:
@@ -141,6 +145,14 @@ def label_expression(part: str, instrument: str) -> pl.Expr:
     if parameter is None:
         return pl.col(part).cast(pl.String)
     return pl.col(part).map_elements(parameter.label, return_dtype=pl.String).alias(part)
+
+
+def part_label(experiment: Experiment, part: str, value: Any) -> str:
+    """Write one part of a run the way the plan's levels are written. See `label_expression`."""
+    if part == "peer" and experiment.two_hosts:
+        return OWN_FAR_END
+    parameter = load_contract().instruments[experiment.instrument].get(part)
+    return str(value) if parameter is None else parameter.label(value)
 
 
 def open_samples(store: Path, plan: Plan, runs: Iterable[Run]) -> SampleSet:

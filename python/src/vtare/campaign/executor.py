@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import errno
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from vtare.campaign.crew import Roles, Stage
 from vtare.campaign.execute import Outcome, RunSettings, execute
-from vtare.campaign.journal import Entry
+from vtare.campaign.journal import Entry, Stopped, not_needed
 from vtare.campaign.progress import Forecast, Progress, Silent
 from vtare.design import expected_run_s, run_seed
 from vtare.errors import CampaignStopped, Interrupted, MachineCannot
@@ -36,7 +37,10 @@ _DISK_FULL_TEXT: Final = ("No space left on device", "Disk quota exceeded")
 
 @dataclass(frozen=True, slots=True)
 class CampaignResult:
-    """How a campaign ended: runs of the whole store by status, and what this session removed and took."""
+    """How a campaign ended: runs of the whole store by status, and what this session removed and took.
+
+    `stopped` says how it stopped by its plan's rule; `not_needed` runs of later blocks were then not made.
+    """
 
     total: int
     done: int
@@ -44,13 +48,27 @@ class CampaignResult:
     skipped: int
     removed_leftovers: int
     elapsed_s: float
+    not_needed: int = 0
+    stopped: Stopped | None = None
+
+
+#: Asked after a block (its number) with all runs so far in the store: why to stop now, or None to go on.
+Precise = Callable[[int], str | None]
 
 
 class Campaign:
     """One session of work on one store."""
 
-    def __init__(self, store: Store, binary: Path, stop: StopRequest, progress: Progress | None = None) -> None:
-        """Prepare to run what `store` lacks with this `binary`."""
+    def __init__(
+        self,
+        store: Store,
+        binary: Path,
+        stop: StopRequest,
+        progress: Progress | None = None,
+        precise: Precise | None = None,
+    ) -> None:
+        """Prepare to run what `store` lacks with this `binary`; `precise` judges the plan's stopping rule."""
+        self._precise = precise
         self._store = store
         self._binary = binary
         self._stop = stop
@@ -64,6 +82,9 @@ class Campaign:
     def run(self) -> CampaignResult:
         """Make every run that is neither done nor skipped, in the design's order.
 
+        Where the plan has a stopping rule it is asked between blocks. What it decides is kept in the journal: a
+        campaign that has stopped makes no run of a later block, whoever resumes it.
+
         Raises:
             Interrupted: a stop was requested; the running cell was dropped.
             CampaignStopped: no further run can succeed.
@@ -72,13 +93,23 @@ class Campaign:
         removed = self._store.tidy()
         entries = self._store.journal.entries()
         finished = {run_id for run_id, entry in entries.items() if entry.status in {"done", "skipped"}}
-        todo = [run for run in self._store.runs if run.run_id not in finished]
+        stopped = self._store.journal.stopped()
+        todo = [
+            run
+            for run in self._store.runs
+            if run.run_id not in finished and (stopped is None or run.block <= stopped.block)
+        ]
+        begun = {run.block for run in self._store.runs if run.run_id in entries}
         self._pace.begin(todo, len(self._store.runs))
         try:
             self._progress.started(self._pace.forecast())
             for run in todo:
                 if self._stop.requested:
                     raise Interrupted("stopped between two runs")
+                if run.block not in begun:
+                    begun.add(run.block)
+                    if self._enough(run.block - 1):
+                        break
                 self._progress.run_started(run, self._pace.forecast())
                 outcome = self._one(run)
                 self._pace.ended(run, outcome)
@@ -87,6 +118,17 @@ class Campaign:
             self._clear()
             self._progress.ended()
         return self._result(removed, time.monotonic() - begin)
+
+    def _enough(self, block: int) -> bool:
+        """Whether the plan's rule says to stop after this block; kept in the journal then."""
+        rule = self._store.plan.stop
+        if rule is None or self._precise is None or block < rule.least_blocks:
+            return False
+        reason = self._precise(block)
+        if reason is None:
+            return False
+        self._store.journal.stop(Stopped(block, reason))
+        return True
 
     def _clear(self) -> None:
         """Remove everything that was started, whatever part of it fails."""
@@ -190,7 +232,9 @@ class Campaign:
         return CampaignStopped(f"{where or f'{path}: '}{error.strerror or error}; mend that, then {resume}")
 
     def _result(self, removed: int, elapsed_s: float) -> CampaignResult:
-        statuses = [entry.status for entry in self._store.journal.entries().values()]
+        entries = self._store.journal.entries()
+        statuses = [entry.status for entry in entries.values()]
+        stopped = self._store.journal.stopped()
         return CampaignResult(
             total=len(self._store.runs),
             done=statuses.count("done"),
@@ -198,6 +242,8 @@ class Campaign:
             skipped=statuses.count("skipped"),
             removed_leftovers=removed,
             elapsed_s=elapsed_s,
+            not_needed=sum(not_needed(run, entries, stopped) for run in self._store.runs),
+            stopped=stopped,
         )
 
 

@@ -14,6 +14,9 @@ from vtare.report import text
 from vtare.report.layout import READ_COST, key_text
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from vtare.bulk import Distribution
     from vtare.plots import Drawing
     from vtare.report.layout import Layout
     from vtare.summary import Summary
@@ -106,46 +109,45 @@ def median_figures(summary: Summary, layout: Layout) -> Question:
     return Question(slug("medians", layout.experiment.name), "How much, typically?", caption, panels)
 
 
-def _counts(summary: Summary, layout: Layout) -> pl.DataFrame:
-    """Readings as distinct values with counts per run and cell: what boxes and curves are drawn from.
-
-    Run by run: the readings of one run are in memory at a time, not the 10^8 of a campaign.
-    """
-    name = layout.experiment.name
-    return pl.concat(
-        summary.sample_set.scan(name, run_id=file.run.run_id)
-        .filter(pl.col("value").is_not_null())
-        .group_by("run_id", *layout.keys, "value")
-        .agg(pl.col("weight").sum())
-        .collect()
-        for file in summary.sample_set.files
-        if file.run.experiment == name
-    )
-
-
 def distribution_figures(summary: Summary, layout: Layout) -> list[Question]:
     """Tails, run-to-run steadiness and raw readings of one experiment."""
-    counts = _counts(summary, layout)
-    if counts.height == 0:
+    boxes = summary.boxes.filter(pl.col("experiment") == layout.experiment.name)
+    if boxes.height == 0:
         return []
+    # Cell by cell: the distinct readings of one cell are in memory at a time, not the 10^8 of a campaign.
+    drawn = sorted(
+        (_shapes(layout, found) for found in summary.distributions(layout.experiment.name)),
+        key=lambda shapes: layout.sort_key(shapes.labels),
+    )
     return [
-        _tail_figures(layout, counts),
-        _box_figures(layout, counts),
-        _violin_figures(layout, counts),
+        _tail_figures(layout, drawn),
+        _box_figures(layout, boxes),
+        _violin_figures(layout, drawn),
         _raw_figures(summary, layout),
     ]
 
 
-def _tail_figures(layout: Layout, counts: pl.DataFrame) -> Question:
-    pooled = counts.group_by(*layout.keys, "value").agg(pl.col("weight").sum())
+@dataclass(frozen=True, slots=True)
+class _Shapes:
+    """What is drawn of all readings of one cell."""
+
+    labels: dict[str, Any]
+    line: plots.CcdfLine
+    violin: plots.Violin
+
+
+def _shapes(layout: Layout, found: Distribution) -> _Shapes:
+    label, style = layout.series_text(found.labels), str(found.labels[layout.series])
+    values, counts = found.tally.values, found.tally.counts
+    shape = plots.violin(label, style, values, counts, group=layout.group_text(found.labels))
+    return _Shapes(found.labels, plots.ccdf_line(label, style, values, counts), shape)
+
+
+def _tail_figures(layout: Layout, drawn: Sequence[_Shapes]) -> Question:
     lines: dict[tuple[str | None, str | None], list[plots.CcdfLine]] = {}
-    for key, part in _cells(layout, pooled):
-        row = dict(zip(layout.keys, key, strict=True))
-        panel = row[layout.panel] if layout.panel is not None else None
-        line = plots.ccdf_line(
-            layout.series_text(row), str(row[layout.series]), part["value"].to_numpy(), part["weight"].to_numpy()
-        )
-        lines.setdefault((panel, layout.group_text(row)), []).append(line)
+    for shapes in drawn:
+        panel = shapes.labels[layout.panel] if layout.panel is not None else None
+        lines.setdefault((panel, layout.group_text(shapes.labels)), []).append(shapes.line)
     values = [value for some in lines.values() for value in plots.ccdf_values(some)]
     # Without a reading above 0 there is nothing that a logarithmic axis could show.
     scale = plots.scale_for(values, always_log=True) if values else None
@@ -170,13 +172,13 @@ def _cells(layout: Layout, frame: pl.DataFrame) -> list[tuple[tuple[Any, ...], p
     return sorted(parts.items(), key=lambda item: layout.sort_key(dict(zip(layout.keys, item[0], strict=True))))
 
 
-def _box_figures(layout: Layout, counts: pl.DataFrame) -> Question:
+def _box_figures(layout: Layout, measured: pl.DataFrame) -> Question:
     rows: dict[str | None, list[plots.BoxRow]] = {}
-    for key, part in _cells(layout, counts):
+    for key, part in _cells(layout, measured):
         row = dict(zip(layout.keys, key, strict=True))
         boxes = tuple(
-            plots.run_box(run["value"].to_numpy(), run["weight"].to_numpy())
-            for run in part.sort("run_id").partition_by("run_id", maintain_order=True)
+            plots.RunBox(**{name: run[name] for name in ("min", "q1", "median", "q3", "max", "p99")})
+            for run in part.sort("run_id").iter_rows(named=True)
         )
         panel = row[layout.panel] if layout.panel is not None else None
         box = plots.BoxRow(layout.series_text(row), str(row[layout.series]), boxes, layout.group_text(row))
@@ -197,17 +199,11 @@ def _box_figures(layout: Layout, counts: pl.DataFrame) -> Question:
     return Question(slug("boxes", layout.experiment.name), "Is it the same from run to run?", caption, panels)
 
 
-def _violin_figures(layout: Layout, counts: pl.DataFrame) -> Question:
+def _violin_figures(layout: Layout, drawn: Sequence[_Shapes]) -> Question:
     rows: dict[str | None, list[plots.Violin]] = {}
-    pooled = counts.group_by(*layout.keys, "value").agg(pl.col("weight").sum())
-    for key, part in _cells(layout, pooled):
-        row = dict(zip(layout.keys, key, strict=True))
-        panel = row[layout.panel] if layout.panel is not None else None
-        shape = plots.violin(
-            layout.series_text(row), str(row[layout.series]), part["value"].to_numpy(), part["weight"].to_numpy(),
-            group=layout.group_text(row),
-        )  # fmt: skip
-        rows.setdefault(panel, []).append(shape)
+    for shapes in drawn:
+        panel = shapes.labels[layout.panel] if layout.panel is not None else None
+        rows.setdefault(panel, []).append(shapes.violin)
     scale = plots.scale_for([value for some in rows.values() for value in plots.violin_values(some)] or [0.0, 1.0])
     panels = tuple(
         Panel(
@@ -262,7 +258,7 @@ def _raw_figures(summary: Summary, layout: Layout) -> Question:
 
 
 def _raw_series(summary: Summary, layout: Layout, row: dict[str, Any], run: dict[str, Any]) -> plots.RawSeries:
-    frame = summary.samples(layout.experiment.name).filter(pl.col("run_id") == run["run_id"])
+    frame = summary.sample_set.scan(layout.experiment.name, run_id=run["run_id"])
     for key in layout.keys:
         frame = frame.filter(pl.col(key) == row[key])
     readings = frame.filter(pl.col("value").is_not_null()).collect()
