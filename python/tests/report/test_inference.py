@@ -146,7 +146,8 @@ def test_every_table_of_the_page_can_be_downloaded_and_has_a_name_of_its_own(
     five_runs: Reported, content: Content
 ) -> None:
     shown = re.findall(r'<div data-table="([^"]+)"', five_runs.html)
-    assert sorted(shown) == sorted(table.id for table in content.tables())
+    facts = ["loads", *(f"machine-{at + 1}" for at in range(len(five_runs.summary.machines)))]
+    assert sorted(shown) == sorted([*(table.id for table in content.tables()), *facts])
     assert len(set(shown)) == len(shown)
     assert five_runs.html.count('<button type="button" class="csv">') == len(shown)
     for table in content.tables():

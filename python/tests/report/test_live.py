@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
+import re
+import signal
 import socket
 import subprocess
 import sys
@@ -14,13 +17,16 @@ from pathlib import Path
 
 import pytest
 from synthetic_store import PLAN, Recipe, entry_of, write_store
+from typer.testing import CliRunner
 
 from vtare.campaign.journal import Journal
 from vtare.campaign.store import read_store
+from vtare.cli import app
 from vtare.errors import BadInput
-from vtare.report.live import ADDRESS, LivePage, LiveServer, serve, state_of
+from vtare.report import live
+from vtare.report.live import ADDRESS, LivePage, LiveServer, serve, start_maker, state_of
 
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 
 SLEEPS = PLAN.format(blocks=2, targets='["1 ms"]').split("[[experiment]]")
 SLEEPS = (SLEEPS[0] + "[[experiment]]" + SLEEPS[2]).replace("samples = 400", "samples = 40")
@@ -290,7 +296,8 @@ def answered(server: LiveServer) -> bool:
 
 
 def test_the_real_page_is_made_by_a_process_of_its_own_and_asks_for_newer_ones(store: Path) -> None:
-    page = LivePage(store, every_s=0.0)
+    # Not the polite one: on a machine where others keep every CPU it would wait for ever.
+    page = LivePage(store, every_s=0.0, make=lambda store, out: start_maker(store, out, polite=False))
     try:
         end = time.monotonic() + 10 * PATIENCE_S
         while page.look()["page"] == 0:
@@ -318,3 +325,60 @@ def test_closing_ends_the_process_that_makes_a_page(store: Path) -> None:
     assert page.look()["building"] is True
     page.close()
     assert started[0].returncode is not None
+
+
+def test_the_process_that_makes_a_page_yields_to_all_others(store: Path, tmp_path: Path) -> None:
+    maker = start_maker(store, tmp_path / "page.html")
+    try:
+        # Either it is already seen at the lowest priority, or it ended before we looked.
+        wait(lambda: maker.poll() is not None or os.sched_getscheduler(maker.pid) == os.SCHED_IDLE)
+    finally:
+        maker.kill()
+        maker.communicate()
+
+
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
+def test_the_command_serves_until_it_is_told_to_end_and_leaves_nothing(tmp_path: Path, ending: signal.Signals) -> None:
+    empty = write_store(tmp_path / "store", Recipe(plan_text=SLEEPS, pending_from_block=1))
+    place = tmp_path / "tmp"
+    place.mkdir()
+    home = str(Path(live.__file__).parents[2])
+    command = [sys.executable, "-m", "vtare.cli", "serve-report", str(empty)]
+    environment = {**os.environ, "TMPDIR": str(place), "PYTHONPATH": home}
+    done = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    try:
+        assert done.stdout is not None
+        line = done.stdout.readline()
+        found = re.search(r"http://127\.0\.0\.1:(\d+)/", line)
+        assert found is not None, line
+        connection = http.client.HTTPConnection(ADDRESS, int(found.group(1)), timeout=PATIENCE_S)
+        connection.request("GET", "/state")
+        assert json.loads(connection.getresponse().read())["page"] == 0
+        connection.close()
+        assert [path.name.startswith("vtare-report-") for path in place.iterdir()] == [True]
+        done.send_signal(ending)
+        out, errors = done.communicate(timeout=PATIENCE_S)
+    finally:
+        done.kill()
+        done.communicate()
+    assert (done.returncode, out, errors) == (0, "", "")
+    assert list(place.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--every", "soon"], "--every: 'soon' is not a number with a unit"),
+        (["--every", "-1 s"], "--every: found -1 s, wanted 0 s to 24 h"),
+    ],
+)
+def test_bad_questions_are_refused(store: Path, arguments: list[str], message: str) -> None:
+    done = CliRunner().invoke(app, ["serve-report", str(store), *arguments])
+    assert isinstance(done.exception, BadInput)
+    assert message in str(done.exception)
+
+
+def test_what_is_no_store_is_not_served(tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["serve-report", str(tmp_path)])
+    assert isinstance(done.exception, BadInput)
+    assert "not a store of vtare" in str(done.exception)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -22,7 +23,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from vtare.campaign import Journal, read_store
 from vtare.errors import BadInput, VtareError
@@ -31,6 +32,7 @@ from vtare.report.build import build, environment, stylesheet, template_text
 if TYPE_CHECKING:
     import socket
     from collections.abc import Callable
+    from types import FrameType
 
 ADDRESS: Final = "127.0.0.1"
 _MOST_CONNECTIONS: Final = 16
@@ -80,7 +82,7 @@ class LivePage:
         """Take a store that `read_store` can read; `make` starts the process that writes a page."""
         self._store = store
         self._every_s = every_s
-        self._make = make if make is not None else _start_maker
+        self._make = make if make is not None else start_maker
         self._now = now
         self._lock = threading.Lock()
         self._directory = tempfile.TemporaryDirectory(prefix="vtare-report-")
@@ -168,12 +170,15 @@ class LivePage:
         self._number += 1
 
 
-def _start_maker(store: Path, out: Path) -> subprocess.Popen[bytes]:
-    """Start this module as a program: it makes one page. It finds the package where this process found it."""
+def start_maker(store: Path, out: Path, *, polite: bool = True) -> subprocess.Popen[bytes]:
+    """Start this module as a program that makes one page; a `polite` one gets only what no other process wants.
+
+    It finds the package where this process found it.
+    """
     home = str(Path(__file__).parents[2])
     path = os.pathsep.join([home, *filter(None, [os.environ.get("PYTHONPATH")])])
     return subprocess.Popen(
-        [sys.executable, "-m", "vtare.report.live", str(store.resolve()), str(out)],
+        [sys.executable, "-m", "vtare.report.live", str(store.resolve()), str(out), "polite" if polite else "plain"],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
@@ -182,7 +187,7 @@ def _start_maker(store: Path, out: Path) -> subprocess.Popen[bytes]:
 
 
 def make_page(store: Path, out: Path) -> None:
-    """Make one live page, at the lowest priority there is.
+    """Make one live page.
 
     Raises:
         BadInput: no run of the store can be used, or the page cannot be written.
@@ -190,13 +195,17 @@ def make_page(store: Path, out: Path) -> None:
     from vtare.report.write import write_whole
     from vtare.summary import summarise
 
-    with suppress(OSError):
-        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     summary = summarise(store)
     if summary.runs.height == 0:
         reasons = [problem.reason for problem in summary.sample_set.problems]
         raise BadInput(reasons[0] if reasons else f"{store}: found no finished run, wanted at least one")
     write_whole(out, build(summary, live=True))
+
+
+def yield_to_others() -> None:
+    """Take the lowest priority there is, where the system grants it."""
+    with suppress(OSError):
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -294,7 +303,7 @@ class LiveServer(ThreadingHTTPServer):
 
 
 def serve(store: Path, *, port: int, every_s: float, say: Callable[[str], object]) -> None:
-    """Serve a store's report until interrupted.
+    """Serve a store's report until interrupted or terminated; only the main thread may.
 
     Raises:
         BadInput: the port is taken.
@@ -307,15 +316,24 @@ def serve(store: Path, *, port: int, every_s: float, say: Callable[[str], object
         raise BadInput(
             f"port {port} of {ADDRESS} cannot be had: {error.strerror}; take another with --port, or 0 for any free one"
         ) from error
-    with server:
-        say(f"serving {store} at http://{ADDRESS}:{server.server_port}/ (this machine only; Ctrl-C ends it)")
-        try:
+    # A server that is told to end has done its work: it removes what it wrote, and that is no failure.
+    before = signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        with server, suppress(KeyboardInterrupt):
+            say(f"serving {store} at http://{ADDRESS}:{server.server_port}/ (this machine only; Ctrl-C ends it)")
             server.serve_forever(poll_interval=0.5)
-        finally:
-            page.close()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        page.close()
+
+
+def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt
 
 
 if __name__ == "__main__":
+    if sys.argv[3] == "polite":
+        yield_to_others()
     try:
         make_page(Path(sys.argv[1]), Path(sys.argv[2]))
     except VtareError as failure:
