@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -41,6 +42,7 @@ from vtare.errors import BadInput, VtareError
 from vtare.plan import Plan, find_plan, load_plan, shipped_plans
 
 if TYPE_CHECKING:
+    from vtare.bulk import Crew
     from vtare.summary import Summary
 
 app = typer.Typer(
@@ -63,6 +65,14 @@ SeedOption = Annotated[
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout, nothing else.")]
 VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="In a pipe, print a line for each run on stderr.")]
+DaskOption = Annotated[
+    str | None,
+    typer.Option(
+        "--dask",
+        metavar="ADDRESS",
+        help="Read the store on the workers of this Dask scheduler, which see it under the same path.",
+    ),
+]
 OutOption = Annotated[
     Path | None, typer.Option("--out", help="The file to write (default STORE/report.html, .md or .tex).")
 ]
@@ -142,14 +152,18 @@ def report(
     form: Annotated[
         str, typer.Option("--format", metavar="FORM", help="html, md (Markdown) or latex (tables for a paper).")
     ] = "html",
+    dask: DaskOption = None,
 ) -> None:
     """Write the report of a campaign, finished or not. Exits with 1 where a run could not be used."""
+    from vtare.bulk import ALONE, dask_crew
     from vtare.report.write import default_name, write_summary
 
     if form not in ("html", "md", "latex"):
         raise BadInput(f"--format: found '{form}', wanted html, md or latex")
-    summary = _summary_of(store)
-    _out.print(str(write_summary(summary, out if out is not None else store / default_name(form), form=form)))
+    with nullcontext(ALONE) if dask is None else dask_crew(dask) as crew:
+        # Workers have working directories of their own.
+        summary = _summary_of(store if dask is None else store.resolve(), crew)
+        _out.print(str(write_summary(summary, out if out is not None else store / default_name(form), form=form)))
     _exit_with_problems(summary)
 
 
@@ -313,19 +327,25 @@ def overhead(
 
 @app.command()
 def clean(as_json: JsonOption = False) -> None:
-    """Remove what a killed campaign left on this machine: namespaces, told by their names, and its programs in them."""
-    from vtare.platforms import network
+    """Remove what a killed campaign left on this machine, told by names: namespaces, containers, guests, programs."""
+    from vtare.platforms import remove_leftovers
 
-    found = network.remove_leftovers()
-    gone = [leftover.name for leftover in found if leftover.kept_because is None]
-    kept = {leftover.name: leftover.kept_because for leftover in found if leftover.kept_because is not None}
+    found = remove_leftovers()
+    gone = [leftover for leftover in found if leftover.kept_because is None]
+    kept = [leftover for leftover in found if leftover.kept_because is not None]
     if as_json:
-        _print_json({"schema": "vtare.clean/1", "removed": gone, "kept": kept})
+        _print_json(
+            {
+                "schema": "vtare.clean/1",
+                "removed": [leftover.name for leftover in gone],
+                "kept": {leftover.name: leftover.kept_because for leftover in kept},
+            }
+        )
         return
-    for name in gone:
-        _out.print(f"removed: namespace {name}")
-    for name, why in kept.items():
-        _out.print(f"kept: namespace {name}: {why}")
+    for leftover in gone:
+        _out.print(f"removed: {leftover.kind} {leftover.name}")
+    for leftover in kept:
+        _out.print(f"kept: {leftover.kind} {leftover.name}: {leftover.kept_because}")
     if not found:
         _out.print("nothing was left behind")
 
@@ -470,11 +490,12 @@ def _work(opened: Store, program: Path, shown: Path, *, as_json: bool, verbose: 
         raise typer.Exit(1 if result.failed else 3)
 
 
-def _summary_of(store: Path) -> Summary:
-    """The summary of a store; where no run can be used, the reasons are said first."""
+def _summary_of(store: Path, crew: Crew | None = None) -> Summary:
+    """The summary of a store, read by a crew; where no run can be used, the reasons are said first."""
+    from vtare.bulk import ALONE
     from vtare.summary import summarise
 
-    summary = summarise(store)
+    summary = summarise(store, crew=ALONE if crew is None else crew)
     if summary.runs.height == 0:
         for problem in summary.sample_set.problems:
             _say(f"vtare: left out: {problem.reason}")

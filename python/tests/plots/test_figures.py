@@ -81,10 +81,6 @@ def inference_drawings(values: np.ndarray) -> list[plots.Drawing]:
         plots.RatioRow("usleep", (plots.RatioMark("p99", 2.0, True), plots.RatioMark("p99.9", 0.4, False)), "load"),
         plots.RatioRow("spin", (plots.RatioMark("p99", 240.0, True),), "load"),
     ]
-    fair = [
-        plots.FairnessLine("64 B", "usleep", (plots.FairnessPoint(0.09, 3e8, 2e8, 4e8), plots.FairnessPoint(1.0, 7e8))),
-        plots.FairnessLine("1518 B", "adaptive", (plots.FairnessPoint(0.5, 1e9, capped=True),)),
-    ]
     return [
         plots.matrix(["usleep", "two_phase_capped"], ["cpu", "io"], squares, name="matrix", label="load", ends=ends),
         plots.profiles(levels, ["idle", "cpu"], name="profiles", label="load", quantity="miss_ns"),
@@ -97,8 +93,6 @@ def inference_drawings(values: np.ndarray) -> list[plots.Drawing]:
             ],
             name="violins", quantity="miss_ns",
         ),
-        plots.throughput_against_jain(fair, name="fairness", limit=1e9),
-        plots.jain_by_loaded([(1, 0.085), (12, 1.0)], [(1, 1 / 12), (12, 1.0)], name="jain"),
     ]  # fmt: skip
 
 
@@ -163,8 +157,8 @@ def test_no_label_leaves_the_picture(drawn: list[plots.Drawing]) -> None:
 
 
 def test_every_axis_says_its_unit(drawn: list[plots.Drawing]) -> None:
-    # Ratios and Jain's index are pure numbers: their label says so, or each tick does.
-    unit = re.compile(r"\d (ns|\N{MICRO SIGN}s|ms|s)$|\d\N{MULTIPLICATION SIGN}$|, [MGk]?bit/s$|\(1: all alike\)$")
+    # A ratio is a pure number: each tick says so.
+    unit = re.compile(r"\d (ns|\N{MICRO SIGN}s|ms|s)$|\d\N{MULTIPLICATION SIGN}$|, [MGk]?bit/s$")
     for drawing in drawn:
         texts = re.findall(r"<text[^>]*>([^<]+)</text>", drawing.svg)
         ticks = [text for text in texts if unit.search(text)]
@@ -461,8 +455,6 @@ def test_profiles_and_ratios_without_a_figure_are_refused() -> None:
         )
     with pytest.raises(ValueError, match="above 0"):
         plots.ratio_dots([plots.RatioRow("a", (plots.RatioMark("p99", 0.0, True),))], name="r", label="l")
-    with pytest.raises(ValueError, match="up to 1"):
-        plots.throughput_against_jain([plots.FairnessLine("a", "a", (plots.FairnessPoint(1.5, 1e9),))], name="f")
 
 
 @given(

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from vtare.cli import app
 from vtare.errors import BadInput
-from vtare.plots import jain_by_loaded
+from vtare.plots import share_bars
 from vtare.report.build import render
 from vtare.report.content import Content, content_of
 from vtare.report.figures import Panel, Question
@@ -162,7 +162,7 @@ def test_plot_without_a_figure_of_that_name_lists_those_there_are(small: Path, t
 
 def test_figures_into_a_place_that_cannot_be_written_are_refused(five: Content, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
-    drawing = jain_by_loaded([(1, 0.1)], [(1, 0.1)], name="jain")
+    drawing = share_bars([("a", "a", 0.5)], name="share", label="share")
     question = Question("q", "q", "q", (Panel("q", drawing),))
     with pytest.raises(BadInput, match="choose another with --out"):
         write_figures(replace(five, drift=question), tmp_path / "file" / "figures")

@@ -7,11 +7,11 @@ and sources (`palette.style_of`) and follow a light or a dark page.
 from vtare.plots.axes import AXIS_LABELS, Scale, scale_for
 from vtare.plots.boxes import box_values, boxes
 from vtare.plots.ccdf import ccdf, ccdf_values
+from vtare.plots.curves import Curve, CurvePoint, Kind, curves
 from vtare.plots.cv import cv_by_argument
 from vtare.plots.decimate import ccdf_line, run_box
 from vtare.plots.dots import dot_intervals, dot_values, placement, share_bars
 from vtare.plots.drift import control_drift
-from vtare.plots.fairness import FairnessLine, FairnessPoint, jain_by_loaded, throughput_against_jain
 from vtare.plots.inputs import BoxRow, CcdfLine, CvLine, Dot, DriftPoint, RawSeries, RunBox, Stack
 from vtare.plots.matrix import Ends, Square, matrix
 from vtare.plots.palette import Hue, Style, css_colours, style_of
@@ -38,6 +38,8 @@ __all__ = [
     "BoxRow",
     "CcdfLine",
     "CostPoint",
+    "Curve",
+    "CurvePoint",
     "CvLine",
     "Dot",
     "Drawing",
@@ -45,9 +47,8 @@ __all__ = [
     "Ends",
     "ErrorRow",
     "EstimateMark",
-    "FairnessLine",
-    "FairnessPoint",
     "Hue",
+    "Kind",
     "Point",
     "Profile",
     "RatioMark",
@@ -67,6 +68,7 @@ __all__ = [
     "control_drift",
     "cost_against_error",
     "css_colours",
+    "curves",
     "cv_by_argument",
     "dot_intervals",
     "dot_values",
@@ -74,7 +76,6 @@ __all__ = [
     "error_limits",
     "estimates_against_truth",
     "estimates_over_time",
-    "jain_by_loaded",
     "matrix",
     "placement",
     "profile_values",
@@ -90,7 +91,6 @@ __all__ = [
     "stack_values",
     "stacks",
     "style_of",
-    "throughput_against_jain",
     "violin",
     "violin_values",
     "violins",

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Final
 from matplotlib.lines import Line2D
 
 from vtare.plots.axes import AXIS_LABELS, Scale, scale_for, time_axis
-from vtare.plots.format import rate_text, rate_unit, time_text
+from vtare.plots.format import packet_rate_text, packet_rate_unit, rate_text, rate_unit, time_text
 from vtare.plots.palette import style_of
 from vtare.plots.svg import Drawing, new_figure, style_context, to_drawing
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from matplotlib.axes import Axes
 
@@ -83,7 +83,7 @@ def profiles(
         raise ValueError("found no line with a point, wanted at least one")
     if any(not 0 <= point.at < len(levels) for line in lines for point in line.points):
         raise ValueError(f"found a point beyond the {len(levels)} levels, wanted positions from 0")
-    rate = quantity.endswith("_bit_per_s")
+    writer = _writer(quantity)
     values = profile_values(lines)
     shown = scale if scale is not None else scale_for(values)
     with style_context():
@@ -98,15 +98,16 @@ def profiles(
                 tick.set(rotation=30, ha="right", rotation_mode="anchor")
         axes.set_xlabel(label)
         title = what if what is not None else AXIS_LABELS.get(quantity, quantity).split(":")[0]
-        if rate:
-            _rate_axis(axes, values, title)
+        if writer is not time_text:
+            factor, unit = (rate_unit if writer is rate_text else packet_rate_unit)(max(*values, 1.0))
+            _rate_axis(axes, values, f"{title}, {unit}", factor)
         else:
             time_axis(axes, "y", shown, title)
         longest = max(len(line.label) for line in lines)
         columns = next((n for n in (4, 3, 2) if longest <= _LEGEND_LETTERS // n), 1)
         figure.legend(handles=[_handle(line) for line in lines], loc="outside upper left", ncols=columns,
                       handlelength=2.2, columnspacing=1.0, handletextpad=0.4)  # fmt: skip
-        return to_drawing(figure, name, _describe(lines, levels, title, rate=rate))
+        return to_drawing(figure, name, _describe(lines, levels, title, writer))
 
 
 def _draw(axes: Axes, line: Profile, shift: float) -> None:
@@ -128,16 +129,21 @@ def _handle(line: Profile) -> Line2D:
     return handle
 
 
-def _rate_axis(axes: Axes, values: Sequence[float], label: str) -> None:
-    factor, unit = rate_unit(max(max(values), 1.0))
+def _writer(quantity: str) -> Callable[[float], str]:
+    """What writes a figure in the unit that its quantity's name states."""
+    if quantity.endswith("_packet_per_s"):
+        return packet_rate_text
+    return rate_text if quantity.endswith("_bit_per_s") else time_text
+
+
+def _rate_axis(axes: Axes, values: Sequence[float], label: str, factor: float) -> None:
     axes.set_ylim(min(0.0, *values), 1.08 * max(values))
     axes.yaxis.set_major_formatter(lambda value, _: f"{value / factor:.6g}")
-    axes.set_ylabel(f"{label}, {unit}")
+    axes.set_ylabel(label)
     axes.grid(visible=True, axis="y")
 
 
-def _describe(lines: Sequence[Profile], levels: Sequence[str], what: str, *, rate: bool) -> str:
-    write = rate_text if rate else time_text
+def _describe(lines: Sequence[Profile], levels: Sequence[str], what: str, write: Callable[[float], str]) -> str:
     parts = []
     for line in lines:
         points = sorted(line.points, key=lambda point: point.at)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from vtare.plots.format import time_text
-from vtare.report import bandwidth, text
+from vtare.report import bandwidth, text, throughput
 from vtare.report.claims import Answer, answer
 from vtare.report.facts import quantum_of
 from vtare.report.figures import cpu_figures, distribution_figures, drift_figure, median_figures, slug
@@ -111,6 +111,8 @@ def content_of(summary: Summary, *, figures: bool = True) -> Content:
                 questions.insert(0, first)
         if layout.experiment.instrument == "avb":
             table = bandwidth.cell_table(summary, layout, cells)
+        elif layout.experiment.instrument == "throughput":
+            table = throughput.cell_table(layout, cells)
         else:
             table = cell_table(layout, cells, quantum_of(summary.machines), _threshold(summary, name))
         shown = tuple(sorted((q for q in questions if q.panels), key=lambda question: question.folded))
@@ -136,8 +138,9 @@ def content_of(summary: Summary, *, figures: bool = True) -> Content:
 
 def _questions(summary: Summary, layout: Layout, cells: pl.DataFrame) -> tuple[Question | None, list[Question]]:
     """The main figure of an experiment, None where nothing can be drawn, and all others."""
-    if layout.experiment.instrument == "avb":
-        made = bandwidth.questions(summary, layout)
+    if layout.experiment.instrument in ("avb", "throughput"):
+        told_by = bandwidth if layout.experiment.instrument == "avb" else throughput
+        made = told_by.questions(summary, layout)
         return (made[0] if made else None), [*made[1:], *inference_figures(summary, layout)]
     if cells.get_column(layout.main.value).null_count() == cells.height:
         return None, []

@@ -84,8 +84,8 @@ def _effect_panel(layout: Layout, factor: str, rows: Sequence[Mapping[str, Any]]
         )
     baseline = str(rows[0]["baseline"])
     shown = places[:MOST_ROWS]
-    more_is = "more" if layout.quantity.endswith("_bit_per_s") else "longer"
-    less_is = "less" if layout.quantity.endswith("_bit_per_s") else "shorter"
+    more_is = "more" if layout.quantity.endswith("_per_s") else "longer"
+    less_is = "less" if layout.quantity.endswith("_per_s") else "shorter"
     drawing = plots.matrix(
         shown,
         [text.level(level) for level in levels],
@@ -135,7 +135,7 @@ def tail_figures(summary: Summary, layout: Layout) -> Question | None:
 def percentile_figures(summary: Summary, layout: Layout) -> Question | None:
     """Median, p99 and p99.9 over the levels of the panel's key (the load, where it varies), a panel for each series."""
     key = layout.panel
-    if key is None or layout.quantity.endswith("_bit_per_s"):
+    if key is None or not layout.quantity.endswith("_ns"):
         return None
     cells = _of(summary.cells, layout).filter(pl.col("p99").is_not_null())
     rest = tuple(other for other in layout.keys if other != key)

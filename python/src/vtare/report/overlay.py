@@ -36,7 +36,7 @@ INSTRUMENTS: Final[dict[str, tuple[str, ...]]] = {
     "lampe2013": ("counter",),
     "oliveira": ("rtt",),
     "kachan2017": ("avb",),
-    "batalla2018": ("throughput",),
+    "batalla2018": (),
 }
 """Paper -> instruments whose figures stand beside its own."""
 _KACHAN: Final = (("Kite2", "underestimation_up_to_10G", -1.0), ("Yaz", "overestimation_up_to", 1.0))
@@ -80,6 +80,9 @@ def overlay(summary: Summary, paper: str | None) -> Overlay:
     """
     papers = tuple(INSTRUMENTS) if paper is None else (paper,)
     wanted = {instrument for name in papers for instrument in INSTRUMENTS[name]}
+    if not wanted:
+        raise BadInput(f"{paper} prints too few figures to set a campaign beside; wanted one of "
+                       f"{', '.join(name for name, kinds in INSTRUMENTS.items() if kinds)}")  # fmt: skip
     layouts = layouts_of(summary)
     chosen = {name: layout for name, layout in layouts.items() if layout.experiment.instrument in wanted}
     made = (

@@ -115,7 +115,12 @@ def figures() -> tuple[Drawing, ...]:
     """Jain's index over the loaded machines."""
     index = index_by_loaded()
     n = max(k for k, _, _ in index)
-    drawing = plots.jain_by_loaded(
-        [(k, computed) for k, computed, _ in index], [(k, k / n) for k, _, _ in index], name="batalla2018-jain"
-    )
+    lines = [
+        plots.Curve("with the rest's own load", "adaptive", tuple(plots.CurvePoint(k, j) for k, j, _ in index)),
+        plots.Curve("k / N", "quantile:p99", tuple(plots.CurvePoint(k, k / n) for k, _, _ in index)),
+    ]
+    drawing = plots.curves(
+        lines, name="batalla2018-jain", x_label="strongly loaded machines k (number)",
+        y_label="Jain's index (1: all alike)",
+    )  # fmt: skip
     return (drawing,)
