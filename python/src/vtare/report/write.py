@@ -36,8 +36,14 @@ def write_summary(summary: Summary, out: Path) -> Path:
     """Write the report of a summary to `out`: a temporary name first, then fsync and rename.
 
     Raises:
-        BadInput: no run has finished, or the file cannot be written.
+        BadInput: no run has finished or has a reading, or the file cannot be written.
     """
+    finished = summary.design["status"].to_list().count("done")
+    if summary.runs.height == 0 and finished:
+        raise BadInput(
+            f"{summary.store}: found {finished} finished runs without any reading, wanted at least one reading: see "
+            f"{summary.store}/runs/*/log for what the instrument said, and measure into a new store"
+        )
     if summary.runs.height == 0:
         raise BadInput(
             f"{summary.store}: found no finished run, wanted at least one: let `vtare resume {summary.store}` measure, "
