@@ -10,7 +10,7 @@ use crate::context::Context;
 use crate::failure::{Exit, Failure};
 use crate::{
     avb, capture, check, exec, generate, instrument, lab, link, load_command, measure, noise, rtt, schema, serve,
-    timer, torture,
+    throughput, timer, torture,
 };
 
 /// Weighs the virtualization layer: how far can time, sleep and the network be trusted here?
@@ -41,6 +41,8 @@ enum Command {
     Rtt(Box<rtt::RttArguments>),
     /// Estimate the available bandwidth to a far end
     Avb(Box<avb::AvbArguments>),
+    /// Throughput and latency of what forwards frames: RFC 2544 and MLRsearch over many guests
+    Throughput(throughput::ThroughputArguments),
     /// Capture probes at an interface, or read them from a capture file
     Capture(capture::CaptureArguments),
     /// Make a background load
@@ -137,6 +139,7 @@ fn dispatch(command: &Command) -> Result<Exit, Failure> {
         Command::Noise(arguments) => noise::command(arguments, &context()?),
         Command::Rtt(arguments) => rtt::command(arguments, &context()?),
         Command::Avb(arguments) => avb::command(arguments, &context()?),
+        Command::Throughput(arguments) => throughput::command(arguments, &context()?),
         Command::Capture(arguments) => capture::command(arguments, &context()?),
         Command::Load(arguments) => load_command::command(arguments, &context()?),
         Command::Link(arguments) => link::command(arguments, &context()?),

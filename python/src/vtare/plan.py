@@ -4,8 +4,9 @@ A plan (`schema = "vtare.plan/1"`) asks one question with one or more experiment
 with fixed parameters under every combination of its factors' levels. A factor named like a parameter of the instrument
 sets that parameter; `load` and `platform` are the lab's own factors. An `rtt` or `avb` experiment that names no `peer`
 runs between two hosts that the lab sets up, and has further factors for their roles (TWO_HOST_FACTORS), those of `avb`
-also for the path between them (PATH_FACTORS). Every key is checked: an error names the file, the key path, the value
-found and the values wanted.
+also for the path between them (PATH_FACTORS). A `throughput` experiment that names no `tx_port` runs through guests
+that the lab sets up (GUEST_FACTORS); `platform` is then what the guests are. Every key is checked: an error names the
+file, the key path, the value found and the values wanted.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any, Final
 
 from vtare.contract import Contract, load_contract
 from vtare.errors import BadInput, did_you_mean
+from vtare.forwarders import MOST_GUESTS, SWITCHES
 from vtare.path import ARRIVALS, BOTTLENECKS, DEFAULT_MTU_BYTE, TIMERS, rate_label, read_rate, read_steps, steps_label
 from vtare.platforms import PLATFORMS
 from vtare.quantities import QuantityError, Unit, parse, unit_of
@@ -36,6 +38,10 @@ TWO_HOST_FACTORS: Final = ("responder_platform", "capture", "load_side", "respon
 PATH_FACTORS: Final = (
     "bottleneck", "capacity", "capacity_steps", "cross", "cross_arrivals", "cross_cpu", "delay", "loss", "mtu_byte",
 )  # fmt: skip
+#: Factors of the guests of a `throughput` experiment: how many, what joins them, and the CPU that takes frames to them.
+GUEST_FACTORS: Final = ("guests", "switch", "guest_cpu")
+#: As many as Batalla et al. had.
+DEFAULT_GUESTS: Final = 12
 #: A factor that sets several parameters of `avb` at once.
 TIMERS_FACTOR: Final = "timers"
 #: Instruments whose far end the lab can be, with the factors that each then has.
@@ -44,8 +50,10 @@ FAR_END_FACTORS: Final[dict[str, tuple[str, ...]]] = {
     "avb": ("responder_platform", "load_side", "responder", "responder_cpu", *PATH_FACTORS),
 }
 #: Every factor that is no parameter of an instrument.
-OWN_FACTORS: Final = (*LAB_FACTORS, *TWO_HOST_FACTORS, *PATH_FACTORS, TIMERS_FACTOR)
+OWN_FACTORS: Final = (*LAB_FACTORS, *TWO_HOST_FACTORS, *PATH_FACTORS, *GUEST_FACTORS, TIMERS_FACTOR)
 _LARGEST_MTU_BYTE: Final = 9000
+#: What the lab gives a `throughput` run through guests of its own.
+_PORT_PARAMETERS: Final = frozenset(("tx_port", "rx_port", "flow"))
 _LONGEST_DELAY_S: Final = 10.0
 _CHOICES: Final = {
     "bottleneck": BOTTLENECKS,
@@ -56,7 +64,10 @@ _CHOICES: Final = {
     "capture": CAPTURES,
     "load_side": ("sender", "responder"),
     "responder": ("blocking", "spinning"),
+    "switch": SWITCHES,
 }
+
+_CPU_FACTORS: Final = ("responder_cpu", "cross_cpu", "guest_cpu")
 
 _TOP_KEYS: Final = (
     "schema", "name", "question", "seed", "blocks", "settle", "control", "analysis", "stop", "experiment",
@@ -123,6 +134,12 @@ class Experiment:
         """Whether the lab provides the far end: an experiment of `rtt` or `avb` that names no peer of its own."""
         named = {*self.parameters, *(factor.name for factor in self.factors)}
         return self.instrument in FAR_END_FACTORS and "peer" not in named
+
+    @property
+    def through_guests(self) -> bool:
+        """Whether the lab provides ports and guests: an experiment of `throughput` that names no port of its own."""
+        named = {*self.parameters, *(factor.name for factor in self.factors)}
+        return self.instrument == "throughput" and not named & _PORT_PARAMETERS
 
     def factor(self, name: str) -> Factor:
         """Return one factor by name. Raises KeyError where the experiment has no such factor."""
@@ -309,6 +326,7 @@ class _Reader:
             where = f"{path}.factors.{factor}"
             own = (*LAB_FACTORS, *FAR_END_FACTORS.get(instrument, ()))
             own = (*own, TIMERS_FACTOR) if instrument == "avb" else own
+            own = (*own, *GUEST_FACTORS) if instrument == "throughput" else own
             if factor not in own and factor not in known:
                 wanted = (*own, *known)
                 raise self.error(
@@ -324,6 +342,8 @@ class _Reader:
             )
         self.known(baselines, tuple(factors_table), f"{path}.baseline")
         self.two_hosts(instrument, parameters, tuple(factors_table), path)
+        if instrument == "throughput":
+            self.guests(parameters, tuple(factors), path)
         exceed = table.get("exceed")
         timeout = table.get("run_timeout")
         return Experiment(
@@ -365,6 +385,33 @@ class _Reader:
                 "found a STAMP far end, or 'mode' as a factor; the lab's own far end speaks udp or icmp: set one of "
                 "them, or name a 'peer'",
             )
+
+    def guests(self, parameters: dict[str, Any], factors: tuple[Factor, ...], path: str) -> None:
+        """Refuse what guests of the lab cannot be, or what only they can be."""
+        names = {factor.name for factor in factors}
+        if named := _PORT_PARAMETERS & {*parameters, *names}:
+            if absent := _PORT_PARAMETERS - {*parameters, *names}:
+                raise self.error(
+                    f"{path}.parameters.{min(absent)}",
+                    f"found {', '.join(sorted(named))} alone; name all of tx_port, rx_port and flow, or none: the lab "
+                    "then sets up ports and guests",
+                )
+            for name in GUEST_FACTORS:
+                if name in names:
+                    raise self.error(
+                        f"{path}.factors.{name}", "needs the guests that the lab sets up; leave the ports out, or this"
+                    )
+            return
+        levels = {factor.name: [level.value for level in factor.levels] for factor in factors}
+        if "host" in levels.get("platform", ()):
+            raise self.error(
+                f"{path}.factors.platform", "found 'host', which cannot forward between its own ports; wanted netns"
+            )
+        fewest = min(levels.get("guests", (DEFAULT_GUESTS,)))
+        loaded = [k for level in (*levels.get("loaded", ()), parameters.get("loaded")) for k in level or ()]
+        if loaded and max(loaded) > fewest:
+            place = "factors" if "loaded" in levels else "parameters"
+            raise self.error(f"{path}.{place}.loaded", f"found {max(loaded)}, wanted {fewest} at most, the guests")
 
     def path_factors(self, parameters: dict[str, Any], factors: tuple[str, ...], path: str) -> None:
         """Refuse a path whose truth would not be known."""
@@ -437,7 +484,10 @@ class _Reader:
                 checked.append(Level(self.choice(level, _CHOICES[factor], where), level))
             elif factor in PATH_FACTORS and factor != "cross_cpu":
                 checked.append(self.path_level(factor, level, where))
-            elif factor in ("responder_cpu", "cross_cpu"):
+            elif factor == "guests":
+                number = self.whole(level, where, low=1, high=MOST_GUESTS)
+                checked.append(Level(str(number), number))
+            elif factor in _CPU_FACTORS:
                 number = self.whole(level, where, low=0, high=8191)
                 checked.append(Level(str(number), number))
             else:
@@ -473,7 +523,7 @@ class _Reader:
         labels = [level.label for level in levels]
         if isinstance(found, str) and found in labels:
             return found
-        if factor in ("responder_cpu", "cross_cpu") and str(found) in labels:
+        if factor in (*_CPU_FACTORS, "guests") and str(found) in labels:
             return str(found)
         if factor in PATH_FACTORS and factor not in _CHOICES and isinstance(found, str):
             label = self.path_level(factor, found, f"{path}.baseline.{factor}").label

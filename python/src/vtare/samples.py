@@ -32,7 +32,7 @@ _MUST_AGREE: Final = (
     ("CPU", ("machine", "cpu_model")),
     ("program version", ("program", "version")),
 )
-#: Instrument -> (expression of the value, in ns but for the bit/s of `avb`; expression of its weight).
+#: Instrument -> (expression of the value, in ns but for the rates of `avb` and `throughput`; expression of its weight).
 _VALUE: Final[dict[str, tuple[pl.Expr, pl.Expr]]] = {
     "timer": (pl.col("cost_ps") / 1000.0, pl.col("count")),
     "sleep": (pl.col("miss_ns").cast(pl.Float64), pl.lit(1, pl.Int64)),
@@ -40,6 +40,7 @@ _VALUE: Final[dict[str, tuple[pl.Expr, pl.Expr]]] = {
     "noise": (pl.col("gap_ns").cast(pl.Float64), pl.lit(1, pl.Int64)),
     "rtt": (pl.col("rtt_ns").cast(pl.Float64), pl.lit(1, pl.Int64)),
     "avb": (pl.col("avb_bit_per_s").cast(pl.Float64), pl.lit(1, pl.Int64)),
+    "throughput": (pl.col("throughput_packet_per_s").cast(pl.Float64), pl.lit(1, pl.Int64)),
     # The gap to the packet of its session before, that went the same way; null for the first.
     "capture": (
         pl.col("captured_ns").diff().over("session", "kind", "direction").cast(pl.Float64),

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from vtare.campaign.crew import Crew
     from vtare.campaign.files import Files
+    from vtare.campaign.guests import GuestCrew
     from vtare.campaign.journal import Status
     from vtare.campaign.stop import StopRequest
     from vtare.design import Run
@@ -59,11 +60,12 @@ def execute(
     instance: Instance,
     files: Files,
     stop: StopRequest,
-    crew: Crew | None = None,
+    crew: Crew | GuestCrew | None = None,
 ) -> Outcome:
     """Execute one run in `directory`, which must exist and be empty, and say how it ended.
 
-    `instance` measures. With a `crew` it measures towards a responder, with captures on both host sides.
+    `instance` measures. With a `crew` it measures towards a responder, with captures on both host sides,
+    or through guests.
 
     Raises:
         Interrupted: a stop was requested; all children have ended.

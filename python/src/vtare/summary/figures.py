@@ -12,7 +12,7 @@ import polars as pl
 from vtare import stats
 from vtare.contract import QUANTITIES, load_contract
 from vtare.samples import OWN_FAR_END
-from vtare.summary import bandwidth, round_trips
+from vtare.summary import bandwidth, round_trips, throughput
 
 if TYPE_CHECKING:
     from vtare.samples import RunFile, SampleSet
@@ -48,6 +48,7 @@ FIGURE_COLUMNS: Final[dict[str, Any]] = {
     ),
     **round_trips.COLUMNS,
     **bandwidth.COLUMNS,
+    **throughput.COLUMNS,
 }  # fmt: skip
 
 
@@ -109,6 +110,7 @@ def run_parts(samples: SampleSet, file: RunFile, *, exceed_ns: float | None) -> 
             **_special(group, instrument, cells.get(key, {})),
             **(round_trips.figures(group, cells.get(key, {}), file.path) if instrument == "rtt" else {}),
             **(bandwidth.figures(group, file.path, file.footer) if instrument == "avb" else {}),
+            **(throughput.figures(cells.get(key, {})) if instrument == "throughput" else {}),
         }
         everything = counted if settled is group else stats.tally(group.drop_nulls("value")["value"].to_numpy())
         yield Part(labels, figures, values, weights, counted, box_of(everything))
