@@ -43,7 +43,7 @@ cargo_libraries = for crate in $(LIBRARY_CRATES); do \
 	  profile=release; if [ $$crate = preload ]; then profile=preload; fi; \
 	  cargo build --profile $$profile --locked --lib --package vtare-$$crate --target $(HOST); done
 
-.PHONY: help run build test test-fast test-e2e test-fuzz lint fmt bench install clean need FORCE
+.PHONY: help run build test test-fast test-e2e test-platforms test-hypervisors test-fuzz lint fmt bench install clean need FORCE
 
 help:
 	@printf '%s\n' \
@@ -51,7 +51,9 @@ help:
 	  'make run PLAN=NAME|FILE   the same with another plan' \
 	  'make install PREFIX=DIR   the static binary and the libraries with their headers into DIR (default /usr/local)' \
 	  'make build                the wheel (build/wheels) and an installation of it in $(VENV)' \
-	  'make test                 all checks and tests; test-fast and test-e2e are its two parts' \
+	  'make test                 all checks and tests; test-fast, test-e2e and test-platforms are its parts' \
+	  'make test-platforms       real containers, guests and machines; what is not there is skipped with the reason' \
+	  'make test-hypervisors     guests under real KVM inside an emulated machine' \
 	  'make test-fuzz            every decoder with hostile bytes, FUZZ_SECONDS (25) each' \
 	  'make lint, make fmt       the checks without the tests; lay out all code' \
 	  'make bench [BENCH=NAME]   side-by-side measurements with peers, as ratios' \
@@ -134,13 +136,27 @@ test-fast: lint
 	$(call say,cargo test)
 	@tools/again cargo cargo test --locked --workspace --no-fail-fast
 	$(call say,pytest: fast part)
-	@tools/again pytest $(BIN)/python -m pytest -q -m 'not e2e'
+	@tools/again pytest $(BIN)/python -m pytest -q -m 'not e2e and not platform'
 
 test-e2e: $(DONE)/dev $(DONE)/installed
 	$(call say,pytest: end to end; the installed programs)
-	@PATH="$(abspath $(BIN)):$$PATH" tools/again pytest $(BIN)/python -m pytest -q -m e2e
+	@PATH="$(abspath $(BIN)):$$PATH" tools/again pytest $(BIN)/python -m pytest -q -m 'e2e and not platform'
 
-test: test-fast test-e2e
+# The libraries of docker, ssh, cloud and esxi are no part of the lab itself.
+$(DONE)/platforms: pyproject.toml $(DONE)/dependencies
+	$(call say,installing the libraries that platforms need)
+	@$(call listed,[w for k in ("docker", "ssh", "cloud", "esxi", "qemu") for w in p["project"]["optional-dependencies"][k]]) | xargs $(PIP) install
+	@touch $@
+
+test-platforms: $(DONE)/dev $(DONE)/platforms $(DONE)/installed
+	$(call say,pytest: real containers, guests and machines)
+	@PATH="$(abspath $(BIN)):$$PATH" tools/again pytest $(BIN)/python -m pytest -q -m 'platform and not hypervisors'
+
+test: test-fast test-e2e test-platforms
+
+test-hypervisors: $(DONE)/dev $(DONE)/platforms $(DONE)/installed
+	$(call say,pytest: guests under a real hypervisor inside an emulated machine: 3 to 10 minutes)
+	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest -q -m hypervisors
 
 test-fuzz:
 	$(call say,fuzzing)

@@ -9,8 +9,8 @@ use serde_json::json;
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
 use crate::{
-    avb, capture, check, exec, generate, instrument, lab, link, load_command, measure, noise, rtt, schema, serve,
-    throughput, timer, torture,
+    agent, avb, capture, check, exec, generate, instrument, lab, link, load_command, measure, noise, rtt, schema,
+    serve, throughput, timer, torture,
 };
 
 /// Weighs the virtualization layer: how far can time, sleep and the network be trusted here?
@@ -57,6 +57,8 @@ enum Command {
     Exec(exec::ExecArguments),
     /// Carry out one resolved run (plumbing, for the lab)
     Measure(measure::MeasureArguments),
+    /// Carry out what the lab asks inside a guest (plumbing, for the lab)
+    Agent(agent::AgentArguments),
     /// Print the schema of run.json, or the columns of the samples
     Schema(schema::SchemaArguments),
     /// Write man pages or shell completions (plumbing, for make install)
@@ -147,6 +149,7 @@ fn dispatch(command: &Command) -> Result<Exit, Failure> {
         Command::Torture(arguments) => torture::command(arguments, &context()?),
         Command::Exec(arguments) => exec::command(arguments),
         Command::Measure(arguments) => measure::command(arguments, &context()?),
+        Command::Agent(arguments) => agent::command(arguments),
         Command::Schema(arguments) => schema::command(arguments),
         Command::Generate(arguments) => generate::command(arguments, &Cli::command()),
         Command::Run(arguments) => lab::hand_over("run", arguments),

@@ -22,6 +22,7 @@ fn the_help_is_as_agreed() {
         ("schema --help", "help_schema"),
         ("serve --help", "help_serve"),
         ("throughput --help", "help_throughput"),
+        ("agent --help", "help_agent"),
     ] {
         let outcome = vtare_line(line);
         assert_eq!((outcome.code, outcome.stderr.as_str()), (0, ""));

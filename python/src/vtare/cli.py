@@ -268,19 +268,25 @@ def overhead(
 
 @app.command()
 def clean(as_json: JsonOption = False) -> None:
-    """Remove what a killed campaign left on this machine: namespaces, told by their names, and its programs in them."""
-    from vtare.platforms import network
+    """Remove what a killed campaign left on this machine, told by names: namespaces, containers, guests, programs."""
+    from vtare.platforms import remove_leftovers
 
-    found = network.remove_leftovers()
-    gone = [leftover.name for leftover in found if leftover.kept_because is None]
-    kept = {leftover.name: leftover.kept_because for leftover in found if leftover.kept_because is not None}
+    found = remove_leftovers()
+    gone = [leftover for leftover in found if leftover.kept_because is None]
+    kept = [leftover for leftover in found if leftover.kept_because is not None]
     if as_json:
-        _print_json({"schema": "vtare.clean/1", "removed": gone, "kept": kept})
+        _print_json(
+            {
+                "schema": "vtare.clean/1",
+                "removed": [leftover.name for leftover in gone],
+                "kept": {leftover.name: leftover.kept_because for leftover in kept},
+            }
+        )
         return
-    for name in gone:
-        _out.print(f"removed: namespace {name}")
-    for name, why in kept.items():
-        _out.print(f"kept: namespace {name}: {why}")
+    for leftover in gone:
+        _out.print(f"removed: {leftover.kind} {leftover.name}")
+    for leftover in kept:
+        _out.print(f"kept: {leftover.kind} {leftover.name}: {leftover.kept_because}")
     if not found:
         _out.print("nothing was left behind")
 
