@@ -40,7 +40,7 @@ def write_summary(summary: Summary, out: Path, *, form: str = "html") -> Path:
     """Write the report of a summary to `out`, as `html`, `md` or `latex`: a temporary name, then fsync and rename.
 
     Raises:
-        BadInput: no run has finished, or the file cannot be written.
+        BadInput: no run has finished or has a reading, or the file cannot be written.
     """
     refuse_empty(summary)
     if out.is_dir():
@@ -86,6 +86,12 @@ def refuse_empty(summary: Summary) -> None:
     Raises:
         BadInput: there is none.
     """
+    finished = summary.design["status"].to_list().count("done")
+    if summary.runs.height == 0 and finished:
+        raise BadInput(
+            f"{summary.store}: found {finished} finished runs without any reading, wanted at least one reading: see "
+            f"{summary.store}/runs/*/log for what the instrument said, and measure into a new store"
+        )
     if summary.runs.height == 0:
         raise BadInput(
             f"{summary.store}: found no finished run, wanted at least one: let `vtare resume {summary.store}` measure, "
