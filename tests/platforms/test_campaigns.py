@@ -75,9 +75,7 @@ def run_plan(vtare: Path, text: str, directory: Path) -> list[Path]:
 
 
 @pytest.fixture(params=["docker", "lxc"])
-def kind(
-    request: pytest.FixtureRequest, static_vtare: Path, namespaces: None, monkeypatch: pytest.MonkeyPatch
-) -> str:
+def kind(request: pytest.FixtureRequest, static_vtare: Path, namespaces: None, monkeypatch: pytest.MonkeyPatch) -> str:
     """A platform that this machine has."""
     if request.param == "docker":
         monkeypatch.setenv("DOCKER_HOST", request.getfixturevalue("docker_host"))
