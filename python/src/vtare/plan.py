@@ -4,8 +4,9 @@ A plan (`schema = "vtare.plan/1"`) asks one question with one or more experiment
 with fixed parameters under every combination of its factors' levels. A factor named like a parameter of the instrument
 sets that parameter; `load` and `platform` are the lab's own factors. An `rtt` or `avb` experiment that names no `peer`
 runs between two hosts that the lab sets up, and has further factors for their roles (TWO_HOST_FACTORS), those of `avb`
-also for the path between them (PATH_FACTORS). Every key is checked: an error names the file, the key path, the value
-found and the values wanted.
+also for the path between them (PATH_FACTORS). A `throughput` experiment that names no `tx_port` runs through guests
+that the lab sets up (GUEST_FACTORS); `platform` is then what the guests are. Every key is checked: an error names the
+file, the key path, the value found and the values wanted.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any, Final
 
 from vtare.contract import Contract, load_contract
 from vtare.errors import BadInput, did_you_mean
+from vtare.forwarders import MOST_GUESTS, SWITCHES
 from vtare.guests import BACKGROUND_FACTORS, RESOURCE_FACTORS, read_level
 from vtare.path import ARRIVALS, BOTTLENECKS, DEFAULT_MTU_BYTE, TIMERS, rate_label, read_rate, read_steps, steps_label
 from vtare.platforms import PLATFORMS
@@ -41,6 +43,10 @@ TWO_HOST_FACTORS: Final = (
 PATH_FACTORS: Final = (
     "bottleneck", "capacity", "capacity_steps", "cross", "cross_arrivals", "cross_cpu", "delay", "loss", "mtu_byte",
 )  # fmt: skip
+#: Factors of the guests of a `throughput` experiment: how many, what joins them, and the CPU that takes frames to them.
+GUEST_FACTORS: Final = ("guests", "switch", "guest_cpu")
+#: As many as Batalla et al. had.
+DEFAULT_GUESTS: Final = 12
 #: A factor that sets several parameters of `avb` at once.
 TIMERS_FACTOR: Final = "timers"
 #: Instruments whose far end the lab can be, with the factors that each then has.
@@ -51,8 +57,10 @@ FAR_END_FACTORS: Final[dict[str, tuple[str, ...]]] = {
 #: Every factor that is no parameter of an instrument.
 #: Factors whose levels are names of platforms.
 _PLATFORM_FACTORS: Final = ("platform", "responder_platform", "background_platform")
-OWN_FACTORS: Final = (*LAB_FACTORS, *TWO_HOST_FACTORS, *PATH_FACTORS, TIMERS_FACTOR)
+OWN_FACTORS: Final = (*LAB_FACTORS, *TWO_HOST_FACTORS, *PATH_FACTORS, *GUEST_FACTORS, TIMERS_FACTOR)
 _LARGEST_MTU_BYTE: Final = 9000
+#: What the lab gives a `throughput` run through guests of its own.
+_PORT_PARAMETERS: Final = frozenset(("tx_port", "rx_port", "flow"))
 _LONGEST_DELAY_S: Final = 10.0
 _CHOICES: Final = {
     "bottleneck": BOTTLENECKS,
@@ -62,20 +70,16 @@ _CHOICES: Final = {
     "load_side": ("sender", "responder"),
     "background_side": ("sender", "responder"),
     "responder": ("blocking", "spinning"),
+    "switch": SWITCHES,
 }
 
+_CPU_FACTORS: Final = ("responder_cpu", "cross_cpu", "guest_cpu")
+
 _TOP_KEYS: Final = (
-    "schema",
-    "name",
-    "question",
-    "seed",
-    "blocks",
-    "settle",
-    "control",
-    "analysis",
-    "platforms",
-    "experiment",
-)
+    "schema", "name", "question", "seed", "blocks", "settle", "control", "analysis", "stop", "platforms", "experiment",
+)  # fmt: skip
+#: Blocks that are made in any case before a campaign may stop (statistics.md).
+LEAST_BLOCKS_TO_STOP: Final = 10
 _EXPERIMENT_KEYS: Final = (
     "name", "instrument", "title", "parameters", "factors", "baseline", "exceed", "run_timeout",
 )  # fmt: skip
@@ -137,6 +141,12 @@ class Experiment:
         named = {*self.parameters, *(factor.name for factor in self.factors)}
         return self.instrument in FAR_END_FACTORS and "peer" not in named
 
+    @property
+    def through_guests(self) -> bool:
+        """Whether the lab provides ports and guests: an experiment of `throughput` that names no port of its own."""
+        named = {*self.parameters, *(factor.name for factor in self.factors)}
+        return self.instrument == "throughput" and not named & _PORT_PARAMETERS
+
     def factor(self, name: str) -> Factor:
         """Return one factor by name. Raises KeyError where the experiment has no such factor."""
         for factor in self.factors:
@@ -167,6 +177,17 @@ class Analysis:
 
 
 @dataclass(frozen=True, slots=True)
+class StopRule:
+    """When a campaign may stop before its last block: once every comparison is precise. `Plan.blocks` is the maximum.
+
+    `precision_percent` is wanted of the half-width of each ratio's interval: 5 % is log(1.05) on the log scale.
+    """
+
+    precision_percent: float
+    least_blocks: int = LEAST_BLOCKS_TO_STOP
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """A checked plan. `source` is the file it came from, `text` its exact bytes as text."""
 
@@ -177,6 +198,7 @@ class Plan:
     settle_s: float
     control: Control | None
     analysis: Analysis
+    stop: StopRule | None
     experiments: tuple[Experiment, ...]
     source: Path
     platforms: dict[str, dict[str, str | int]]
@@ -279,14 +301,16 @@ class _Reader:
         if not name.replace("-", "").replace("_", "").isalnum():
             raise self.error("name", f"found '{name}', wanted letters, digits, '-' and '_' only (it names the store)")
         settle = table.get("settle", "200 ms")
+        blocks = self.whole(table.get("blocks"), "blocks", low=1, high=10_000)
         return Plan(
             name=name,
             question=self.text(table.get("question"), "question"),
-            blocks=self.whole(table.get("blocks"), "blocks", low=1, high=10_000),
+            blocks=blocks,
             seed=seed,
             settle_s=self.quantity(settle, "settle", _SECOND),
             control=self.control(table.get("control", False)),
             analysis=self.analysis(table.get("analysis", {})),
+            stop=self.stop(table["stop"], blocks) if "stop" in table else None,
             experiments=parsed,
             source=self.source,
             platforms=self.platforms,
@@ -312,6 +336,7 @@ class _Reader:
             where = f"{path}.factors.{factor}"
             own = (*LAB_FACTORS, *FAR_END_FACTORS.get(instrument, ()))
             own = (*own, TIMERS_FACTOR) if instrument == "avb" else own
+            own = (*own, *GUEST_FACTORS) if instrument == "throughput" else own
             if factor not in own and factor not in known:
                 wanted = (*own, *known)
                 raise self.error(
@@ -327,6 +352,8 @@ class _Reader:
             )
         self.known(baselines, tuple(factors_table), f"{path}.baseline")
         self.two_hosts(instrument, parameters, tuple(factors_table), path)
+        if instrument == "throughput":
+            self.guests(parameters, tuple(factors), path)
         far_end = instrument in FAR_END_FACTORS and "peer" not in parameters and "peer" not in factors_table
         self.background(instrument, far_end, factors_table, path)
         exceed = table.get("exceed")
@@ -370,6 +397,33 @@ class _Reader:
                 "found a STAMP far end, or 'mode' as a factor; the lab's own far end speaks udp or icmp: set one of "
                 "them, or name a 'peer'",
             )
+
+    def guests(self, parameters: dict[str, Any], factors: tuple[Factor, ...], path: str) -> None:
+        """Refuse what guests of the lab cannot be, or what only they can be."""
+        names = {factor.name for factor in factors}
+        if named := _PORT_PARAMETERS & {*parameters, *names}:
+            if absent := _PORT_PARAMETERS - {*parameters, *names}:
+                raise self.error(
+                    f"{path}.parameters.{min(absent)}",
+                    f"found {', '.join(sorted(named))} alone; name all of tx_port, rx_port and flow, or none: the lab "
+                    "then sets up ports and guests",
+                )
+            for name in GUEST_FACTORS:
+                if name in names:
+                    raise self.error(
+                        f"{path}.factors.{name}", "needs the guests that the lab sets up; leave the ports out, or this"
+                    )
+            return
+        levels = {factor.name: [level.value for level in factor.levels] for factor in factors}
+        if "host" in levels.get("platform", ()):
+            raise self.error(
+                f"{path}.factors.platform", "found 'host', which cannot forward between its own ports; wanted netns"
+            )
+        fewest = min(levels.get("guests", (DEFAULT_GUESTS,)))
+        loaded = [k for level in (*levels.get("loaded", ()), parameters.get("loaded")) for k in level or ()]
+        if loaded and max(loaded) > fewest:
+            place = "factors" if "loaded" in levels else "parameters"
+            raise self.error(f"{path}.{place}.loaded", f"found {max(loaded)}, wanted {fewest} at most, the guests")
 
     def path_factors(self, parameters: dict[str, Any], factors: tuple[str, ...], path: str) -> None:
         """Refuse a path whose truth would not be known."""
@@ -485,7 +539,10 @@ class _Reader:
                 checked.append(Level(self.choice(level, _CHOICES[factor], where), level))
             elif factor in PATH_FACTORS and factor != "cross_cpu":
                 checked.append(self.path_level(factor, level, where))
-            elif factor in ("responder_cpu", "cross_cpu"):
+            elif factor == "guests":
+                number = self.whole(level, where, low=1, high=MOST_GUESTS)
+                checked.append(Level(str(number), number))
+            elif factor in _CPU_FACTORS:
                 number = self.whole(level, where, low=0, high=8191)
                 checked.append(Level(str(number), number))
             else:
@@ -521,7 +578,7 @@ class _Reader:
         labels = [level.label for level in levels]
         if isinstance(found, str) and found in labels:
             return found
-        if factor in ("responder_cpu", "cross_cpu") and str(found) in labels:
+        if factor in (*_CPU_FACTORS, "guests") and str(found) in labels:
             return str(found)
         if factor in RESOURCE_FACTORS or factor in ("background", "background_load"):
             label = self.guest_level(factor, found, f"{path}.baseline.{factor}").label
@@ -558,6 +615,22 @@ class _Reader:
         alpha = self.number(table.get("alpha", 0.05), "analysis.alpha", 0.0, 0.5)
         margin = self.number(table.get("margin_percent", 5.0), "analysis.margin_percent", 0.0, 100.0)
         return Analysis(alpha=alpha, margin_percent=margin)
+
+    def stop(self, table: Any, blocks: int) -> StopRule:
+        if not isinstance(table, dict):
+            raise self.error("stop", f"found {table!r}, wanted a table such as {{ precision_percent = 5 }}")
+        self.known(table, ("precision_percent", "least_blocks"), "stop")
+        if "precision_percent" not in table:
+            raise self.error("stop.precision_percent", "found nothing, wanted a number between 0 and 100")
+        precision = self.number(table["precision_percent"], "stop.precision_percent", 0.0, 100.0)
+        if blocks <= LEAST_BLOCKS_TO_STOP:
+            raise self.error(
+                "blocks",
+                f"found {blocks}, wanted more than {LEAST_BLOCKS_TO_STOP} beside [stop]: 'blocks' is the most that are "
+                f"made, and {LEAST_BLOCKS_TO_STOP} are made in any case",
+            )
+        least = table.get("least_blocks", LEAST_BLOCKS_TO_STOP)
+        return StopRule(precision, self.whole(least, "stop.least_blocks", low=LEAST_BLOCKS_TO_STOP, high=blocks))
 
     # Small checks, each with the value found and the values wanted.
 

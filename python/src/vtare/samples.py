@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from vtare.design import Run
-    from vtare.plan import Plan
+    from vtare.plan import Experiment, Plan
 
 #: What the far end is called that the lab sets up: its address is the lab's business and differs between platforms.
 OWN_FAR_END: Final = "responder"
@@ -32,7 +32,7 @@ _MUST_AGREE: Final = (
     ("CPU", ("machine", "cpu_model")),
     ("program version", ("program", "version")),
 )
-#: Instrument -> (expression of the value, in ns but for the bit/s of `avb`; expression of its weight).
+#: Instrument -> (expression of the value, in ns but for the rates of `avb` and `throughput`; expression of its weight).
 _VALUE: Final[dict[str, tuple[pl.Expr, pl.Expr]]] = {
     "timer": (pl.col("cost_ps") / 1000.0, pl.col("count")),
     "sleep": (pl.col("miss_ns").cast(pl.Float64), pl.lit(1, pl.Int64)),
@@ -40,6 +40,7 @@ _VALUE: Final[dict[str, tuple[pl.Expr, pl.Expr]]] = {
     "noise": (pl.col("gap_ns").cast(pl.Float64), pl.lit(1, pl.Int64)),
     "rtt": (pl.col("rtt_ns").cast(pl.Float64), pl.lit(1, pl.Int64)),
     "avb": (pl.col("avb_bit_per_s").cast(pl.Float64), pl.lit(1, pl.Int64)),
+    "throughput": (pl.col("throughput_packet_per_s").cast(pl.Float64), pl.lit(1, pl.Int64)),
     # The gap to the packet of its session before, that went the same way; null for the first.
     "capture": (
         pl.col("captured_ns").diff().over("session", "kind", "direction").cast(pl.Float64),
@@ -141,6 +142,14 @@ def label_expression(part: str, instrument: str) -> pl.Expr:
     if parameter is None:
         return pl.col(part).cast(pl.String)
     return pl.col(part).map_elements(parameter.label, return_dtype=pl.String).alias(part)
+
+
+def part_label(experiment: Experiment, part: str, value: Any) -> str:
+    """Write one part of a run the way the plan's levels are written. See `label_expression`."""
+    if part == "peer" and experiment.two_hosts:
+        return OWN_FAR_END
+    parameter = load_contract().instruments[experiment.instrument].get(part)
+    return str(value) if parameter is None else parameter.label(value)
 
 
 def open_samples(store: Path, plan: Plan, runs: Iterable[Run]) -> SampleSet:

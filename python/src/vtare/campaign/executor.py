@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import json
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Final
@@ -17,7 +18,8 @@ from typing import TYPE_CHECKING, Final
 from vtare.campaign.background import neighbours
 from vtare.campaign.crew import Roles, Stage, values_of
 from vtare.campaign.execute import Outcome, RunSettings, execute
-from vtare.campaign.journal import Entry
+from vtare.campaign.guests import Place, Rooms
+from vtare.campaign.journal import Entry, Stopped, not_needed
 from vtare.campaign.progress import Forecast, Progress, Silent
 from vtare.design import expected_run_s, run_seed
 from vtare.errors import CampaignStopped, Interrupted, MachineCannot
@@ -40,7 +42,10 @@ _DISK_FULL_TEXT: Final = ("No space left on device", "Disk quota exceeded")
 
 @dataclass(frozen=True, slots=True)
 class CampaignResult:
-    """How a campaign ended: runs of the whole store by status, and what this session removed and took."""
+    """How a campaign ended: runs of the whole store by status, and what this session removed and took.
+
+    `stopped` says how it stopped by its plan's rule; `not_needed` runs of later blocks were then not made.
+    """
 
     total: int
     done: int
@@ -48,13 +53,27 @@ class CampaignResult:
     skipped: int
     removed_leftovers: int
     elapsed_s: float
+    not_needed: int = 0
+    stopped: Stopped | None = None
+
+
+#: Asked after a block (its number) with all runs so far in the store: why to stop now, or None to go on.
+Precise = Callable[[int], str | None]
 
 
 class Campaign:
     """One session of work on one store."""
 
-    def __init__(self, store: Store, binary: Path, stop: StopRequest, progress: Progress | None = None) -> None:
-        """Prepare to run what `store` lacks with this `binary`."""
+    def __init__(
+        self,
+        store: Store,
+        binary: Path,
+        stop: StopRequest,
+        progress: Progress | None = None,
+        precise: Precise | None = None,
+    ) -> None:
+        """Prepare to run what `store` lacks with this `binary`; `precise` judges the plan's stopping rule."""
+        self._precise = precise
         self._store = store
         self._binary = binary
         self._stop = stop
@@ -62,10 +81,14 @@ class Campaign:
         self._owner = own_prefix()
         self._live = _Live(self._open)
         self._stage = Stage(binary, self._owner, store.plan.platforms)
+        self._rooms = Rooms(binary, self._owner)
         self._pace = _Pace(store)
 
     def run(self) -> CampaignResult:
         """Make every run that is neither done nor skipped, in the design's order.
+
+        Where the plan has a stopping rule it is asked between blocks. What it decides is kept in the journal: a
+        campaign that has stopped makes no run of a later block, whoever resumes it.
 
         Raises:
             Interrupted: a stop was requested; the running cell was dropped.
@@ -75,13 +98,23 @@ class Campaign:
         removed = self._store.tidy()
         entries = self._store.journal.entries()
         finished = {run_id for run_id, entry in entries.items() if entry.status in {"done", "skipped"}}
-        todo = [run for run in self._store.runs if run.run_id not in finished]
+        stopped = self._store.journal.stopped()
+        todo = [
+            run
+            for run in self._store.runs
+            if run.run_id not in finished and (stopped is None or run.block <= stopped.block)
+        ]
+        begun = {run.block for run in self._store.runs if run.run_id in entries}
         self._pace.begin(todo, len(self._store.runs))
         try:
             self._progress.started(self._pace.forecast())
             for run in todo:
                 if self._stop.requested:
                     raise Interrupted("stopped between two runs")
+                if run.block not in begun:
+                    begun.add(run.block)
+                    if self._enough(run.block - 1):
+                        break
                 self._progress.run_started(run, self._pace.forecast())
                 outcome = self._one(run)
                 self._pace.ended(run, outcome)
@@ -91,10 +124,22 @@ class Campaign:
             self._progress.ended()
         return self._result(removed, time.monotonic() - begin)
 
+    def _enough(self, block: int) -> bool:
+        """Whether the plan's rule says to stop after this block; kept in the journal then."""
+        rule = self._store.plan.stop
+        if rule is None or self._precise is None or block < rule.least_blocks:
+            return False
+        reason = self._precise(block)
+        if reason is None:
+            return False
+        self._store.journal.stop(Stopped(block, reason))
+        return True
+
     def _clear(self) -> None:
         """Remove everything that was started, whatever part of it fails."""
         with ExitStack() as stack:
             stack.callback(self._stage.clear)
+            stack.callback(self._rooms.clear)
             stack.callback(self._live.end)
 
     def _open(self, name: str) -> Platform:
@@ -125,8 +170,11 @@ class Campaign:
 
     def _attempt(self, run: Run, temporary: Path) -> Outcome:
         try:
-            if run.control is None and self._store.plan.experiment(run.experiment).two_hosts:
+            experiment = None if run.control is not None else self._store.plan.experiment(run.experiment)
+            if experiment is not None and experiment.two_hosts:
                 return self._between_hosts(run, temporary)
+            if experiment is not None and experiment.through_guests:
+                return self._through_guests(run, temporary)
             return self._on_one_machine(run, temporary)
         except MachineCannot as error:
             return Outcome("skipped", 0.0, reason=str(error))
@@ -186,6 +234,22 @@ class Campaign:
                 beside=crew.beside,
             )
 
+    def _through_guests(self, run: Run, temporary: Path) -> Outcome:
+        place = Place.of(run, self._store.plan.experiment(run.experiment))
+        reason = self._rooms.missing(place)
+        if reason is not None:
+            return Outcome("skipped", 0.0, reason=reason)
+        with self._rooms.crew(place) as crew:
+            return execute(
+                run,
+                self._settings(run),
+                temporary,
+                instance=crew.sender,
+                files=self._store.files,
+                stop=self._stop,
+                crew=crew,
+            )
+
     def _settings(self, run: Run) -> RunSettings:
         plan = self._store.plan
         load = {"kind": "idle"}
@@ -218,7 +282,9 @@ class Campaign:
         return CampaignStopped(f"{where or f'{path}: '}{error.strerror or error}; mend that, then {resume}")
 
     def _result(self, removed: int, elapsed_s: float) -> CampaignResult:
-        statuses = [entry.status for entry in self._store.journal.entries().values()]
+        entries = self._store.journal.entries()
+        statuses = [entry.status for entry in entries.values()]
+        stopped = self._store.journal.stopped()
         return CampaignResult(
             total=len(self._store.runs),
             done=statuses.count("done"),
@@ -226,6 +292,8 @@ class Campaign:
             skipped=statuses.count("skipped"),
             removed_leftovers=removed,
             elapsed_s=elapsed_s,
+            not_needed=sum(not_needed(run, entries, stopped) for run in self._store.runs),
+            stopped=stopped,
         )
 
 
