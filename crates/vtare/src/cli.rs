@@ -9,8 +9,8 @@ use serde_json::json;
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
 use crate::{
-    avb, capture, check, exec, generate, instrument, lab, link, load_command, measure, noise, rtt, schema, serve,
-    timer, torture,
+    agent, avb, capture, check, exec, generate, instrument, lab, link, load_command, measure, noise, rtt, schema,
+    serve, throughput, timer, torture,
 };
 
 /// Weighs the virtualization layer: how far can time, sleep and the network be trusted here?
@@ -41,6 +41,8 @@ enum Command {
     Rtt(Box<rtt::RttArguments>),
     /// Estimate the available bandwidth to a far end
     Avb(Box<avb::AvbArguments>),
+    /// Throughput and latency of what forwards frames: RFC 2544 and MLRsearch over many guests
+    Throughput(throughput::ThroughputArguments),
     /// Capture probes at an interface, or read them from a capture file
     Capture(capture::CaptureArguments),
     /// Make a background load
@@ -55,6 +57,8 @@ enum Command {
     Exec(exec::ExecArguments),
     /// Carry out one resolved run (plumbing, for the lab)
     Measure(measure::MeasureArguments),
+    /// Carry out what the lab asks inside a guest (plumbing, for the lab)
+    Agent(agent::AgentArguments),
     /// Print the schema of run.json, or the columns of the samples
     Schema(schema::SchemaArguments),
     /// Write man pages or shell completions (plumbing, for make install)
@@ -137,6 +141,7 @@ fn dispatch(command: &Command) -> Result<Exit, Failure> {
         Command::Noise(arguments) => noise::command(arguments, &context()?),
         Command::Rtt(arguments) => rtt::command(arguments, &context()?),
         Command::Avb(arguments) => avb::command(arguments, &context()?),
+        Command::Throughput(arguments) => throughput::command(arguments, &context()?),
         Command::Capture(arguments) => capture::command(arguments, &context()?),
         Command::Load(arguments) => load_command::command(arguments, &context()?),
         Command::Link(arguments) => link::command(arguments, &context()?),
@@ -144,6 +149,7 @@ fn dispatch(command: &Command) -> Result<Exit, Failure> {
         Command::Torture(arguments) => torture::command(arguments, &context()?),
         Command::Exec(arguments) => exec::command(arguments),
         Command::Measure(arguments) => measure::command(arguments, &context()?),
+        Command::Agent(arguments) => agent::command(arguments),
         Command::Schema(arguments) => schema::command(arguments),
         Command::Generate(arguments) => generate::command(arguments, &Cli::command()),
         Command::Run(arguments) => lab::hand_over("run", arguments),

@@ -3,6 +3,7 @@
 //! Each subcommand is one file. `instrument.rs` is what they share: parameters in, cells and samples out.
 #![forbid(unsafe_code)]
 
+mod agent;
 mod arguments;
 mod avb;
 mod capture;
@@ -31,6 +32,7 @@ mod serve;
 mod sleep;
 mod summary;
 mod table;
+mod throughput;
 mod timer;
 mod torture;
 mod whole_file;

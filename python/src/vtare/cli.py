@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -60,6 +61,14 @@ SeedOption = Annotated[
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout, nothing else.")]
 VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="In a pipe, print a line for each run on stderr.")]
+DaskOption = Annotated[
+    str | None,
+    typer.Option(
+        "--dask",
+        metavar="ADDRESS",
+        help="Read the store on the workers of this Dask scheduler, which see it under the same path.",
+    ),
+]
 OutOption = Annotated[Path | None, typer.Option("--out", help="The HTML file to write (default STORE/report.html).")]
 
 
@@ -131,18 +140,21 @@ def status(store: StoreArgument, as_json: JsonOption = False) -> None:
 
 
 @app.command()
-def report(store: StoreArgument, out: OutOption = None) -> None:
+def report(store: StoreArgument, out: OutOption = None, dask: DaskOption = None) -> None:
     """Write the report of a campaign, finished or not. Exits with 1 where a run could not be used."""
+    from vtare.bulk import ALONE, dask_crew
     from vtare.report.write import REPORT_NAME, write_summary
     from vtare.summary import summarise
 
-    summary = summarise(store)
-    problems = summary.sample_set.problems
-    if summary.runs.height == 0:
-        # With nothing to report, the reasons are the message.
-        for problem in problems:
-            _say(f"vtare: left out: {problem.reason}")
-    _out.print(str(write_summary(summary, out if out is not None else store / REPORT_NAME)))
+    with nullcontext(ALONE) if dask is None else dask_crew(dask) as crew:
+        # Workers have working directories of their own.
+        summary = summarise(store if dask is None else store.resolve(), crew=crew)
+        problems = summary.sample_set.problems
+        if summary.runs.height == 0:
+            # With nothing to report, the reasons are the message.
+            for problem in problems:
+                _say(f"vtare: left out: {problem.reason}")
+        _out.print(str(write_summary(summary, out if out is not None else store / REPORT_NAME)))
     if problems:
         for problem in problems:
             _say(f"vtare: left out: {problem.reason}")
@@ -256,19 +268,25 @@ def overhead(
 
 @app.command()
 def clean(as_json: JsonOption = False) -> None:
-    """Remove what a killed campaign left on this machine: namespaces, told by their names, and its programs in them."""
-    from vtare.platforms import network
+    """Remove what a killed campaign left on this machine, told by names: namespaces, containers, guests, programs."""
+    from vtare.platforms import remove_leftovers
 
-    found = network.remove_leftovers()
-    gone = [leftover.name for leftover in found if leftover.kept_because is None]
-    kept = {leftover.name: leftover.kept_because for leftover in found if leftover.kept_because is not None}
+    found = remove_leftovers()
+    gone = [leftover for leftover in found if leftover.kept_because is None]
+    kept = [leftover for leftover in found if leftover.kept_because is not None]
     if as_json:
-        _print_json({"schema": "vtare.clean/1", "removed": gone, "kept": kept})
+        _print_json(
+            {
+                "schema": "vtare.clean/1",
+                "removed": [leftover.name for leftover in gone],
+                "kept": {leftover.name: leftover.kept_because for leftover in kept},
+            }
+        )
         return
-    for name in gone:
-        _out.print(f"removed: namespace {name}")
-    for name, why in kept.items():
-        _out.print(f"kept: namespace {name}: {why}")
+    for leftover in gone:
+        _out.print(f"removed: {leftover.kind} {leftover.name}")
+    for leftover in kept:
+        _out.print(f"kept: {leftover.kind} {leftover.name}: {leftover.kept_because}")
     if not found:
         _out.print("nothing was left behind")
 

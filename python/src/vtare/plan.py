@@ -4,8 +4,9 @@ A plan (`schema = "vtare.plan/1"`) asks one question with one or more experiment
 with fixed parameters under every combination of its factors' levels. A factor named like a parameter of the instrument
 sets that parameter; `load` and `platform` are the lab's own factors. An `rtt` or `avb` experiment that names no `peer`
 runs between two hosts that the lab sets up, and has further factors for their roles (TWO_HOST_FACTORS), those of `avb`
-also for the path between them (PATH_FACTORS). Every key is checked: an error names the file, the key path, the value
-found and the values wanted.
+also for the path between them (PATH_FACTORS). A `throughput` experiment that names no `tx_port` runs through guests
+that the lab sets up (GUEST_FACTORS); `platform` is then what the guests are. Every key is checked: an error names the
+file, the key path, the value found and the values wanted.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from typing import Any, Final
 
 from vtare.contract import Contract, load_contract
 from vtare.errors import BadInput, did_you_mean
+from vtare.forwarders import MOST_GUESTS, SWITCHES
+from vtare.guests import BACKGROUND_FACTORS, RESOURCE_FACTORS, read_level
 from vtare.path import ARRIVALS, BOTTLENECKS, DEFAULT_MTU_BYTE, TIMERS, rate_label, read_rate, read_steps, steps_label
 from vtare.platforms import PLATFORMS
 from vtare.quantities import QuantityError, Unit, parse, unit_of
@@ -30,36 +33,50 @@ CAPTURE_ON: Final = "on"
 CAPTURES: Final = (CAPTURE_OFF, CAPTURE_ON, "tc", "packet")
 ICMP: Final = "icmp"
 #: Factors of the lab itself, for every experiment; and those of an experiment between two hosts of the lab's own.
-LAB_FACTORS: Final = ("load", "platform")
-TWO_HOST_FACTORS: Final = ("responder_platform", "capture", "load_side", "responder", "responder_cpu")
+LAB_FACTORS: Final = (
+    "load", "platform", *RESOURCE_FACTORS, "background", "background_load", "background_platform",
+)  # fmt: skip
+TWO_HOST_FACTORS: Final = (
+    "responder_platform", "capture", "load_side", "responder", "responder_cpu", "background_side",
+)  # fmt: skip
 #: Factors of the path of an `avb` experiment, whose truth the lab knows (vtare.path).
 PATH_FACTORS: Final = (
     "bottleneck", "capacity", "capacity_steps", "cross", "cross_arrivals", "cross_cpu", "delay", "loss", "mtu_byte",
 )  # fmt: skip
+#: Factors of the guests of a `throughput` experiment: how many, what joins them, and the CPU that takes frames to them.
+GUEST_FACTORS: Final = ("guests", "switch", "guest_cpu")
+#: As many as Batalla et al. had.
+DEFAULT_GUESTS: Final = 12
 #: A factor that sets several parameters of `avb` at once.
 TIMERS_FACTOR: Final = "timers"
 #: Instruments whose far end the lab can be, with the factors that each then has.
 FAR_END_FACTORS: Final[dict[str, tuple[str, ...]]] = {
     "rtt": TWO_HOST_FACTORS,
-    "avb": ("responder_platform", "load_side", "responder", "responder_cpu", *PATH_FACTORS),
+    "avb": ("responder_platform", "load_side", "responder", "responder_cpu", "background_side", *PATH_FACTORS),
 }
 #: Every factor that is no parameter of an instrument.
-OWN_FACTORS: Final = (*LAB_FACTORS, *TWO_HOST_FACTORS, *PATH_FACTORS, TIMERS_FACTOR)
+#: Factors whose levels are names of platforms.
+_PLATFORM_FACTORS: Final = ("platform", "responder_platform", "background_platform")
+OWN_FACTORS: Final = (*LAB_FACTORS, *TWO_HOST_FACTORS, *PATH_FACTORS, *GUEST_FACTORS, TIMERS_FACTOR)
 _LARGEST_MTU_BYTE: Final = 9000
+#: What the lab gives a `throughput` run through guests of its own.
+_PORT_PARAMETERS: Final = frozenset(("tx_port", "rx_port", "flow"))
 _LONGEST_DELAY_S: Final = 10.0
 _CHOICES: Final = {
     "bottleneck": BOTTLENECKS,
     "cross_arrivals": ARRIVALS,
     TIMERS_FACTOR: tuple(TIMERS),
-    "platform": PLATFORMS,
-    "responder_platform": PLATFORMS,
     "capture": CAPTURES,
     "load_side": ("sender", "responder"),
+    "background_side": ("sender", "responder"),
     "responder": ("blocking", "spinning"),
+    "switch": SWITCHES,
 }
 
+_CPU_FACTORS: Final = ("responder_cpu", "cross_cpu", "guest_cpu")
+
 _TOP_KEYS: Final = (
-    "schema", "name", "question", "seed", "blocks", "settle", "control", "analysis", "stop", "experiment",
+    "schema", "name", "question", "seed", "blocks", "settle", "control", "analysis", "stop", "platforms", "experiment",
 )  # fmt: skip
 #: Blocks that are made in any case before a campaign may stop (statistics.md).
 LEAST_BLOCKS_TO_STOP: Final = 10
@@ -124,6 +141,12 @@ class Experiment:
         named = {*self.parameters, *(factor.name for factor in self.factors)}
         return self.instrument in FAR_END_FACTORS and "peer" not in named
 
+    @property
+    def through_guests(self) -> bool:
+        """Whether the lab provides ports and guests: an experiment of `throughput` that names no port of its own."""
+        named = {*self.parameters, *(factor.name for factor in self.factors)}
+        return self.instrument == "throughput" and not named & _PORT_PARAMETERS
+
     def factor(self, name: str) -> Factor:
         """Return one factor by name. Raises KeyError where the experiment has no such factor."""
         for factor in self.factors:
@@ -178,6 +201,7 @@ class Plan:
     stop: StopRule | None
     experiments: tuple[Experiment, ...]
     source: Path
+    platforms: dict[str, dict[str, str | int]]
     text: str = field(repr=False)
 
     def experiment(self, name: str) -> Experiment:
@@ -254,12 +278,14 @@ class _Reader:
     def __init__(self, source: Path, contract: Contract) -> None:
         self.source = source
         self.contract = contract
+        self.platforms: dict[str, dict[str, str | int]] = {}
 
     def plan(self, table: dict[str, Any], text: str) -> Plan:
         schema = table.get("schema")
         if schema != PLAN_SCHEMA:
             raise self.error("schema", f"found {schema!r}, wanted '{PLAN_SCHEMA}'")
         self.known(table, _TOP_KEYS, "")
+        self.platforms = self.platform_settings(table.get("platforms", {}))
         experiments = table.get("experiment")
         if not isinstance(experiments, list) or not experiments:
             raise self.error("experiment", "found none, wanted at least one [[experiment]] table")
@@ -287,6 +313,7 @@ class _Reader:
             stop=self.stop(table["stop"], blocks) if "stop" in table else None,
             experiments=parsed,
             source=self.source,
+            platforms=self.platforms,
             text=text,
         )
 
@@ -309,6 +336,7 @@ class _Reader:
             where = f"{path}.factors.{factor}"
             own = (*LAB_FACTORS, *FAR_END_FACTORS.get(instrument, ()))
             own = (*own, TIMERS_FACTOR) if instrument == "avb" else own
+            own = (*own, *GUEST_FACTORS) if instrument == "throughput" else own
             if factor not in own and factor not in known:
                 wanted = (*own, *known)
                 raise self.error(
@@ -324,6 +352,10 @@ class _Reader:
             )
         self.known(baselines, tuple(factors_table), f"{path}.baseline")
         self.two_hosts(instrument, parameters, tuple(factors_table), path)
+        if instrument == "throughput":
+            self.guests(parameters, tuple(factors), path)
+        far_end = instrument in FAR_END_FACTORS and "peer" not in parameters and "peer" not in factors_table
+        self.background(instrument, far_end, factors_table, path)
         exceed = table.get("exceed")
         timeout = table.get("run_timeout")
         return Experiment(
@@ -365,6 +397,33 @@ class _Reader:
                 "found a STAMP far end, or 'mode' as a factor; the lab's own far end speaks udp or icmp: set one of "
                 "them, or name a 'peer'",
             )
+
+    def guests(self, parameters: dict[str, Any], factors: tuple[Factor, ...], path: str) -> None:
+        """Refuse what guests of the lab cannot be, or what only they can be."""
+        names = {factor.name for factor in factors}
+        if named := _PORT_PARAMETERS & {*parameters, *names}:
+            if absent := _PORT_PARAMETERS - {*parameters, *names}:
+                raise self.error(
+                    f"{path}.parameters.{min(absent)}",
+                    f"found {', '.join(sorted(named))} alone; name all of tx_port, rx_port and flow, or none: the lab "
+                    "then sets up ports and guests",
+                )
+            for name in GUEST_FACTORS:
+                if name in names:
+                    raise self.error(
+                        f"{path}.factors.{name}", "needs the guests that the lab sets up; leave the ports out, or this"
+                    )
+            return
+        levels = {factor.name: [level.value for level in factor.levels] for factor in factors}
+        if "host" in levels.get("platform", ()):
+            raise self.error(
+                f"{path}.factors.platform", "found 'host', which cannot forward between its own ports; wanted netns"
+            )
+        fewest = min(levels.get("guests", (DEFAULT_GUESTS,)))
+        loaded = [k for level in (*levels.get("loaded", ()), parameters.get("loaded")) for k in level or ()]
+        if loaded and max(loaded) > fewest:
+            place = "factors" if "loaded" in levels else "parameters"
+            raise self.error(f"{path}.{place}.loaded", f"found {max(loaded)}, wanted {fewest} at most, the guests")
 
     def path_factors(self, parameters: dict[str, Any], factors: tuple[str, ...], path: str) -> None:
         """Refuse a path whose truth would not be known."""
@@ -408,6 +467,45 @@ class _Reader:
         except QuantityError as error:
             raise self.error(path, str(error)) from error
 
+    def platform_settings(self, table: Any) -> dict[str, dict[str, str | int]]:
+        """The settings of platforms of the plan's own: `[platforms.NAME]`, with a `kind` where the name is none."""
+        if not isinstance(table, dict):
+            raise self.error("platforms", f"found {table!r}, wanted tables [platforms.NAME]")
+        for name, settings in table.items():
+            path = f"platforms.{name}"
+            if not isinstance(settings, dict):
+                raise self.error(path, f"found {settings!r}, wanted a table: setting = value")
+            if not name.replace("-", "").replace("_", "").isalnum():
+                raise self.error(path, f"found '{name}', wanted letters, digits, '-' and '_' only")
+            kind = settings.get("kind", name)
+            self.choice(kind, PLATFORMS, f"{path}.kind")
+            if name in PLATFORMS and kind != name:
+                raise self.error(f"{path}.kind", f"found '{kind}', but '{name}' is a kind of its own; rename the table")
+            for key, value in settings.items():
+                if isinstance(value, bool) or not isinstance(value, str | int):
+                    raise self.error(f"{path}.{key}", f"found {value!r}, wanted a text or a whole number")
+        return {name: dict(settings) for name, settings in table.items()}
+
+    def guest_level(self, factor: str, level: Any, path: str) -> Level:
+        """One level of a factor that says what instances are given, or what runs in the background."""
+        try:
+            return Level(*read_level(factor, level))
+        except (QuantityError, ValueError) as error:
+            raise self.error(path, str(error)) from error
+
+    def background(self, instrument: str, far_end: bool, table: dict[str, Any], path: str) -> None:
+        """Refuse background factors that mean nothing by themselves, and traffic without a network."""
+        if "background" not in table:
+            for name in BACKGROUND_FACTORS:
+                if name in table:
+                    raise self.error(f"{path}.factors.{name}", "means nothing without the factor 'background'")
+        kinds = [load.get("kind") if isinstance(load, dict) else load for load in table.get("background_load", [])]
+        if not far_end and "net" in kinds:
+            raise self.error(
+                f"{path}.factors.background_load",
+                f"found 'net', but {instrument} runs on one host: without the other there is no sink; leave it out",
+            )
+
     def loss(self, level: Any, path: str) -> Level:
         number, sign, rest = str(level).partition("%")
         try:
@@ -433,11 +531,18 @@ class _Reader:
             where = f"{path}[{i}]"
             if factor == "load":
                 checked.append(self.load(level, where))
+            elif factor in _PLATFORM_FACTORS:
+                checked.append(Level(self.choice(level, (*PLATFORMS, *self.platforms), where), level))
+            elif factor in RESOURCE_FACTORS or (factor in BACKGROUND_FACTORS and factor not in _CHOICES):
+                checked.append(self.guest_level(factor, level, where))
             elif factor in _CHOICES:
                 checked.append(Level(self.choice(level, _CHOICES[factor], where), level))
             elif factor in PATH_FACTORS and factor != "cross_cpu":
                 checked.append(self.path_level(factor, level, where))
-            elif factor in ("responder_cpu", "cross_cpu"):
+            elif factor == "guests":
+                number = self.whole(level, where, low=1, high=MOST_GUESTS)
+                checked.append(Level(str(number), number))
+            elif factor in _CPU_FACTORS:
                 number = self.whole(level, where, low=0, high=8191)
                 checked.append(Level(str(number), number))
             else:
@@ -473,8 +578,12 @@ class _Reader:
         labels = [level.label for level in levels]
         if isinstance(found, str) and found in labels:
             return found
-        if factor in ("responder_cpu", "cross_cpu") and str(found) in labels:
+        if factor in (*_CPU_FACTORS, "guests") and str(found) in labels:
             return str(found)
+        if factor in RESOURCE_FACTORS or factor in ("background", "background_load"):
+            label = self.guest_level(factor, found, f"{path}.baseline.{factor}").label
+            if label in labels:
+                return label
         if factor in PATH_FACTORS and factor not in _CHOICES and isinstance(found, str):
             label = self.path_level(factor, found, f"{path}.baseline.{factor}").label
             if label in labels:

@@ -156,7 +156,6 @@ def test_commands_and_report_tell_of_the_stop(tmp_path: Path) -> None:
 def lab(*arguments: object) -> Any:
     """Carry out a command of the lab in this process: its JSON, or None where it printed none."""
     out = io.StringIO()
-    with patch.object(sys, "argv", ["vtare-lab", *map(str, arguments)]), redirect_stdout(out):
-        with suppress(SystemExit):
-            main()
+    with patch.object(sys, "argv", ["vtare-lab", *map(str, arguments)]), redirect_stdout(out), suppress(SystemExit):
+        main()
     return json.loads(out.getvalue()) if "--json" in arguments else None

@@ -2,6 +2,7 @@
 //!
 //! - [`Socket`]: a UDP or ICMP socket with the options that matter for probes; each option answers whether it was obtained.
 //! - [`SendBatch`], [`ReceiveBatch`]: `sendmmsg` and `recvmmsg` on buffers that are made once.
+//! - [`configure`]: gives an interface its address, MTU and neighbours.
 //! - [`control`]: the ancillary data of both, read and written as plain bytes.
 //! - [`frames`]: a socket for whole frames of an interface.
 //! - [`interface`]: the interfaces of this network namespace, their counters and queue disciplines.
@@ -16,6 +17,7 @@
 //! All stamps of sockets are on CLOCK_REALTIME, or on a network card's own clock; conversion is for the layers above.
 
 mod batch;
+pub mod configure;
 pub mod control;
 pub mod frames;
 pub mod hardware;

@@ -87,11 +87,11 @@ pub fn link(interface: u32) -> Result<Link, SysError> {
     found.ok_or_else(|| io::Error::other("it has no name")).map_err(failed(format!("look at interface {interface}")))
 }
 
-fn failed(call: String) -> impl FnOnce(io::Error) -> SysError {
+pub(super) fn failed(call: String) -> impl FnOnce(io::Error) -> SysError {
     |source| SysError::Call { call, source, remedy: "" }
 }
 
-fn attribute(body: &mut Vec<u8>, kind: u16, value: &[u8]) {
+pub(super) fn attribute(body: &mut Vec<u8>, kind: u16, value: &[u8]) {
     body.extend_from_slice(&(4 + value.len() as u16).to_ne_bytes());
     body.extend_from_slice(&kind.to_ne_bytes());
     body.extend_from_slice(value);
@@ -160,7 +160,8 @@ fn link_of(body: &[u8]) -> Option<Link> {
     (!found.name.is_empty()).then_some(found)
 }
 
-fn ask(kind: u16, flags: libc::c_int, body: &[u8]) -> io::Result<Vec<u8>> {
+/// Sends one request to rtnetlink and returns the answer; empty where the kernel has just acknowledged (`NLM_F_ACK`).
+pub(super) fn ask(kind: u16, flags: libc::c_int, body: &[u8]) -> io::Result<Vec<u8>> {
     // SAFETY: takes numbers only.
     let fd = unsafe { libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, libc::NETLINK_ROUTE) };
     if fd < 0 {
@@ -186,6 +187,9 @@ fn ask(kind: u16, flags: libc::c_int, body: &[u8]) -> io::Result<Vec<u8>> {
         let got = usize::try_from(got).map_err(|_| io::Error::last_os_error())?;
         if let Some((_, body)) = messages(&part[..got]).find(|(kind, _)| i32::from(*kind) == libc::NLMSG_ERROR) {
             let code = body.first_chunk().copied().map_or(libc::EIO, i32::from_ne_bytes);
+            if code == 0 && flags & libc::NLM_F_ACK != 0 {
+                return Ok(answer);
+            }
             return Err(io::Error::from_raw_os_error(code.saturating_neg()));
         }
         answer.extend_from_slice(&part[..got]);

@@ -7,6 +7,7 @@ and sources (`palette.style_of`) and follow a light or a dark page.
 from vtare.plots.axes import AXIS_LABELS, Scale, scale_for
 from vtare.plots.boxes import box_values, boxes
 from vtare.plots.ccdf import ccdf, ccdf_values
+from vtare.plots.curves import Curve, CurvePoint, Kind, curves
 from vtare.plots.cv import cv_by_argument
 from vtare.plots.decimate import ccdf_line, run_box
 from vtare.plots.dots import dot_intervals, dot_values, placement, share_bars
@@ -33,6 +34,8 @@ __all__ = [
     "BoxRow",
     "CcdfLine",
     "CostPoint",
+    "Curve",
+    "CurvePoint",
     "CvLine",
     "Dot",
     "Drawing",
@@ -40,6 +43,7 @@ __all__ = [
     "ErrorRow",
     "EstimateMark",
     "Hue",
+    "Kind",
     "RawSeries",
     "RunBox",
     "Scale",
@@ -53,6 +57,7 @@ __all__ = [
     "control_drift",
     "cost_against_error",
     "css_colours",
+    "curves",
     "cv_by_argument",
     "dot_intervals",
     "dot_values",

@@ -14,7 +14,7 @@ from markupsafe import Markup, escape
 
 from vtare.plots import css_colours
 from vtare.plots.format import time_text
-from vtare.report import bandwidth, text
+from vtare.report import bandwidth, text, throughput
 from vtare.report.claims import answer
 from vtare.report.facts import facts_of, load_facts, quantum_of
 from vtare.report.figures import cpu_figures, distribution_figures, drift_figure, median_figures, slug
@@ -78,6 +78,9 @@ def build(summary: Summary) -> str:
             questions = bandwidth.questions(summary, layout)
             main = questions.pop(0) if name == said.headline and questions else main
             questions.sort(key=lambda question: question.folded)
+        elif layout.experiment.instrument == "throughput":
+            questions = throughput.questions(summary, layout)
+            main = questions.pop(0) if name == said.headline and questions else main
         elif cells.get_column(layout.main.value).null_count() < cells.height:
             medians = median_figures(summary, layout)
             if name == said.headline:
@@ -92,6 +95,8 @@ def build(summary: Summary) -> str:
             questions.sort(key=lambda question: question.folded)
         if layout.experiment.instrument == "avb":
             table = bandwidth.cell_table(summary, layout, cells)
+        elif layout.experiment.instrument == "throughput":
+            table = throughput.cell_table(layout, cells)
         else:
             table = cell_table(layout, cells, quantum_of(summary.machines), _threshold(summary, name))
         shown = tuple(question for question in questions if question.panels)

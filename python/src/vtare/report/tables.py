@@ -41,6 +41,8 @@ class Table:
     rows: tuple[tuple[Shown, ...], ...]
 
 
+_UNITS: Final = {"avb": "_bit_per_s", "throughput": "_packet_per_s"}
+"""Instrument -> the unit of its main figure, where that is no time."""
 _VERDICT_ORDER: Final = {"differs": 0, "undecided": 1, "equivalent": 2}
 _MEDIAN_OF: Final = "median over runs of each run's median, of a timer of its read cost"
 
@@ -79,7 +81,8 @@ def verdict_table(summary: Summary, layouts: Mapping[str, Layout]) -> Table | No
     cells = _Cells(summary, layouts)
     shown = [_verdict_row(summary, layouts, cells, row) for row in rows]
     margin = summary.plan.analysis.margin_percent
-    unit = "_bit_per_s" if all(layout.experiment.instrument == "avb" for layout in layouts.values()) else "_ns"
+    units = {_UNITS.get(layout.experiment.instrument, "_ns") for layout in layouts.values()}
+    unit = units.pop() if len(units) == 1 else "_ns"
     columns = (
         Column("experiment", "experiment", numeric=False),
         Column("where", "where", numeric=False, about="the levels that both cells share"),

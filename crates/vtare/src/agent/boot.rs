@@ -1,0 +1,162 @@
+//! The first process of a micro guest: everything an operating system would have set up, and no more.
+
+use std::ffi::CString;
+use std::fs::{self, DirBuilder, File};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
+
+use rustix::event::{Timespec, poll};
+use rustix::mount::{MountFlags, mount};
+use rustix::system::{RebootCommand, finit_module, reboot};
+use vtare_sys::net::{configure, interface};
+
+use super::command_line::Settings;
+use super::files::Reach;
+use super::messages::Hello;
+use super::port::Port;
+use super::session;
+use crate::failure::{Exit, Failure};
+
+/// The modules to load: one path a line, each after those it needs, with the module's parameters behind it.
+const MODULES: &str = "/modules/order";
+/// How often to look whether a device has come: every 10 ms, 20 s long.
+const LOOKS: u32 = 2_000;
+const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
+
+/// Sets the guest up, serves the channel, and switches the guest off. What goes wrong is told over the channel where there is one, and
+/// on the console else.
+///
+/// # Errors
+/// Where this is not the first process of its machine. As the first it does not return.
+pub(crate) fn first_process() -> Result<Exit, Failure> {
+    if std::process::id() != 1 {
+        let found = std::process::id();
+        return Err(Failure::Input(format!(
+            "--init: found process {found}, want process 1: boot a kernel with 'rdinit=/vtare -- agent --init' (docs/guests.md)"
+        )));
+    }
+    let (settings, mut problems) = set_up();
+    let served = wait_for(|| Port::open(&settings.port)).and_then(|port| {
+        // After the channel: whoever listens hears at once that the guest lives.
+        bring_network_up(&settings, &mut problems);
+        session::serve(port, Reach::everywhere(), &Hello::of(true, problems.clone()))
+    });
+    for problem in problems {
+        eprintln!("vtare: {problem}");
+    }
+    if let Err(failure) = served {
+        eprintln!("vtare: {failure}");
+    }
+    let off = reboot(RebootCommand::PowerOff);
+    // A machine without a switch: the kernel panics when this process ends, and restarts it (panic=-1), which ends the emulator.
+    Err(Failure::Machine(format!("cannot switch the guest off: {off:?}")))
+}
+
+/// Mounts, modules and the names of things; what goes wrong in words.
+fn set_up() -> (Settings, Vec<String>) {
+    let mut problems = Vec::new();
+    let mounts = [("proc", "/proc"), ("sysfs", "/sys"), ("devtmpfs", "/dev"), ("tmpfs", "/tmp")];
+    for (kind, place) in mounts {
+        let made = DirBuilder::new().recursive(true).mode(0o755).create(place);
+        let mounted = made.and_then(|()| mount(kind, place, kind, MountFlags::NOSUID, None).map_err(io::Error::from));
+        // EBUSY: the kernel has done it.
+        if let Err(error) = mounted.or_else(|error| if is_busy(&error) { Ok(()) } else { Err(error) }) {
+            problems.push(format!("cannot mount {kind} on {place}: {error}"));
+        }
+    }
+    let line = fs::read_to_string("/proc/cmdline").unwrap_or_default();
+    let (settings, wrong) = Settings::parse(&line);
+    problems.extend(wrong);
+    let order = fs::read_to_string(MODULES).unwrap_or_default();
+    for (path, parameters) in order.lines().filter_map(module) {
+        if let Err(error) = load(path, parameters) {
+            problems.push(format!("cannot load {path}: {error}"));
+        }
+    }
+    (settings, problems)
+}
+
+fn is_busy(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::ResourceBusy
+}
+
+/// A line of the list: the path, and the module's parameters.
+fn module(line: &str) -> Option<(&str, &str)> {
+    let line = line.trim();
+    let (path, parameters) = line.split_once(' ').unwrap_or((line, ""));
+    (!path.is_empty()).then_some((path, parameters.trim()))
+}
+
+fn load(path: &str, parameters: &str) -> io::Result<()> {
+    let file = File::open(path)?;
+    let parameters = CString::new(parameters)?;
+    match finit_module(&file, &parameters, 0) {
+        // A driver that the kernel has built in, or that came with another.
+        Err(rustix::io::Errno::EXIST) => Ok(()),
+        result => Ok(result?),
+    }
+}
+
+/// The interface with its address, once the driver has found it and it carries.
+fn bring_network_up(settings: &Settings, problems: &mut Vec<String>) {
+    if let Err(error) = number_of("lo").and_then(|lo| configure::bring_up(lo, None).map_err(|error| error.to_string()))
+    {
+        problems.push(error);
+    }
+    let Some((address, prefix_length)) = settings.address else { return };
+    let device = &settings.device;
+    let set = wait_for(|| number_of(device)).and_then(|number| {
+        let words = |error: vtare_sys::SysError| error.to_string();
+        configure::bring_up(number, settings.mtu_byte).map_err(words)?;
+        configure::give_address(number, address, prefix_length).map_err(words)?;
+        for (neighbour, hardware) in &settings.neighbours {
+            configure::give_neighbour(number, *neighbour, *hardware).map_err(words)?;
+        }
+        wait_for(|| carrier(device))
+    });
+    if let Err(problem) = set {
+        problems.push(problem);
+    }
+}
+
+fn number_of(device: &str) -> Result<u32, String> {
+    let all = interface::all().map_err(|error| error.to_string())?;
+    let found = all.iter().find(|one| one.name == device).map(|one| one.index);
+    let names: Vec<&str> = all.iter().map(|one| one.name.as_str()).collect();
+    found.ok_or_else(|| format!("there is no interface {device}, only {}", names.join(", ")))
+}
+
+fn carrier(device: &str) -> Result<(), String> {
+    let text = fs::read_to_string(Path::new("/sys/class/net").join(device).join("carrier")).unwrap_or_default();
+    if text.trim() == "1" { Ok(()) } else { Err(format!("{device} has no carrier")) }
+}
+
+/// Looks again and again until there is what is wanted, or for [`LOOKS`] times; then gives the last failure.
+fn wait_for<T, E>(mut look: impl FnMut() -> Result<T, E>) -> Result<T, E> {
+    for _ in 1..LOOKS {
+        if let Ok(found) = look() {
+            return Ok(found);
+        }
+        let _ = poll(&mut [], Some(&LOOK));
+    }
+    look()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_the_module_list_is_a_path_and_parameters() {
+        assert_eq!(module("/modules/a.ko"), Some(("/modules/a.ko", "")));
+        assert_eq!(module(" /modules/a.ko  x=1 y=2 "), Some(("/modules/a.ko", "x=1 y=2")));
+        assert_eq!(module("  "), None);
+    }
+
+    #[test]
+    fn only_the_first_process_sets_a_machine_up() {
+        let failure = first_process().expect_err("a test is not the first process");
+        assert!(failure.code() == 2 && failure.to_string().contains("rdinit=/vtare"), "{failure}");
+    }
+}

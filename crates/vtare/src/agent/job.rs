@@ -1,0 +1,124 @@
+//! Commands that the agent has started.
+
+use std::collections::HashMap;
+use std::fs::DirBuilder;
+use std::io::Read;
+use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use super::files::Reach;
+use super::frame::Kind;
+use super::messages::{COMMANDS, Exited, SignalName, Start};
+use super::port::Output;
+
+/// Commands that run at the same time at most.
+const MOST_JOBS: usize = 64;
+/// Bytes of a command's output that are passed on at a time.
+const PIECE_BYTE: usize = 8 << 10;
+
+/// What runs, by the number of its job.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Jobs(Arc<Mutex<HashMap<u32, Pid>>>);
+
+impl Jobs {
+    /// Starts a command of this binary and answers on `output` once it runs; what it says and its end follow.
+    ///
+    /// # Errors
+    /// In words, where it is none of [`COMMANDS`] or cannot be started.
+    pub(crate) fn start(&self, job: u32, start: &Start, reach: &Reach, output: &Output) -> Result<(), String> {
+        let named = start.arguments.first().map_or("nothing", String::as_str);
+        if !COMMANDS.contains(&named) {
+            return Err(format!("arguments: found '{named}', want one of {}", COMMANDS.join(", ")));
+        }
+        let directory = reach.check(&start.directory)?;
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(&directory);
+        made.map_err(|error| format!("directory: {}: {error}", directory.display()))?;
+        let mut running = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if running.contains_key(&job) {
+            return Err(format!("job {job} runs already: give each a number of its own"));
+        }
+        if running.len() >= MOST_JOBS {
+            return Err(format!("{MOST_JOBS} commands run already, which is the most"));
+        }
+        let program = std::env::current_exe().map_err(|error| format!("cannot find the own program: {error}"))?;
+        let mut command = Command::new(program);
+        command.args(&start.arguments).current_dir(directory).process_group(0);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let (told, heard) = std::sync::mpsc::channel();
+        let (jobs, said) = (self.clone(), output.clone());
+        // The thread that starts a command stays until its end: some ask the kernel to end them with it.
+        let work = move || match command.spawn() {
+            Ok(child) => {
+                let _ = told.send(Ok(Pid::from_child(&child)));
+                jobs.see_out(job, child, &said);
+            }
+            Err(error) => {
+                let _ = told.send(Err(format!("cannot start a process: {error}")));
+            }
+        };
+        thread::Builder::new().spawn(work).map_err(|error| format!("cannot start a thread: {error}"))?;
+        let pid = heard.recv().unwrap_or_else(|_| Err("the thread that starts it has ended".to_owned()))?;
+        running.insert(job, pid);
+        // Under the lock: the end is told only after the beginning.
+        output.say_json(Kind::Answer, job, &serde_json::json!({ "pid": pid.as_raw_nonzero().get() }));
+        Ok(())
+    }
+
+    /// Passes on what a command says until it has ended, then how it ended.
+    fn see_out(&self, job: u32, mut child: Child, output: &Output) {
+        let pipes = (child.stdout.take(), child.stderr.take());
+        let status = thread::scope(|scope| {
+            scope.spawn(|| pass_on(pipes.0, Kind::Stdout, job, output));
+            scope.spawn(|| pass_on(pipes.1, Kind::Stderr, job, output));
+            child.wait()
+        });
+        // Taken off the list first: whoever hears of the end may use the number again.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&job);
+        let exited = match status {
+            Ok(status) => Exited { code: status.code(), signal: status.signal() },
+            Err(_) => Exited { code: None, signal: None },
+        };
+        output.say_json(Kind::Exited, job, &exited);
+    }
+
+    /// Sends a signal to a command and all it started.
+    ///
+    /// # Errors
+    /// In words, where no such command runs.
+    pub(crate) fn signal(&self, job: u32, signal: SignalName) -> Result<(), String> {
+        // Under the lock: the number cannot pass to another process before the command is taken off the list.
+        let running = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let pid = running.get(&job).ok_or_else(|| format!("job {job} does not run"))?;
+        let signal = match signal {
+            SignalName::Int => Signal::INT,
+            SignalName::Term => Signal::TERM,
+            SignalName::Kill => Signal::KILL,
+        };
+        kill_process_group(*pid, signal).map_err(|error| format!("job {job}: {error}"))
+    }
+
+    /// Kills all that runs.
+    pub(crate) fn kill_all(&self) {
+        for pid in self.0.lock().unwrap_or_else(PoisonError::into_inner).values() {
+            let _ = kill_process_group(*pid, Signal::KILL);
+        }
+    }
+}
+
+fn pass_on(pipe: Option<impl Read>, kind: Kind, job: u32, output: &Output) {
+    let Some(mut pipe) = pipe else { return };
+    let mut bytes = [0; PIECE_BYTE];
+    loop {
+        match pipe.read(&mut bytes) {
+            Ok(0) => return,
+            Ok(got) => output.say(kind, job, &bytes[..got]),
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(_) => return,
+        }
+    }
+}

@@ -1,0 +1,389 @@
+"""The host's end of the control channel: what the lab asks of `vtare agent` in a guest.
+
+One thread reads; it sleeps in the kernel while nothing is said, so a measurement is not disturbed. Every question has a
+time limit, and a channel that is lost ends every program that was started over it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import signal
+import socket
+import struct
+import threading
+import time
+import weakref
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
+
+from vtare.platforms.child import Child
+from vtare.platforms.guest.frames import Decoder, Frame, Kind, encode
+from vtare.platforms.protocol import PlatformFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+#: How long an answer may take. An emulated guest on a busy machine needs seconds for what takes milliseconds else.
+ANSWER_S: Final = 60.0
+_PIECE_BYTE: Final = 32 << 10
+_SIGNALS: Final = {signal.SIGINT: "int", signal.SIGTERM: "term", signal.SIGKILL: "kill"}
+_KILL_S: Final = 20.0
+
+
+class GuestFailed(PlatformFailed):
+    """A guest does not do what it is asked, or is gone. It costs its run, not the campaign."""
+
+
+class Agent:
+    """An open channel to one guest's agent."""
+
+    def __init__(self, channel: socket.socket, name: str, *, why_lost: Callable[[], str] | None = None) -> None:
+        """Take over a connected socket. `why_lost` says what is known about a guest that went silent."""
+        self._channel = channel
+        self._name = name
+        self._why_lost = why_lost or (lambda: "no more is known")
+        self._sending = threading.Lock()
+        self._changed = threading.Condition()
+        self._listeners: dict[int, Callable[[Frame | None], None]] = {}
+        self._number = 0
+        self._lost: str | None = None
+        self._hello: dict[str, Any] | None = None
+        # A guest that no longer reads must not hold the lab up.
+        channel.settimeout(None)
+        channel.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", int(ANSWER_S), 0))
+        self._reader = threading.Thread(target=self._read, name=f"agent of {name}", daemon=True)
+        self._reader.start()
+
+    def hello(self, timeout_s: float) -> dict[str, Any]:
+        """The agent's first words; wait for them.
+
+        Raises:
+            GuestFailed: they did not come in time, or the channel is gone.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: self._hello is not None or self._lost is not None, timeout_s)
+            if self._hello is not None:
+                return self._hello
+            lost = self._lost
+        raise GuestFailed(
+            f"guest {self._name}: {lost or f'was not ready within {timeout_s:.0f} s; {self._why_lost()}'}"
+        )
+
+    @property
+    def lost(self) -> str | None:
+        """Why nothing can be asked any more; None while it can."""
+        return self._lost
+
+    def facts(self) -> dict[str, Any]:
+        """The guest's own facts, as the footer of its samples has them.
+
+        Raises:
+            GuestFailed: no answer.
+        """
+        return self._ask(Kind.FACTS, {})
+
+    def files(self, directory: Path) -> dict[str, int]:
+        """The files in a directory of the guest, with their lengths in bytes.
+
+        Raises:
+            GuestFailed: there is no such directory, or no answer.
+        """
+        return {file["name"]: int(file["byte"]) for file in self._ask(Kind.LIST, {"path": str(directory)})["files"]}
+
+    def put(self, path: Path, content: bytes) -> None:
+        """Put a file into the guest, whole, for its owner's eyes only.
+
+        Raises:
+            GuestFailed: the guest does not take it, or no answer.
+        """
+        with _Question(self) as question:
+            question.say(Kind.PUT, {"path": str(path)})
+            for begin in range(0, len(content), _PIECE_BYTE):
+                self._send(Kind.DATA, question.job, content[begin : begin + _PIECE_BYTE])
+            question.say(Kind.WHOLE, {"byte": len(content)})
+            question.answer()
+
+    def get(self, path: Path) -> bytes:
+        """Read a file of the guest.
+
+        Raises:
+            GuestFailed: there is no such file, a piece is missing, or no answer.
+        """
+        pieces: list[bytes] = []
+        with _Question(self) as question:
+            question.say(Kind.GET, {"path": str(path)})
+            while (frame := question.hear()).kind is Kind.DATA:
+                pieces.append(frame.payload)
+        content = b"".join(pieces)
+        wanted = _document(frame).get("byte")
+        if frame.kind is not Kind.WHOLE or wanted != len(content):
+            raise GuestFailed(f"guest {self._name}: {path}: {len(content)} B came, want {wanted} B")
+        return content
+
+    def start(self, arguments: Sequence[str], *, directory: Path, stdout: Path, stderr: Path) -> GuestChild:
+        """Start `vtare ARGUMENTS` in the guest; what it prints is added to two files here.
+
+        Raises:
+            GuestFailed: the guest does not start it, or no answer.
+            OSError: a file cannot be opened.
+        """
+        child = GuestChild(self, stdout, stderr)
+        job = self._listen(child.hear)
+        child.job = job
+        try:
+            self._send(
+                Kind.START,
+                job,
+                json.dumps({"arguments": list(arguments), "directory": str(directory)}).encode(),
+            )
+            child.wait_started(ANSWER_S)
+        except BaseException:
+            self._forget(job)
+            raise
+        return child
+
+    def signal(self, job: int, number: signal.Signals) -> None:
+        """Send a signal to a started program. One that has ended already is fine: what comes of it is not waited for.
+
+        Raises:
+            GuestFailed: the channel is gone.
+        """
+        self._send(Kind.SIGNAL, job, json.dumps({"signal": _SIGNALS[number]}).encode())
+
+    def end(self, timeout_s: float = 2.0) -> None:
+        """Ask the guest to end, and wait so long for the channel's end. Whether it did is for the machine to see."""
+        with suppress(GuestFailed):
+            self._send(Kind.END, 0, b"{}")
+            self._reader.join(timeout_s)
+
+    def close(self, why: str = "the lab closed the channel") -> None:
+        """Give the channel up. Programs started over it count as killed."""
+        self._lose(why)
+        with suppress(OSError):
+            self._channel.shutdown(socket.SHUT_RDWR)
+        if threading.current_thread() is not self._reader:
+            self._reader.join(5.0)
+        self._channel.close()
+
+    # --- for this file ---
+
+    def _ask(self, kind: Kind, document: dict[str, Any]) -> dict[str, Any]:
+        with _Question(self) as question:
+            question.say(kind, document)
+            return question.answer()
+
+    def _listen(self, hear: Callable[[Frame | None], None]) -> int:
+        with self._changed:
+            if self._lost is not None:
+                raise GuestFailed(f"guest {self._name}: {self._lost}")
+            self._number += 1
+            self._listeners[self._number] = hear
+            return self._number
+
+    def _forget(self, job: int) -> None:
+        with self._changed:
+            self._listeners.pop(job, None)
+
+    def _send(self, kind: Kind, job: int, payload: bytes) -> None:
+        if self._lost is not None:
+            raise GuestFailed(f"guest {self._name}: {self._lost}")
+        try:
+            with self._sending:
+                self._channel.sendall(encode(kind, job, payload))
+        except OSError as error:
+            self._lose(f"takes nothing more over its control channel ({error}); {self._why_lost()}")
+            raise GuestFailed(f"guest {self._name}: {self._lost}") from error
+
+    def _read(self) -> None:
+        decoder = Decoder()
+        why = "its control channel is closed"
+        while True:
+            try:
+                data = self._channel.recv(1 << 16)
+            except OSError as error:
+                why = f"its control channel failed ({error})"
+                break
+            if not data:
+                break
+            try:
+                for frame in decoder.take(data):
+                    self._hear(frame)
+            except GuestFailed as error:
+                why = f"its agent cannot be understood ({error})"
+                break
+        self._lose(f"{why}; {self._why_lost()}")
+
+    def _hear(self, frame: Frame) -> None:
+        with self._changed:
+            if frame.kind is Kind.HELLO:
+                self._hello = _document(frame)
+                self._changed.notify_all()
+                return
+            hear = self._listeners.get(frame.job)
+        if hear is not None:
+            hear(frame)
+
+    def _lose(self, why: str) -> None:
+        with self._changed:
+            if self._lost is not None:
+                return
+            self._lost = why
+            listeners, self._listeners = list(self._listeners.values()), {}
+            self._changed.notify_all()
+        for hear in listeners:
+            hear(None)
+
+
+class _Question:
+    """One question and the frames that answer it."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+        self._heard: queue.SimpleQueue[Frame | None] = queue.SimpleQueue()
+        self.job = 0
+
+    def __enter__(self) -> _Question:
+        self.job = self._agent._listen(self._heard.put)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._agent._forget(self.job)
+
+    def say(self, kind: Kind, document: dict[str, Any]) -> None:
+        self._agent._send(kind, self.job, json.dumps(document).encode())
+
+    def hear(self) -> Frame:
+        name = self._agent._name
+        try:
+            frame = self._heard.get(timeout=ANSWER_S)
+        except queue.Empty:
+            raise GuestFailed(f"guest {name}: no answer within {ANSWER_S:.0f} s; {self._agent._why_lost()}") from None
+        if frame is None:
+            raise GuestFailed(f"guest {name}: {self._agent.lost}")
+        if frame.kind is Kind.FAILED:
+            raise GuestFailed(f"guest {name}: {_document(frame).get('error')}")
+        return frame
+
+    def answer(self) -> dict[str, Any]:
+        return _document(self.hear())
+
+
+class GuestChild(Child):
+    """A program that runs in a guest. Where the guest is lost it counts as killed, and its log says why."""
+
+    def __init__(self, agent: Agent, stdout: Path, stderr: Path) -> None:
+        """Prepare to hear of a program. Raises OSError where a file cannot be opened."""
+        self._agent = agent
+        self.job = 0
+        self._files: dict[Kind, BinaryIO] = {Kind.STDOUT: stdout.open("ab", buffering=0)}
+        self._files[Kind.STDERR] = stderr.open("ab", buffering=0)
+        self._code: int | None = None
+        self._refused: str | None = None
+        self._started = threading.Event()
+        self._ended = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        weakref.finalize(self, os.close, self._ended)
+
+    def hear(self, frame: Frame | None) -> None:
+        """Take what the agent says of this program; None where the channel is lost. Called by the reading thread."""
+        if frame is None:
+            self._note(f"vtare: guest {self._agent._name}: {self._agent.lost}\n")
+            self._end(-signal.SIGKILL)
+        elif frame.kind in self._files:
+            with suppress(OSError):
+                self._files[frame.kind].write(frame.payload)
+        elif frame.kind is Kind.ANSWER:
+            self._started.set()
+        elif frame.kind is Kind.FAILED and not self._started.is_set():
+            self._refused = str(_document(frame).get("error"))
+            self._end(-signal.SIGKILL)
+        elif frame.kind is Kind.EXITED:
+            how = _document(frame)
+            code, number = how.get("code"), how.get("signal")
+            self._end(int(code) if code is not None else -int(number or signal.SIGKILL))
+
+    def wait_started(self, timeout_s: float) -> None:
+        """Wait until the guest has started it.
+
+        Raises:
+            GuestFailed: it did not.
+        """
+        name = self._agent._name
+        if not self._started.wait(timeout_s):
+            self._end(-signal.SIGKILL)
+            raise GuestFailed(f"guest {name}: started no program within {timeout_s:.0f} s; {self._agent._why_lost()}")
+        if self._refused is not None:
+            raise GuestFailed(f"guest {name}: {self._refused}")
+
+    @property
+    def returncode(self) -> int | None:
+        """See `Child.returncode`."""
+        return self._code
+
+    def watch(self) -> int:
+        """Return a descriptor that becomes readable at the end. Raises ProcessLookupError where that has been."""
+        if self._code is not None:
+            raise ProcessLookupError
+        return os.dup(self._ended)
+
+    def send_signal(self, number: signal.Signals) -> None:
+        """Send a signal to the program and all that it started. In a guest that is lost, nothing runs any more."""
+        if self._code is None:
+            with suppress(GuestFailed):
+                self._agent.signal(self.job, number)
+
+    def kill(self) -> int:
+        """Kill it and return its exit code. A guest that does not even do that is given up."""
+        self.send_signal(signal.SIGKILL)
+        code = self.wait(_KILL_S)
+        if code is None:
+            self._agent.close(f"did not kill a program within {_KILL_S:.0f} s")
+            code = self.wait(1.0)
+        return -signal.SIGKILL if code is None else code
+
+    def _end(self, code: int) -> None:
+        if self._code is not None:
+            return
+        self._agent._forget(self.job)
+        for file in self._files.values():
+            file.close()
+        self._code = code
+        self._started.set()
+        os.eventfd_write(self._ended, 1)
+
+    def _note(self, line: str) -> None:
+        with suppress(OSError, ValueError):
+            self._files[Kind.STDERR].write(line.encode())
+
+
+def _document(frame: Frame) -> dict[str, Any]:
+    with suppress(ValueError):
+        found = json.loads(frame.payload)
+        if isinstance(found, dict):
+            return found
+    raise GuestFailed(f"the agent said {frame.kind.name} with {frame.payload[:80]!r}, wanted a JSON object")
+
+
+def connect(path: Path, timeout_s: float, gone: Callable[[], str | None]) -> socket.socket:
+    """Connect to a socket that another program is about to open.
+
+    Raises:
+        GuestFailed: that program has ended (`gone` says how), or it did not open the socket in time.
+    """
+    deadline = time.monotonic() + timeout_s
+    while True:
+        channel = socket.socket(socket.AF_UNIX)
+        try:
+            channel.connect(str(path))
+        except OSError as error:
+            channel.close()
+            how = gone()
+            if how is not None:
+                raise GuestFailed(how) from error
+            if time.monotonic() > deadline:
+                raise GuestFailed(f"{path}: {error} after {timeout_s:.0f} s") from error
+            time.sleep(0.02)
+        else:
+            return channel

@@ -1,0 +1,342 @@
+"""The `qemu` platform: micro guests under QEMU, with KVM where a guest comes up under it, else emulated (TCG).
+
+A guest boots the distribution's kernel with vtare's own binary as first process (docs/guests.md); the lab talks to it
+over a virtio port, so that its network card carries the measured packets alone. The card ends in a tap, which is a port
+of the site's bridge: there the host captures.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from contextlib import ExitStack, suppress
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from vtare.errors import BadInput, MachineCannot
+from vtare.platforms import network
+from vtare.platforms.guest import accelerator
+from vtare.platforms.guest.image import image_for
+from vtare.platforms.guest.instance import GuestFiles, settled_facts
+from vtare.platforms.guest.kernel import FLAVOURS, find_kernel, flavour_for, missing_kernel
+from vtare.platforms.guest.modules import NIC_DRIVERS
+from vtare.platforms.guest.qemu_command import PROGRAM, GuestSpec, Network
+from vtare.platforms.guest.qemu_machine import QemuMachine, missing_monitor
+from vtare.platforms.network import NetworkError, Step
+from vtare.platforms.owner import owner_of, started_by, still_runs
+from vtare.platforms.protocol import DEFAULT_RESOURCES, Leftover, Need, Resources
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from vtare.platforms.child import Child
+    from vtare.platforms.guest.accelerator import Accelerator
+    from vtare.platforms.network import Site
+    from vtare.platforms.protocol import Settings
+
+_MEBIBYTE: Final = 1 << 20
+#: What each flavour's kernel needs to unpack itself and the initramfs: below, it ends with "deadlocked on memory".
+_LEAST_MEMORY: Final = {"cloud": 96 * _MEBIBYTE, "generic": 128 * _MEBIBYTE}
+#: QEMU's own, measured: 110 MiB beyond the guest's memory with 32 MiB of translated code.
+_OWN_MEMORY: Final = 128 * _MEBIBYTE
+_OWN_THREADS: Final = 6
+#: Guests that boot at the same time: more only make each other slow.
+_AT_ONCE: Final = 4
+#: Ten seconds emulated on an idle machine; a busy one gets far more before the guest counts as hung.
+READY_S: Final = 180.0
+_MACHINES: Final = ("q35", "pc")
+_ACCELERATORS: Final = ("auto", "kvm", "tcg")
+_SUFFIX: Final = "-qemu"
+_VHOST: Final = Path("/dev/vhost-net")
+
+
+class QemuInstance:
+    """One guest."""
+
+    def __init__(self, machine: QemuMachine, facts: dict[str, Any]) -> None:
+        """Take over a guest that is ready; `facts` say what it is made of."""
+        self._machine = machine
+        self._facts = facts
+        self._files = GuestFiles(machine.agent)
+        self.name = machine.spec.name
+
+    @property
+    def address(self) -> str | None:
+        """Its address behind the site's bridge."""
+        place = self._machine.spec.network
+        return None if place is None else place.address
+
+    @property
+    def directory(self) -> Path:
+        """Where its sockets and logs lie."""
+        return self._machine.spec.directory
+
+    @property
+    def alive(self) -> bool:
+        """Whether the guest still runs and can be asked."""
+        return self._machine.alive
+
+    def start(self, arguments: Sequence[str], *, directory: Path, stdout: Path, stderr: Path) -> Child:
+        """Start the guest's own binary. See `Instance.start`."""
+        return self._files.start(arguments, directory=directory, stdout=stdout, stderr=stderr)
+
+    def fetch(self, directory: Path) -> None:
+        """Bring back what programs in the guest left in `directory`."""
+        self._files.fetch(directory)
+
+    def facts(self) -> dict[str, object]:
+        """What the guest is made of and its host-side device."""
+        place = self._machine.spec.network
+        device = {} if place is None else {"device": network.interface_facts(place.site.namespace, place.port)}
+        return {"guest": dict(self._facts), **device}
+
+    def capture_interface(self) -> str | None:
+        """The tap in front of it."""
+        place = self._machine.spec.network
+        return None if place is None else place.port
+
+
+class QemuPlatform:
+    """Micro guests under QEMU. Settings: `accelerator`, `machine`, `kernel`."""
+
+    name: Final = "qemu"
+
+    def __init__(self, binary: Path, owner: str, settings: Settings | None = None) -> None:
+        """Boot this binary; `owner` begins the names of all that is made.
+
+        Raises:
+            BadInput: a setting is not known or has a wrong value.
+        """
+        self._binary = binary
+        self._owner = owner
+        allowed = {"accelerator": _ACCELERATORS, "machine": _MACHINES, "kernel": FLAVOURS}
+        for key, value in (settings or {}).items():
+            if key not in allowed:
+                raise BadInput(f"platform 'qemu': found the setting '{key}', wanted one of: {', '.join(allowed)}")
+            if value not in allowed[key]:
+                raise BadInput(f"platform 'qemu': {key}: found '{value}', wanted one of: {', '.join(allowed[key])}")
+        chosen = {key: str(value) for key, value in (settings or {}).items()}
+        self._wanted = chosen.get("accelerator", "auto")
+        self._type = chosen.get("machine", "q35")
+        self._kernel = chosen.get("kernel")
+        self._machines: list[QemuMachine] = []
+        self._taps: list[tuple[Site, int]] = []
+
+    def missing(self, resources: Resources = DEFAULT_RESOURCES) -> str | None:
+        """Why this machine cannot run such guests, or None. The first call may boot a guest to try KVM."""
+        if shutil.which(PROGRAM) is None:
+            return f"the program '{PROGRAM}' is missing; install qemu-system-x86"
+        flavour = flavour_for(resources.nic, self._kernel)
+        if resources.nic is not None and resources.nic not in NIC_DRIVERS:
+            return (
+                f"guests have no driver for the network card '{resources.nic}'; wanted one of {', '.join(NIC_DRIVERS)}"
+            )
+        least = _LEAST_MEMORY[flavour]
+        if resources.memory_byte is not None and resources.memory_byte < least:
+            found = resources.memory_byte / _MEBIBYTE
+            return f"a guest of {found:.0f} MiB does not boot; give it {least // _MEBIBYTE} MiB or more"
+        if resources.pinned is not None:
+            absent = sorted(set(resources.pinned) - os.sched_getaffinity(0))
+            if absent:
+                return f"CPU {absent[0]} to pin to is not there; wanted some of {sorted(os.sched_getaffinity(0))}"
+            if missing_monitor() is not None:
+                return missing_monitor()
+        reason = missing_kernel(flavour)
+        if reason is not None:
+            return reason
+        try:
+            found_accelerator = self._accelerator(flavour)
+        except MachineCannot as error:
+            return str(error)
+        if self._wanted == "kvm" and found_accelerator.name != "kvm":
+            return f"KVM was asked for, but {found_accelerator.reason}"
+        if resources.clock_source == "kvm-clock" and found_accelerator.name != "kvm":
+            return f"the clock source kvm-clock is there under KVM only, and {found_accelerator.reason}"
+        return None
+
+    def need(self, resources: Resources = DEFAULT_RESOURCES) -> Need:
+        """What one guest takes: its memory and QEMU's own, and a thread for each vCPU beside QEMU's own."""
+        memory = resources.memory_byte or _LEAST_MEMORY[flavour_for(resources.nic, self._kernel)]
+        return Need(memory_byte=memory + _OWN_MEMORY, processes=(resources.vcpus or 1) + _OWN_THREADS)
+
+    def start(
+        self,
+        instances: int,
+        site: Site | None = None,
+        resources: Resources = DEFAULT_RESOURCES,
+        *,
+        first: int = 0,
+    ) -> Sequence[QemuInstance]:
+        """Boot so many guests, four at a time, and return once programs can be started in all of them.
+
+        Raises:
+            GuestFailed: one did not come up.
+            NetworkError: its tap could not be made.
+            MachineCannot: there is no kernel, or a guest cannot be what is asked for.
+        """
+        flavour = flavour_for(resources.nic, self._kernel)
+        chosen = self._accelerator(flavour)
+        _say_if_emulated(chosen)
+        started: list[QemuInstance] = []
+        indices = list(range(first, first + instances))
+        for begin in range(0, instances, _AT_ONCE):
+            booting = [
+                self._boot(index, site, resources, flavour, chosen) for index in indices[begin : begin + _AT_ONCE]
+            ]
+            started += [_ready(machine, resources, chosen) for machine in booting]
+        if site is not None:
+            network.wait_forwarding([(site.namespace, site.port(index)) for index in indices])
+        return started
+
+    def _boot(
+        self, index: int, site: Site | None, resources: Resources, flavour: str, chosen: Accelerator
+    ) -> QemuMachine:
+        name = f"{self._owner}-q{index}" if site is None else site.instance_namespace(index)
+        place = None
+        if site is not None:
+            place = Network(site, index, resources.nic or "virtio")
+            self._taps.append((site, index))
+            network.carry_out(tap_steps(site, index))
+        spec = self._spec(name, flavour, None if place is None else place.nic)
+        machine = QemuMachine(
+            GuestSpec(
+                spec.name,
+                spec.directory,
+                spec.kernel,
+                spec.initramfs,
+                chosen.name,
+                machine=self._type,
+                vcpus=resources.vcpus or 1,
+                memory_byte=resources.memory_byte or _LEAST_MEMORY[flavour],
+                clock_source=resources.clock_source,
+                network=place,
+                vhost=chosen.name == "kvm" and os.access(_VHOST, os.R_OK | os.W_OK),
+            )
+        )
+        self._machines.append(machine)
+        return machine
+
+    def _spec(self, name: str, flavour: str, nic: str | None) -> GuestSpec:
+        kernel = find_kernel(flavour)
+        directory = directory_of(name)
+        image = image_for(kernel, self._binary, nic)
+        return GuestSpec(name, directory, kernel.image, image, "tcg", self._type, memory_byte=_LEAST_MEMORY[flavour])
+
+    def _accelerator(self, flavour: str) -> Accelerator:
+        if self._wanted == "tcg":
+            return accelerator.Accelerator("tcg", "the plan asks for emulation")
+        if self._wanted == "kvm":
+            return accelerator.as_asked()
+        return accelerator.choose(lambda: self._spec(f"{self._owner}-probe", flavour, None))
+
+    def stop(self) -> None:
+        """End every guest and remove its tap and its files."""
+        machines, self._machines = self._machines, []
+        taps, self._taps = self._taps, []
+        with ExitStack() as stack:
+            for site, index in taps:
+                stack.callback(_remove_tap, site, index)
+            for machine in machines:
+                stack.callback(machine.end)
+
+
+def tap_steps(site: Site, index: int) -> list[Step]:
+    """Steps that make the tap in front of a guest, a port of the site's bridge."""
+    inside, port = site.namespace, site.port(index)
+    return [
+        Step(("ip", "-n", inside, "tuntap", "add", "dev", port, "mode", "tap")),
+        *network.set_mtu([(inside, port)], site.mtu_byte),
+        Step(("ip", "-n", inside, "link", "set", port, "master", site.bridge, "up")),
+    ]
+
+
+def _remove_tap(site: Site, index: int) -> None:
+    # Gone already where its namespace is.
+    with suppress(NetworkError):
+        network.run_tool(("ip", "-n", site.namespace, "link", "del", site.port(index)))
+
+
+def _ready(machine: QemuMachine, resources: Resources, chosen: Accelerator) -> QemuInstance:
+    """Wait until a guest is what was asked for."""
+    spec = machine.spec
+    hello = machine.wait_ready(READY_S)
+    pinned = None if resources.pinned is None else machine.pin(resources.pinned)
+    inside = settled_facts(machine.agent, spec.name, resources.clock_source)
+    facts = {
+        "emulator": emulator_version(),
+        "accelerator": chosen.name,
+        "accelerator_reason": chosen.reason,
+        "machine": spec.machine,
+        "vcpus": spec.vcpus,
+        "memory_byte": spec.memory_byte,
+        "pinned": pinned,
+        "nic": None if spec.network is None else spec.network.nic,
+        "vhost": spec.vhost,
+        "kernel": inside.get("kernel"),
+        "clock_source": inside.get("clock_source"),
+        "agent": hello.get("version"),
+    }
+    return QemuInstance(machine, facts)
+
+
+@cache
+def emulator_version() -> str | None:
+    """What QEMU says of itself, such as `QEMU emulator version 7.2.9`; None where it does not say."""
+    try:
+        done = subprocess.run((PROGRAM, "--version"), capture_output=True, text=True, timeout=30, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.partition("\n")[0].strip()
+
+
+@cache
+def _say_if_emulated(chosen: Accelerator) -> None:
+    if chosen.name == "tcg":
+        sys.stderr.write(
+            f"vtare: guests are EMULATED (TCG), not virtualized: {chosen.reason}. Their figures prove function, not "
+            "performance; every record says so.\n"
+        )
+
+
+def directory_of(name: str) -> Path:
+    """The directory of the guest with this name: its sockets and logs."""
+    return Path(tempfile.gettempdir()) / f"{name}{_SUFFIX}"
+
+
+def leftovers() -> tuple[Leftover, ...]:
+    """Guests of lab processes, told by the names of their directories: QEMU where it still runs, and the directory."""
+    found = []
+    for directory in sorted(Path(tempfile.gettempdir()).glob(f"vtare-*{_SUFFIX}")):
+        owner = owner_of(directory.name)
+        if owner is not None and directory.is_dir():
+            found.append(
+                Leftover(
+                    "guest",
+                    directory.name.removesuffix(_SUFFIX),
+                    still_runs(owner),
+                    lambda directory=directory, owner=owner: _remove(directory, owner),  # type: ignore[misc]
+                )
+            )
+    return tuple(found)
+
+
+def _remove(directory: Path, owner: str) -> None:
+    for pid in running_in(directory):
+        if started_by(pid, owner):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+def running_in(directory: Path) -> Iterator[int]:
+    """Processes that work in this directory, which is one guest's own."""
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError):
+                if (entry / "cwd").readlink() == directory:
+                    yield int(entry.name)

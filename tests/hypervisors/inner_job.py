@@ -1,0 +1,89 @@
+"""The job of the outer guest: guests under its real KVM by the ordinary `qemu` adapter; what came of it as JSON lines.
+
+Imports platforms and links only: what reads Parquet takes an emulated CPU minutes to load.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from vtare.links import TwoHosts
+from vtare.platforms import Instance, Resources, open_platform
+from vtare.platforms.owner import own_prefix
+
+BEGAN = time.monotonic()
+PORT = 8462
+
+
+def tell(**facts: Any) -> None:
+    """One line, at once: whoever waits outside sees how far it is."""
+    print(json.dumps({"at_s": round(time.monotonic() - BEGAN, 1), **facts}), flush=True)
+
+
+def measure(instance: Instance, directory: Path, instrument: str, **parameters: Any) -> None:
+    """Carry out one run in the guest and tell its exit code and its document."""
+    run = {
+        "schema": "vtare.run/1",
+        "run_id": "0123456789abcdef",
+        "instrument": instrument,
+        "seed": 1,
+        "output": str(directory / f"{instrument}.parquet"),
+        "parameters": parameters,
+    }
+    (directory / "run.json").write_text(json.dumps(run))
+    out, log = directory / f"{instrument}.json", directory / f"{instrument}.log"
+    words = ["measure", str(directory / "run.json"), "--json"]
+    code = instance.start(words, directory=directory, stdout=out, stderr=log).wait(600)
+    instance.fetch(directory)
+    samples = directory / f"{instrument}.parquet"
+    tell(
+        instrument=instrument,
+        code=code,
+        log=log.read_text()[-500:],
+        samples_byte=samples.stat().st_size if samples.is_file() else None,
+        document=json.loads(out.read_text() or "null"),
+    )
+
+
+def main(binary: Path, nics: list[str]) -> None:
+    """Measure timer, sleep and round trips in one guest with each of these models of card."""
+    settings = {"accelerator": "kvm", "machine": "pc"}
+    guests = open_platform("qemu", binary=binary, owner=own_prefix(), settings=settings)
+    others = open_platform("netns", binary=binary, owner=own_prefix())
+    with TwoHosts(own_prefix()) as hosts:
+        for nic in nics:
+            resources = Resources(nic=nic)
+            tell(nic=nic, missing=guests.missing(resources))
+            try:
+                (guest,) = guests.start(1, hosts.sender, resources)
+                tell(nic=nic, facts=guest.facts())
+                (far,) = others.start(1, hosts.responder)
+                directory = Path(tempfile.mkdtemp())
+                (directory / "key").touch(0o600)
+                (directory / "key").write_text(f"{secrets.token_hex(32)}\n")
+                measure(guest, directory, "timer", samples=1000, seconds=0.2)
+                measure(guest, directory, "sleep", samples=5, target_ns=[1_000_000])
+                words = ["serve", "--listen", f"{far.address}:{PORT}", "--json", "--key-file", str(directory / "key")]
+                ready, log = directory / "serve.json", directory / "serve.log"
+                server = far.start(words, directory=directory, stdout=ready, stderr=log)
+                while not ready.read_bytes():
+                    if server.returncode is not None:
+                        raise RuntimeError(log.read_text())
+                    time.sleep(0.05)
+                peer, key = [f"{far.address}:{PORT}"], str(directory / "key")
+                measure(guest, directory, "rtt", peer=peer, key_file=key, rate_packet_per_s=20, seconds=1.0)
+                server.terminate()
+            finally:
+                guests.stop()
+                others.stop()
+            tell(nic=nic, destroyed=True)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2:])

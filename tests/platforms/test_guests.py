@@ -1,0 +1,224 @@
+"""Micro guests for real: boot, measure, capture on the host side, and what a guest that dies or hangs costs.
+
+Booted under KVM where that works, else emulated; nothing here depends on which, nor on how fast.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vtare.campaign import Files, StopRequest
+from vtare.campaign.crew import SIDES, Crew, Roles, capture_name
+from vtare.campaign.execute import Outcome, RunSettings, execute
+from vtare.contract import check_samples_file
+from vtare.design import Run
+from vtare.errors import MachineCannot
+from vtare.links import TwoHosts
+from vtare.overhead import figures_of, join, read_capture, read_round_trips
+from vtare.platforms import Instance, Platform, PlatformFailed, Resources, network, open_platform, qemu
+from vtare.platforms.guest import agent as agent_module
+from vtare.platforms.guest.kernel import find_kernel
+from vtare.platforms.host import HostInstance
+from vtare.platforms.owner import own_prefix
+from vtare.platforms.qemu import QemuInstance
+
+pytestmark = [pytest.mark.e2e, pytest.mark.platform]
+
+IDLE = {"kind": "idle"}
+
+
+def quiet(seconds: float = 600.0, load: dict[str, Any] | None = None) -> RunSettings:
+    return RunSettings(seed=1, load=load or IDLE, settle_s=0.0, timeout_s=seconds)
+
+
+def run_of(instrument: str, **parameters: Any) -> Run:
+    return Run(0, 1, 1, "0123456789abcdef", "e", instrument, None, {}, parameters)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def able() -> None:
+    """Skip where guests cannot be had, with the reason."""
+    for flavour in ("cloud", "generic"):
+        try:
+            find_kernel(flavour)
+        except MachineCannot as error:
+            pytest.skip(str(error))
+
+
+def platform_of(vtare: Path, resources: Resources, kernel: str = "cloud") -> Platform:
+    platform = open_platform("qemu", binary=vtare, owner=own_prefix(), settings={"kernel": kernel})
+    reason = platform.missing(resources)
+    if reason is not None:
+        pytest.skip(reason)
+    return platform
+
+
+@contextmanager
+def one_guest(vtare: Path, resources: Resources) -> Iterator[QemuInstance]:
+    platform = platform_of(vtare, resources)
+    try:
+        (instance,) = platform.start(1, None, resources)
+        assert isinstance(instance, QemuInstance)
+        yield instance
+    finally:
+        platform.stop()
+
+
+def measure(instance: Instance, directory: Path, run: Run, settings: RunSettings, crew: Crew | None = None) -> Outcome:
+    directory.mkdir(exist_ok=True)
+    with StopRequest() as stop:
+        return execute(run, settings, directory, instance=instance, files=Files(), stop=stop, crew=crew)
+
+
+@contextmanager
+def two_hosts() -> Iterator[TwoHosts]:
+    reason = TwoHosts.missing()
+    if reason is not None:
+        pytest.skip(reason)
+    try:
+        with TwoHosts(own_prefix()) as hosts:
+            yield hosts
+    except network.NetworkRefused as error:
+        pytest.skip(str(error))
+
+
+@pytest.mark.parametrize("nic", ["virtio", "vmxnet3", "e1000", "rtl8139"])
+def test_round_trips_of_a_guest_fall_into_pieces_with_every_model_of_card(
+    vtare: Path, tmp_path: Path, nic: str
+) -> None:
+    resources = Resources(nic=nic)
+    guests = platform_of(vtare, resources, "generic")
+    others = open_platform("netns", binary=vtare, owner=own_prefix())
+    with two_hosts() as hosts:
+        try:
+            (sender,) = guests.start(1, hosts.sender, resources)
+            (responder,) = others.start(1, hosts.responder)
+            host_sides = {"sender": hosts.sender, "responder": hosts.responder}
+            crew = Crew(
+                Roles(sender="qemu", responder="netns", capture="on"),
+                {"sender": sender, "responder": responder},
+                {side: HostInstance(vtare, site) for side, site in host_sides.items()},
+                hosts.facts(),
+            )
+            run = run_of("rtt", rate_packet_per_s=100, seconds=1.0)
+            outcome = measure(sender, tmp_path, run, quiet(), crew)
+        finally:
+            guests.stop()
+            others.stop()
+    if outcome.status == "skipped":
+        pytest.skip(str(outcome.reason))
+    assert outcome.status == "done", outcome
+    trips = read_round_trips(tmp_path / "samples.parquet")
+    captures = {side: read_capture(tmp_path / capture_name(side)) for side in SIDES}
+    found = figures_of(join(trips.frame, trips.flows[0], sender=captures["sender"], responder=captures["responder"]))
+    assert found["sent"] == found["received"] + found["late"] + sum(found["lost_at"].values())
+    assert found["received"] > 0
+    # The guest's clock is its own: pieces that are taken from two clocks are differences, and add up all the same.
+    assert sum(piece["mean"] for piece in found["pieces"].values()) == pytest.approx(found["rtt_ns"]["mean"])
+    assert found["pieces"]["wire_ns"]["min"] > 0
+    topology = json.loads((tmp_path / "topology.json").read_text())
+    told = topology["sender"]["guest"]
+    assert (told["nic"], told["accelerator"]) in {(nic, "kvm"), (nic, "tcg")}
+    assert (told["accelerator"] == "kvm") == (told["accelerator_reason"] is None)
+    assert topology["sender"]["capture_interface"] == hosts.sender.port(0)
+    assert network.namespaces() == [name for name in network.namespaces() if not name.startswith(own_prefix())]
+
+
+@pytest.mark.parametrize("clock_source", ["hpet", "acpi_pm"])
+def test_timer_sleep_and_counter_run_in_a_guest_on_the_clock_source_that_is_asked_for(
+    vtare: Path, tmp_path: Path, clock_source: str
+) -> None:
+    pinned = (min(os.sched_getaffinity(0)),)
+    with one_guest(vtare, Resources(vcpus=2, pinned=pinned, clock_source=clock_source)) as guest:
+        told = guest.facts()["guest"]
+        assert isinstance(told, dict)
+        assert (told["pinned"], told["clock_source"], told["vcpus"]) == ([*pinned, *pinned], clock_source, 2)
+        runs = {
+            "timer": run_of("timer", samples=2000, seconds=0.2),
+            "sleep": run_of("sleep", samples=10, target_ns=[1_000_000]),
+            "counter": run_of("counter", batches=2, calls=3, max_exponent=2, unit_ms=1.0),
+        }
+        for name, run in runs.items():
+            load = {"kind": "cpu", "threads": 2} if name == "sleep" else IDLE
+            outcome = measure(guest, tmp_path / name, run, quiet(load=load))
+            assert outcome.status == "done", (name, outcome)
+            samples = tmp_path / name / "samples.parquet"
+            machine = check_samples_file(samples, run_id=run.run_id, instrument=name)["machine"]
+            # The guest says itself what it is: no record of an emulated one can be taken for another.
+            assert (machine["hypervisor"], machine["clock_source"]) == (told["accelerator"], clock_source)
+            assert machine["cpus_online"] == 2
+        # What the load offered is recorded, measured by itself.
+        assert json.loads((tmp_path / "sleep/load.json").read_text())["operations"] > 0
+
+
+def test_a_guest_that_dies_costs_its_run_and_says_how(vtare: Path, tmp_path: Path) -> None:
+    with one_guest(vtare, Resources()) as guest:
+        child = guest.start(["load", "idle"], directory=tmp_path, stdout=tmp_path / "out", stderr=tmp_path / "log")
+        os.kill(emulator_of(guest), signal.SIGKILL)
+        assert child.wait(120) == -signal.SIGKILL
+        assert "QEMU ended with signal 9" in (tmp_path / "log").read_text()
+        assert not guest.alive
+        with pytest.raises(PlatformFailed, match="QEMU ended with signal 9"):
+            guest.start(["load", "idle"], directory=tmp_path, stdout=tmp_path / "out", stderr=tmp_path / "log")
+
+
+def test_a_guest_that_hangs_is_given_up(vtare: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with one_guest(vtare, Resources()) as guest:
+        monkeypatch.setattr(agent_module, "_KILL_S", 1.0)
+        run = run_of("sleep", samples=1000, target_ns=[1_000_000_000])
+        child = guest.start(["load", "idle"], directory=tmp_path, stdout=tmp_path / "out", stderr=tmp_path / "log")
+        os.kill(emulator_of(guest), signal.SIGSTOP)
+        assert child.terminate(0.5) == -signal.SIGKILL
+        assert not guest.alive
+        with pytest.raises(PlatformFailed, match="did not kill a program"):
+            measure(guest, tmp_path / "run", run, quiet(5.0))
+
+
+def emulator_of(guest: QemuInstance) -> int:
+    (pid,) = qemu.running_in(guest.directory)
+    return pid
+
+
+LAB = """
+import sys, time
+from pathlib import Path
+sys.path[:0] = sys.argv[2:]
+from vtare.platforms import open_platform
+from vtare.platforms.owner import own_prefix
+platform = open_platform("qemu", binary=Path(sys.argv[1]), owner=own_prefix())
+platform.start(1)
+print("ready", flush=True)
+time.sleep(600)
+"""
+
+
+def test_a_killed_lab_takes_its_guests_along_and_clean_finds_the_rest(vtare: Path) -> None:
+    platform_of(vtare, Resources())
+    lab = subprocess.Popen([sys.executable, "-c", LAB, str(vtare), *sys.path], stdout=subprocess.PIPE, text=True)
+    assert lab.stdout is not None
+    assert lab.stdout.readline() == "ready\n"
+    (before,) = [one for one in qemu.leftovers() if one.name.startswith(f"vtare-{lab.pid}-")]
+    assert before.kept_because is not None
+    lab.kill()
+    lab.wait(60)
+    lab.stdout.close()
+    (left,) = [one for one in qemu.leftovers() if one.name == before.name]
+    assert left.kept_because is None
+    directory = qemu.directory_of(left.name)
+    deadline = time.monotonic() + 60
+    while list(qemu.running_in(directory)):
+        assert time.monotonic() < deadline, "QEMU outlived the lab by 60 s"
+        time.sleep(0.05)
+    left.remove()
+    assert not directory.exists()
