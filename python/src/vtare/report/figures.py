@@ -265,8 +265,9 @@ def _raw_series(summary: Summary, layout: Layout, row: dict[str, Any], run: dict
     if "index" not in readings.columns:
         order = "order" if "order" in readings.columns else "at_ns" if "at_ns" in readings.columns else None
         readings = (readings.sort(order) if order else readings).with_row_index("index")
-    single = readings.filter(pl.col("index").is_not_null())
-    banded = readings.filter(pl.col("index").is_null())
+    # A join keeps no order, and overlapping points look different in another.
+    single = readings.filter(pl.col("index").is_not_null()).sort("index", "value")
+    banded = readings.filter(pl.col("index").is_null()).sort("value", "weight")
     return plots.RawSeries(
         label=layout.series_text(row),
         style=str(row[layout.series]),
