@@ -15,6 +15,7 @@ from pathlib import Path
 
 from setuptools import setup
 from setuptools.command.bdist_wheel import bdist_wheel
+from setuptools.command.build_py import build_py
 from setuptools_rust import Binding, RustBin, RustExtension
 from setuptools_rust.build import build_rust
 
@@ -31,6 +32,18 @@ class AnyPythonWheel(bdist_wheel):
         """The tag `py3-none-PLATFORM`, where setuptools would name this interpreter and its ABI."""
         _, _, platform = super().get_tag()
         return "py3", "none", platform
+
+
+class BuildPython(build_py):
+    """Copies the plans into the package: they stand at the root of the tree, where people look for them."""
+
+    def build_package_data(self) -> None:
+        """The package's data, and `plans/*.toml` as `vtare/plans/*.toml`."""
+        super().build_package_data()
+        folder = Path(self.build_lib) / "vtare" / "plans"
+        self.mkpath(str(folder))
+        for plan in sorted((ROOT / "plans").glob("*.toml")):
+            self.copy_file(str(plan), str(folder / plan.name))
 
 
 class BuildRust(build_rust):
@@ -99,7 +112,7 @@ scratch = tempfile.TemporaryDirectory(prefix="vtare-wheel-")
 
 setup(
     version=version(),
-    cmdclass={"bdist_wheel": AnyPythonWheel, "build_rust": BuildRust},
+    cmdclass={"bdist_wheel": AnyPythonWheel, "build_py": BuildPython, "build_rust": BuildRust},
     options={"build": {"build_base": scratch.name}},
     rust_extensions=[
         RustBin(

@@ -68,10 +68,9 @@ def test_the_lab_has_its_entry_point(archive: zipfile.ZipFile, version: str) -> 
 
 def test_every_file_of_the_package_is_in_the_wheel_and_nothing_else(archive: zipfile.ZipFile, root: Path) -> None:
     package = root / "python" / "src" / "vtare"
-    # os.walk, since rglob does not follow the link to the plans.
-    walked = [Path(folder, name) for folder, _, names in os.walk(package, followlinks=True) for name in names]
-    ours = [path for path in walked if path.parent.name != "__pycache__" and path.parent.name != "_lib"]
-    wanted = {str(path.relative_to(package.parent)) for path in ours} | libraries(root)
+    ours = [path for path in package.rglob("*") if path.is_file() and path.parent.name not in ("__pycache__", "_lib")]
+    plans = {f"vtare/plans/{path.name}" for path in (root / "plans").glob("*.toml")}
+    wanted = {str(path.relative_to(package.parent)) for path in ours} | plans | libraries(root)
     assert {name for name in archive.namelist() if name.startswith("vtare/")} == wanted
 
 

@@ -16,6 +16,7 @@ from vtare.campaign import routed as routed_module
 from vtare.campaign import surroundings as surroundings_module
 from vtare.path import PathSpec
 from vtare.plan import Plan, parse_plan
+from vtare.platforms import DEFAULT_RESOURCES, Need, Resources
 from vtare.platforms.child import Child, start_child
 from vtare.platforms.host import HostInstance
 
@@ -63,10 +64,15 @@ class FakePlatform:
         self._binary = binary
         self._started = 0
 
-    def missing(self) -> str | None:
+    def missing(self, resources: Resources = DEFAULT_RESOURCES) -> str | None:
         return "no daemon" if self.name == "docker" else None
 
-    def start(self, instances: int, site: object = None) -> list[FakeInstance]:
+    def need(self, resources: Resources = DEFAULT_RESOURCES) -> Need:
+        return Need()
+
+    def start(
+        self, instances: int, site: object = None, resources: Resources = DEFAULT_RESOURCES, *, first: int = 0
+    ) -> list[FakeInstance]:
         self._started += instances
         FakePlatform.running += instances
         return [FakeInstance(self._binary) for _ in range(instances)]
@@ -133,8 +139,8 @@ def fake_the_hosts(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(routed_module, "start_in_namespace", start_here)
     # What else runs on the machine of these tests is no part of them.
     patch.setattr(surroundings_module, "_look", lambda: (0.0, None, 0.0))
-    patch.setattr(crew_module.network, "remove_leftovers", lambda: ())
-    patch.setattr(crew_module, "open_platform", lambda name, *, binary, owner: FakePlatform(name, binary))
+    patch.setattr(crew_module, "remove_leftovers", lambda: ())
+    patch.setattr(crew_module, "open_platform", lambda name, *, binary, owner, settings: FakePlatform(name, binary))
     patch.setattr(crew_module, "HostInstance", lambda binary, site: FakeInstance(binary))
 
 

@@ -24,11 +24,17 @@ pub fn cpu_time() -> Span {
 /// along. "Parent" is the *thread* that started this process (prctl(2)). Answers false where the parent died before the
 /// request was in force: nobody will send the signal then.
 ///
+/// Where the parent stands outside this process's PID namespace, nothing is asked for: that is a container engine's short-lived
+/// helper, not what wants this program, and the end of the container takes it along.
+///
 /// # Errors
 /// Where the kernel refuses the request.
 pub fn end_with_parent() -> Result<bool, SysError> {
     // SAFETY: takes nothing and cannot fail.
     let parent = unsafe { libc::getppid() };
+    if parent == 0 {
+        return Ok(true);
+    }
     // SAFETY: takes numbers only.
     if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM as libc::c_ulong) } != 0 {
         return Err(SysError::last("prctl(PR_SET_PDEATHSIG, SIGTERM)", ""));

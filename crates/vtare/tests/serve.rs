@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use common::{Place, VTARE, vtare};
+use common::{Place, VTARE, until, vtare};
 use serde_json::Value;
 
 /// Starts a responder and waits for its ready line.
@@ -90,16 +90,13 @@ fn without_a_key_it_serves_this_host_only_and_says_so() {
 fn until_read(address: &str) {
     let port = address.rsplit(':').next().and_then(|port| port.parse::<u16>().ok()).expect("an address has a port");
     let local = format!(":{port:04X}");
-    for _ in 0..10_000_000 {
+    until("the responder has read all datagrams", || {
+        // The kernel shows its sockets in pieces, between which others come and go: ours may be missing once.
         let sockets = std::fs::read_to_string("/proc/net/udp").expect("Linux shows its sockets");
-        let line = sockets.lines().find(|line| line.split_whitespace().nth(1).is_some_and(|at| at.ends_with(&local)));
-        let queues = line.and_then(|line| line.split_whitespace().nth(4)).expect("the responder's socket is there");
-        if queues.ends_with(":00000000") {
-            return;
-        }
-        std::thread::yield_now();
-    }
-    panic!("the responder leaves datagrams unread");
+        let mut lines = sockets.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+        let line = lines.find(|words| words.get(1).is_some_and(|at| at.ends_with(&local)));
+        line.is_some_and(|words| words.get(4).is_some_and(|queues| queues.ends_with(":00000000")))
+    });
 }
 
 #[test]
@@ -124,6 +121,7 @@ fn the_ready_line_tells_address_limits_and_confinement_and_a_signal_is_the_ordin
     }
 
     let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback has a free port");
+    let began = common::now();
     for _ in 0..100 {
         socket.send_to(b"garbage", &address).expect("loopback takes it");
     }
@@ -131,7 +129,9 @@ fn the_ready_line_tells_address_limits_and_confinement_and_a_signal_is_the_ordin
     let (code, log) = end(child);
     assert_eq!(code, Some(0));
     assert!(log.contains("100 datagrams came") && log.contains("100 garbage"), "{log}");
-    assert!(log.lines().filter(|line| line.contains("kind=\"garbage\"")).count() <= 2, "{log}");
+    // One a second and one at the end, however long this machine took.
+    let most = common::seconds_since(began) as usize + 2;
+    assert!(log.lines().filter(|line| line.contains("kind=\"garbage\"")).count() <= most, "{log}");
     assert!(!log.contains(&key), "the key is in the log");
 }
 

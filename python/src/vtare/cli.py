@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,7 +27,15 @@ from vtare.campaign import (
     find_binary,
     read_store,
 )
-from vtare.campaign.console import PlainProgress, TerminalProgress, duration, show_plan, show_status
+from vtare.campaign.console import (
+    STATUSES,
+    PlainProgress,
+    TerminalProgress,
+    duration,
+    run_status,
+    show_plan,
+    show_status,
+)
 from vtare.contract import load_contract
 from vtare.design import draw_seed, expected_run_s, make_design
 from vtare.errors import BadInput, VtareError
@@ -51,6 +61,14 @@ SeedOption = Annotated[
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout, nothing else.")]
 VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="In a pipe, print a line for each run on stderr.")]
+DaskOption = Annotated[
+    str | None,
+    typer.Option(
+        "--dask",
+        metavar="ADDRESS",
+        help="Read the store on the workers of this Dask scheduler, which see it under the same path.",
+    ),
+]
 OutOption = Annotated[Path | None, typer.Option("--out", help="The HTML file to write (default STORE/report.html).")]
 
 
@@ -91,11 +109,11 @@ def status(store: StoreArgument, as_json: JsonOption = False) -> None:
     """Show how far a campaign is, and what failed or was skipped."""
     plan, runs, seed = read_store(store)
     with Journal(store / "journal.sqlite", read_only=True) as journal:
-        entries = journal.entries()
+        entries, stopped = journal.entries(), journal.stopped()
     if not as_json:
-        show_status(_out, store, plan, runs, entries)
+        show_status(_out, store, plan, runs, entries, stopped)
         return
-    words = [entries[r.run_id].status if r.run_id in entries else "pending" for r in runs]
+    words = [run_status(r, entries, stopped) for r in runs]
     _print_json(
         {
             "schema": "vtare.status/1",
@@ -103,7 +121,8 @@ def status(store: StoreArgument, as_json: JsonOption = False) -> None:
             "plan": plan.name,
             "seed": seed,
             "total": len(runs),
-            **{word: words.count(word) for word in ("done", "failed", "skipped", "pending")},
+            **{word: words.count(word) for word in STATUSES},
+            "stopped": None if stopped is None else {"block": stopped.block, "reason": stopped.reason},
             "runs": [
                 {
                     "run_id": r.run_id,
@@ -114,25 +133,28 @@ def status(store: StoreArgument, as_json: JsonOption = False) -> None:
                     "reason": entries[r.run_id].reason if r.run_id in entries else None,
                 }
                 for r, word in zip(runs, words, strict=True)
-                if word != "done"
+                if word not in ("done", "not_needed")
             ],
         }
     )
 
 
 @app.command()
-def report(store: StoreArgument, out: OutOption = None) -> None:
+def report(store: StoreArgument, out: OutOption = None, dask: DaskOption = None) -> None:
     """Write the report of a campaign, finished or not. Exits with 1 where a run could not be used."""
+    from vtare.bulk import ALONE, dask_crew
     from vtare.report.write import REPORT_NAME, write_summary
     from vtare.summary import summarise
 
-    summary = summarise(store)
-    problems = summary.sample_set.problems
-    if summary.runs.height == 0:
-        # With nothing to report, the reasons are the message.
-        for problem in problems:
-            _say(f"vtare: left out: {problem.reason}")
-    _out.print(str(write_summary(summary, out if out is not None else store / REPORT_NAME)))
+    with nullcontext(ALONE) if dask is None else dask_crew(dask) as crew:
+        # Workers have working directories of their own.
+        summary = summarise(store if dask is None else store.resolve(), crew=crew)
+        problems = summary.sample_set.problems
+        if summary.runs.height == 0:
+            # With nothing to report, the reasons are the message.
+            for problem in problems:
+                _say(f"vtare: left out: {problem.reason}")
+        _out.print(str(write_summary(summary, out if out is not None else store / REPORT_NAME)))
     if problems:
         for problem in problems:
             _say(f"vtare: left out: {problem.reason}")
@@ -246,19 +268,25 @@ def overhead(
 
 @app.command()
 def clean(as_json: JsonOption = False) -> None:
-    """Remove what a killed campaign left on this machine: namespaces, told by their names, and its programs in them."""
-    from vtare.platforms import network
+    """Remove what a killed campaign left on this machine, told by names: namespaces, containers, guests, programs."""
+    from vtare.platforms import remove_leftovers
 
-    found = network.remove_leftovers()
-    gone = [leftover.name for leftover in found if leftover.kept_because is None]
-    kept = {leftover.name: leftover.kept_because for leftover in found if leftover.kept_because is not None}
+    found = remove_leftovers()
+    gone = [leftover for leftover in found if leftover.kept_because is None]
+    kept = [leftover for leftover in found if leftover.kept_because is not None]
     if as_json:
-        _print_json({"schema": "vtare.clean/1", "removed": gone, "kept": kept})
+        _print_json(
+            {
+                "schema": "vtare.clean/1",
+                "removed": [leftover.name for leftover in gone],
+                "kept": {leftover.name: leftover.kept_because for leftover in kept},
+            }
+        )
         return
-    for name in gone:
-        _out.print(f"removed: namespace {name}")
-    for name, why in kept.items():
-        _out.print(f"kept: namespace {name}: {why}")
+    for leftover in gone:
+        _out.print(f"removed: {leftover.kind} {leftover.name}")
+    for leftover in kept:
+        _out.print(f"kept: {leftover.kind} {leftover.name}: {leftover.kept_because}")
     if not found:
         _out.print("nothing was left behind")
 
@@ -319,7 +347,7 @@ def _work(opened: Store, program: Path, shown: Path, *, as_json: bool, verbose: 
     progress = TerminalProgress(_err) if on_terminal else PlainProgress(_err if verbose else None)
     with StopRequest() as stop:
         try:
-            result = Campaign(opened, program, stop, progress).run()
+            result = Campaign(opened, program, stop, progress, _precision(opened, shown)).run()
         except VtareError as error:
             if error.exit_code == 130:
                 _say(f"stopped: the running cell was dropped, finished runs are kept; go on with: vtare resume {shown}")
@@ -335,13 +363,32 @@ def _work(opened: Store, program: Path, shown: Path, *, as_json: bool, verbose: 
         _print_json(document)
     else:
         words = f"{result.done} of {result.total} runs done in {duration(result.elapsed_s)}"
-        extra = [f"{n} {word}" for n, word in ((result.failed, "failed"), (result.skipped, "skipped")) if n]
+        counts = ((result.failed, "failed"), (result.skipped, "skipped"), (result.not_needed, "not needed"))
+        extra = [f"{n} {word}" for n, word in counts if n]
         _out.print(", ".join([words, *extra]))
+        if result.stopped is not None:
+            _out.print(f"stopped after block {result.stopped.block}: {result.stopped.reason}")
         if result.failed:
             _out.print(f"see why with: vtare status {shown}; try them again with: vtare resume {shown}")
         _out.print(f"report: {document['report']}" if result.done else "no run was measured, so there is no report")
     if result.failed or not result.done:
         raise typer.Exit(1 if result.failed else 3)
+
+
+def _precision(opened: Store, shown: Path) -> Callable[[int], str | None] | None:
+    """What judges the plan's stopping rule between blocks; None where the plan has none."""
+    rule = opened.plan.stop
+    if rule is None:
+        return None
+
+    def judge(block: int) -> str | None:
+        from vtare.summary.stopping import judge_precision
+
+        found = judge_precision(shown, rule)
+        _say(f"block {block}: {found.reason}")
+        return found.reason if found.stop else None
+
+    return judge
 
 
 def _write_report(store: Path, out: Path | None) -> Path:
@@ -359,6 +406,8 @@ def _result_document(store: Path, result: CampaignResult) -> dict[str, Any]:
         "done": result.done,
         "failed": result.failed,
         "skipped": result.skipped,
+        "not_needed": result.not_needed,
+        "stopped": None if result.stopped is None else {"block": result.stopped.block, "reason": result.stopped.reason},
         "elapsed_s": result.elapsed_s,
         "report": None,
     }
@@ -371,6 +420,9 @@ def _plan_document(plan: Plan, seed: int | None, runs: int, expected_s: float) -
         "question": plan.question,
         "seed": seed,
         "blocks": plan.blocks,
+        "stop": None
+        if plan.stop is None
+        else {"precision_percent": plan.stop.precision_percent, "least_blocks": plan.stop.least_blocks},
         "runs": runs,
         "expected_s": expected_s,
         "experiments": [

@@ -9,7 +9,7 @@ machine; addresses and neighbours are static and IPv6 is off, so that nothing bu
 `RoutedHosts` puts a router between the two, on whose egress the bottleneck is, and beside the instances a source and a
 sink of cross traffic, which share the way from the sender server to the responder server:
 
-      source --port90--[sender server]--up0 === in0--[router]--out0 === up0--[responder server]--port90-- sink
+      source --port200--[sender server]--up0 === in0--[router]--out0 === up0--[responder server]--port200-- sink
 
 The router joins its interfaces by a bridge with a kernel shaper on `out0`, or leaves them to `vtare link`.
 """

@@ -20,6 +20,7 @@ from typing import Any, Final
 from vtare.contract import Contract, load_contract
 from vtare.errors import BadInput, did_you_mean
 from vtare.forwarders import MOST_GUESTS, SWITCHES
+from vtare.guests import BACKGROUND_FACTORS, RESOURCE_FACTORS, read_level
 from vtare.path import ARRIVALS, BOTTLENECKS, DEFAULT_MTU_BYTE, TIMERS, rate_label, read_rate, read_steps, steps_label
 from vtare.platforms import PLATFORMS
 from vtare.quantities import QuantityError, Unit, parse, unit_of
@@ -32,8 +33,12 @@ CAPTURE_ON: Final = "on"
 CAPTURES: Final = (CAPTURE_OFF, CAPTURE_ON, "tc", "packet")
 ICMP: Final = "icmp"
 #: Factors of the lab itself, for every experiment; and those of an experiment between two hosts of the lab's own.
-LAB_FACTORS: Final = ("load", "platform")
-TWO_HOST_FACTORS: Final = ("responder_platform", "capture", "load_side", "responder", "responder_cpu")
+LAB_FACTORS: Final = (
+    "load", "platform", *RESOURCE_FACTORS, "background", "background_load", "background_platform",
+)  # fmt: skip
+TWO_HOST_FACTORS: Final = (
+    "responder_platform", "capture", "load_side", "responder", "responder_cpu", "background_side",
+)  # fmt: skip
 #: Factors of the path of an `avb` experiment, whose truth the lab knows (vtare.path).
 PATH_FACTORS: Final = (
     "bottleneck", "capacity", "capacity_steps", "cross", "cross_arrivals", "cross_cpu", "delay", "loss", "mtu_byte",
@@ -47,9 +52,11 @@ TIMERS_FACTOR: Final = "timers"
 #: Instruments whose far end the lab can be, with the factors that each then has.
 FAR_END_FACTORS: Final[dict[str, tuple[str, ...]]] = {
     "rtt": TWO_HOST_FACTORS,
-    "avb": ("responder_platform", "load_side", "responder", "responder_cpu", *PATH_FACTORS),
+    "avb": ("responder_platform", "load_side", "responder", "responder_cpu", "background_side", *PATH_FACTORS),
 }
 #: Every factor that is no parameter of an instrument.
+#: Factors whose levels are names of platforms.
+_PLATFORM_FACTORS: Final = ("platform", "responder_platform", "background_platform")
 OWN_FACTORS: Final = (*LAB_FACTORS, *TWO_HOST_FACTORS, *PATH_FACTORS, *GUEST_FACTORS, TIMERS_FACTOR)
 _LARGEST_MTU_BYTE: Final = 9000
 #: What the lab gives a `throughput` run through guests of its own.
@@ -59,17 +66,20 @@ _CHOICES: Final = {
     "bottleneck": BOTTLENECKS,
     "cross_arrivals": ARRIVALS,
     TIMERS_FACTOR: tuple(TIMERS),
-    "platform": PLATFORMS,
-    "responder_platform": PLATFORMS,
     "capture": CAPTURES,
     "load_side": ("sender", "responder"),
+    "background_side": ("sender", "responder"),
     "responder": ("blocking", "spinning"),
     "switch": SWITCHES,
 }
 
 _CPU_FACTORS: Final = ("responder_cpu", "cross_cpu", "guest_cpu")
 
-_TOP_KEYS: Final = ("schema", "name", "question", "seed", "blocks", "settle", "control", "analysis", "experiment")
+_TOP_KEYS: Final = (
+    "schema", "name", "question", "seed", "blocks", "settle", "control", "analysis", "stop", "platforms", "experiment",
+)  # fmt: skip
+#: Blocks that are made in any case before a campaign may stop (statistics.md).
+LEAST_BLOCKS_TO_STOP: Final = 10
 _EXPERIMENT_KEYS: Final = (
     "name", "instrument", "title", "parameters", "factors", "baseline", "exceed", "run_timeout",
 )  # fmt: skip
@@ -167,6 +177,17 @@ class Analysis:
 
 
 @dataclass(frozen=True, slots=True)
+class StopRule:
+    """When a campaign may stop before its last block: once every comparison is precise. `Plan.blocks` is the maximum.
+
+    `precision_percent` is wanted of the half-width of each ratio's interval: 5 % is log(1.05) on the log scale.
+    """
+
+    precision_percent: float
+    least_blocks: int = LEAST_BLOCKS_TO_STOP
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """A checked plan. `source` is the file it came from, `text` its exact bytes as text."""
 
@@ -177,8 +198,10 @@ class Plan:
     settle_s: float
     control: Control | None
     analysis: Analysis
+    stop: StopRule | None
     experiments: tuple[Experiment, ...]
     source: Path
+    platforms: dict[str, dict[str, str | int]]
     text: str = field(repr=False)
 
     def experiment(self, name: str) -> Experiment:
@@ -255,12 +278,14 @@ class _Reader:
     def __init__(self, source: Path, contract: Contract) -> None:
         self.source = source
         self.contract = contract
+        self.platforms: dict[str, dict[str, str | int]] = {}
 
     def plan(self, table: dict[str, Any], text: str) -> Plan:
         schema = table.get("schema")
         if schema != PLAN_SCHEMA:
             raise self.error("schema", f"found {schema!r}, wanted '{PLAN_SCHEMA}'")
         self.known(table, _TOP_KEYS, "")
+        self.platforms = self.platform_settings(table.get("platforms", {}))
         experiments = table.get("experiment")
         if not isinstance(experiments, list) or not experiments:
             raise self.error("experiment", "found none, wanted at least one [[experiment]] table")
@@ -276,16 +301,19 @@ class _Reader:
         if not name.replace("-", "").replace("_", "").isalnum():
             raise self.error("name", f"found '{name}', wanted letters, digits, '-' and '_' only (it names the store)")
         settle = table.get("settle", "200 ms")
+        blocks = self.whole(table.get("blocks"), "blocks", low=1, high=10_000)
         return Plan(
             name=name,
             question=self.text(table.get("question"), "question"),
-            blocks=self.whole(table.get("blocks"), "blocks", low=1, high=10_000),
+            blocks=blocks,
             seed=seed,
             settle_s=self.quantity(settle, "settle", _SECOND),
             control=self.control(table.get("control", False)),
             analysis=self.analysis(table.get("analysis", {})),
+            stop=self.stop(table["stop"], blocks) if "stop" in table else None,
             experiments=parsed,
             source=self.source,
+            platforms=self.platforms,
             text=text,
         )
 
@@ -326,6 +354,8 @@ class _Reader:
         self.two_hosts(instrument, parameters, tuple(factors_table), path)
         if instrument == "throughput":
             self.guests(parameters, tuple(factors), path)
+        far_end = instrument in FAR_END_FACTORS and "peer" not in parameters and "peer" not in factors_table
+        self.background(instrument, far_end, factors_table, path)
         exceed = table.get("exceed")
         timeout = table.get("run_timeout")
         return Experiment(
@@ -437,6 +467,45 @@ class _Reader:
         except QuantityError as error:
             raise self.error(path, str(error)) from error
 
+    def platform_settings(self, table: Any) -> dict[str, dict[str, str | int]]:
+        """The settings of platforms of the plan's own: `[platforms.NAME]`, with a `kind` where the name is none."""
+        if not isinstance(table, dict):
+            raise self.error("platforms", f"found {table!r}, wanted tables [platforms.NAME]")
+        for name, settings in table.items():
+            path = f"platforms.{name}"
+            if not isinstance(settings, dict):
+                raise self.error(path, f"found {settings!r}, wanted a table: setting = value")
+            if not name.replace("-", "").replace("_", "").isalnum():
+                raise self.error(path, f"found '{name}', wanted letters, digits, '-' and '_' only")
+            kind = settings.get("kind", name)
+            self.choice(kind, PLATFORMS, f"{path}.kind")
+            if name in PLATFORMS and kind != name:
+                raise self.error(f"{path}.kind", f"found '{kind}', but '{name}' is a kind of its own; rename the table")
+            for key, value in settings.items():
+                if isinstance(value, bool) or not isinstance(value, str | int):
+                    raise self.error(f"{path}.{key}", f"found {value!r}, wanted a text or a whole number")
+        return {name: dict(settings) for name, settings in table.items()}
+
+    def guest_level(self, factor: str, level: Any, path: str) -> Level:
+        """One level of a factor that says what instances are given, or what runs in the background."""
+        try:
+            return Level(*read_level(factor, level))
+        except (QuantityError, ValueError) as error:
+            raise self.error(path, str(error)) from error
+
+    def background(self, instrument: str, far_end: bool, table: dict[str, Any], path: str) -> None:
+        """Refuse background factors that mean nothing by themselves, and traffic without a network."""
+        if "background" not in table:
+            for name in BACKGROUND_FACTORS:
+                if name in table:
+                    raise self.error(f"{path}.factors.{name}", "means nothing without the factor 'background'")
+        kinds = [load.get("kind") if isinstance(load, dict) else load for load in table.get("background_load", [])]
+        if not far_end and "net" in kinds:
+            raise self.error(
+                f"{path}.factors.background_load",
+                f"found 'net', but {instrument} runs on one host: without the other there is no sink; leave it out",
+            )
+
     def loss(self, level: Any, path: str) -> Level:
         number, sign, rest = str(level).partition("%")
         try:
@@ -462,6 +531,10 @@ class _Reader:
             where = f"{path}[{i}]"
             if factor == "load":
                 checked.append(self.load(level, where))
+            elif factor in _PLATFORM_FACTORS:
+                checked.append(Level(self.choice(level, (*PLATFORMS, *self.platforms), where), level))
+            elif factor in RESOURCE_FACTORS or (factor in BACKGROUND_FACTORS and factor not in _CHOICES):
+                checked.append(self.guest_level(factor, level, where))
             elif factor in _CHOICES:
                 checked.append(Level(self.choice(level, _CHOICES[factor], where), level))
             elif factor in PATH_FACTORS and factor != "cross_cpu":
@@ -507,6 +580,10 @@ class _Reader:
             return found
         if factor in (*_CPU_FACTORS, "guests") and str(found) in labels:
             return str(found)
+        if factor in RESOURCE_FACTORS or factor in ("background", "background_load"):
+            label = self.guest_level(factor, found, f"{path}.baseline.{factor}").label
+            if label in labels:
+                return label
         if factor in PATH_FACTORS and factor not in _CHOICES and isinstance(found, str):
             label = self.path_level(factor, found, f"{path}.baseline.{factor}").label
             if label in labels:
@@ -538,6 +615,22 @@ class _Reader:
         alpha = self.number(table.get("alpha", 0.05), "analysis.alpha", 0.0, 0.5)
         margin = self.number(table.get("margin_percent", 5.0), "analysis.margin_percent", 0.0, 100.0)
         return Analysis(alpha=alpha, margin_percent=margin)
+
+    def stop(self, table: Any, blocks: int) -> StopRule:
+        if not isinstance(table, dict):
+            raise self.error("stop", f"found {table!r}, wanted a table such as {{ precision_percent = 5 }}")
+        self.known(table, ("precision_percent", "least_blocks"), "stop")
+        if "precision_percent" not in table:
+            raise self.error("stop.precision_percent", "found nothing, wanted a number between 0 and 100")
+        precision = self.number(table["precision_percent"], "stop.precision_percent", 0.0, 100.0)
+        if blocks <= LEAST_BLOCKS_TO_STOP:
+            raise self.error(
+                "blocks",
+                f"found {blocks}, wanted more than {LEAST_BLOCKS_TO_STOP} beside [stop]: 'blocks' is the most that are "
+                f"made, and {LEAST_BLOCKS_TO_STOP} are made in any case",
+            )
+        least = table.get("least_blocks", LEAST_BLOCKS_TO_STOP)
+        return StopRule(precision, self.whole(least, "stop.least_blocks", low=LEAST_BLOCKS_TO_STOP, high=blocks))
 
     # Small checks, each with the value found and the values wanted.
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from vtare.design import Run
-    from vtare.plan import Plan
+    from vtare.plan import Experiment, Plan
 
 #: What the far end is called that the lab sets up: its address is the lab's business and differs between platforms.
 OWN_FAR_END: Final = "responder"
@@ -142,6 +142,14 @@ def label_expression(part: str, instrument: str) -> pl.Expr:
     if parameter is None:
         return pl.col(part).cast(pl.String)
     return pl.col(part).map_elements(parameter.label, return_dtype=pl.String).alias(part)
+
+
+def part_label(experiment: Experiment, part: str, value: Any) -> str:
+    """Write one part of a run the way the plan's levels are written. See `label_expression`."""
+    if part == "peer" and experiment.two_hosts:
+        return OWN_FAR_END
+    parameter = load_contract().instruments[experiment.instrument].get(part)
+    return str(value) if parameter is None else parameter.label(value)
 
 
 def open_samples(store: Path, plan: Plan, runs: Iterable[Run]) -> SampleSet:

@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from vtare import platforms
+from vtare.errors import BadInput
 from vtare.links import TwoHosts
-from vtare.platforms import network, open_platform
+from vtare.platforms import Leftover, Resources, network, open_platform
 from vtare.platforms.network import NetworkError, NetworkRefused, Step
 from vtare.platforms.owner import OWNER_VARIABLE, own_prefix
 
@@ -112,6 +114,14 @@ def test_a_failing_tool_is_named_with_its_own_words_and_a_refusal_told_apart(tmp
         network.run_tool((str(tmp_path / "no-such-tool"),))
 
 
+def clean_namespaces() -> Sequence[Leftover]:
+    found = network.leftovers()
+    for leftover in found:
+        if leftover.kept_because is None:
+            leftover.remove()
+    return found
+
+
 def test_only_namespaces_of_gone_lab_processes_are_leftovers_and_only_their_programs_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -137,7 +147,7 @@ def test_only_namespaces_of_gone_lab_processes_are_leftovers_and_only_their_prog
     monkeypatch.setattr(network, "_NAMESPACES", tmp_path)
     monkeypatch.setattr(network, "run_tool", tool)
     try:
-        found = {leftover.name: leftover.kept_because for leftover in network.remove_leftovers()}
+        found = {leftover.name: leftover.kept_because for leftover in clean_namespaces()}
         assert found == {
             f"{living}-s": f"process {os.getpid()}, which made it, still runs",
             f"{dead}-r-0": None,
@@ -179,9 +189,23 @@ def test_namespaces_that_another_process_removes_meanwhile_are_no_error(
         network.remove_namespaces(names)
 
 
-def test_platforms_of_later_versions_are_skipped_and_unknown_ones_refused(tmp_path: Path) -> None:
-    for name in ("docker", "lxc", "qemu"):
-        platform = open_platform(name, binary=tmp_path, owner=OWNER)
-        assert platform.missing() == "this version of vtare cannot start it yet"
-        platform.stop()
+def test_platforms_without_a_file_are_skipped_and_unknown_names_and_settings_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(platforms, "find_spec", lambda name: None)
+    later = open_platform("docker", binary=tmp_path, owner=OWNER)
+    assert later.missing() == "this version of vtare cannot start it yet"
+    later.stop()
+    monkeypatch.undo()
     assert open_platform("host", binary=tmp_path, owner=OWNER).missing() is None
+    with pytest.raises(BadInput, match="platform 'hots' is not known"):
+        open_platform("hots", binary=tmp_path, owner=OWNER)
+    with pytest.raises(BadInput, match="found the setting 'memory', but it has none"):
+        open_platform("host", binary=tmp_path, owner=OWNER, settings={"memory": 1})
+
+
+def test_resources_that_a_platform_cannot_give_are_named(tmp_path: Path) -> None:
+    for name, whose in (("host", "the host"), ("netns", "a namespace")):
+        platform = open_platform(name, binary=tmp_path, owner=OWNER)
+        reason = platform.missing(Resources(nic="e1000"))
+        assert reason == f"{whose} has no model of its network card to choose (found e1000; leave it out)"

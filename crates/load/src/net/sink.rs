@@ -65,6 +65,8 @@ pub fn count(
         if let Some(ready) = ready.take() {
             ready();
         }
+        // Asked before the socket is: what came until then is counted, also where this thread was held up.
+        let over = stop.load(Ordering::Relaxed) || end.is_some_and(|end| now >= end);
         let got = receive(&mut arrivals, &socket)?;
         for index in 0..got {
             let Some(received) = arrivals.get(index) else { break };
@@ -82,7 +84,7 @@ pub fn count(
         }
         // The socket was empty: what was stamped before is here.
         bins.close(Timestamp::from_nanos(now.as_nanos().saturating_sub(SETTLE.as_nanos_unsigned())), each);
-        if stop.load(Ordering::Relaxed) || end.is_some_and(|end| now >= end) {
+        if over {
             break;
         }
         let far = now + if room >= ROOMY_BYTE { LOOK } else { WAIT };

@@ -223,6 +223,8 @@ impl<'c> Emulator<'c> {
                 self.count_drops();
             }
         }
+        // Read anew: this thread may have been held up since.
+        now = self.clock.now();
         self.end(now, started_unix_ns, watch)
     }
 

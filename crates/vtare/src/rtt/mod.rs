@@ -333,7 +333,7 @@ fn send<'c>(
     let stop = context.stop_flag();
     let peers = links.len() as u64;
     let mut link = Many::new(links).ok_or_else(|| Failure::Machine("no link to send over".to_owned()))?;
-    let planned = (!parameters.flood && !parameters.poisson).then(|| parameters.planned() * peers);
+    let planned = parameters.known_slots().map(|slots| slots * peers);
     let mut recorder = Recorder::new(codecs, link.lane(), log, &stop, planned);
     let before = (link.now(), sched::thread_usage());
     let linger_ns = parameters.timeout_ns();
@@ -344,7 +344,7 @@ fn send<'c>(
             size_byte: parameters.size_byte,
             patience_ns: FLOOD_PATIENCE_NS,
             turn_ns: TURN_NS,
-            linger_ns: FLOOD_PATIENCE_NS.max(linger_ns.min(100_000_000)),
+            linger_ns: FLOOD_PATIENCE_NS.max(linger_ns),
         };
         closed_loop::run(&mut link, &options, &mut recorder)
     } else {

@@ -388,6 +388,15 @@ impl Parameters {
         (fitting.min(MOST_PACKETS as f64) as u64).min(self.packets.unwrap_or(u64::MAX)).max(1)
     }
 
+    /// Slots to each peer, where their number is known before: a run ends as soon as all are answered.
+    pub(super) fn known_slots(&self) -> Option<u64> {
+        match (self.flood || self.poisson, self.seconds) {
+            (false, _) => Some(self.planned()),
+            (true, None) => self.packets,
+            (true, Some(_)) => None,
+        }
+    }
+
     /// How long a stalled sender makes up for, ns: as long as it takes to gather 5,000 packets, 100 ms at most.
     pub(super) fn catch_up_ns(&self) -> u64 {
         ((5_000.0 / self.rate() * 1e9) as u64).min(100_000_000)

@@ -192,7 +192,8 @@ fn open_session(
         // Flood goes as fast as the path; else a tenth more: the schedule is exact, the two hosts' clocks are not.
         rate_packet_per_s: if parameters.flood { 1_000_000 } else { (parameters.rate() * 1.1).ceil().min(1e6) as u64 },
         burst_packet: if parameters.flood { 64 } else { burst.clamp(64, 10_000) },
-        duration_ns: lasts + 2_000_000_000,
+        // What is answered in time shall not find its session over.
+        duration_ns: lasts + parameters.timeout_ns().max(2_000_000_000),
         packets: if parameters.flood { parameters.packets.unwrap_or(lasts / 1_000) } else { parameters.planned() },
         size_byte: parameters.size_byte,
         flows: None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from vtare.campaign.binary import find_binary
 from vtare.campaign.executor import Campaign, CampaignResult
 from vtare.campaign.files import Files
-from vtare.campaign.journal import Entry, Journal
+from vtare.campaign.journal import Entry, Journal, Stopped, not_needed
 from vtare.campaign.progress import Forecast, Progress, Silent
 from vtare.campaign.stop import StopRequest
 from vtare.campaign.store import Store, default_store, read_store
@@ -20,8 +20,10 @@ __all__ = [
     "Progress",
     "Silent",
     "StopRequest",
+    "Stopped",
     "Store",
     "default_store",
     "find_binary",
+    "not_needed",
     "read_store",
 ]

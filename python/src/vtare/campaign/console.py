@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.table import Table
 from rich.text import Text
 
+from vtare.campaign.journal import not_needed
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from vtare.campaign.execute import Outcome
-    from vtare.campaign.journal import Entry
+    from vtare.campaign.journal import Entry, Stopped
     from vtare.campaign.progress import Forecast
     from vtare.design import Run
     from vtare.plan import Plan
@@ -152,11 +154,30 @@ def show_plan(console: Console, plan: Plan, runs: Sequence[Run], seed: int | Non
         console.print(table)
 
 
-def show_status(console: Console, store: Path, plan: Plan, runs: Sequence[Run], entries: Mapping[str, Entry]) -> None:
+STATUSES: Final = ("done", "failed", "skipped", "pending", "not_needed")
+
+
+def run_status(run: Run, entries: Mapping[str, Entry], stopped: Stopped | None) -> str:
+    """One word of STATUSES for a run."""
+    if run.run_id in entries:
+        return str(entries[run.run_id].status)
+    return "not_needed" if not_needed(run, entries, stopped) else "pending"
+
+
+def show_status(
+    console: Console,
+    store: Path,
+    plan: Plan,
+    runs: Sequence[Run],
+    entries: Mapping[str, Entry],
+    stopped: Stopped | None = None,
+) -> None:
     """Print how many runs are done, and each failed or skipped one with its reason and the end of its log."""
-    words = Counter(entries[run.run_id].status if run.run_id in entries else "pending" for run in runs)
-    listed = ", ".join(f"{words[word]} {word}" for word in ("done", "failed", "skipped", "pending") if words[word])
+    words = Counter(run_status(run, entries, stopped) for run in runs)
+    listed = ", ".join(f"{words[word]} {word.replace('_', ' ')}" for word in STATUSES if words[word])
     console.print(f"{plan.name} in {store}: {len(runs)} runs: {listed}")
+    if stopped is not None:
+        console.print(f"stopped after block {stopped.block} of {plan.blocks}: {stopped.reason}")
     for run in runs:
         entry = entries.get(run.run_id)
         if entry is None or entry.status == "done":

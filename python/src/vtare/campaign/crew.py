@@ -10,22 +10,24 @@ from __future__ import annotations
 import json
 import os
 import secrets
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from vtare.campaign import routed
+from vtare.campaign.background import Neighbours, neighbours
 from vtare.campaign.children import Helper, RunFailed, blame_helpers, end, how_it_ended, said, wait_ready
 from vtare.campaign.surroundings import Surroundings
 from vtare.errors import BadInput, MachineCannot
+from vtare.guests import NO_BACKGROUND, Background, background_of, resources_of
 from vtare.links import RoutedHosts, TwoHosts
 from vtare.overhead import read_capture
 from vtare.plan import CAPTURE_OFF, CAPTURE_ON, ICMP
-from vtare.platforms import Instance, Platform, network, open_platform
+from vtare.platforms import DEFAULT_RESOURCES, Instance, Platform, Resources, open_platform, remove_leftovers
 from vtare.platforms.host import HostInstance
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from vtare.campaign.files import Files
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from vtare.design import Run
     from vtare.path import PathSpec
     from vtare.plan import Experiment
+    from vtare.platforms.network import Site
 
 PORT: Final = 8462
 SIDES: Final = ("sender", "responder")
@@ -61,24 +64,33 @@ class Roles:
     spin: bool = False
     cpu: int | None = None
     path: PathSpec | None = None
+    resources: Resources = DEFAULT_RESOURCES
+    background: Background = NO_BACKGROUND
 
     @classmethod
     def of(cls, run: Run, experiment: Experiment) -> Self:
         """Read the roles from a run's factors."""
-
-        def value(factor: str, default: Any) -> Any:
-            label = run.factors.get(factor)
-            return default if label is None else experiment.factor(factor).level(label).value
-
+        values = values_of(run, experiment)
         return cls(
-            sender=value("platform", "host"),
-            responder=value("responder_platform", "host"),
-            capture=value("capture", CAPTURE_OFF),
-            load_side=value("load_side", "sender"),
-            spin=value("responder", "blocking") == "spinning",
-            cpu=value("responder_cpu", None),
+            sender=values.get("platform", "host"),
+            responder=values.get("responder_platform", "host"),
+            capture=values.get("capture", CAPTURE_OFF),
+            load_side=values.get("load_side", "sender"),
+            spin=values.get("responder", "blocking") == "spinning",
+            cpu=values.get("responder_cpu", None),
             path=routed.path_of(run, experiment) if run.instrument == "avb" else None,
+            resources=resources_of(values),
+            background=background_of(values),
         )
+
+    def resources_at(self, side: str) -> Resources:
+        """What the instance of one side is given: the responder as much as the sender where both are of one kind."""
+        return self.resources if side == "sender" or self.responder == self.sender else DEFAULT_RESOURCES
+
+    @property
+    def background_platform(self) -> str:
+        """The platform of the instances in the background."""
+        return self.background.beside(self.sender if self.background.side == "sender" else self.responder)
 
     @property
     def captured(self) -> bool:
@@ -86,22 +98,33 @@ class Roles:
         return self.capture != CAPTURE_OFF
 
 
+def values_of(run: Run, experiment: Experiment) -> dict[str, Any]:
+    """What the levels of a run's factors mean, by factor."""
+    return {factor: experiment.factor(factor).level(label).value for factor, label in run.factors.items()}
+
+
 class Stage:
     """The two hosts of one campaign, made when first needed and removed at its end."""
 
-    def __init__(self, binary: Path, owner: str) -> None:
-        """Prepare; nothing is made yet. `owner` begins the name of everything that is made."""
+    def __init__(self, binary: Path, owner: str, settings: Mapping[str, Mapping[str, str | int]] | None = None) -> None:
+        """Prepare; nothing is made yet. `owner` begins every name; `settings` are the plan's of each platform."""
         self._binary = binary
         self._owner = owner
+        self._settings = settings or {}
         self._hosts: TwoHosts | None = None
         self._wiring: tuple[int, bool] | None = None
 
     def missing(self, roles: Roles) -> str | None:
         """Why this machine cannot set the scene for these roles, or None where it can."""
         for side, name in zip(SIDES, (roles.sender, roles.responder), strict=True):
-            reason = open_platform(name, binary=self._binary, owner=self._owner).missing()
+            reason = self._platform(name).missing(roles.resources_at(side))
             if reason is not None:
                 return f"platform {name} ({side}): {reason}"
+        if roles.background.instances:
+            name = roles.background_platform
+            reason = self._platform(name).missing(_background_resources(roles))
+            if reason is not None:
+                return f"platform {name} (background): {reason}"
         reason = TwoHosts.missing() if roles.path is None else RoutedHosts.missing()
         return None if reason is None else f"two hosts on one machine: {reason}"
 
@@ -114,22 +137,38 @@ class Stage:
         """
         hosts = self._hosts_for(roles.path)
         sites = (hosts.sender, hosts.responder)
-        platforms: list[Platform] = []
         instances: list[Instance] = []
-        try:
-            for name, site in zip((roles.sender, roles.responder), sites, strict=True):
-                platforms.append(open_platform(name, binary=self._binary, owner=self._owner))
-                instances.append(platforms[-1].start(1, site)[0])
+        with ExitStack() as stack:
+            for side, name, site in zip(SIDES, (roles.sender, roles.responder), sites, strict=True):
+                platform = self._platform(name)
+                stack.callback(platform.stop)
+                instances.append(platform.start(1, site, roles.resources_at(side))[0])
             host_sides = [HostInstance(self._binary, site) for site in sites]
+            beside = stack.enter_context(self._neighbours(roles, sites, host_sides))
             link = hosts.facts()
             helpers = None
             if roles.path is not None and isinstance(hosts, RoutedHosts):
                 helpers = routed.PathHelpers(self._binary, hosts, roles.path)
             by_side = dict(zip(SIDES, instances, strict=True))
-            yield Crew(roles, by_side, dict(zip(SIDES, host_sides, strict=True)), link, helpers)
-        finally:
-            for platform in platforms:
-                platform.stop()
+            yield Crew(roles, by_side, dict(zip(SIDES, host_sides, strict=True)), link, helpers, beside)
+
+    def _platform(self, name: str) -> Platform:
+        return open_platform(name, binary=self._binary, owner=self._owner, settings=self._settings.get(name))
+
+    @contextmanager
+    def _neighbours(
+        self, roles: Roles, sites: Sequence[Site], host_sides: Sequence[HostInstance]
+    ) -> Iterator[Neighbours | None]:
+        """The instances in the background of one run; None where there are none."""
+        if not roles.background.instances:
+            yield None
+            return
+        here = SIDES.index(roles.background.side)
+        platform = self._platform(roles.background_platform)
+        # What they send goes to the other server itself.
+        sink = host_sides[1 - here]
+        with neighbours(roles.background, platform, sites[here], sink, _background_resources(roles)) as beside:
+            yield beside
 
     def _hosts_for(self, path: PathSpec | None) -> TwoHosts:
         """The two hosts, made where those of the run before are of another kind, and shaped."""
@@ -139,7 +178,7 @@ class Stage:
         hosts = self._hosts
         if hosts is None:
             # What a killed campaign left may still spin on a CPU of this machine.
-            network.remove_leftovers()
+            remove_leftovers()
             if wiring is None:
                 hosts = TwoHosts(self._owner)
             else:
@@ -157,6 +196,11 @@ class Stage:
             hosts.remove()
 
 
+def _background_resources(roles: Roles) -> Resources:
+    """Instances of the platform that measures are given what that one is, but for its CPUs."""
+    return replace(roles.resources, pinned=None) if roles.background_platform == roles.sender else DEFAULT_RESOURCES
+
+
 class Crew:
     """The instances of one run and what they do beside the measurement."""
 
@@ -167,8 +211,10 @@ class Crew:
         host_sides: Mapping[str, HostInstance],
         link: Mapping[str, Any],
         path_helpers: routed.PathHelpers | None = None,
+        beside: Neighbours | None = None,
     ) -> None:
-        """Take over started instances, by side."""
+        """Take over started instances, by side, and those in the background."""
+        self.beside = beside
         self.roles = roles
         self._instances = instances
         self._host_sides = host_sides
@@ -283,6 +329,7 @@ class Crew:
         for side in SIDES:
             instance = self._instances[side]
             found[side] = {
+                "resources": asdict(self.roles.resources_at(side)),
                 "platform": self.roles.sender if side == "sender" else self.roles.responder,
                 "instance": instance.name,
                 "address": instance.address,

@@ -20,6 +20,7 @@ from vtare.platforms.child import wait_readable
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from vtare.campaign.background import Neighbours
     from vtare.campaign.crew import Crew
     from vtare.campaign.files import Files
     from vtare.campaign.guests import GuestCrew
@@ -61,11 +62,12 @@ def execute(
     files: Files,
     stop: StopRequest,
     crew: Crew | GuestCrew | None = None,
+    beside: Neighbours | None = None,
 ) -> Outcome:
-    """Execute one run in `directory`, which must exist and be empty, and say how it ended.
+    """Execute one run in `directory`, which must exist, and say how it ended.
 
-    `instance` measures. With a `crew` it measures towards a responder, with captures on both host sides,
-    or through guests.
+    `instance` measures. With a `crew` it measures towards a responder, with captures on both host sides, or through
+    guests; `beside` are loaded instances in the background.
 
     Raises:
         Interrupted: a stop was requested; all children have ended.
@@ -84,9 +86,12 @@ def execute(
     log = directory / "log"
     log.touch()
     try:
-        with nullcontext(()) if crew is None else crew.at_work(directory, files, stop) as helpers:
+        with (
+            nullcontext(()) if crew is None else crew.at_work(directory, files, stop) as helpers,
+            nullcontext(()) if beside is None else beside.at_work(directory, files, stop) as busy,
+        ):
             loaded = instance if crew is None else crew.loaded
-            code = _measure_under_load(settings, directory, log, instance, loaded, helpers, stop)
+            code = _measure_under_load(settings, directory, log, instance, loaded, (*helpers, *busy), stop)
         instance.fetch(directory)
         if not (directory / "load.json").stat().st_size:
             raise RunFailed("the load left no report on stdout")

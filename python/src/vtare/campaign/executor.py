@@ -8,23 +8,28 @@ campaign with a clear error, and everything measured so far is kept.
 from __future__ import annotations
 
 import errno
+import json
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Final
 
-from vtare.campaign.crew import Roles, Stage
+from vtare.campaign.background import neighbours
+from vtare.campaign.crew import Roles, Stage, values_of
 from vtare.campaign.execute import Outcome, RunSettings, execute
 from vtare.campaign.guests import Place, Rooms
-from vtare.campaign.journal import Entry
+from vtare.campaign.journal import Entry, Stopped, not_needed
 from vtare.campaign.progress import Forecast, Progress, Silent
 from vtare.design import expected_run_s, run_seed
 from vtare.errors import CampaignStopped, Interrupted, MachineCannot
-from vtare.platforms import Instance, Platform, open_platform
+from vtare.guests import background_of, resources_of
+from vtare.platforms import DEFAULT_RESOURCES, Instance, Platform, PlatformFailed, Resources, open_platform
 from vtare.platforms.network import NetworkError
 from vtare.platforms.owner import own_prefix
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from vtare.campaign.stop import StopRequest
@@ -37,7 +42,10 @@ _DISK_FULL_TEXT: Final = ("No space left on device", "Disk quota exceeded")
 
 @dataclass(frozen=True, slots=True)
 class CampaignResult:
-    """How a campaign ended: runs of the whole store by status, and what this session removed and took."""
+    """How a campaign ended: runs of the whole store by status, and what this session removed and took.
+
+    `stopped` says how it stopped by its plan's rule; `not_needed` runs of later blocks were then not made.
+    """
 
     total: int
     done: int
@@ -45,26 +53,42 @@ class CampaignResult:
     skipped: int
     removed_leftovers: int
     elapsed_s: float
+    not_needed: int = 0
+    stopped: Stopped | None = None
+
+
+#: Asked after a block (its number) with all runs so far in the store: why to stop now, or None to go on.
+Precise = Callable[[int], str | None]
 
 
 class Campaign:
     """One session of work on one store."""
 
-    def __init__(self, store: Store, binary: Path, stop: StopRequest, progress: Progress | None = None) -> None:
-        """Prepare to run what `store` lacks with this `binary`."""
+    def __init__(
+        self,
+        store: Store,
+        binary: Path,
+        stop: StopRequest,
+        progress: Progress | None = None,
+        precise: Precise | None = None,
+    ) -> None:
+        """Prepare to run what `store` lacks with this `binary`; `precise` judges the plan's stopping rule."""
+        self._precise = precise
         self._store = store
         self._binary = binary
         self._stop = stop
         self._progress = progress or Silent()
-        self._platforms: dict[str, Platform] = {}
-        self._instances: dict[str, Instance] = {}
         self._owner = own_prefix()
-        self._stage = Stage(binary, self._owner)
+        self._live = _Live(self._open)
+        self._stage = Stage(binary, self._owner, store.plan.platforms)
         self._rooms = Rooms(binary, self._owner)
         self._pace = _Pace(store)
 
     def run(self) -> CampaignResult:
         """Make every run that is neither done nor skipped, in the design's order.
+
+        Where the plan has a stopping rule it is asked between blocks. What it decides is kept in the journal: a
+        campaign that has stopped makes no run of a later block, whoever resumes it.
 
         Raises:
             Interrupted: a stop was requested; the running cell was dropped.
@@ -74,13 +98,23 @@ class Campaign:
         removed = self._store.tidy()
         entries = self._store.journal.entries()
         finished = {run_id for run_id, entry in entries.items() if entry.status in {"done", "skipped"}}
-        todo = [run for run in self._store.runs if run.run_id not in finished]
+        stopped = self._store.journal.stopped()
+        todo = [
+            run
+            for run in self._store.runs
+            if run.run_id not in finished and (stopped is None or run.block <= stopped.block)
+        ]
+        begun = {run.block for run in self._store.runs if run.run_id in entries}
         self._pace.begin(todo, len(self._store.runs))
         try:
             self._progress.started(self._pace.forecast())
             for run in todo:
                 if self._stop.requested:
                     raise Interrupted("stopped between two runs")
+                if run.block not in begun:
+                    begun.add(run.block)
+                    if self._enough(run.block - 1):
+                        break
                 self._progress.run_started(run, self._pace.forecast())
                 outcome = self._one(run)
                 self._pace.ended(run, outcome)
@@ -90,13 +124,27 @@ class Campaign:
             self._progress.ended()
         return self._result(removed, time.monotonic() - begin)
 
+    def _enough(self, block: int) -> bool:
+        """Whether the plan's rule says to stop after this block; kept in the journal then."""
+        rule = self._store.plan.stop
+        if rule is None or self._precise is None or block < rule.least_blocks:
+            return False
+        reason = self._precise(block)
+        if reason is None:
+            return False
+        self._store.journal.stop(Stopped(block, reason))
+        return True
+
     def _clear(self) -> None:
         """Remove everything that was started, whatever part of it fails."""
         with ExitStack() as stack:
             stack.callback(self._stage.clear)
             stack.callback(self._rooms.clear)
-            for platform in self._platforms.values():
-                stack.callback(platform.stop)
+            stack.callback(self._live.end)
+
+    def _open(self, name: str) -> Platform:
+        settings = self._store.plan.platforms.get(name)
+        return open_platform(name, binary=self._binary, owner=self._owner, settings=settings)
 
     def _one(self, run: Run) -> Outcome:
         """Make one run and bring its result to the disk, or nothing of it."""
@@ -130,25 +178,46 @@ class Campaign:
             return self._on_one_machine(run, temporary)
         except MachineCannot as error:
             return Outcome("skipped", 0.0, reason=str(error))
-        except NetworkError as error:
+        except (NetworkError, PlatformFailed) as error:
+            # What is left of an instance that failed is no place for the next run.
+            self._live.end()
             return Outcome("failed", 0.0, reason=str(error))
 
     def _on_one_machine(self, run: Run, temporary: Path) -> Outcome:
-        name = run.factors.get("platform", "host")
-        if name not in self._platforms:
-            self._platforms[name] = open_platform(name, binary=self._binary, owner=self._owner)
-        platform = self._platforms[name]
-        reason = platform.missing()
+        values = {} if run.control is not None else values_of(run, self._store.plan.experiment(run.experiment))
+        name = values.get("platform", "host")
+        resources, background = resources_of(values), background_of(values)
+        platform = self._open(background.beside(name))
+        reason = self._open(name).missing(resources)
+        if reason is None and background.instances:
+            reason = platform.missing(DEFAULT_RESOURCES)
         if reason is not None:
             return Outcome("skipped", 0.0, reason=f"platform {name}: {reason}")
-        if name not in self._instances:
-            self._instances[name] = platform.start(1)[0]
-        settings = self._settings(run)
-        return execute(
-            run, settings, temporary, instance=self._instances[name], files=self._store.files, stop=self._stop
-        )
+        instance = self._live.instance(name, resources)
+        with ExitStack() as stack:
+            beside = None
+            if background.instances:
+                beside = stack.enter_context(neighbours(background, platform, None, None, DEFAULT_RESOURCES))
+            if name != "host":
+                facts = {"schema": "vtare.platform/1", "platform": name, "resources": asdict(resources)}
+                text = json.dumps({**facts, "instance": instance.name, **instance.facts()}, indent=2)
+                self._store.files.write(temporary / "platform.json", text.encode())
+            outcome = execute(
+                run,
+                self._settings(run),
+                temporary,
+                instance=instance,
+                files=self._store.files,
+                stop=self._stop,
+                beside=beside,
+            )
+        if outcome.status == "failed":
+            # It may hang, or be gone: the next run gets another.
+            self._live.end()
+        return outcome
 
     def _between_hosts(self, run: Run, temporary: Path) -> Outcome:
+        self._live.end()
         roles = Roles.of(run, self._store.plan.experiment(run.experiment))
         reason = self._stage.missing(roles)
         if reason is not None:
@@ -162,6 +231,7 @@ class Campaign:
                 files=self._store.files,
                 stop=self._stop,
                 crew=crew,
+                beside=crew.beside,
             )
 
     def _through_guests(self, run: Run, temporary: Path) -> Outcome:
@@ -212,7 +282,9 @@ class Campaign:
         return CampaignStopped(f"{where or f'{path}: '}{error.strerror or error}; mend that, then {resume}")
 
     def _result(self, removed: int, elapsed_s: float) -> CampaignResult:
-        statuses = [entry.status for entry in self._store.journal.entries().values()]
+        entries = self._store.journal.entries()
+        statuses = [entry.status for entry in entries.values()]
+        stopped = self._store.journal.stopped()
         return CampaignResult(
             total=len(self._store.runs),
             done=statuses.count("done"),
@@ -220,7 +292,34 @@ class Campaign:
             skipped=statuses.count("skipped"),
             removed_leftovers=removed,
             elapsed_s=elapsed_s,
+            not_needed=sum(not_needed(run, entries, stopped) for run in self._store.runs),
+            stopped=stopped,
         )
+
+
+class _Live:
+    """The one instance outside a topology that is alive: another would take from what is measured."""
+
+    def __init__(self, opener: Callable[[str], Platform]) -> None:
+        self._open = opener
+        self._of: tuple[str, Resources] | None = None
+        self._platform: Platform | None = None
+        self._instance: Instance | None = None
+
+    def instance(self, name: str, resources: Resources) -> Instance:
+        """The instance of this platform with these resources, started where it is not the one that is alive."""
+        if self._instance is None or self._of != (name, resources):
+            self.end()
+            self._platform = self._open(name)
+            self._instance = self._platform.start(1, None, resources)[0]
+            self._of = (name, resources)
+        return self._instance
+
+    def end(self) -> None:
+        """End it, where there is one, or what a failed start has left."""
+        platform, self._platform, self._instance = self._platform, None, None
+        if platform is not None:
+            platform.stop()
 
 
 class _Pace:

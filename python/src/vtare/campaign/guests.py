@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from vtare.errors import MachineCannot
 from vtare.forwarders import RX_PORT, TX_PORT, ForwardingRoom, Guests, NamespaceGuests
 from vtare.plan import DEFAULT_GUESTS
-from vtare.platforms import network
+from vtare.platforms import remove_leftovers
 from vtare.platforms.host import HostInstance
 from vtare.platforms.netns import NetnsInstance
 
@@ -112,7 +112,7 @@ class Rooms:
         if kind is None:
             raise MachineCannot(f"platform {place.platform} cannot forward")
         # What a killed campaign left may still take frames.
-        network.remove_leftovers()
+        remove_leftovers()
         room = self._plan(place, kind)
         room.make()
         self._room, self._place = room, place

@@ -6,6 +6,7 @@ promises more than the disk holds, whatever the moment of a crash.
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,8 +15,11 @@ from typing import TYPE_CHECKING, Final, Literal, Self
 from vtare.errors import BadInput, CampaignStopped
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
     from types import TracebackType
+
+    from vtare.design import Run
 
 Status = Literal["done", "failed", "skipped"]
 
@@ -45,6 +49,19 @@ class Entry:
     log_tail: str | None
     elapsed_s: float | None
     attempts: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """That a campaign has stopped by its plan's rule: the last block that counts, and why."""
+
+    block: int
+    reason: str
+
+
+def not_needed(run: Run, entries: Mapping[str, Entry], stopped: Stopped | None) -> bool:
+    """Whether a run was never made because the campaign had stopped before its block."""
+    return stopped is not None and run.block > stopped.block and run.run_id not in entries
 
 
 class Journal:
@@ -107,6 +124,15 @@ class Journal:
         """Return one fact about the store, or None."""
         row = self._connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
         return None if row is None else str(row[0])
+
+    def stopped(self) -> Stopped | None:
+        """Return how the campaign stopped by its plan's rule; None where it has not."""
+        found = self.meta("stopped")
+        return None if found is None else Stopped(**json.loads(found))
+
+    def stop(self, stopped: Stopped) -> None:
+        """Keep that the campaign has stopped: no later block will be made, whoever goes on with it."""
+        self.set_meta("stopped", json.dumps({"block": stopped.block, "reason": stopped.reason}))
 
     def record(self, entry: Entry) -> None:
         """Write one row, durably. A run that was tried before counts one attempt more.

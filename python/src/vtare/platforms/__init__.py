@@ -1,87 +1,62 @@
-"""Platforms: where runs execute. One file per kind of machine.
+"""Platforms: where runs execute. One file per kind of machine, each with its class and `leftovers()`.
 
-A platform starts instances, an instance starts the binary in them. The executor knows nothing else of a platform, so a
-new one is one file that fulfils the two protocols below, and its line in `open_platform`. Instances that are to talk to
-each other are started at a `Site`: one server of a topology (`vtare.links`), with a bridge to attach them to.
+What a platform is stands in `vtare.platforms.protocol`. A new one is one file and its line in `_KINDS`: its class is
+made with the binary, the owner (which begins the name of everything it makes) and the settings that a plan gives it.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol
+from contextlib import ExitStack
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Final
 
 from vtare.errors import BadInput
-from vtare.platforms.host import HostPlatform
-from vtare.platforms.netns import NetnsPlatform
+from vtare.platforms.protocol import (
+    DEFAULT_RESOURCES,
+    Instance,
+    Leftover,
+    Need,
+    Platform,
+    PlatformFailed,
+    Resources,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from vtare.platforms.child import Child
     from vtare.platforms.network import Site
 
-__all__ = ["PLATFORMS", "Instance", "Platform", "open_platform"]
+__all__ = [
+    "DEFAULT_RESOURCES",
+    "PLATFORMS",
+    "Instance",
+    "Leftover",
+    "Need",
+    "Platform",
+    "PlatformFailed",
+    "Resources",
+    "leftovers",
+    "open_platform",
+    "remove_leftovers",
+]
 
+#: Kind of platform -> the class in the file of the same name.
+_KINDS: Final = {
+    "host": "HostPlatform",
+    "netns": "NetnsPlatform",
+    "docker": "DockerPlatform",
+    "lxc": "LxcPlatform",
+    "qemu": "QemuPlatform",
+    "xen": "XenPlatform",
+    "esxi": "EsxiPlatform",
+    "virtualbox": "VirtualBoxPlatform",
+    "ssh": "SshPlatform",
+    "cloud": "CloudPlatform",
+}
 #: Every platform that a plan may name. Those that this version cannot start are skipped and counted.
-PLATFORMS: Final = ("host", "netns", "docker", "lxc", "qemu")
-
-
-class Instance(Protocol):
-    """One started machine, container or guest (for `host`: the host itself)."""
-
-    @property
-    def name(self) -> str:
-        """What to call it in messages."""
-        ...
-
-    @property
-    def address(self) -> str | None:
-        """Its address in the lab's network; None where it was started at no site."""
-        ...
-
-    def start(self, arguments: Sequence[str], *, directory: Path, stdout: Path, stderr: Path) -> Child:
-        """Start `vtare ARGUMENTS` in the instance; what it prints lands in the two files, on the controller.
-
-        Every file in `directory` is visible to the program under the same path (a platform without a shared file
-        system copies it in). Raises OSError where the program cannot be started.
-        """
-        ...
-
-    def fetch(self, directory: Path) -> None:
-        """Bring what the program left in `directory` to the same path on the controller. Call after the child's end."""
-        ...
-
-    def facts(self) -> Mapping[str, object]:
-        """Facts about the instance that its own footer cannot know (accelerator, NIC model, network device)."""
-        ...
-
-    def capture_interface(self) -> str | None:
-        """The host-side interface through which the instance's packets pass, or None where there is none."""
-        ...
-
-
-class Platform(Protocol):
-    """A kind of machine that can be started."""
-
-    @property
-    def name(self) -> str:
-        """Its level in plans."""
-        ...
-
-    def missing(self) -> str | None:
-        """Why this machine cannot give the platform, or None where it can. Its cells are then skipped and counted."""
-        ...
-
-    def start(self, instances: int, site: Site | None = None) -> Sequence[Instance]:
-        """Start so many instances, attached to the site's bridge where one is given, and return once all are ready.
-
-        Raises OSError or MachineCannot where that fails; `stop` then removes what was made.
-        """
-        ...
-
-    def stop(self) -> None:
-        """End every instance. May be called twice, and after a failed `start`."""
-        ...
+PLATFORMS: Final = tuple(_KINDS)
 
 
 class _NotYet:
@@ -90,26 +65,71 @@ class _NotYet:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def missing(self) -> str | None:
+    def missing(self, resources: Resources = DEFAULT_RESOURCES) -> str | None:
         return "this version of vtare cannot start it yet"
 
-    def start(self, instances: int, site: Site | None = None) -> Sequence[Instance]:
+    def need(self, resources: Resources = DEFAULT_RESOURCES) -> Need:
+        return Need()
+
+    def start(
+        self,
+        instances: int,
+        site: Site | None = None,
+        resources: Resources = DEFAULT_RESOURCES,
+        *,
+        first: int = 0,
+    ) -> Sequence[Instance]:
         raise BadInput(f"platform '{self.name}': {self.missing()}")
 
     def stop(self) -> None:
         pass
 
 
-def open_platform(name: str, *, binary: Path, owner: str) -> Platform:
+def open_platform(name: str, *, binary: Path, owner: str, settings: Mapping[str, str | int] | None = None) -> Platform:
     """Return the platform of this name. `owner` begins the name of everything it makes.
 
+    `settings` are those of the plan's table `[platforms.NAME]`, whose `kind` is the kind where the name is not one.
+
     Raises:
-        BadInput: there is no such platform.
+        BadInput: there is no such platform, or its settings cannot be used.
     """
-    if name == "host":
-        return HostPlatform(binary)
-    if name == "netns":
-        return NetnsPlatform(binary, owner)
-    if name in PLATFORMS:
+    settings = dict(settings or {})
+    kind = str(settings.pop("kind", name))
+    if kind not in _KINDS:
+        raise BadInput(f"platform '{name}' is not known to this version; wanted one of: {', '.join(PLATFORMS)}")
+    module = f"{__name__}.{kind}"
+    if find_spec(module) is None:
         return _NotYet(name)
-    raise BadInput(f"platform '{name}' is not known to this version; wanted one of: {', '.join(PLATFORMS)}")
+    found: Platform = getattr(import_module(module), _KINDS[kind])(binary, owner, settings)
+    return found
+
+
+def leftovers() -> tuple[Leftover, ...]:
+    """Everything on this machine that a lab process made and left, in the order in which it must be removed.
+
+    Raises:
+        VtareError: what is there cannot be told.
+    """
+    # Instances before the namespaces they stand in.
+    kinds = [kind for kind in _KINDS if kind != "netns" and find_spec(f"{__name__}.{kind}") is not None]
+    found: list[Leftover] = []
+    for kind in [*kinds, "netns"]:
+        of_kind = getattr(import_module(f"{__name__}.{kind}"), "leftovers", None)
+        if of_kind is not None:
+            found += of_kind()
+    return tuple(found)
+
+
+def remove_leftovers() -> tuple[Leftover, ...]:
+    """Remove what gone lab processes left, and return all that was found.
+
+    Raises:
+        VtareError: something could not be told or removed; what could be has been.
+    """
+    found = leftovers()
+    with ExitStack() as stack:
+        # Called in the reverse order of entering.
+        for leftover in reversed(found):
+            if leftover.kept_because is None:
+                stack.callback(leftover.remove)
+    return found

@@ -13,6 +13,7 @@ import select
 import signal
 import subprocess
 import time
+from abc import ABC, abstractmethod
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
@@ -27,22 +28,31 @@ _PR_SET_PDEATHSIG: Final = 1
 _PRCTL: Final = ctypes.CDLL(None, use_errno=True).prctl
 
 
-class Child:
-    """A started program. End it with `terminate` or `kill`; `returncode` is None while it runs."""
+class Child(ABC):
+    """A started program. End it with `terminate` or `kill`; `returncode` is None while it runs.
 
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        """Take over a process that leads its own group."""
-        self._process = process
-
-    @property
-    def pid(self) -> int:
-        """The process id, which is also the id of its group."""
-        return self._process.pid
+    A platform's own kind of child says how to watch, signal and reap its program; waiting is the same for all.
+    """
 
     @property
+    @abstractmethod
     def returncode(self) -> int | None:
         """Exit code, minus the signal's number where a signal ended it, None while it runs."""
-        return self._process.poll()
+
+    @abstractmethod
+    def watch(self) -> int:
+        """Return a new descriptor that becomes readable when the program ends; whoever asks closes it.
+
+        Raises ProcessLookupError where it has ended already, and OSError where it can only be asked now and then.
+        """
+
+    @abstractmethod
+    def send_signal(self, number: signal.Signals) -> None:
+        """Send a signal to the program and all that it started; one that has ended is fine."""
+
+    @abstractmethod
+    def kill(self) -> int:
+        """Kill the program and all that it started, and return the exit code."""
 
     def wait(self, timeout_s: float | None, *, stop_fd: int | None = None, others: Sequence[Child] = ()) -> int | None:
         """Block until the program ends, and return its exit code.
@@ -53,7 +63,7 @@ class Child:
         opened: list[int] = []
         try:
             for child in (self, *others):
-                opened.append(os.pidfd_open(child.pid))
+                opened.append(child.watch())
             wait_readable(opened if stop_fd is None else [*opened, stop_fd], deadline)
         except ProcessLookupError:
             # Gone and reaped already, by a look at its exit code.
@@ -63,33 +73,56 @@ class Child:
         finally:
             for descriptor in opened:
                 os.close(descriptor)
-        return self._process.poll()
+        return self.returncode
 
     def _wait_by_polling(self, deadline: float | None, stop_fd: int | None, others: Sequence[Child]) -> int | None:
         # Kernels before 5.3 and strict seccomp profiles have no pidfd: 20 wake-ups a second is the price there.
-        while self._process.poll() is None and all(child.returncode is None for child in others):
+        while self.returncode is None and all(child.returncode is None for child in others):
             step = time.monotonic() + 0.05
             if wait_readable([] if stop_fd is None else [stop_fd], step if deadline is None else min(step, deadline)):
                 break
             if deadline is not None and time.monotonic() >= deadline:
                 break
-        return self._process.poll()
+        return self.returncode
 
     def terminate(self, grace_s: float = 10.0, *, stop_fd: int | None = None) -> int:
-        """Ask the group to end (SIGTERM), kill it after `grace_s` or when `stop_fd` is readable; the exit code."""
-        self._signal(signal.SIGTERM)
+        """Ask it to end (SIGTERM), kill it after `grace_s` or when `stop_fd` is readable; the exit code."""
+        self.send_signal(signal.SIGTERM)
         code = self.wait(grace_s, stop_fd=stop_fd)
         return self.kill() if code is None else code
 
-    def kill(self) -> int:
-        """Kill the whole group and return the exit code."""
-        self._signal(signal.SIGKILL)
-        return self._process.wait()
 
-    def _signal(self, number: signal.Signals) -> None:
-        if self._process.poll() is None:
+class ProcessChild(Child):
+    """A process of this machine that leads its own group."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        """Take over a process that leads its own group."""
+        self.process = process
+
+    @property
+    def pid(self) -> int:
+        """The process id, which is also the id of its group."""
+        return self.process.pid
+
+    @property
+    def returncode(self) -> int | None:
+        """See `Child.returncode`."""
+        return self.process.poll()
+
+    def watch(self) -> int:
+        """Return a pidfd."""
+        return os.pidfd_open(self.pid)
+
+    def send_signal(self, number: signal.Signals) -> None:
+        """Send a signal to the whole group."""
+        if self.process.poll() is None:
             with suppress(ProcessLookupError):
                 os.killpg(self.pid, number)
+
+    def kill(self) -> int:
+        """Kill the whole group and return the exit code."""
+        self.send_signal(signal.SIGKILL)
+        return self.process.wait()
 
 
 def wait_readable(descriptors: Sequence[int], deadline: float | None) -> bool:
@@ -101,7 +134,7 @@ def wait_readable(descriptors: Sequence[int], deadline: float | None) -> bool:
     return bool(poll.poll(left_ms))
 
 
-def start_child(command: Sequence[str], *, directory: Path, stdout: Path, stderr: Path) -> Child:
+def start_child(command: Sequence[str], *, directory: Path, stdout: Path, stderr: Path) -> ProcessChild:
     """Start a program in `directory` with its output in two files (the same file twice is allowed).
 
     Raises:
@@ -118,7 +151,7 @@ def start_child(command: Sequence[str], *, directory: Path, stdout: Path, stderr
             process_group=0,
             preexec_fn=_die_with(os.getpid()),
         )
-    return Child(process)
+    return ProcessChild(process)
 
 
 def _die_with(parent: int) -> Callable[[], None]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from vtare.platforms import network
 from vtare.platforms.child import Child, start_child
 from vtare.platforms.netns import start_in_namespace
+from vtare.platforms.protocol import DEFAULT_RESOURCES, Need, Resources, Settings, no_settings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -54,15 +55,28 @@ class HostPlatform:
 
     name: Final = "host"
 
-    def __init__(self, binary: Path) -> None:
-        """Use this `vtare` binary."""
+    def __init__(self, binary: Path, owner: str = "", settings: Settings | None = None) -> None:
+        """Use this `vtare` binary; the host makes nothing and has no settings."""
+        no_settings("host", settings)
         self._binary = binary
 
-    def missing(self) -> str | None:
-        """Return None: the host is always there."""
-        return None
+    def missing(self, resources: Resources = DEFAULT_RESOURCES) -> str | None:
+        """Return None: the host is always there, as it is."""
+        reason = resources.beyond(frozenset())
+        return None if reason is None else f"the host {reason}"
 
-    def start(self, instances: int, site: Site | None = None) -> Sequence[HostInstance]:
+    def need(self, resources: Resources = DEFAULT_RESOURCES) -> Need:
+        """Return nothing: it is there."""
+        return Need()
+
+    def start(
+        self,
+        instances: int,
+        site: Site | None = None,
+        resources: Resources = DEFAULT_RESOURCES,
+        *,
+        first: int = 0,
+    ) -> Sequence[HostInstance]:
         """Return the host, or one server of a topology. There is only one of it.
 
         Raises:

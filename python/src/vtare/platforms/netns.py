@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from vtare.platforms import network
 from vtare.platforms.child import Child, start_child
+from vtare.platforms.protocol import DEFAULT_RESOURCES, Leftover, Need, Resources, Settings, no_settings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -62,24 +63,37 @@ class NetnsPlatform:
 
     name: Final = "netns"
 
-    def __init__(self, binary: Path, owner: str) -> None:
-        """Use this binary; `owner` begins the names of namespaces that stand behind no site."""
+    def __init__(self, binary: Path, owner: str, settings: Settings | None = None) -> None:
+        """Use this binary; `owner` begins the names of namespaces that stand behind no site. It has no settings."""
+        no_settings("netns", settings)
         self._binary = binary
         self._owner = owner
         self._made: list[tuple[Site | None, int]] = []
 
-    def missing(self) -> str | None:
-        """Why this machine has no namespaces, or None."""
-        return network.missing_tools()
+    def missing(self, resources: Resources = DEFAULT_RESOURCES) -> str | None:
+        """Why this machine has no such namespaces, or None."""
+        reason = resources.beyond(frozenset())
+        return network.missing_tools() if reason is None else f"a namespace {reason}"
 
-    def start(self, instances: int, site: Site | None = None) -> Sequence[NetnsInstance]:
+    def need(self, resources: Resources = DEFAULT_RESOURCES) -> Need:
+        """What one namespace takes: measured at 0.5 MiB."""
+        return Need(memory_byte=1 << 20)
+
+    def start(
+        self,
+        instances: int,
+        site: Site | None = None,
+        resources: Resources = DEFAULT_RESOURCES,
+        *,
+        first: int = 0,
+    ) -> Sequence[NetnsInstance]:
         """Make so many namespaces, each behind the site's bridge where there is one.
 
         Raises:
             NetworkError: a step failed; `stop` removes what was made.
         """
         started = []
-        for index in range(instances):
+        for index in range(first, first + instances):
             name = f"{self._owner}-{index}" if site is None else site.instance_namespace(index)
             self._made.append((site, index))
             network.carry_out(network.make_namespace(name) if site is None else network.attach(site, index))
@@ -97,3 +111,8 @@ class NetnsPlatform:
                     stack.callback(network.remove_namespaces, [f"{self._owner}-{index}"])
                 else:
                     stack.callback(network.detach, site, index)
+
+
+def leftovers() -> tuple[Leftover, ...]:
+    """Namespaces that lab processes left, those of topologies too."""
+    return network.leftovers()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shlex
 import shutil
 import signal
@@ -16,7 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from vtare.errors import MachineCannot, VtareError
-from vtare.platforms.owner import OWNER_VARIABLE, start_of
+from vtare.platforms.owner import owner_of, started_by, still_runs
+from vtare.platforms.protocol import Leftover
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 _NAMESPACES: Final = Path("/run/netns")
 _TOOL_TIMEOUT_S: Final = 20.0
 _READY_S: Final = 10.0
-_OWNED: Final = re.compile(r"vtare-(?P<pid>\d+)-(?P<start>[0-9a-f]+)-[a-z0-9-]+")
 #: What a tool says where this process, or this kernel, never can.
 _REFUSALS: Final = ("Operation not permitted", "Permission denied", "qdisc kind is unknown", "Unknown qdisc")
 _NET_ADMIN, _SYS_ADMIN = 12, 21
@@ -105,9 +104,12 @@ def mac(ip: str) -> str:
 
 def make_namespace(name: str) -> list[Step]:
     """Steps that make a namespace without IPv6, whose router solicitations and reports would be measured too."""
+    return [Step(("ip", "netns", "add", name)), *_quieten(name)]
+
+
+def _quieten(name: str) -> list[Step]:
     off = [f"net.ipv6.conf.{which}.disable_ipv6=1" for which in ("all", "default")]
     return [
-        Step(("ip", "netns", "add", name)),
         # -e: a kernel without IPv6 has no such keys, and then no noise either.
         Step(("ip", "netns", "exec", name, "sysctl", "-q", "-e", "-w", *off)),
         Step(("ip", "-n", name, "link", "set", "lo", "up")),
@@ -128,26 +130,20 @@ def give_address(namespace: str, device: str, ip: str, prefix_length: int, peers
 
 def attach(site: Site, index: int) -> list[Step]:
     """Steps that make one instance behind a site's bridge: a namespace whose `eth0` ends in the bridge's port."""
+    return [*make_namespace(site.instance_namespace(index)), *plug_in(site, index)]
+
+
+def adopt(name: str, pid: int) -> list[Step]:
+    """Steps that give the namespace in which a process stands a name, and switch IPv6 off in it."""
+    return [Step(("ip", "netns", "attach", name, str(pid))), *_quieten(name)]
+
+
+def plug_in(site: Site, index: int) -> list[Step]:
+    """Steps that join the namespace of an instance, which exists, to the site's bridge."""
     inside, port = site.instance_namespace(index), site.port(index)
+    pair = ("eth0", "netns", inside, "type", "veth", "peer", "name", port, "netns", site.namespace)
     return [
-        *make_namespace(inside),
-        Step(
-            (
-                "ip",
-                "link",
-                "add",
-                "eth0",
-                "netns",
-                inside,
-                "type",
-                "veth",
-                "peer",
-                "name",
-                port,
-                "netns",
-                site.namespace,
-            )
-        ),
+        Step(("ip", "link", "add", *pair)),
         *set_mtu(((inside, "eth0"), (site.namespace, port)), site.mtu_byte),
         *give_address(inside, "eth0", site.instance_address(index), site.prefix_length, (site.address, *site.peers)),
         Step(("ip", "-n", site.namespace, "link", "set", port, "master", site.bridge, "up")),
@@ -268,15 +264,6 @@ def remove_namespaces(names: Iterable[str]) -> None:
         raise failed
 
 
-@dataclass(frozen=True, slots=True)
-class Leftover:
-    """A namespace of a lab process. `kept_because` is None where it may go; `processes` of that lab still run in it."""
-
-    name: str
-    kept_because: str | None
-    processes: tuple[int, ...] = ()
-
-
 def leftovers() -> tuple[Leftover, ...]:
     """Every namespace that a lab process made, by the form of its name alone.
 
@@ -285,11 +272,11 @@ def leftovers() -> tuple[Leftover, ...]:
     """
     found = []
     for name in namespaces():
-        owned = _OWNED.fullmatch(name)
-        if owned is None:
+        owner = owner_of(name)
+        if owner is None:
             continue
         try:
-            found.append(_leftover(name, int(owned["pid"]), int(owned["start"], 16)))
+            found.append(_leftover(name, owner))
         except NetworkError:
             # Gone since the names were read: its campaign has ended.
             if name in namespaces():
@@ -297,39 +284,25 @@ def leftovers() -> tuple[Leftover, ...]:
     return tuple(found)
 
 
-def _leftover(name: str, pid: int, start: int) -> Leftover:
-    try:
-        if start_of(pid) == start:
-            return Leftover(name, f"process {pid}, which made it, still runs")
-    except (OSError, ValueError, IndexError):
-        pass
-    inside = [int(word) for word in run_tool(("ip", "netns", "pids", name)).split()]
-    strangers = [process for process in inside if not _started_by(process, f"vtare-{pid}-{start:x}")]
-    if strangers:
-        return Leftover(name, f"process {strangers[0]}, not of the lab, runs in it; end it first")
-    return Leftover(name, None, tuple(inside))
-
-
-def _started_by(pid: int, owner: str) -> bool:
-    """Whether the lab process of this name started a program: it marks the environment of all that it starts."""
-    with suppress(OSError):
-        return f"{OWNER_VARIABLE}={owner}".encode() in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-    return False
-
-
-def remove_leftovers() -> tuple[Leftover, ...]:
-    """End what runs in the namespaces of gone lab processes, remove them, and return all that were found.
-
-    Raises:
-        NetworkError: one could not be removed.
-    """
-    found = leftovers()
-    for leftover in found:
-        for pid in leftover.processes:
+def _leftover(name: str, owner: str) -> Leftover:
+    def remove() -> None:
+        # Looked at again: an instance that stood in it may have been removed since, and its programs with it.
+        for pid in _inside(name):
             with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-    remove_namespaces(leftover.name for leftover in found if leftover.kept_because is None)
-    return found
+                if started_by(pid, owner):
+                    os.kill(pid, signal.SIGKILL)
+        remove_namespaces([name])
+
+    kept = still_runs(owner)
+    if kept is None:
+        strangers = [process for process in _inside(name) if not started_by(process, owner)]
+        if strangers:
+            kept = f"process {strangers[0]}, not of the lab, runs in it; end it first"
+    return Leftover("namespace", name, kept, remove)
+
+
+def _inside(name: str) -> list[int]:
+    return [int(word) for word in run_tool(("ip", "netns", "pids", name)).split()] if name in namespaces() else []
 
 
 def interface_facts(namespace: str, device: str) -> dict[str, Any]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -21,3 +23,28 @@ def start_of(pid: int) -> int:
     text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     # The name in brackets may hold blanks and brackets; the 22nd field is the 20th behind it.
     return int(text.rpartition(")")[2].split()[19])
+
+
+_OWNED: Final = re.compile(r"vtare-(?P<pid>\d+)-(?P<start>[0-9a-f]+)-[a-z0-9-]+")
+
+
+def owner_of(name: str) -> str | None:
+    """The prefix of the lab process that gave something this name; None where no lab process did."""
+    owned = _OWNED.fullmatch(name)
+    return None if owned is None else f"vtare-{owned['pid']}-{owned['start']}"
+
+
+def still_runs(owner: str) -> str | None:
+    """Why what this lab process made must stay: it still runs. None where it has ended."""
+    _, pid, start = owner.split("-")
+    with suppress(OSError, ValueError, IndexError):
+        if start_of(int(pid)) == int(start, 16):
+            return f"process {pid}, which made it, still runs"
+    return None
+
+
+def started_by(pid: int, owner: str) -> bool:
+    """Whether the lab process of this name started a program: it marks the environment of all that it starts."""
+    with suppress(OSError):
+        return f"{OWNER_VARIABLE}={owner}".encode() in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    return False

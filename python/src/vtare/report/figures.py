@@ -105,40 +105,24 @@ def median_figures(summary: Summary, layout: Layout) -> Question:
     return Question(slug("medians", layout.experiment.name), "How much, typically?", caption, panels)
 
 
-def _counts(summary: Summary, layout: Layout) -> pl.DataFrame:
-    """Readings as distinct values with counts per run and cell: what boxes and curves are drawn from.
-
-    Run by run: the readings of one run are in memory at a time, not the 10^8 of a campaign.
-    """
-    name = layout.experiment.name
-    return pl.concat(
-        summary.sample_set.scan(name, run_id=file.run.run_id)
-        .filter(pl.col("value").is_not_null())
-        .group_by("run_id", *layout.keys, "value")
-        .agg(pl.col("weight").sum())
-        .collect()
-        for file in summary.sample_set.files
-        if file.run.experiment == name
-    )
-
-
 def distribution_figures(summary: Summary, layout: Layout) -> list[Question]:
     """Tails, run-to-run steadiness and raw readings of one experiment."""
-    counts = _counts(summary, layout)
-    if counts.height == 0:
+    boxes = summary.boxes.filter(pl.col("experiment") == layout.experiment.name)
+    if boxes.height == 0:
         return []
-    return [_tail_figures(layout, counts), _box_figures(layout, counts), _raw_figures(summary, layout)]
+    return [_tail_figures(summary, layout), _box_figures(layout, boxes), _raw_figures(summary, layout)]
 
 
-def _tail_figures(layout: Layout, counts: pl.DataFrame) -> Question:
-    pooled = counts.group_by(*layout.keys, "value").agg(pl.col("weight").sum())
+def _tail_figures(summary: Summary, layout: Layout) -> Question:
     lines: dict[tuple[str | None, str | None], list[plots.CcdfLine]] = {}
-    for key, part in _cells(layout, pooled):
-        row = dict(zip(layout.keys, key, strict=True))
+    # Cell by cell: the distinct readings of one cell are in memory at a time, not the 10^8 of a campaign.
+    drawn: list[tuple[dict[str, Any], plots.CcdfLine]] = [
+        (found.labels, plots.ccdf_line(layout.series_text(found.labels), str(found.labels[layout.series]),
+                                       found.tally.values, found.tally.counts))
+        for found in summary.distributions(layout.experiment.name)
+    ]  # fmt: skip
+    for row, line in sorted(drawn, key=lambda item: layout.sort_key(item[0])):
         panel = row[layout.panel] if layout.panel is not None else None
-        line = plots.ccdf_line(
-            layout.series_text(row), str(row[layout.series]), part["value"].to_numpy(), part["weight"].to_numpy()
-        )
         lines.setdefault((panel, layout.group_text(row)), []).append(line)
     values = [value for some in lines.values() for value in plots.ccdf_values(some)]
     # Without a reading above 0 there is nothing that a logarithmic axis could show.
@@ -164,13 +148,13 @@ def _cells(layout: Layout, frame: pl.DataFrame) -> list[tuple[tuple[Any, ...], p
     return sorted(parts.items(), key=lambda item: layout.sort_key(dict(zip(layout.keys, item[0], strict=True))))
 
 
-def _box_figures(layout: Layout, counts: pl.DataFrame) -> Question:
+def _box_figures(layout: Layout, measured: pl.DataFrame) -> Question:
     rows: dict[str | None, list[plots.BoxRow]] = {}
-    for key, part in _cells(layout, counts):
+    for key, part in _cells(layout, measured):
         row = dict(zip(layout.keys, key, strict=True))
         boxes = tuple(
-            plots.run_box(run["value"].to_numpy(), run["weight"].to_numpy())
-            for run in part.sort("run_id").partition_by("run_id", maintain_order=True)
+            plots.RunBox(**{name: run[name] for name in ("min", "q1", "median", "q3", "max", "p99")})
+            for run in part.sort("run_id").iter_rows(named=True)
         )
         panel = row[layout.panel] if layout.panel is not None else None
         box = plots.BoxRow(layout.series_text(row), str(row[layout.series]), boxes, layout.group_text(row))
@@ -226,7 +210,7 @@ def _raw_figures(summary: Summary, layout: Layout) -> Question:
 
 
 def _raw_series(summary: Summary, layout: Layout, row: dict[str, Any], run: dict[str, Any]) -> plots.RawSeries:
-    frame = summary.samples(layout.experiment.name).filter(pl.col("run_id") == run["run_id"])
+    frame = summary.sample_set.scan(layout.experiment.name, run_id=run["run_id"])
     for key in layout.keys:
         frame = frame.filter(pl.col(key) == row[key])
     readings = frame.filter(pl.col("value").is_not_null()).collect()

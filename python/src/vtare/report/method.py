@@ -13,6 +13,7 @@ from vtare.report.layout import key_name
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from vtare.plan import StopRule
     from vtare.report.layout import Layout
     from vtare.summary import Summary
 
@@ -40,6 +41,8 @@ def method_of(summary: Summary, layouts: Mapping[str, Layout]) -> tuple[str, ...
         "random order from seed "
         f"{summary.seed}; {done} of {text.plural(summary.design.height, 'run')} finished."
     ]
+    if plan.stop is not None:
+        lines.append(_stopping(summary, plan.stop))
     for layout in layouts.values():
         factors = "; ".join(
             f"{key_name(factor.name)}: {', '.join(text.level(level.label) for level in factor.levels)}"
@@ -101,6 +104,17 @@ def method_of(summary: Summary, layouts: Mapping[str, Layout]) -> tuple[str, ...
             "flagged."
         )
     return tuple(lines)
+
+
+def _stopping(summary: Summary, rule: StopRule) -> str:
+    """When the campaign was to stop, and whether it did."""
+    line = (
+        f"Stopping: between blocks, from block {rule.least_blocks} on, once the half-width of the interval of every "
+        f"ratio is within {rule.precision_percent:g} %, never by a p-value; {summary.plan.blocks} blocks at most."
+    )
+    if summary.stopped is None:
+        return f"{line} The rule has not stopped this campaign."
+    return f"{line} Stopped after block {summary.stopped.block}: {summary.stopped.reason}."
 
 
 def _compared_by(summary: Summary) -> str:

@@ -22,7 +22,7 @@ from vtare.stats.comparison import (
     verdict,
 )
 from vtare.stats.distribution import Ccdf, ccdf
-from vtare.stats.effect import CliffsDelta, RunPool, cliffs_delta
+from vtare.stats.effect import CliffsDelta, Resampled, RunPool, cliffs_delta, resample
 from vtare.stats.location import half_iqr, least_n, mad_raw, median, quantile
 from vtare.stats.outliers import RobustZ, ScenarioOutliers, outliers_by_scenario, robust_z, shares
 from vtare.stats.permutation import PermutationTest, permute_runs
@@ -40,6 +40,7 @@ from vtare.stats.posthoc import PairTest, dunn, nemenyi, nemenyi_friedman, tukey
 from vtare.stats.pvalues import Adjustment, PValue, adjust, write_p
 from vtare.stats.rank_tests import RankTest, friedman, kendall_tau_b, kruskal_wallis
 from vtare.stats.steady import LONG_SERIES, Warmup, mser5, settle
+from vtare.stats.tally import Adder, Tally, merge, tally
 from vtare.stats.variation import (
     Fairness,
     Interval,
@@ -52,6 +53,7 @@ from vtare.stats.variation import (
 __all__ = [
     "BOOTSTRAP_RUNS",
     "LONG_SERIES",
+    "Adder",
     "Adjustment",
     "AlignedRankTest",
     "Ccdf",
@@ -66,6 +68,7 @@ __all__ = [
     "PairTest",
     "PermutationTest",
     "RankTest",
+    "Resampled",
     "RobustZ",
     "RunPool",
     "SamplesPerRun",
@@ -73,6 +76,7 @@ __all__ = [
     "SelfTest",
     "Sorted",
     "Stop",
+    "Tally",
     "Variation",
     "Verdict",
     "Warmup",
@@ -97,6 +101,7 @@ __all__ = [
     "mad_raw",
     "median",
     "median_interval",
+    "merge",
     "mser5",
     "nemenyi",
     "nemenyi_friedman",
@@ -105,6 +110,7 @@ __all__ = [
     "power",
     "quantile",
     "refusal",
+    "resample",
     "robust_z",
     "runs_per_cell",
     "samples_per_run",
@@ -113,6 +119,7 @@ __all__ = [
     "shares",
     "simulated_rank_power",
     "stop",
+    "tally",
     "tau_bound",
     "tukey_on_ranks",
     "verdict",

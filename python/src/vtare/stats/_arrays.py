@@ -88,6 +88,10 @@ def weighted(x: Values, weights: Values | None) -> tuple[FloatArray, NDArray[np.
 
 def in_order(x: Values, weights: Values | None = None) -> Sorted:
     """Sort a sample once, for several figures."""
+    if weights is None:
+        # Without weights to carry along a plain sort is several times faster than one of positions.
+        alone = np.sort(checked(x))
+        return Sorted(alone, np.arange(1, len(alone) + 1))
     values, counts = weighted(x, weights)
     order = np.argsort(values, kind="stable")
     return Sorted(values[order], np.cumsum(counts[order]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -56,17 +57,8 @@ class RunPool:
             raise ValueError(
                 f"{len(runs)} runs with {len(given)} sets of weights; wanted at least one run, and as many sets"
             )
-        pairs = [weighted(x, w) for x, w in zip(runs, given, strict=True)]
-        if any(len(values) == 0 for values, _ in pairs):
-            raise ValueError("a run without readings has no median; leave it out and count it")
-        medians = np.array([in_order(values, counts).quantile(0.5) for values, counts in pairs])
-        resampled = np.array(
-            [
-                _block_medians(values, rng, size) if w is None else _count_medians(values, counts, rng, size)
-                for (values, counts), w in zip(pairs, given, strict=True)
-            ]
-        )
-        return cls(medians, resampled)
+        resampled = [resample(x, w, rng=rng, size=size) for x, w in zip(runs, given, strict=True)]
+        return cls(np.array([one.median for one in resampled]), np.array([one.medians for one in resampled]))
 
     def draw(self, rng: np.random.Generator, resamples: int) -> FloatArray:
         """Return bootstrap medians of run medians: runs are drawn first, then a resample inside each drawn run.
@@ -98,6 +90,28 @@ class RunPool:
         return max(0.0, float(np.log(self.medians).var(ddof=1)) - inside), inside
 
 
+@dataclass(frozen=True, slots=True)
+class Resampled:
+    """One run: its median, and the medians of its resamples."""
+
+    median: float
+    medians: FloatArray
+
+
+def resample(x: Values, weights: Values | None = None, *, rng: np.random.Generator, size: int = 200) -> Resampled:
+    """Resample one run: blocks of readings in their order of time, or, with `weights`, rows of a histogram.
+
+    Raises:
+        ValueError: a run without readings.
+    """
+    values, counts = weighted(x, weights)
+    if len(values) == 0:
+        raise ValueError("a run without readings has no median; leave it out and count it")
+    median = in_order(values, None if weights is None else counts).quantile(0.5)
+    drawn = block_medians(values, rng, size) if weights is None else _count_medians(values, counts, rng, size)
+    return Resampled(median, drawn)
+
+
 def _without_double_noise(medians: FloatArray, noise: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Run medians and the noise inside runs, each made so much smaller that their sum varies as run medians do."""
     spread = float(medians.var(ddof=1)) if len(medians) > 1 else 0.0
@@ -109,20 +123,86 @@ def _without_double_noise(medians: FloatArray, noise: FloatArray) -> tuple[Float
     return centre + keep * (medians - centre), noise * math.sqrt(min(1.0, spread / inside))
 
 
-def _block_medians(values: FloatArray, rng: np.random.Generator, size: int) -> FloatArray:
-    """Medians of circular block resamples: blocks keep the autocorrelation that single readings would lose."""
+def block_medians(values: FloatArray, rng: np.random.Generator, size: int) -> FloatArray:
+    """Return medians of circular block resamples: blocks keep the autocorrelation that single readings would lose.
+
+    Blocks are of n^(1/2) readings: longer than the usual n^(1/3), because wake-up times and delays have long memory.
+    """
     n = len(values)
-    # n^(1/2): longer than the usual n^(1/3), because wake-up times and delays have long memory.
     block = max(1, math.ceil(math.sqrt(n)))
     blocks = math.ceil(n / block)
+    if n >= LONG_RUN:
+        return medians_by_window(values, rng.integers(0, n, (size, blocks)), block)
     medians = np.empty(size)
     chunk = max(1, 2_000_000 // n)
     for begin in range(0, size, chunk):
         some = min(chunk, size - begin)
-        starts = rng.integers(0, n, (some, blocks, 1))
-        index = ((starts + np.arange(block)) % n).reshape(some, -1)[:, :n]
-        medians[begin : begin + some] = np.median(values[index], axis=1)
+        medians[begin : begin + some] = medians_by_sorting(values, rng.integers(0, n, (some, blocks)), block)
     return medians
+
+
+LONG_RUN: Final = 20_000
+"""Readings from which a resample is counted rather than laid out."""
+
+
+def medians_by_sorting(values: FloatArray, starts: np.ndarray, block: int) -> FloatArray:
+    """Return the median of each resample, a row of `starts`: blocks of so many readings, the last one cut to fit."""
+    n = len(values)
+    index = ((starts[:, :, None] + np.arange(block)) % n).reshape(len(starts), -1)[:, :n]
+    found: FloatArray = np.median(values[index], axis=1)
+    return found
+
+
+def medians_by_window(values: FloatArray, starts: np.ndarray, block: int) -> FloatArray:
+    """Return the same medians without laying a resample out: what stands below a window of ranks is counted.
+
+    The median of a resample lies near that of the sample. So each resample's readings below a narrow window of the
+    sample are counted (running sums at the ends of its blocks), and only readings in the window are looked at one by
+    one. The window is widened until it holds the medians of all resamples.
+    """
+    n = len(values)
+    ordered = np.sort(values)
+    lengths = np.full(starts.shape[1], block)
+    lengths[-1] = n - block * (len(lengths) - 1)
+    ranks = np.array([(n - 1) // 2, n // 2])
+    half = 4 * math.ceil(math.sqrt(n))
+    while True:
+        low, high = ordered[max(0, n // 2 - half)], ordered[min(n - 1, n // 2 + half)]
+        below, within = _covered(values < low, starts, lengths), _covered(values <= high, starts, lengths)
+        if half >= n or (np.all(below <= ranks[0]) and np.all(within > ranks[1])):
+            break
+        half *= 4
+    places = np.flatnonzero((values >= low) & (values <= high))
+    by_value = np.argsort(values[places], kind="stable")
+    inside = values[places][by_value]
+    medians = np.empty(len(starts))
+    for i, (some, already) in enumerate(zip(starts, below, strict=True)):
+        times = _times_drawn(places, some, lengths, n)[by_value]
+        at = np.searchsorted(np.cumsum(times), ranks - already, side="right")
+        medians[i] = inside[at].mean()
+    return medians
+
+
+def _covered(marked: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """How many marked readings each resample holds."""
+    n = len(marked)
+    sums = np.zeros(n + 1, dtype=np.int64)
+    np.cumsum(marked, out=sums[1:])
+    ends = starts + lengths
+    wrapped = ends > n
+    found: np.ndarray = (sums[np.where(wrapped, ends - n, ends)] - sums[starts] + wrapped * sums[n]).sum(axis=1)
+    return found
+
+
+def _times_drawn(places: np.ndarray, starts: np.ndarray, lengths: np.ndarray, n: int) -> np.ndarray:
+    """How often one resample holds the readings at these places."""
+    ends = starts + lengths
+    wrapped = ends > n
+    # A block that runs over the end also begins at 0.
+    begins = np.sort(np.concatenate([starts, np.zeros(int(wrapped.sum()), dtype=starts.dtype)]))
+    stops = np.sort(np.concatenate([np.minimum(ends, n), ends[wrapped] - n]))
+    found: np.ndarray = np.searchsorted(begins, places, side="right") - np.searchsorted(stops, places, side="right")
+    return found
 
 
 def _count_medians(values: FloatArray, counts: np.ndarray, rng: np.random.Generator, size: int) -> FloatArray:

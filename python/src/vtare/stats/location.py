@@ -62,5 +62,5 @@ def mad_raw(x: Values | Sorted, *, weights: Values | None = None) -> Estimate:
     sample = x if isinstance(x, Sorted) else in_order(x, weights)
     if sample.n == 0:
         return Estimate(None, 0, _EMPTY)
-    counts = np.diff(sample.cumulated, prepend=0)
+    counts = None if sample.n == len(sample.values) else np.diff(sample.cumulated, prepend=0)
     return median(np.abs(sample.values - sample.quantile(0.5)), weights=counts)

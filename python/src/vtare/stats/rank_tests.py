@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import itertools
 import math
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Final
 
 import numpy as np
@@ -163,7 +165,8 @@ def kendall_tau_b(x: Values, y: Values, *, family: str, alpha: float = 0.05) -> 
     if n < 2 or np.all(a == a[0]) or np.all(b == b[0]):
         return RankTest("kendall_tau_b", None, None, n, (n,), None, "needs 2 pairs, and neither side all equal")
     distinct = math.factorial(n) // math.prod(math.factorial(c) for c in Counter(a.tolist()).values())
-    least = min(1.0, 2.0 / distinct)
+    # From 171 different figures on the number of orders is beyond a float: the least p is then the least float.
+    least = min(1.0, max(float(Fraction(2, distinct)), sys.float_info.min))
     if least > alpha:
         return RankTest("kendall_tau_b", None, None, n, (n,), least, _never(least, alpha, f"{n} pairs"))
     tied = len(np.unique(a)) < n or len(np.unique(b)) < n

@@ -16,7 +16,7 @@ written as a person writes them (`idle`, `1 ms`). `Summary.keys[experiment]` lis
 the plan's order: group and label by these.
 
 `design`: `position, block, replicate, run_id, experiment, instrument, control`, factors, `parameters` (JSON), `status`
-(`done`, `failed`, `skipped` or `pending`).
+(`done`, `failed`, `skipped`, `pending`, or `not_needed`: the campaign had stopped by its rule).
 
 `runs`: one row per run and part: `run_id, experiment, instrument`, keys, `block, replicate, position, control` (null,
 or open/centre/close), `quantity` (`cost_ns, miss_ns, runtime_ns, gap_ns, rtt_ns`), `n, median, half_iqr, mad_raw, min,
@@ -84,6 +84,9 @@ adjustment, n_runs, n_level, refused`.
 half_iqr, centre` (median of all control medians), `limit` (3 times the typical half-IQR of a control run, not less
 than 3 clock quanta), `drifted`. `flagged_blocks` lists the blocks with a drifted control.
 
+`boxes`: one row per run and part, of all its readings, the warm-up too: `run_id, experiment`, keys, `n, min, q1,
+median, q3, max, p99`.
+
 `skipped`, `failed`: `run_id, experiment, instrument`, factors, `block, reason, exit_code, log_tail`.
 """
 
@@ -93,6 +96,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from vtare.bulk import ALONE, Crew
 from vtare.design import design_frame
 from vtare.summary import bandwidth, round_trips
 from vtare.summary.cells import CONTROL_COLUMNS
@@ -107,17 +111,19 @@ if TYPE_CHECKING:
 __all__ = ["LoadMade", "MachineFacts", "Note", "Summary", "summarise"]
 
 
-def summarise(store: Path) -> Summary:
+def summarise(store: Path, *, crew: Crew = ALONE) -> Summary:
     """Read a store, compute every figure, write `store/summary.parquet` and return the figures.
+
+    One run is in memory at a time; the `crew` reads cell by cell.
 
     Raises:
         vtare.errors.BadInput: the path is no store, or its runs must not be pooled (other kernel, clock source, CPU or
             program version than the rest).
     """
-    measured = read_measured(store)
+    measured = read_measured(store, crew=crew)
     plan, runs, seed, entries = measured.plan, measured.runs, measured.seed, measured.entries
     samples, work = measured.samples, measured.work
-    status = statuses(runs, entries, samples.problems)
+    status = statuses(runs, entries, samples.problems, measured.stopped)
     runs_frame = pl.DataFrame(work.run_rows, schema=work.schema(RUN_COLUMNS), orient="row")
     _write_derived(store / "summary.parquet", runs_frame)
     controls = pl.DataFrame(work.drift(), schema=CONTROL_COLUMNS)
@@ -155,6 +161,9 @@ def summarise(store: Path) -> Summary:
         ),
         sample_set=samples,
         estimates=estimates,
+        boxes=work.boxes_frame(),
+        crew=crew,
+        stopped=measured.stopped,
     )
 
 

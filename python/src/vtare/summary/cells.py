@@ -18,7 +18,7 @@ from vtare import stats
 from vtare.summary import bandwidth, round_trips, throughput
 
 if TYPE_CHECKING:
-    from vtare.stats import RunPool
+    from vtare.stats import Adder, Resampled, RunPool, Tally
     from vtare.summary.figures import Part
 
 #: Parts of a run that are worth comparing with each other; an argument or a target is bound to differ.
@@ -71,50 +71,53 @@ class Outliers:
     reason: str | None = None
 
 
-def count_outliers(parts: Sequence[Part]) -> Outliers | None:
+def count_outliers(counted: Tally) -> Outliers | None:
     """Score all readings of a cell against the cell; None where it has none. Times are skewed, hence the scales."""
-    if not parts:
+    if not len(counted):
         return None
-    values = np.concatenate([part.values for part in parts])
-    weights = np.concatenate(
-        [np.ones(len(p.values), dtype=np.int64) if p.weights is None else p.weights for p in parts]
-    )
-    log = bool(np.all(values > 0))
-    found = stats.robust_z(values, weights=weights, log=log, sides="both" if log else "each")
+    log = bool(counted.values[0] > 0)
+    found = stats.robust_z(counted.values, weights=counted.counts, log=log, sides="both" if log else "each")
     return Outliers(found.n, None if found.z is None else found.n_outliers, "log" if log else "each side", found.reason)
 
 
 @dataclass(slots=True)
 class Cell:
-    """One cell while its runs come in: figures and block of each run, then the pool its comparisons draw from."""
+    """One cell while its runs come in: figures and block of each run, then the pool its comparisons draw from.
+
+    `rng` draws the resamples of each run; None where the pool will hold medians alone.
+    """
 
     labels: dict[str, str]
+    rng: np.random.Generator | None = None
     figures: list[Mapping[str, Any]] = field(default_factory=list)
     blocks: list[int] = field(default_factory=list)
     run_ids: list[str] = field(default_factory=list)
-    readings: list[Part] = field(default_factory=list)
+    drawn: list[Resampled] = field(default_factory=list)
+    readings: Adder | None = field(default_factory=stats.Adder)
     pool: RunPool | None = None
     outliers: Outliers | None = None
 
     def add(self, part: Part, block: int, run_id: str = "") -> None:
-        """Take in one run."""
+        """Take in one run: its readings are counted and resampled, and not kept."""
         self.figures.append(part.figures)
         self.blocks.append(block)
         self.run_ids.append(run_id)
-        self.readings.append(part)
+        if not part.figures["n"]:
+            return
+        if self.readings is not None:
+            self.readings.add(part.tally)
+        if self.rng is not None:
+            self.drawn.append(stats.resample(part.values, part.weights, rng=self.rng))
 
-    def close(self, rng: np.random.Generator, *, resample_from: int = stats.BOOTSTRAP_RUNS) -> None:
-        """Draw the pool, count outliers and let the raw readings go: memory holds one cell's readings at a time.
-
-        With fewer runs than `resample_from` the pool holds medians alone.
-        """
-        usable = [part for part in self.readings if part.figures["n"]]
-        if usable and len(usable) >= resample_from:
-            self.pool = stats.RunPool.of([p.values for p in usable], weights=[p.weights for p in usable], rng=rng)
-        elif usable:
-            self.pool = stats.RunPool.of([[float(part.figures["median"])] for part in usable], rng=rng, size=1)
-        self.outliers = count_outliers(usable)
-        self.readings = []
+    def close(self, *, resample_from: int = stats.BOOTSTRAP_RUNS) -> None:
+        """Make the pool and count outliers. With fewer runs than `resample_from` the pool holds medians alone."""
+        medians = np.array([float(f["median"]) for f in self.figures if f["n"]])
+        if len(medians) and len(self.drawn) >= resample_from:
+            self.pool = stats.RunPool(medians, np.array([one.medians for one in self.drawn]))
+        elif len(medians):
+            self.pool = stats.RunPool(medians, medians[:, None])
+        self.outliers = None if self.readings is None else count_outliers(self.readings.total())
+        self.readings, self.drawn, self.rng = None, [], None
 
     def known(self, figure: str) -> list[float]:
         """The figure of every run that could estimate it."""

@@ -8,25 +8,27 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from vtare import stats
+from vtare.campaign.console import run_status
 from vtare.summary.model import LoadMade, MachineFacts, Note
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from vtare.campaign.journal import Entry
+    from vtare.campaign.journal import Entry, Stopped
     from vtare.design import Run
     from vtare.plan import Plan
     from vtare.samples import Problem, RunFile, SampleSet
 
 
-def statuses(runs: Sequence[Run], entries: Mapping[str, Entry], problems: Sequence[Problem]) -> dict[str, str]:
+def statuses(
+    runs: Sequence[Run],
+    entries: Mapping[str, Entry],
+    problems: Sequence[Problem],
+    stopped: Stopped | None = None,
+) -> dict[str, str]:
     """The status of every run; a finished run whose file cannot be used counts as failed."""
     bad = {problem.run_id for problem in problems}
-    words = {}
-    for run in runs:
-        entry = entries.get(run.run_id)
-        words[run.run_id] = "failed" if run.run_id in bad else "pending" if entry is None else str(entry.status)
-    return words
+    return {run.run_id: "failed" if run.run_id in bad else run_status(run, entries, stopped) for run in runs}
 
 
 def missing_frame(

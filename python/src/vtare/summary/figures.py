@@ -16,6 +16,7 @@ from vtare.summary import bandwidth, round_trips, throughput
 
 if TYPE_CHECKING:
     from vtare.samples import RunFile, SampleSet
+    from vtare.stats import Tally
     from vtare.stats._arrays import FloatArray
 
 _DEFAULT_SLEEP_EXCEED_NS: Final = 1e6
@@ -55,13 +56,16 @@ FIGURE_COLUMNS: Final[dict[str, Any]] = {
 class Part:
     """One part of a run: its labels (`{"source": "vtare"}`), its figures, and its readings for resampling.
 
-    `weights` is None where each row is one reading in order of time.
+    `weights` is None where each row is one reading in order of time. `tally` counts the readings by value; `box` is
+    what a box plot shows of all of them, the warm-up too.
     """
 
     labels: Mapping[str, str]
     figures: Mapping[str, Any]
     values: FloatArray
     weights: np.ndarray | None
+    tally: Tally
+    box: Mapping[str, Any] | None
 
 
 def run_parts(samples: SampleSet, file: RunFile, *, exceed_ns: float | None) -> Iterator[Part]:
@@ -71,17 +75,19 @@ def run_parts(samples: SampleSet, file: RunFile, *, exceed_ns: float | None) -> 
         OSError, polars.exceptions.PolarsError: the file is damaged behind its footer.
         BadInput: a capture beside it cannot be used.
     """
-    frame = samples.read(file)
     instrument = file.run.instrument
+    frame = samples.read(file)
     quantity, names = QUANTITIES[instrument]
     parameters = load_contract().instruments[instrument]
     cells: dict[tuple[Any, ...], Mapping[str, Any]] = {
         tuple(cell.get(name) for name in names): cell for cell in file.footer.get("result", {}).get("cells", [])
     }
-    groups = {tuple(key): group for key, group in frame.group_by(names, maintain_order=True)}
+    groups = _groups(frame, names)
+    empty = frame.clear()
+    del frame
     # A part that measured and found nothing (no gap at all) has no rows, only its cell in the footer.
     for key in [*groups, *(key for key in cells if key not in groups)]:
-        group = groups.get(key, frame.clear())
+        group = groups.get(key, empty)
         labels = {
             name: file.run.factors.get(name) or (parameters[name].label(v) if name in parameters else str(v))
             for name, v in zip(names, key, strict=True)
@@ -90,21 +96,45 @@ def run_parts(samples: SampleSet, file: RunFile, *, exceed_ns: float | None) -> 
             labels["peer"] = OWN_FAR_END
         warm_up = _warm_up(group, instrument, file)
         settled = group if not warm_up.get("warmup_n") else _without_first(group, warm_up["warmup_n"])
+        kept = settled.drop_nulls("value")
+        values = kept["value"].to_numpy()
+        weights = kept["weight"].to_numpy() if instrument == "timer" else None
+        counted = stats.tally(values, weights=weights)
         figures = {
             "quantity": quantity,
             **warm_up,
             "elapsed_s": file.footer["elapsed_ns"] / 1e9,
             "interrupted": bool(file.footer.get("interrupted", False)),
-            **_common(settled, weighted=instrument == "timer"),
+            **_common(values, weights, counted),
             **_exceed(group, file, exceed_ns),
             **_special(group, instrument, cells.get(key, {})),
             **(round_trips.figures(group, cells.get(key, {}), file.path) if instrument == "rtt" else {}),
             **(bandwidth.figures(group, file.path, file.footer) if instrument == "avb" else {}),
             **(throughput.figures(cells.get(key, {})) if instrument == "throughput" else {}),
         }
-        kept = settled.drop_nulls("value")
-        weights = kept["weight"].to_numpy() if instrument == "timer" else None
-        yield Part(labels, figures, kept["value"].to_numpy(), weights)
+        everything = counted if settled is group else stats.tally(group.drop_nulls("value")["value"].to_numpy())
+        yield Part(labels, figures, values, weights, counted, box_of(everything))
+
+
+def _groups(frame: pl.DataFrame, names: tuple[str, ...]) -> dict[tuple[Any, ...], pl.DataFrame]:
+    """The rows of each part. The frame itself where there is one part only: a copy of a long run is dear."""
+    if frame.height and all(bool(frame[name].eq_missing(frame[name][0]).all()) for name in names):
+        return {tuple(frame[name][0] for name in names): frame}
+    return {tuple(key): group for key, group in frame.group_by(names, maintain_order=True)}
+
+
+def box_of(counted: Tally) -> dict[str, Any] | None:
+    """What a box plot shows of one run; p99 is None where it cannot be estimated."""
+    if not len(counted):
+        return None
+    ordered = counted.ordered
+    return {
+        "n": ordered.n,
+        "min": float(counted.values[0]),
+        **{name: ordered.quantile(q) for name, q in (("q1", 0.25), ("median", 0.5), ("q3", 0.75))},
+        "max": float(counted.values[-1]),
+        "p99": stats.quantile(ordered, 0.99).value,
+    }
 
 
 def _warm_up(group: pl.DataFrame, instrument: str, file: RunFile) -> dict[str, Any]:
@@ -127,11 +157,10 @@ def _without_first(group: pl.DataFrame, readings: int) -> pl.DataFrame:
     return group.filter(known > readings)
 
 
-def _common(group: pl.DataFrame, *, weighted: bool) -> dict[str, Any]:
-    kept = group.drop_nulls("value")
-    values, weights = kept["value"].to_numpy(), kept["weight"].to_numpy()
-    ordered = stats.in_order(values, weights if weighted else None)
+def _common(values: FloatArray, weights: np.ndarray | None, counted: Tally) -> dict[str, Any]:
+    ordered = counted.ordered
     n = ordered.n
+    total = float(values.sum() if weights is None else np.dot(values, weights))
     return {
         "n": n,
         "median": stats.median(ordered).value,
@@ -139,7 +168,7 @@ def _common(group: pl.DataFrame, *, weighted: bool) -> dict[str, Any]:
         "mad_raw": stats.mad_raw(ordered).value,
         "min": float(values.min()) if n else None,
         "max": float(values.max()) if n else None,
-        "mean": float(np.dot(values, weights) / n) if n else None,
+        "mean": total / n if n else None,
         "p99": stats.quantile(ordered, 0.99).value,
         "p999": stats.quantile(ordered, 0.999).value,
     }

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vtare.campaign.journal import Entry, Journal
+from vtare.bulk import ALONE, Crew
+from vtare.campaign.journal import Entry, Journal, Stopped
 from vtare.campaign.store import read_store
 from vtare.errors import BadInput
 from vtare.samples import SampleSet, open_samples
@@ -31,9 +32,10 @@ class Measured:
     entries: Mapping[str, Entry]
     samples: SampleSet
     work: CellWork
+    stopped: Stopped | None = None
 
 
-def read_measured(store: Path, *, resample_from: int = BOOTSTRAP_RUNS) -> Measured:
+def read_measured(store: Path, *, resample_from: int = BOOTSTRAP_RUNS, crew: Crew = ALONE) -> Measured:
     """Read every finished run of a store, cell by cell; cells of `resample_from` runs keep resamples of their readings.
 
     Raises:
@@ -41,11 +43,11 @@ def read_measured(store: Path, *, resample_from: int = BOOTSTRAP_RUNS) -> Measur
     """
     plan, runs, seed = read_store(store)
     with Journal(store / "journal.sqlite", read_only=True) as journal:
-        entries = journal.entries()
+        entries, stopped = journal.entries(), journal.stopped()
     finished = [run for run in runs if run.run_id in entries and entries[run.run_id].status == "done"]
     work = CellWork(plan, seed, resample_from=resample_from)
-    samples = work.read(open_samples(store, plan, finished))
-    return Measured(store, plan, tuple(runs), seed, entries, samples, work)
+    samples = work.read(open_samples(store, plan, finished), crew)
+    return Measured(store, plan, tuple(runs), seed, entries, samples, work, stopped)
 
 
 def refuse_empty(measured: Measured) -> None:

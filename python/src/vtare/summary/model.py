@@ -6,11 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from vtare.bulk import ALONE, Crew, Distribution, distributions
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     import polars as pl
 
+    from vtare.campaign.journal import Stopped
     from vtare.plan import Plan
     from vtare.samples import SampleSet
 
@@ -90,6 +93,13 @@ class Summary:
     notes: tuple[Note, ...]
     sample_set: SampleSet
     estimates: pl.DataFrame
+    boxes: pl.DataFrame
+    crew: Crew = ALONE
+    stopped: Stopped | None = None
+
+    def distributions(self, experiment: str) -> Iterator[Distribution]:
+        """Count all readings of an experiment by value, cell by cell, however many there are (vtare.bulk)."""
+        return distributions(self.sample_set, experiment, crew=self.crew)
 
     def samples(self, experiment: str) -> pl.LazyFrame:
         """Return an experiment's raw samples, lazily: Parquet columns, `run_id`, `block`, keys, `value`, `weight`.

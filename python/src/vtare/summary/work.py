@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
+from vtare.bulk import ALONE, Crew
 from vtare.contract import QUANTITIES
 from vtare.errors import BadInput
 from vtare.plan import PATH_FACTORS
@@ -30,6 +32,66 @@ RUN_COLUMNS: Final[dict[str, Any]] = {
     **FIGURE_COLUMNS,
 }
 
+BOX_COLUMNS: Final[dict[str, Any]] = {
+    "n": pl.Int64,
+    **dict.fromkeys(("min", "q1", "median", "q3", "max", "p99"), pl.Float64),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CellTask:
+    """The runs of one combination of levels: what is read as one piece of work, on whatever machine."""
+
+    samples: SampleSet
+    experiment: str
+    seed: int
+    resample_from: int
+
+
+@dataclass(frozen=True, slots=True)
+class CellFound:
+    """What reading those runs gave: rows of the runs, what box plots show of them, the cells, and runs left out."""
+
+    run_rows: list[dict[str, Any]]
+    boxes: list[dict[str, Any]]
+    cells: list[cell_work.Cell]
+    problems: list[Problem]
+
+
+def read_cell(task: CellTask) -> CellFound:
+    """Read the runs of one combination of levels, one run in memory at a time."""
+    found = CellFound([], [], [], [])
+    opened: dict[tuple[str, ...], cell_work.Cell] = {}
+    # Resamples are drawn as runs come in, where there may be runs enough to use them.
+    resampled = len(task.samples.files) >= task.resample_from
+    for file in task.samples.files:
+        run = file.run
+        exceed_ns = None if run.control is not None else task.samples.plan.experiment(task.experiment).exceed_ns
+        try:
+            parts = list(run_parts(task.samples, file, exceed_ns=exceed_ns))
+        except (OSError, KeyError, BadInput, pl.exceptions.PolarsError) as error:
+            found.problems.append(Problem(run.run_id, file.path, f"{file.path}: damaged behind its footer ({error})"))
+            continue
+        for part in parts:
+            labels = {**run.factors, **part.labels}
+            about = {name: getattr(run, name) for name in ("run_id", "experiment", "instrument")}
+            place = {name: getattr(run, name) for name in ("block", "replicate", "position", "control")}
+            found.run_rows.append({**about, **labels, **place, **part.figures})
+            if run.control is not None:
+                continue
+            if part.box is not None:
+                found.boxes.append({**labels, "run_id": run.run_id, "experiment": run.experiment, **part.box})
+            key = tuple(part.labels.values())
+            if key not in opened:
+                rng = cell_work.rng_for(task.seed, task.experiment, repr(sorted(labels.items())))
+                opened[key] = cell_work.Cell(labels, rng if resampled else None)
+            opened[key].add(part, run.block, run.run_id)
+        del parts
+    for cell in opened.values():
+        cell.close(resample_from=task.resample_from)
+        found.cells.append(cell)
+    return found
+
 
 class CellWork:
     """Goes through the runs once, cell by cell, and keeps figures instead of readings."""
@@ -40,6 +102,7 @@ class CellWork:
         self.plan = plan
         self.seed = seed
         self.run_rows: list[dict[str, Any]] = []
+        self.boxes: list[dict[str, Any]] = []
         self.cells: dict[str, list[cell_work.Cell]] = {e.name: [] for e in plan.experiments}
         self.quantum_ns = 0.0
         parts = (part for e in plan.experiments for part in QUANTITIES[e.instrument][1])
@@ -57,47 +120,27 @@ class CellWork:
             **columns,
         }
 
-    def read(self, samples: SampleSet) -> SampleSet:
-        """Read every run; return the set without those that turned out to be damaged."""
-        problems: list[Problem] = []
+    def read(self, samples: SampleSet, crew: Crew = ALONE) -> SampleSet:
+        """Read every run, the `crew` cell by cell; return the set without those that turned out to be damaged."""
         by_cell: dict[tuple[str, tuple[tuple[str, str], ...]], list[RunFile]] = defaultdict(list)
         for file in samples.files:
             by_cell[(file.run.experiment, tuple(file.run.factors.items()))].append(file)
             self.quantum_ns = max(self.quantum_ns, file.footer.get("clock", {}).get("quantum_ns") or 0.0)
-        for (experiment, _), files in by_cell.items():
-            problems += self._read_cell(samples, experiment, files)
+        tasks = [
+            CellTask(SampleSet(self.plan, tuple(files), ()), experiment, self.seed, self.resample_from)
+            for (experiment, _), files in by_cell.items()
+        ]
+        problems: list[Problem] = []
+        for task, found in zip(tasks, crew.map(read_cell, tasks), strict=True):
+            problems += found.problems
+            self.boxes += found.boxes
+            self.run_rows += [{**self._blank(RUN_COLUMNS), **row} for row in found.run_rows]
+            if found.cells:
+                self.cells[task.experiment] += found.cells
         for named in self.plan.experiments:
             self.cells[named.name].sort(key=lambda cell, e=named: _plan_order(e, cell.labels))  # type: ignore[misc]
         self.run_rows.sort(key=lambda row: row["position"])
         return samples.without(problems)
-
-    def _read_cell(self, samples: SampleSet, experiment: str, files: Sequence[RunFile]) -> list[Problem]:
-        problems = []
-        opened: dict[tuple[str, ...], cell_work.Cell] = {}
-        for file in files:
-            run = file.run
-            exceed_ns = None if run.control is not None else self.plan.experiment(experiment).exceed_ns
-            try:
-                parts = list(run_parts(samples, file, exceed_ns=exceed_ns))
-            except (OSError, KeyError, BadInput, pl.exceptions.PolarsError) as error:
-                problems.append(Problem(run.run_id, file.path, f"{file.path}: damaged behind its footer ({error})"))
-                continue
-            for part in parts:
-                labels = {**run.factors, **part.labels}
-                about = {name: getattr(run, name) for name in ("run_id", "experiment", "instrument")}
-                place = {name: getattr(run, name) for name in ("block", "replicate", "position", "control")}
-                self.run_rows.append({**self._blank(RUN_COLUMNS), **about, **labels, **place, **part.figures})
-                if run.control is None:
-                    opened.setdefault(tuple(part.labels.values()), cell_work.Cell(labels)).add(
-                        part, run.block, run.run_id
-                    )
-        for cell in opened.values():
-            cell.close(
-                cell_work.rng_for(self.seed, experiment, repr(sorted(cell.labels.items()))),
-                resample_from=self.resample_from,
-            )
-            self.cells[experiment].append(cell)
-        return problems
 
     def _blank(self, columns: Mapping[str, Any]) -> dict[str, Any]:
         return dict.fromkeys(self.schema(columns))
@@ -118,6 +161,11 @@ class CellWork:
             if row["control"] is not None
         ]
         return cell_work.control_drift(rows, quantum_ns=self.quantum_ns)
+
+    def boxes_frame(self) -> pl.DataFrame:
+        """What a box plot shows of each run and part."""
+        schema = {"run_id": pl.String, "experiment": pl.String, **dict.fromkeys(self.key_names, pl.String)}
+        return pl.DataFrame(self.boxes, schema={**schema, **BOX_COLUMNS}, orient="row")
 
     def cells_frame(self, runs: Sequence[Run], status: Mapping[str, str]) -> pl.DataFrame:
         """One row per cell in the plan's order, with the count of runs that are missing from it."""

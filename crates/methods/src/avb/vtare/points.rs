@@ -34,13 +34,19 @@ impl Epoch {
     }
 }
 
+/// Packets closer than this share of what the tight link takes for them waited behind it. Less than 1, since the link is not known well.
+const HELD: f64 = 0.6;
+
 /// The points of a train, in the order of sending.
 ///
 /// - Packets of one call (UDP_SEGMENT) leave together and may share one stamp: the last of a call stands for it.
-/// - Packets that share a stamp, or were stamped faster than a queue can send (`least_ns_per_bit`: interrupt moderation, UDP_GRO, a
-///   receiver that stood still), waited for the stamp: the last of them waited least and stands for all.
+/// - Packets that share a stamp, or were stamped faster than the tight link can send (`service_ns_per_bit`, if that is known: interrupt
+///   moderation, UDP_GRO, a receiver or a program on the way that stood still), waited for the stamp: the last of them waited least and
+///   stands for all.
 /// - Packets that were overtaken took another way than the queue: they are left out.
-pub(super) fn points(observation: &Observation, epoch: Epoch, least_ns_per_bit: f64) -> Vec<Point> {
+///
+/// The second value is the longest of those waits, as far as it can be told, ns.
+pub(super) fn points(observation: &Observation, epoch: Epoch, service_ns_per_bit: f64) -> (Vec<Point>, f64) {
     let packets = &observation.packets;
     let (mut sent_bit, mut arrived_bit) = (0.0, 0.0);
     let mut all: Vec<(Point, f64, Option<u32>)> = Vec::with_capacity(packets.len());
@@ -60,7 +66,7 @@ pub(super) fn points(observation: &Observation, epoch: Epoch, least_ns_per_bit: 
         let point = Point { index, at_ns, delay_ns: received_ns - at_ns, sent_bit, arrived_bit };
         all.push((point, received_ns, packet.group));
     }
-    let mut earliest = f64::INFINITY;
+    let (mut earliest, mut held_ns) = (f64::INFINITY, 0.0_f64);
     let mut kept: Vec<(Point, f64, Option<u32>)> = Vec::with_capacity(all.len());
     for &(point, received_ns, group) in all.iter().rev() {
         // Something sent later came earlier.
@@ -70,14 +76,15 @@ pub(super) fn points(observation: &Observation, epoch: Epoch, least_ns_per_bit: 
         earliest = received_ns;
         if let Some((after, after_ns, after_group)) = kept.last() {
             let same = group.is_some() && group == *after_group;
-            let least_ns = least_ns_per_bit * (after.arrived_bit - point.arrived_bit);
-            if same || after_ns - received_ns <= least_ns {
+            let service_ns = service_ns_per_bit * (after.arrived_bit - point.arrived_bit);
+            if same || after_ns - received_ns <= HELD * service_ns {
+                held_ns = held_ns.max(service_ns - (after_ns - received_ns));
                 continue;
             }
         }
         kept.push((point, received_ns, group));
     }
-    kept.into_iter().rev().map(|(point, _, _)| point).collect()
+    (kept.into_iter().rev().map(|(point, _, _)| point).collect(), held_ns)
 }
 
 /// Lower median of values; NaN for none.

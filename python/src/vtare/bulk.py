@@ -1,0 +1,256 @@
+"""Distributions of stores larger than memory: readings counted by value, DuckDB over slices of runs.
+
+All runs of a cell are counted together, a slice of runs at a time, and the slices are added up. What is in memory is
+one row per distinct value, so 10^9 readings take no more room than 10^6; exact quantiles and the exact CCDF follow from
+the counts. What does not fit `MEMORY` spills to a temporary directory.
+
+The same slices are the tasks of a `Crew`: this process alone, or the workers of a Dask cluster (`dask_crew`), which
+must see the store under the same path.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+
+import numpy as np
+import polars as pl
+
+from vtare import stats
+from vtare.contract import QUANTITIES
+from vtare.errors import BadInput
+from vtare.samples import part_label
+
+if TYPE_CHECKING:
+    from vtare.samples import RunFile, SampleSet
+    from vtare.stats import Tally
+
+#: Readings in a slice: a few seconds of work, and far less than the memory allowed even if no two of them are alike.
+SLICE_ROWS: Final = 10_000_000
+#: What DuckDB may hold before it spills to disk.
+MEMORY: Final = "400MB"
+#: Instrument -> the column that is counted, what divides it to give the value, and the column of weights.
+_COUNTED: Final[dict[str, tuple[str, float, str | None]]] = {
+    "timer": ("cost_ps", 1000.0, "count"),
+    "sleep": ("miss_ns", 1.0, None),
+    "counter": ("wall_ns", 1.0, None),
+    "noise": ("gap_ns", 1.0, None),
+    "rtt": ("rtt_ns", 1.0, None),
+    "avb": ("avb_bit_per_s", 1.0, None),
+}
+_Task = TypeVar("_Task")
+_Found = TypeVar("_Found")
+
+
+class Crew(Protocol):
+    """Who carries out tasks."""
+
+    def map(self, work: Callable[[_Task], _Found], tasks: Sequence[_Task]) -> Iterator[_Found]:
+        """Carry out tasks and give what was found, in their order."""
+        ...
+
+
+class Alone:
+    """This process: one task after another."""
+
+    def map(self, work: Callable[[_Task], _Found], tasks: Sequence[_Task]) -> Iterator[_Found]:
+        """Carry out tasks and give what was found, in their order."""
+        return map(work, tasks)
+
+
+ALONE: Final = Alone()
+
+
+class _DaskCrew:
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    def map(self, work: Callable[[_Task], _Found], tasks: Sequence[_Task]) -> Iterator[_Found]:
+        # A few tasks ahead of what was taken: results wait on the cluster, not here.
+        waiting = list(reversed(tasks))
+        running: list[Any] = []
+        while waiting or running:
+            while waiting and len(running) < 2 * max(1, len(self._client.nthreads())):
+                running.append(self._client.submit(work, waiting.pop(), pure=False))
+            yield running.pop(0).result()
+
+
+@contextmanager
+def dask_crew(address: str) -> Iterator[Crew]:
+    """The workers of the Dask cluster whose scheduler listens at `address` (`tcp://host:8786`).
+
+    Raises:
+        BadInput: the package `distributed` is not installed, or nobody answers.
+    """
+    try:
+        distributed: Any = import_module("distributed")
+    except ImportError as error:
+        raise BadInput(
+            "--dask needs the package 'distributed': install it with pip install 'vtare[cluster]', or leave --dask out"
+        ) from error
+    try:
+        client = distributed.Client(address, timeout=10)
+    except (OSError, ValueError, TypeError) as error:
+        raise BadInput(
+            f"--dask: no Dask scheduler answers at {address} ({error}); start one with `dask scheduler`"
+        ) from error
+    with client:
+        yield _DaskCrew(client)
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """Some runs of one cell: their files, and the columns that split a run into parts."""
+
+    instrument: str
+    paths: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """All readings of one cell, warm-up included. `labels` holds its keys as a person writes them."""
+
+    labels: dict[str, Any]
+    tally: Tally
+
+
+def slices_of(files: Sequence[RunFile], *, rows: int = SLICE_ROWS) -> list[Slice]:
+    """Cut the runs of one cell into slices of about so many readings, at least one run each."""
+    slices: list[Slice] = []
+    held: list[str] = []
+    size = 0
+    for file in files:
+        length = _rows(file)
+        if held and size + length > rows:
+            slices.append(Slice(file.run.instrument, tuple(held)))
+            held, size = [], 0
+        held.append(str(file.path))
+        size += length
+    if held:
+        slices.append(Slice(files[0].run.instrument, tuple(held)))
+    return slices
+
+
+def _rows(file: RunFile) -> int:
+    return int(pl.scan_parquet(file.path).select(pl.len()).collect().item())
+
+
+def count_slice(piece: Slice) -> dict[tuple[Any, ...], Tally]:
+    """Count the readings of some runs of a cell by value, for each part of the runs. Missing readings are left out.
+
+    Raises:
+        OSError, duckdb.Error: a file is damaged behind its footer.
+    """
+    # Here, not above: most commands of the lab need no database.
+    import duckdb
+
+    column, divisor, weight = _COUNTED[piece.instrument]
+    names = QUANTITIES[piece.instrument][1]
+    counted = "count(*)" if weight is None else f"sum({weight})"
+    with (
+        tempfile.TemporaryDirectory(prefix="vtare-") as spill,
+        duckdb.connect(
+            config={
+                "memory_limit": MEMORY,
+                "temp_directory": spill,
+                "threads": len(os.sched_getaffinity(0)),
+                "preserve_insertion_order": False,
+            }
+        ) as database,
+    ):
+        paths = list(piece.paths)
+        constant = _constant_parts(database, paths, names)
+        split = [name for name in names if name not in constant]
+        found = database.execute(
+            f"SELECT {''.join(f'{name}, ' for name in split)} {column} AS value, {counted}::BIGINT AS times "
+            f"FROM read_parquet(?) WHERE {column} IS NOT NULL GROUP BY ALL ORDER BY ALL",
+            [paths],
+        ).fetchnumpy()
+    values = np.asarray(found["value"]).astype(np.float64) / divisor
+    times = np.asarray(found["times"]).astype(np.int64)
+    tallies: dict[tuple[Any, ...], Tally] = {}
+    for key, where in _segments([np.asarray(found[name]) for name in split]):
+        named = dict(zip(split, key, strict=True))
+        tallies[tuple(constant.get(name, named.get(name)) for name in names)] = stats.Tally(values[where], times[where])
+    return {key: tally for key, tally in tallies.items() if len(tally)}
+
+
+def _constant_parts(database: Any, paths: list[str], names: Sequence[str]) -> dict[str, Any]:
+    """The parts that are alike in all rows: grouping by them would make the counting several times slower."""
+    # Statistics may hold the beginning of a long text only, so long ones are not trusted.
+    rows = database.execute(
+        "SELECT path_in_schema, min(stats_min_value), max(stats_max_value), bool_and(stats_min_value IS NOT NULL "
+        "AND stats_null_count = 0 AND stats_min_value = stats_max_value AND length(stats_min_value) < 32) "
+        "FROM parquet_metadata(?) GROUP BY ALL",
+        [paths],
+    ).fetchall()
+    alike = [name for name, low, high, known in rows if name in names and known and low == high]
+    if not alike:
+        return {}
+    # One row tells the value in its own type; statistics hold texts.
+    row = database.execute(f"SELECT {', '.join(alike)} FROM read_parquet(?) LIMIT 1", [paths[:1]]).fetchone()
+    return {} if row is None else dict(zip(alike, row, strict=True))
+
+
+def _segments(columns: list[np.ndarray]) -> Iterator[tuple[tuple[Any, ...], slice]]:
+    """The stretches of rows, in order, over which these columns do not change."""
+    if not columns:
+        yield (), slice(None)
+        return
+    changes = np.zeros(max(0, len(columns[0]) - 1), dtype=bool)
+    for column in columns:
+        changes |= column[1:] != column[:-1]
+    edges = [0, *(np.flatnonzero(changes) + 1).tolist(), len(columns[0])]
+    for begin, end in pairwise(edges):
+        if end > begin:
+            yield tuple(column[begin].item() if hasattr(column[begin], "item") else column[begin]
+                        for column in columns), slice(begin, end)  # fmt: skip
+
+
+def distributions(
+    samples: SampleSet, experiment: str, *, crew: Crew = ALONE, rows: int = SLICE_ROWS
+) -> Iterator[Distribution]:
+    """Count all readings of an experiment, cell by cell; one cell is in memory at a time.
+
+    Cells come in the order in which their first runs were made. Control runs are left out.
+
+    Raises:
+        OSError, duckdb.Error: a file is damaged behind its footer.
+    """
+    by_cell: dict[tuple[tuple[str, str], ...], list[RunFile]] = defaultdict(list)
+    for file in samples.files:
+        if file.run.experiment == experiment and file.run.control is None:
+            by_cell[tuple(file.run.factors.items())].append(file)
+    for factors, files in by_cell.items():
+        instrument = files[0].run.instrument
+        if instrument not in _COUNTED:
+            yield from _by_run(samples, experiment, files)
+            continue
+        adders: dict[tuple[Any, ...], stats.Adder] = defaultdict(stats.Adder)
+        for found in crew.map(count_slice, slices_of(files, rows=rows)):
+            for key, tally in found.items():
+                adders[key].add(tally)
+        for key, adder in adders.items():
+            named = dict(zip(QUANTITIES[instrument][1], key, strict=True))
+            parts = {name: part_label(samples.plan.experiment(experiment), name, value)
+                     for name, value in named.items() if name not in dict(factors)}  # fmt: skip
+            yield Distribution({**dict(factors), **parts}, adder.total())
+
+
+def _by_run(samples: SampleSet, experiment: str, files: Iterable[RunFile]) -> Iterator[Distribution]:
+    """The same for instruments whose value is no column: gaps between packets, say."""
+    keys = samples.keys(experiment)
+    adders: dict[tuple[str, ...], stats.Adder] = defaultdict(stats.Adder)
+    for file in files:
+        frame = samples.scan(experiment, run_id=file.run.run_id).filter(pl.col("value").is_not_null()).collect()
+        for key, part in frame.group_by(keys, maintain_order=True):
+            adders[tuple(map(str, key))].add(stats.tally(part["value"].to_numpy(), weights=part["weight"].to_numpy()))
+    for key, adder in adders.items():
+        yield Distribution(dict(zip(keys, key, strict=True)), adder.total())

@@ -1,0 +1,192 @@
+"""Instances in the background of a run, and the load that each makes: started before, looked at, ended after.
+
+A load counts once it has said that all its threads work. What it really did while the run was made is in its report;
+the run keeps them all in `background.json`, schema `vtare.background/1`, and is no run where one of them did nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import shutil
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from vtare.campaign.children import Helper, RunFailed, end, how_it_ended, said, wait_ready
+from vtare.campaign.room import require_room
+from vtare.platforms import Need
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from vtare.campaign.files import Files
+    from vtare.campaign.stop import StopRequest
+    from vtare.guests import Background, BackgroundLoad
+    from vtare.platforms import Instance, Platform, Resources
+    from vtare.platforms.network import Site
+
+BACKGROUND_SCHEMA: Final = "vtare.background/1"
+SINK_PORT: Final = 5002
+#: The first index behind a bridge that is no instance that measures.
+FIRST: Final = 1
+_PLACE: Final = "background"
+#: What the programs of one instance may take; its platform says what the instance itself takes.
+_OF_LOAD: Final = {
+    "none": Need(),
+    "cpu": Need(memory_byte=4 << 20, processes=1),
+    "io": Need(memory_byte=4 << 20, processes=1, disk_byte=8 << 20),
+    "net": Need(memory_byte=4 << 20, processes=2),
+}
+
+
+class Neighbours:
+    """The background instances of one run, started and idle."""
+
+    def __init__(self, spec: Background, platform: str, instances: Sequence[Instance], sink: Instance | None) -> None:
+        """Take over started instances; `sink` is where their traffic goes."""
+        self._spec = spec
+        self._platform = platform
+        self._instances = instances
+        self._sink = sink
+
+    @contextmanager
+    def at_work(self, directory: Path, files: Files, stop: StopRequest) -> Iterator[tuple[Helper, ...]]:
+        """Load every instance, wait until all loads run, and end them; the run's directory gets their report.
+
+        Raises:
+            RunFailed: a load could not start, ended early or did nothing.
+            Interrupted: a stop was requested while they started.
+        """
+        place = directory / _PLACE
+        place.mkdir()
+        helpers: list[Helper] = []
+        try:
+            sink = self._start_sink(place, helpers)
+            if sink is not None:
+                wait_ready(sink, lambda: said(sink.log, b"ready"), stop)
+            loads = [self._start(instance, place / str(n), helpers) for n, instance in enumerate(self._instances)]
+            for load in loads:
+                wait_ready(load, lambda log=load.log: said(log, b"ready"), stop)  # type: ignore[misc]
+            yield tuple(helpers)
+            reports = [_ended(load, stop) for load in loads]
+            received = None if sink is None else _ended(sink, stop)
+            document = self._document(reports, received)
+            files.write(directory / "background.json", json.dumps(document, indent=2).encode())
+        except RunFailed as failure:
+            if failure.log is not None and failure.log.is_relative_to(place):
+                failure.log = failure.log.rename(directory / "background.log")
+            raise
+        finally:
+            for helper in helpers:
+                if helper.child.returncode is None:
+                    end(helper.child, stop)
+            shutil.rmtree(place, ignore_errors=True)
+
+    def _start_sink(self, place: Path, helpers: list[Helper]) -> Helper | None:
+        if self._sink is None:
+            return None
+        words = ["load", "net", "--sink", f"{self._sink.address}:{SINK_PORT}", "--json"]
+        return _start("sink of background traffic", self._sink, words, place / "sink", helpers)
+
+    def _start(self, instance: Instance, place: Path, helpers: list[Helper]) -> Helper:
+        words = _words(self._spec.load, None if self._sink is None else f"{self._sink.address}:{SINK_PORT}")
+        return _start(f"background load in {instance.name}", instance, words, place, helpers)
+
+    def _document(self, reports: Sequence[dict[str, Any]], received: dict[str, Any] | None) -> dict[str, Any]:
+        for instance, report in zip(self._instances, reports, strict=True):
+            if self._spec.load.kind != "none" and not report.get("operations"):
+                raise RunFailed(f"the background load in {instance.name} did nothing while the run was made")
+        return {
+            "schema": BACKGROUND_SCHEMA,
+            "platform": self._platform,
+            "side": self._spec.side,
+            "load": self._spec.load.kind,
+            "instances": len(self._instances),
+            "offered": _offered(reports, received),
+            "reports": [
+                {"instance": instance.name, **report} for instance, report in zip(self._instances, reports, strict=True)
+            ],
+        }
+
+
+@contextmanager
+def neighbours(
+    spec: Background, platform: Platform, site: Site | None, sink: Instance | None, resources: Resources
+) -> Iterator[Neighbours]:
+    """Start the background instances of one run and end them after it, whatever happens.
+
+    Raises:
+        MachineCannot: this machine cannot start them, or has no room for them.
+    """
+    one = platform.need(resources) + _OF_LOAD[spec.load.kind] * spec.load.threads
+    _allow_files(spec.instances)
+    require_room(f"{spec.instances} background instances of {platform.name}", one * spec.instances)
+    with ExitStack() as stack:
+        stack.callback(platform.stop)
+        started = platform.start(spec.instances, site, resources, first=FIRST)
+        yield Neighbours(spec, platform.name, started, sink if spec.load.kind == "net" else None)
+
+
+def _allow_files(instances: int) -> None:
+    """Raise this process's limit of open files, as far as it may: each instance keeps some open."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 512 + 16 * instances
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+
+
+def _start(name: str, instance: Instance, words: Sequence[str], place: Path, helpers: list[Helper]) -> Helper:
+    """Start a load in a directory of its own: a platform copies what is in it into the instance."""
+    place.mkdir()
+    log = place / "log"
+    log.touch()
+    child = instance.start(words, directory=place, stdout=place / "report.json", stderr=log)
+    helpers.append(Helper(name, child, log))
+    return helpers[-1]
+
+
+def _words(load: BackgroundLoad, sink: str | None) -> list[str]:
+    if load.kind == "none":
+        return ["load", "idle", "--json"]
+    if load.kind == "net":
+        # Spinning before each packet would load the CPU more than the network.
+        pace = ["--rate", str(load.rate_bit_per_s), "--tolerance", "50us"]
+        return ["load", "net", "--to", str(sink), *pace, "--json"]
+    return ["load", load.kind, "--threads", str(load.threads), "--json"]
+
+
+def _ended(helper: Helper, stop: StopRequest) -> dict[str, Any]:
+    """End a load and return its report."""
+    code = end(helper.child, stop)
+    if code != 0:
+        raise RunFailed(f"the {helper.name} ended with {how_it_ended(code)}", code, log=helper.log)
+    try:
+        report = json.loads((helper.log.parent / "report.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise RunFailed(f"the {helper.name} left no report ({error})", log=helper.log) from error
+    if not isinstance(report, dict):
+        raise RunFailed(f"the {helper.name} left a report that is no table")
+    return {key: report.get(key) for key in ("kind", "elapsed_s", "threads", "operations", "operations_per_s",
+                                             "cpu_fraction", "io", "net")}  # fmt: skip
+
+
+def _offered(reports: Sequence[dict[str, Any]], received: dict[str, Any] | None) -> dict[str, Any]:
+    """What all instances offered together, measured by themselves; null where one of them could not tell."""
+
+    def total(values: Sequence[float | None]) -> float | None:
+        known = [value for value in values if value is not None]
+        return sum(known) if len(known) == len(values) else None
+
+    found: dict[str, Any] = {"operations_per_s": total([report["operations_per_s"] for report in reports])}
+    io = [report["io"] for report in reports]
+    if reports and all(io):
+        for key in ("written_byte", "read_byte", "socket_byte"):
+            rates = [
+                part[key] / r["elapsed_s"] if r["elapsed_s"] else None for part, r in zip(io, reports, strict=True)
+            ]
+            found[f"{key}_per_s"] = total(rates)
+    if received is not None:
+        found["net"] = {"sent": [report["net"] for report in reports], "received": received["net"]}
+    return found

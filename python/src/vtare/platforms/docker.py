@@ -1,0 +1,327 @@
+"""The `docker` platform: an instance is a container of an empty image, in which the static binary is mounted.
+
+The container's first process is `vtare load idle`; every program of a run is started in it by the daemon (`exec`), and
+runs under all that the daemon imposes. Files go in and out as archives. The network device is the lab's own pair of
+virtual Ethernet devices, as the daemon would make one, so that its host side stands behind the site's bridge.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import tarfile
+from contextlib import ExitStack, suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from vtare.errors import MachineCannot
+from vtare.platforms import network
+from vtare.platforms.binary import digest, not_static
+from vtare.platforms.docker_exec import ExecChild
+from vtare.platforms.network import NetworkError
+from vtare.platforms.owner import OWNER_VARIABLE, owner_of, still_runs
+from vtare.platforms.protocol import (
+    CONTAINER_RESOURCES,
+    DEFAULT_RESOURCES,
+    Leftover,
+    Need,
+    PlatformFailed,
+    Resources,
+    Settings,
+    no_settings,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from vtare.platforms.child import Child
+    from vtare.platforms.network import Site
+
+_BINARY: Final = "/vtare"
+_TIMEOUT_S: Final = 120
+_SOCKET: Final = "unix:///var/run/docker.sock"
+
+
+class DockerInstance:
+    """One running container."""
+
+    def __init__(
+        self, client: Any, name: str, owner: str, site: Site | None, index: int, about: dict[str, Any]
+    ) -> None:
+        """Take over a running container of this name."""
+        self._client = client
+        self._owner = owner
+        self._site = site
+        self._index = index
+        self._about = about
+        self._sent: set[str] = set()
+        self.name = name
+
+    @property
+    def address(self) -> str | None:
+        """Its address behind the site's bridge."""
+        return None if self._site is None else self._site.instance_address(self._index)
+
+    def start(self, arguments: Sequence[str], *, directory: Path, stdout: Path, stderr: Path) -> Child:
+        """Copy the directory's files in and start the binary by the daemon's `exec`. See `Instance.start`."""
+        docker = _library()
+        self._sent |= {path.name for path in directory.iterdir() if path.is_file()}
+        try:
+            self._client.put_archive(self.name, "/", _packed(directory))
+            made = self._client.exec_create(
+                self.name, [_BINARY, *arguments], workdir=str(directory), environment={OWNER_VARIABLE: self._owner}
+            )
+            return ExecChild(self._client, made["Id"], stdout=stdout, stderr=stderr)
+        except docker.errors.APIError as error:
+            raise PlatformFailed(f"container {self.name}: {error}") from error
+
+    def fetch(self, directory: Path) -> None:
+        """Copy out what the programs left. See `Instance.fetch`."""
+        docker = _library()
+        try:
+            chunks, _ = self._client.get_archive(self.name, str(directory))
+            _unpack(b"".join(chunks), directory, self._sent)
+        except docker.errors.APIError as error:
+            raise PlatformFailed(f"container {self.name}: {error}") from error
+
+    def facts(self) -> Mapping[str, object]:
+        """What the container was given, and facts of its network device."""
+        device = {} if self._site is None else {"device": network.interface_facts(self._inside(), "eth0")}
+        return {"container": dict(self._about), **device}
+
+    def capture_interface(self) -> str | None:
+        """The bridge port in front of it."""
+        return None if self._site is None else self._site.port(self._index)
+
+    def _inside(self) -> str:
+        return "" if self._site is None else self._site.instance_namespace(self._index)
+
+
+class DockerPlatform:
+    """Containers of the Docker daemon that DOCKER_HOST names, else of the machine's."""
+
+    name: Final = "docker"
+
+    def __init__(self, binary: Path, owner: str, settings: Settings | None = None) -> None:
+        """Use this binary; `owner` begins the names of containers and their image. It has no settings."""
+        no_settings("docker", settings)
+        self._binary = binary
+        self._owner = owner
+        self._client: Any = None
+        self._made: list[tuple[str, Site | None, int]] = []
+
+    def missing(self, resources: Resources = DEFAULT_RESOURCES) -> str | None:
+        """Why there are no such containers here, or None."""
+        reason = resources.beyond(CONTAINER_RESOURCES)
+        if reason is not None:
+            return f"a container {reason}"
+        try:
+            self._connect()
+        except MachineCannot as error:
+            return str(error)
+        return not_static(self._binary) or network.missing_tools()
+
+    def need(self, resources: Resources = DEFAULT_RESOURCES) -> Need:
+        """What one container takes: measured at 4.4 MiB and a dozen threads with the process that minds it."""
+        return Need(memory_byte=8 << 20, processes=16, disk_byte=1 << 20)
+
+    def start(
+        self,
+        instances: int,
+        site: Site | None = None,
+        resources: Resources = DEFAULT_RESOURCES,
+        *,
+        first: int = 0,
+    ) -> Sequence[DockerInstance]:
+        """Make and start so many containers. See `Platform.start`.
+
+        Raises:
+            MachineCannot: the daemon is gone.
+            PlatformFailed, NetworkError: a container could not be started; `stop` removes what was made.
+        """
+        docker = _library()
+        client = self._connect()
+        try:
+            image = self._image(client)
+            return [self._one(client, image, site, resources, index) for index in range(first, first + instances)]
+        except docker.errors.APIError as error:
+            raise PlatformFailed(f"docker: {error}") from error
+
+    def stop(self) -> None:
+        """Remove every container made here, its network device and the image."""
+        made, self._made = self._made, []
+        if not made:
+            return
+        docker = _library()
+        with ExitStack() as stack:
+            stack.callback(self._remove_image)
+            for name, site, index in made:
+                stack.callback(_remove_container, self._client, docker, name)
+                if site is not None:
+                    stack.callback(network.detach, site, index)
+
+    def _connect(self) -> Any:
+        if self._client is None:
+            self._client = _connect()
+        return self._client
+
+    def _image(self, client: Any) -> str:
+        name = f"{self._owner}-image"
+        if not client.images(name=name):
+            client.import_image_from_data(_empty_root(), repository=name, tag="latest")
+        return f"{name}:latest"
+
+    def _remove_image(self) -> None:
+        docker = _library()
+        # Another platform of this lab process may still have containers of it: the last one removes it.
+        with suppress(docker.errors.APIError):
+            self._client.remove_image(f"{self._owner}-image:latest")
+
+    def _one(self, client: Any, image: str, site: Site | None, resources: Resources, index: int) -> DockerInstance:
+        name = f"{self._owner}-docker-{index}" if site is None else f"{site.instance_namespace(index)}-docker"
+        given: dict[str, Any] = {"network_mode": "none", "binds": [f"{self._binary}:{_BINARY}:ro"]}
+        if resources.vcpus is not None:
+            given |= {"cpu_period": 100_000, "cpu_quota": 100_000 * resources.vcpus}
+        if resources.memory_byte is not None:
+            given |= {"mem_limit": resources.memory_byte, "memswap_limit": resources.memory_byte}
+        if resources.pinned is not None:
+            given["cpuset_cpus"] = ",".join(map(str, resources.pinned))
+        self._made.append((name, site, index))
+        client.create_container(
+            image,
+            [_BINARY, "load", "idle"],
+            name=name,
+            # One name for all: the host's name tells machines apart, and this is one.
+            hostname="vtare-docker",
+            user=f"{os.getuid()}:{os.getgid()}",
+            host_config=client.create_host_config(**given),
+            labels={OWNER_VARIABLE: self._owner},
+        )
+        client.start(name)
+        about = client.inspect_container(name)
+        if site is not None:
+            inside = site.instance_namespace(index)
+            network.carry_out(network.adopt(inside, int(about["State"]["Pid"])))
+            network.carry_out(network.plug_in(site, index))
+            network.wait_forwarding([(inside, "eth0"), (site.namespace, site.port(index))])
+        version = client.version()
+        facts = {
+            "engine": "docker",
+            "version": version.get("Version"),
+            "storage_driver": about.get("Driver"),
+            "runtime": about["HostConfig"].get("Runtime"),
+            "cpu_quota_us": about["HostConfig"].get("CpuQuota") or None,
+            "memory_limit_byte": about["HostConfig"].get("Memory") or None,
+            "pinned": about["HostConfig"].get("CpusetCpus") or None,
+            "binary_sha256": digest(self._binary),
+        }
+        return DockerInstance(client, name, self._owner, site, index, facts)
+
+
+def leftovers() -> tuple[Leftover, ...]:
+    """Containers and images that lab processes left in the daemon; none where no daemon can be reached."""
+    try:
+        client = _connect()
+    except MachineCannot:
+        return ()
+    docker = _library()
+    found = []
+    for container in client.containers(all=True, filters={"name": "vtare-"}):
+        name = str(container["Names"][0]).lstrip("/")
+        owner = owner_of(name)
+        if owner is not None:
+            found.append(
+                Leftover("container", name, still_runs(owner), partial(_remove_container, client, docker, name))
+            )
+    for image in client.images():
+        for tag in image.get("RepoTags") or ():
+            owner = owner_of(tag.partition(":")[0])
+            if owner is not None:
+                found.append(Leftover("image", tag, still_runs(owner), partial(_remove_tag, client, docker, tag)))
+    return tuple(found)
+
+
+def _remove_container(client: Any, docker: Any, name: str) -> None:
+    try:
+        client.remove_container(name, force=True, v=True)
+    except docker.errors.NotFound:
+        pass
+    except docker.errors.APIError as error:
+        # Another process is at it already.
+        if "is already in progress" not in str(error):
+            raise NetworkError(f"container {name} could not be removed: {error}") from error
+
+
+def _remove_tag(client: Any, docker: Any, tag: str) -> None:
+    try:
+        client.remove_image(tag)
+    except docker.errors.NotFound:
+        pass
+    except docker.errors.APIError as error:
+        raise NetworkError(f"image {tag} could not be removed: {error}") from error
+
+
+def _library() -> Any:
+    try:
+        import docker
+    except ImportError as error:
+        raise MachineCannot(
+            "the Python package 'docker' is missing; install it with `pip install vtare[docker]`"
+        ) from error
+    return docker
+
+
+def _connect() -> Any:
+    docker = _library()
+    where = os.environ.get("DOCKER_HOST", _SOCKET)
+    if where.startswith("unix://") and not Path(where.removeprefix("unix://")).exists():
+        raise MachineCannot(f"no Docker daemon at {where}; start one (install docker.io) or set DOCKER_HOST")
+    if not where.startswith("unix://"):
+        raise MachineCannot(f"DOCKER_HOST is {where}: wanted a daemon of this machine, such as {_SOCKET}")
+    try:
+        return docker.APIClient(base_url=where, version="auto", timeout=_TIMEOUT_S)
+    except docker.errors.DockerException as error:
+        raise MachineCannot(f"the Docker daemon at {where} does not answer: {error}") from error
+
+
+def _empty_root() -> bytes:
+    """The archive of an image without a single file: the directories that a kernel and a program need."""
+    with io.BytesIO() as held:
+        with tarfile.open(fileobj=held, mode="w") as archive:
+            for name, mode in (("proc", 0o555), ("sys", 0o555), ("dev", 0o755), ("tmp", 0o1777), ("etc", 0o755)):
+                entry = tarfile.TarInfo(name)
+                entry.type, entry.mode = tarfile.DIRTYPE, mode
+                archive.addfile(entry)
+        return held.getvalue()
+
+
+def _packed(directory: Path) -> bytes:
+    """An archive of the files of a directory, under its own path, with the directories on the way to it."""
+    with io.BytesIO() as held:
+        with tarfile.open(fileobj=held, mode="w") as archive:
+            for way in (*reversed(directory.parents), directory):
+                if way.name:
+                    entry = tarfile.TarInfo(str(way).lstrip("/"))
+                    about = way.stat()
+                    entry.type, entry.mode = tarfile.DIRTYPE, about.st_mode & 0o7777
+                    entry.uid, entry.gid = about.st_uid, about.st_gid
+                    archive.addfile(entry)
+            for path in sorted(directory.iterdir()):
+                if path.is_file():
+                    archive.add(path, arcname=str(path).lstrip("/"))
+        return held.getvalue()
+
+
+def _unpack(archive: bytes, directory: Path, sent: set[str]) -> None:
+    """Put the files of an archive of `directory` into it, except those that were sent or that are there.
+
+    What was brought in stays where it is: the lab may have removed its own, as it does with keys.
+    """
+    with tarfile.open(fileobj=io.BytesIO(archive)) as packed:
+        for entry in packed:
+            way = Path(entry.name).parts
+            if entry.isfile() and len(way) == 2 and way[1] not in sent and not (directory / way[1]).exists():
+                content = packed.extractfile(entry)
+                if content is not None:
+                    (directory / way[1]).write_bytes(content.read())

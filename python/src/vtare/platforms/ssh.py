@@ -1,0 +1,163 @@
+"""The `ssh` platform: an instance is a machine that stands somewhere and lets this user in.
+
+A plan names it: `[platforms.NAME]` with `kind = "ssh"`, `host`, and where the user's own SSH configuration does not say
+it, `user`, `port`, `key_file`, `known_hosts`; `address` is its address for measurements where that is another than
+`host`, `interface` the network device to capture on, `directory` where to work (default /tmp). With several hosts,
+parted by commas, each is one instance.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Final
+
+from vtare.errors import BadInput
+from vtare.platforms.binary import digest, not_static
+from vtare.platforms.protocol import DEFAULT_RESOURCES, Need, PlatformFailed, Resources, Settings
+from vtare.platforms.remote import Login, Machine, missing_library
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from vtare.platforms.child import Child
+    from vtare.platforms.network import Site
+
+_TEXTS: Final = ("host", "user", "key_file", "known_hosts", "address", "interface", "directory")
+_LARGEST_PORT: Final = 65_535
+
+
+class SshInstance:
+    """One machine, reached over one connection."""
+
+    def __init__(self, machine: Machine, address: str, interface: str | None, owner: str, facts: Settings) -> None:
+        """Take over a connection."""
+        self._machine = machine
+        self._address = address
+        self._interface = interface
+        self._owner = owner
+        self._facts = facts
+        self._sent: set[str] = set()
+        self.name = str(machine.login)
+
+    @property
+    def address(self) -> str | None:
+        """Its address for measurements."""
+        return self._address
+
+    def start(self, arguments: Sequence[str], *, directory: Path, stdout: Path, stderr: Path) -> Child:
+        """Copy the directory's files there and start the binary. See `Instance.start`.
+
+        They lie elsewhere there: paths in arguments and in run.json are told accordingly.
+        """
+        here, there = str(directory), self._there(directory)
+        files = {path.name: path.read_bytes() for path in directory.iterdir() if path.is_file()}
+        self._sent |= set(files)
+        told = {
+            name: content.replace(here.encode(), there.encode()) if name == "run.json" else content
+            for name, content in files.items()
+        }
+        self._machine.put(told, there)
+        words = [word.replace(here, there) for word in arguments]
+        return self._machine.start(words, directory=there, stdout=stdout, stderr=stderr, owner=self._owner)
+
+    def fetch(self, directory: Path) -> None:
+        """Copy back what the programs left. See `Instance.fetch`."""
+        for name, content in self._machine.get(self._there(directory)).items():
+            if name not in self._sent and not (directory / name).exists():
+                (directory / name).write_bytes(content)
+
+    def facts(self) -> Mapping[str, object]:
+        """How it was reached, and the hash of the binary on it."""
+        return {"remote": dict(self._facts)}
+
+    def capture_interface(self) -> str | None:
+        """The network device that the plan names, on the machine itself."""
+        return self._interface
+
+    def _there(self, directory: Path) -> str:
+        return f"{self._machine.directory}/{directory.name}"
+
+
+class SshPlatform:
+    """Machines that are there already."""
+
+    def __init__(self, binary: Path, owner: str, settings: Settings | None = None) -> None:
+        """Use this binary; `settings` say where the machines are.
+
+        Raises:
+            BadInput: a setting is missing, unknown or of the wrong kind.
+        """
+        self.name = "ssh"
+        self._binary = binary
+        self._owner = owner
+        self._settings = _checked(dict(settings or {}))
+        self._machines: list[Machine] = []
+
+    def missing(self, resources: Resources = DEFAULT_RESOURCES) -> str | None:
+        """Why no machine can be reached from here, or None. Whether it lets us in is found out in `start`."""
+        reason = resources.beyond(frozenset())
+        if reason is not None:
+            return f"a machine over SSH {reason}"
+        if "host" not in self._settings:
+            return 'names no machine; add `[platforms.ssh]` with `host = "..."` to the plan'
+        return missing_library() or not_static(self._binary)
+
+    def need(self, resources: Resources = DEFAULT_RESOURCES) -> Need:
+        """What a connection takes here."""
+        return Need(memory_byte=4 << 20, processes=1)
+
+    def start(
+        self,
+        instances: int,
+        site: Site | None = None,
+        resources: Resources = DEFAULT_RESOURCES,
+        *,
+        first: int = 0,
+    ) -> Sequence[SshInstance]:
+        """Connect to so many of the machines. See `Platform.start`; they stand behind no bridge of the lab.
+
+        Raises:
+            MachineCannot: one cannot be reached, or is no place for the binary.
+            PlatformFailed: there are fewer, or a site was given.
+        """
+        hosts = [host.strip() for host in str(self._settings["host"]).split(",")]
+        if first + instances > len(hosts):
+            raise PlatformFailed(f"platform ssh has {len(hosts)} machines, {first + instances} were asked for")
+        return [self._one(host, number) for number, host in enumerate(hosts[first : first + instances], first)]
+
+    def stop(self) -> None:
+        """Remove what was brought onto the machines and leave them."""
+        machines, self._machines = self._machines, []
+        with ExitStack() as stack:
+            for machine in machines:
+                stack.callback(machine.close)
+
+    def _one(self, host: str, number: int) -> SshInstance:
+        text = {key: str(value) for key, value in self._settings.items()}
+        user, _, name = host.rpartition("@")
+        port = self._settings.get("port")
+        login = Login(
+            host=name,
+            user=user or text.get("user"),
+            port=None if port is None else int(port),
+            key_file=text.get("key_file"),
+            known_hosts=text.get("known_hosts"),
+        )
+        place = f"{text.get('directory', '/tmp').rstrip('/')}/{self._owner}-ssh-{id(self):x}-{number}"
+        machine = Machine(login, self._binary, place)
+        self._machines.append(machine)
+        facts = {"host": str(login), "binary_sha256": digest(self._binary)}
+        return SshInstance(machine, text.get("address", name), text.get("interface"), self._owner, facts)
+
+
+def _checked(settings: dict[str, str | int]) -> dict[str, str | int]:
+    for key, value in settings.items():
+        if key == "port":
+            if not isinstance(value, int) or not 0 < value <= _LARGEST_PORT:
+                raise BadInput(f"platform 'ssh': port: found {value!r}, wanted 1 to {_LARGEST_PORT}")
+        elif key not in _TEXTS:
+            raise BadInput(f"platform 'ssh': unknown setting '{key}'; wanted: {', '.join((*_TEXTS, 'port'))}")
+        elif not isinstance(value, str) or not value.strip():
+            raise BadInput(f"platform 'ssh': {key}: found {value!r}, wanted a text")
+    return settings

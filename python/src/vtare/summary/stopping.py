@@ -1,0 +1,85 @@
+"""The stopping rule of a plan: whether a campaign is precise enough to end before its last block.
+
+Asked between blocks. It looks at the widths of intervals alone, never at p-values: stopping once p is small finds
+differences that are not there.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from vtare import stats
+from vtare.summary.measured import read_measured
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+    from typing import Any
+
+    from vtare.plan import StopRule
+
+
+@dataclass(frozen=True, slots=True)
+class Precision:
+    """How precise a campaign is so far: whether it may stop, and a sentence that says why."""
+
+    stop: bool
+    reason: str
+
+
+def judge_precision(store: Path, rule: StopRule) -> Precision:
+    """Judge a store by its plan's rule: every ratio of medians, or every cell's median where nothing is compared.
+
+    Raises:
+        vtare.errors.BadInput: the path is no store, or its runs must not be pooled.
+    """
+    measured = read_measured(store)
+    rows = list(measured.work.comparisons_frame().iter_rows(named=True))
+    if rows:
+        found = [(row["ratio_low"], row["ratio_high"], min(row["n_runs"], row["n_runs_baseline"])) for row in rows]
+        what = "ratio"
+    else:
+        rows = [cell.row() for cells in measured.work.cells.values() for cell in cells]
+        found = [(row["median_low"], row["median_high"], row["n_runs"]) for row in rows]
+        what = "median"
+    if not rows:
+        return Precision(False, "no run can be used yet")
+    target = math.log1p(rule.precision_percent / 100.0)
+    most = measured.plan.blocks
+    judged = [
+        stats.stop(low, high, runs=runs, target=target, least=min(rule.least_blocks, most), most=most + 1)
+        for low, high, runs in found
+    ]
+    open_ones = [(one, row) for one, row in zip(judged, rows, strict=True) if one.word != "precise"]
+    if not open_ones:
+        widest = max(one.half_width or 0.0 for one in judged)
+        return Precision(
+            True,
+            f"the half-width of every interval of a {what} ({len(judged)}) is within {rule.precision_percent:g} %; "
+            f"the widest has {_percent(widest)}",
+        )
+    worst, row = max(open_ones, key=lambda pair: math.inf if pair[0].half_width is None else pair[0].half_width)
+    name = _name(row)
+    if worst.half_width is None:
+        why = f"{name} has no interval"
+    elif worst.half_width <= target:
+        why = f"{name} has {worst.runs} runs of the {rule.least_blocks} that are wanted"
+    else:
+        why = f"{name} has a half-width of {_percent(worst.half_width)}"
+    return Precision(
+        False, f"{len(open_ones)} of {len(judged)} intervals are not yet within {rule.precision_percent:g} %: {why}"
+    )
+
+
+def _percent(half_width: float) -> str:
+    """A half-width on the log scale as a percentage."""
+    return f"{100.0 * math.expm1(half_width):.3g} %"
+
+
+def _name(row: Mapping[str, Any]) -> str:
+    """A comparison or a cell for people."""
+    if "factor" in row:
+        return f"{row['experiment']}: {row['factor']} {row['level']} against {row['baseline']}"
+    return ", ".join(str(value) for key, value in row.items() if isinstance(value, str) and key != "interval_method")

@@ -1,0 +1,39 @@
+"""What tests of real platforms share."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+#: A slow machine with other work: waiting for a condition ends long before this, a hang after it.
+PATIENCE_S = 120.0
+
+
+def wait_until(what: str, holds: Callable[[], bool], patience_s: float = PATIENCE_S) -> None:
+    """Wait until a condition holds."""
+    deadline = time.monotonic() + patience_s
+    while not holds():
+        assert time.monotonic() < deadline, f"waited {patience_s:g} s in vain: {what}"
+        time.sleep(0.02)
+
+
+@dataclass(frozen=True)
+class Sshd:
+    """A machine with sshd: a namespace that this one reaches."""
+
+    host: str
+    port: int
+    key_file: Path
+    known_hosts: Path
+
+    def settings(self) -> dict[str, str | int]:
+        """As a plan says it."""
+        return {
+            "host": self.host,
+            "user": "root",
+            "port": self.port,
+            "key_file": str(self.key_file),
+            "known_hosts": str(self.known_hosts),
+        }

@@ -1,0 +1,148 @@
+"""Every platform that runs here, for real: it measures, is limited, hands files over, ends, and leaves nothing."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from machines import PATIENCE_S, Sshd, wait_until
+
+from vtare.contract import check_samples_file
+from vtare.links import TwoHosts
+from vtare.platforms import Instance, Platform, Resources, leftovers, open_platform
+from vtare.platforms.owner import own_prefix
+
+pytestmark = [pytest.mark.e2e, pytest.mark.platform]
+
+KINDS = ("netns", "docker", "lxc", "ssh")
+RUN = {
+    "schema": "vtare.run/1",
+    "run_id": "0123456789abcdef",
+    "instrument": "timer",
+    "seed": 1,
+    "parameters": {"source": ["clock_monotonic"], "samples": 2000},
+}
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def platform(
+    kind: str, request: pytest.FixtureRequest, static_vtare: Path, monkeypatch: pytest.MonkeyPatch, namespaces: None
+) -> Iterator[Platform]:
+    settings: dict[str, str | int] = {}
+    if kind == "docker":
+        monkeypatch.setenv("DOCKER_HOST", request.getfixturevalue("docker_host"))
+    if kind == "ssh":
+        machine: Sshd = request.getfixturevalue("sshd")
+        settings = machine.settings()
+    opened = open_platform(kind, binary=static_vtare, owner=own_prefix(), settings=settings)
+    reason = opened.missing()
+    if reason is not None:
+        pytest.skip(reason)
+    yield opened
+    opened.stop()
+    left = [leftover.name for leftover in leftovers() if own_prefix() in leftover.name and kind in leftover.name]
+    assert [name for name in left if not name.endswith("-ssh")] == []
+
+
+def measure(instance: Instance, directory: Path) -> dict[str, object]:
+    (directory / "run.json").write_text(json.dumps({**RUN, "output": str(directory / "samples.parquet")}))
+    log = directory / "log"
+    child = instance.start(["measure", str(directory / "run.json")], directory=directory, stdout=log, stderr=log)
+    assert child.wait(PATIENCE_S) == 0, log.read_text()
+    instance.fetch(directory)
+    return check_samples_file(directory / "samples.parquet", run_id=str(RUN["run_id"]), instrument="timer")
+
+
+def test_an_instance_measures_and_its_files_come_back(platform: Platform, tmp_path: Path) -> None:
+    (instance,) = platform.start(1)
+    assert "machine" in measure(instance, tmp_path)
+    json.dumps(dict(instance.facts()))
+
+
+def test_a_load_runs_until_it_is_ended_and_tells_what_it_did(platform: Platform, tmp_path: Path) -> None:
+    (instance,) = platform.start(1)
+    out, log = tmp_path / "report.json", tmp_path / "log"
+    load = instance.start(["load", "cpu", "--threads", "1", "--json"], directory=tmp_path, stdout=out, stderr=log)
+    wait_until("the load is ready", lambda: log.exists() and b"ready" in log.read_bytes())
+    assert load.wait(0.2) is None
+    assert load.returncode is None
+    assert load.terminate(PATIENCE_S) == 0, log.read_text()
+    assert json.loads(out.read_text())["operations"] > 0
+
+
+def test_programs_that_fail_or_are_killed_say_so(platform: Platform, tmp_path: Path) -> None:
+    (instance,) = platform.start(1)
+    log = tmp_path / "log"
+    wrong = instance.start(["no-such-command"], directory=tmp_path, stdout=log, stderr=log)
+    assert wrong.wait(PATIENCE_S) == 2
+    assert "no-such-command" in log.read_text()
+    load = instance.start(["load", "idle"], directory=tmp_path, stdout=tmp_path / "out", stderr=tmp_path / "err")
+    wait_until("the load is ready", lambda: b"ready" in (tmp_path / "err").read_bytes())
+    assert load.kill() == -signal.SIGKILL
+    assert load.returncode == -signal.SIGKILL
+
+
+def test_what_was_brought_in_does_not_come_back(platform: Platform, tmp_path: Path) -> None:
+    (instance,) = platform.start(1)
+    (tmp_path / "key").write_text("secret")
+    child = instance.start(["--version"], directory=tmp_path, stdout=tmp_path / "out", stderr=tmp_path / "out")
+    assert child.wait(PATIENCE_S) == 0
+    (tmp_path / "key").unlink()
+    instance.fetch(tmp_path)
+    assert not (tmp_path / "key").exists()
+
+
+@pytest.mark.parametrize("kind", ["docker", "lxc"], indirect=True)
+def test_a_container_gets_the_limits_that_were_asked_for(platform: Platform, tmp_path: Path) -> None:
+    (instance,) = platform.start(1, None, Resources(vcpus=1, memory_byte=128 << 20, pinned=(0,)))
+    machine = measure(instance, tmp_path)["machine"]
+    assert isinstance(machine, dict)
+    about = instance.facts()["container"]
+    assert isinstance(about, dict)
+    assert about["pinned"] == "0"
+    assert about["memory_limit_byte"] == 128 << 20
+    assert machine["cpus_allowed"] == [0] if "cpus_allowed" in machine else True
+
+
+@pytest.mark.parametrize("kind", ["netns", "docker", "lxc"], indirect=True)
+def test_instances_behind_two_bridges_answer_each_other(
+    platform: Platform, wait_for_reply: Callable[[Instance, Instance, Path], None], tmp_path: Path
+) -> None:
+    with TwoHosts(own_prefix()) as hosts:
+        far, near = platform.start(1, hosts.responder)[0], platform.start(1, hosts.sender)[0]
+        try:
+            wait_for_reply(near, far, tmp_path)
+            assert near.capture_interface() == "port0"
+        finally:
+            platform.stop()
+
+
+@pytest.fixture
+def wait_for_reply() -> Callable[[Instance, Instance, Path], None]:
+    def check(near: Instance, far: Instance, directory: Path) -> None:
+        key = directory / "key"
+        key.write_text("00" * 32 + "\n")
+        key.chmod(0o600)
+        serve = ["serve", "--listen", f"{far.address}:8462", "--key-file", str(key), "--json"]
+        answer = directory / "serve.json"
+        responder = far.start(serve, directory=directory, stdout=answer, stderr=directory / "serve.log")
+        try:
+            wait_until("the responder listens", lambda: b"\n" in answer.read_bytes())
+            words = ["rtt", f"{far.address}:8462", "--count", "50", "--key-file", str(key), "--json"]
+            out, log = directory / "rtt.json", directory / "rtt.log"
+            child = near.start(words, directory=directory, stdout=out, stderr=log)
+            assert child.wait(PATIENCE_S) == 0, log.read_text()
+            told = json.loads(out.read_text())
+            assert told["cells"][0]["received"] > 0
+        finally:
+            responder.terminate()
+
+    return check
