@@ -108,8 +108,8 @@ impl Vtare {
         self.see_head(points);
         self.leave(points);
         self.stage = Stage::Search;
-        // What held up the first train, so that it showed another link, holds up the next one no more.
-        self.rest = observation.finished.checked_add(span(self.settings.rest_ns));
+        // What held up the first train, so that it showed another link, holds up the next one no more. But a token bucket would fill again.
+        self.rest = observation.finished.checked_add(span(self.settings.rest_ns)).filter(|_| !bucket);
     }
 
     pub(super) fn leave(&mut self, points: &[Point]) {

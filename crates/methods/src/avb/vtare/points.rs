@@ -92,3 +92,43 @@ pub(super) fn median(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     if values.is_empty() { f64::NAN } else { values[(values.len() - 1) / 2] }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::avb::{Packet, Train};
+
+    /// 10 packets of 1250 B, 200 us apart, that arrive at these times, us.
+    fn observation(received_us: [u64; 10]) -> Observation {
+        let packet = |(index, at): (u64, u64)| Packet {
+            scheduled: Timestamp::from_nanos(index * 200_000),
+            sent: Some(Timestamp::from_nanos(index * 200_000)),
+            kernel_sent: None,
+            received: Some(Timestamp::from_nanos(at * 1_000)),
+            place: Some(index as u32),
+            size_byte: 1250,
+            call: index as u32,
+            group: None,
+            descheduled: false,
+        };
+        Observation {
+            train: Train::constant(10, 1250, 5e7),
+            packets: (0..).zip(received_us).map(packet).collect(),
+            finished: Timestamp::from_nanos(10_000_000),
+            receiver_drops: None,
+            duplicates: None,
+        }
+    }
+
+    #[test]
+    fn packets_that_came_faster_than_the_link_sends_were_held_up_and_the_last_stands_for_them() {
+        let seen = observation([100, 300, 500, 1_200, 1_210, 1_220, 1_300, 1_500, 1_700, 1_900]);
+        let epoch = Epoch::of(&seen).expect("it arrived");
+        // 1250 B take 100 us at 100 Mbit/s.
+        let (points, held_ns) = points(&seen, epoch, 10.0);
+        assert_eq!(points.iter().map(|point| point.index).collect::<Vec<_>>(), [0, 1, 2, 5, 6, 7, 8, 9]);
+        assert_eq!(held_ns, 180_000.0);
+        // Of a link that is not known, nobody can say.
+        assert_eq!(super::points(&seen, epoch, 0.0).1, 0.0);
+    }
+}
