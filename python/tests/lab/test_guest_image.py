@@ -127,6 +127,7 @@ def test_the_guest_learns_its_place_from_the_kernel_command_line() -> None:
     for word in (
         "rdinit=/vtare",
         "clocksource=hpet",
+        "no_timer_check",
         "vtare.port=org.vtare.agent",
         "vtare.address=10.77.1.5/16",
         "vtare.mtu=1500",
