@@ -24,7 +24,9 @@ DONE := $(VENV)/.done
 PIP = $(BIN)/python -m pip --quiet --disable-pip-version-check
 SOURCES = $(shell find crates python/src plans contract -type f -not -name '*.pyc' -not -path '*.egg-info/*' | LC_ALL=C sort) \
 	Cargo.toml Cargo.lock pyproject.toml setup.py README.md
-PYTHON_CODE := python/src python/tests tests setup.py tools/again $(shell grep -ls '^\#!.*python' bench/*/run bench/*/real)
+BENCH_SCRIPTS := $(shell grep -ls '^\#!.*python' bench/*/run bench/*/real)
+BENCH_MODULES := $(wildcard bench/*/*.py)
+PYTHON_CODE := python/src python/tests tests setup.py tools/again $(BENCH_SCRIPTS) $(BENCH_MODULES)
 
 say = @printf '\033[1m%s\033[0m\n' '$(1)'
 # The entries of one list in pyproject.toml, as arguments for pip.
@@ -41,7 +43,7 @@ cargo_libraries = for crate in $(LIBRARY_CRATES); do \
 	  profile=release; if [ $$crate = preload ]; then profile=preload; fi; \
 	  cargo build --profile $$profile --locked --lib --package vtare-$$crate --target $(HOST); done
 
-.PHONY: help run build test test-fast test-e2e test-fuzz test-platforms test-hypervisors lint fmt bench install clean need FORCE
+.PHONY: help run build test test-fast test-e2e test-platforms test-hypervisors test-fuzz lint fmt bench install clean need FORCE
 
 help:
 	@printf '%s\n' \
@@ -49,8 +51,8 @@ help:
 	  'make run PLAN=NAME|FILE   the same with another plan' \
 	  'make install PREFIX=DIR   the static binary and the libraries with their headers into DIR (default /usr/local)' \
 	  'make build                the wheel (build/wheels) and an installation of it in $(VENV)' \
-	  'make test                 all checks and tests; test-fast and test-e2e are its two parts' \
-	  'make test-platforms       containers and guests for real: root, Docker, LXC and QEMU where they are' \
+	  'make test                 all checks and tests; test-fast, test-e2e and test-platforms are its parts' \
+	  'make test-platforms       real containers, guests and machines; what is not there is skipped with the reason' \
 	  'make test-hypervisors     guests under real KVM inside an emulated machine' \
 	  'make test-fuzz            every decoder with hostile bytes, FUZZ_SECONDS (25) each' \
 	  'make lint, make fmt       the checks without the tests; lay out all code' \
@@ -115,10 +117,14 @@ lint: $(DONE)/dev
 	@$(BIN)/ruff check $(PYTHON_CODE)
 	$(call say,mypy --strict)
 	@$(BIN)/mypy
+	@for script in $(BENCH_SCRIPTS); do MYPYPATH="$${script%/*}" $(BIN)/mypy --no-error-summary "$$script"; done
+	@$(BIN)/mypy --no-error-summary $(BENCH_MODULES)
 	$(call say,directions of imports)
 	@PYTHONPATH=python/src $(BIN)/lint-imports >build/imports.log 2>&1 || { cat build/imports.log; exit 1; }
 	$(call say,clippy)
 	@cargo clippy --locked --workspace --all-targets -- -D warnings
+	$(call say,clippy: the benchmarks)
+	@cargo clippy --locked --manifest-path bench/Cargo.toml --workspace --all-targets -- -D warnings -A clippy::disallowed-methods
 	$(call say,rustdoc: every public item is documented)
 	@RUSTDOCFLAGS='-D warnings -D missing_docs' cargo doc --locked --workspace --no-deps --quiet
 
@@ -130,19 +136,25 @@ test-fast: lint
 	$(call say,cargo test)
 	@tools/again cargo cargo test --locked --workspace --no-fail-fast
 	$(call say,pytest: fast part)
-	@tools/again pytest $(BIN)/python -m pytest -q -m 'not e2e'
+	@tools/again pytest $(BIN)/python -m pytest -q -m 'not e2e and not platform'
 
 test-e2e: $(DONE)/dev $(DONE)/installed
 	$(call say,pytest: end to end; the installed programs)
 	@PATH="$(abspath $(BIN)):$$PATH" tools/again pytest $(BIN)/python -m pytest -q -m 'e2e and not platform'
 
-test: test-fast test-e2e
+# The libraries of docker, ssh, cloud and esxi are no part of the lab itself.
+$(DONE)/platforms: pyproject.toml $(DONE)/dependencies
+	$(call say,installing the libraries that platforms need)
+	@$(call listed,[w for k in ("docker", "ssh", "cloud", "esxi", "qemu") for w in p["project"]["optional-dependencies"][k]]) | xargs $(PIP) install
+	@touch $@
 
-test-platforms: $(DONE)/dev $(DONE)/installed
-	$(call say,pytest: containers and guests for real)
+test-platforms: $(DONE)/dev $(DONE)/platforms $(DONE)/installed
+	$(call say,pytest: real containers, guests and machines)
 	@PATH="$(abspath $(BIN)):$$PATH" tools/again pytest $(BIN)/python -m pytest -q -m 'platform and not hypervisors'
 
-test-hypervisors: $(DONE)/dev $(DONE)/installed
+test: test-fast test-e2e test-platforms
+
+test-hypervisors: $(DONE)/dev $(DONE)/platforms $(DONE)/installed
 	$(call say,pytest: guests under a real hypervisor inside an emulated machine: 3 to 10 minutes)
 	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest -q -m hypervisors
 
@@ -168,5 +180,5 @@ install:
 	@echo 'installed vtare, its libraries and its man pages in $(DESTDIR)$(PREFIX)'
 
 clean:
-	rm -rf build dist target $(VENV) python/src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf build dist target bench/target $(VENV) python/src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	find python tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -141,7 +141,7 @@ def wait_for_reply() -> Callable[[Instance, Instance, Path], None]:
             child = near.start(words, directory=directory, stdout=out, stderr=log)
             assert child.wait(PATIENCE_S) == 0, log.read_text()
             told = json.loads(out.read_text())
-            assert told["received"] > 0
+            assert told["cells"][0]["received"] > 0
         finally:
             responder.terminate()
 

@@ -10,6 +10,7 @@
 //! - [`train`]: trains of one-way probes, sent and asked for, and what became of each packet.
 //! - [`streams`]: data connections of the kernel's TCP, for its throughput.
 //! - [`emulator`]: a WAN between two interfaces.
+//! - [`tester`]: generator and analyser for tests of what forwards frames.
 //! - [`xdp`]: probes that the kernel sends, answers and takes itself.
 //! - [`open_loop`]: the loop of a sender that never waits for replies, over any link.
 //!
@@ -27,6 +28,7 @@ pub mod schedule;
 pub mod serve;
 pub mod session;
 pub mod streams;
+pub mod tester;
 pub mod train;
 pub mod wire;
 pub mod xdp;

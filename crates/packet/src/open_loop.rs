@@ -218,13 +218,16 @@ impl Batch {
             return Ok(());
         }
         let mut from = 0;
-        let mut outgoing = Vec::with_capacity(self.slots.len());
-        for slot in &self.slots {
+        let mut outgoing = self.slots.iter().map(|slot| {
             let payload = &self.bytes[from..from + usize::from(slot.size_byte)];
             from += payload.len();
-            outgoing.push(Outgoing { sequence: slot.sequence, payload, launch: None });
-        }
-        let burst = state.link.send(&outgoing)?;
+            Outgoing { sequence: slot.sequence, payload, launch: None }
+        });
+        // One alone, as nearly all are, takes no memory.
+        let burst = match (self.slots.len(), outgoing.next()) {
+            (1, Some(single)) => state.link.send(&[single])?,
+            (_, first) => state.link.send(&first.into_iter().chain(outgoing).collect::<Vec<_>>())?,
+        };
         for (index, &slot) in self.slots.iter().enumerate() {
             let scheduled = started + slot.due;
             state.tell(if index < burst.accepted {

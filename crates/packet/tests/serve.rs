@@ -350,7 +350,7 @@ fn garbage_on_either_port_is_answered_with_nothing_and_told_in_few_lines() {
 
 #[test]
 fn those_who_trickle_or_only_wait_are_hung_up_on_and_a_session_goes_on() {
-    let patience = Patience { handshake: Span::from_millis(200), idle: Span::from_millis(200) };
+    let patience = Patience { handshake: Span::from_millis(100), idle: Span::from_millis(100) };
     let crowd = CrowdLimits { handshakes: 8, patience, ..CrowdLimits::default() };
     let mut running = Running::start(Options { crowd, ..options() });
     // A client gets through its handshake while others hold all places, so it may take some tries.

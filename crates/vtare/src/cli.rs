@@ -10,7 +10,7 @@ use crate::context::Context;
 use crate::failure::{Exit, Failure};
 use crate::{
     agent, avb, capture, check, exec, generate, instrument, lab, link, load_command, measure, noise, rtt, schema,
-    serve, timer, torture,
+    serve, throughput, timer, torture,
 };
 
 /// Weighs the virtualization layer: how far can time, sleep and the network be trusted here?
@@ -41,6 +41,8 @@ enum Command {
     Rtt(Box<rtt::RttArguments>),
     /// Estimate the available bandwidth to a far end
     Avb(Box<avb::AvbArguments>),
+    /// Throughput and latency of what forwards frames: RFC 2544 and MLRsearch over many guests
+    Throughput(throughput::ThroughputArguments),
     /// Capture probes at an interface, or read them from a capture file
     Capture(capture::CaptureArguments),
     /// Make a background load
@@ -74,10 +76,16 @@ enum Command {
     /// Write the report of a campaign (lab)
     #[command(disable_help_flag = true)]
     Report(lab::LabArguments),
+    /// Write the figures of a campaign as SVG files (lab)
+    #[command(disable_help_flag = true)]
+    Plot(lab::LabArguments),
+    /// Show the report in a browser while its campaign runs, on this machine only (lab)
+    #[command(disable_help_flag = true)]
+    ServeReport(lab::LabArguments),
     /// Compare two campaigns, before and after (lab)
     #[command(disable_help_flag = true)]
     Compare(lab::LabArguments),
-    /// Show the published tables (lab)
+    /// Show the published tables, and what of their claims reproduces (lab)
     #[command(disable_help_flag = true)]
     Papers(lab::LabArguments),
     /// Split round trips by place, with captures from the hosts (lab)
@@ -139,6 +147,7 @@ fn dispatch(command: &Command) -> Result<Exit, Failure> {
         Command::Noise(arguments) => noise::command(arguments, &context()?),
         Command::Rtt(arguments) => rtt::command(arguments, &context()?),
         Command::Avb(arguments) => avb::command(arguments, &context()?),
+        Command::Throughput(arguments) => throughput::command(arguments, &context()?),
         Command::Capture(arguments) => capture::command(arguments, &context()?),
         Command::Load(arguments) => load_command::command(arguments, &context()?),
         Command::Link(arguments) => link::command(arguments, &context()?),
@@ -153,6 +162,8 @@ fn dispatch(command: &Command) -> Result<Exit, Failure> {
         Command::Status(arguments) => lab::hand_over("status", arguments),
         Command::Resume(arguments) => lab::hand_over("resume", arguments),
         Command::Report(arguments) => lab::hand_over("report", arguments),
+        Command::Plot(arguments) => lab::hand_over("plot", arguments),
+        Command::ServeReport(arguments) => lab::hand_over("serve-report", arguments),
         Command::Compare(arguments) => lab::hand_over("compare", arguments),
         Command::Papers(arguments) => lab::hand_over("papers", arguments),
         Command::Overhead(arguments) => lab::hand_over("overhead", arguments),

@@ -32,6 +32,7 @@ mod serve;
 mod sleep;
 mod summary;
 mod table;
+mod throughput;
 mod timer;
 mod torture;
 mod whole_file;

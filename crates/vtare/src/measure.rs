@@ -17,6 +17,7 @@ use crate::noise::Noise;
 use crate::rtt::Rtt;
 use crate::schema::Described;
 use crate::sleep::Sleep;
+use crate::throughput::Throughput;
 use crate::timer::Timer;
 
 /// Arguments of `vtare measure`.
@@ -56,7 +57,7 @@ fn no_parameters() -> Value {
 /// The instruments that run.json can name: the one list of them.
 macro_rules! instruments {
     ($do:ident) => {
-        $do!(Timer, Sleep, Counter, Noise, Rtt, Avb, Capture)
+        $do!(Timer, Sleep, Counter, Noise, Rtt, Avb, Throughput, Capture)
     };
 }
 

@@ -21,6 +21,7 @@ fn the_help_is_as_agreed() {
         ("measure --help", "help_measure"),
         ("schema --help", "help_schema"),
         ("serve --help", "help_serve"),
+        ("throughput --help", "help_throughput"),
         ("agent --help", "help_agent"),
     ] {
         let outcome = vtare_line(line);
@@ -36,6 +37,12 @@ fn wrong_usage_exits_with_2_and_names_what_is_wanted() {
     vtare_line("timer --source rdtscx").refused(2, &["rdtscx", "possible values: rdtsc"]);
     vtare_line("timer --samples many").refused(2, &["'many'", "--samples"]);
     vtare_line("timer --seconds 0").refused(2, &["found '0', want a number above 0"]);
+    vtare_line("throughput --tx lo --rx lo").refused(2, &["--flow"]);
+    let guest = "--flow 02:00:00:00:00:01";
+    vtare_line(&format!("throughput --tx lo --rx lo {guest} --loaded 2")).refused(2, &["found 2, want from 1 to 1"]);
+    vtare_line(&format!("throughput --tx lo --rx lo {guest} {guest} --loaded 1 --slight 50%"))
+        .refused(2, &["found 0.5, want less than 0.5000"]);
+    vtare_line(&format!("throughput --tx lo --rx lo {guest} --frame 40")).refused(2, &["found 40, want from 64"]);
     vtare_line("sleep --method nap").refused(2, &["found 'nap', want one of usleep"]);
     vtare_line("sleep --target 100").refused(2, &["found '100', want a time with its unit"]);
     vtare_line("sleep --target 1ms,1000us").refused(2, &["target_ns: found 1000000 twice"]);

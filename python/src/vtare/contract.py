@@ -44,6 +44,7 @@ QUANTITIES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "rtt": ("rtt_ns", ("peer",)),
     "capture": ("packet_gap_ns", ("kind",)),
     "avb": ("avb_bit_per_s", ("method",)),
+    "throughput": ("throughput_packet_per_s", ("frame_byte", "loaded")),
 }
 
 

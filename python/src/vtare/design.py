@@ -205,7 +205,19 @@ def _instrument_s(run: Run, *, crowded: bool) -> float:
         return _rtt_s(p)
     if run.instrument == "avb":
         return _avb_s(p)
+    if run.instrument == "throughput":
+        return _throughput_s(p)
     return float(len(p.get("cpu") or range(os.cpu_count() or 1)) * limit)
+
+
+def _throughput_s(p: dict[str, Any]) -> float:
+    """How long searches take: about three sums of trials for each goal, and trials for latency; void ones, too."""
+    cells = len(p.get("frame_byte") or range(7)) * len(p.get("loaded") or range(1))
+    goals = 2.0 if p.get("zero_loss", True) else 1.0
+    one = 1.0 + goals * 3.0 * p.get("trial_sum_ns", 2_700_000_000) * 1e-9
+    loads = len(p.get("latency_load") or range(1)) + len(p.get("latency_packet_per_s") or ())
+    latency = loads * p.get("latency_trials", 20) * (0.1 + p.get("latency_trial_ns", 300_000_000) * 1e-9)
+    return float(2.0 + cells * (2.0 + p.get("searches", 5) * one + latency))
 
 
 def _avb_s(p: dict[str, Any]) -> float:

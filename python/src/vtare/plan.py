@@ -4,8 +4,9 @@ A plan (`schema = "vtare.plan/1"`) asks one question with one or more experiment
 with fixed parameters under every combination of its factors' levels. A factor named like a parameter of the instrument
 sets that parameter; `load` and `platform` are the lab's own factors. An `rtt` or `avb` experiment that names no `peer`
 runs between two hosts that the lab sets up, and has further factors for their roles (TWO_HOST_FACTORS), those of `avb`
-also for the path between them (PATH_FACTORS). Every key is checked: an error names the file, the key path, the value
-found and the values wanted.
+also for the path between them (PATH_FACTORS). A `throughput` experiment that names no `tx_port` runs through guests
+that the lab sets up (GUEST_FACTORS); `platform` is then what the guests are. Every key is checked: an error names the
+file, the key path, the value found and the values wanted.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any, Final
 
 from vtare.contract import Contract, load_contract
 from vtare.errors import BadInput, did_you_mean
+from vtare.forwarders import MOST_GUESTS, SWITCHES
 from vtare.guests import BACKGROUND_FACTORS, RESOURCE_FACTORS, read_level
 from vtare.path import ARRIVALS, BOTTLENECKS, DEFAULT_MTU_BYTE, TIMERS, rate_label, read_rate, read_steps, steps_label
 from vtare.platforms import PLATFORMS
@@ -41,6 +43,10 @@ TWO_HOST_FACTORS: Final = (
 PATH_FACTORS: Final = (
     "bottleneck", "capacity", "capacity_steps", "cross", "cross_arrivals", "cross_cpu", "delay", "loss", "mtu_byte",
 )  # fmt: skip
+#: Factors of the guests of a `throughput` experiment: how many, what joins them, and the CPU that takes frames to them.
+GUEST_FACTORS: Final = ("guests", "switch", "guest_cpu")
+#: As many as Batalla et al. had.
+DEFAULT_GUESTS: Final = 12
 #: A factor that sets several parameters of `avb` at once.
 TIMERS_FACTOR: Final = "timers"
 #: Instruments whose far end the lab can be, with the factors that each then has.
@@ -51,8 +57,10 @@ FAR_END_FACTORS: Final[dict[str, tuple[str, ...]]] = {
 #: Every factor that is no parameter of an instrument.
 #: Factors whose levels are names of platforms.
 _PLATFORM_FACTORS: Final = ("platform", "responder_platform", "background_platform")
-OWN_FACTORS: Final = (*LAB_FACTORS, *TWO_HOST_FACTORS, *PATH_FACTORS, TIMERS_FACTOR)
+OWN_FACTORS: Final = (*LAB_FACTORS, *TWO_HOST_FACTORS, *PATH_FACTORS, *GUEST_FACTORS, TIMERS_FACTOR)
 _LARGEST_MTU_BYTE: Final = 9000
+#: What the lab gives a `throughput` run through guests of its own.
+_PORT_PARAMETERS: Final = frozenset(("tx_port", "rx_port", "flow"))
 _LONGEST_DELAY_S: Final = 10.0
 _CHOICES: Final = {
     "bottleneck": BOTTLENECKS,
@@ -62,10 +70,13 @@ _CHOICES: Final = {
     "load_side": ("sender", "responder"),
     "background_side": ("sender", "responder"),
     "responder": ("blocking", "spinning"),
+    "switch": SWITCHES,
 }
 
+_CPU_FACTORS: Final = ("responder_cpu", "cross_cpu", "guest_cpu")
+
 _TOP_KEYS: Final = (
-    "schema", "name", "question", "seed", "blocks", "settle", "control", "analysis", "platforms", "stop", "experiment",
+    "schema", "name", "question", "seed", "blocks", "settle", "control", "analysis", "stop", "platforms", "experiment",
 )  # fmt: skip
 #: Blocks that are made in any case before a campaign may stop (statistics.md).
 LEAST_BLOCKS_TO_STOP: Final = 10
@@ -129,6 +140,12 @@ class Experiment:
         """Whether the lab provides the far end: an experiment of `rtt` or `avb` that names no peer of its own."""
         named = {*self.parameters, *(factor.name for factor in self.factors)}
         return self.instrument in FAR_END_FACTORS and "peer" not in named
+
+    @property
+    def through_guests(self) -> bool:
+        """Whether the lab provides ports and guests: an experiment of `throughput` that names no port of its own."""
+        named = {*self.parameters, *(factor.name for factor in self.factors)}
+        return self.instrument == "throughput" and not named & _PORT_PARAMETERS
 
     def factor(self, name: str) -> Factor:
         """Return one factor by name. Raises KeyError where the experiment has no such factor."""
@@ -319,6 +336,7 @@ class _Reader:
             where = f"{path}.factors.{factor}"
             own = (*LAB_FACTORS, *FAR_END_FACTORS.get(instrument, ()))
             own = (*own, TIMERS_FACTOR) if instrument == "avb" else own
+            own = (*own, *GUEST_FACTORS) if instrument == "throughput" else own
             if factor not in own and factor not in known:
                 wanted = (*own, *known)
                 raise self.error(
@@ -334,6 +352,8 @@ class _Reader:
             )
         self.known(baselines, tuple(factors_table), f"{path}.baseline")
         self.two_hosts(instrument, parameters, tuple(factors_table), path)
+        if instrument == "throughput":
+            self.guests(parameters, tuple(factors), path)
         far_end = instrument in FAR_END_FACTORS and "peer" not in parameters and "peer" not in factors_table
         self.background(instrument, far_end, factors_table, path)
         exceed = table.get("exceed")
@@ -377,6 +397,33 @@ class _Reader:
                 "found a STAMP far end, or 'mode' as a factor; the lab's own far end speaks udp or icmp: set one of "
                 "them, or name a 'peer'",
             )
+
+    def guests(self, parameters: dict[str, Any], factors: tuple[Factor, ...], path: str) -> None:
+        """Refuse what guests of the lab cannot be, or what only they can be."""
+        names = {factor.name for factor in factors}
+        if named := _PORT_PARAMETERS & {*parameters, *names}:
+            if absent := _PORT_PARAMETERS - {*parameters, *names}:
+                raise self.error(
+                    f"{path}.parameters.{min(absent)}",
+                    f"found {', '.join(sorted(named))} alone; name all of tx_port, rx_port and flow, or none: the lab "
+                    "then sets up ports and guests",
+                )
+            for name in GUEST_FACTORS:
+                if name in names:
+                    raise self.error(
+                        f"{path}.factors.{name}", "needs the guests that the lab sets up; leave the ports out, or this"
+                    )
+            return
+        levels = {factor.name: [level.value for level in factor.levels] for factor in factors}
+        if "host" in levels.get("platform", ()):
+            raise self.error(
+                f"{path}.factors.platform", "found 'host', which cannot forward between its own ports; wanted netns"
+            )
+        fewest = min(levels.get("guests", (DEFAULT_GUESTS,)))
+        loaded = [k for level in (*levels.get("loaded", ()), parameters.get("loaded")) for k in level or ()]
+        if loaded and max(loaded) > fewest:
+            place = "factors" if "loaded" in levels else "parameters"
+            raise self.error(f"{path}.{place}.loaded", f"found {max(loaded)}, wanted {fewest} at most, the guests")
 
     def path_factors(self, parameters: dict[str, Any], factors: tuple[str, ...], path: str) -> None:
         """Refuse a path whose truth would not be known."""
@@ -492,7 +539,10 @@ class _Reader:
                 checked.append(Level(self.choice(level, _CHOICES[factor], where), level))
             elif factor in PATH_FACTORS and factor != "cross_cpu":
                 checked.append(self.path_level(factor, level, where))
-            elif factor in ("responder_cpu", "cross_cpu"):
+            elif factor == "guests":
+                number = self.whole(level, where, low=1, high=MOST_GUESTS)
+                checked.append(Level(str(number), number))
+            elif factor in _CPU_FACTORS:
                 number = self.whole(level, where, low=0, high=8191)
                 checked.append(Level(str(number), number))
             else:
@@ -528,7 +578,7 @@ class _Reader:
         labels = [level.label for level in levels]
         if isinstance(found, str) and found in labels:
             return found
-        if factor in ("responder_cpu", "cross_cpu") and str(found) in labels:
+        if factor in (*_CPU_FACTORS, "guests") and str(found) in labels:
             return str(found)
         if factor in RESOURCE_FACTORS or factor in ("background", "background_load"):
             label = self.guest_level(factor, found, f"{path}.baseline.{factor}").label

@@ -32,7 +32,7 @@ _MUST_AGREE: Final = (
     ("CPU", ("machine", "cpu_model")),
     ("program version", ("program", "version")),
 )
-#: Instrument -> (expression of the value, in ns but for the bit/s of `avb`; expression of its weight).
+#: Instrument -> (expression of the value, in ns but for the rates of `avb` and `throughput`; expression of its weight).
 _VALUE: Final[dict[str, tuple[pl.Expr, pl.Expr]]] = {
     "timer": (pl.col("cost_ps") / 1000.0, pl.col("count")),
     "sleep": (pl.col("miss_ns").cast(pl.Float64), pl.lit(1, pl.Int64)),
@@ -40,6 +40,7 @@ _VALUE: Final[dict[str, tuple[pl.Expr, pl.Expr]]] = {
     "noise": (pl.col("gap_ns").cast(pl.Float64), pl.lit(1, pl.Int64)),
     "rtt": (pl.col("rtt_ns").cast(pl.Float64), pl.lit(1, pl.Int64)),
     "avb": (pl.col("avb_bit_per_s").cast(pl.Float64), pl.lit(1, pl.Int64)),
+    "throughput": (pl.col("throughput_packet_per_s").cast(pl.Float64), pl.lit(1, pl.Int64)),
     # The gap to the packet of its session before, that went the same way; null for the first.
     "capture": (
         pl.col("captured_ns").diff().over("session", "kind", "direction").cast(pl.Float64),
@@ -125,18 +126,14 @@ class SampleSet:
             .drop("_path", *(f"_{name}" for name in factors))
         )
 
-    def read(self, file: RunFile, columns: Iterable[str] | None = None) -> pl.DataFrame:
+    def read(self, file: RunFile) -> pl.DataFrame:
         """Return one run's samples: the Parquet columns with `value` (ns) and `weight`, rows in the file's order.
-
-        All columns, or the named ones, which must include those that the value is made of.
 
         Raises:
             OSError, polars.exceptions.PolarsError: the file is damaged behind its footer.
         """
         value, weight = _VALUE[file.run.instrument]
-        return pl.read_parquet(file.path, columns=None if columns is None else list(columns)).with_columns(
-            value.alias("value"), weight.alias("weight")
-        )
+        return pl.read_parquet(file.path).with_columns(value.alias("value"), weight.alias("weight"))
 
 
 def label_expression(part: str, instrument: str) -> pl.Expr:

@@ -45,8 +45,8 @@ pub struct Observation {
     pub finished: Timestamp<Monotonic>,
     /// Packets of this train that reached the receiver's host and found its socket's buffer full; `None`: it cannot tell.
     pub receiver_drops: Option<u32>,
-    /// Packets that came twice.
-    pub duplicates: u32,
+    /// Packets that came twice; `None`: the receiver does not tell of which train they were.
+    pub duplicates: Option<u32>,
 }
 
 /// A packet that arrived, with both its times in ns from the first packet of its train: two clocks, so only differences of

@@ -299,7 +299,9 @@ impl Rules for Udpst {
     fn observe(&mut self, observation: &Observation) {
         self.interval_over(observation);
         let missing = observation.sent().saturating_sub(observation.received());
-        let errors = missing + observation.reordered() + observation.duplicates as usize;
+        // Where copies are not told, they are no errors; the page says so.
+        let copies = observation.duplicates.map_or(0, |copies| copies as usize);
+        let errors = missing + observation.reordered() + copies;
         let delay_ns = self.queue_ns(observation);
         self.search.step(&self.settings, u32::try_from(errors).unwrap_or(u32::MAX), delay_ns);
     }

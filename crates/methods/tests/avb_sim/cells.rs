@@ -1,6 +1,8 @@
 //! The cells of the simulated proof.
 
-use vtare_packet::link::sim::{Detour, HopSpec, LossModel, PathSpec, Pause, PeerClock, SenderSpec, Traffic, TrainSpec};
+use vtare_packet::link::sim::{
+    Detour, HopSpec, LossModel, Noise, PathSpec, Pause, PeerClock, RelaySpec, SenderSpec, Traffic, TrainSpec,
+};
 use vtare_packet::random::Random;
 
 /// What the cross traffic is like.
@@ -112,11 +114,16 @@ pub(crate) enum Trouble {
     Skew,
     /// A narrow link without cross traffic before the tight one, a quarter faster than what that has left.
     NarrowBefore,
-    /// All at once, but for the narrow link.
+    /// A program behind the tight link lets packets go a little late, and 50 times a second stands still for 0.1 to 6 ms: a user-space
+    /// emulator on a busy machine.
+    LateRelay,
+    /// The same, and it runs no longer than it stands still: 1 to 5 ms.
+    StarvedRelay,
+    /// All at once, but for the narrow link and the relays.
     All,
 }
 
-pub(crate) const TROUBLES: [Trouble; 10] = [
+pub(crate) const TROUBLES: [Trouble; 12] = [
     Trouble::Loss,
     Trouble::Delay,
     Trouble::Reorder,
@@ -126,6 +133,8 @@ pub(crate) const TROUBLES: [Trouble; 10] = [
     Trouble::LateSender,
     Trouble::Skew,
     Trouble::NarrowBefore,
+    Trouble::LateRelay,
+    Trouble::StarvedRelay,
     Trouble::All,
 ];
 
@@ -141,11 +150,31 @@ fn pauses(seed: u64, part: u64) -> Vec<Pause> {
 }
 
 impl Trouble {
+    /// How late the relay is, where there is one.
+    fn relay(self, seed: u64) -> Option<Noise> {
+        let mut random = Random::part(seed, 104);
+        let mut runs_ns = |run: &mut dyn FnMut(&mut Random) -> (f64, f64)| {
+            (0..1013).map(|_| run(&mut random)).map(|(ran, lost)| (ran as u32, lost as u32)).collect::<Vec<_>>()
+        };
+        let runs_ns = match self {
+            // Most are short.
+            Self::LateRelay => runs_ns(&mut |it| (it.exponential(20e6), 1e5 * 60_f64.powf(it.unit()))),
+            Self::StarvedRelay => runs_ns(&mut |it| (1e6 + 4e6 * it.unit(), 1e6 + 4e6 * it.unit())),
+            _ => return None,
+        };
+        let late_ns = (0..1009).map(|_| (3_000.0 + random.exponential(8_000.0)).min(60_000.0) as u32).collect();
+        Some(Noise { late_ns, runs_ns, ..Noise::default() })
+    }
+
     /// The path: a link with Poisson's cross traffic, and the trouble.
     pub(crate) fn spec(self, capacity: u64, load: u64, seed: u64) -> TrainSpec {
         let cell = Cell { capacity, load, model: Model::Poisson, hops: 1 };
         let mut spec = cell.spec(seed);
         let any = |it: Self| self == it || self == Self::All;
+        if let Some(noise) = self.relay(seed) {
+            // It sends a few times as fast as the link, as single sends of a program are: 4 us.
+            spec.relay = RelaySpec { noise, packet_ns: 4_000.min(u64::from(SIZE) * 8_000_000_000 / capacity / 3) };
+        }
         if any(Self::Loss) {
             spec.path.hops[0].loss = LossModel::Random { probability: 0.01 };
         }

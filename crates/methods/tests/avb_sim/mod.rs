@@ -154,6 +154,6 @@ pub(crate) fn observation(train: &Train, seen: &TrainSeen) -> Observation {
         packets: packets.collect(),
         finished: seen.finished,
         receiver_drops: Some(seen.receiver_drops),
-        duplicates: seen.duplicates,
+        duplicates: Some(seen.duplicates),
     }
 }

@@ -208,6 +208,9 @@ impl Responder {
             source: error.errno().map_or_else(|| std::io::Error::other(error), std::io::Error::from_raw_os_error),
         })?;
         let obtained = prepare(&probes)?;
+        probes
+            .may_wait(reflector::LOOK_EVERY)
+            .map_err(|source| ServeError::Io { doing: "letting the probes' socket wait", source })?;
         let poll = reception::register(&mut listener)?;
         let watch = Watch::new()?;
         Ok(Self { options, listener, poll, watch, probes, address, obtained, stamp: None, xdp: None })

@@ -416,6 +416,9 @@ fn account(session: SessionId, counters: &Counters) -> String {
         + counters.over_limit
         + counters.oversized
         + counters.forged;
+    if counters.accepted + refused + counters.unsent == 0 {
+        return format!("session {session}: no datagrams (its data came by TCP, or nothing did)");
+    }
     format!(
         "session {session}: {} probes accepted, {} answered, {} not sent, {refused} refused",
         counters.accepted, counters.replied, counters.unsent

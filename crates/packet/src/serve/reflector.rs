@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::sync::{Mutex, PoisonError};
 
-use vtare_sys::net::{ReceiveBatch, Socket, wait_readable};
+use vtare_sys::net::{ReceiveBatch, Socket};
 use vtare_sys::{clocks, sched};
 use vtare_units::{Monotonic, Peer, Span, Timestamp, Wall};
 
@@ -18,7 +18,7 @@ use crate::wire::{self, WireError, full};
 pub(super) const BATCH: usize = 64;
 
 /// How long a blocking wait lasts, so that the wish to stop is seen.
-const LOOK_EVERY: Span = Span::from_millis(100);
+pub(super) const LOOK_EVERY: std::time::Duration = std::time::Duration::from_millis(100);
 
 /// How often the wall clock and the monotonic clock are laid beside each other.
 const ALIGN_EVERY: Span = Span::from_millis(10);
@@ -83,7 +83,10 @@ impl<'a> Reflector<'a> {
         }
         while !ended() {
             let batch = self.merged.as_mut().unwrap_or(&mut self.receive);
-            let got = match batch.receive(self.socket, BATCH) {
+            // Asleep in the call that takes the datagram: between its arrival and its answer there is no other.
+            let taken =
+                if spin { batch.receive(self.socket, BATCH) } else { batch.receive_waiting(self.socket, BATCH) };
+            let got = match taken {
                 Ok(got) => got,
                 // A reply found nobody listening: the kernel tells it to the next call. It is the peer's affair.
                 Err(error) if !is_fatal(error.kind()) => continue,
@@ -101,9 +104,6 @@ impl<'a> Reflector<'a> {
                 }
             } else if spin {
                 std::hint::spin_loop();
-            } else {
-                let now = clocks::now::<Monotonic>();
-                wait_readable(self.socket, now, now + LOOK_EVERY)?;
             }
         }
         self.ask_drops();

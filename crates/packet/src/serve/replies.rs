@@ -84,10 +84,25 @@ fn run(list: &[Reply]) -> usize {
 
 /// One call; gives how many replies from the first the kernel took.
 fn send_runs(send: &mut SendBatch, socket: &Socket, bytes: &[u8], list: &[Reply], segments: bool) -> io::Result<usize> {
-    let mut parts = [IoSlice::new(&[]); super::reflector::BATCH];
-    let mut counts = [0; super::reflector::BATCH];
+    // Room is made for each call: for no more than it needs.
+    match list.len() {
+        1 => call::<1>(send, socket, bytes, list, segments),
+        2..=8 => call::<8>(send, socket, bytes, list, segments),
+        _ => call::<{ super::reflector::BATCH }>(send, socket, bytes, list, segments),
+    }
+}
+
+fn call<const N: usize>(
+    send: &mut SendBatch,
+    socket: &Socket,
+    bytes: &[u8],
+    list: &[Reply],
+    segments: bool,
+) -> io::Result<usize> {
+    let mut parts = [IoSlice::new(&[]); N];
+    let mut counts = [0; N];
     let (mut at, mut runs) = (0, 0);
-    while at < list.len() && runs < parts.len() {
+    while at < list.len() && runs < N {
         let count = if segments { run(&list[at..]) } else { 1 };
         let start = list[at].start;
         parts[runs] = IoSlice::new(&bytes[start..start + count * list[at].length]);
@@ -96,7 +111,7 @@ fn send_runs(send: &mut SendBatch, socket: &Socket, bytes: &[u8], list: &[Reply]
         runs += 1;
     }
     let empty = Message { parts: &[], to: None, control: SendControl::default() };
-    let mut messages = [empty; super::reflector::BATCH];
+    let mut messages = [empty; N];
     let mut at = 0;
     for (index, message) in messages[..runs].iter_mut().enumerate() {
         let Reply { length, to, source, .. } = list[at];

@@ -1,9 +1,8 @@
 //! The thread that sends trains to clients that asked for them and have paid for them with what they sent.
 
 use std::net::{IpAddr, SocketAddr};
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::Receiver;
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
 use vtare_sys::clocks;
 use vtare_sys::net::control::SendControl;
@@ -16,9 +15,6 @@ use crate::session::{ReverseOrder, Table};
 use crate::train::Behind;
 use crate::train::pacing::{Calls, Outlet, pace};
 use crate::wire::{LARGEST_BYTE, full};
-
-/// How long a wait for orders lasts, so that the wish to stop is seen.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Packets of one large send, and its bytes.
 const MOST_IN_BURST: usize = 64;
@@ -42,12 +38,11 @@ pub(super) fn send_trains(
     let segments = segments && socket.probe_segmentation().is_ok();
     let mut bytes = vec![0; MOST_IN_BURST * LARGEST_BYTE];
     let mut batch = SendBatch::new(1);
-    while !ended() {
-        let (order, source) = match orders.recv_timeout(LOOK_EVERY) {
-            Ok(order) => order,
-            Err(RecvTimeoutError::Timeout) => continue,
-            Err(RecvTimeoutError::Disconnected) => return,
-        };
+    // The thread that gives orders ends with all others, and its end ends the wait.
+    while let Ok((order, source)) = orders.recv() {
+        if ended() {
+            return;
+        }
         // Its client may have gone while the order waited.
         if !table.lock().unwrap_or_else(PoisonError::into_inner).is_open(order.session) {
             continue;

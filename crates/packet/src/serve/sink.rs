@@ -2,7 +2,7 @@
 
 use std::io::ErrorKind;
 use std::net::IpAddr;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::time::Duration;
 
 use mio::net::TcpStream;
@@ -55,14 +55,15 @@ impl Watch {
     pub(super) fn split(&mut self, silent: Span) -> (Guided<'_>, Sink<'_>) {
         let (newcomer, newcomers) = channel();
         let (left, leavers) = channel();
-        let guided = Guided { newcomer, leavers, waker: &self.waker };
+        let guided = Guided { newcomer: Some(newcomer), leavers, waker: &self.waker };
         (guided, Sink { poll: &mut self.poll, newcomers, left, silent, flows: Vec::new() })
     }
 }
 
 /// The end of the thread that lets connections in.
 pub(super) struct Guided<'w> {
-    newcomer: Sender<Newcomer>,
+    /// There until this is dropped.
+    newcomer: Option<Sender<Newcomer>>,
     leavers: Receiver<Left>,
     waker: &'w Waker,
 }
@@ -70,12 +71,22 @@ pub(super) struct Guided<'w> {
 impl Guided<'_> {
     pub(super) fn send(&self, newcomer: Newcomer) {
         // The reading thread lives as long as this one; where it ended, all ends. A wake-up that failed is made good at its next look.
-        drop(self.newcomer.send(newcomer));
+        if let Some(way) = &self.newcomer {
+            drop(way.send(newcomer));
+        }
         let _ = self.waker.wake();
     }
 
     pub(super) fn left(&self) -> Option<Left> {
         self.leavers.try_recv().ok()
+    }
+}
+
+impl Drop for Guided<'_> {
+    fn drop(&mut self) {
+        // In this order: who wakes finds that nobody will come any more.
+        self.newcomer = None;
+        let _ = self.waker.wake();
     }
 }
 
@@ -108,9 +119,14 @@ impl Sink<'_> {
         let mut events = Events::with_capacity(256);
         let mut look_at = Timestamp::ZERO;
         while !ended() {
-            let busy = self.flows.iter().flatten().any(|flow| flow.ready);
-            let wait = Duration::from_nanos(if busy { 0 } else { LOOK_EVERY.as_nanos_unsigned() });
-            match self.poll.poll(&mut events, Some(wait)) {
+            // Without a connection it sleeps until one comes, or all is over: a wake-up would disturb who measures here.
+            let wait = if self.flows.iter().flatten().any(|flow| flow.ready) {
+                Some(Duration::ZERO)
+            } else {
+                let some = self.flows.iter().any(Option::is_some);
+                some.then(|| Duration::from_nanos(LOOK_EVERY.as_nanos_unsigned()))
+            };
+            match self.poll.poll(&mut events, wait) {
                 Err(error) if error.kind() != ErrorKind::Interrupted => {
                     return Err(ServeError::Io { doing: "waiting for data", source: error });
                 }
@@ -121,8 +137,12 @@ impl Sink<'_> {
                     flow.ready = true;
                 }
             }
-            while let Ok(newcomer) = self.newcomers.try_recv() {
-                self.take_in(newcomer);
+            loop {
+                match self.newcomers.try_recv() {
+                    Ok(newcomer) => self.take_in(newcomer),
+                    Err(TryRecvError::Empty) => break,
+                    Err(TryRecvError::Disconnected) => return Ok(()),
+                }
             }
             for place in 0..self.flows.len() {
                 self.turn(place);

@@ -142,7 +142,7 @@ pub(crate) fn headers(way: &Way, local: SocketAddrV4, peer: SocketAddrV4, size_b
 }
 
 //= RFC 1071
-fn checksum(bytes: &[u8]) -> u16 {
+pub(crate) fn checksum(bytes: &[u8]) -> u16 {
     let words = bytes.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0)));
     let mut sum: u32 = words.sum();
     while sum > 0xffff {

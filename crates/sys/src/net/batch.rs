@@ -81,9 +81,13 @@ pub struct ReceiveBatch {
     vectors: Vec<libc::iovec>,
     controls: Vec<Room<RECEIVE_BYTE>>,
     names: Vec<libc::sockaddr_storage>,
+    /// The headers point at the memory above.
+    aimed: bool,
+    /// Headers, from the first, that the kernel may have written to.
+    filled: usize,
 }
 
-// SAFETY: as for `SendBatch`.
+// SAFETY: the pointers in `headers` and `vectors` are into memory that this batch owns alone, that never moves, and that goes with it.
 unsafe impl Send for ReceiveBatch {}
 
 /// One datagram that was received.
@@ -115,6 +119,8 @@ impl ReceiveBatch {
             vectors: vec![libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; slots],
             controls: vec![Room([0; _]); slots],
             names: vec![empty_name(); slots],
+            aimed: false,
+            filled: 0,
         }
     }
 
@@ -133,6 +139,16 @@ impl ReceiveBatch {
         self.call(socket, most, libc::MSG_DONTWAIT)
     }
 
+    /// As [`ReceiveBatch::receive`], but sleeps in the kernel until there is one, on a socket that may wait ([`Socket::may_wait`]). Gives 0 when
+    /// the socket's time is over or a signal came.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn receive_waiting(&mut self, socket: &Socket, most: usize) -> io::Result<usize> {
+        self.call(socket, most, libc::MSG_WAITFORONE)
+            .or_else(|error| if error.kind() == io::ErrorKind::Interrupted { Ok(0) } else { Err(error) })
+    }
+
     /// As [`ReceiveBatch::receive`], from the error queue: stamps of departures and refusals.
     ///
     /// # Errors
@@ -144,28 +160,42 @@ impl ReceiveBatch {
     #[inline]
     fn call(&mut self, socket: &Socket, most: usize, flags: libc::c_int) -> io::Result<usize> {
         let most = most.min(self.headers.len());
-        let slots = self.bytes.chunks_exact_mut(self.slot_byte).zip(&mut self.controls).zip(&mut self.names);
-        for ((header, vector), ((bytes, control), name)) in
-            self.headers.iter_mut().zip(&mut self.vectors).zip(slots).take(most)
-        {
-            vector.iov_base = bytes.as_mut_ptr().cast();
-            vector.iov_len = bytes.len();
+        if !self.aimed {
+            self.aim();
+        }
+        // The kernel wrote to those that it filled, and to no other.
+        for header in &mut self.headers[..self.filled] {
             let header = &mut header.msg_hdr;
-            header.msg_iov = &raw mut *vector;
-            header.msg_iovlen = 1;
-            header.msg_control = control.0.as_mut_ptr().cast();
             header.msg_controllen = RECEIVE_BYTE as _;
-            header.msg_name = (&raw mut *name).cast();
             header.msg_namelen = size_of::<libc::sockaddr_storage>() as _;
             header.msg_flags = 0;
         }
         let (fd, headers) = (socket.as_raw_fd(), self.headers.as_mut_ptr());
         // SAFETY: the pointers of the first `most` headers are into this batch's own memory, which stays put during the call.
         let got = unsafe { libc::recvmmsg(fd, headers, most as libc::c_uint, flags as _, std::ptr::null_mut()) };
-        usize::try_from(got).or_else(|_| {
+        let got = usize::try_from(got);
+        // Also the one at which it failed, for safety's sake.
+        self.filled = (got.unwrap_or(0) + 1).min(self.headers.len());
+        got.or_else(|_| {
             let error = io::Error::last_os_error();
             if error.kind() == io::ErrorKind::WouldBlock { Ok(0) } else { Err(error) }
         })
+    }
+
+    /// Has the headers point at this batch's memory, which stays where it is as long as the batch lives.
+    #[cold]
+    fn aim(&mut self) {
+        let slots = self.bytes.chunks_exact_mut(self.slot_byte).zip(&mut self.controls).zip(&mut self.names);
+        for ((header, vector), ((bytes, control), name)) in self.headers.iter_mut().zip(&mut self.vectors).zip(slots) {
+            vector.iov_base = bytes.as_mut_ptr().cast();
+            vector.iov_len = bytes.len();
+            let header = &mut header.msg_hdr;
+            header.msg_iov = &raw mut *vector;
+            header.msg_iovlen = 1;
+            header.msg_control = control.0.as_mut_ptr().cast();
+            header.msg_name = (&raw mut *name).cast();
+        }
+        (self.aimed, self.filled) = (true, self.headers.len());
     }
 
     /// Datagram `index` of the last call; valid for indexes below what that call gave.

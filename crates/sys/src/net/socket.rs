@@ -125,6 +125,15 @@ impl Socket {
         self.inner.take_error()
     }
 
+    /// Lets [`super::ReceiveBatch::receive_waiting`] wait, for so long at most. All other calls go on without waiting.
+    ///
+    /// # Errors
+    /// Where the kernel refuses.
+    pub fn may_wait(&self, most: std::time::Duration) -> io::Result<()> {
+        self.inner.set_read_timeout(Some(most))?;
+        self.inner.set_nonblocking(false)
+    }
+
     /// Leaves the receive buffer empty.
     pub fn discard_arrivals(&self) {
         let mut byte = [0_u8; 1];

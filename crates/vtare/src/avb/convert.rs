@@ -99,8 +99,8 @@ pub(super) fn observation<S: Clock + Copy, R: Clock + Copy>(
         train: asked.clone(),
         finished,
         receiver_drops: report.socket_drops.map(|_| report.lost_by_receiver_and_path().0 as u32),
-        // Copies are refused by the responder's window and told nowhere by packet.
-        duplicates: 0,
+        // Copies are refused by the responder's window, which counts them for the session and not for a train.
+        duplicates: None,
     }
 }
 

@@ -185,7 +185,7 @@ impl Instrument for Avb {
 }
 
 /// A rate for people.
-fn megabits(bit_per_s: Option<f64>) -> String {
+pub(crate) fn megabits(bit_per_s: Option<f64>) -> String {
     let Some(rate) = bit_per_s else { return "-".to_owned() };
     let (value, unit) = match rate {
         rate if rate < 999.5e3 => (rate / 1e3, "kbit/s"),

@@ -304,6 +304,23 @@ impl Parameters {
         Ok(settings)
     }
 
+    /// What was asked for that changes nothing for `tcp`, in words; `None`: nothing of the kind.
+    pub(super) fn of_no_effect_on_tcp(&self) -> Option<String> {
+        let default = Self::default();
+        let asked = [
+            ("clock", self.clock != default.clock),
+            ("sleep", self.sleep != default.sleep),
+            ("gso (--no-gso)", self.gso != default.gso),
+        ];
+        let named: Vec<&str> = asked.into_iter().filter(|(_, asked)| *asked).map(|(name, _)| name).collect();
+        (!named.is_empty()).then(|| {
+            format!(
+                "{}: of no effect on tcp: the kernel sends, by its own timers and in segments of its own",
+                named.join(", ")
+            )
+        })
+    }
+
     /// Settings with what `set` changes.
     fn changed<T: Serialize + DeserializeOwned>(&self, named: &T) -> Result<T, Failure> {
         let mut fields = instrument::to_json(named);
@@ -401,6 +418,9 @@ mod tests {
             let error = found.expect_err(wanted);
             assert!(error.contains(wanted), "{error}");
         }
+        let kept = with(|it| (it.method, it.clock, it.gso) = ("tcp".to_owned(), ClockChoice::Os, false)).expect("good");
+        assert!(kept.of_no_effect_on_tcp().is_some_and(|text| text.contains("clock, gso")));
+        assert_eq!(good.of_no_effect_on_tcp(), None);
         assert!(list().contains("tcp        what the kernel's TCP") && list().contains("omit_s=1.0"), "{}", list());
     }
 

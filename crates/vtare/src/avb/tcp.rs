@@ -69,6 +69,7 @@ struct Tested {
 pub(super) fn measure(parameters: &Parameters, session: &mut Session<'_>) -> Result<Outcome<AvbCell>, Failure> {
     let mut notes = conditions::take(parameters.cpu, parameters.fifo, false)?;
     let _held = conditions::hold_latency(parameters.dma_latency_ns, &mut notes);
+    notes.extend(parameters.of_no_effect_on_tcp().map(|text| Note::new("no_effect", text)));
     let test = Test {
         parameters,
         settings: parameters.tcp_settings()?,

@@ -61,9 +61,9 @@ impl Outcome {
 }
 
 /// Runs made anew where the machine, and not the program, spoiled one.
-const RUNS: u32 = 10;
+const RUNS: u32 = 6;
 
-/// A run of `vtare ... --json` in which the machine did not stand still; `None`, said, where it did in each of ten. What becomes of late
+/// A run of `vtare ... --json` in which the machine did not stand still; `None`, said, where it did in each of six. What becomes of late
 /// packets is tested on the simulated path.
 pub(crate) fn undisturbed(mut run: impl FnMut() -> Outcome) -> Option<Outcome> {
     let found = (0..RUNS).map(|_| run()).find(|outcome| !outcome.stood_still());
@@ -76,7 +76,7 @@ pub(crate) fn undisturbed(mut run: impl FnMut() -> Outcome) -> Option<Outcome> {
 /// A run that the far end let in, whatever came of it.
 pub(crate) fn heard(mut run: impl FnMut() -> Outcome) -> Outcome {
     let found = (0..RUNS).map(|_| run()).find(|outcome| !outcome.unheard());
-    found.expect("the far end answers within the patience in one of ten runs")
+    found.expect("the far end answers within the patience in one of six runs")
 }
 
 /// The time.

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from vtare.campaign.background import Neighbours
     from vtare.campaign.crew import Crew
     from vtare.campaign.files import Files
+    from vtare.campaign.guests import GuestCrew
     from vtare.campaign.journal import Status
     from vtare.campaign.stop import StopRequest
     from vtare.design import Run
@@ -60,13 +61,13 @@ def execute(
     instance: Instance,
     files: Files,
     stop: StopRequest,
-    crew: Crew | None = None,
+    crew: Crew | GuestCrew | None = None,
     beside: Neighbours | None = None,
 ) -> Outcome:
     """Execute one run in `directory`, which must exist, and say how it ended.
 
-    `instance` measures. With a `crew` it measures towards a responder, with captures on both host sides; `beside` are
-    loaded instances in the background.
+    `instance` measures. With a `crew` it measures towards a responder, with captures on both host sides, or through
+    guests; `beside` are loaded instances in the background.
 
     Raises:
         Interrupted: a stop was requested; all children have ended.

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 from vtare.campaign.background import neighbours
 from vtare.campaign.crew import Roles, Stage, values_of
 from vtare.campaign.execute import Outcome, RunSettings, execute
+from vtare.campaign.guests import Place, Rooms
 from vtare.campaign.journal import Entry, Stopped, not_needed
 from vtare.campaign.progress import Forecast, Progress, Silent
 from vtare.design import expected_run_s, run_seed
@@ -80,6 +81,7 @@ class Campaign:
         self._owner = own_prefix()
         self._live = _Live(self._open)
         self._stage = Stage(binary, self._owner, store.plan.platforms)
+        self._rooms = Rooms(binary, self._owner)
         self._pace = _Pace(store)
 
     def run(self) -> CampaignResult:
@@ -137,6 +139,7 @@ class Campaign:
         """Remove everything that was started, whatever part of it fails."""
         with ExitStack() as stack:
             stack.callback(self._stage.clear)
+            stack.callback(self._rooms.clear)
             stack.callback(self._live.end)
 
     def _open(self, name: str) -> Platform:
@@ -167,8 +170,11 @@ class Campaign:
 
     def _attempt(self, run: Run, temporary: Path) -> Outcome:
         try:
-            if run.control is None and self._store.plan.experiment(run.experiment).two_hosts:
+            experiment = None if run.control is not None else self._store.plan.experiment(run.experiment)
+            if experiment is not None and experiment.two_hosts:
                 return self._between_hosts(run, temporary)
+            if experiment is not None and experiment.through_guests:
+                return self._through_guests(run, temporary)
             return self._on_one_machine(run, temporary)
         except MachineCannot as error:
             return Outcome("skipped", 0.0, reason=str(error))
@@ -226,6 +232,22 @@ class Campaign:
                 stop=self._stop,
                 crew=crew,
                 beside=crew.beside,
+            )
+
+    def _through_guests(self, run: Run, temporary: Path) -> Outcome:
+        place = Place.of(run, self._store.plan.experiment(run.experiment))
+        reason = self._rooms.missing(place)
+        if reason is not None:
+            return Outcome("skipped", 0.0, reason=reason)
+        with self._rooms.crew(place) as crew:
+            return execute(
+                run,
+                self._settings(run),
+                temporary,
+                instance=crew.sender,
+                files=self._store.files,
+                stop=self._stop,
+                crew=crew,
             )
 
     def _settings(self, run: Run) -> RunSettings:

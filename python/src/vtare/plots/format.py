@@ -93,6 +93,7 @@ def count_text(value: int) -> str:
 
 
 _RATE_UNITS: Final = ((1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"), (1.0, "bit/s"))
+_FRAME_UNITS: Final = ((1e9, "Gpacket/s"), (1e6, "Mpacket/s"), (1e3, "kpacket/s"), (1.0, "packet/s"))
 _BYTE_UNITS: Final = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
 
 
@@ -117,6 +118,23 @@ def rate_text(bit_per_s: float) -> str:
 def rate_range_text(low: float, high: float) -> str:
     """Two rates in the unit of the larger one: `146 to 152 Mbit/s`."""
     factor, unit = rate_unit(max(abs(low), abs(high)))
+    return f"{significant(low / factor)} to {significant(high / factor)} {unit}"
+
+
+def packet_rate_unit(packet_per_s: float) -> tuple[float, str]:
+    """The unit that fits a rate of packets, and how many packet/s it is."""
+    return _fitting(_FRAME_UNITS, abs(packet_per_s))
+
+
+def packet_rate_text(packet_per_s: float) -> str:
+    """A rate in packet/s as text: 194_300 gives `194 kpacket/s`."""
+    factor, unit = packet_rate_unit(packet_per_s)
+    return f"{significant(packet_per_s / factor)} {unit}"
+
+
+def packet_rate_range_text(low: float, high: float) -> str:
+    """Two rates in the unit of the larger one: `190 to 199 kpacket/s`."""
+    factor, unit = packet_rate_unit(max(abs(low), abs(high)))
     return f"{significant(low / factor)} to {significant(high / factor)} {unit}"
 
 

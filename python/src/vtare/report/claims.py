@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from vtare.plots.format import significant, time_text
-from vtare.report import bandwidth, round_trips, text
+from vtare.report import bandwidth, round_trips, text, throughput
 from vtare.report.details import details_of
 from vtare.report.facts import quantum_of
 from vtare.report.limits import last_sentence, limits_of
@@ -30,7 +30,10 @@ if TYPE_CHECKING:
     from vtare.report.layout import Layout
     from vtare.summary import Summary
 
-_INSTRUMENTS: Final = ("avb", "rtt", "sleep", "timer", "counter", "noise")
+_TOLD_BY: Final = {
+    "avb": bandwidth.sentences, "throughput": throughput.sentences, "rtt": round_trips.sentences,
+}  # fmt: skip
+_INSTRUMENTS: Final = ("avb", "throughput", "rtt", "sleep", "timer", "counter", "noise")
 """What a reader asks first comes first."""
 _MOST_FIGURES: Final = 3
 """Sentences with figures in the answer; the fourth says what cannot be concluded, the rest goes below the figure."""
@@ -61,9 +64,8 @@ def answer(summary: Summary, layouts: Mapping[str, Layout]) -> Answer:
         scene = scene_of(summary, layout)
         if scene is None:
             more.append((f"{layout.experiment.title}: no run finished, so there is no figure.",))
-        elif layout.experiment.instrument in ("avb", "rtt"):
-            told_by = bandwidth if layout.experiment.instrument == "avb" else round_trips
-            told_first, told_later = told_by.sentences(summary, layout)
+        elif layout.experiment.instrument in _TOLD_BY:
+            told_first, told_later = _TOLD_BY[layout.experiment.instrument](summary, layout)
             if layout.experiment.name == headline:
                 figures += [_beginning(sentence, str.upper) for sentence in told_first]
             else:

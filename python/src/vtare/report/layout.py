@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from vtare.plan import Experiment
     from vtare.summary import Summary
 
-SERIES_KEYS: Final = {"avb": "method", "timer": "source", "sleep": "method", "counter": "argument", "noise": "cpu"}
+SERIES_KEYS: Final = {
+    "avb": "method", "throughput": "loaded", "timer": "source", "sleep": "method", "counter": "argument",
+    "noise": "cpu",
+}  # fmt: skip
 """Instrument -> the key whose levels are compared with each other: they become the rows and curves of a figure."""
 
 _ROUND_TRIP_SERIES: Final = ("platform", "responder_platform", "responder", "capture")
@@ -101,7 +104,7 @@ _KEY_NAMES: Final = {
     "rate_packet_per_s": "rate", "size_byte": "size", "responder_cpu": "responder CPU", "load_side": "load at",
     "responder_platform": "responder on",
     "cross": "cross traffic", "cross_arrivals": "arrivals", "capacity_steps": "capacity", "mtu_byte": "MTU",
-    "cross_cpu": "cross traffic's CPU",
+    "cross_cpu": "cross traffic's CPU", "frame_byte": "frame", "guest_cpu": "guests' CPU",
 }  # fmt: skip
 
 

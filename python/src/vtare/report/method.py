@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from vtare.plots.format import significant, time_text
-from vtare.report import bandwidth, text
+from vtare.report import bandwidth, text, throughput
 from vtare.report.layout import key_name
 
 if TYPE_CHECKING:
@@ -82,6 +82,8 @@ def method_of(summary: Summary, layouts: Mapping[str, Layout]) -> tuple[str, ...
     lines += _tests(summary)
     if any(layout.experiment.instrument == "avb" and layout.experiment.two_hosts for layout in layouts.values()):
         lines += bandwidth.method_lines()
+    if any(layout.experiment.instrument == "throughput" for layout in layouts.values()):
+        lines += throughput.method_lines()
     if any(layout.experiment.instrument == "rtt" and layout.experiment.two_hosts for layout in layouts.values()):
         lines.append(
             "Round trips: two namespaces on this machine stand for the servers of sender and responder, each with its "

@@ -41,6 +41,8 @@ class Table:
     rows: tuple[tuple[Shown, ...], ...]
 
 
+_UNITS: Final = {"avb": "_bit_per_s", "throughput": "_packet_per_s"}
+"""Instrument -> the unit of its main figure, where that is no time."""
 _VERDICT_ORDER: Final = {"differs": 0, "undecided": 1, "equivalent": 2}
 _MEDIAN_OF: Final = "median over runs of each run's median, of a timer of its read cost"
 
@@ -79,7 +81,8 @@ def verdict_table(summary: Summary, layouts: Mapping[str, Layout]) -> Table | No
     cells = _Cells(summary, layouts)
     shown = [_verdict_row(summary, layouts, cells, row) for row in rows]
     margin = summary.plan.analysis.margin_percent
-    unit = "_bit_per_s" if all(layout.experiment.instrument == "avb" for layout in layouts.values()) else "_ns"
+    units = {_UNITS.get(layout.experiment.instrument, "_ns") for layout in layouts.values()}
+    unit = units.pop() if len(units) == 1 else "_ns"
     columns = (
         Column("experiment", "experiment", numeric=False),
         Column("where", "where", numeric=False, about="the levels that both cells share"),
@@ -166,10 +169,11 @@ def _p_value(row: Mapping[str, Any]) -> Shown:
         return Shown("n/a (test refused)", "", None, "missing", str(row["reason"]))
     count = text.plural(row["family_size"], "comparison")
     about = f"{row['inference']}; family {row['family']}, {count}; adjusted by {row['adjustment']}"
-    return Shown(_p_text(row["p_adjusted"]), str(row["p_adjusted"]), row["p_adjusted"], "", about)
+    return Shown(p_text(row["p_adjusted"]), str(row["p_adjusted"]), row["p_adjusted"], "", about)
 
 
-def _p_text(p: float | None) -> str:
+def p_text(p: float | None) -> str:
+    """A p-value in words: never 0."""
     if p is None:
         return "n/a (not adjusted)"
     return "< 1e-4" if p < 1e-4 else f"{p:.2g}"
@@ -191,7 +195,7 @@ def test_table(summary: Summary) -> Table | None:
             missing("refused") if refused else Shown(test["p_text"], str(test["p_value"]), test["p_value"]),
             missing("refused")
             if refused
-            else Shown(_p_text(test["p_adjusted"]), str(test["p_adjusted"]), test["p_adjusted"]),
+            else Shown(p_text(test["p_adjusted"]), str(test["p_adjusted"]), test["p_adjusted"]),
             text.words(f"{test['family']} ({test['adjustment']})"),
             text.count(test["n_runs"], "unknown"),
                 text.words(refused),

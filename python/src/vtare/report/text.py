@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from vtare.plots.format import (
     count_text,
+    packet_rate_range_text,
+    packet_rate_text,
     percent_points,
     percent_text,
     rate_range_text,
@@ -91,6 +93,13 @@ def rate(bit_per_s: float | None, why: str) -> Shown:
     return missing(why) if bit_per_s is None else Shown(keep(rate_text(bit_per_s)), _raw(bit_per_s), bit_per_s)
 
 
+def packet_rate(packet_per_s: float | None, why: str) -> Shown:
+    """A rate in packet/s, or `n/a` with the reason."""
+    if packet_per_s is None:
+        return missing(why)
+    return Shown(keep(packet_rate_text(packet_per_s)), _raw(packet_per_s), packet_per_s)
+
+
 def points(percent: float | None, why: str) -> Shown:
     """A figure in percent, with its sign."""
     return missing(why) if percent is None else Shown(keep(percent_points(percent)), _raw(percent), percent)
@@ -98,11 +107,15 @@ def points(percent: float | None, why: str) -> Shown:
 
 def figure(quantity: str, value: float | None, why: str) -> Shown:
     """A figure in the unit that its quantity's name states."""
+    if quantity.endswith("_packet_per_s"):
+        return packet_rate(value, why)
     return rate(value, why) if quantity.endswith("_bit_per_s") else time(value, why)
 
 
 def figures(quantity: str, low: float | None, high: float | None, why: str) -> Shown:
     """An interval in the unit that its quantity's name states."""
+    if quantity.endswith("_packet_per_s") and low is not None and high is not None:
+        return Shown(keep(packet_rate_range_text(low, high)), f"{_raw(low)}..{_raw(high)}", low)
     if not quantity.endswith("_bit_per_s"):
         return interval(low, high, why)
     if low is None or high is None:

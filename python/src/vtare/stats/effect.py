@@ -131,13 +131,13 @@ def block_medians(values: FloatArray, rng: np.random.Generator, size: int) -> Fl
     n = len(values)
     block = max(1, math.ceil(math.sqrt(n)))
     blocks = math.ceil(n / block)
+    if n >= LONG_RUN:
+        return medians_by_window(values, rng.integers(0, n, (size, blocks)), block)
     medians = np.empty(size)
     chunk = max(1, 2_000_000 // n)
-    count = medians_by_window if n >= LONG_RUN else _medians_by_sorting
     for begin in range(0, size, chunk):
         some = min(chunk, size - begin)
-        starts = rng.integers(0, n, (some, blocks))
-        medians[begin : begin + some] = count(values, starts, block)
+        medians[begin : begin + some] = medians_by_sorting(values, rng.integers(0, n, (some, blocks)), block)
     return medians
 
 
@@ -145,7 +145,8 @@ LONG_RUN: Final = 20_000
 """Readings from which a resample is counted rather than laid out."""
 
 
-def _medians_by_sorting(values: FloatArray, starts: np.ndarray, block: int) -> FloatArray:
+def medians_by_sorting(values: FloatArray, starts: np.ndarray, block: int) -> FloatArray:
+    """Return the median of each resample, a row of `starts`: blocks of so many readings, the last one cut to fit."""
     n = len(values)
     index = ((starts[:, :, None] + np.arange(block)) % n).reshape(len(starts), -1)[:, :n]
     found: FloatArray = np.median(values[index], axis=1)

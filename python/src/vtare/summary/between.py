@@ -212,10 +212,15 @@ def _told_tail(row: dict[str, Any], analysis: Analysis) -> dict[str, Any]:
 
 
 def _direction(quantity: str, shift: float) -> str | None:
-    """What a sure change means: more time is worse, more per second is better; of anything else nothing is said."""
-    if shift == 0.0 or not quantity.endswith(("_ns", "_per_s")):
+    """What a sure change means: more time, error or bytes is worse, more per second is better.
+
+    Of anything else nothing is said, and nothing of an estimate of available bandwidth: it is the path's, not a merit.
+    """
+    if shift == 0.0 or quantity == "avb_bit_per_s":
         return None
-    more_is_worse = quantity.endswith("_ns")
+    more_is_worse = quantity.endswith(("_ns", "_byte", "error_percent")) or quantity.startswith("occupied_")
+    if not more_is_worse and not quantity.endswith("_per_s"):
+        return None
     return "worse" if (shift > 0) == more_is_worse else "better"
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from vtare import stats
-from vtare.summary import bandwidth, round_trips
+from vtare.summary import bandwidth, round_trips, throughput
 
 if TYPE_CHECKING:
     from vtare.stats import Adder, Resampled, RunPool, Tally
@@ -27,10 +27,10 @@ COMPARED_PARTS: Final = ("source", "method")
 MEDIAN_OVER_RUNS: Final = (
     "half_iqr", "mad_raw", "p99", "p999", "exceed_per_s", "cpu_fraction", "disturbed_fraction", "cv", "cv_within",
     "cv_between", "cv_thread_cpu", "lost_fraction", "gaps_per_s", *round_trips.MEDIANS,
-    *bandwidth.MEDIANS,
+    *bandwidth.MEDIANS, *throughput.MEDIANS,
 )  # fmt: skip
 
-_TOTALS: Final = (*round_trips.TOTALS, *bandwidth.TOTALS)
+_TOTALS: Final = (*round_trips.TOTALS, *bandwidth.TOTALS, *throughput.TOTALS)
 CELL_COLUMNS: Final[dict[str, Any]] = {
     "quantity": pl.String,
     "n_runs": pl.Int64,

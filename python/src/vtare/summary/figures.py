@@ -12,7 +12,7 @@ import polars as pl
 from vtare import stats
 from vtare.contract import QUANTITIES, load_contract
 from vtare.samples import OWN_FAR_END
-from vtare.summary import bandwidth, round_trips
+from vtare.summary import bandwidth, round_trips, throughput
 
 if TYPE_CHECKING:
     from vtare.samples import RunFile, SampleSet
@@ -23,9 +23,6 @@ _DEFAULT_SLEEP_EXCEED_NS: Final = 1e6
 _DEFAULT_TAIL_NS: Final = 1000
 #: Instruments whose rows are readings one after another.
 _SERIES: Final = ("sleep", "rtt")
-
-#: Columns that the figures need, where they are not all of them: a long run is in memory as a whole.
-_NEEDED: Final = {"sleep": ("method", "target_ns", "miss_ns", "spin_ns", "disturbed")}
 
 #: Figures of every part, in the order of the frame, with their types.
 FIGURE_COLUMNS: Final[dict[str, Any]] = {
@@ -51,6 +48,7 @@ FIGURE_COLUMNS: Final[dict[str, Any]] = {
     ),
     **round_trips.COLUMNS,
     **bandwidth.COLUMNS,
+    **throughput.COLUMNS,
 }  # fmt: skip
 
 
@@ -78,7 +76,7 @@ def run_parts(samples: SampleSet, file: RunFile, *, exceed_ns: float | None) -> 
         BadInput: a capture beside it cannot be used.
     """
     instrument = file.run.instrument
-    frame = samples.read(file, _NEEDED.get(instrument))
+    frame = samples.read(file)
     quantity, names = QUANTITIES[instrument]
     parameters = load_contract().instruments[instrument]
     cells: dict[tuple[Any, ...], Mapping[str, Any]] = {
@@ -112,6 +110,7 @@ def run_parts(samples: SampleSet, file: RunFile, *, exceed_ns: float | None) -> 
             **_special(group, instrument, cells.get(key, {})),
             **(round_trips.figures(group, cells.get(key, {}), file.path) if instrument == "rtt" else {}),
             **(bandwidth.figures(group, file.path, file.footer) if instrument == "avb" else {}),
+            **(throughput.figures(cells.get(key, {})) if instrument == "throughput" else {}),
         }
         everything = counted if settled is group else stats.tally(group.drop_nulls("value")["value"].to_numpy())
         yield Part(labels, figures, values, weights, counted, box_of(everything))

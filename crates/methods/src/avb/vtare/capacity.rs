@@ -211,7 +211,7 @@ mod tests {
             packets: (0..packets).map(packet).collect(),
             finished: Timestamp::from_nanos(0),
             receiver_drops: None,
-            duplicates: 0,
+            duplicates: Some(0),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::belief::Belief;
 use super::points::{Epoch, Point, points};
+use super::see::BOUND_ERROR;
 use super::slope::{self, Known, score};
 use super::spoil::overflows;
 use super::{Stage, Vtare, capacity, span};
@@ -9,6 +10,9 @@ use crate::avb::Observation;
 
 /// Cross traffic with so many times the variance of Poisson's comes in bursts: how a queue falls in one of its pauses says little.
 const BURSTY: f64 = 4.0;
+
+/// Probes that left this much faster than the link is held to be show that it is faster.
+const OUTGROWN: f64 = 1.15;
 
 /// Different stamps that a back-to-back train must have.
 const BURST_STAMPS: usize = 8;
@@ -45,8 +49,14 @@ impl Vtare {
             self.reordered += 1;
         }
         self.capacity.add(observation, self.head as usize);
-        let least_ns_per_bit = self.link.map_or(0.0, |(capacity, _)| 0.2e9 / capacity);
-        let points = points(observation, epoch, least_ns_per_bit);
+        let service_ns_per_bit = self.link.map_or(0.0, |(capacity, _)| 1e9 / capacity);
+        let (points, held_ns) = points(observation, epoch, service_ns_per_bit);
+        self.held_ns = self.held_ns.max(held_ns);
+        self.held_now_ns = held_ns;
+        if self.was_held_up(&points) {
+            self.restarts += 1;
+            self.forget();
+        }
         // The path's least delay; it may rise again slowly, since clocks drift apart.
         self.base_ns = points.iter().map(|point| point.delay_ns).fold(self.base_ns, f64::min);
         match self.stage {
@@ -98,6 +108,8 @@ impl Vtare {
         self.see_head(points);
         self.leave(points);
         self.stage = Stage::Search;
+        // What held up the first train, so that it showed another link, holds up the next one no more. But a token bucket would fill again.
+        self.rest = observation.finished.checked_add(span(self.settings.rest_ns)).filter(|_| !bucket);
     }
 
     pub(super) fn leave(&mut self, points: &[Point]) {
@@ -111,18 +123,28 @@ impl Vtare {
         if self.seems_policed(observation, points) {
             return;
         }
-        if let Some(found) = self.capacity.estimate() {
-            self.link = Some(found);
-        }
-        let Some(known) = self.known() else { return };
+        self.see_capacity(points);
+        let Some(mut known) = self.known() else { return };
         let behind = self.settled_from(observation, points, epoch, known.capacity);
         self.take_into_account(points, behind, &known);
         self.see_head(points);
         self.see_grain(observation, points, behind);
-        let Some(score) = score(&self.account, &known) else {
+        let Some(mut score) = score(&self.account, &known) else {
             self.spoiled += 1;
             return;
         };
+        // Probes left the link at this rate, so it is no slower, whatever single gaps say.
+        let out = score.rate / (1.0 + score.slope);
+        if out > OUTGROWN * known.capacity {
+            self.link = Some((out, BOUND_ERROR));
+            self.outgrown = self.outgrown.max(out);
+            let Some((faster, again)) =
+                self.known().and_then(|known| Some((known, slope::score(&self.account, &known)?)))
+            else {
+                return;
+            };
+            (known, score) = (faster, again);
+        }
         self.queued_ns = self.queued_ns.max(score.queued_ns);
         if observation.loss().is_some_and(|loss| loss > 0.08) || overflows(observation) {
             if self.settled.is_some() && self.settings.follow_ns.is_some() {

@@ -4,6 +4,7 @@
 //! fill the queue and then hold it filled give the mean available bandwidth of exactly their own time.
 
 mod belief;
+mod bound;
 mod capacity;
 mod hear;
 mod next;
@@ -20,6 +21,7 @@ use vtare_units::{Monotonic, Span, Timestamp};
 use super::classic::sound;
 use super::{Estimate, Method, Observation, Setup, Spent, Step};
 use belief::Belief;
+use bound::Bounds;
 use capacity::Capacity;
 use points::{Epoch, Point};
 use slope::Score;
@@ -64,6 +66,14 @@ pub struct Vtare {
     /// From the first step to the epoch, s.
     epoch_s: f64,
     capacity: Capacity,
+    /// What overloads say of it.
+    bounds: Bounds,
+    /// The highest rate at which a train's probes left the link, where that was more than the link was held to carry, bit/s.
+    outgrown: f64,
+    /// The longest time, ns, for which packets were seen to wait behind the tight link, for a program or a machine that stood still.
+    held_ns: f64,
+    /// The same in the last train.
+    held_now_ns: f64,
     /// Rate at which the sender's card lets packets go, bit/s.
     line: f64,
     /// Capacity that all is reckoned with, bit/s, and its relative error.
@@ -99,6 +109,8 @@ pub struct Vtare {
     spoiled: u32,
     reordered: u32,
     silent: u32,
+    /// How often all was begun anew since the trains before had been held up.
+    restarts: u32,
     queued_ns: f64,
     bucket_byte: Option<f64>,
     policed: Option<f64>,
@@ -111,6 +123,8 @@ pub struct Vtare {
     done: Option<Box<Estimate>>,
     /// When the next look is due, for runs that follow.
     next: Option<Timestamp<Monotonic>>,
+    /// Nothing is sent before this.
+    rest: Option<Timestamp<Monotonic>>,
     /// Bytes and time, s, that had been spent when the last value was concluded.
     round: (u64, f64),
 }
@@ -131,6 +145,10 @@ impl Vtare {
             epoch: None,
             epoch_s: 0.0,
             capacity: Capacity::default(),
+            bounds: Bounds::default(),
+            outgrown: 0.0,
+            held_ns: 0.0,
+            held_now_ns: 0.0,
             line: f64::INFINITY,
             link: None,
             base_ns: f64::INFINITY,
@@ -151,6 +169,7 @@ impl Vtare {
             spoiled: 0,
             reordered: 0,
             silent: 0,
+            restarts: 0,
             queued_ns: 0.0,
             bucket_byte: None,
             policed: None,
@@ -160,6 +179,7 @@ impl Vtare {
             settled: None,
             done: None,
             next: None,
+            rest: None,
             round: (0, 0.0),
         }
     }
@@ -184,6 +204,9 @@ impl Method for Vtare {
         }
         if let Some(next) = self.next.filter(|&next| next > now) {
             return Step::Wait((next - now).as_nanos_unsigned());
+        }
+        if let Some(rest) = self.rest.filter(|&rest| rest > now) {
+            return Step::Wait((rest - now).as_nanos_unsigned());
         }
         if self.next.take().is_some() {
             self.round = (self.spent.probe_byte, self.spent.elapsed_s());

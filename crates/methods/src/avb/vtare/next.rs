@@ -23,6 +23,12 @@ const LEAST_KEPT: f64 = 0.35;
 /// A train is so many times as long as the one before, at most, on paths where packets come in clumps.
 const LONGER: f64 = 4.0;
 
+/// A link that carries more than this share of the bytes in the time is fast: for each byte beyond, so many more may be spent, up to so
+/// many times the bytes.
+const SLOW_SHARE: f64 = 0.15;
+const STEEP: u64 = 32;
+const MORE: u64 = 8;
+
 /// Calls of a first train whose packets leave several in a call, and bytes of each at most.
 const FIRST_CALLS: u32 = 12;
 const FIRST_CALL_BYTE: u32 = 36_000;
@@ -49,7 +55,8 @@ impl Vtare {
             }
             Stage::Flood => {
                 // Four times as many as before: what passes at once may be a token bucket, and behind it a slow link.
-                self.head = (4 * self.head).min(self.setup.ability.most_packets);
+                let most = self.setup.ability.most_packets.min((self.bytes_left() / u64::from(size_byte)) as u32);
+                self.head = (4 * self.head).min(most.max(self.head));
                 return Train::back_to_back(self.head, size_byte);
             }
             Stage::Police => {
@@ -113,12 +120,14 @@ impl Vtare {
         }
     }
 
-    /// So many bytes; on fast links what they carry in so much time; in between up to three times as many.
+    /// So many bytes; on fast links what they carry in so much time. In between, where bursts are as long as trains of so few bytes and
+    /// packets as short as the jitter of the machines, up to [`MORE`] times as many.
     pub(super) fn decent(&self, bytes: u64, time_ns: u64) -> u64 {
         // Before the link is known, the sender's own card is.
         let rate = self.link.map_or(self.line.min(UNKNOWN), |(capacity, _)| capacity);
         let carried = (rate * time_ns as f64 / 8e9) as u64;
-        bytes.max(carried).max((7 * carried).min(3 * bytes))
+        let more = (STEEP * carried.saturating_sub((SLOW_SHARE * bytes as f64) as u64)).min((MORE - 1) * bytes);
+        carried.max(bytes + more)
     }
 
     /// Time that is left, s.
@@ -166,6 +175,7 @@ impl Vtare {
             capacity_error,
             base_ns: self.base_ns,
             stamp_error_ns,
+            held_ns: self.held_now_ns,
             grain_ns: self.grain_s * 1e9,
             service_ns,
             other_packets: self.settings.other_packets,

@@ -34,13 +34,19 @@ impl Epoch {
     }
 }
 
+/// Packets closer than this share of what the tight link takes for them waited behind it. Less than 1, since the link is not known well.
+const HELD: f64 = 0.6;
+
 /// The points of a train, in the order of sending.
 ///
 /// - Packets of one call (UDP_SEGMENT) leave together and may share one stamp: the last of a call stands for it.
-/// - Packets that share a stamp, or were stamped faster than a queue can send (`least_ns_per_bit`: interrupt moderation, UDP_GRO, a
-///   receiver that stood still), waited for the stamp: the last of them waited least and stands for all.
+/// - Packets that share a stamp, or were stamped faster than the tight link can send (`service_ns_per_bit`, if that is known: interrupt
+///   moderation, UDP_GRO, a receiver or a program on the way that stood still), waited for the stamp: the last of them waited least and
+///   stands for all.
 /// - Packets that were overtaken took another way than the queue: they are left out.
-pub(super) fn points(observation: &Observation, epoch: Epoch, least_ns_per_bit: f64) -> Vec<Point> {
+///
+/// The second value is the longest of those waits, as far as it can be told, ns.
+pub(super) fn points(observation: &Observation, epoch: Epoch, service_ns_per_bit: f64) -> (Vec<Point>, f64) {
     let packets = &observation.packets;
     let (mut sent_bit, mut arrived_bit) = (0.0, 0.0);
     let mut all: Vec<(Point, f64, Option<u32>)> = Vec::with_capacity(packets.len());
@@ -60,7 +66,7 @@ pub(super) fn points(observation: &Observation, epoch: Epoch, least_ns_per_bit: 
         let point = Point { index, at_ns, delay_ns: received_ns - at_ns, sent_bit, arrived_bit };
         all.push((point, received_ns, packet.group));
     }
-    let mut earliest = f64::INFINITY;
+    let (mut earliest, mut held_ns) = (f64::INFINITY, 0.0_f64);
     let mut kept: Vec<(Point, f64, Option<u32>)> = Vec::with_capacity(all.len());
     for &(point, received_ns, group) in all.iter().rev() {
         // Something sent later came earlier.
@@ -70,18 +76,59 @@ pub(super) fn points(observation: &Observation, epoch: Epoch, least_ns_per_bit: 
         earliest = received_ns;
         if let Some((after, after_ns, after_group)) = kept.last() {
             let same = group.is_some() && group == *after_group;
-            let least_ns = least_ns_per_bit * (after.arrived_bit - point.arrived_bit);
-            if same || after_ns - received_ns <= least_ns {
+            let service_ns = service_ns_per_bit * (after.arrived_bit - point.arrived_bit);
+            if same || after_ns - received_ns <= HELD * service_ns {
+                held_ns = held_ns.max(service_ns - (after_ns - received_ns));
                 continue;
             }
         }
         kept.push((point, received_ns, group));
     }
-    kept.into_iter().rev().map(|(point, _, _)| point).collect()
+    (kept.into_iter().rev().map(|(point, _, _)| point).collect(), held_ns)
 }
 
 /// Lower median of values; NaN for none.
 pub(super) fn median(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     if values.is_empty() { f64::NAN } else { values[(values.len() - 1) / 2] }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::avb::{Packet, Train};
+
+    /// 10 packets of 1250 B, 200 us apart, that arrive at these times, us.
+    fn observation(received_us: [u64; 10]) -> Observation {
+        let packet = |(index, at): (u64, u64)| Packet {
+            scheduled: Timestamp::from_nanos(index * 200_000),
+            sent: Some(Timestamp::from_nanos(index * 200_000)),
+            kernel_sent: None,
+            received: Some(Timestamp::from_nanos(at * 1_000)),
+            place: Some(index as u32),
+            size_byte: 1250,
+            call: index as u32,
+            group: None,
+            descheduled: false,
+        };
+        Observation {
+            train: Train::constant(10, 1250, 5e7),
+            packets: (0..).zip(received_us).map(packet).collect(),
+            finished: Timestamp::from_nanos(10_000_000),
+            receiver_drops: None,
+            duplicates: None,
+        }
+    }
+
+    #[test]
+    fn packets_that_came_faster_than_the_link_sends_were_held_up_and_the_last_stands_for_them() {
+        let seen = observation([100, 300, 500, 1_200, 1_210, 1_220, 1_300, 1_500, 1_700, 1_900]);
+        let epoch = Epoch::of(&seen).expect("it arrived");
+        // 1250 B take 100 us at 100 Mbit/s.
+        let (points, held_ns) = points(&seen, epoch, 10.0);
+        assert_eq!(points.iter().map(|point| point.index).collect::<Vec<_>>(), [0, 1, 2, 5, 6, 7, 8, 9]);
+        assert_eq!(held_ns, 180_000.0);
+        // Of a link that is not known, nobody can say.
+        assert_eq!(super::points(&seen, epoch, 0.0).1, 0.0);
+    }
 }

@@ -1,12 +1,44 @@
 //! What is seen of the path besides the value, and whether it has changed.
 
+use super::bound::{Bound, Bounds};
 use super::capacity::Capacity;
 use super::points::{Epoch, Point};
 use super::slope::{self, Known, Score};
 use super::{SETTLE, Stage, Vtare};
 use crate::avb::{Observation, Packet};
 
+/// A capacity that gaps do not show, but the account of an overload, is known so well, as a share.
+pub(super) const BOUND_ERROR: f64 = 0.25;
+
+/// All trains before were held up if the least delay falls by so much, ns, and by more than a queue of so many packets; so often that may be.
+const FELL_NS: f64 = 300_000.0;
+const FELL_SERVICES: f64 = 30.0;
+const MOST_RESTARTS: u32 = 3;
+
 impl Vtare {
+    /// Whether a train's least delay shows that those before were held up as a whole, so that what they said of the link is of what let
+    /// them go.
+    pub(super) fn was_held_up(&self, points: &[Point]) -> bool {
+        let Some((capacity, _)) = self.link.filter(|_| matches!(self.stage, Stage::Search | Stage::Measure)) else {
+            return false;
+        };
+        let least = points.iter().map(|point| point.delay_ns).fold(f64::INFINITY, f64::min);
+        let queue_ns = FELL_SERVICES * f64::from(self.packet_byte) * 8e9 / capacity;
+        self.base_ns.is_finite() && self.restarts < MOST_RESTARTS && least < self.base_ns - FELL_NS.max(queue_ns)
+    }
+
+    /// The capacity by all gaps so far, unless overloads contradict them.
+    pub(super) fn see_capacity(&mut self, points: &[Point]) {
+        let stream = points.partition_point(|point| point.index < self.head);
+        let bounds = Bound::of(points, stream, f64::from(self.packet_byte) * 8.0);
+        bounds.into_iter().for_each(|bound| self.bounds.add(bound));
+        let found = self.capacity.estimate().or(self.link);
+        let Some((found, _)) = found.inspect(|&it| self.link = Some(it)) else { return };
+        if let Some(instead) = self.bounds.against(found).or((self.outgrown > found).then_some(self.outgrown)) {
+            self.link = Some((instead, BOUND_ERROR));
+        }
+    }
+
     /// Notes at which rate packets that were sent back to back arrived.
     pub(super) fn see_head(&mut self, points: &[Point]) {
         let head = &points[..points.partition_point(|point| point.index < self.head)];
@@ -101,6 +133,9 @@ impl Vtare {
         self.drained = 0;
         self.wanted_seconds = 0.0;
         self.capacity = Capacity::default();
+        self.bounds = Bounds::default();
+        self.held_ns = 0.0;
+        self.outgrown = 0.0;
         self.heads = (0.0, 0.0);
         self.burst = 0.0;
         self.room_bit = f64::INFINITY;

@@ -10,6 +10,8 @@ pub struct VtareSettings {
     pub interval_share: f64,
     /// Packets of the first, back-to-back train.
     pub first_packets: u32,
+    /// Silence behind that train, ns: a machine on the way that stood still, and then let it go as fast as it could, runs again.
+    pub rest_ns: u64,
     /// Points that a train of the search shall have.
     pub search_points: u32,
     /// Longest such train, ns.
@@ -29,7 +31,7 @@ pub struct VtareSettings {
     pub burst_share: f64,
     /// ... or so many bytes are spent ...
     pub burst_byte: u64,
-    /// ... or, on fast links, as many as the link carries in this time, ns (in between up to three times `burst_byte`).
+    /// ... or, on fast links, as many as the link carries in this time, ns (in between up to eight times `burst_byte`).
     pub burst_byte_ns: u64,
     /// Standard deviations of the cross traffic in a train's time for which the queue is filled before.
     pub prime_deviations: f64,
@@ -44,13 +46,15 @@ pub struct VtareSettings {
     pub other_packets: f64,
     /// Narrowest interval, each side, as a share of the value: what the model leaves out.
     pub least_error: f64,
+    /// Where packets were held up behind the tight link for longer than this, ns, the search alone is no answer.
+    pub most_held_ns: u64,
     /// Trains that may tell nothing, one after another.
     pub most_spoiled: u32,
     /// Time after which it answers with what it has, ns, where no budget is given.
     pub most_ns: u64,
     /// Bytes of probes after which it answers with what it has, where no budget is given ...
     pub most_byte: u64,
-    /// ... or, on fast links, as many as the link carries in this time, ns (in between up to three times `most_byte`).
+    /// ... or, on fast links, as many as the link carries in this time, ns (in between up to eight times `most_byte`).
     pub most_byte_ns: u64,
     /// Silence before a train to which no answer came is repeated, ns.
     pub retry_ns: u64,
@@ -63,6 +67,7 @@ impl Default for VtareSettings {
         Self {
             interval_share: 0.05,
             first_packets: 24,
+            rest_ns: 8_000_000,
             search_points: 16,
             search_ns: 40_000_000,
             least_search_ns: 200_000,
@@ -79,6 +84,7 @@ impl Default for VtareSettings {
             least_capacity_error: 0.03,
             other_packets: 1.0,
             least_error: 0.003,
+            most_held_ns: 300_000,
             most_spoiled: 8,
             most_ns: 900_000_000,
             most_byte: 1_000_000,

@@ -64,6 +64,8 @@ pub(super) struct Known {
     pub(super) base_ns: f64,
     /// How finely arrivals are stamped, ns.
     pub(super) stamp_error_ns: f64,
+    /// How long packets of this train were seen to wait behind the tight link, ns: one that nobody saw may be at an end.
+    pub(super) held_ns: f64,
     /// How long an arrival may wait for its stamp, ns: such delays are no queue.
     pub(super) grain_ns: f64,
     /// Packets that queues of other links are held to differ by between two ends, for traffic as bursty as Poisson's twice that.
@@ -77,6 +79,12 @@ pub(super) struct Known {
 /// A correction of more than this share of the rate is not trusted: so much of what it has beyond is an error.
 const FAR: f64 = 0.1;
 const FAR_ERROR: f64 = 0.2;
+
+/// Dispersion above which bursts are so long that they last in queues of links of the same capacity for longer than a train's end.
+const FEW_BURSTS: f64 = 3.0;
+
+/// Share of the longest wait behind the tight link that is held to be at an end of the account unseen (one standard deviation).
+const HELD_UNSEEN: f64 = 0.1;
 
 /// Standard deviations of single delays that other queues are held to add.
 const JITTER: f64 = 3.0;
@@ -119,8 +127,10 @@ pub(super) fn score(points: &[Point], known: &Known) -> Option<Score> {
     let crossing = (known.capacity - rate + known.capacity * slope).max(0.05 * known.capacity);
     let packet_bit = known.other_packet_bit;
     let dispersion = burst / (crossing * packet_bit);
-    let others_ns = known.other_packets * (0.3 + 2.0 * dispersion) * packet_bit / known.capacity * 1e9;
-    let end_error = known.capacity * end_ns.hypot(others_ns) / (seconds * 1e9);
+    let bursts = 2.0 * dispersion + 2.0 * (dispersion - FEW_BURSTS).max(0.0);
+    let others_ns = known.other_packets * (0.3 + bursts) * packet_bit / known.capacity * 1e9;
+    let held_ns = HELD_UNSEEN * known.held_ns;
+    let end_error = known.capacity * end_ns.hypot(others_ns).hypot(held_ns) / (seconds * 1e9);
     // Far above the value other links may queue as well, and a slope is not the tight link's alone.
     let corrected = known.capacity * slope.abs();
     let capacity_error = known.capacity_error * corrected + FAR_ERROR * (corrected - FAR * rate).max(0.0);
@@ -261,6 +271,7 @@ mod tests {
             capacity_error: 0.01,
             base_ns: 0.0,
             stamp_error_ns: 1.0,
+            held_ns: 0.0,
             grain_ns: 0.0,
             service_ns: 100_000.0,
             other_packets: 0.0,

@@ -93,7 +93,13 @@ impl Vtare {
         let gaps = if unseen > 0.0 { (unseen / window).powi(2) * burst * (1.0 / seconds + 1.0 / unseen) } else { 0.0 };
         let half = SIDES * (measured + gaps).sqrt() + self.settings.least_error * value.abs();
         let low = weighted(&|score| score.least) - half;
-        let high = weighted(&|score| score.least + score.idle) + half;
+        // Less than nothing: more came than the link carries, or the account is wrong by as much.
+        let high = (weighted(&|score| score.least + score.idle) + half).max(-value);
+        // No more is available than the link carries.
+        let most = self.link.map_or(f64::INFINITY, |(link, error)| {
+            link * (1.0 + SIDES * error.max(self.settings.least_capacity_error))
+        });
+        let high = high.min(most.max(value + half));
         let bursts = SIDES * (burst / seconds).sqrt();
         Some(Mean { value, low, high, bursts, from_ns: first.from_ns, to_ns: last.to_ns })
     }
@@ -172,6 +178,26 @@ impl Vtare {
         if let (Some(mean), Some(known)) = (self.mean(), self.known()) {
             return self.estimate(&mean, &known, stopped);
         }
+        if self.stage == Stage::Flood && matches!(stopped, Stopped::ByteBudget | Stopped::TimeBudget) {
+            let mut estimate = Estimate::of(&self.spent, stopped, self.near);
+            estimate.at_least = true;
+            estimate.notes = self.notes.clone();
+            estimate.notes.push(format!(
+                "at least {:.4} Gbit/s: all that was sent came as it was sent, and no more may be spent on finding where it queues",
+                self.near / 1e9
+            ));
+            return estimate;
+        }
+        if self.held_ns > self.settings.most_held_ns as f64 {
+            let mut estimate = Estimate::none(&self.spent, Stopped::Disturbed);
+            estimate.notes = self.notes.clone();
+            estimate.notes.push(format!(
+                "packets waited behind the tight link for up to {:.1} ms, since a machine or a program on the way stood still: no train \
+                 could measure",
+                self.held_ns / 1e6
+            ));
+            return estimate;
+        }
         let mut estimate = Estimate::none(&self.spent, stopped);
         estimate.notes = self.notes.clone();
         // The search alone: a wide interval and no window.
@@ -181,7 +207,7 @@ impl Vtare {
         {
             // Trains of the search are short and their rates far from the value: what they say may be wrong by more than it seems.
             let (low, high) = (belief.quantile(0.025), belief.quantile(0.975));
-            estimate.avb_bit_per_s = Some(belief.quantile(0.5));
+            estimate.avb_bit_per_s = Some(self.near.clamp(belief.quantile(0.1), belief.quantile(0.9)));
             estimate.interval_bit_per_s = Some([low / 5.0, (5.0 * high).min(1.1 * capacity).max(high)]);
             estimate.capacity_bit_per_s = Some(capacity);
             estimate.notes.push("ended before a train could measure: from the search alone".to_owned());

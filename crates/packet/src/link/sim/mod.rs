@@ -24,7 +24,7 @@ pub use hop::{HopCount, HopSpec, LossModel, Step};
 pub use link::SimLink;
 pub use noise::{Noise, Pause};
 pub use path::{Detour, Duplication, Fate, Passage, Path, PathSpec};
-pub use train::{CrossSeen, SenderSpec, TrainPacket, TrainPath, TrainSeen, TrainSpec};
+pub use train::{CrossSeen, RelaySpec, SenderSpec, TrainPacket, TrainPath, TrainSeen, TrainSpec};
 
 /// One of the two machines.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

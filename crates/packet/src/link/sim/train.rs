@@ -16,6 +16,8 @@ pub struct TrainSpec {
     pub path: PathSpec,
     /// Who sends.
     pub sender: SenderSpec,
+    /// A program behind the path that lets packets go: a user-space emulator, a switch without a card.
+    pub relay: RelaySpec,
     /// Who receives. `receive_noise` delays the program only; stamps are the kernel's.
     pub receiver: EndSpec,
     /// When the receiver's machine stands still as a whole: arrivals in that time are stamped at its end.
@@ -26,6 +28,17 @@ pub struct TrainSpec {
     pub answer_ns: u64,
     /// Seed of all that is random.
     pub seed: u64,
+}
+
+/// A program that forwards what comes out of the path, in order. While it does not run packets wait, and then they leave one after
+/// another: lateness adds delay and takes no capacity away.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RelaySpec {
+    /// How late it is, and when it stands still. Its default is no relay.
+    pub noise: Noise,
+    /// Least time between two packets that it lets go, ns.
+    pub packet_ns: u64,
 }
 
 /// What a sender can do.
@@ -102,6 +115,9 @@ pub struct TrainPath {
     spec: TrainSpec,
     path: Path,
     sender: Lateness,
+    relay: Lateness,
+    /// When the relay let its last packet go.
+    relayed_ns: u64,
     receiver: Host,
     stall: usize,
     /// When the last packet had left.
@@ -117,6 +133,8 @@ impl TrainPath {
         Ok(Self {
             path: Path::new(&spec.path, spec.seed)?,
             sender: Lateness::new(&spec.sender.noise),
+            relay: Lateness::new(&spec.relay.noise),
+            relayed_ns: 0,
             receiver: Host::new(&spec.receiver),
             stall: 0,
             left_ns: 0.0,
@@ -153,6 +171,7 @@ impl TrainPath {
         arrivals.sort_unstable();
         let (dropped, mut group) = (self.receiver.dropped(), None);
         for (place, &(at, index)) in (0..).zip(&arrivals) {
+            let at = self.relayed(at);
             let at = self.stalled(at);
             let Some((stamp, taken)) = self.receiver.take(at) else { continue };
             last_ns = last_ns.max(taken.as_nanos());
@@ -220,6 +239,17 @@ impl TrainPath {
         out
     }
 
+    /// When the relay lets a packet go that came out of the path.
+    fn relayed(&mut self, at: Timestamp<Monotonic>) -> Timestamp<Monotonic> {
+        if self.spec.relay == RelaySpec::default() {
+            return at;
+        }
+        let done_ns = self.relay.act(at.as_nanos());
+        let free_ns = self.relayed_ns.saturating_add(self.spec.relay.packet_ns);
+        self.relayed_ns = done_ns.max(free_ns);
+        Timestamp::from_nanos(self.relayed_ns)
+    }
+
     /// When the receiver's machine runs again.
     fn stalled(&mut self, at: Timestamp<Monotonic>) -> Timestamp<Monotonic> {
         let stalls = &self.spec.receiver_stalls;
@@ -284,6 +314,15 @@ mod tests {
         let mut path = path(TrainSpec { sender, ..TrainSpec::default() });
         let seen = path.send(Timestamp::ZERO, &[0.0, 1_000.0, 2_000.0], 100);
         assert_eq!(received(&seen), [0, 11_000, 12_000]);
+    }
+
+    #[test]
+    fn a_relay_that_stood_still_lets_packets_go_one_after_another_and_is_late_for_no_later_one() {
+        let noise = Noise { pauses: vec![Pause { at_ns: 500, span_ns: 2_000 }], ..Noise::default() };
+        let relay = RelaySpec { noise, packet_ns: 100 };
+        let mut path = path(TrainSpec { relay, ..TrainSpec::default() });
+        let seen = path.send(Timestamp::ZERO, &[0.0, 1_000.0, 2_000.0, 3_000.0], 100);
+        assert_eq!(received(&seen), [0, 2_500, 2_600, 3_000]);
     }
 
     #[test]

@@ -90,9 +90,12 @@ impl Engine<'_> {
             }
             _ => return Ok(now),
         };
-        vtare_sys::net::wait_readable(&self.socket, now, wake).map_err(system("wait for replies"))?;
-        // Stamps in the error queue also end the wait, and end every wait until they are read.
+        // Stamps in the error queue end every wait until they are read. Read before it and not after: a reply that ends it is taken at once.
         self.collect_departures()?;
+        let now = self.clock.now().max(now);
+        if now < wake {
+            vtare_sys::net::wait_readable(&self.socket, now, wake).map_err(system("wait for replies"))?;
+        }
         Ok(self.clock.now())
     }
 

@@ -41,6 +41,8 @@ impl Engine<'_> {
             let (tried, took) = match rest.len() {
                 1 => (1, self.send_each::<1>(rest)?),
                 _ if merged => (most, self.send_merged(&rest[..most])?),
+                // Room is made for each call: for no more than it needs.
+                2..=8 => (rest.len(), self.send_each::<8>(rest)?),
                 _ => (rest.len().min(BATCH), self.send_each::<BATCH>(rest)?),
             };
             accepted += took;

@@ -1,0 +1,210 @@
+use serde::Serialize;
+
+use super::Seen;
+
+/// Why a trial says nothing about the device.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Void {
+    /// The generator did not reach the intended rate.
+    GeneratorShort {
+        /// What it reached, frames a second.
+        achieved_packet_per_s: f64,
+    },
+    /// The generator stood still for this share of the time: a burst followed that nobody asked for.
+    Stalled {
+        /// The share.
+        share: f64,
+    },
+    /// Others used this share of the machine's CPUs.
+    Busy {
+        /// The share of one CPU's time.
+        share: f64,
+    },
+    /// Frames came that the analyser could not count.
+    Uncounted,
+}
+
+impl Void {
+    /// Short and stable, for programs.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::GeneratorShort { .. } => "generator_short",
+            Self::Stalled { .. } => "stalled",
+            Self::Busy { .. } => "busy",
+            Self::Uncounted => "uncounted",
+        }
+    }
+}
+
+/// What is known of the conditions of a trial.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Conditions {
+    /// Intended load, frames a second.
+    pub intended_packet_per_s: f64,
+    /// Frames that left over the intended duration, a second.
+    pub achieved_packet_per_s: f64,
+    /// Share of the time in which the generator's thread stood still; `None` where it was not watched.
+    pub stalled_share: Option<f64>,
+    /// CPU time of other programs, as share of one CPU; `None` where the system does not tell.
+    pub others_share: Option<f64>,
+    /// Whether frames came that could not be counted.
+    pub uncounted: bool,
+}
+
+/// When a trial is void.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Gate {
+    /// The generator may be short of the intended rate, or above it, by this share.
+    pub most_short: f64,
+    /// Its thread may stand still for this share of the time.
+    pub most_stalled: f64,
+    /// Other programs may use this share of one CPU.
+    pub most_others: f64,
+}
+
+impl Default for Gate {
+    /// 0.5 % of the rate, 1 % of the time, 10 % of a CPU.
+    fn default() -> Self {
+        Self { most_short: 0.005, most_stalled: 0.01, most_others: 0.1 }
+    }
+}
+
+impl Gate {
+    /// Why the trial is void; `None` where it counts.
+    ///
+    /// ```
+    /// use vtare_methods::throughput::{Conditions, Gate, Void};
+    /// let seen = Conditions { intended_packet_per_s: 1e5, achieved_packet_per_s: 99_400.0, ..Conditions::default() };
+    /// assert_eq!(Gate::default().judge(&seen), Some(Void::GeneratorShort { achieved_packet_per_s: 99_400.0 }));
+    /// ```
+    #[must_use]
+    pub fn judge(&self, conditions: &Conditions) -> Option<Void> {
+        if conditions.uncounted {
+            return Some(Void::Uncounted);
+        }
+        let (intended, achieved) = (conditions.intended_packet_per_s, conditions.achieved_packet_per_s);
+        // Others first: they explain why a generator is short, and a generator that is short for good would end the search there.
+        if let Some(share) = conditions.others_share.filter(|share| *share > self.most_others) {
+            return Some(Void::Busy { share });
+        }
+        if (achieved - intended).abs() > self.most_short * intended {
+            return Some(Void::GeneratorShort { achieved_packet_per_s: achieved });
+        }
+        conditions.stalled_share.filter(|share| *share > self.most_stalled).map(|share| Void::Stalled { share })
+    }
+}
+
+/// What a search does with a trial.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Verdict {
+    /// It counts.
+    Counts,
+    /// It is made again.
+    Again,
+    /// The generator cannot send so fast: no load above this one can be tried.
+    TooFast(u64),
+}
+
+/// Counts the void trials of a search, and makes an end of repeating.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Voids {
+    in_row: u32,
+    best_packet_per_s: f64,
+    pub(super) void: u64,
+    pub(super) disturbed: u64,
+}
+
+/// A load that the generator did not reach so often in a row is beyond it.
+const MOST_IN_ROW: u32 = 5;
+/// Short by no more than this share at best, it was interrupted, and is not too slow.
+const MOST_DISTURBED: f64 = 0.03;
+
+impl Voids {
+    pub(super) fn hear(&mut self, intended_packet_per_s: u64, seen: &Seen) -> Verdict {
+        let Some(void) = seen.void else {
+            self.in_row = 0;
+            self.best_packet_per_s = 0.0;
+            return Verdict::Counts;
+        };
+        self.in_row += 1;
+        if let Void::GeneratorShort { achieved_packet_per_s } = void {
+            self.best_packet_per_s = self.best_packet_per_s.max(achieved_packet_per_s);
+        }
+        if self.in_row < MOST_IN_ROW {
+            self.void += 1;
+            return Verdict::Again;
+        }
+        let best = std::mem::take(&mut self.best_packet_per_s);
+        self.in_row = 0;
+        match void {
+            Void::GeneratorShort { .. } if best < intended_packet_per_s as f64 * (1.0 - MOST_DISTURBED) => {
+                self.void += 1;
+                // A little below what it did at best: there it should get through.
+                Verdict::TooFast((best * 0.97) as u64)
+            }
+            // A little short at best: interruptions, which a lower load would meet as well.
+            Void::GeneratorShort { .. } | Void::Stalled { .. } | Void::Busy { .. } | Void::Uncounted => {
+                self.disturbed += 1;
+                Verdict::Counts
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(void: Option<Void>) -> Seen {
+        Seen { sent: 100, received: 100, void }
+    }
+
+    #[test]
+    fn half_a_percent_short_is_void_and_a_little_less_is_not() {
+        let of = |achieved| {
+            Gate::default().judge(&Conditions {
+                intended_packet_per_s: 10_000.0,
+                achieved_packet_per_s: achieved,
+                ..Conditions::default()
+            })
+        };
+        assert_eq!(of(9_950.0), None);
+        assert!(matches!(of(9_949.0), Some(Void::GeneratorShort { .. })));
+        assert!(matches!(of(10_051.0), Some(Void::GeneratorShort { .. })));
+    }
+
+    #[test]
+    fn others_and_stalls_make_a_trial_void_but_what_is_not_known_does_not() {
+        let base = Conditions { intended_packet_per_s: 1e3, achieved_packet_per_s: 1e3, ..Conditions::default() };
+        let judge = |conditions| Gate::default().judge(&conditions);
+        assert_eq!(judge(base), None);
+        assert_eq!(judge(Conditions { others_share: Some(0.2), ..base }), Some(Void::Busy { share: 0.2 }));
+        assert_eq!(judge(Conditions { stalled_share: Some(0.02), ..base }), Some(Void::Stalled { share: 0.02 }));
+        assert_eq!(judge(Conditions { uncounted: true, ..base }), Some(Void::Uncounted));
+    }
+
+    #[test]
+    fn a_void_trial_is_made_again_and_never_a_failure_until_it_is_no_better_five_times() {
+        let mut voids = Voids::default();
+        for _ in 1..MOST_IN_ROW {
+            assert_eq!(voids.hear(2_000, &seen(Some(Void::Busy { share: 1.0 }))), Verdict::Again);
+        }
+        assert_eq!(voids.hear(2_000, &seen(Some(Void::Busy { share: 1.0 }))), Verdict::Counts);
+        assert_eq!((voids.void, voids.disturbed), (4, 1));
+        // A good one in between begins the count anew.
+        let short = |rate| seen(Some(Void::GeneratorShort { achieved_packet_per_s: rate }));
+        assert_eq!(voids.hear(2_000, &short(900.0)), Verdict::Again);
+        assert_eq!(voids.hear(2_000, &seen(None)), Verdict::Counts);
+        for rate in [500.0, 1_000.0, 400.0, 300.0] {
+            assert_eq!(voids.hear(2_000, &short(rate)), Verdict::Again);
+        }
+        assert_eq!(voids.hear(2_000, &short(100.0)), Verdict::TooFast(970));
+        // Nearly there is no limit of the generator, but an interruption.
+        for _ in 1..MOST_IN_ROW {
+            assert_eq!(voids.hear(2_000, &short(1_950.0)), Verdict::Again);
+        }
+        assert_eq!(voids.hear(2_000, &short(1_900.0)), Verdict::Counts);
+    }
+}

@@ -1,0 +1,72 @@
+//! How the frames look: Ethernet, IPv4, UDP, and a tag of 18 B that fits the smallest frame.
+
+use std::net::Ipv4Addr;
+
+use super::Flow;
+use crate::xdp::way::checksum;
+
+/// The check sequence, which counts with a frame and is the card's business.
+pub const FCS_BYTE: u32 = 4;
+/// The smallest frame, as Ethernet has it: headers and tag fill it.
+pub const SMALLEST_BYTE: u32 = 64;
+/// The largest frame.
+pub const LARGEST_BYTE: u32 = 9_018;
+pub(super) const ETHERNET_BYTE: u32 = 14;
+pub(super) const HEADERS_BYTE: usize = 42;
+/// Source and destination port: those of the test, and by the second one that of vtare's responder.
+const PORTS: [u16; 2] = [8_463, 8_462];
+const AT_RUN: usize = 42;
+const AT_FLOW: usize = 46;
+const AT_SEQUENCE: usize = 48;
+const AT_SENT: usize = 52;
+/// Bytes up to the end of the tag.
+#[cfg(test)]
+pub(super) const TAGGED_BYTE: usize = 60;
+
+/// Bytes of a frame as the kernel has it.
+pub(super) const fn bytes(frame_byte: u32) -> usize {
+    (frame_byte - FCS_BYTE) as usize
+}
+
+/// Ethernet, IPv4 and UDP headers. The UDP checksum is 0, "not computed": the tag changes in every frame.
+pub(super) fn headers(from: [u8; 6], source: Ipv4Addr, flow: &Flow, frame_byte: u32) -> [u8; HEADERS_BYTE] {
+    let ip_byte = (frame_byte - FCS_BYTE - ETHERNET_BYTE) as u16;
+    let mut bytes = [0; HEADERS_BYTE];
+    bytes[..6].copy_from_slice(&flow.to);
+    bytes[6..12].copy_from_slice(&from);
+    bytes[12..14].copy_from_slice(&0x0800_u16.to_be_bytes());
+    let ip = &mut bytes[14..34];
+    ip[0] = 0x45;
+    ip[2..4].copy_from_slice(&ip_byte.to_be_bytes());
+    // Do not fragment.
+    ip[6] = 0x40;
+    ip[8] = 64;
+    ip[9] = 17;
+    ip[12..16].copy_from_slice(&source.octets());
+    ip[16..20].copy_from_slice(&flow.address.octets());
+    let sum = checksum(ip);
+    ip[10..12].copy_from_slice(&sum.to_be_bytes());
+    bytes[34..36].copy_from_slice(&PORTS[0].to_be_bytes());
+    bytes[36..38].copy_from_slice(&PORTS[1].to_be_bytes());
+    bytes[38..40].copy_from_slice(&(ip_byte - 20).to_be_bytes());
+    bytes
+}
+
+/// Writes headers and tag into the beginning of a frame.
+pub(super) fn write(
+    frame: &mut [u8],
+    headers: &[u8; HEADERS_BYTE],
+    (run, flow, sequence): (u32, u16, u32),
+    sent_ns: u64,
+) {
+    frame[..HEADERS_BYTE].copy_from_slice(headers);
+    frame[AT_RUN..AT_RUN + 4].copy_from_slice(&run.to_ne_bytes());
+    frame[AT_FLOW..AT_FLOW + 2].copy_from_slice(&flow.to_ne_bytes());
+    frame[AT_SEQUENCE..AT_SEQUENCE + 4].copy_from_slice(&sequence.to_ne_bytes());
+    frame[AT_SENT..AT_SENT + 8].copy_from_slice(&sent_ns.to_ne_bytes());
+}
+
+/// A hardware address as people write it.
+pub(super) fn hardware_words(address: [u8; 6]) -> String {
+    address.map(|byte| format!("{byte:02x}")).join(":")
+}

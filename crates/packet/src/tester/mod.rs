@@ -1,0 +1,460 @@
+//! Generator and analyser for tests of forwarding devices (docs/throughput.md): frames of many flows leave one port on a schedule and are counted,
+//! checked and timed at another port of the same machine, so with one clock.
+//!
+//! - [`Tester`]: opened for a size of frame and a spread of flows; [`Tester::trial`] offers a load and tells what came.
+//! - [`Engine`]: who sends. The analyser is always a program at the receiving port, whichever that is.
+//!
+//! A frame is counted with its check sequence (4 B, which the kernel does not see), as RFC 2544 does: one of 64 B is 60 B here.
+
+mod frame;
+mod generator;
+mod shared;
+mod user;
+
+use std::net::Ipv4Addr;
+
+use vtare_sys::SysError;
+use vtare_sys::bpf::{BpfError, XdpLink, XdpMode};
+use vtare_sys::net::frames::interface_index;
+use vtare_sys::net::{interface, route};
+
+use crate::schedule::Pace;
+pub use frame::{FCS_BYTE, LARGEST_BYTE, SMALLEST_BYTE};
+use generator::Generator;
+use shared::Shared;
+
+/// Where the frames of a flow go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flow {
+    /// The hardware address that they carry: that of the guest, or of the router in front of it.
+    pub to: [u8; 6],
+    /// The address that they carry.
+    pub address: Ipv4Addr,
+}
+
+/// Who sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Engine {
+    /// A program in the kernel, whose frames are redirected to the port (BPF_PROG_TEST_RUN with live frames).
+    Xdp,
+    /// An AF_XDP socket.
+    AfXdp,
+    /// A packet socket, many frames a call (sendmmsg).
+    Packet,
+}
+
+impl Engine {
+    /// All of them, the fastest first as a rule.
+    pub const ALL: [Self; 3] = [Self::Xdp, Self::AfXdp, Self::Packet];
+
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Xdp => "xdp",
+            Self::AfXdp => "af_xdp",
+            Self::Packet => "packet",
+        }
+    }
+
+    /// The largest frame that it sends, with its check sequence.
+    #[must_use]
+    pub const fn most_frame_byte(self) -> u32 {
+        match self {
+            // A live frame lies in one page of memory with the kernel's own records.
+            Self::Xdp => 3_242 + FCS_BYTE,
+            Self::AfXdp => 4_096 + FCS_BYTE,
+            Self::Packet => LARGEST_BYTE,
+        }
+    }
+}
+
+/// Why a test cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub enum TesterError {
+    /// A port is not there.
+    #[error("port {name}: there is no such interface in this network namespace; here are: {known}")]
+    NoPort {
+        /// The name.
+        name: String,
+        /// Interfaces that are there.
+        known: String,
+    },
+    /// A port is down.
+    #[error("port {name} is down: bring it up (ip link set {name} up)")]
+    Down {
+        /// The name.
+        name: String,
+    },
+    /// A port is no Ethernet interface.
+    #[error("port {name} is no Ethernet interface: frames of Ethernet are all that can be sent so")]
+    NoEthernet {
+        /// The name.
+        name: String,
+    },
+    /// A frame is too large for a port.
+    #[error(
+        "frames of {frame_byte} B carry IP packets of {wanted_byte} B, and the MTU of port {name} is {mtu_byte} B: raise it (ip link set {name} mtu {wanted_byte}, at every interface on the way), or ask for smaller frames"
+    )]
+    Mtu {
+        /// The port.
+        name: String,
+        /// The frame.
+        frame_byte: u32,
+        /// The MTU that it needs.
+        wanted_byte: u32,
+        /// The MTU that is.
+        mtu_byte: u32,
+    },
+    /// A frame of a size that no engine sends, or not this one.
+    #[error(
+        "frame of {found_byte} B: want from {SMALLEST_BYTE} B, which headers and tag need, to {most_byte} B{because}"
+    )]
+    Size {
+        /// The size asked for.
+        found_byte: u32,
+        /// The largest.
+        most_byte: u32,
+        /// Why.
+        because: &'static str,
+    },
+    /// More frames in a trial than can be told apart.
+    #[error("a trial of {found} frames: want {most} at most; make it shorter")]
+    Frames {
+        /// Frames asked for.
+        found: u64,
+        /// Frames that are counted at most.
+        most: u64,
+    },
+    /// Frames of some flows do not come.
+    #[error(
+        "the ports do not see each other: of {sent} frames that left {tx} to {to} none came to {rx}: do the guests forward, do they know the way, and \
+         is every interface up? Where the sender is a program (engine xdp) and {tx} a veth, its other end must take frames: ethtool -K DEVICE gro on there"
+    )]
+    Unheard {
+        /// The sending port.
+        tx: String,
+        /// The receiving port.
+        rx: String,
+        /// The flows, in words.
+        to: String,
+        /// Frames sent to each.
+        sent: u64,
+    },
+    /// The kernel refused a program.
+    #[error(transparent)]
+    Program(#[from] BpfError),
+    /// The kernel refused something else.
+    #[error(transparent)]
+    System(#[from] SysError),
+}
+
+/// What a tester is opened for.
+#[derive(Clone, Debug)]
+pub struct TesterOptions {
+    /// The port that sends.
+    pub tx: String,
+    /// The port that receives; it may be the same one.
+    pub rx: String,
+    /// The address that frames come from.
+    pub source: Ipv4Addr,
+    /// Where frames go.
+    pub flows: Vec<Flow>,
+    /// The flow of each frame in turn.
+    pub slots: Vec<u16>,
+    /// Size of a frame with its check sequence.
+    pub frame_byte: u32,
+    /// Frames of a trial at most.
+    pub most_frames: u64,
+    /// Who sends.
+    pub engine: Engine,
+}
+
+/// A load to offer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Offer {
+    /// Frames and their time.
+    pub pace: Pace,
+    /// Frames in all.
+    pub frames: u64,
+    /// A frame so late still leaves, ns; others count as not sent.
+    pub catch_up_ns: u64,
+    /// After the last frame those under way are awaited as long as any come within this time, ns.
+    pub linger_ns: u64,
+    /// Two looks at the clock further apart are a gap of the sending thread, ns.
+    pub gap_ns: u64,
+    /// Frames that leave together (engine xdp); 1: each at once.
+    pub batch: u32,
+    /// The frame whose latency is told alone.
+    pub tagged: Option<u64>,
+    /// No frame leaves after this time, ns; for a test of the sender itself.
+    pub most_ns: Option<u64>,
+}
+
+/// What came of a flow.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FlowSeen {
+    /// Frames that left.
+    pub sent: u64,
+    /// Frames that came, each counted once.
+    pub received: u64,
+    /// Frames that came again.
+    pub duplicates: u64,
+    /// Frames that came after one of a higher number.
+    pub reordered: u64,
+    /// Latencies: the least of a range that is at most 1/64 as wide, and how many.
+    pub latency: Vec<(u64, u64)>,
+    /// Least, ns; `None` where none came.
+    pub least_ns: Option<u64>,
+    /// Greatest, ns.
+    pub most_ns: Option<u64>,
+    /// Mean, ns.
+    pub mean_ns: Option<f64>,
+}
+
+impl FlowSeen {
+    /// Frames that left and did not come.
+    #[must_use]
+    pub const fn lost(&self) -> u64 {
+        self.sent.saturating_sub(self.received)
+    }
+}
+
+/// What came of an offer.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Heard {
+    /// Of each flow.
+    pub flows: Vec<FlowSeen>,
+    /// Frames whose time passed before they could leave.
+    pub skipped: u64,
+    /// Of the frames that left, those that the port itself refused: its other end had no room.
+    pub refused: u64,
+    /// Frames of an earlier trial that came now.
+    pub stale: u64,
+    /// Frames that came with other addresses or another length than they left with.
+    pub wrong: u64,
+    /// Frames that came before they left, by their stamps: two clocks.
+    pub early: u64,
+    /// Latency of the tagged frame, ns.
+    pub tagged_ns: Option<u64>,
+    /// From the time of the first frame to the last look at the clock, ns.
+    pub elapsed_ns: u64,
+    /// Time in gaps of the sending thread, ns.
+    pub stalled_ns: u64,
+    /// The longest gap, ns.
+    pub longest_gap_ns: u64,
+    /// Whether a wish to stop ended it.
+    pub stopped: bool,
+}
+
+impl Heard {
+    /// Frames that left.
+    #[must_use]
+    pub fn sent(&self) -> u64 {
+        self.flows.iter().map(|flow| flow.sent).sum()
+    }
+
+    /// Frames that came, each counted once.
+    #[must_use]
+    pub fn received(&self) -> u64 {
+        self.flows.iter().map(|flow| flow.received).sum()
+    }
+}
+
+/// A port of the machine.
+#[derive(Clone, Debug)]
+struct Port {
+    index: u32,
+    address: [u8; 6],
+    kind: Option<String>,
+}
+
+impl Port {
+    fn find(name: &str, frame_byte: u32) -> Result<Self, TesterError> {
+        let name_of = || name.to_owned();
+        let Some(index) = interface_index(name) else {
+            let known = interface::all().unwrap_or_default().into_iter().map(|it| it.name).collect::<Vec<_>>();
+            return Err(TesterError::NoPort { name: name_of(), known: known.join(", ") });
+        };
+        let link = route::link(index)?;
+        let up = interface::all()?.into_iter().any(|it| it.index == index && it.up);
+        if !up {
+            return Err(TesterError::Down { name: name_of() });
+        }
+        let Some(address) = link.address.filter(|address| *address != [0; 6]) else {
+            return Err(TesterError::NoEthernet { name: name_of() });
+        };
+        let wanted_byte = frame_byte - FCS_BYTE - frame::ETHERNET_BYTE;
+        if wanted_byte > link.mtu_byte {
+            return Err(TesterError::Mtu { name: name_of(), frame_byte, wanted_byte, mtu_byte: link.mtu_byte });
+        }
+        Ok(Self { index, address, kind: link.kind })
+    }
+}
+
+/// The hardware address of a port.
+///
+/// # Errors
+/// [`TesterError`], where there is none.
+pub fn hardware_address(port: &str) -> Result<[u8; 6], TesterError> {
+    Port::find(port, SMALLEST_BYTE).map(|port| port.address)
+}
+
+/// Generator and analyser, ready.
+#[derive(Debug)]
+pub struct Tester {
+    shared: Shared,
+    generator: Generator,
+    _counting: XdpLink,
+    options: TesterOptions,
+    /// Of the last trial, so that what comes of it later is told apart.
+    run: u32,
+    place: String,
+}
+
+impl Tester {
+    /// Checks ports and sizes, loads the analyser and attaches it, and makes the sender ready.
+    ///
+    /// # Errors
+    /// [`TesterError`], each with the way out.
+    pub fn open(options: TesterOptions) -> Result<Self, TesterError> {
+        let frame_byte = options.frame_byte;
+        let most_byte = options.engine.most_frame_byte();
+        if frame_byte < SMALLEST_BYTE || frame_byte > most_byte {
+            let because = if (SMALLEST_BYTE..=LARGEST_BYTE).contains(&frame_byte) {
+                " with this engine: use engine packet"
+            } else {
+                ""
+            };
+            return Err(TesterError::Size { found_byte: frame_byte, most_byte, because });
+        }
+        let (tx, rx) = (Port::find(&options.tx, frame_byte)?, Port::find(&options.rx, frame_byte)?);
+        let shared = Shared::new(&options, &tx)?;
+        let counting = XdpLink::attach(&shared.load("count")?, rx.index)?;
+        let generator = Generator::open(&options, &tx, &shared)?;
+        let of = |name: &str, port: &Port| format!("{name} ({})", port.kind.as_deref().unwrap_or("hardware"));
+        let mode = if counting.mode() == XdpMode::Native { "in the driver" } else { "in the network stack" };
+        let place = format!("{} to {}, counted {mode}", of(&options.tx, &tx), of(&options.rx, &rx));
+        // Not 0: the tag of an empty frame.
+        let run = (vtare_sys::clocks::now::<vtare_units::Monotonic>().as_nanos() as u32) | 1;
+        Ok(Self { shared, generator, _counting: counting, options, run, place })
+    }
+
+    /// Ports, and where frames are counted, in words.
+    #[must_use]
+    pub fn place(&self) -> &str {
+        &self.place
+    }
+
+    /// What it was opened for.
+    #[must_use]
+    pub const fn options(&self) -> &TesterOptions {
+        &self.options
+    }
+
+    /// Offers a load and tells what came. `prepare` is called on the thread that sends (and spins) before it does.
+    ///
+    /// # Errors
+    /// [`TesterError`]; where `prepare` fails, the inner error.
+    pub fn trial<E: Send>(
+        &mut self,
+        offer: &Offer,
+        prepare: impl FnOnce() -> Result<(), E> + Send,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<Result<Heard, E>, TesterError> {
+        if offer.frames > self.options.most_frames || offer.frames.checked_mul(offer.pace.span_ns).is_none() {
+            return Err(TesterError::Frames { found: offer.frames, most: self.options.most_frames });
+        }
+        self.run = self.run.wrapping_add(2);
+        self.shared.begin(offer, self.run);
+        generator::run(&mut self.generator, &self.shared, &self.options, offer, prepare, stop)
+    }
+
+    /// Sees whether each flow comes through, slowly, some times over: the first frames teach bridges the way.
+    ///
+    /// # Errors
+    /// [`TesterError::Unheard`] with the flows that do not.
+    pub fn knock(&mut self, flows: &[usize], stop: &dyn Fn() -> bool) -> Result<(), TesterError> {
+        const KNOCKS: usize = 10;
+        let mut sent = vec![0; self.options.flows.len()];
+        let mut came = vec![false; self.options.flows.len()];
+        for _ in 0..KNOCKS {
+            let frames = (self.options.slots.len() as u64).min(self.options.most_frames);
+            let offer = Offer {
+                pace: Pace { packets: 20_000, span_ns: 1_000_000_000 },
+                frames,
+                catch_up_ns: 1_000_000_000,
+                linger_ns: 100_000_000,
+                gap_ns: u64::MAX,
+                batch: 1,
+                tagged: None,
+                most_ns: None,
+            };
+            let heard = self.trial(&offer, || Ok::<(), std::convert::Infallible>(()), stop)?;
+            let Ok(heard) = heard;
+            for (number, flow) in heard.flows.iter().enumerate() {
+                sent[number] += flow.sent;
+                came[number] |= flow.received > 0;
+            }
+            if heard.stopped || flows.iter().all(|flow| came[*flow]) {
+                return Ok(());
+            }
+        }
+        let silent: Vec<usize> = flows.iter().copied().filter(|flow| !came[*flow]).collect();
+        let words = |flow: &usize| {
+            let Flow { to, address } = self.options.flows[*flow];
+            format!("flow {} ({}, {address})", flow + 1, frame::hardware_words(to))
+        };
+        let mut to: Vec<String> = silent.iter().take(3).map(words).collect();
+        if silent.len() > to.len() {
+            to.push(format!("{} more", silent.len() - to.len()));
+        }
+        let sent = silent.iter().map(|flow| sent[*flow]).min().unwrap_or(0);
+        Err(TesterError::Unheard { tx: self.options.tx.clone(), rx: self.options.rx.clone(), to: to.join(", "), sent })
+    }
+}
+
+/// Frames a second that an engine sends where nothing paces it, in `span_ns`: to the port's own hardware address, so that a bridge behind it does
+/// not pass them on.
+///
+/// # Errors
+/// [`TesterError`], where the engine does not work here.
+pub fn self_test(
+    tx: &str,
+    source: Ipv4Addr,
+    frame_byte: u32,
+    engine: Engine,
+    span_ns: u64,
+    prepare: impl FnOnce() -> Result<(), SysError> + Send,
+) -> Result<f64, TesterError> {
+    let flow = Flow { to: hardware_address(tx)?, address: source };
+    // Faster than any engine, and as many as would last.
+    let pace = Pace { packets: 50_000_000, span_ns: 1_000_000_000 };
+    let frames = (span_ns / 20).clamp(1, shared::MOST_FRAMES);
+    let mut tester = Tester::open(TesterOptions {
+        tx: tx.to_owned(),
+        rx: tx.to_owned(),
+        source,
+        flows: vec![flow],
+        slots: vec![0],
+        frame_byte,
+        most_frames: frames,
+        engine,
+    })?;
+    let offer = Offer {
+        pace,
+        frames,
+        catch_up_ns: u64::MAX / 2,
+        linger_ns: 0,
+        gap_ns: u64::MAX,
+        batch: 16,
+        tagged: None,
+        most_ns: Some(span_ns),
+    };
+    let heard = tester.trial(&offer, prepare, &|| false)??;
+    Ok(heard.sent() as f64 * 1e9 / heard.elapsed_ns.max(1) as f64)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,217 @@
+//! What the programs in `crates/packet/bpf/throughput.c` share with this process.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use vtare_sys::bpf::{BpfError, MapView, Maps, Object, Program};
+use vtare_sys::clocks;
+use vtare_units::Monotonic;
+
+use super::{FlowSeen, Heard, Offer, Port, TesterError, TesterOptions, frame};
+
+const PROGRAMS: &[u8] = include_bytes!("../../bpf/throughput.bpf.o");
+/// Frames of a trial that are told apart, a bit each.
+pub(super) const MOST_FRAMES: u64 = 1 << 26;
+/// A call of the program waits for a frame's time no longer than this: meanwhile the CPU's other soft interrupts wait.
+pub(super) const SLICE_NS: u64 = 50_000;
+/// From the call to the first frame.
+const LEAD_IN_NS: u64 = 40_000_000;
+const OCTAVE_BITS: usize = 6;
+const BUCKETS: usize = (64 - OCTAVE_BITS + 1) << OCTAVE_BITS;
+
+/// Words of `struct setup`.
+pub(super) mod word {
+    pub(in super::super) const START_NS: usize = 0;
+    pub(in super::super) const PACKETS: usize = 1;
+    pub(super) const PACE_NS: usize = 2;
+    pub(super) const PACE_PACKETS: usize = 3;
+    pub(super) const CATCH_UP_NS: usize = 4;
+    pub(super) const SLICE_NS: usize = 5;
+    pub(super) const INTERFACE: usize = 6;
+    pub(super) const FLOWS: usize = 7;
+    pub(super) const SLOTS: usize = 8;
+    pub(in super::super) const RUN: usize = 9;
+    pub(super) const TAGGED: usize = 10;
+    pub(super) const GAP_NS: usize = 11;
+    pub(in super::super) const STOP: usize = 12;
+    pub(in super::super) const NEXT: usize = 16;
+    pub(in super::super) const SKIPPED: usize = 17;
+    pub(in super::super) const LOOKED_NS: usize = 18;
+    pub(in super::super) const LOST_NS: usize = 19;
+    pub(in super::super) const LONGEST_NS: usize = 20;
+    pub(in super::super) const RECEIVED: usize = 24;
+    pub(super) const STALE: usize = 25;
+    pub(super) const WRONG: usize = 26;
+    pub(super) const TAGGED_NS: usize = 27;
+    pub(super) const EARLY: usize = 28;
+    /// Up to here from [`NEXT`] on all counts of the last trial.
+    pub(super) const END: usize = 32;
+}
+
+/// Words of `struct tally`.
+mod tally {
+    pub(super) const RECEIVED: usize = 0;
+    pub(super) const DUPLICATES: usize = 1;
+    pub(super) const REORDERED: usize = 2;
+    pub(super) const SUM_NS: usize = 4;
+    pub(super) const MOST_NS: usize = 5;
+    pub(super) const LEAST_NS: usize = 6;
+}
+
+/// The maps, in memory.
+#[derive(Debug)]
+pub(super) struct Shared {
+    object: Object,
+    maps: Maps,
+    setup: MapView,
+    sent: MapView,
+    tallies: MapView,
+    latencies: MapView,
+    seen: MapView,
+    /// Headers of each flow, for senders that are no program.
+    pub(super) headers: Vec<[u8; frame::HEADERS_BYTE]>,
+}
+
+impl Shared {
+    /// Makes the maps for these flows and slots.
+    pub(super) fn new(options: &TesterOptions, tx: &Port) -> Result<Self, TesterError> {
+        if options.most_frames > MOST_FRAMES {
+            return Err(TesterError::Frames { found: options.most_frames, most: MOST_FRAMES });
+        }
+        let flow_count = options.flows.len().max(1) as u32;
+        let mut object = Object::parse("throughput.bpf.o", PROGRAMS)?;
+        for (map, entries) in [
+            ("flows", flow_count),
+            ("sent", flow_count),
+            ("tallies", flow_count),
+            ("latencies", flow_count * BUCKETS as u32),
+            ("slots", options.slots.len().max(1) as u32),
+            ("seen", options.most_frames.div_ceil(64).max(1) as u32),
+        ] {
+            object.shape_mut(map).most_entries = entries;
+        }
+        let maps = object.create_maps()?;
+        let view = |name: &str| maps.get(name).view();
+        let setup = view("setup_map")?;
+        let set = |at: usize, value: u64| setup.words()[at].store(value, Ordering::Relaxed);
+        set(word::SLICE_NS, SLICE_NS);
+        set(word::INTERFACE, tx.index.into());
+        set(word::FLOWS, options.flows.len() as u64);
+        set(word::SLOTS, options.slots.len() as u64);
+        let slots = view("slots")?;
+        for (entry, flow) in slots.words().iter().zip(&options.slots) {
+            entry.store((*flow).into(), Ordering::Relaxed);
+        }
+        let headers: Vec<_> = options
+            .flows
+            .iter()
+            .map(|flow| frame::headers(tx.address, options.source, flow, options.frame_byte))
+            .collect();
+        let flows = view("flows")?;
+        for (number, headers) in headers.iter().enumerate() {
+            for (word, bytes) in flows.entry(number).iter().zip(headers.chunks(8)) {
+                let mut whole = [0; 8];
+                whole[..bytes.len()].copy_from_slice(bytes);
+                word.store(u64::from_ne_bytes(whole), Ordering::Relaxed);
+            }
+        }
+        let (sent, tallies, latencies, seen) = (view("sent")?, view("tallies")?, view("latencies")?, view("seen")?);
+        Ok(Self { setup, sent, tallies, latencies, seen, headers, maps, object })
+    }
+
+    /// Loads one of the programs.
+    pub(super) fn load(&self, program: &str) -> Result<Program, BpfError> {
+        self.object.load(program, &self.maps)
+    }
+
+    pub(super) fn word(&self, at: usize) -> &AtomicU64 {
+        &self.setup.words()[at]
+    }
+
+    pub(super) fn get(&self, at: usize) -> u64 {
+        self.word(at).load(Ordering::Acquire)
+    }
+
+    /// Counts a frame that a sender which is no program has sent.
+    pub(super) fn count_sent(&self, flow: u16) {
+        // One sender only: no other adds at the same time.
+        let count = &self.sent.entry(usize::from(flow))[0];
+        count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
+    /// Clears what the trial before left, and states the new one.
+    pub(super) fn begin(&self, offer: &Offer, run: u32) {
+        let set = |at: usize, value: u64| self.word(at).store(value, Ordering::Release);
+        // First: frames that still come belong to no trial from now on.
+        set(word::RUN, run.into());
+        set(word::PACKETS, 0);
+        (word::NEXT..word::END).for_each(|at| set(at, 0));
+        set(word::TAGGED_NS, u64::MAX);
+        let clear = |view: &MapView| view.words().iter().for_each(|word| word.store(0, Ordering::Relaxed));
+        clear(&self.sent);
+        clear(&self.latencies);
+        clear(&self.tallies);
+        for number in 0..self.headers.len() {
+            self.tallies.entry(number)[tally::LEAST_NS].store(u64::MAX, Ordering::Relaxed);
+        }
+        let bits = offer.frames.div_ceil(64) as usize;
+        self.seen.words()[..bits].iter().for_each(|word| word.store(0, Ordering::Relaxed));
+        set(word::PACE_NS, offer.pace.span_ns);
+        set(word::PACE_PACKETS, offer.pace.packets);
+        set(word::CATCH_UP_NS, offer.catch_up_ns);
+        set(word::GAP_NS, offer.gap_ns);
+        set(word::TAGGED, offer.tagged.unwrap_or(u64::MAX));
+        set(word::STOP, 0);
+        set(word::START_NS, clocks::now::<Monotonic>().as_nanos() + LEAD_IN_NS);
+        // Last: with it the program begins.
+        set(word::PACKETS, offer.frames);
+    }
+
+    /// What came of the trial.
+    pub(super) fn heard(&self, refused: u64, stopped: bool) -> Heard {
+        let started = self.get(word::START_NS);
+        let tagged = self.get(word::TAGGED_NS);
+        Heard {
+            flows: (0..self.headers.len()).map(|number| self.flow(number)).collect(),
+            skipped: self.get(word::SKIPPED),
+            refused,
+            stale: self.get(word::STALE),
+            wrong: self.get(word::WRONG),
+            early: self.get(word::EARLY),
+            tagged_ns: (tagged != u64::MAX).then_some(tagged),
+            elapsed_ns: self.get(word::LOOKED_NS).saturating_sub(started),
+            stalled_ns: self.get(word::LOST_NS),
+            longest_gap_ns: self.get(word::LONGEST_NS),
+            stopped,
+        }
+    }
+
+    fn flow(&self, number: usize) -> FlowSeen {
+        let entry = self.tallies.entry(number);
+        let at = |index: usize| entry[index].load(Ordering::Relaxed);
+        let latencies = &self.latencies.words()[number * BUCKETS..][..BUCKETS];
+        let latency: Vec<(u64, u64)> = latencies
+            .iter()
+            .enumerate()
+            .map(|(index, count)| (least_of(index), count.load(Ordering::Relaxed)))
+            .filter(|(_, count)| *count > 0)
+            .collect();
+        let timed: u64 = latency.iter().map(|(_, count)| count).sum();
+        let known = |value: u64| (timed > 0).then_some(value);
+        FlowSeen {
+            sent: self.sent.entry(number)[0].load(Ordering::Relaxed),
+            received: at(tally::RECEIVED),
+            duplicates: at(tally::DUPLICATES),
+            reordered: at(tally::REORDERED),
+            least_ns: known(at(tally::LEAST_NS)),
+            most_ns: known(at(tally::MOST_NS)),
+            mean_ns: (timed > 0).then(|| at(tally::SUM_NS) as f64 / timed as f64),
+            latency,
+        }
+    }
+}
+
+/// The least latency of a bucket, ns.
+pub(super) fn least_of(bucket: usize) -> u64 {
+    let octave = (bucket >> OCTAVE_BITS).saturating_sub(1);
+    ((bucket - (octave << OCTAVE_BITS)) as u64) << octave
+}

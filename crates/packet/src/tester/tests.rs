@@ -1,0 +1,181 @@
+//! The analyser, called on single frames, beside what a sender writes. Skipped, and said, where this process may not load programs.
+
+use std::net::Ipv4Addr;
+
+use proptest::prelude::*;
+use vtare_sys::bpf::{BpfError, Program};
+
+use super::shared::{Shared, least_of, word};
+use super::*;
+
+const DROP: u32 = 1;
+const PASS: u32 = 2;
+
+fn options() -> TesterOptions {
+    let flow = |number: u8| Flow { to: [2, 0, 0, 0, 0, number], address: Ipv4Addr::new(198, 19, 0, number) };
+    TesterOptions {
+        tx: "none".to_owned(),
+        rx: "none".to_owned(),
+        source: Ipv4Addr::new(198, 18, 0, 1),
+        flows: vec![flow(1), flow(2), flow(3)],
+        slots: vec![0, 1, 0, 2],
+        frame_byte: 64,
+        most_frames: 1_000,
+        engine: Engine::Packet,
+    }
+}
+
+const OFFER: Offer = Offer {
+    pace: Pace { packets: 1_000, span_ns: 1_000_000_000 },
+    frames: 500,
+    catch_up_ns: 1_000,
+    linger_ns: 0,
+    gap_ns: u64::MAX,
+    batch: 1,
+    tagged: Some(7),
+    most_ns: None,
+};
+
+struct Analyser {
+    shared: Shared,
+    count: Program,
+    options: TesterOptions,
+}
+
+impl Analyser {
+    fn new() -> Option<Self> {
+        let options = options();
+        let port = Port { index: 1, address: [2, 0, 0, 0, 0, 99], kind: None };
+        let made = Shared::new(&options, &port).and_then(|shared| Ok((shared.load("count")?, shared)));
+        match made {
+            Ok((count, shared)) => {
+                shared.begin(&OFFER, 77);
+                Some(Self { shared, count, options })
+            }
+            Err(TesterError::Program(error @ (BpfError::NotPermitted { .. } | BpfError::NotSupported { .. }))) => {
+                eprintln!("skipped: {error}");
+                None
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    fn frame(&self, run: u32, flow: u16, sequence: u32, sent_ns: u64) -> Vec<u8> {
+        let mut bytes = vec![0; frame::bytes(self.options.frame_byte)];
+        let headers = self.shared.headers[usize::from(flow)];
+        frame::write(&mut bytes, &headers, (run, flow, sequence), sent_ns);
+        bytes
+    }
+
+    fn come(&self, bytes: &[u8]) -> u32 {
+        self.count.run_once(bytes).expect("it runs").0
+    }
+
+    fn heard(&self) -> Heard {
+        self.shared.heard(0, false)
+    }
+}
+
+fn now_ns() -> u64 {
+    vtare_sys::clocks::now::<vtare_units::Monotonic>().as_nanos()
+}
+
+#[test]
+fn frames_are_counted_by_flow_once_each_and_in_their_order() {
+    let Some(it) = Analyser::new() else { return };
+    for (flow, sequence) in [(0, 0), (1, 1), (0, 4), (0, 2), (0, 4), (2, 3), (0, 499)] {
+        assert_eq!(it.come(&it.frame(77, flow, sequence, now_ns())), DROP);
+    }
+    let heard = it.heard();
+    let of = |flow: usize| (heard.flows[flow].received, heard.flows[flow].duplicates, heard.flows[flow].reordered);
+    assert_eq!([of(0), of(1), of(2)], [(4, 1, 1), (1, 0, 0), (1, 0, 0)]);
+    assert_eq!((heard.received(), heard.stale, heard.wrong, heard.early), (6, 0, 0, 0));
+    assert_eq!(it.shared.get(word::RECEIVED), 6);
+}
+
+#[test]
+fn frames_of_an_earlier_trial_and_changed_ones_are_told_apart_and_others_pass() {
+    let Some(it) = Analyser::new() else { return };
+    assert_eq!(it.come(&it.frame(75, 0, 0, now_ns())), DROP);
+    // Beyond the last frame, to another address, cut short by a router that should not.
+    assert_eq!(it.come(&it.frame(77, 0, 500, now_ns())), DROP);
+    for at in [17, 33] {
+        let mut changed = it.frame(77, 0, 1, now_ns());
+        changed[at] ^= 1;
+        assert_eq!(it.come(&changed), DROP, "{at}");
+    }
+    for (at, what) in [(12, "no IPv4"), (23, "no UDP"), (37, "another port"), (46, "another flow")] {
+        let mut foreign = it.frame(77, 0, 1, now_ns());
+        foreign[at] ^= 0x40;
+        assert_eq!(it.come(&foreign), PASS, "{what}");
+    }
+    let heard = it.heard();
+    assert_eq!((heard.received(), heard.stale, heard.wrong), (0, 1, 3));
+}
+
+#[test]
+fn a_trial_begins_with_nothing_of_the_one_before() {
+    let Some(it) = Analyser::new() else { return };
+    it.come(&it.frame(77, 0, 7, now_ns()));
+    it.shared.count_sent(0);
+    let heard = it.heard();
+    assert!(heard.tagged_ns.is_some() && heard.flows[0].least_ns == heard.flows[0].most_ns && heard.sent() == 1);
+    it.shared.begin(&OFFER, 79);
+    assert_eq!(it.heard().flows, vec![FlowSeen::default(); 3]);
+    it.come(&it.frame(79, 0, 7, now_ns()));
+    assert_eq!((it.heard().received(), it.heard().flows[0].duplicates), (1, 0));
+}
+
+#[test]
+fn a_frame_that_came_before_it_left_has_no_latency() {
+    let Some(it) = Analyser::new() else { return };
+    it.come(&it.frame(77, 0, 0, now_ns() + 3_600_000_000_000));
+    let heard = it.heard();
+    assert_eq!((heard.received(), heard.early, heard.flows[0].least_ns, heard.flows[0].latency.len()), (1, 1, None, 0));
+}
+
+#[test]
+fn the_smallest_frame_holds_headers_and_tag_and_its_checksum_is_right() {
+    let headers = frame::headers([2; 6], Ipv4Addr::new(198, 18, 0, 1), &options().flows[0], SMALLEST_BYTE);
+    assert_eq!(frame::bytes(SMALLEST_BYTE), frame::TAGGED_BYTE);
+    assert_eq!(checksum_of(&headers[14..34]), 0);
+    assert_eq!((&headers[16..18], &headers[38..40]), (&[0, 46][..], &[0, 26][..]));
+}
+
+fn checksum_of(header: &[u8]) -> u16 {
+    crate::xdp::way::checksum(header)
+}
+
+#[test]
+fn ports_and_sizes_that_cannot_be_are_refused_in_words() {
+    let error = Tester::open(TesterOptions { frame_byte: 60, ..options() }).expect_err("too small").to_string();
+    assert!(error.contains("60 B") && error.contains("from 64 B"), "{error}");
+    let error = Tester::open(TesterOptions { frame_byte: 9_000, engine: Engine::Xdp, ..options() });
+    let error = error.expect_err("too large for it").to_string();
+    assert!(error.contains("use engine packet"), "{error}");
+    let error = Tester::open(TesterOptions { tx: "nowhere0".to_owned(), ..options() }).expect_err("none").to_string();
+    assert!(error.contains("nowhere0") && error.contains("here are"), "{error}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+    #[test]
+    fn a_latency_is_counted_in_a_bucket_that_begins_at_most_a_64th_below_it(ns in (0_u32..40).prop_map(|bits| (1_u64 << bits) + (1 << bits) / 3)) {
+        let Some(it) = Analyser::new() else { return Ok(()) };
+        let before = now_ns();
+        prop_assume!(before > ns);
+        it.come(&it.frame(77, 0, 0, before - ns));
+        let after = now_ns();
+        let flow = it.heard().flows[0].clone();
+        let (least, count) = flow.latency[0];
+        let latency = flow.most_ns.expect("one came");
+        prop_assert_eq!((flow.latency.len(), count), (1, 1));
+        prop_assert!((ns..=ns + (after - before)).contains(&latency));
+        prop_assert!(least <= latency && latency - least <= latency / 64);
+    }
+}
+
+#[test]
+fn buckets_begin_where_those_of_the_histogram_do() {
+    assert_eq!([0, 63, 127, 128, 129].map(least_of), [0, 63, 127, 128, 130]);
+}

@@ -1,0 +1,303 @@
+//! One set-up of ports, flows and frame size: choosing the sender, offering loads, judging whether a trial counts.
+
+use vtare_methods::throughput::{Conditions, Distribution, Gate, Range, Seen, Trial, Void, jain};
+use vtare_packet::schedule::Pace;
+use vtare_packet::tester::{self, Engine, Heard, Offer, Tester, TesterError, TesterOptions};
+use vtare_sys::SysError;
+use vtare_sys::proc::{Stat, user_hz};
+use vtare_sys::sched::{self, Class};
+use vtare_units::{Monotonic, Span, Timestamp};
+
+use super::parameters::Parameters;
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::instrument::Note;
+
+/// A self-test's duration, ns.
+const SELF_TEST_NS: u64 = 40_000_000;
+/// Of what a sender reaches where nothing paces it, this share is the greatest load that is tried.
+const OF_THE_SELF_TEST: f64 = 0.9;
+/// Frames still under way are awaited as long as any come within this, ns.
+const LINGER_NS: u64 = 200_000_000;
+/// Two looks at the clock so far apart mean that the thread stood still, ns.
+const GAP_NS: u64 = 1_000_000;
+/// Ticks of the system's accounts that a trial must last for them to say something.
+const LEAST_TICKS: i64 = 20;
+/// Frames that a trial has at least.
+const LEAST_FRAMES: u64 = 20;
+/// The sending thread goes before all ordinary ones.
+const NICE: i32 = -19;
+/// Frames of a trial at most: each is told apart by a bit.
+const MOST_FRAMES: u64 = 1 << 26;
+
+/// A sender, and how fast it was.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub(super) struct Chosen {
+    /// Its name.
+    pub(super) engine: &'static str,
+    /// Frames a second in the self-test.
+    pub(super) packet_per_s: f64,
+    /// Why this one.
+    pub(super) because: String,
+}
+
+/// A trial that was made.
+#[derive(Clone, Debug)]
+pub(super) struct Made {
+    /// What was asked.
+    pub(super) trial: Trial,
+    /// When it began.
+    pub(super) began: Timestamp<Monotonic>,
+    /// What came.
+    pub(super) heard: Heard,
+    /// Why it says nothing, where that is so.
+    pub(super) void: Option<Void>,
+    /// Jain's index of what each guest was sent.
+    pub(super) jain: Option<f64>,
+}
+
+impl Made {
+    pub(super) fn seen(&self) -> Seen {
+        Seen { sent: self.heard.sent(), received: self.heard.received(), void: self.void }
+    }
+}
+
+/// The set-up of one cell.
+pub(super) struct Bench<'c> {
+    tester: Tester,
+    context: &'c Context,
+    parameters: &'c Parameters,
+    pub(super) chosen: Chosen,
+    /// The greatest load to try.
+    pub(super) most_packet_per_s: u64,
+}
+
+/// What the ports refuse is the caller's mistake; what the kernel refuses is the machine's.
+pub(super) fn failure(error: TesterError) -> Failure {
+    match error {
+        TesterError::Program(_) | TesterError::System(_) => Failure::Machine(error.to_string()),
+        other => Failure::Input(other.to_string()),
+    }
+}
+
+fn prepare(cpu: Option<usize>, fifo: Option<u8>) -> Result<(), SysError> {
+    if let Some(cpu) = cpu {
+        sched::pin_to(&[cpu])?;
+    }
+    // Without it others take their turns: their share is seen, and voids the trial.
+    let _ = sched::set_nice(NICE);
+    if let Some(priority) = fifo {
+        sched::set_class(Class::Fifo(priority.into()))?;
+    }
+    Ok(())
+}
+
+impl<'c> Bench<'c> {
+    /// Chooses a sender, opens the ports and sees that each flow comes through.
+    ///
+    /// # Errors
+    /// [`Failure::Input`] for ports that do not see each other, frames that do not fit; [`Failure::Machine`] where no sender works here.
+    pub(super) fn open(
+        parameters: &'c Parameters,
+        frame_byte: u32,
+        distribution: &Distribution,
+        context: &'c Context,
+        notes: &mut Vec<Note>,
+    ) -> Result<Self, Failure> {
+        let slots = distribution.slots().map_err(|error| Failure::Input(error.to_string()))?;
+        let (engine, chosen) = choose(parameters, frame_byte, notes)?;
+        let able = (chosen.packet_per_s * OF_THE_SELF_TEST) as u64;
+        let most_packet_per_s = parameters.most_packet_per_s.map_or(able, |most| most.min(able.max(2))).max(2);
+        let longest = parameters.longest_ns();
+        let of = |rate: u64| (u128::from(rate) * u128::from(longest) / 1_000_000_000) as u64 + 1;
+        let fixed = parameters.latency_packet_per_s.iter().flatten().copied().max().unwrap_or(0);
+        let frames = of(most_packet_per_s.max(fixed)).max(slots.guests().len() as u64);
+        if frames > MOST_FRAMES {
+            return Err(Failure::Input(format!(
+                "a trial of {} s at up to {} frames/s: {frames} frames, want {MOST_FRAMES} at most: make trials shorter, or give a greatest load \
+                 (--max-rate)",
+                longest as f64 / 1e9,
+                most_packet_per_s.max(fixed)
+            )));
+        }
+        let options = TesterOptions {
+            tx: parameters.tx_port.clone(),
+            rx: parameters.rx_port.clone(),
+            source: parameters.source,
+            flows: parameters.flows()?,
+            slots: slots.guests().to_vec(),
+            frame_byte,
+            most_frames: frames,
+            engine,
+        };
+        let mut tester = Tester::open(options).map_err(failure)?;
+        let stop = || context.stop_requested();
+        let shares = distribution.shares();
+        let loaded: Vec<usize> = (0..shares.len()).filter(|flow| shares[*flow] > 0.0).collect();
+        tester.knock(&loaded, &stop).map_err(failure)?;
+        Ok(Self { tester, context, parameters, chosen, most_packet_per_s })
+    }
+
+    /// The loads between which is searched: below the least no trial has frames enough to tell a loss from none.
+    pub(super) fn range(&self) -> Range {
+        let least = (LEAST_FRAMES * 1_000_000_000 / self.parameters.trial_ns).max(1);
+        Range { least: least.min(self.most_packet_per_s - 1), most: self.most_packet_per_s }
+    }
+
+    /// Ports, and where frames are counted, in words.
+    pub(super) fn place(&self) -> &str {
+        self.tester.place()
+    }
+
+    /// Offers a load.
+    ///
+    /// # Errors
+    /// [`Failure::Machine`] where a port is gone.
+    pub(super) fn offer(&mut self, trial: Trial) -> Result<Made, Failure> {
+        let rate = trial.packet_per_s;
+        let frames = ((u128::from(rate) * u128::from(trial.duration_ns) / 1_000_000_000) as u64).max(1);
+        let offer = Offer {
+            pace: Pace { packets: rate, span_ns: 1_000_000_000 },
+            frames,
+            catch_up_ns: self.parameters.catch_up_ns,
+            linger_ns: LINGER_NS,
+            gap_ns: GAP_NS,
+            batch: batch(rate),
+            // RFC 2544, 26.2: in the middle of the stream.
+            tagged: Some(frames / 2),
+            most_ns: None,
+        };
+        let (context, cpu, fifo) = (self.context, self.parameters.cpu, self.parameters.fifo);
+        let before = Accounts::read();
+        let began = vtare_sys::clocks::now::<Monotonic>();
+        let heard =
+            self.tester.trial(&offer, || prepare(cpu, fifo), &|| context.stop_requested()).map_err(failure)??;
+        let others_share = before.zip(Accounts::read()).and_then(|(before, after)| after.others_since(&before));
+        let duration_ns = frames as f64 * 1e9 / rate as f64;
+        let lasted_ns = (heard.elapsed_ns as f64).max(duration_ns);
+        let conditions = Conditions {
+            intended_packet_per_s: rate as f64,
+            achieved_packet_per_s: heard.sent() as f64 * 1e9 / lasted_ns,
+            stalled_share: Some(heard.stalled_ns as f64 / lasted_ns),
+            others_share,
+            uncounted: heard.wrong > 0,
+        };
+        let most_others = Some(self.parameters.most_others).filter(|most| *most < 1.0).unwrap_or(f64::INFINITY);
+        let gate = Gate { most_others, ..Gate::default() };
+        // The last frame leaves one gap before the end of the duration: a short stream is not late for that.
+        let tolerance = Gate { most_short: gate.most_short + 1.0 / frames as f64, ..gate };
+        let sent: Vec<f64> = heard.flows.iter().map(|flow| flow.sent as f64).collect();
+        Ok(Made { trial, began, void: tolerance.judge(&conditions), jain: jain(&sent), heard })
+    }
+}
+
+/// Frames that leave together: single ones as long as their price allows.
+const fn batch(packet_per_s: u64) -> u32 {
+    match packet_per_s {
+        0..=700_000 => 1,
+        700_001..=1_500_000 => 4,
+        1_500_001..=2_500_000 => 8,
+        _ => 16,
+    }
+}
+
+/// Tries the senders that may be used, and takes the fastest.
+fn choose(parameters: &Parameters, frame_byte: u32, notes: &mut Vec<Note>) -> Result<(Engine, Chosen), Failure> {
+    let engines = parameters.engine.engines();
+    let mut tried: Vec<(Engine, f64)> = Vec::new();
+    let mut refused: Vec<String> = Vec::new();
+    for &engine in engines {
+        if frame_byte > engine.most_frame_byte() && engines.len() > 1 {
+            refused.push(format!("{}: frames of {frame_byte} B are too large for it", engine.name()));
+            continue;
+        }
+        let (cpu, fifo) = (parameters.cpu, parameters.fifo);
+        let result =
+            tester::self_test(&parameters.tx_port, parameters.source, frame_byte, engine, SELF_TEST_NS, || {
+                prepare(cpu, fifo)
+            });
+        match result {
+            Ok(rate) => tried.push((engine, rate)),
+            Err(error @ (TesterError::Program(_) | TesterError::System(_))) if engines.len() > 1 => {
+                refused.push(format!("{}: {error}", engine.name()));
+            }
+            Err(error) => return Err(failure(error)),
+        }
+    }
+    for text in &refused {
+        let note = Note::new("engine_refused", format!("sender {text}"));
+        if !notes.contains(&note) {
+            notes.push(note);
+        }
+    }
+    let Some(&(engine, packet_per_s)) = tried.iter().max_by(|one, other| one.1.total_cmp(&other.1)) else {
+        return Err(Failure::Machine(format!("no sender works here: {}", refused.join("; "))));
+    };
+    let rates: Vec<String> =
+        tried.iter().map(|(engine, rate)| format!("{} {:.0}", engine.name(), rate / 1e3)).collect();
+    let because = if engines.len() == 1 { "asked for" } else { "the fastest here" };
+    let because = format!("{because}; self-test of {SELF_TEST_NS} ns, kframes/s: {}", rates.join(", "));
+    Ok((engine, Chosen { engine: engine.name(), packet_per_s, because }))
+}
+
+/// What the machine's CPUs did in user mode, and this process.
+#[derive(Clone, Copy, Debug)]
+struct Accounts {
+    at: Timestamp<Monotonic>,
+    all: Span,
+    own: Span,
+    tick: Span,
+}
+
+impl Accounts {
+    fn read() -> Option<Self> {
+        let hz = user_hz()?;
+        let stat = Stat::parse(&std::fs::read_to_string("/proc/stat").ok()?, hz)?;
+        let own = std::fs::read_to_string("/proc/self/stat").ok()?;
+        // The name of the program may hold spaces and brackets; fields count from behind it.
+        let ticks: i64 = own.rsplit_once(')')?.1.split_whitespace().nth(11)?.parse().ok()?;
+        let tick = Span::from_nanos(1_000_000_000 / i64::from(hz));
+        Some(Self { at: vtare_sys::clocks::now::<Monotonic>(), all: stat.total.user, own: tick * ticks, tick })
+    }
+
+    /// CPU time of other programs since `before`, as share of one CPU; `None` where the time is too short to tell.
+    fn others_since(&self, before: &Self) -> Option<f64> {
+        let lasted = (self.at - before.at).as_nanos();
+        if lasted < self.tick.as_nanos() * LEAST_TICKS {
+            return None;
+        }
+        let others = (self.all - before.all).as_nanos() - (self.own - before.own).as_nanos();
+        // Both accounts move in whole ticks.
+        Some((others - 2 * self.tick.as_nanos()).max(0) as f64 / lasted as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn others_are_what_is_left_of_all_and_a_short_time_tells_nothing() {
+        let of = |ms: i64, all: i64, own: i64| Accounts {
+            at: Timestamp::from_nanos(1_000_000_000 + ms.cast_unsigned() * 1_000_000),
+            all: Span::from_millis(all),
+            own: Span::from_millis(own),
+            tick: Span::from_millis(10),
+        };
+        let before = of(0, 0, 0);
+        assert_eq!(of(100, 90, 0).others_since(&before), None);
+        assert_eq!(of(1_000, 520, 100).others_since(&before), Some(0.4));
+        assert_eq!(of(1_000, 100, 100).others_since(&before), Some(0.0));
+    }
+
+    #[test]
+    fn frames_leave_alone_up_to_700_000_a_second() {
+        assert_eq!([1, 700_000, 1_000_000, 2_000_000, 9_000_000].map(batch), [1, 1, 4, 8, 16]);
+    }
+
+    #[test]
+    fn this_processes_own_accounts_are_readable() {
+        let Some(now) = Accounts::read() else { return eprintln!("skipped: no /proc here") };
+        assert!(now.all >= now.own);
+    }
+}

@@ -1,0 +1,475 @@
+//! The figures of a cell, and its samples: one row a trial, one a search.
+
+use serde::Serialize;
+use vtare_methods::histogram::Histogram;
+use vtare_methods::throughput::{Answer, Cap, Distribution, Repeated, Void, total_latency_ns};
+use vtare_packet::tester::{FlowSeen, Heard};
+
+use super::bench::Made;
+use crate::samples::{Cell, Column, Samples, SamplesError};
+use crate::summary::Summary;
+
+/// The columns of the samples, in the order in which [`Rows`] fills them.
+pub(super) const COLUMNS: &[Column] = &[
+    Column::int64("frame_byte", "size of the frames, check sequence included"),
+    Column::int64("guests", "flows, a guest each"),
+    Column::int64("loaded", "guests that are loaded strongly"),
+    Column::string("kind", "trial: of a search; answer: of a search; latency: a trial for latency"),
+    Column::optional_int64("search", "number of the search, from 0; null for latency"),
+    Column::optional_int64("began_ns", "when the trial began, CLOCK_MONOTONIC; null for an answer"),
+    Column::optional_int64("intended_packet_per_s", "frames a second that were to be sent; null for an answer"),
+    Column::optional_int64("duration_ns", "for so long"),
+    Column::optional_int64("sent", "frames that left"),
+    Column::optional_int64("received", "of those, frames that came, each counted once"),
+    Column::optional_int64("duplicate", "frames that came again"),
+    Column::optional_int64("reordered", "frames that came after a later one of their flow"),
+    Column::optional_string("void", "why the trial says nothing of the device; null where it counts"),
+    Column::optional_int64("jain_billionth", "Jain's index of the frames sent to each guest, in 1e-9"),
+    Column::optional_int64("latency_ns", "median of all frames; null where none came"),
+    Column::optional_int64("latency_p99_ns", "their 0.99 quantile; null below 299 frames"),
+    Column::optional_int64("latency_p999_ns", "their 0.999 quantile; null below 2995 frames"),
+    Column::optional_int64("latency_max_ns", "the greatest"),
+    Column::optional_int64(
+        "tagged_ns",
+        "latency of the frame in the middle of the trial (RFC 2544); null where it was lost",
+    ),
+    Column::optional_int64(
+        "throughput_packet_per_s",
+        "answer: what was forwarded, at the tolerated loss; null where no load reached the goal",
+    ),
+    Column::optional_int64(
+        "zero_loss_packet_per_s",
+        "answer: the same without any loss; null where it was not asked for, or not reached",
+    ),
+    Column::optional_string(
+        "censored",
+        "answer: what kept the search from going higher, generator or range; null where nothing did",
+    ),
+];
+
+/// Where rows of a cell go.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rows {
+    pub(super) frame_byte: u32,
+    pub(super) distribution: Distribution,
+}
+
+fn whole(value: Option<f64>) -> Cell<'static> {
+    value.filter(|value| value.is_finite()).map_or(Cell::Missing, |value| Cell::Integer(value.round() as i64))
+}
+
+fn count(value: u64) -> Cell<'static> {
+    Cell::Integer(value.min(i64::MAX as u64).cast_signed())
+}
+
+impl Rows {
+    fn identity(&self) -> [Cell<'static>; 3] {
+        let of = |value: u32| Cell::Integer(value.into());
+        [of(self.frame_byte), of(self.distribution.guests()), of(self.distribution.loaded())]
+    }
+
+    /// Writes a trial down; `search` is null for one of latency.
+    ///
+    /// # Errors
+    /// Where the samples cannot be written.
+    pub(super) fn trial(&self, samples: &mut Samples, search: Option<u64>, made: &Made) -> Result<(), SamplesError> {
+        let Heard { flows, tagged_ns, .. } = &made.heard;
+        let sum = |of: fn(&FlowSeen) -> u64| count(flows.iter().map(of).sum());
+        let latency = Latencies::of(flows);
+        let all = latency.summary();
+        let [frame, guests, loaded] = self.identity();
+        samples.row(&[
+            frame,
+            guests,
+            loaded,
+            Cell::Text(if search.is_some() { "trial" } else { "latency" }),
+            search.map_or(Cell::Missing, count),
+            count(made.began.as_nanos()),
+            count(made.trial.packet_per_s),
+            count(made.trial.duration_ns),
+            sum(|flow| flow.sent),
+            sum(|flow| flow.received),
+            sum(|flow| flow.duplicates),
+            sum(|flow| flow.reordered),
+            made.void.map_or(Cell::Missing, |void: Void| Cell::Text(void.name())),
+            whole(made.jain.map(|index| index * 1e9)),
+            whole(all.median),
+            whole(all.p99),
+            whole(all.p999),
+            whole(all.max),
+            tagged_ns.map_or(Cell::Missing, count),
+            Cell::Missing,
+            Cell::Missing,
+            Cell::Missing,
+        ])
+    }
+
+    /// Writes the answer of a search down.
+    ///
+    /// # Errors
+    /// Where the samples cannot be written.
+    pub(super) fn answer(&self, samples: &mut Samples, search: u64, answer: &Answer) -> Result<(), SamplesError> {
+        let found = Found::of(answer);
+        let [frame, guests, loaded] = self.identity();
+        let mut row = vec![Cell::Missing; COLUMNS.len()];
+        row[..5].copy_from_slice(&[frame, guests, loaded, Cell::Text("answer"), count(search)]);
+        let last = COLUMNS.len();
+        row[last - 3] = whole(found.throughput);
+        row[last - 2] = whole(found.zero_loss);
+        row[last - 1] = found.censored.map_or(Cell::Missing, |cap| Cell::Text(name(cap)));
+        samples.row(&row)
+    }
+}
+
+const fn name(cap: Cap) -> &'static str {
+    match cap {
+        Cap::Range => "range",
+        Cap::Generator => "generator",
+    }
+}
+
+/// The two answers of a search.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Found {
+    throughput: Option<f64>,
+    zero_loss: Option<f64>,
+    censored: Option<Cap>,
+    regular: bool,
+}
+
+impl Found {
+    fn of(answer: &Answer) -> Self {
+        let first = answer.goals.first();
+        Self {
+            throughput: first.and_then(|goal| goal.throughput_packet_per_s),
+            zero_loss: answer
+                .goals
+                .iter()
+                .find(|goal| goal.loss_ratio == 0.0)
+                .and_then(|goal| goal.throughput_packet_per_s),
+            censored: first.and_then(|goal| goal.censored),
+            regular: first.is_some_and(|goal| goal.regular || goal.censored.is_some()),
+        }
+    }
+}
+
+/// Latencies of many frames.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Latencies {
+    live: Histogram,
+    least_ns: Option<u64>,
+    most_ns: Option<u64>,
+    /// Sum of the means, each with its number.
+    sum_ns: f64,
+}
+
+impl Latencies {
+    pub(super) fn of<'f>(flows: impl IntoIterator<Item = &'f FlowSeen>) -> Self {
+        let mut all = Self::default();
+        flows.into_iter().for_each(|flow| all.add(flow));
+        all
+    }
+
+    pub(super) fn add(&mut self, flow: &FlowSeen) {
+        let mut frames = 0;
+        for &(ns, many) in &flow.latency {
+            self.live.add_many(ns.min(i64::MAX as u64).cast_signed(), many);
+            frames += many;
+        }
+        self.least_ns = self.least_ns.into_iter().chain(flow.least_ns).min();
+        self.most_ns = self.most_ns.max(flow.most_ns);
+        self.sum_ns += flow.mean_ns.unwrap_or(0.0) * frames as f64;
+    }
+
+    /// Mean, ns; `None` without frames.
+    pub(super) fn mean(&self) -> Option<f64> {
+        (self.live.total() > 0).then(|| self.sum_ns / self.live.total() as f64)
+    }
+
+    /// Quantiles to 1/64, extremes and mean as they are.
+    pub(super) fn summary(&self) -> Summary {
+        let middles: Vec<(i64, u64)> = self
+            .live
+            .buckets()
+            .map(|(low, high, many)| (low.midpoint(high).min(i64::MAX as u64).cast_signed(), many))
+            .collect();
+        let exact = |value: Option<u64>| value.map(|ns| ns as f64);
+        let of = Summary::of_counts(&middles, 1.0);
+        // No quantile of a range lies beyond the extremes.
+        let within = |value: Option<f64>| {
+            let (low, high) = (exact(self.least_ns)?, exact(self.most_ns)?);
+            value.map(|value| value.clamp(low, high))
+        };
+        Summary {
+            median: within(of.median),
+            p99: within(of.p99),
+            p999: within(of.p999),
+            min: exact(self.least_ns),
+            max: exact(self.most_ns),
+            mean: self.mean(),
+            ..of
+        }
+    }
+}
+
+/// A guest at one load, all trials together.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct FlowFigures {
+    /// Frames that left.
+    pub(crate) sent: u64,
+    /// Frames that came, each counted once.
+    pub(crate) received: u64,
+    /// The difference.
+    pub(crate) lost: u64,
+    /// Frames that came again.
+    pub(crate) duplicate: u64,
+    /// Frames that came after a later one.
+    pub(crate) reordered: u64,
+    /// Latency.
+    pub(crate) latency_ns: Summary,
+}
+
+/// Latency at one load.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct LatencyAt {
+    /// The load, frames a second.
+    pub(crate) load_packet_per_s: u64,
+    /// As share of the throughput; null where it was given as frames a second.
+    pub(crate) load_share: Option<f64>,
+    /// Trials.
+    pub(crate) trials: u64,
+    /// Of those, trials that were void as often as they were made again; they count here.
+    pub(crate) void_trials: u64,
+    /// Share of frames that did not come.
+    pub(crate) loss_ratio: Option<f64>,
+    /// Jain's index of the load that was sent.
+    pub(crate) jain: Option<f64>,
+    /// All frames.
+    pub(crate) latency_ns: Summary,
+    /// The tagged frame of each trial (RFC 2544).
+    pub(crate) tagged_ns: Summary,
+    /// The mean over the guests, each part with its load (L_tot of Batalla et al., corrected); null where a loaded guest got nothing through.
+    pub(crate) latency_total_ns: Option<f64>,
+    /// Each guest.
+    pub(crate) flows: Vec<FlowFigures>,
+}
+
+impl LatencyAt {
+    /// Of the trials at one load.
+    pub(super) fn of(
+        load_packet_per_s: u64,
+        load_share: Option<f64>,
+        made: &[Made],
+        distribution: &Distribution,
+    ) -> Self {
+        let guests = distribution.guests() as usize;
+        let mut latencies = vec![Latencies::default(); guests];
+        let mut flows = vec![FlowFigures::default(); guests];
+        for flow_seen in made.iter().map(|made| &made.heard.flows) {
+            for ((seen, latency), flow) in flow_seen.iter().zip(&mut latencies).zip(&mut flows) {
+                latency.add(seen);
+                flow.sent += seen.sent;
+                flow.received += seen.received;
+                flow.lost += seen.lost();
+                flow.duplicate += seen.duplicates;
+                flow.reordered += seen.reordered;
+            }
+        }
+        for (flow, latency) in flows.iter_mut().zip(&latencies) {
+            flow.latency_ns = latency.summary();
+        }
+        let (sent, received) = flows.iter().fold((0, 0), |(sent, came), flow| (sent + flow.sent, came + flow.received));
+        let means: Vec<Option<f64>> = latencies.iter().map(Latencies::mean).collect();
+        let loads: Vec<f64> = flows.iter().map(|flow| flow.sent as f64).collect();
+        let tagged =
+            made.iter().filter_map(|made| made.heard.tagged_ns).map(|ns| ns.min(i64::MAX as u64).cast_signed());
+        Self {
+            load_packet_per_s,
+            load_share,
+            trials: made.len() as u64,
+            void_trials: made.iter().filter(|made| made.void.is_some()).count() as u64,
+            loss_ratio: (sent > 0).then(|| sent.saturating_sub(received) as f64 / sent as f64),
+            jain: vtare_methods::throughput::jain(&loads),
+            latency_ns: Latencies::of(made.iter().flat_map(|made| &made.heard.flows)).summary(),
+            tagged_ns: Summary::of(tagged, 1.0),
+            latency_total_ns: total_latency_ns(&means, distribution).ok().flatten(),
+            flows,
+        }
+    }
+}
+
+/// What came of a cell. Rates are frames a second, all flows together.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct ThroughputCell {
+    /// Size of the frames, check sequence included.
+    pub(crate) frame_byte: u32,
+    /// Flows, a guest each.
+    pub(crate) guests: u32,
+    /// Guests that are loaded strongly.
+    pub(crate) loaded: u32,
+    /// Share of the load that the others have together.
+    pub(crate) slight_share: f64,
+    /// Jain's index of what was sent to each guest, all trials together; null where nothing was.
+    pub(crate) jain: Option<f64>,
+    /// The same in closed form.
+    pub(crate) jain_planned: f64,
+    /// How it was searched.
+    pub(crate) method: String,
+    /// The share of frames that may be lost.
+    pub(crate) loss_ratio: f64,
+    /// Median of the searches; null where none had an answer.
+    pub(crate) throughput_packet_per_s: Option<f64>,
+    /// The same as bits of frames, check sequence included, without preamble and gap.
+    pub(crate) throughput_bit_per_s: Option<f64>,
+    /// The answers together.
+    pub(crate) throughput: Repeated,
+    /// Median at which nothing is lost; null where that was not asked for, or not reached.
+    pub(crate) zero_loss_packet_per_s: Option<f64>,
+    /// These answers together.
+    pub(crate) zero_loss: Repeated,
+    /// What kept at least half of the searches from going higher: the true throughput may be more.
+    pub(crate) censored: Option<&'static str>,
+    /// Searches made.
+    pub(crate) searches: u64,
+    /// Of those, without an answer.
+    pub(crate) unanswered: u64,
+    /// Of those, whose bounds are further apart than was asked for.
+    pub(crate) irregular: u64,
+    /// Trials that counted.
+    pub(crate) trials: u64,
+    /// Trials that were void, and made again.
+    pub(crate) void_trials: u64,
+    /// Trials that counted although others disturbed them, since they were no better when made again.
+    pub(crate) disturbed_trials: u64,
+    /// Time of all trials of the searches, s.
+    pub(crate) trial_s: f64,
+    /// Frames that left, all trials of the searches.
+    pub(crate) sent: u64,
+    /// Frames that came, each counted once.
+    pub(crate) received: u64,
+    /// The difference.
+    pub(crate) lost: u64,
+    /// Frames that came again.
+    pub(crate) duplicate: u64,
+    /// Frames that came after a later one of their flow.
+    pub(crate) reordered: u64,
+    /// Latency of all frames at the throughput.
+    pub(crate) latency_ns: Summary,
+    /// Latency at each load.
+    pub(crate) latencies: Vec<LatencyAt>,
+    /// Who sent.
+    pub(crate) engine: String,
+    /// Frames a second of the sender's own test.
+    pub(crate) engine_packet_per_s: Option<f64>,
+    /// Why this sender, and between which ports.
+    pub(crate) engine_because: String,
+}
+
+/// The searches of a cell.
+#[derive(Debug, Default)]
+pub(super) struct Gathered {
+    answers: Vec<Answer>,
+    sent: Vec<u64>,
+    totals: [u64; 4],
+}
+
+impl Gathered {
+    /// A trial of a search.
+    pub(super) fn trial(&mut self, made: &Made) {
+        self.sent.resize(made.heard.flows.len(), 0);
+        for (sum, flow) in self.sent.iter_mut().zip(&made.heard.flows) {
+            *sum += flow.sent;
+        }
+        let of = |get: fn(&FlowSeen) -> u64| made.heard.flows.iter().map(get).sum::<u64>();
+        let more = [of(|it| it.sent), of(|it| it.received), of(|it| it.duplicates), of(|it| it.reordered)];
+        self.totals.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
+    }
+
+    /// The end of a search.
+    pub(super) fn answer(&mut self, answer: Answer) {
+        self.answers.push(answer);
+    }
+
+    /// Fills in what the searches say together.
+    pub(super) fn sum_up(&self, cell: &mut ThroughputCell) {
+        let found: Vec<Found> = self.answers.iter().map(Found::of).collect();
+        let answers: Vec<f64> = found.iter().filter_map(|found| found.throughput).collect();
+        let without_loss: Vec<f64> = found.iter().filter_map(|found| found.zero_loss).collect();
+        cell.throughput = Repeated::of(&answers);
+        cell.zero_loss = Repeated::of(&without_loss);
+        cell.throughput_packet_per_s = cell.throughput.median;
+        cell.throughput_bit_per_s = cell.throughput.median.map(|rate| rate * f64::from(cell.frame_byte) * 8.0);
+        cell.zero_loss_packet_per_s = cell.zero_loss.median;
+        let capped: Vec<Cap> = found.iter().filter_map(|found| found.censored).collect();
+        let generator = capped.contains(&Cap::Generator);
+        cell.censored = (!answers.is_empty() && 2 * capped.len() >= answers.len())
+            .then(|| name(if generator { Cap::Generator } else { Cap::Range }));
+        cell.searches = self.answers.len() as u64;
+        cell.unanswered = found.iter().filter(|found| found.throughput.is_none()).count() as u64;
+        cell.irregular = found.iter().filter(|found| found.throughput.is_some() && !found.regular).count() as u64;
+        let sum = |of: fn(&Answer) -> u64| self.answers.iter().map(of).sum::<u64>();
+        (cell.trials, cell.void_trials) = (sum(|it| it.trials), sum(|it| it.void_trials));
+        cell.disturbed_trials = sum(|it| it.disturbed_trials);
+        cell.trial_s = self.answers.iter().map(|it| it.trial_s).sum();
+        [cell.sent, cell.received, cell.duplicate, cell.reordered] = self.totals;
+        cell.lost = cell.sent.saturating_sub(cell.received);
+        let loads: Vec<f64> = self.sent.iter().map(|sent| *sent as f64).collect();
+        cell.jain = vtare_methods::throughput::jain(&loads);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vtare_methods::throughput::Found as Goal;
+
+    fn answer(throughput: Option<f64>, censored: Option<Cap>) -> Answer {
+        let goal =
+            Goal { throughput_packet_per_s: throughput, censored, regular: true, loss_ratio: 0.005, ..Goal::default() };
+        let none =
+            Goal { throughput_packet_per_s: throughput.map(|rate| rate / 2.0), regular: true, ..Goal::default() };
+        Answer { goals: vec![goal, none], trials: 10, trial_s: 1.5, ..Answer::default() }
+    }
+
+    #[test]
+    fn several_searches_give_median_and_interval_and_those_without_answer_are_counted() {
+        let mut gathered = Gathered::default();
+        for rate in [Some(100.0), None, Some(300.0), Some(200.0)] {
+            gathered.answer(answer(rate, None));
+        }
+        let mut cell = ThroughputCell { frame_byte: 64, ..ThroughputCell::default() };
+        gathered.sum_up(&mut cell);
+        assert_eq!((cell.throughput_packet_per_s, cell.throughput_bit_per_s), (Some(200.0), Some(102_400.0)));
+        assert_eq!((cell.zero_loss_packet_per_s, cell.throughput.interval), (Some(100.0), Some([100.0, 300.0])));
+        assert_eq!((cell.searches, cell.unanswered, cell.trials, cell.censored), (4, 1, 40, None));
+        assert!((cell.trial_s - 6.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn half_of_the_searches_capped_is_censored_and_no_search_has_no_figures() {
+        let mut gathered = Gathered::default();
+        let mut cell = ThroughputCell::default();
+        gathered.sum_up(&mut cell);
+        assert_eq!((cell.throughput_packet_per_s, cell.jain, cell.censored), (None, None, None));
+        gathered.answer(answer(Some(1.0), None));
+        gathered.answer(answer(Some(1.0), Some(Cap::Generator)));
+        gathered.sum_up(&mut cell);
+        assert_eq!(cell.censored, Some("generator"));
+    }
+
+    #[test]
+    fn quantiles_never_lie_beyond_the_extremes_and_nothing_has_none() {
+        let flow = FlowSeen {
+            latency: vec![(10_240, 3)],
+            least_ns: Some(10_250),
+            most_ns: Some(10_260),
+            mean_ns: Some(10_255.0),
+            ..FlowSeen::default()
+        };
+        let of = Latencies::of([&flow]).summary();
+        assert_eq!((of.n, of.min, of.max, of.mean), (3, Some(10_250.0), Some(10_260.0), Some(10_255.0)));
+        assert!(of.median.is_some_and(|median| (10_250.0..=10_260.0).contains(&median)));
+        let none = Latencies::of([&FlowSeen::default()]).summary();
+        assert_eq!((none.n, none.median, none.mean), (0, None, None));
+    }
+}

@@ -1,0 +1,297 @@
+//! `vtare throughput`: how much traffic passes without loss, or with little, through guests that forward; and how long it takes (docs/throughput.md).
+//!
+//! [`vtare_methods::throughput`] decides which load to try and what follows; [`vtare_packet::tester`] offers it and counts what comes.
+
+mod bench;
+mod cell;
+mod parameters;
+
+use vtare_methods::throughput::{Answer, BinarySearch, Distribution, Mlrsearch, Search, Step, Trial};
+
+use crate::avb::megabits;
+use crate::context::Context;
+use crate::failure::{Exit, Failure};
+use crate::instrument::{self, Instrument, Note, Outcome, Session};
+use crate::progress::Progress;
+use crate::samples::Column;
+use crate::table::{Table, time};
+use bench::{Bench, Made};
+use cell::{Gathered, LatencyAt, Rows, ThroughputCell};
+use parameters::{Parameters, SearchMethod};
+
+pub(crate) use parameters::ThroughputArguments;
+
+/// A latency trial that is void is made again so often.
+const LATENCY_AGAIN: usize = 3;
+
+/// The instrument.
+pub(crate) struct Throughput;
+
+/// Carries out `vtare throughput`.
+///
+/// # Errors
+/// See [`instrument::carry_out`]; [`Failure::Input`] where the ports do not see each other.
+pub(crate) fn command(arguments: &ThroughputArguments, context: &Context) -> Result<Exit, Failure> {
+    instrument::command::<Throughput>(arguments.parameters(), &arguments.common, context)
+}
+
+impl Instrument for Throughput {
+    const NAME: &'static str = "throughput";
+    const COLUMNS: &'static [Column] = cell::COLUMNS;
+    const IDENTITY: &'static [&'static str] = &["frame_byte", "guests", "loaded"];
+    type Parameters = Parameters;
+    type Cell = ThroughputCell;
+
+    fn resolve(parameters: Parameters, _context: &Context) -> Result<Parameters, Failure> {
+        parameters.resolved()
+    }
+
+    fn measure(parameters: &Parameters, session: &mut Session<'_>) -> Result<Outcome<ThroughputCell>, Failure> {
+        let mut notes = Vec::new();
+        if parameters.cpu.is_none() {
+            let text = "the sending thread could move between CPUs, and share one with what is tested: trials are then void; --cpu N keeps it on one";
+            notes.push(Note::new("not_pinned", text));
+        }
+        let mut cells = Vec::new();
+        for &frame_byte in &parameters.frame_byte {
+            for &loaded in parameters.loaded.iter().flatten() {
+                let distribution = parameters.distribution(loaded)?;
+                let cell = measure_cell(parameters, frame_byte, distribution, session, &mut notes)?;
+                cells.push(cell);
+                if session.context.stop_requested() {
+                    return Ok(Outcome { cells, notes, interrupted: true });
+                }
+            }
+        }
+        Ok(Outcome { cells, notes, interrupted: false })
+    }
+
+    fn table(cells: &[ThroughputCell]) -> Table {
+        let heading = [
+            "frame",
+            "guests",
+            "loaded",
+            "J",
+            "throughput",
+            "rate",
+            "half IQR",
+            "interval",
+            "no loss",
+            "latency",
+            "p99",
+            "max",
+            "trials",
+            "void",
+        ];
+        let mut table = Table::new(&heading, 0);
+        for cell in cells {
+            let bound = if cell.censored.is_some() { "at least " } else { "" };
+            let interval = cell.throughput.interval.map_or_else(
+                || "-".to_owned(),
+                |[low, high]| format!("{} to {}", frames(Some(low)), frames(Some(high))),
+            );
+            table.row(vec![
+                format!("{} B", cell.frame_byte),
+                cell.guests.to_string(),
+                cell.loaded.to_string(),
+                cell.jain.map_or_else(|| "-".to_owned(), |jain| format!("{jain:.3}")),
+                format!("{bound}{}", frames(cell.throughput_packet_per_s)),
+                megabits(cell.throughput_bit_per_s),
+                frames(cell.throughput.half_iqr),
+                interval,
+                frames(cell.zero_loss_packet_per_s),
+                time(cell.latency_ns.median),
+                time(cell.latency_ns.p99),
+                time(cell.latency_ns.max),
+                cell.trials.to_string(),
+                cell.void_trials.to_string(),
+            ]);
+        }
+        table
+    }
+
+    fn details(cells: &[ThroughputCell]) -> String {
+        let mut text = String::new();
+        for cell in cells {
+            let loss = 100.0 * cell.loss_ratio;
+            text.push_str(&format!(
+                "\n{} B to {} of {} guests: {}, up to {loss} % lost; sender {} ({})\n",
+                cell.frame_byte, cell.loaded, cell.guests, cell.method, cell.engine, cell.engine_because
+            ));
+            if let Some(cap) = cell.censored {
+                let why = if cap == "generator" {
+                    "the sender can do no more here"
+                } else {
+                    "that is the greatest load asked for"
+                };
+                text.push_str(&format!("at least: {why}; what is tested may do more\n"));
+            }
+            if cell.unanswered > 0 {
+                text.push_str(&format!(
+                    "{} of {} searches found no load at which it holds\n",
+                    cell.unanswered, cell.searches
+                ));
+            }
+            if cell.disturbed_trials > 0 {
+                text.push_str(&format!(
+                    "{} trials counted although others used the CPUs: they were no better when made again\n",
+                    cell.disturbed_trials
+                ));
+            }
+            for at in &cell.latencies {
+                let share = at
+                    .load_share
+                    .map_or_else(String::new, |share| format!(" ({:.0} % of the throughput)", 100.0 * share));
+                text.push_str(&format!(
+                    "latency at {}{share}: median {}, p99 {}, p99.9 {}, max {}; over the guests {}; {} tagged frames: {}\n",
+                    frames(Some(at.load_packet_per_s as f64)),
+                    time(at.latency_ns.median),
+                    time(at.latency_ns.p99),
+                    time(at.latency_ns.p999),
+                    time(at.latency_ns.max),
+                    time(at.latency_total_ns),
+                    at.tagged_ns.n,
+                    time(at.tagged_ns.mean),
+                ));
+            }
+        }
+        text
+    }
+}
+
+fn measure_cell(
+    parameters: &Parameters,
+    frame_byte: u32,
+    distribution: Distribution,
+    session: &mut Session<'_>,
+    notes: &mut Vec<Note>,
+) -> Result<ThroughputCell, Failure> {
+    let context = session.context;
+    let mut bench = Bench::open(parameters, frame_byte, &distribution, context, notes)?;
+    let rows = Rows { frame_byte, distribution };
+    let mut gathered = Gathered::default();
+    let label = format!("throughput {frame_byte} B, {} of {} guests", distribution.loaded(), distribution.guests());
+    let progress = context.progress(&label, parameters.searches.into());
+    for number in 0..u64::from(parameters.searches) {
+        let Some(answer) = search(parameters, &mut bench, number, rows, session, &mut gathered)? else { break };
+        rows.answer(&mut session.samples, number, &answer)?;
+        gathered.answer(answer);
+        progress.set(number + 1);
+    }
+    let mut cell = ThroughputCell {
+        frame_byte,
+        guests: distribution.guests(),
+        loaded: distribution.loaded(),
+        slight_share: distribution.slight(),
+        jain_planned: distribution.jain(),
+        method: instrument::to_json(&parameters.method).as_str().unwrap_or_default().to_owned(),
+        loss_ratio: if parameters.method == SearchMethod::Binary { 0.0 } else { parameters.loss_ratio },
+        engine: bench.chosen.engine.to_owned(),
+        engine_packet_per_s: Some(bench.chosen.packet_per_s),
+        engine_because: format!("{}; {}", bench.chosen.because, bench.place()),
+        ..ThroughputCell::default()
+    };
+    gathered.sum_up(&mut cell);
+    if parameters.latency_trials > 0 && !context.stop_requested() {
+        cell.latencies = latencies(parameters, &mut bench, &cell, rows, session, &progress)?;
+        let at_throughput = cell.latencies.iter().find(|at| at.load_share == Some(1.0));
+        cell.latency_ns = at_throughput.map(|at| at.latency_ns.clone()).unwrap_or_default();
+    }
+    Ok(cell)
+}
+
+/// One search; `None` where a signal ended it.
+fn search(
+    parameters: &Parameters,
+    bench: &mut Bench<'_>,
+    number: u64,
+    rows: Rows,
+    session: &mut Session<'_>,
+    gathered: &mut Gathered,
+) -> Result<Option<Answer>, Failure> {
+    let range = bench.range();
+    let wrong = |error: vtare_methods::throughput::SettingsError| Failure::Input(error.to_string());
+    let mut search: Box<dyn Search> = match parameters.method {
+        SearchMethod::Mlrsearch => Box::new(Mlrsearch::new(parameters.mlrsearch(), range).map_err(wrong)?),
+        SearchMethod::Binary => Box::new(BinarySearch::new(parameters.binary(), range).map_err(wrong)?),
+    };
+    loop {
+        let trial = match search.step() {
+            Step::Done(answer) => return Ok(Some(answer)),
+            Step::Trial(trial) => trial,
+        };
+        let made = bench.offer(trial)?;
+        if made.heard.stopped || session.context.stop_requested() {
+            return Ok(None);
+        }
+        rows.trial(&mut session.samples, Some(number), &made)?;
+        gathered.trial(&made);
+        search.observe(&made.seen());
+    }
+}
+
+/// Latency at shares of the throughput and at loads of their own.
+fn latencies(
+    parameters: &Parameters,
+    bench: &mut Bench<'_>,
+    cell: &ThroughputCell,
+    rows: Rows,
+    session: &mut Session<'_>,
+    progress: &Progress,
+) -> Result<Vec<LatencyAt>, Failure> {
+    let found = cell.throughput_packet_per_s;
+    let of_share = |share: &f64| found.map(|rate| (((rate * share) as u64).max(1), Some(*share)));
+    let shares = parameters.latency_load.iter().filter_map(of_share);
+    let fixed = parameters.latency_packet_per_s.iter().flatten().map(|&rate| (rate, None));
+    let mut all = Vec::new();
+    for (packet_per_s, share) in shares.chain(fixed) {
+        progress.label(&format!("latency {} B at {}", cell.frame_byte, frames(Some(packet_per_s as f64))));
+        let mut made: Vec<Made> = Vec::new();
+        for _ in 0..parameters.latency_trials {
+            let trial = Trial { packet_per_s, duration_ns: parameters.latency_trial_ns };
+            let mut one = bench.offer(trial)?;
+            for _ in 0..LATENCY_AGAIN {
+                if one.void.is_none() || one.heard.stopped {
+                    break;
+                }
+                rows.trial(&mut session.samples, None, &one)?;
+                one = bench.offer(trial)?;
+            }
+            if one.heard.stopped || session.context.stop_requested() {
+                break;
+            }
+            rows.trial(&mut session.samples, None, &one)?;
+            made.push(one);
+        }
+        if !made.is_empty() {
+            all.push(LatencyAt::of(packet_per_s, share, &made, &rows.distribution));
+        }
+        if session.context.stop_requested() {
+            break;
+        }
+    }
+    Ok(all)
+}
+
+/// Frames a second for people.
+fn frames(rate: Option<f64>) -> String {
+    match rate {
+        None => "-".to_owned(),
+        Some(rate) if rate < 999.5 => format!("{rate:.0} fps"),
+        Some(rate) if rate < 999.5e3 => format!("{:.1} kfps", rate / 1e3),
+        Some(rate) => format!("{:.3} Mfps", rate / 1e6),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::frames;
+
+    #[test]
+    fn frames_a_second_are_shown_in_the_unit_that_fits() {
+        assert_eq!(
+            [None, Some(12.0), Some(194_300.0), Some(1.25e6)].map(frames),
+            ["-", "12 fps", "194.3 kfps", "1.250 Mfps"]
+        );
+    }
+}

@@ -1,0 +1,94 @@
+"""The figures of one `throughput` run beside its answers: how even the load was, latency, and what to make of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from vtare.quantities import unit_of, write
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from vtare.samples import SampleSet
+
+#: Figures of a run of which a cell shows the median over its runs.
+MEDIANS: Final = (
+    "jain", "jain_planned", "throughput_bit_per_s", "zero_loss_packet_per_s", "latency_ns", "latency_p99_ns",
+    "latency_p999_ns", "latency_total_ns", "tagged_ns", "trial_s",
+)  # fmt: skip
+#: Counts of a run that a cell sums up.
+TOTALS: Final = ("searches", "unanswered_searches", "censored_runs", "trials", "void_trials", "disturbed_trials")
+COLUMNS: Final[dict[str, Any]] = {
+    **dict.fromkeys(MEDIANS, pl.Float64),
+    **dict.fromkeys(TOTALS, pl.Int64),
+}
+#: Columns of the frame of latencies beside run and keys.
+LOAD_COLUMNS: Final[dict[str, Any]] = {
+    "load_packet_per_s": pl.Float64,
+    "load_share": pl.Float64,
+    "jain": pl.Float64,
+    "loss_ratio": pl.Float64,
+    "latency_ns": pl.Float64,
+    "latency_p99_ns": pl.Float64,
+    "latency_total_ns": pl.Float64,
+}
+
+
+def figures(cell: Mapping[str, Any]) -> dict[str, Any]:
+    """The figures of one run's cell, as its footer has them; null where the cell is not there."""
+    latency = cell.get("latency_ns") or {}
+    at: Mapping[str, Any] = next((one for one in cell.get("latencies") or () if one.get("load_share") == 1.0), {})
+    return {
+        "jain": cell.get("jain"),
+        "jain_planned": cell.get("jain_planned"),
+        "throughput_bit_per_s": cell.get("throughput_bit_per_s"),
+        "zero_loss_packet_per_s": cell.get("zero_loss_packet_per_s"),
+        "latency_ns": latency.get("median"),
+        "latency_p99_ns": latency.get("p99"),
+        "latency_p999_ns": latency.get("p999"),
+        "latency_total_ns": at.get("latency_total_ns"),
+        "tagged_ns": (at.get("tagged_ns") or {}).get("mean"),
+        "trial_s": cell.get("trial_s"),
+        "searches": cell.get("searches"),
+        "unanswered_searches": cell.get("unanswered"),
+        "censored_runs": None if not cell else int(cell.get("censored") is not None),
+        "trials": cell.get("trials"),
+        "void_trials": cell.get("void_trials"),
+        "disturbed_trials": cell.get("disturbed_trials"),
+    }
+
+
+def loads_frame(samples: SampleSet, experiment: str, keys: Sequence[str]) -> pl.DataFrame:
+    """Latency at every load of every run: `run_id`, keys, and the columns of LOAD_COLUMNS; one row a load and cell."""
+    schema = {**dict.fromkeys(("run_id", *keys), pl.String), **LOAD_COLUMNS}
+    rows = []
+    for file in samples.files:
+        if file.run.experiment != experiment or file.run.control is not None:
+            continue
+        for cell in file.footer.get("result", {}).get("cells", []):
+            labels = {key: file.run.factors.get(key) or _label(key, cell.get(key)) for key in keys}
+            for one in cell.get("latencies") or ():
+                latency = one.get("latency_ns") or {}
+                rows.append(
+                    {
+                        "run_id": file.run.run_id,
+                        **labels,
+                        **{name: one.get(name) for name in LOAD_COLUMNS if not name.endswith("_ns")},
+                        "latency_ns": latency.get("median"),
+                        "latency_p99_ns": latency.get("p99"),
+                        "latency_total_ns": one.get("latency_total_ns"),
+                    }
+                )
+    return pl.DataFrame(rows, schema=schema)
+
+
+def _label(key: str, value: Any) -> str | None:
+    if value is None:
+        return None
+    unit = unit_of(key)
+    return str(value) if unit is None else write(value, unit)
+
+
+__all__ = ["COLUMNS", "LOAD_COLUMNS", "MEDIANS", "TOTALS", "figures", "loads_frame"]
