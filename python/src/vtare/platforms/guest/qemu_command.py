@@ -74,7 +74,7 @@ class GuestSpec:
 
 def kernel_command_line(spec: GuestSpec) -> str:
     """What the guest's kernel is told; words with `vtare.` are for its first process (docs/guests.md)."""
-    # Without self-tests of ciphers and IPv6: time to boot, and packets that nobody asked for. Without the timer's check:
+    # Without self-tests of ciphers and IPv6: time to boot, and packets that nobody asked for. Without a timer check:
     # on a busy host an emulated timer may not tick within the time that the kernel gives it before it panics.
     words = ["console=ttyS0", "quiet", "panic=-1", "rdinit=/vtare", "cryptomgr.notests", "ipv6.disable=1"]
     words.append("no_timer_check")
