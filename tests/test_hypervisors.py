@@ -54,7 +54,7 @@ def outer_image(kernel: Kernel) -> bytes:
     places = [f"modules/{name}.ko" for name, _ in modules]
     return cpio.archive(
         [
-            *(cpio.directory(name) for name in ("bin", "dev", "proc", "sys", "root", "modules")),
+            *(cpio.directory(name) for name in ("bin", "dev", "proc", "sys", "host", "modules")),
             cpio.device("dev/console", 5, 1),
             cpio.file("bin/busybox", busybox.read_bytes(), executable=True),
             cpio.file("init", (HERE / "outer_init.sh").read_bytes(), executable=True),
