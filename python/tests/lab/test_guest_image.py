@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -17,11 +18,18 @@ from vtare.platforms.guest import accelerator, cpio, image, kernel, qemu_command
 from vtare.platforms.guest.accelerator import Accelerator
 from vtare.platforms.guest.modules import Modules, depends, in_order
 from vtare.platforms.network import Site
-from vtare.platforms.owner import OWNER_VARIABLE, own_prefix
+from vtare.platforms.owner import OWNER_VARIABLE, own_prefix, started_by
 
 OWNER = "vtare-1-2"
 SITE = Site("sender server", f"{OWNER}-s", 1, ("10.77.2.1",))
 GONE = "vtare-999999999-1"
+
+
+def wait_for_mark(pid: int, owner: str) -> None:
+    deadline = time.monotonic() + 30
+    while not started_by(pid, owner):
+        assert time.monotonic() < deadline, "the program was not started within 30 s"
+        time.sleep(0.01)
 
 
 def module(*needed: str) -> bytes:
@@ -127,6 +135,7 @@ def test_the_guest_learns_its_place_from_the_kernel_command_line() -> None:
     for word in (
         "rdinit=/vtare",
         "clocksource=hpet",
+        "no_timer_check",
         "vtare.port=org.vtare.agent",
         "vtare.address=10.77.1.5/16",
         "vtare.mtu=1500",
@@ -200,6 +209,8 @@ def test_only_guests_of_lab_processes_that_are_gone_are_leftovers(
     ours = subprocess.Popen(["sleep", "600"], env={**os.environ, OWNER_VARIABLE: GONE}, **inside)  # type: ignore[call-overload]
     strange = subprocess.Popen(["sleep", "600"], **inside)  # type: ignore[call-overload]
     try:
+        # A program that has just been started shows no environment for a moment.
+        wait_for_mark(ours.pid, GONE)
         found = {leftover.name: leftover for leftover in qemu.leftovers()}
         assert set(found) == {f"{GONE}-q0", f"{own_prefix()}-q0"}
         assert found[f"{own_prefix()}-q0"].kept_because is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from vtare.errors import BadInput
 from vtare.links import TwoHosts
 from vtare.platforms import Leftover, Resources, network, open_platform
 from vtare.platforms.network import NetworkError, NetworkRefused, Step
-from vtare.platforms.owner import OWNER_VARIABLE, own_prefix
+from vtare.platforms.owner import OWNER_VARIABLE, own_prefix, started_by
 
 OWNER = "vtare-123-a0"
 
@@ -136,6 +137,11 @@ def test_only_namespaces_of_gone_lab_processes_are_leftovers_and_only_their_prog
         (tmp_path / name).touch()
     orphan = subprocess.Popen(["sleep", "600"], env={**os.environ, OWNER_VARIABLE: dead})
     stranger = subprocess.Popen(["sleep", "600"])
+    # A program that has just been started shows no environment for a moment.
+    deadline = time.monotonic() + 30
+    while not started_by(orphan.pid, dead):
+        assert time.monotonic() < deadline, "the program was not started within 30 s"
+        time.sleep(0.01)
     inside = {f"{dead}-r-0": orphan.pid, f"{reused}-s": stranger.pid}
     removed = []
 
