@@ -48,7 +48,7 @@ def _key(key: str, label: str | None) -> str:
 
 def _censored(row: Mapping[str, Any]) -> bool:
     """Whether at least half of a cell's runs ended at what the generator or the plan allows."""
-    return 2 * (row["censored_runs"] or 0) >= max(1, row["n_runs"])
+    return bool(2 * (row["censored_runs"] or 0) >= max(1, row["n_runs"]))
 
 
 def _told(row: Mapping[str, Any]) -> Told:
