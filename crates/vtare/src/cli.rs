@@ -42,7 +42,7 @@ enum Command {
     /// Estimate the available bandwidth to a far end
     Avb(Box<avb::AvbArguments>),
     /// Throughput and latency of what forwards frames: RFC 2544 and MLRsearch over many guests
-    Throughput(throughput::ThroughputArguments),
+    Throughput(Box<throughput::ThroughputArguments>),
     /// Capture probes at an interface, or read them from a capture file
     Capture(capture::CaptureArguments),
     /// Make a background load

@@ -145,9 +145,8 @@ impl ReceiveBatch {
     /// # Errors
     /// What the kernel says.
     pub fn receive_waiting(&mut self, socket: &Socket, most: usize) -> io::Result<usize> {
-        self.call(socket, most, libc::MSG_WAITFORONE).or_else(|error| {
-            if error.kind() == io::ErrorKind::Interrupted { Ok(0) } else { Err(error) }
-        })
+        self.call(socket, most, libc::MSG_WAITFORONE)
+            .or_else(|error| if error.kind() == io::ErrorKind::Interrupted { Ok(0) } else { Err(error) })
     }
 
     /// As [`ReceiveBatch::receive`], from the error queue: stamps of departures and refusals.
