@@ -20,14 +20,14 @@ pub(super) enum Generator {
     /// The program, and a frame as it is to be called with.
     Live(Program, Vec<u8>),
     /// A socket.
-    User(UserSender),
+    User(Box<UserSender>),
 }
 
 impl Generator {
     pub(super) fn open(options: &TesterOptions, tx: &Port, shared: &Shared) -> Result<Self, TesterError> {
         match options.engine {
             Engine::Xdp => Ok(Self::Live(shared.load("generate")?, vec![0; frame::bytes(options.frame_byte)])),
-            Engine::AfXdp | Engine::Packet => UserSender::open(options, tx).map(Self::User),
+            Engine::AfXdp | Engine::Packet => UserSender::open(options, tx).map(|sender| Self::User(Box::new(sender))),
         }
     }
 

@@ -32,7 +32,7 @@ pub(super) enum UserSender {
         frames: Vec<Vec<u8>>,
     },
     /// An AF_XDP socket; its memory is the frames.
-    Xdp(Xsk),
+    Xdp(Box<Xsk>),
 }
 
 impl UserSender {
@@ -55,7 +55,7 @@ impl UserSender {
                 other => break other?,
             }
         };
-        Ok(Self::Xdp(socket))
+        Ok(Self::Xdp(Box::new(socket)))
     }
 
     /// Sends by the schedule; gives the frames that the port refused.
