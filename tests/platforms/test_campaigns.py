@@ -126,6 +126,7 @@ def test_what_a_killed_lab_leaves_is_found_and_removed(kind: str, static_vtare: 
         )  # fmt: skip
     try:
         runs = tmp_path / "store" / "runs"
+        # A minute of measuring is time enough to be killed in.
         wait_until(
             "a run is being made",
             lambda: lab.poll() is not None or any(b"ready" in path.read_bytes() for path in runs.glob(".tmp-*/log")),

@@ -76,10 +76,16 @@ enum Command {
     /// Write the report of a campaign (lab)
     #[command(disable_help_flag = true)]
     Report(lab::LabArguments),
+    /// Write the figures of a campaign as SVG files (lab)
+    #[command(disable_help_flag = true)]
+    Plot(lab::LabArguments),
+    /// Show the report in a browser while its campaign runs, on this machine only (lab)
+    #[command(disable_help_flag = true)]
+    ServeReport(lab::LabArguments),
     /// Compare two campaigns, before and after (lab)
     #[command(disable_help_flag = true)]
     Compare(lab::LabArguments),
-    /// Show the published tables (lab)
+    /// Show the published tables, and what of their claims reproduces (lab)
     #[command(disable_help_flag = true)]
     Papers(lab::LabArguments),
     /// Split round trips by place, with captures from the hosts (lab)
@@ -156,6 +162,8 @@ fn dispatch(command: &Command) -> Result<Exit, Failure> {
         Command::Status(arguments) => lab::hand_over("status", arguments),
         Command::Resume(arguments) => lab::hand_over("resume", arguments),
         Command::Report(arguments) => lab::hand_over("report", arguments),
+        Command::Plot(arguments) => lab::hand_over("plot", arguments),
+        Command::ServeReport(arguments) => lab::hand_over("serve-report", arguments),
         Command::Compare(arguments) => lab::hand_over("compare", arguments),
         Command::Papers(arguments) => lab::hand_over("papers", arguments),
         Command::Overhead(arguments) => lab::hand_over("overhead", arguments),

@@ -96,7 +96,7 @@ def dask_crew(address: str) -> Iterator[Crew]:
             "--dask needs the package 'distributed': install it with pip install 'vtare[cluster]', or leave --dask out"
         ) from error
     try:
-        client = distributed.Client(address, timeout=10)
+        client = distributed.Client(address, timeout=60)
     except (OSError, ValueError, TypeError) as error:
         raise BadInput(
             f"--dask: no Dask scheduler answers at {address} ({error}); start one with `dask scheduler`"
@@ -146,7 +146,7 @@ def count_slice(piece: Slice) -> dict[tuple[Any, ...], Tally]:
     """Count the readings of some runs of a cell by value, for each part of the runs. Missing readings are left out.
 
     Raises:
-        OSError, duckdb.Error: a file is damaged behind its footer.
+        BadInput: a file cannot be read; damaged ones are left out before.
     """
     # Here, not above: most commands of the lab need no database.
     import duckdb
@@ -166,13 +166,20 @@ def count_slice(piece: Slice) -> dict[tuple[Any, ...], Tally]:
         ) as database,
     ):
         paths = list(piece.paths)
-        constant = _constant_parts(database, paths, names)
-        split = [name for name in names if name not in constant]
-        found = database.execute(
-            f"SELECT {''.join(f'{name}, ' for name in split)} {column} AS value, {counted}::BIGINT AS times "
-            f"FROM read_parquet(?) WHERE {column} IS NOT NULL GROUP BY ALL ORDER BY ALL",
-            [paths],
-        ).fetchnumpy()
+        try:
+            constant = _constant_parts(database, paths, names)
+            split = [name for name in names if name not in constant]
+            found = database.execute(
+                f"SELECT {''.join(f'{name}, ' for name in split)} {column} AS value, {counted}::BIGINT AS times "
+                f"FROM read_parquet(?) WHERE {column} IS NOT NULL GROUP BY ALL ORDER BY ALL",
+                [paths],
+            ).fetchnumpy()
+        except duckdb.Error as error:
+            # Damaged files were left out before: this one changed since, or the temporary directory is full.
+            raise BadInput(
+                f"the samples of {len(paths)} runs cannot be counted ({error}); was the store changed while it was "
+                "read? try again, with TMPDIR on a disk with room"
+            ) from error
     values = np.asarray(found["value"]).astype(np.float64) / divisor
     times = np.asarray(found["times"]).astype(np.int64)
     tallies: dict[tuple[Any, ...], Tally] = {}
@@ -222,7 +229,7 @@ def distributions(
     Cells come in the order in which their first runs were made. Control runs are left out.
 
     Raises:
-        OSError, duckdb.Error: a file is damaged behind its footer.
+        BadInput: a file cannot be read; damaged ones are left out before.
     """
     by_cell: dict[tuple[tuple[str, str], ...], list[RunFile]] = defaultdict(list)
     for file in samples.files:

@@ -1,7 +1,7 @@
 """`vtare-lab`: the lab's commands. The only file that sees every stage.
 
-`vtare run`, `status`, `resume`, `report`, `compare`, `plan`, `papers`, `overhead` and `clean` of the binary end here,
-as git's commands do.
+`vtare run`, `status`, `resume`, `report`, `plot`, `serve-report`, `compare`, `plan`, `papers`, `overhead` and `clean`
+of the binary end here, as git's commands do.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -41,6 +41,10 @@ from vtare.design import draw_seed, expected_run_s, make_design
 from vtare.errors import BadInput, VtareError
 from vtare.plan import Plan, find_plan, load_plan, shipped_plans
 
+if TYPE_CHECKING:
+    from vtare.bulk import Crew
+    from vtare.summary import Summary
+
 app = typer.Typer(
     name="vtare-lab",
     help="Plans, campaigns and reports of vtare.",
@@ -69,7 +73,9 @@ DaskOption = Annotated[
         help="Read the store on the workers of this Dask scheduler, which see it under the same path.",
     ),
 ]
-OutOption = Annotated[Path | None, typer.Option("--out", help="The HTML file to write (default STORE/report.html).")]
+OutOption = Annotated[
+    Path | None, typer.Option("--out", help="The file to write (default STORE/report.html, .md or .tex).")
+]
 
 
 @app.command()
@@ -140,25 +146,78 @@ def status(store: StoreArgument, as_json: JsonOption = False) -> None:
 
 
 @app.command()
-def report(store: StoreArgument, out: OutOption = None, dask: DaskOption = None) -> None:
+def report(
+    store: StoreArgument,
+    out: OutOption = None,
+    form: Annotated[
+        str, typer.Option("--format", metavar="FORM", help="html, md (Markdown) or latex (tables for a paper).")
+    ] = "html",
+    dask: DaskOption = None,
+) -> None:
     """Write the report of a campaign, finished or not. Exits with 1 where a run could not be used."""
     from vtare.bulk import ALONE, dask_crew
-    from vtare.report.write import REPORT_NAME, write_summary
-    from vtare.summary import summarise
+    from vtare.report.write import default_name, write_summary
 
+    if form not in ("html", "md", "latex"):
+        raise BadInput(f"--format: found '{form}', wanted html, md or latex")
     with nullcontext(ALONE) if dask is None else dask_crew(dask) as crew:
         # Workers have working directories of their own.
-        summary = summarise(store if dask is None else store.resolve(), crew=crew)
-        problems = summary.sample_set.problems
-        if summary.runs.height == 0:
-            # With nothing to report, the reasons are the message.
-            for problem in problems:
-                _say(f"vtare: left out: {problem.reason}")
-        _out.print(str(write_summary(summary, out if out is not None else store / REPORT_NAME)))
-    if problems:
-        for problem in problems:
-            _say(f"vtare: left out: {problem.reason}")
-        raise typer.Exit(1)
+        summary = _summary_of(store if dask is None else store.resolve(), crew)
+        _out.print(str(write_summary(summary, out if out is not None else store / default_name(form), form=form)))
+    _exit_with_problems(summary)
+
+
+@app.command()
+def plot(
+    store: StoreArgument,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="Where to write them (default STORE/figures).")
+    ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option("--only", metavar="WORD", help="Only figures with this in their name; repeatable."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Write every figure of the report as an SVG file, for papers and print."""
+    from vtare.report.content import content_of
+    from vtare.report.write import FIGURES_NAME, refuse_empty, write_figures
+
+    summary = _summary_of(store)
+    refuse_empty(summary)
+    directory = out if out is not None else store / FIGURES_NAME
+    written = write_figures(content_of(summary), directory, only=tuple(only or ()))
+    if as_json:
+        left_out = [problem.reason for problem in summary.sample_set.problems]
+        _print_json({"schema": "vtare.plot/1", "figures": [str(path) for path in written], "left_out": left_out})
+    else:
+        for path in written:
+            _out.print(str(path))
+    _exit_with_problems(summary)
+
+
+@app.command("serve-report")
+def serve_report(
+    store: StoreArgument,
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65535, help="Port on the loopback address; 0 takes any free one.")
+    ] = 0,
+    every: Annotated[
+        str, typer.Option("--every", metavar="TIME", help="Least time between two reports made anew.")
+    ] = "30 s",
+) -> None:
+    """Show the report in a browser while its campaign runs: on this machine only, made anew as runs finish."""
+    from vtare.quantities import QuantityError, Unit, parse, unit_of
+    from vtare.report.live import serve
+
+    try:
+        every_s = float(parse(every, unit_of("seconds") or Unit("s", {})))
+    except QuantityError as error:
+        raise BadInput(f"--every: {error}") from error
+    if not 0.0 <= every_s <= 86_400.0:
+        raise BadInput(f"--every: found {every}, wanted 0 s to 24 h")
+    read_store(store)
+    serve(store, port=port, every_s=every_s, say=_out.print)
 
 
 @app.command()
@@ -294,17 +353,73 @@ def clean(as_json: JsonOption = False) -> None:
 @app.command()
 def papers(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="A paper or one of its tables.")] = None,
+    claims: Annotated[
+        bool, typer.Option("--claims", help="Which claims of the paper reproduce from its own tables, and why not.")
+    ] = False,
+    store: Annotated[
+        Path | None, typer.Option("--store", metavar="STORE", help="Set a campaign's results among the published ones.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="With --store: also write its figures there, as SVG.")
+    ] = None,
+    write: Annotated[
+        Path | None, typer.Option("--write", metavar="DIR", help="Write a page for each paper (as docs/papers).")
+    ] = None,
+    as_json: JsonOption = False,
 ) -> None:
-    """List the published tables, or show one."""
+    """List the published tables or show one; say which claims reproduce; set own results among them."""
     from vtare import papers as published
 
-    if name is None:
-        published.show_list(_out)
+    if write is not None:
+        _write_paper_pages(write)
         return
-    try:
+    if store is not None:
+        _show_standing(name, store, out, as_json=as_json)
+        return
+    if out is not None:
+        raise BadInput("--out belongs to --store: add it, or leave it out")
+    if claims or (as_json and name is not None):
+        if name is None:
+            raise BadInput("--claims: found no paper, wanted one: `vtare papers` lists them")
+        found = published.reanalyse(published.find(name)[0].name)
+        if as_json:
+            _print_json(found.document())
+        else:
+            published.show_claims(found, _out)
+    elif name is None:
+        if as_json:
+            raise BadInput("--json: found no paper, wanted one: `vtare papers` lists them")
+        published.show_list(_out)
+    else:
         published.show_tables(name, _out)
-    except published.UnknownTable as error:
-        raise BadInput(str(error)) from error
+
+
+def _write_paper_pages(directory: Path) -> None:
+    from vtare.papers import write_pages
+
+    try:
+        for path in write_pages(directory, plans=frozenset(shipped_plans())):
+            _out.print(str(path))
+    except OSError as error:
+        raise BadInput(f"{directory}: cannot write the pages: {error.strerror}; choose another directory") from error
+
+
+def _show_standing(name: str | None, store: Path, out: Path | None, *, as_json: bool) -> None:
+    """Where a campaign's results stand among a paper's, all papers' where none is named."""
+    from vtare.papers import find
+    from vtare.report.overlay import overlay, show_overlay, write_overlay
+
+    paper = None if name is None else find(name)[0].name
+    summary = _summary_of(store)
+    found = overlay(summary, paper)
+    if as_json:
+        _print_json(found.document())
+    else:
+        show_overlay(found, _out)
+    if out is not None:
+        for path in write_overlay(found, out):
+            _say(f"figure: {path}")
+    _exit_with_problems(summary)
 
 
 def _show_power(
@@ -373,6 +488,26 @@ def _work(opened: Store, program: Path, shown: Path, *, as_json: bool, verbose: 
         _out.print(f"report: {document['report']}" if result.done else "no run was measured, so there is no report")
     if result.failed or not result.done:
         raise typer.Exit(1 if result.failed else 3)
+
+
+def _summary_of(store: Path, crew: Crew | None = None) -> Summary:
+    """The summary of a store, read by a crew; where no run can be used, the reasons are said first."""
+    from vtare.bulk import ALONE
+    from vtare.summary import summarise
+
+    summary = summarise(store, crew=ALONE if crew is None else crew)
+    if summary.runs.height == 0:
+        for problem in summary.sample_set.problems:
+            _say(f"vtare: left out: {problem.reason}")
+    return summary
+
+
+def _exit_with_problems(summary: Summary) -> None:
+    """Name every run that could not be used, and end with 1 where there is one."""
+    for problem in summary.sample_set.problems:
+        _say(f"vtare: left out: {problem.reason}")
+    if summary.sample_set.problems:
+        raise typer.Exit(1)
 
 
 def _precision(opened: Store, shown: Path) -> Callable[[int], str | None] | None:

@@ -158,12 +158,12 @@ def test_whole_factors_have_interactions_levels_and_outliers(summary: Summary) -
     crossed = only(summary.interactions, experiment="sleep")
     assert (crossed["effect"], crossed["n_runs"], crossed["freedom"]) == ("load x method", 12, 1)
     assert crossed["family"] == "sleep: interactions"
-    levels = summary.levels.filter(pl.col("experiment") == "sleep")
+    levels = summary.levels.filter((pl.col("experiment") == "sleep") & (pl.col("figure") == "median"))
     assert levels.select("factor", "level").rows() == [
         ("load", "idle"), ("load", "cpu 3"), ("method", "usleep"), ("method", "spin"),
     ]  # fmt: skip
     assert levels["n_level"].to_list() == [6, 6, 6, 6]
-    spin = only(summary.levels, experiment="sleep", level="spin")
+    spin = only(summary.levels, experiment="sleep", level="spin", figure="median")
     assert spin["cliffs_delta"] == -1.0
     assert spin["tau_b"] == pytest.approx(-spin["tau_bound"])
     # Every reading of a cell is scored once, and the outliers of an experiment are shared out among its cells.

@@ -59,6 +59,40 @@ def drawings() -> list[plots.Drawing]:
             ],
             name="cv",
         ),
+        *inference_drawings(values),
+    ]  # fmt: skip
+
+
+def inference_drawings(values: np.ndarray) -> list[plots.Drawing]:
+    """One of every kind that shows what was inferred."""
+    ends = plots.Ends("shorter", "longer", "differs", "equivalent", "undecided")
+    squares = [
+        [
+            plots.Square(1.0, "161\N{MULTIPLICATION SIGN}", "sure"),
+            plots.Square(0.0, "1.00\N{MULTIPLICATION SIGN}", "alike"),
+        ],
+        [None, plots.Square(-0.5, "1/3", "open")],
+    ]
+    levels = [
+        plots.Profile("usleep", "usleep", (plots.Point(0, 8e4, 7e4, 9e4), plots.Point(1, 1e7))),
+        plots.Profile("p99.9", "quantile:p99.9", (plots.Point(1, 2e7),)),
+    ]
+    ratios = [
+        plots.RatioRow("usleep", (plots.RatioMark("p99", 2.0, True), plots.RatioMark("p99.9", 0.4, False)), "load"),
+        plots.RatioRow("spin", (plots.RatioMark("p99", 240.0, True),), "load"),
+    ]
+    return [
+        plots.matrix(["usleep", "two_phase_capped"], ["cpu", "io"], squares, name="matrix", label="load", ends=ends),
+        plots.profiles(levels, ["idle", "cpu"], name="profiles", label="load", quantity="miss_ns"),
+        plots.profiles(levels, ["idle", "cpu"], name="profiles-rate", label="load", quantity="avb_bit_per_s"),
+        plots.ratio_dots(ratios, name="ratios", label="tail over tail", margin_ratio=1.05),
+        plots.violins(
+            [
+                plots.violin("usleep", "usleep", values, group="target 1 ms"),
+                plots.violin("spin", "spin", [0, 0, 10], [5, 1, 9]),
+            ],
+            name="violins", quantity="miss_ns",
+        ),
     ]  # fmt: skip
 
 
@@ -123,7 +157,8 @@ def test_no_label_leaves_the_picture(drawn: list[plots.Drawing]) -> None:
 
 
 def test_every_axis_says_its_unit(drawn: list[plots.Drawing]) -> None:
-    unit = re.compile(r"\d (ns|\N{MICRO SIGN}s|ms|s)$")
+    # A ratio is a pure number: each tick says so.
+    unit = re.compile(r"\d (ns|\N{MICRO SIGN}s|ms|s)$|\d\N{MULTIPLICATION SIGN}$|, [MGk]?bit/s$")
     for drawing in drawn:
         texts = re.findall(r"<text[^>]*>([^<]+)</text>", drawing.svg)
         ticks = [text for text in texts if unit.search(text)]
@@ -389,3 +424,47 @@ def test_readings_of_zero_are_part_of_the_band() -> None:
 def test_a_lower_end_below_any_clock_is_not_a_figure() -> None:
     assert time_range_text(0.0066, 11.2e6) == "below 0.1 ns to 11.2 ms"
     assert time_range_text(0.2, 5) == "0.200 to 5.00 ns"
+
+
+# --- what was inferred ---
+
+
+def test_a_matrix_never_speaks_by_colour_alone() -> None:
+    drawing = inference_drawings(np.array([1.0, 2.0]))[0]
+    texts = re.findall(r"<text[^>]*>([^<]*)</text>", drawing.svg)
+    assert "161\N{MULTIPLICATION SIGN}" in texts
+    assert "= 1.00\N{MULTIPLICATION SIGN}" in texts
+    assert "? 1/3" in texts
+    assert "usleep, cpu: 161\N{MULTIPLICATION SIGN} (sure)" in drawing.text
+    assert "two_phase_capped, io: 1/3 (undecided)" in drawing.text
+
+
+def test_a_matrix_that_does_not_fit_is_refused() -> None:
+    ends = plots.Ends("less", "more", "sure", None, "open")
+    for rows, columns, squares in (([], ["a"], []), (["a"], ["b"], [[None, None]]), (["a"], ["b"], [])):
+        with pytest.raises(ValueError, match="wanted a matrix"):
+            plots.matrix(rows, columns, squares, name="m", label="l", ends=ends)
+
+
+def test_profiles_and_ratios_without_a_figure_are_refused() -> None:
+    with pytest.raises(ValueError, match="wanted at least one"):
+        plots.profiles([plots.Profile("a", "a", ())], ["idle"], name="p", label="l", quantity="miss_ns")
+    with pytest.raises(ValueError, match="wanted positions from 0"):
+        plots.profiles(
+            [plots.Profile("a", "a", (plots.Point(2, 1.0),))], ["idle"], name="p", label="l", quantity="x_ns"
+        )
+    with pytest.raises(ValueError, match="above 0"):
+        plots.ratio_dots([plots.RatioRow("a", (plots.RatioMark("p99", 0.0, True),))], name="r", label="l")
+
+
+@given(
+    st.lists(st.tuples(st.integers(-50, 10**9), st.integers(1, 10**6)), min_size=1, max_size=60),
+)
+@settings(max_examples=60, deadline=None)
+def test_a_violin_holds_every_reading_once(readings: list[tuple[int, int]]) -> None:
+    values, weights = [float(v) for v, _ in readings], [w for _, w in readings]
+    shape = plots.violin("a", "a", values, weights)
+    assert shape.n == sum(weights)
+    assert shape.share.sum() + (shape.hidden if any(v > 0 for v in values) else 0.0) == pytest.approx(1.0)
+    assert min(values) <= shape.q1 <= shape.median <= shape.q3 <= max(values)
+    assert (np.diff(shape.edges) > 0).all()

@@ -11,8 +11,9 @@ import pytest
 from vtare import plots
 from vtare.plots.format import byte_text, percent_points, rate_range_text, rate_text
 from vtare.report import bandwidth
-from vtare.report.build import build, layouts_of
+from vtare.report.build import build
 from vtare.report.claims import answer
+from vtare.report.content import layouts_of
 from vtare.report.sentences import plain
 from vtare.summary import Summary, summarise
 

@@ -17,7 +17,8 @@ from synthetic_store import PLAN, Recipe, write_store
 from vtare.errors import BadInput
 from vtare.plots.format import ratio_text, time_range_text, time_text
 from vtare.report import text
-from vtare.report.build import build, layouts_of
+from vtare.report.build import build
+from vtare.report.content import layouts_of
 from vtare.report.tables import cell_table, verdict_table
 from vtare.report.write import write_report, write_whole
 from vtare.summary import Summary

@@ -12,11 +12,15 @@ import os
 import re
 import shutil
 import subprocess
+import sys
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import Reported
+
+from vtare.report.build import build
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 BROWSER = next((path for name in BROWSERS if (path := shutil.which(name))), None)
@@ -100,15 +104,15 @@ addEventListener("load", async () => {
 </script>"""
 
 
-def browse(page: Path, profile: Path, width: int, *extra: str) -> subprocess.CompletedProcess[str]:
+def browse(page: Path | str, profile: Path, width: int, *extra: str) -> subprocess.CompletedProcess[str]:
     assert BROWSER is not None
     command = [
         BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
         "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--hide-scrollbars",
         f"--user-data-dir={profile}", f"--window-size={width},900", "--enable-logging=stderr", "--v=0", *extra,
-        page.as_uri(),
+        page if isinstance(page, str) else page.as_uri(),
     ]  # fmt: skip
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
 
 def probe(report: Reported, directory: Path, width: int) -> tuple[dict[str, Any], str]:
@@ -122,11 +126,24 @@ def probe(report: Reported, directory: Path, width: int) -> tuple[dict[str, Any]
     found = re.search(r'<script type="application/json" id="result">(.*?)</script>', done.stdout, re.DOTALL)
     assert found is not None, done.stderr[-2000:]
     if keep := os.environ.get("VTARE_SCREENSHOTS"):
-        page.write_text(report.html, encoding="utf-8")
-        shot = Path(keep).absolute() / f"report-{width}.png"
-        shot.parent.mkdir(parents=True, exist_ok=True)
-        browse(page, directory / "profile", width, f"--screenshot={shot}")
+        keep_pictures(report, directory, width, Path(keep).absolute())
     return json.loads(html.unescape(found.group(1))), done.stderr
+
+
+def keep_pictures(report: Reported, directory: Path, width: int, keep: Path) -> None:
+    """The page as a reader first sees it and with everything open, light and dark; a window is 500 px at least."""
+    keep.mkdir(parents=True, exist_ok=True)
+    page = directory / "picture.html"
+    opened = report.html.replace("<details", "<details open")
+    frame = f'<iframe style="border:0;width:{width}px;height:{{height}}px" srcdoc="{{document}}"></iframe>'
+    for name, document, height in (("first", report.html, 900), ("all", opened, 16000)):
+        framed = frame.format(height=height, document=html.escape(document))
+        page.write_text(f'<!doctype html><meta charset="utf-8"><style>*{{margin:0}}</style>{framed}', encoding="utf-8")
+        for scheme, setting in (("light", ()), ("dark", ("--blink-settings=preferredColorScheme=0",))):
+            if name == "first" or scheme == "light":
+                size = f"--window-size={max(width, 500)},{height}"
+                shot = f"--screenshot={keep / f'report-{width}-{name}-{scheme}.png'}"
+                browse(page, directory / "profile", width, size, shot, *setting)
 
 
 @pytest.fixture(scope="module", params=[1280, 400])
@@ -213,3 +230,33 @@ def test_the_download_has_every_cell_with_full_precision(opened: Opened) -> None
 
 def test_scrolling_boxes_can_be_reached_by_keyboard(opened: Opened) -> None:
     assert opened[1]["focusable"] is True
+
+
+def test_the_live_page_tells_how_far_the_campaign_is_and_shows_the_newer_report(
+    five_runs: Reported, tmp_path: Path
+) -> None:
+    from vtare.report.live import ADDRESS, LivePage, LiveServer
+
+    live = tmp_path / "live.html"
+    live.write_text(build(five_runs.summary, live=True), encoding="utf-8")
+    copied = [sys.executable, "-c", "import shutil, sys; shutil.copy(sys.argv[1], sys.argv[2])", str(live)]
+    page = LivePage(
+        five_runs.store, every_s=0.0, make=lambda _, out: subprocess.Popen([*copied, str(out)], stderr=subprocess.PIPE)
+    )
+    server = LiveServer(page, 0)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread.start()
+    try:
+        # The first look finds a page that waits; it loads the report by itself as soon as there is one.
+        address = f"http://{ADDRESS}:{server.server_port}/"
+        done = browse(address, tmp_path / "profile", 1280, "--dump-dom", "--virtual-time-budget=60000")
+    finally:
+        server.shutdown()
+        server.server_close()
+        page.close()
+    assert "CONSOLE" not in done.stderr, done.stderr[-2000:]
+    bar = re.search(r'<p class="live">(.*?)</p>', done.stdout)
+    assert bar is not None, done.stdout[:2000]
+    assert "Live: 90 done of 90 runs." in bar.group(1)
+    assert "show newer reports by themselves" in bar.group(1)
+    assert '<figure id="figure-medians-sleeps-idle">' in done.stdout

@@ -10,8 +10,9 @@ import polars as pl
 import pytest
 
 from vtare import plots
-from vtare.report.build import build, layouts_of
+from vtare.report.build import build
 from vtare.report.claims import answer
+from vtare.report.content import layouts_of
 from vtare.report.round_trips import PIECE_NAMES, rate_of, signed_time, stack_figures
 from vtare.report.sentences import plain
 from vtare.summary import Summary, summarise

@@ -19,8 +19,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "bench" / "statisti
 from campaigns import Truth, write_campaign
 
 from vtare import stats
-from vtare.bulk import ALONE, Distribution, dask_crew, distributions, slices_of
+from vtare.bulk import ALONE, Distribution, Slice, count_slice, dask_crew, distributions, slices_of
 from vtare.errors import BadInput
+from vtare.report.write import write_summary
 from vtare.stats.effect import block_medians, medians_by_sorting, medians_by_window
 from vtare.summary import Summary, summarise
 from vtare.summary.cells import count_outliers
@@ -126,7 +127,21 @@ def test_boxes_show_the_warm_up_and_runs_without_readings_have_none(store: Path)
     assert [problem.run_id for problem in summary.sample_set.problems] == [ids[2]]
 
 
-@pytest.fixture(scope="module")
+def test_finished_runs_without_any_reading_are_told_from_none_finished(tmp_path: Path) -> None:
+    root = write_campaign(tmp_path / "s", Truth(blocks=1, samples=20), 5)
+    for path in root.glob("runs/*/samples.parquet"):
+        rewrite(path, pl.read_parquet(path).clear())
+    with pytest.raises(BadInput, match="found 2 finished runs without any reading, wanted at least one reading"):
+        write_summary(summarise(root), tmp_path / "report.html")
+
+
+def test_file_damaged_after_it_was_checked_is_bad_input(store: Path) -> None:
+    damaged = store / "runs" / pl.read_parquet(store / "design.parquet")["run_id"][2] / "samples.parquet"
+    with pytest.raises(BadInput, match="the samples of 1 runs cannot be counted"):
+        count_slice(Slice("sleep", (str(damaged),)))
+
+
+@pytest.fixture
 def scheduler() -> Iterator[str]:
     """The address of a Dask cluster of two workers, threads of this process."""
     distributed: Any = pytest.importorskip("distributed")

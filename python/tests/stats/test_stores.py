@@ -89,7 +89,9 @@ def test_a_campaign_with_a_known_shift_says_so_everywhere(make: Make) -> None:
     assert tails["p99"]["p_value"] == pytest.approx(2 / 12870)
     assert tails["p99"]["exact"]
     assert tails["p999"]["refused"] == "p999 needs 2995 readings in a run, the longest has 1200"
-    levels = {level["level"]: level for level in summary.levels.iter_rows(named=True)}
+    assert summary.levels["figure"].unique(maintain_order=True).to_list() == ["median", "half_iqr", "p99"]
+    main = summary.levels.filter(pl.col("figure") == "median")
+    levels = {level["level"]: level for level in main.iter_rows(named=True)}
     assert levels["usleep"]["cliffs_delta"] == -1.0
     assert levels["usleep"]["tau_b"] == pytest.approx(-levels["usleep"]["tau_bound"])
     assert summary.outliers["share"].sum() == pytest.approx(1.0)

@@ -20,9 +20,6 @@ pub(super) const BATCH: usize = 64;
 /// How long a blocking wait lasts, so that the wish to stop is seen.
 pub(super) const LOOK_EVERY: std::time::Duration = std::time::Duration::from_millis(100);
 
-/// Datagrams that are looked for while few arrive.
-const FEW: usize = 8;
-
 /// How often the wall clock and the monotonic clock are laid beside each other.
 const ALIGN_EVERY: Span = Span::from_millis(10);
 
@@ -84,18 +81,17 @@ impl<'a> Reflector<'a> {
         if let Some(cpu) = cpu {
             sched::pin_to(&[cpu])?;
         }
-        let mut most = FEW;
         while !ended() {
             let batch = self.merged.as_mut().unwrap_or(&mut self.receive);
             // Asleep in the call that takes the datagram: between its arrival and its answer there is no other.
-            let taken = if spin { batch.receive(self.socket, most) } else { batch.receive_waiting(self.socket, most) };
+            let taken =
+                if spin { batch.receive(self.socket, BATCH) } else { batch.receive_waiting(self.socket, BATCH) };
             let got = match taken {
                 Ok(got) => got,
                 // A reply found nobody listening: the kernel tells it to the next call. It is the peer's affair.
                 Err(error) if !is_fatal(error.kind()) => continue,
                 Err(source) => return Err(ServeError::Io { doing: "receiving probes", source }),
             };
-            most = if got == most { BATCH } else { FEW };
             if got > 0 {
                 let now = clocks::now::<Monotonic>();
                 let before = self.counts.datagrams;

@@ -43,6 +43,28 @@ fn several_datagrams_go_in_one_call_and_come_in_order_with_their_sender() {
 }
 
 #[test]
+fn a_socket_that_may_wait_waits_for_one_datagram_and_no_longer_than_it_may() {
+    let (one, other, _) = pair();
+    other.may_wait(std::time::Duration::from_millis(20)).expect("sockets can wait");
+    let mut batch = ReceiveBatch::new(4, 64);
+    assert_eq!(batch.receive_waiting(&other, 4).expect("its time is over"), 0);
+    assert_eq!(batch.receive(&other, 4).expect("this one does not wait"), 0);
+    // More than one turn of the slots: what a call before left in a header is gone.
+    for length in [60_usize, 1, 33] {
+        let bytes = vec![7; length];
+        let parts = [IoSlice::new(&bytes)];
+        let message = Message { parts: &parts, to: None, control: SendControl::default() };
+        SendBatch::new(1).send(&one, &[message]).expect("room for one");
+        let mut got = 0;
+        while got == 0 {
+            got = batch.receive_waiting(&other, 4).expect("it comes");
+        }
+        let found = batch.get(0).expect("one came");
+        assert_eq!((got, found.bytes.len(), found.cut, found.from), (1, length, false, one.local_address().ok()));
+    }
+}
+
+#[test]
 fn a_datagram_larger_than_its_slot_is_said_to_be_cut() {
     let (one, other, _) = pair();
     let parts = [IoSlice::new(&[7; 100])];

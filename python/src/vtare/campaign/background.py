@@ -188,5 +188,6 @@ def _offered(reports: Sequence[dict[str, Any]], received: dict[str, Any] | None)
             ]
             found[f"{key}_per_s"] = total(rates)
     if received is not None:
-        found["net"] = {"sent": [report["net"] for report in reports], "received": received["net"]}
+        sent = [(report["net"] or {}).get("rate_bit_per_s") for report in reports]
+        found["net"] = {"sent_bit_per_s": total(sent), "received": received["net"]}
     return found

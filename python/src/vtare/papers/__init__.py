@@ -19,7 +19,9 @@ if TYPE_CHECKING:
         list_papers,
         load,
     )
-    from vtare.papers.show import show_list, show_tables
+    from vtare.papers.claims import Claim, Reanalysis, reanalyse
+    from vtare.papers.pages import page, write_pages
+    from vtare.papers.show import show_claims, show_list, show_tables
     from vtare.papers.standing import (
         CvStanding,
         PublishedFigure,
@@ -31,7 +33,9 @@ if TYPE_CHECKING:
 
 _HOME = {
     "catalogue": ("BrokenTable", "Paper", "PublishedTable", "Table", "UnknownTable", "find", "list_papers", "load"),
-    "show": ("show_list", "show_tables"),
+    "claims": ("Claim", "Reanalysis", "reanalyse"),
+    "pages": ("page", "write_pages"),
+    "show": ("show_claims", "show_list", "show_tables"),
     "standing": (
         "CvStanding", "PublishedFigure", "Standing", "place_counter_cv", "place_sleep_miss", "place_timer_cost",
     ),
@@ -39,21 +43,27 @@ _HOME = {
 
 __all__ = [
     "BrokenTable",
+    "Claim",
     "CvStanding",
     "Paper",
     "PublishedFigure",
     "PublishedTable",
+    "Reanalysis",
     "Standing",
     "Table",
     "UnknownTable",
     "find",
     "list_papers",
     "load",
+    "page",
     "place_counter_cv",
     "place_sleep_miss",
     "place_timer_cost",
+    "reanalyse",
+    "show_claims",
     "show_list",
     "show_tables",
+    "write_pages",
 ]
 
 

@@ -8,11 +8,13 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from vtare.papers.catalogue import PAPERS, find, load
+from vtare.papers.claims.model import OUTCOMES
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from vtare.papers.catalogue import PublishedTable
+    from vtare.papers.claims import Reanalysis
 
 _HIDDEN = ("source", "platform_as_printed", "load_as_printed")
 
@@ -39,6 +41,19 @@ def show_tables(name: str, console: Console) -> None:
     for table in tables:
         console.print()
         _show(load(table.name), console)
+
+
+def show_claims(found: Reanalysis, console: Console) -> None:
+    """Print what of a paper's claims reproduces: a line of counts, then each claim with both figures and the reason."""
+    counts = ", ".join(f"{found.counts[outcome]} {outcome}" for outcome in OUTCOMES if found.counts[outcome])
+    console.print(Text(f"{found.paper}: {len(found.claims)} claims: {counts}", style="bold"))
+    console.print(Text(found.method))
+    for claim in found.claims:
+        console.print()
+        console.print(Text(f"{claim.outcome}: {claim.says} ({claim.where})", style="bold"))
+        console.print(Text(f"  printed: {claim.printed}"))
+        console.print(Text(f"  computed: {claim.found}"))
+        console.print(Text(f"  {claim.why}"))
 
 
 def _show(published: PublishedTable, console: Console) -> None:

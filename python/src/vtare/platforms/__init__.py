@@ -23,7 +23,7 @@ from vtare.platforms.protocol import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from vtare.platforms.network import Site
@@ -110,14 +110,7 @@ def leftovers() -> tuple[Leftover, ...]:
     Raises:
         VtareError: what is there cannot be told.
     """
-    # Instances before the namespaces they stand in.
-    kinds = [kind for kind in _KINDS if kind != "netns" and find_spec(f"{__name__}.{kind}") is not None]
-    found: list[Leftover] = []
-    for kind in [*kinds, "netns"]:
-        of_kind = getattr(import_module(f"{__name__}.{kind}"), "leftovers", None)
-        if of_kind is not None:
-            found += of_kind()
-    return tuple(found)
+    return tuple(leftover for finder in _finders() for leftover in finder())
 
 
 def remove_leftovers() -> tuple[Leftover, ...]:
@@ -126,10 +119,26 @@ def remove_leftovers() -> tuple[Leftover, ...]:
     Raises:
         VtareError: something could not be told or removed; what could be has been.
     """
-    found = leftovers()
+    found: list[Leftover] = []
     with ExitStack() as stack:
-        # Called in the reverse order of entering.
-        for leftover in reversed(found):
+        # Called in the reverse order. Each kind is looked at when those before it are gone: a namespace in which a
+        # container still stands is kept.
+        for finder in reversed(_finders()):
+            stack.callback(_remove_all, finder, found)
+    return tuple(found)
+
+
+def _remove_all(finder: Callable[[], Iterable[Leftover]], found: list[Leftover]) -> None:
+    with ExitStack() as stack:
+        of_kind = tuple(finder())
+        found += of_kind
+        for leftover in reversed(of_kind):
             if leftover.kept_because is None:
                 stack.callback(leftover.remove)
-    return found
+
+
+def _finders() -> list[Callable[[], Iterable[Leftover]]]:
+    """What tells the leftovers of each kind of platform: instances before the namespaces in which they stand."""
+    kinds = [kind for kind in _KINDS if kind != "netns" and find_spec(f"{__name__}.{kind}") is not None]
+    modules = [import_module(f"{__name__}.{kind}") for kind in (*kinds, "netns")]
+    return [module.leftovers for module in modules if hasattr(module, "leftovers")]

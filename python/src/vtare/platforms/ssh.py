@@ -11,7 +11,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
-from vtare.errors import BadInput
+from vtare.errors import BadInput, MachineCannot
 from vtare.platforms.binary import digest, not_static
 from vtare.platforms.protocol import DEFAULT_RESOURCES, Need, PlatformFailed, Resources, Settings
 from vtare.platforms.remote import Login, Machine, missing_library
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 
 _TEXTS: Final = ("host", "user", "key_file", "known_hosts", "address", "interface", "directory")
 _LARGEST_PORT: Final = 65_535
+#: Why such a machine is no part of a topology.
+NO_BRIDGE: Final = (
+    "a machine over SSH stands behind no bridge of the lab; name the far end with `peer` and run `vtare serve` there"
+)
 
 
 class SshInstance:
@@ -118,9 +122,11 @@ class SshPlatform:
         """Connect to so many of the machines. See `Platform.start`; they stand behind no bridge of the lab.
 
         Raises:
-            MachineCannot: one cannot be reached, or is no place for the binary.
-            PlatformFailed: there are fewer, or a site was given.
+            MachineCannot: one cannot be reached, is no place for the binary, or was asked for at a site.
+            PlatformFailed: there are fewer.
         """
+        if site is not None:
+            raise MachineCannot(NO_BRIDGE)
         hosts = [host.strip() for host in str(self._settings["host"]).split(",")]
         if first + instances > len(hosts):
             raise PlatformFailed(f"platform ssh has {len(hosts)} machines, {first + instances} were asked for")

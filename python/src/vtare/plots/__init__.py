@@ -13,7 +13,9 @@ from vtare.plots.decimate import ccdf_line, run_box
 from vtare.plots.dots import dot_intervals, dot_values, placement, share_bars
 from vtare.plots.drift import control_drift
 from vtare.plots.inputs import BoxRow, CcdfLine, CvLine, Dot, DriftPoint, RawSeries, RunBox, Stack
+from vtare.plots.matrix import Ends, Square, matrix
 from vtare.plots.palette import Hue, Style, css_colours, style_of
+from vtare.plots.profiles import Point, Profile, profile_values, profiles
 from vtare.plots.rates import (
     CostPoint,
     ErrorRow,
@@ -25,9 +27,11 @@ from vtare.plots.rates import (
     estimates_over_time,
     rate_limit,
 )
+from vtare.plots.ratios import RatioMark, RatioRow, ratio_dots
 from vtare.plots.raw import raw_samples, raw_values
 from vtare.plots.stacks import stack_scale, stack_values, stacks
 from vtare.plots.svg import Drawing
+from vtare.plots.violins import Violin, violin, violin_values, violins
 
 __all__ = [
     "AXIS_LABELS",
@@ -40,15 +44,22 @@ __all__ = [
     "Dot",
     "Drawing",
     "DriftPoint",
+    "Ends",
     "ErrorRow",
     "EstimateMark",
     "Hue",
     "Kind",
+    "Point",
+    "Profile",
+    "RatioMark",
+    "RatioRow",
     "RawSeries",
     "RunBox",
     "Scale",
+    "Square",
     "Stack",
     "Style",
+    "Violin",
     "box_values",
     "boxes",
     "ccdf",
@@ -65,8 +76,12 @@ __all__ = [
     "error_limits",
     "estimates_against_truth",
     "estimates_over_time",
+    "matrix",
     "placement",
+    "profile_values",
+    "profiles",
     "rate_limit",
+    "ratio_dots",
     "raw_samples",
     "raw_values",
     "run_box",
@@ -76,4 +91,7 @@ __all__ = [
     "stack_values",
     "stacks",
     "style_of",
+    "violin",
+    "violin_values",
+    "violins",
 ]

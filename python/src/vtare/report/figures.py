@@ -9,10 +9,14 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from vtare import plots
+from vtare.plots.format import percent_text
 from vtare.report import text
 from vtare.report.layout import READ_COST, key_text
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from vtare.bulk import Distribution
     from vtare.plots import Drawing
     from vtare.report.layout import Layout
     from vtare.summary import Summary
@@ -110,20 +114,40 @@ def distribution_figures(summary: Summary, layout: Layout) -> list[Question]:
     boxes = summary.boxes.filter(pl.col("experiment") == layout.experiment.name)
     if boxes.height == 0:
         return []
-    return [_tail_figures(summary, layout), _box_figures(layout, boxes), _raw_figures(summary, layout)]
-
-
-def _tail_figures(summary: Summary, layout: Layout) -> Question:
-    lines: dict[tuple[str | None, str | None], list[plots.CcdfLine]] = {}
     # Cell by cell: the distinct readings of one cell are in memory at a time, not the 10^8 of a campaign.
-    drawn: list[tuple[dict[str, Any], plots.CcdfLine]] = [
-        (found.labels, plots.ccdf_line(layout.series_text(found.labels), str(found.labels[layout.series]),
-                                       found.tally.values, found.tally.counts))
-        for found in summary.distributions(layout.experiment.name)
-    ]  # fmt: skip
-    for row, line in sorted(drawn, key=lambda item: layout.sort_key(item[0])):
-        panel = row[layout.panel] if layout.panel is not None else None
-        lines.setdefault((panel, layout.group_text(row)), []).append(line)
+    drawn = sorted(
+        (_shapes(layout, found) for found in summary.distributions(layout.experiment.name)),
+        key=lambda shapes: layout.sort_key(shapes.labels),
+    )
+    return [
+        _tail_figures(layout, drawn),
+        _box_figures(layout, boxes),
+        _violin_figures(layout, drawn),
+        _raw_figures(summary, layout),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Shapes:
+    """What is drawn of all readings of one cell."""
+
+    labels: dict[str, Any]
+    line: plots.CcdfLine
+    violin: plots.Violin
+
+
+def _shapes(layout: Layout, found: Distribution) -> _Shapes:
+    label, style = layout.series_text(found.labels), str(found.labels[layout.series])
+    values, counts = found.tally.values, found.tally.counts
+    shape = plots.violin(label, style, values, counts, group=layout.group_text(found.labels))
+    return _Shapes(found.labels, plots.ccdf_line(label, style, values, counts), shape)
+
+
+def _tail_figures(layout: Layout, drawn: Sequence[_Shapes]) -> Question:
+    lines: dict[tuple[str | None, str | None], list[plots.CcdfLine]] = {}
+    for shapes in drawn:
+        panel = shapes.labels[layout.panel] if layout.panel is not None else None
+        lines.setdefault((panel, layout.group_text(shapes.labels)), []).append(shapes.line)
     values = [value for some in lines.values() for value in plots.ccdf_values(some)]
     # Without a reading above 0 there is nothing that a logarithmic axis could show.
     scale = plots.scale_for(values, always_log=True) if values else None
@@ -173,6 +197,30 @@ def _box_figures(layout: Layout, measured: pl.DataFrame) -> Question:
         "at least 299 readings. Boxes of one row that disagree mean that runs differ."
     )
     return Question(slug("boxes", layout.experiment.name), "Is it the same from run to run?", caption, panels)
+
+
+def _violin_figures(layout: Layout, drawn: Sequence[_Shapes]) -> Question:
+    rows: dict[str | None, list[plots.Violin]] = {}
+    for shapes in drawn:
+        panel = shapes.labels[layout.panel] if layout.panel is not None else None
+        rows.setdefault(panel, []).append(shapes.violin)
+    scale = plots.scale_for([value for some in rows.values() for value in plots.violin_values(some)] or [0.0, 1.0])
+    panels = tuple(
+        Panel(
+            _heading(layout, panel),
+            plots.violins(some, name=slug("violins", layout.experiment.name, panel), quantity=layout.quantity,
+                          scale=scale),
+        )
+        for panel, some in rows.items()
+    )  # fmt: skip
+    hidden = max(shape.hidden for some in rows.values() for shape in some)
+    early = f" Up to {percent_text(hidden)} of a cell's readings are 0 or below and not shown." if hidden > 0 else ""
+    caption = (
+        "All readings of a cell: width by the root of their share, so that rare ones are still seen. Thin line: the "
+        f"quartiles, dark line: the median. All panels share one axis.{early}"
+    )
+    title = "How do the readings lie?"
+    return Question(slug("violins", layout.experiment.name), title, caption, panels, folded=True)
 
 
 def _raw_figures(summary: Summary, layout: Layout) -> Question:

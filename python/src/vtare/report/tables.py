@@ -169,10 +169,11 @@ def _p_value(row: Mapping[str, Any]) -> Shown:
         return Shown("n/a (test refused)", "", None, "missing", str(row["reason"]))
     count = text.plural(row["family_size"], "comparison")
     about = f"{row['inference']}; family {row['family']}, {count}; adjusted by {row['adjustment']}"
-    return Shown(_p_text(row["p_adjusted"]), str(row["p_adjusted"]), row["p_adjusted"], "", about)
+    return Shown(p_text(row["p_adjusted"]), str(row["p_adjusted"]), row["p_adjusted"], "", about)
 
 
-def _p_text(p: float | None) -> str:
+def p_text(p: float | None) -> str:
+    """A p-value in words: never 0."""
     if p is None:
         return "n/a (not adjusted)"
     return "< 1e-4" if p < 1e-4 else f"{p:.2g}"
@@ -194,7 +195,7 @@ def test_table(summary: Summary) -> Table | None:
             missing("refused") if refused else Shown(test["p_text"], str(test["p_value"]), test["p_value"]),
             missing("refused")
             if refused
-            else Shown(_p_text(test["p_adjusted"]), str(test["p_adjusted"]), test["p_adjusted"]),
+            else Shown(p_text(test["p_adjusted"]), str(test["p_adjusted"]), test["p_adjusted"]),
             text.words(f"{test['family']} ({test['adjustment']})"),
             text.count(test["n_runs"], "unknown"),
                 text.words(refused),

@@ -46,10 +46,15 @@ def _key(key: str, label: str | None) -> str:
     return f"{label} loaded" if key == "loaded" else key_text(key, label)
 
 
+def _censored(row: Mapping[str, Any]) -> bool:
+    """Whether at least half of a cell's runs ended at what the generator or the plan allows."""
+    return bool(2 * (row["censored_runs"] or 0) >= max(1, row["n_runs"]))
+
+
 def _told(row: Mapping[str, Any]) -> Told:
     low, high = row["median_low"], row["median_high"]
     interval = "" if low is None or high is None else packet_rate_range_text(low, high)
-    bound = "at least " if row["censored_runs"] else ""
+    bound = "at least " if _censored(row) else ""
     return Told(f"{bound}{packet_rate_text(row['median'])}", interval)
 
 
@@ -164,7 +169,7 @@ def _over_jain(
 
     def point(row: Mapping[str, Any]) -> plots.CurvePoint:
         low, high = (row["median_low"], row["median_high"]) if value == "median" else (None, None)
-        return plots.CurvePoint(row["jain"], row[value], low, high, hollow=bool(row["censored_runs"]))
+        return plots.CurvePoint(row["jain"], row[value], low, high, hollow=_censored(row))
 
     def draw(name: str, lines: list[plots.Curve]) -> plots.Drawing:
         label = "Jain's index of the load sent to each guest"
@@ -276,7 +281,7 @@ def cell_table(layout: Layout, cells: pl.DataFrame) -> Table:
 
 def _bounded(shown: Shown, row: Mapping[str, Any]) -> Shown:
     """A censored figure is a lower bound, and says so."""
-    if not row["censored_runs"] or shown.kind == "missing":
+    if not _censored(row) or shown.kind == "missing":
         return shown
     return type(shown)(f"\N{GREATER-THAN OR EQUAL TO} {shown.text}", shown.raw, shown.order, title="censored")
 

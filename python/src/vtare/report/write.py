@@ -1,4 +1,4 @@
-"""Write a report as one file, whole or not at all."""
+"""Write a report, its plain forms or its figures: each file whole or not at all."""
 
 from __future__ import annotations
 
@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING
 
 from vtare.errors import BadInput
 from vtare.report.build import build
+from vtare.report.content import content_of
+from vtare.report.plain import FORMATS, render_plain
 from vtare.summary import summarise
 
 if TYPE_CHECKING:
+    from vtare.report.content import Content
     from vtare.summary import Summary
 
 REPORT_NAME = "report.html"
+FIGURES_NAME = "figures"
 
 
 def write_report(store: Path, out: Path | None = None) -> Path:
@@ -32,21 +36,67 @@ def write_report(store: Path, out: Path | None = None) -> Path:
     return write_summary(summarise(store), out if out is not None else store / REPORT_NAME)
 
 
-def write_summary(summary: Summary, out: Path) -> Path:
-    """Write the report of a summary to `out`: a temporary name first, then fsync and rename.
+def write_summary(summary: Summary, out: Path, *, form: str = "html") -> Path:
+    """Write the report of a summary to `out`, as `html`, `md` or `latex`: a temporary name, then fsync and rename.
 
     Raises:
-        BadInput: no run has finished, or the file cannot be written.
+        BadInput: no run has finished or has a reading, or the file cannot be written.
     """
+    refuse_empty(summary)
+    if out.is_dir():
+        raise BadInput(f"{out}: found a directory, wanted a file name such as {out / default_name(form)}")
+    made = build(summary) if form == "html" else render_plain(content_of(summary, figures=False), form)
+    write_whole(out, made)
+    return out
+
+
+def default_name(form: str) -> str:
+    """The name of a report's file in its store."""
+    return REPORT_NAME if form == "html" else FORMATS[form]
+
+
+def write_figures(content: Content, directory: Path, *, only: tuple[str, ...] = ()) -> list[Path]:
+    """Write every figure of a report as an SVG file of its own; `only` keeps those whose name has one of these words.
+
+    Raises:
+        BadInput: no figure has such a name, or the directory cannot be written.
+    """
+    drawings = {drawing.name: drawing for drawing in content.drawings()}
+    chosen = [name for name in drawings if not only or any(word in name for word in only)]
+    if not chosen:
+        names = ", ".join(drawings) or "none"
+        raise BadInput(f"found no figure with {' or '.join(only) or 'any name'} in its name, wanted one of: {names}")
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadInput(
+            f"{directory}: cannot make the directory: {error.strerror}; choose another with --out"
+        ) from error
+    written = []
+    for name in chosen:
+        path = directory / f"{name}.svg"
+        write_whole(path, drawings[name].svg + "\n")
+        written.append(path)
+    return written
+
+
+def refuse_empty(summary: Summary) -> None:
+    """Refuse a summary without a finished run.
+
+    Raises:
+        BadInput: there is none.
+    """
+    finished = summary.design["status"].to_list().count("done")
+    if summary.runs.height == 0 and finished:
+        raise BadInput(
+            f"{summary.store}: found {finished} finished runs without any reading, wanted at least one reading: see "
+            f"{summary.store}/runs/*/log for what the instrument said, and measure into a new store"
+        )
     if summary.runs.height == 0:
         raise BadInput(
             f"{summary.store}: found no finished run, wanted at least one: let `vtare resume {summary.store}` measure, "
             f"then report"
         )
-    if out.is_dir():
-        raise BadInput(f"{out}: found a directory, wanted a file name such as {out / REPORT_NAME}")
-    write_whole(out, build(summary))
-    return out
 
 
 def write_whole(path: Path, content: str) -> None:

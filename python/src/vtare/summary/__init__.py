@@ -72,9 +72,9 @@ levels, refused` (why the test was not made, else null).
 scale` (`log`, or `plain` where a figure is not above 0), `f, freedom, freedom_error, p_value, p_adjusted, p_text,
 family, adjustment, n_runs, refused`; by the aligned rank transform of run figures, blocks taken off the error.
 
-`levels`: one row per factor and level (level null: a factor of numbers, taken as ordered): `experiment, factor, level,
-where, tau_b, tau_bound` (the most that tau-b can reach here), `cliffs_delta, p_value, p_adjusted, p_text, family,
-adjustment, n_runs, n_level, refused`.
+`levels`: one row per factor, level and figure of a run (level null: a factor of numbers, taken as ordered; the main
+figure, `median` or `read_cost_ns`, comes first): `experiment, factor, level, where, figure, tau_b, tau_bound` (the most
+that tau-b can reach here), `cliffs_delta, p_value, p_adjusted, p_text, family, adjustment, n_runs, n_level, refused`.
 
 `outliers`: one row per cell: keys, `quantity, n, outliers` (readings with a robust z beyond 3.5 inside the cell),
 `fraction` (of its readings), `share` (of the experiment's outliers), `scale` (`log` or `each side`), `outlying_runs`
@@ -92,6 +92,7 @@ median, q3, max, p99`.
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -169,7 +170,8 @@ def summarise(store: Path, *, crew: Crew = ALONE) -> Summary:
 
 def _write_derived(path: Path, frame: pl.DataFrame) -> None:
     """Write a derived file whole or not at all; a store on a read-only medium simply does without it."""
-    temporary = path.with_name(f"{path.name}.partial")
+    # Named by process: a live report summarises the same store while its campaign does.
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         frame.write_parquet(temporary, compression="lz4")
         temporary.rename(path)

@@ -52,6 +52,7 @@ LEVEL_COLUMNS: Final[dict[str, Any]] = {
     "factor": pl.String,
     "level": pl.String,
     "where": pl.String,
+    "figure": pl.String,
     "tau_b": pl.Float64,
     "tau_bound": pl.Float64,
     "cliffs_delta": pl.Float64,
@@ -64,6 +65,14 @@ LEVEL_COLUMNS: Final[dict[str, Any]] = {
     "n_level": pl.Int64,
     "refused": pl.String,
 }
+
+#: What stands in place of p-values where no cell was measured twice.
+_SINGLE: Final[dict[str, Any]] = {
+    **dict.fromkeys(("p_value", "p_adjusted", "p_text")),
+    "refused": "one run a cell: what differs between runs of the same cell is not known",
+}
+#: Figures of a run, beside the main one, that are set against the levels of factors where all runs have them.
+LEVEL_FIGURES: Final = ("half_iqr", "p99", "p999", "overhead_ns", "overhead_share_percent", "absolute_error_percent")
 
 
 def main_figure(cells: Sequence[Cell]) -> str:
@@ -196,41 +205,53 @@ def level_associations(
     """Kendall's tau-b and Cliff's delta of run figures with each level of each factor, over all other factors.
 
     A factor whose levels are numbers (a rate, a target) has an order: it gets one row without a level, tau-b with the
-    numbers themselves, which has no bound below 1. Levels are one family per factor, adjusted by BH: this explores.
+    numbers themselves, which has no bound below 1. Levels are one family per factor and figure, adjusted by BH: this
+    explores. Beside the main figure come those of `LEVEL_FIGURES` that all runs have.
     """
     rows: list[dict[str, Any]] = []
     for factor in factors:
-        family = f"{experiment.name}: levels of {factor}"
         parts = tuple(dict.fromkeys(key for cell in cells for key in cell.labels if key not in factors))
         for rest, members in _by(cells, factor, parts).items():
-            figure = main_figure(members)
-            runs = [(cell.labels[factor], value) for cell in members for value in cell.known(figure)]
-            if len({label for label, _ in runs}) < 2:
-                continue
-            about = {"experiment": experiment.name, "factor": factor, "where": where_text(rest), "family": family}
-            values, labels = [value for _, value in runs], [label for label, _ in runs]
+            main = main_figure(members)
             numbers = _numbers(experiment, factor)
-            if numbers is not None:
-                rows.append({**about, **_ordered(values, [numbers[label] for label in labels], family, analysis)})
-                continue
-            for found in stats.associate_levels(values, labels, family=family, alpha=analysis.alpha):
-                rows.append(
-                    {
-                        **about,
-                        "level": str(found.level),
-                        "tau_b": found.tau_b,
-                        "tau_bound": found.tau_bound,
-                        "cliffs_delta": found.cliffs_delta,
-                        "p_value": None if found.p is None else found.p.raw,
-                        "p_adjusted": None if found.p is None else found.p.adjusted,
-                        "p_text": None if found.p is None else str(found.p),
-                        "adjustment": "bh",
-                        "n_runs": found.n,
-                        "n_level": found.n_level,
-                        "refused": found.refused,
-                    }
-                )
+            for figure in (main, *(other for other in LEVEL_FIGURES if _all_have(members, other))):
+                runs = [(cell.labels[factor], value) for cell in members for value in cell.known(figure)]
+                if len({label for label, _ in runs}) < 2:
+                    continue
+                family = f"{experiment.name}: levels of {factor}" + ("" if figure == main else f", {figure}")
+                about = {"experiment": experiment.name, "factor": factor, "where": where_text(rest), "figure": figure}
+                values, labels = [value for _, value in runs], [label for label, _ in runs]
+                if numbers is not None:
+                    found = [_ordered(values, [numbers[label] for label in labels], family, analysis)]
+                else:
+                    found = _levels(values, labels, family, analysis)
+                single = max(len(cell.known(figure)) for cell in members) < 2
+                rows += [{**about, "family": family, **row, **(_SINGLE if single else {})} for row in found]
     return rows
+
+
+def _all_have(members: Sequence[Cell], figure: str) -> bool:
+    """Whether every run that has a main figure has this one: a figure of some runs only would compare other runs."""
+    return all(cell.figures and len(cell.known(figure)) == len(cell.known("median")) > 0 for cell in members)
+
+
+def _levels(values: Sequence[float], labels: Sequence[str], family: str, analysis: Analysis) -> list[dict[str, Any]]:
+    return [
+        {
+            "level": str(found.level),
+            "tau_b": found.tau_b,
+            "tau_bound": found.tau_bound,
+            "cliffs_delta": found.cliffs_delta,
+            "p_value": None if found.p is None else found.p.raw,
+            "p_adjusted": None if found.p is None else found.p.adjusted,
+            "p_text": None if found.p is None else str(found.p),
+            "adjustment": "bh",
+            "n_runs": found.n,
+            "n_level": found.n_level,
+            "refused": found.refused,
+        }
+        for found in stats.associate_levels(values, labels, family=family, alpha=analysis.alpha)
+    ]
 
 
 def _by(cells: Sequence[Cell], factor: str, keys: Sequence[str]) -> dict[tuple[tuple[str, str], ...], list[Cell]]:

@@ -1,0 +1,298 @@
+"""Kirova et al. 2019: timers and sleeps on five platforms under three loads, and bandwidth estimated with them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from vtare import plots, stats
+from vtare.papers.claims.model import Claim, Outcome, Reanalysis, decide, grouped, one_value, rows_where
+from vtare.papers.published import read_rows
+from vtare.plots.format import percent_points, significant, time_text
+from vtare.stats import write_p
+
+if TYPE_CHECKING:
+    from vtare.plots import Drawing
+
+PAPER: Final = "kirova2019"
+ALPHA: Final = 0.05
+"""The paper's own level."""
+TABLES: Final = {"timers": "kirova2019_table1_timer_cost", "sleeps": "kirova2019_table2_sleep_miss"}
+_FIGURES: Final = {"median": "median_ns", "half IQR": "mad_ns", "min": "min_ns", "max": "max_ns"}
+_PROSE: Final = "kirova2019_prose"
+_LOADED: Final = ("idle", "cpu", "io_network")
+_PLATFORMS: Final = ("HostOS", "Xen", "VBox", "QEMU", "ESXi")
+_TOLERANCE: Final = 0.02
+
+
+def factor_p(kind: str, factor: str) -> dict[str, float]:
+    """Kruskal-Wallis p of one factor for each statistical parameter of a table, Holm over the four."""
+    raw = {}
+    for name, figure in _FIGURES.items():
+        groups = list(grouped(TABLES[kind], lambda row: row[factor], figure).values())
+        test = stats.kruskal_wallis(groups, family=f"{kind}: {factor}")
+        assert test.p is not None
+        raw[name] = test.p.raw
+    adjusted = stats.adjust(list(raw.values()), family=f"{kind}: {factor}", adjustment="holm")
+    return {name: p.adjusted for name, p in zip(raw, adjusted, strict=True)}
+
+
+def sure_pairs(kind: str, factor: str, figure: str) -> list[tuple[str, str]]:
+    """Pairs of levels that Dunn's test tells apart (Holm)."""
+    groups = grouped(TABLES[kind], lambda row: row[factor], _FIGURES[figure])
+    names = list(groups)
+    pairs = stats.dunn(list(groups.values()), family=f"{kind}: {factor}")
+    return [(names[pair.first], names[pair.second]) for pair in pairs if pair.p.adjusted <= ALPHA]
+
+
+def interaction_p(kind: str, factors: tuple[str, str]) -> dict[str, float]:
+    """Aligned-rank p of an interaction for each parameter, on logarithms; the third factor gives the replicates."""
+    found = {}
+    for name, figure in _FIGURES.items():
+        rows = [row for row in read_rows(TABLES[kind]) if row[figure].strip()]
+        values = np.log([max(float(row[figure]), 0.05) for row in rows])
+        labels = {factor: [row[factor] for row in rows] for factor in factors}
+        (test,) = stats.aligned_rank_tests(values, labels, family=f"{kind}: {' x '.join(factors)}")
+        assert test.p is not None
+        found[name] = test.p.raw
+    adjusted = stats.adjust(list(found.values()), family=f"{kind}: {' x '.join(factors)}", adjustment="holm")
+    return {name: p.adjusted for name, p in zip(found, adjusted, strict=True)}
+
+
+def _written(values: dict[str, float]) -> str:
+    return ", ".join(f"{name} {write_p(p)}" for name, p in values.items())
+
+
+def _sure(values: dict[str, float]) -> set[str]:
+    return {name for name, p in values.items() if p <= ALPHA}
+
+
+def _decide(found: set[str], said: set[str]) -> Outcome:
+    """Equal sets of parameters reproduce, sets that share some do so in part."""
+    return decide(holds=found == said, in_part=bool(found & said))
+
+
+def _listed(names: set[str]) -> str:
+    return ", ".join(name for name in _FIGURES if name in names) or "none"
+
+
+def reanalyse() -> Reanalysis:
+    """Check every claim that the two tables and the figures of the text let one check."""
+    claims = [*_factors(), *_interactions(), _text_against_tables(), *_sleep_words(), *_bandwidth()]
+    about = (
+        "Two tables give median, half interquartile range (printed as MAD), minimum and maximum of 30 datasets each: "
+        "two functions, five platforms, three loads. The tests of the paper were made on such summaries."
+    )
+    method = (
+        "Kruskal-Wallis and Dunn's test over the 30 datasets, p-values adjusted by Holm over the four parameters or "
+        "over the pairs, alpha 0.05 as in the paper. Interactions by the aligned rank transform on logarithms, with "
+        "the levels of the third factor as replicates: one value a cell leaves no other. Each dataset is one start of "
+        "one machine, so nothing here says how the figures vary from run to run."
+    )
+    return Reanalysis(PAPER, about, method, tuple(claims))
+
+
+def _factors() -> list[Claim]:
+    claims = []
+    sections = {"timers": "3.1.4", "sleeps": "3.2.4"}
+    said_load = {"timers": {"half IQR"}, "sleeps": {"max"}}
+    for kind, where in sections.items():
+        function = factor_p(kind, "function")
+        claims.append(
+            Claim(
+                f"{kind}-function", f"section {where}", f"For {kind} the function is a significant factor of all four "
+                "parameters.", "significant: all four", f"Holm-adjusted p: {_written(function)}",
+                _decide(_sure(function), set(_FIGURES)),
+                f"Over all platforms and loads the function tells apart: {_listed(_sure(function))}. "
+                + ("The tails (max) are ruled by single disturbances, in both functions alike."
+                   if "max" not in _sure(function) else "Fifteen datasets stand on each side."),
+            )
+        )  # fmt: skip
+        load = factor_p(kind, "load")
+        claims.append(
+            Claim(
+                f"{kind}-load", f"section {where}", f"For {kind} the load is a significant factor of "
+                f"{_listed(said_load[kind])} alone.", f"significant: {_listed(said_load[kind])}",
+                f"Holm-adjusted p: {_written(load)}", _decide(_sure(load), said_load[kind]),
+                f"With functions and platforms mixed in each group, the load tells apart: {_listed(_sure(load))}. "
+                "Differences between functions and platforms are the noise of this test; it has little power.",
+            )
+        )  # fmt: skip
+        pairs = sure_pairs(kind, "platform", "median")
+        only_box = bool(pairs) and all("VBox" in pair for pair in pairs)
+        listed = "; ".join(" - ".join(pair) for pair in pairs) or "no pair"
+        claims.append(
+            Claim(
+                f"{kind}-platform", f"section {where}", f"For {kind}, of all platforms only VirtualBox differs.",
+                "only VirtualBox", f"Dunn on medians, Holm: {listed}", decide(holds=only_box),
+                "Six datasets a platform, both functions among them: pairs that this test does not tell apart are not "
+                "shown to be alike." if only_box or not pairs else "Other pairs differ, too.",
+            )
+        )  # fmt: skip
+    return claims
+
+
+def _interactions() -> list[Claim]:
+    said: tuple[tuple[str, tuple[str, str], set[str], str], ...] = (
+        ("timers", ("function", "platform"), {"median", "max", "min"}, "3.1.4"),
+        ("timers", ("platform", "load"), {"half IQR"}, "3.1.4"),
+        ("sleeps", ("function", "platform"), {"median", "half IQR", "min"}, "3.2.4"),
+        ("sleeps", ("platform", "load"), {"max"}, "3.2.4"),
+        ("sleeps", ("function", "load"), set(_FIGURES), "3.2.4"),
+    )
+    claims = []
+    for kind, factors, wanted, where in said:
+        found = interaction_p(kind, factors)
+        effect = " x ".join(factors)
+        claims.append(
+            Claim(
+                f"{kind}-{'-'.join(factors)}", f"section {where}", f"For {kind} the interaction {effect} affects "
+                f"{_listed(wanted)}.", f"significant: {_listed(wanted)}", f"aligned ranks, Holm: {_written(found)}",
+                _decide(_sure(found), wanted),
+                f"The paper ranks joined levels of both factors, which also sees the two factors themselves; as an "
+                f"interaction it is found for: {_listed(_sure(found))}.",
+            )
+        )  # fmt: skip
+    return claims
+
+
+def text_against_tables() -> tuple[int, list[tuple[str, str, float, float]]]:
+    """How many medians of the text the tables hold too, and those that differ: name, printed, text and table in ns."""
+    checked, off = 0, []
+    for row in read_rows(_PROSE):
+        if row["statistic"] != "median" or not row["table_value_ns"].strip():
+            continue
+        checked += 1
+        text, table = float(row["value_ns"]), float(row["table_value_ns"])
+        if abs(text / table - 1.0) > _TOLERANCE:
+            name = f"{row['function_or_tool']} on {row['platform']}, {row['load_or_condition']}"
+            off.append((name, f"{row['value_as_printed']} {row['unit_as_printed']}", text, table))
+    return checked, off
+
+
+def _text_against_tables() -> Claim:
+    checked, off = text_against_tables()
+    listed = "; ".join(f"{name}: {time_text(text)} in the text, {time_text(table)} in the table"
+                       for name, _, text, table in off)  # fmt: skip
+    return Claim(
+        "text-and-tables", "sections 3.1 and 3.2", "Medians in the text are those of the tables.",
+        f"{checked} medians", f"{checked - len(off)} of {checked} agree within {100 * _TOLERANCE:g} %",
+        decide(holds=not off, in_part=len(off) < checked / 2), f"The others: {listed}." if off else "All agree.",
+    )  # fmt: skip
+
+
+def _sleep_words() -> list[Claim]:
+    table = TABLES["sleeps"]
+    median = {(row["function"], row["platform"], row["load"]): float(row["median_ns"]) for row in read_rows(table)}
+    others = [platform for platform in _PLATFORMS if platform != "VBox"]
+    claims = []
+    for function, said in (("HPTSleep", 15.0), ("uSleep", 45.0)):
+        under = [median[function, platform, "cpu"] for platform in others]
+        of_max = 100 * (max(under) - min(under)) / max(under)
+        of_min = 100 * (max(under) - min(under)) / min(under)
+        claims.append(
+            Claim(
+                f"spread-{function.lower()}", "section 3.2.2", f"Under CPU load the medians of {function} differ by "
+                f"{said:g} % at most (VirtualBox left out).", f"{said:g} %",
+                f"{significant(of_max)} % of the largest, {significant(of_min)} % of the smallest",
+                decide(holds=min(of_max, of_min) <= said + 0.5),
+                f"{time_text(min(under))} to {time_text(max(under))} in Table 2.",
+            )
+        )  # fmt: skip
+    ratios = [
+        median["HPTSleep", "VBox", load] / median["HPTSleep", platform, load]
+        for platform in others for load in _LOADED
+    ]  # fmt: skip
+    claims.append(
+        Claim(
+            "vbox-hundred", "section 4", "With HPTSleep, VirtualBox misses by 100 times as much as the others.",
+            "100", f"{significant(min(ratios))} to {significant(max(ratios))} times", decide(holds=max(ratios) >= 95),
+            "Ratios of the medians of Table 2, platform by platform and load by load.",
+        )
+    )  # fmt: skip
+    worst = max((median["HPTSleep", platform, "cpu"], platform) for platform in others)
+    limit = one_value(
+        _PROSE, "value_ns", quantity="sleep_miss", statistic="quantile_0.999", function_or_tool="HPTSleep"
+    )
+    claims.append(
+        Claim(
+            "quantile-below-median", "section 3.2.2", "Under CPU load, HPTSleep misses by less than 120 ns in 999 of "
+            "1,000 sleeps (VirtualBox left out).", time_text(limit), f"median on {worst[1]} {time_text(worst[0])}",
+            decide(holds=worst[0] < limit), "A quantile of 0.999 cannot lie below the median of the same data.",
+        )
+    )  # fmt: skip
+    return claims
+
+
+def _bandwidth() -> list[Claim]:
+    claims = []
+    avb = 10_000.0 - one_value(_PROSE, "value_mbps", quantity="cross_traffic_scenario3")
+    for platform, said in (("HostOS", 60.0), ("QEMU", 82.0)):
+        rate = one_value(_PROSE, "value_mbps", quantity="max_sending_rate", platform=platform)
+        error = 100 * (avb - rate) / avb
+        claims.append(
+            Claim(
+                f"rate-error-{platform.lower()}", "section 3.3.3", f"Kite2 with system timers on {platform} sends "
+                f"{rate / 1000:g} Gbit/s at most, an error of {said:g} %.", f"{said:g} %",
+                f"{percent_points(error, signed=False)} of {avb / 1000:g} Gbit/s",
+                decide(holds=abs(error - said) < 1.0),
+                "10 Gbit/s less 1 Gbit/s of cross traffic are available; "
+                + ("the figure follows." if abs(error - said) < 1.0 else
+                   f"an error of {said:g} % would mean {significant(avb * (1 - said / 100) / 1000)} Gbit/s."),
+            )
+        )  # fmt: skip
+    sizes = {
+        row["platform"]: float(row["value_mbps"])
+        for row in rows_where(_PROSE, quantity="avb_spread", function_or_tool="Kite2+HighPerTimer")
+    }
+    ratio = sizes["QEMU"] / sizes["HostOS"]
+    claims.append(
+        Claim(
+            "avb-spread", "section 3.3.3", "In QEMU the spread of the estimates is almost 10 times that on the host.",
+            "10", f"{significant(ratio)} times", decide(holds=9.0 <= ratio < 10.0),
+            "One of the two is called a variance, in Mbit/s; a variance would be in their square.",
+        )
+    )  # fmt: skip
+    gap_ns = one_value(_PROSE, "value_ns", quantity="sleep_miss", function_or_tool="uSleep", platform="HostOS",
+                       load_or_condition="", statistic="median")  # fmt: skip
+    rate = 1500 * 8 / gap_ns * 1e3
+    claims.append(
+        Claim(
+            "rate-from-miss", "section 4", "The miss of uSleep explains why Kite2 does not pass 3.6 Gbit/s.",
+            "3600 Mbit/s", f"{significant(rate)} Mbit/s", decide(holds=rate > 3000),
+            f"One packet of 1500 B every {time_text(gap_ns)} gives this; a sender that reaches 3.6 Gbit/s sends many "
+            "packets a sleep.",
+        )
+    )  # fmt: skip
+    return claims
+
+
+def figures() -> tuple[Drawing, ...]:
+    """Which factor matters for which parameter, and the published medians."""
+    drawings = []
+    for kind in TABLES:
+        factors = ("function", "platform", "load")
+        squares = []
+        for factor in factors:
+            found = factor_p(kind, factor)
+            squares.append([
+                plots.Square(1.0 if p <= ALPHA else 0.0, write_p(p), "sure" if p <= ALPHA else "open")
+                for p in found.values()
+            ])  # fmt: skip
+        drawings.append(
+            plots.matrix(
+                list(factors), list(_FIGURES), squares, name=f"kirova2019-factors-{kind}",
+                label=f"p of each factor for each parameter, {kind}",
+                ends=plots.Ends("not used", "matters", "p at most 0.05", None, "may be chance"),
+            )
+        )  # fmt: skip
+        rows = [
+            plots.Dot(f"{row['function']}, {row['platform']}", "usleep" if row["function"] in ("uSleep", "System Call")
+                      else "adaptive", float(row["median_ns"]), None, None, group=f"load {row['load']}")
+            for load in _LOADED
+            for row in sorted(rows_where(TABLES[kind], load=load), key=lambda row: float(row["median_ns"]))
+        ]  # fmt: skip
+        label = "cost of one clock read" if kind == "timers" else "miss of a sleep"
+        drawings.append(plots.dot_intervals(rows, name=f"kirova2019-medians-{kind}", label=f"{label}, median"))
+    return tuple(drawings)

@@ -1,0 +1,162 @@
+"""Oliveira Filho et al.: the share of virtualization in round-trip times."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+from vtare import plots, stats
+from vtare.papers.claims.model import Claim, Reanalysis, decide, one_value, rows_where
+from vtare.papers.published import read_rows
+from vtare.plots.format import percent_points, significant
+
+if TYPE_CHECKING:
+    from vtare.plots import Drawing
+
+PAPER: Final = "oliveira"
+_TABLE: Final = "oliveira_rtt_tables"
+_TECHNOLOGY: Final = {"4": "KVM", "5": "LXC", "6": "Docker"}
+_RUNS: Final = 400_000
+"""Any large number: bounds of tau-b depend on shares alone."""
+
+
+def affinity(statistic: str, state: str) -> float:
+    """A figure of Table 3 in percent of the round-trip time."""
+    return one_value(_TABLE, "value_percent", table="3", driver_or_factor=f"cpu_affinity={state}", statistic=statistic)
+
+
+def outlier_shares(table: str) -> dict[str, float]:
+    """Shares of outliers by scenario as a table prints them, in percent."""
+    return {
+        ", ".join(part for part in (row["load_type"], row["load_location"].split(" [")[0],
+                                    row["frequency_pps"] if row["frequency_pps"] not in ("", "all") else "") if part):
+            float(row["value_percent"])
+        for row in rows_where(_TABLE, record="table", table=table, statistic="share_of_outliers")
+    }  # fmt: skip
+
+
+def tau_bounds() -> dict[str, float]:
+    """The most that tau-b can reach for one level of each factor, levels equally often."""
+    sizes: dict[str, int] = {}
+    for row in read_rows("oliveira_factor_levels"):
+        sizes[row["factor"]] = sizes.get(row["factor"], 0) + 1
+    return {factor: stats.tau_bound(k * _RUNS, _RUNS) for factor, k in sizes.items() if k > 1}
+
+
+def reanalyse() -> Reanalysis:
+    """Check what Tables 3 to 6 and the figures of the text let one check."""
+    claims = [_affinity(), *_outliers(), *_tau(), *_overheads()]
+    about = (
+        "Tables 3 to 6 give the share of virtualization in round-trip times with and without pinned CPUs, and where "
+        "the outliers of each technology were. Correlations are drawn as pictures without figures; single round trips "
+        "are not published."
+    )
+    method = (
+        "Arithmetic on the printed figures, and the bound that Kendall's tau-b has against one level of a factor. What "
+        "would need the round trips themselves is said to be beyond checking."
+    )
+    return Reanalysis(PAPER, about, method, tuple(claims))
+
+
+def _affinity() -> Claim:
+    on, off = affinity("median", "on"), affinity("median", "off")
+    iqr = [affinity("q75", state) - affinity("q25", state) for state in ("on", "off")]
+    return Claim(
+        "affinity", "section 4.1.2", "Pinning the machines to CPUs does not change the share of virtualization.",
+        f"medians {off:g} % off, {on:g} % on",
+        f"difference {percent_points(on - off)}, beside interquartile ranges of {significant(iqr[0])} and "
+        f"{significant(iqr[1])} points", decide(holds=abs(on - off) < 0.1 * min(iqr)),
+        "The quartiles are almost the same, too. That the two are equal is not shown: no margin and no "
+        "number of repeated runs is printed.",
+    )  # fmt: skip
+
+
+def _outliers() -> list[Claim]:
+    claims = []
+    for table, technology in _TECHNOLOGY.items():
+        shares = outlier_shares(table)
+        total = sum(shares.values())
+        worst = max(shares, key=lambda scenario: shares[scenario])
+        claims.append(
+            Claim(
+                f"outliers-{technology.lower()}", f"Table {table}",
+                f"The shares of the outliers of {technology} add up; most are in one scenario."
+                if technology != "LXC" else "The shares of the outliers of LXC add up; they are spread over scenarios.",
+                "100 %", f"{total:.2f} % in all, {shares[worst]:g} % in {worst}",
+                decide(holds=abs(total - 100) <= 0.1 and (shares[worst] > 90) == (technology != "LXC")),
+                "Shares of all outliers say nothing of how many there are: a scenario can hold nearly all of few.",
+            )
+        )  # fmt: skip
+    return claims
+
+
+def _tau() -> list[Claim]:
+    bounds = tau_bounds()
+    listed = ", ".join(f"{factor.replace('_', ' ')} {bound:.2f}" for factor, bound in bounds.items())
+    return [
+        Claim(
+            "tau-levels", "section 4.3", "Levels such as the driver or the load go with higher or lower round-trip "
+            "times, by Kendall's tau.", "figures 15 to 17", f"tau-b of one level cannot pass: {listed}",
+            "cannot be checked",
+            "The pictures carry no figures. Against one level of a factor tau-b is bounded by about the root of "
+            "2 p (1 - p): a tau of 0.5 for one of four drivers is near the most there can be, and for one of nine "
+            "numbers of machines it cannot occur.",
+        ),
+        Claim(
+            "tau-counts", "section 4.3", "The number of machines enters as one level each.", "nine levels",
+            f"{bounds['n_background_vms']:.2f} at most for one level, 1.00 for the number itself", "does not",
+            "A count has an order; as nine separate levels most of what tau could see is lost. Taken as a number it "
+            "has no bound below 1.",
+        ),
+    ]  # fmt: skip
+
+
+def _overheads() -> list[Claim]:
+    virtio = one_value(_TABLE, "value_percent", statistic="overhead_share_median", driver_or_factor="VirtIO")
+    emulated = one_value(_TABLE, "value_percent", statistic="overhead_share_median", driver_or_factor="RTL8139")
+    said = one_value(_TABLE, "value_percent", statistic="rtt_reduction")
+    # Same wire time W: RTT = W / (1 - share).
+    follows = 100 * (1 - (1 - emulated / 100) / (1 - virtio / 100))
+    rtts = sorted(float(row["value_ms"]) for row in rows_where(_TABLE, technology="LXC", load_type="cpu",
+                  n_background_vms="128", statistic="rtt"))  # fmt: skip
+    spent = one_value(_TABLE, "value_ms", technology="LXC", load_type="cpu", statistic="overhead")
+    shares = [100 * spent / rtt for rtt in rtts]
+    tiny = one_value(_TABLE, "value_ms", statistic="rtt_value_other_cases")
+    least = min(float(row["value_ms"]) for row in rows_where(_TABLE, technology="KVM", statistic="overhead"))
+    return [
+        Claim(
+            "reduction", "section 4.1.1", f"VirtIO's round-trip time is about {said:g} % below that of the RTL8139.",
+            f"{said:g} %", f"{percent_points(follows, signed=False)} from the shares of virtualization alone",
+            "cannot be checked",
+            f"With the same time on the wire, shares of {virtio:g} and {emulated:g} % give this much. The rest would "
+            "have to come from outside the virtual machine, or from other subsets of the runs.",
+        ),
+        Claim(
+            "lxc-overhead", "section 4.2", "With LXC under CPU load at 128 machines, the overhead makes up nearly all "
+            "of the round trip.", f"{spent:g} of {' or '.join(f'{rtt:g}' for rtt in rtts)} ms",
+            " or ".join(percent_points(share, signed=False) for share in reversed(shares)),
+            decide(holds=min(shares) > 90),
+            "Two paragraphs print two round-trip times; either way more than nine tenths are overhead.",
+        ),
+        Claim(
+            "rtt-tiny", "section 4.1.1", f"In all other cases round trips with KVM take about {tiny:g} ms.",
+            f"{tiny:g} ms", f"the least overhead printed is {least:g} ms", decide(holds=tiny >= least),
+            f"A part cannot be {math.floor(least / tiny)} times the whole: 0.1 ms or more is likely what was meant.",
+        ),
+    ]  # fmt: skip
+
+
+def figures() -> tuple[Drawing, ...]:
+    """Where the outliers were, by technology; how far tau-b can reach."""
+    rows = [
+        (f"{technology}: {scenario}", technology.lower() if technology != "KVM" else "qemu", share / 100)
+        for table, technology in _TECHNOLOGY.items()
+        for scenario, share in outlier_shares(table).items()
+    ]
+    bounds = [(factor.replace("_", " "), "adaptive", bound) for factor, bound in tau_bounds().items()]
+    return (
+        plots.share_bars(rows, name="oliveira-outliers", label="share of the technology's outliers", limit=1.0),
+        plots.share_bars(
+            bounds, name="oliveira-tau", label="share of tau-b's range that one level can reach", limit=1.0
+        ),
+    )

@@ -1,0 +1,151 @@
+"""One page for each paper: what of it reproduces from its own tables, written by the code that computed it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from vtare.papers.catalogue import PAPERS, find
+from vtare.papers.claims import figures_of, reanalyse
+from vtare.papers.claims.model import OUTCOMES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from vtare.papers.catalogue import Paper
+    from vtare.papers.claims import Reanalysis
+
+PLANS: Final = {
+    "kirova2019": ("kirova-timers", "kirova-avb"),
+    "lampe2013": ("lampe-counter",),
+    "oliveira": ("oliveira-rtt",),
+    "kachan2017": ("kachan-avb",),
+    "batalla2018": ("batalla",),
+}
+"""Paper -> plans that ask its questions again."""
+_WORDS: Final = {
+    "reproduces": "The figure follows from what is published.",
+    "in part": "The conclusion holds, the figure does not; or some of it holds.",
+    "does not": "What is published gives another figure, or contradicts itself.",
+    "cannot be checked": "It would take data that are not published.",
+}
+
+
+def page(name: str, *, plans: frozenset[str]) -> str:
+    """The Markdown page of one paper. `plans` are those that are shipped: only these are named.
+
+    Raises:
+        vtare.papers.UnknownTable: no such paper.
+    """
+    paper, _ = find(name)
+    found = reanalyse(paper.name)
+    return "\n".join([*_head(paper, found), *_table(found), *_reasons(found), *_figures(paper), *_again(paper, plans)])
+
+
+def _head(paper: Paper, found: Reanalysis) -> Iterator[str]:
+    yield f"# {paper.name}: what reproduces"
+    yield ""
+    yield "<!-- Written by `vtare papers --write docs/papers`; a test holds every figure to the code. -->"
+    yield ""
+    yield f"{paper.citation}"
+    yield ""
+    yield found.about
+    yield ""
+    yield f"**How it was checked.** {found.method}"
+    yield ""
+    yield "| outcome | claims | meaning |"
+    yield "|---|---:|---|"
+    for outcome in OUTCOMES:
+        yield f"| {outcome} | {found.counts[outcome]} | {_WORDS[outcome]} |"
+    yield ""
+
+
+def _table(found: Reanalysis) -> Iterator[str]:
+    yield "## Claims"
+    yield ""
+    yield "| claim | where | printed | computed | outcome |"
+    yield "|---|---|---|---|---|"
+    for claim in found.claims:
+        cells = (claim.says, claim.where, claim.printed, claim.found, f"**{claim.outcome}**")
+        yield f"| {' | '.join(_cell(cell) for cell in cells)} |"
+    yield ""
+
+
+def _cell(words: str) -> str:
+    return re.sub(r"\s+", " ", words).replace("|", "\\|").replace("<", "&lt;")
+
+
+def _reasons(found: Reanalysis) -> Iterator[str]:
+    yield "## Why"
+    yield ""
+    for claim in found.claims:
+        yield f"- **{claim.id}** ({claim.outcome}): {_cell(claim.why)}"
+    yield ""
+
+
+def _figures(paper: Paper) -> Iterator[str]:
+    yield "## Figures"
+    yield ""
+    for drawing in figures_of(paper.name):
+        yield f"![{drawing.text.replace('[', '(').replace(']', ')')}]({drawing.name}.svg)"
+        yield ""
+
+
+def _again(paper: Paper, plans: frozenset[str]) -> Iterator[str]:
+    yield "## On your own machine"
+    yield ""
+    yield f"The published tables: `vtare papers {paper.name}`; these claims: `vtare papers {paper.name} --claims`."
+    shipped = [name for name in PLANS[paper.name] if name in plans]
+    if shipped:
+        listed = ", ".join(f"`vtare run {name}`" for name in shipped)
+        yield f"The same questions, measured here: {listed}; each has a `-quick` twin."
+    yield f"Your own results among the published ones: `vtare papers {paper.name} --store STORE`."
+    yield ""
+
+
+def pages(*, plans: frozenset[str]) -> dict[str, str]:
+    """Every file of `docs/papers`: name -> text. Figures are SVG."""
+    files = {"README.md": _index()}
+    for paper in PAPERS:
+        files[f"{paper.name}.md"] = page(paper.name, plans=plans)
+        for drawing in figures_of(paper.name):
+            files[f"{drawing.name}.svg"] = drawing.svg + "\n"
+    return files
+
+
+def _index() -> str:
+    lines = [
+        "# The papers, re-analysed",
+        "",
+        "<!-- Written by `vtare papers --write docs/papers`; a test holds every figure to the code. -->",
+        "",
+        "What the published figures of five papers say when this project's own statistics read them.",
+        "",
+        f"| paper | {' | '.join(OUTCOMES)} |",
+        f"|---|{'---:|' * len(OUTCOMES)}",
+    ]
+    for paper in PAPERS:
+        counts = reanalyse(paper.name).counts
+        lines.append(
+            f"| [{paper.name}]({paper.name}.md) | {' | '.join(str(counts[outcome]) for outcome in OUTCOMES)} |"
+        )
+    lines += ["", *(f"- *{outcome}*: {_WORDS[outcome]}" for outcome in OUTCOMES), ""]
+    return "\n".join(lines)
+
+
+def write_pages(directory: Path, *, plans: frozenset[str]) -> list[Path]:
+    """Write every page and figure into a directory, which is made where it is missing.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    written = []
+    for name, text in pages(plans=plans).items():
+        path = directory / name
+        temporary = path.with_name(f".{name}.partial")
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(path)
+        written.append(path)
+    return written

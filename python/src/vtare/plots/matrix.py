@@ -1,0 +1,149 @@
+"""Matrices: the effect and verdict of every cell at a glance, and how figures go with the levels of factors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+from matplotlib.patches import Patch, Rectangle
+
+from vtare.plots.palette import BLUE, GRID, INK, MUTED, SURFACE, VERMILLION
+from vtare.plots.svg import PANEL_WIDTH_IN, Drawing, new_figure, style_context, to_drawing
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from matplotlib.axes import Axes
+
+Edge = Literal["sure", "alike", "open"]
+
+_ROW_IN: Final = 0.27
+_FRAME_IN: Final = 0.86
+_COLUMN_IN: Final = 0.82
+_LABEL_LETTER_IN: Final = 0.072
+_LEAST_TINT: Final = 0.04
+_MOST_TINT: Final = 0.62
+_COLUMN_LETTERS: Final = 11
+"""Letters of a column's name that fit beside the next one's at this width."""
+_MARK: Final[dict[Edge, str]] = {"sure": "", "alike": "=", "open": "?"}
+
+
+@dataclass(frozen=True, slots=True)
+class Square:
+    """One square of a matrix: `tint` from -1 (blue) over 0 (none) to 1 (orange), the `text` in it and its verdict.
+
+    `sure` squares have a dark frame and bold text; `alike` are marked `=`, `open` are marked `?`.
+    """
+
+    tint: float
+    text: str
+    edge: Edge
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """What the two ends of the tint mean, and what the frames and marks mean; they form the legend."""
+
+    low: str
+    high: str
+    sure: str
+    alike: str | None
+    open: str
+
+
+def matrix(
+    rows: Sequence[str],
+    columns: Sequence[str],
+    squares: Sequence[Sequence[Square | None]],
+    *,
+    name: str,
+    label: str,
+    ends: Ends,
+) -> Drawing:
+    """A matrix of squares, tinted by effect and marked by verdict; a square that is None stays empty.
+
+    Colour alone says nothing here: each square has its figure and its mark.
+
+    Args:
+        rows: names of the rows, top to bottom.
+        columns: names of the columns; where they are long they are set aslant.
+        squares: one list for each row.
+        name: id of the figure.
+        label: what the columns are, below the axis.
+        ends: the legend.
+
+    Raises:
+        ValueError: no rows or columns, or the lists do not fit them.
+    """
+    if not rows or not columns or len(squares) != len(rows) or any(len(some) != len(columns) for some in squares):
+        raise ValueError(f"found {len(squares)} lists for {len(rows)} rows and {len(columns)} columns, wanted a matrix")
+    longest = max(len(row) for row in rows)
+    aslant = any(len(column) > _COLUMN_LETTERS for column in columns)
+    width = max(PANEL_WIDTH_IN, _LABEL_LETTER_IN * longest + _COLUMN_IN * len(columns) + 0.2)
+    extra = 0.055 * max(len(column) for column in columns) if aslant else 0.0
+    with style_context():
+        figure, axes = new_figure(_FRAME_IN + extra + _ROW_IN * len(rows), width)
+        for y, some in enumerate(squares):
+            for x, square in enumerate(some):
+                _draw(axes, x, y, square)
+        axes.set_xlim(-0.5, len(columns) - 0.5)
+        axes.set_ylim(len(rows) - 0.5, -0.5)
+        axes.set_yticks(range(len(rows)), list(rows))
+        axes.set_xticks(range(len(columns)), list(columns))
+        if aslant:
+            for tick in axes.get_xticklabels():
+                tick.set(rotation=30, ha="right", rotation_mode="anchor")
+        axes.tick_params(length=0)
+        for spine in axes.spines.values():
+            spine.set_visible(False)
+        axes.set_xlabel(label)
+        figure.legend(handles=_handles(squares, ends), loc="outside upper left", ncols=3, handlelength=1.0,
+                      columnspacing=1.2, handletextpad=0.4)  # fmt: skip
+        return to_drawing(figure, name, _describe(rows, columns, squares, label))
+
+
+def _draw(axes: Axes, x: int, y: int, square: Square | None) -> None:
+    if square is None:
+        axes.text(x, y, "\N{EN DASH}", ha="center", va="center", fontsize=7.5, color=MUTED.light)
+        return
+    strength = min(abs(square.tint), 1.0)
+    colour = (VERMILLION if square.tint > 0 else BLUE).light
+    alpha = 0.0 if strength == 0 else _LEAST_TINT + (_MOST_TINT - _LEAST_TINT) * strength
+    axes.add_patch(Rectangle((x - 0.47, y - 0.45), 0.94, 0.9, facecolor=colour, alpha=alpha, linewidth=0, zorder=1))
+    sure = square.edge == "sure"
+    frame = Rectangle((x - 0.47, y - 0.45), 0.94, 0.9, facecolor="none", edgecolor=(INK if sure else GRID).light,
+                      linewidth=1.3 if sure else 0.6, zorder=3 if sure else 2)  # fmt: skip
+    axes.add_patch(frame)
+    text = f"{_MARK[square.edge]} {square.text}".strip()
+    axes.text(x, y, text, ha="center", va="center", fontsize=7.5, color=INK.light,
+              fontweight="bold" if sure else "normal", zorder=4)  # fmt: skip
+
+
+def _handles(squares: Sequence[Sequence[Square | None]], ends: Ends) -> list[Patch]:
+    present = {square.edge for some in squares for square in some if square is not None}
+    tints = [square.tint for some in squares for square in some if square is not None]
+    handles = []
+    if min(tints, default=0.0) < 0:
+        handles.append(Patch(facecolor=BLUE.light, alpha=_MOST_TINT, label=ends.low))
+    if max(tints, default=0.0) > 0:
+        handles.append(Patch(facecolor=VERMILLION.light, alpha=_MOST_TINT, label=ends.high))
+    if "sure" in present:
+        handles.append(Patch(facecolor=SURFACE.light, edgecolor=INK.light, linewidth=1.3, label=ends.sure))
+    if "alike" in present and ends.alike is not None:
+        handles.append(Patch(facecolor=SURFACE.light, edgecolor=GRID.light, label=f"=  {ends.alike}"))
+    if "open" in present:
+        handles.append(Patch(facecolor=SURFACE.light, edgecolor=GRID.light, label=f"?  {ends.open}"))
+    return handles
+
+
+def _describe(
+    rows: Sequence[str], columns: Sequence[str], squares: Sequence[Sequence[Square | None]], label: str
+) -> str:
+    words = {"sure": "sure", "alike": "alike", "open": "undecided"}
+    parts = [
+        f"{row}, {column}: {square.text} ({words[square.edge]})"
+        for row, some in zip(rows, squares, strict=True)
+        for column, square in zip(columns, some, strict=True)
+        if square is not None
+    ]
+    return f"Matrix by {label}: {'; '.join(parts)}."

@@ -1,0 +1,175 @@
+"""What a report holds, whatever form it takes: the answer, figures by question, tables, from one summary."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from vtare.plots.format import time_text
+from vtare.report import bandwidth, text, throughput
+from vtare.report.claims import Answer, answer
+from vtare.report.facts import quantum_of
+from vtare.report.figures import cpu_figures, distribution_figures, drift_figure, median_figures, slug
+from vtare.report.inference import effect_figure, inference_figures
+from vtare.report.inference_tables import control_table, inference_tables
+from vtare.report.layout import READ_COST, layout_of
+from vtare.report.placement import placement_figures, placement_table
+from vtare.report.round_trips import stack_figures
+from vtare.report.tables import Table, absent_tables, cell_table, test_table, verdict_table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from vtare.plots import Drawing
+    from vtare.report.figures import Question
+    from vtare.report.layout import Layout
+    from vtare.summary import Summary
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One experiment's section: its figures, the table of its cells and those of what was inferred."""
+
+    id: str
+    title: str
+    fixed: str
+    about: str
+    questions: tuple[Question, ...]
+    cells: Table
+    tables: tuple[Table, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """A whole report without its form. `headline` is the main figure, `effects` the heat map of all cells."""
+
+    summary: Summary
+    layouts: Mapping[str, Layout]
+    said: Answer
+    headline: Question | None
+    effects: Question | None
+    verdicts: Table | None
+    tests: Table | None
+    parts: tuple[Part, ...]
+    placements: tuple[Question, ...]
+    placement_table: Table | None
+    drift: Question | None
+    controls: Table | None
+    absent: tuple[Table, ...]
+
+    def questions(self) -> Iterator[Question]:
+        """Every question with figures, in the order of the page."""
+        singles = [self.headline, self.effects]
+        yield from (question for question in singles if question is not None)
+        for part in self.parts:
+            yield from part.questions
+        yield from self.placements
+        if self.drift is not None:
+            yield self.drift
+
+    def drawings(self) -> Iterator[Drawing]:
+        """Every figure, in the order of the page."""
+        for question in self.questions():
+            yield from (panel.drawing for panel in question.panels)
+
+    def tables(self) -> Iterator[Table]:
+        """Every table, in the order of the page."""
+        yield from (table for table in (self.verdicts, self.tests) if table is not None)
+        for part in self.parts:
+            yield part.cells
+            yield from part.tables
+        yield from (table for table in (self.placement_table, self.controls) if table is not None)
+        yield from self.absent
+
+
+def layouts_of(summary: Summary) -> dict[str, Layout]:
+    """The layout of every experiment that has at least one cell."""
+    found = {}
+    for experiment in summary.plan.experiments:
+        cells = summary.cells.filter(pl.col("experiment") == experiment.name)
+        if cells.height:
+            found[experiment.name] = layout_of(summary, experiment, cells)
+    return found
+
+
+def content_of(summary: Summary, *, figures: bool = True) -> Content:
+    """Make everything that a report shows; without `figures` only answer and tables, in a tenth of the time."""
+    layouts = layouts_of(summary)
+    said = answer(summary, layouts)
+    headline: Question | None = None
+    parts = []
+    for name, layout in layouts.items():
+        cells = summary.cells.filter(pl.col("experiment") == name)
+        questions: list[Question] = []
+        if figures:
+            first, questions = _questions(summary, layout, cells)
+            if name == said.headline:
+                headline = first
+            elif first is not None:
+                questions.insert(0, first)
+        if layout.experiment.instrument == "avb":
+            table = bandwidth.cell_table(summary, layout, cells)
+        elif layout.experiment.instrument == "throughput":
+            table = throughput.cell_table(layout, cells)
+        else:
+            table = cell_table(layout, cells, quantum_of(summary.machines), _threshold(summary, name))
+        shown = tuple(sorted((q for q in questions if q.panels), key=lambda question: question.folded))
+        part = Part(slug("experiment", name), layout.experiment.title, layout.fixed_text(), _about(summary, layout),
+                    shown, table, inference_tables(summary, layout))  # fmt: skip
+        parts.append(part)
+    return Content(
+        summary=summary,
+        layouts=layouts,
+        said=said,
+        headline=headline,
+        effects=effect_figure(summary, layouts) if figures else None,
+        verdicts=verdict_table(summary, layouts),
+        tests=test_table(summary),
+        parts=tuple(parts),
+        placements=tuple(placement_figures(summary, layouts)) if figures else (),
+        placement_table=placement_table(summary, layouts),
+        drift=drift_figure(summary) if figures else None,
+        controls=control_table(summary),
+        absent=absent_tables(summary),
+    )
+
+
+def _questions(summary: Summary, layout: Layout, cells: pl.DataFrame) -> tuple[Question | None, list[Question]]:
+    """The main figure of an experiment, None where nothing can be drawn, and all others."""
+    if layout.experiment.instrument in ("avb", "throughput"):
+        told_by = bandwidth if layout.experiment.instrument == "avb" else throughput
+        made = told_by.questions(summary, layout)
+        return (made[0] if made else None), [*made[1:], *inference_figures(summary, layout)]
+    if cells.get_column(layout.main.value).null_count() == cells.height:
+        return None, []
+    stacked = stack_figures(summary, layout) if layout.experiment.instrument == "rtt" else None
+    cpu = cpu_figures(summary, layout)
+    others = [
+        *([stacked] if stacked is not None else []),
+        *distribution_figures(summary, layout),
+        *inference_figures(summary, layout),
+        *([cpu] if cpu is not None else []),
+    ]
+    return median_figures(summary, layout), others
+
+
+def _about(summary: Summary, layout: Layout) -> str:
+    """What the figures of a section are, where there is more than one kind of them."""
+    if layout.main != READ_COST:
+        return ""
+    quantum = quantum_of(summary.machines)
+    steps = f"steps of {text.keep(time_text(quantum))}" if quantum is not None else "the clock's steps"
+    return (
+        "The read cost is the time of a tight loop of reads over their number; all that shows single readings (tails, "
+        f"boxes, raw readings, quantiles) is the difference between one reading and the next, which moves in {steps} "
+        "but keeps every disturbance."
+    )
+
+
+def _threshold(summary: Summary, experiment: str) -> float | None:
+    """The threshold of `exceed_per_s`, None where there is none or runs differ in it."""
+    runs = summary.runs.filter((pl.col("experiment") == experiment) & pl.col("control").is_null())
+    found = runs.get_column("threshold_ns").drop_nulls().unique().to_list()
+    return float(found[0]) if len(found) == 1 else None

@@ -1,0 +1,326 @@
+"""Figures of what was inferred: effects with their verdicts, tails, interactions, levels, percentiles, outliers."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from vtare import plots
+from vtare.plots.format import percent_text, ratio_text
+from vtare.report import text
+from vtare.report.figures import Panel, Question, slug
+from vtare.report.layout import key_name, key_text
+from vtare.report.tables import where_of, where_words
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from vtare.report.layout import Layout
+    from vtare.summary import Summary
+
+MOST_ROWS: Final = 40
+"""A figure with more rows is no longer read at a glance: the rest is in the table."""
+_MOST_PANELS: Final = 12
+_MOST_SCENARIOS: Final = 16
+_EDGES: Final[dict[str, Any]] = {"differs": "sure", "equivalent": "alike"}
+_TAIL_NAMES: Final = {"p99": "p99", "p999": "p99.9"}
+_QUANTILES: Final = (("median", "median"), ("p99", "p99"), ("p999", "p99.9"))
+_FIGURE_NAMES: Final = {
+    "read_cost_ns": "read cost", "half_iqr": "half IQR", "p99": "p99", "p999": "p99.9", "overhead_ns": "overhead",
+    "overhead_share_percent": "share", "absolute_error_percent": "error",
+}  # fmt: skip
+
+
+def figure_name(figure: str) -> str:
+    """A figure of a run as a person says it."""
+    return _FIGURE_NAMES.get(figure, figure.removesuffix("_ns").replace("_", " "))
+
+
+def _of(frame: pl.DataFrame, layout: Layout) -> pl.DataFrame:
+    return frame.filter(pl.col("experiment") == layout.experiment.name)
+
+
+def _cut(left: int) -> str:
+    return f" {text.plural(left, 'row')} more in the table." if left > 0 else ""
+
+
+def effect_figure(summary: Summary, layouts: Mapping[str, Layout]) -> Question | None:
+    """The heat map of cells: each cell against its baseline, factor by factor, with effect and verdict."""
+    panels: list[Panel] = []
+    left = 0
+    for name, layout in layouts.items():
+        frame = summary.comparisons.filter((pl.col("experiment") == name) & pl.col("ratio").is_not_null())
+        for (factor,), part in frame.partition_by("factor", as_dict=True, maintain_order=True).items():
+            panel, more = _effect_panel(layout, str(factor), list(part.iter_rows(named=True)))
+            panels.append(panel)
+            left += more
+    if not panels:
+        return None
+    caption = (
+        "One square for each comparison: the ratio of the cell's median to the one with the baseline level. Tint: how "
+        f"far from 1, on a log scale.{_cut(left)}"
+    )
+    return Question("effects", "At a glance", caption, tuple(panels))
+
+
+def _effect_panel(layout: Layout, factor: str, rows: Sequence[Mapping[str, Any]]) -> tuple[Panel, int]:
+    ordered = sorted(rows, key=lambda row: layout.sort_key(dict(row)))
+    places = list(dict.fromkeys(where_of(layout, row, without=factor) or "everywhere" for row in ordered))
+    levels = sorted({str(row["level"]) for row in rows}, key=lambda level: layout.rank(factor, level))
+    strongest = max((abs(math.log(row["ratio"])) for row in rows if row["ratio"] > 0), default=1.0)
+    reach = max(strongest, math.log(1.5))
+    squares: dict[tuple[str, str], plots.Square] = {}
+    for row in ordered:
+        if row["ratio"] <= 0:
+            continue
+        edge = _EDGES.get(str(row["verdict"]), "open")
+        place = where_of(layout, row, without=factor) or "everywhere"
+        # The root keeps a change of 20 % visible beside one of a factor of a thousand.
+        tint = math.copysign(math.sqrt(abs(math.log(row["ratio"])) / reach), math.log(row["ratio"]))
+        squares[place, str(row["level"])] = plots.Square(
+            tint if edge != "alike" else 0.0, ratio_text(row["ratio"]), edge
+        )
+    baseline = str(rows[0]["baseline"])
+    shown = places[:MOST_ROWS]
+    more_is = "more" if layout.quantity.endswith("_per_s") else "longer"
+    less_is = "less" if layout.quantity.endswith("_per_s") else "shorter"
+    drawing = plots.matrix(
+        shown,
+        [text.level(level) for level in levels],
+        [[squares.get((place, level)) for level in levels] for place in shown],
+        name=slug("effects", layout.experiment.name, factor),
+        label=f"{key_name(factor)}, against {text.level(baseline)}",
+        ends=plots.Ends(less_is, more_is, "differs", "equivalent", "undecided"),
+    )
+    heading = f"{layout.experiment.title}: {key_name(factor)}"
+    return Panel(heading, drawing), len(places) - len(shown)
+
+
+def tail_figures(summary: Summary, layout: Layout) -> Question | None:
+    """Tails against their baselines, by permutation of runs."""
+    frame = _of(summary.tails, layout).filter(pl.col("ratio").is_not_null() & (pl.col("ratio") > 0))
+    panels = []
+    left = 0
+    for (factor,), part in frame.partition_by("factor", as_dict=True, maintain_order=True).items():
+        rows: dict[tuple[str, str], list[plots.RatioMark]] = {}
+        ordered = sorted(
+            part.iter_rows(named=True), key=lambda row: (layout.rank(str(factor), row["level"]), layout.sort_key(row))
+        )
+        for row in ordered:
+            group = f"{key_name(str(factor))}: {text.level(row['level'])} against {text.level(row['baseline'])}"
+            sure = row["p_adjusted"] is not None and row["p_adjusted"] <= summary.plan.analysis.alpha
+            mark = plots.RatioMark(_TAIL_NAMES[row["tail"]], row["ratio"], sure)
+            rows.setdefault((group, where_of(layout, row, without=str(factor)) or "everywhere"), []).append(mark)
+        shown = list(rows.items())[:MOST_ROWS]
+        left += len(rows) - len(shown)
+        drawing = plots.ratio_dots(
+            [plots.RatioRow(where, tuple(marks), group) for (group, where), marks in shown],
+            name=slug("tail-ratios", layout.experiment.name, str(factor)),
+            label="tail here over tail at the baseline",
+            margin_ratio=summary.plan.analysis.margin_ratio,
+        )
+        panels.append(Panel(f"{layout.experiment.title}: {key_name(str(factor))}", drawing))
+    if not panels:
+        return None
+    caption = (
+        "Each run's p99 and p99.9 against those of the runs at the baseline: ratio of geometric means, p by "
+        "permutation of runs. Filled: the adjusted p is at most "
+        f"{summary.plan.analysis.alpha:g}. Band: the margin of equivalence.{_cut(left)}"
+    )
+    return Question(slug("tail-ratios", layout.experiment.name), "Do the tails differ?", caption, tuple(panels))
+
+
+def percentile_figures(summary: Summary, layout: Layout) -> Question | None:
+    """Median, p99 and p99.9 over the levels of the panel's key (the load, where it varies), a panel for each series."""
+    key = layout.panel
+    if key is None or not layout.quantity.endswith("_ns"):
+        return None
+    cells = _of(summary.cells, layout).filter(pl.col("p99").is_not_null())
+    rest = tuple(other for other in layout.keys if other != key)
+    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for row in sorted(cells.iter_rows(named=True), key=layout.sort_key):
+        groups.setdefault(tuple(row[other] for other in rest), []).append(row)
+    groups = {labels: rows for labels, rows in groups.items() if len(rows) > 1}
+    if not groups:
+        return None
+    levels = layout.order[key]
+    made: list[tuple[str, str, list[plots.Profile]]] = []
+    for labels, rows in list(groups.items())[:_MOST_PANELS]:
+        lines = []
+        for column, name in _QUANTILES:
+            points = tuple(plots.Point(levels.index(row[key]), row[column]) for row in rows if row[column] is not None)
+            if points:
+                lines.append(plots.Profile(name, f"quantile:{name}", points))
+        heading = ", ".join(
+            layout.series_text(rows[0]) if other == layout.series else key_text(other, label)
+            for other, label in zip(rest, labels, strict=True)
+            if other == layout.series or len(layout.order[other]) > 1
+        )
+        made.append((slug("percentiles", layout.experiment.name, *labels), heading, lines))
+    scale = plots.scale_for([value for _, _, lines in made for value in plots.profile_values(lines)])
+    panels = tuple(
+        Panel(heading, plots.profiles(lines, [text.level(level) for level in levels], name=name, label=key_name(key),
+                                      quantity=layout.quantity, scale=scale))
+        for name, heading, lines in made
+    )  # fmt: skip
+    left = len(groups) - len(panels)
+    more = f" {text.plural(left, 'series', 'series')} more in the table." if left else ""
+    caption = (
+        "Medians over runs of each run's median, p99 and p99.9. Lines that part to the right: the factor moves the "
+        f"tail more than the middle. All panels share one axis.{more}"
+    )
+    title = f"Which percentiles does {key_name(key)} move?"
+    return Question(slug("percentiles", layout.experiment.name), title, caption, panels, folded=True)
+
+
+def interaction_figures(summary: Summary, layout: Layout) -> Question | None:
+    """Interactions of two factors: a line for each level of one over the levels of the other."""
+    found = _of(summary.interactions, layout).filter(pl.col("factors").list.len() == 2)
+    cells = [
+        row
+        for row in _of(summary.cells, layout).iter_rows(named=True)
+        if layout.value(row) is not None and (layout.value(row) or 0.0) > 0
+    ]
+    panels = []
+    for row in list(found.iter_rows(named=True))[:_MOST_PANELS]:
+        panel = _interaction_panel(layout, row, cells)
+        if panel is not None:
+            panels.append(panel)
+    if not panels:
+        return None
+    said = "; ".join(panel.heading for panel in panels)
+    caption = (
+        f"{said}. Medians of cells, where there are further factors their geometric mean. On the log axis parallel "
+        "lines mean: the one factor has the same ratio at every level of the other. The test (aligned rank "
+        "transform of run figures, on logarithms) says whether lines that are not parallel may be chance."
+    )
+    title = "Does one factor change what another does?"
+    return Question(slug("interactions", layout.experiment.name), title, caption, tuple(panels))
+
+
+def _interaction_panel(layout: Layout, row: Mapping[str, Any], cells: Sequence[Mapping[str, Any]]) -> Panel | None:
+    factors = [factor for factor in row["factors"] if factor in layout.order]
+    if len(factors) != 2:
+        return None
+    # Along the axis the factor that is drawn in panels elsewhere (the load); a line for each level of the other.
+    along, lines_of = sorted(factors, key=lambda factor: (factor == layout.series, factor != layout.panel))
+    places = [
+        cell for cell in cells
+        if not row["where"] or all(_has(cell, part) for part in row["where"].split(", "))
+    ]  # fmt: skip
+    lines = []
+    for level in layout.order[lines_of]:
+        points = []
+        for at, other in enumerate(layout.order[along]):
+            values = [layout.value(cell) or 0.0 for cell in places if cell[lines_of] == level and cell[along] == other]
+            if values:
+                points.append(plots.Point(at, math.exp(sum(math.log(value) for value in values) / len(values))))
+        if points:
+            label = text.level(level) if lines_of == layout.series else key_text(lines_of, level)
+            lines.append(plots.Profile(label, str(level), tuple(points)))
+    if not lines:
+        return None
+    name = slug("interaction", layout.experiment.name, *factors, row["where"])
+    drawing = plots.profiles(
+        lines, [text.level(level) for level in layout.order[along]], name=name, label=key_name(along),
+        quantity=layout.main.quantity,
+    )  # fmt: skip
+    pieces = [part.partition(" ") for part in (row["where"] or "").split(", ") if part]
+    told = [key_text(key, label) for key, _, label in pieces if len(layout.order.get(key, ())) > 1]
+    where = "".join(f", {piece}" for piece in told)
+    verdict = f"refused: {row['refused']}" if row["refused"] else f"p {row['p_text']}"
+    effect = " x ".join(key_name(factor) for factor in row["factors"])
+    return Panel(f"{effect}{where} ({verdict})", drawing)
+
+
+def _has(cell: Mapping[str, Any], part: str) -> bool:
+    key, _, label = part.partition(" ")
+    return key not in cell or cell[key] == label
+
+
+def level_figures(summary: Summary, layout: Layout) -> Question | None:
+    """The tau matrix: how each figure of a run goes with each level of each factor."""
+    frame = _of(summary.levels, layout).filter(pl.col("tau_b").is_not_null())
+    if frame.height == 0:
+        return None
+    panels = []
+    alpha = summary.plan.analysis.alpha
+    for (where,), part in frame.partition_by("where", as_dict=True, maintain_order=True).items():
+        rows = list(dict.fromkeys((row["factor"], row["level"]) for row in part.iter_rows(named=True)))[:MOST_ROWS]
+        figures = list(dict.fromkeys(part["figure"].to_list()))
+        squares: dict[tuple[str, str | None, str], plots.Square] = {}
+        for row in part.iter_rows(named=True):
+            sure = row["p_adjusted"] is not None and row["p_adjusted"] <= alpha
+            tint = row["tau_b"] / row["tau_bound"] if row["tau_bound"] else 0.0
+            shown = f"{row['tau_b']:+.2f}"
+            squares[row["factor"], row["level"], row["figure"]] = plots.Square(tint, shown, "sure" if sure else "open")
+        drawing = plots.matrix(
+            [_level_name(factor, level) for factor, level in rows],
+            [figure_name(figure) for figure in figures],
+            [[squares.get((factor, level, figure)) for figure in figures] for factor, level in rows],
+            name=slug("levels", layout.experiment.name, str(where)),
+            label="Kendall's tau-b with this figure of the runs",
+            ends=plots.Ends("less with it", "more with it", "sure (adjusted p)", None, "may be chance"),
+        )
+        panels.append(Panel(where_words(str(where)) if where else layout.experiment.title, drawing))
+    caption = (
+        "Kendall's tau-b of a figure of each run with being at a level, over all other factors. The tint is tau-b over "
+        "the most it can reach there, about the root of 2 p (1 - p) for a level of share p: a level that one run in "
+        "four has cannot pass 0.61. Cliff's delta stands beside it in the table."
+    )
+    title = "Which level goes with which figure?"
+    return Question(slug("levels", layout.experiment.name), title, caption, tuple(panels[:_MOST_PANELS]), folded=True)
+
+
+def _level_name(factor: str, level: str | None) -> str:
+    return f"{key_name(factor)} (as a number)" if level is None else key_text(factor, level)
+
+
+def outlier_figures(summary: Summary, layout: Layout) -> Question | None:
+    """Where the outlying readings are: each scenario's share of all of them."""
+    frame = _of(summary.outliers, layout).filter(pl.col("share").is_not_null() & (pl.col("outliers") > 0))
+    if frame.height == 0:
+        return None
+    ordered = frame.sort("share", descending=True)
+    shown = list(ordered.head(_MOST_SCENARIOS).iter_rows(named=True))
+    bars = [(scenario_name(layout, row), str(row[layout.series]), float(row["share"])) for row in shown]
+    rest = ordered.tail(max(ordered.height - _MOST_SCENARIOS, 0))
+    if rest.height:
+        bars.append((f"{rest.height} others", "published", float(rest["share"].sum())))
+    drawing = plots.share_bars(
+        bars, name=slug("outliers", layout.experiment.name), label="share of the experiment's outliers"
+    )
+    worst = shown[0]
+    total = int(frame["outliers"].sum())
+    caption = (
+        f"{text.plural(total, 'reading')} with a robust z beyond 3.5 inside their own cell, by cell; most in "
+        f"{scenario_name(layout, worst)} ({percent_text(float(worst['fraction']))} of its readings). They are counted "
+        "and never deleted."
+    )
+    title = "Where are the outliers?"
+    return Question(slug("outliers", layout.experiment.name), title, caption,
+                    (Panel(layout.experiment.title, drawing),), folded=True)  # fmt: skip
+
+
+def scenario_name(layout: Layout, row: Mapping[str, Any]) -> str:
+    """A cell in a few words: the series, then every key that varies."""
+    parts = [
+        layout.series_text(dict(row)) if key == layout.series else key_text(key, row[key])
+        for key in (layout.series, *layout.groups, *((layout.panel,) if layout.panel is not None else ()))
+        if key == layout.series or len(layout.order[key]) > 1
+    ]
+    return ", ".join(parts)
+
+
+def inference_figures(summary: Summary, layout: Layout) -> list[Question]:
+    """Every figure of this module that one experiment has."""
+    made = (
+        tail_figures(summary, layout),
+        interaction_figures(summary, layout),
+        percentile_figures(summary, layout),
+        level_figures(summary, layout),
+        outlier_figures(summary, layout),
+    )
+    return [question for question in made if question is not None]

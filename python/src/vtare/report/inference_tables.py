@@ -1,0 +1,199 @@
+"""Tables of what was inferred beside the comparisons of medians: tails, interactions, levels, outliers, controls."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from vtare.report import text
+from vtare.report.inference import figure_name, scenario_name
+from vtare.report.layout import key_name
+from vtare.report.tables import Column, Table, p_text, where_of, where_words
+from vtare.report.text import Shown, missing
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from vtare.report.layout import Layout
+    from vtare.summary import Summary
+
+_TAIL_NAMES = {"p99": "p99", "p999": "p99.9"}
+
+
+def inference_tables(summary: Summary, layout: Layout) -> tuple[Table, ...]:
+    """Every table of this module that one experiment has."""
+    made = (
+        _tails(summary, layout), _interactions(summary, layout), _levels(summary, layout), _outliers(summary, layout),
+    )  # fmt: skip
+    return tuple(table for table in made if table is not None)
+
+
+def _of(frame: pl.DataFrame, layout: Layout) -> list[dict[str, Any]]:
+    return list(frame.filter(pl.col("experiment") == layout.experiment.name).iter_rows(named=True))
+
+
+def _p(row: Mapping[str, Any]) -> tuple[Shown, Shown]:
+    """The p-value, raw and adjusted; both missing where the test was refused."""
+    if row["p_value"] is None:
+        return missing("refused"), missing("refused")
+    adjusted = row["p_adjusted"]
+    return (
+        Shown(str(row["p_text"]), str(row["p_value"]), row["p_value"]),
+        Shown(p_text(adjusted), "" if adjusted is None else str(adjusted), adjusted),
+    )
+
+
+_P_COLUMNS = (Column("p_value", "p"), Column("p_adjusted", "p (adjusted)"))
+_FAMILY = Column("family", "family (adjustment)", numeric=False)
+_REFUSED = Column("refused", "refused because", numeric=False)
+
+
+def _family(row: Mapping[str, Any]) -> Shown:
+    return text.words(f"{row['family']} ({row['adjustment']})")
+
+
+def _table(layout: Layout, kind: str, title: str, columns: Sequence[Column], rows: Sequence[tuple[Shown, ...]]
+           ) -> Table | None:  # fmt: skip
+    if not rows:
+        return None
+    title = f"{layout.experiment.title}: {title[0].lower()}{title[1:]}"
+    return Table(f"{kind}-{layout.experiment.name}", title, tuple(columns), tuple(rows))
+
+
+def _tails(summary: Summary, layout: Layout) -> Table | None:
+    rows = []
+    for row in _of(summary.tails, layout):
+        factor = row["factor"]
+        rows.append((
+            text.words(where_of(layout, row, without=factor) or "everywhere"),
+            text.words(f"{key_name(factor)}: {row['level']} against {row['baseline']}"),
+            text.words(_TAIL_NAMES[row["tail"]]),
+            text.ratio(row["ratio"], None, None, "not estimable"),
+            text.figure(row["quantity"], row["difference"], "not estimable"),
+            *_p(row),
+            Shown(f"{row['n_runs']} / {row['n_runs_baseline']}", f"{row['n_runs']}/{row['n_runs_baseline']}",
+                  row["n_runs"]),
+            _family(row), text.words(row["refused"]),
+        ))  # fmt: skip
+    columns = (
+        Column("where", "where", numeric=False, about="the levels that both cells share"),
+        Column("change", "compared", numeric=False),
+        Column("tail", "tail", numeric=False),
+        Column("ratio_of_means", "ratio", about="of the geometric means of each run's tail"),
+        Column("difference_ns", "difference", about="of the means of each run's tail"),
+        *_P_COLUMNS,
+        Column("runs", "runs", about="runs that have the tail, here against the baseline"),
+        _FAMILY, _REFUSED,
+    )  # fmt: skip
+    return _table(layout, "tails", "Tails, by permutation of runs", columns, rows)
+
+
+def _interactions(summary: Summary, layout: Layout) -> Table | None:
+    rows = []
+    for row in _of(summary.interactions, layout):
+        rows.append((
+            text.words(" x ".join(key_name(factor) for factor in row["factors"])),
+            text.words(where_words(row["where"])),
+            text.number(row["f"], "refused"),
+            Shown(f"{row['freedom']}, {row['freedom_error']}", f"{row['freedom']}/{row['freedom_error']}",
+                  row["freedom"]),
+            *_p(row), text.count(row["n_runs"], "unknown"), text.words(row["scale"]), _family(row),
+            text.words(row["refused"]),
+        ))  # fmt: skip
+    columns = (
+        Column("effect", "factors", numeric=False),
+        Column("where", "where", numeric=False),
+        Column("f", "F", about="of the aligned ranks, type III"),
+        Column("freedom", "degrees of freedom", about="of the effect and of the error"),
+        *_P_COLUMNS,
+        Column("runs", "runs"),
+        Column("scale", "scale", numeric=False, about="log: an interaction is a ratio that depends on the other"),
+        _FAMILY, _REFUSED,
+    )  # fmt: skip
+    return _table(layout, "interactions", "Interactions, by the aligned rank transform", columns, rows)
+
+
+def _levels(summary: Summary, layout: Layout) -> Table | None:
+    rows = []
+    for row in _of(summary.levels, layout):
+        runs = "all" if row["n_level"] is None else str(row["n_level"])
+        rows.append((
+            text.words(key_name(row["factor"])),
+            text.words(row["level"] or "as a number"),
+            text.words(where_words(row["where"])),
+            text.words(figure_name(row["figure"])),
+            text.number(row["tau_b"], "refused"),
+            text.number(row["tau_bound"], "not estimable"),
+            text.number(row["cliffs_delta"], "ordered factor"),
+            *_p(row),
+            Shown(f"{runs} / {row['n_runs']}", f"{runs}/{row['n_runs']}", row["n_runs"]),
+            _family(row), text.words(row["refused"]),
+        ))  # fmt: skip
+    columns = (
+        Column("factor", "factor", numeric=False),
+        Column("level", "level", numeric=False),
+        Column("where", "where", numeric=False),
+        Column("figure", "figure of a run", numeric=False),
+        Column("tau_b", "tau-b"),
+        Column("tau_bound", "at most", about="the most that tau-b can reach for a level of this share"),
+        Column("cliffs_delta", "Cliff's delta", about="-1 to 1: the level's runs against all others"),
+        *_P_COLUMNS,
+        Column("runs", "runs", about="at the level, of all"),
+        _FAMILY, _REFUSED,
+    )  # fmt: skip
+    return _table(layout, "levels", "Levels of factors, by Kendall's tau-b", columns, rows)
+
+
+def _outliers(summary: Summary, layout: Layout) -> Table | None:
+    rows = []
+    for row in sorted(_of(summary.outliers, layout), key=layout.sort_key):
+        runs = row["outlying_runs"] or []
+        rows.append((
+            text.words(scenario_name(layout, row)),
+            text.count(row["n"], "unknown"),
+            text.count(row["outliers"], "refused"),
+            text.percent(row["fraction"], "refused"),
+            text.percent(row["share"], "no outliers" if row["fraction"] is not None else "refused"),
+            text.words(row["scale"]),
+            text.words(", ".join(runs) or None),
+            text.words(row["reason"]),
+        ))  # fmt: skip
+    columns = (
+        Column("scenario", "cell", numeric=False),
+        Column("n", "readings"),
+        Column("outliers", "outliers", about="robust z beyond 3.5 inside the cell"),
+        Column("fraction", "of its readings"),
+        Column("share", "of all outliers", about="of this experiment"),
+        Column("scale", "scored on", numeric=False),
+        Column("outlying_runs", "runs apart", numeric=False, about="runs whose median lies as far from the others"),
+        Column("reason", "refused because", numeric=False),
+    )
+    return _table(layout, "outliers", "Outliers by scenario", columns, rows)
+
+
+def control_table(summary: Summary) -> Table | None:
+    """Every control run with its verdict; None where the plan has no control."""
+    if summary.controls.height == 0:
+        return None
+    rows = []
+    for row in summary.controls.sort("block", maintain_order=True).iter_rows(named=True):
+        drifted = bool(row["drifted"])
+        rows.append((
+            text.count(row["block"], "unknown"), text.words(row["control"]), text.words(row["part"]),
+            text.time(row["median"], "no reading"), text.time(row["centre"], ""), text.time(row["limit"], ""),
+            Shown("drifted: the block is flagged" if drifted else "steady", "drifted" if drifted else "steady",
+                  int(drifted), "differs" if drifted else ""),
+            text.words(row["run_id"]),
+        ))  # fmt: skip
+    columns = (
+        Column("block", "block"),
+        Column("control", "in the block", numeric=False),
+        Column("part", "measured", numeric=False),
+        Column("median_ns", "median"),
+        Column("centre_ns", "centre", about="median of all controls"),
+        Column("limit_ns", "limit", about="3 times the typical half interquartile range of a control run"),
+        Column("verdict", "verdict", numeric=False),
+        Column("run_id", "run", numeric=False),
+    )
+    return Table("controls", "Control runs", columns, tuple(rows))

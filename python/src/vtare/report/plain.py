@@ -1,0 +1,188 @@
+"""The report as Markdown or LaTeX: the answer and the tables as text, for papers and for pull requests."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from vtare.report import text
+from vtare.report.build import flagged_text, pending_text, verdict_counts, versions
+from vtare.report.method import caveats_of, method_of
+from vtare.report.sentences import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from vtare.report.content import Content
+    from vtare.report.tables import Column, Table
+    from vtare.report.text import Shown
+
+FORMATS: Final = {"md": "report.md", "latex": "report.tex"}
+"""Form -> name of its file in the store."""
+
+_NARROW: Final = {
+    "verdicts": ("where", "change", "ratio_of_medians", "verdict", "p_adjusted", "runs"),
+    "tests": ("factor", "where", "test", "statistic", "p_adjusted"),
+    "tails": ("where", "change", "tail", "ratio_of_means", "p_adjusted", "runs"),
+    "interactions": ("effect", "where", "f", "freedom", "p_adjusted"),
+    "levels": ("factor", "level", "figure", "tau_b", "tau_bound", "cliffs_delta", "p_adjusted"),
+    "outliers": ("scenario", "n", "outliers", "fraction", "share"),
+    "controls": ("block", "control", "part", "median_ns", "verdict"),
+    "skipped": ("experiment", "block", "reason"),
+    "failed": ("experiment", "block", "reason"),
+}
+"""Columns that a printed page has room for, by kind of table; all of them are in the HTML report and its CSV files."""
+_CELL_FIGURES: Final = (
+    "read_cost_ns", "read_cost_interval_ns", "median_ns", "median_interval_ns", "truth_bit_per_s", "median_bit_per_s",
+    "error_percent", "spread_half_iqr_ns", "p99_ns", "p999_ns", "overhead_ns", "lost", "n_runs",
+)  # fmt: skip
+_LATEX: Final = {
+    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
+    "|": r"\textbar{}", '"': r"\textquotedbl{}", "\N{NO-BREAK SPACE}": "~", "\N{MICRO SIGN}": r"\textmu{}",
+    "\N{MULTIPLICATION SIGN}": r"$\times$", "\N{EN DASH}": "--", "\N{MIDDLE DOT}": r"\textperiodcentered{}",
+    "\n": " ", "\r": " ", "\t": " ",
+}  # fmt: skip
+
+
+def render_plain(content: Content, form: str) -> str:
+    """The report in one of `FORMATS`.
+
+    Raises:
+        KeyError: no such form.
+    """
+    return {"md": markdown, "latex": latex}[form](content)
+
+
+def _sections(content: Content) -> list[tuple[str, str, list[Table]]]:
+    """Titles, a sentence under each, and tables."""
+    summary = content.summary
+    found: list[tuple[str, str, list[Table]]] = []
+    compared = [table for table in (content.verdicts, content.tests) if table is not None]
+    if compared:
+        found.append(("What differs from what", verdict_counts(summary), compared))
+    for part in content.parts:
+        held = f"Held fixed: {part.fixed}." if part.fixed else ""
+        found.append((part.title, " ".join(piece for piece in (held, part.about) if piece), [part.cells, *part.tables]))
+    if content.placement_table is not None:
+        words = "The papers measured other hardware and kernels: the standing shows the order of magnitude."
+        found.append(("This machine among published platforms", words, [content.placement_table]))
+    blocks = " ".join(piece for piece in (flagged_text(summary), pending_text(summary)) if piece)
+    controls = [content.controls] if content.controls is not None else []
+    found.append(("Blocks and controls", blocks, [*controls, *content.absent]))
+    return found
+
+
+def markdown(content: Content) -> str:
+    """The report as Markdown with pipe tables, all columns, as GitHub and pandoc read them."""
+    summary = content.summary
+    lines = [f"# {_md(summary.plan.question)}", "", f"vtare report, {_md(summary.plan.name)}", ""]
+    for sentence in content.said.sentences:
+        lines += [_md(plain(sentence)), ""]
+    if content.said.key:
+        lines += [f"*{_md(content.said.key)}*", ""]
+    lines += [f"- {_md(plain(sentence))}" for sentence in content.said.details]
+    if content.said.limits:
+        lines += ["", "## What cannot be concluded", "", *(f"- {_md(limit)}" for limit in content.said.limits)]
+    for title, words, tables in _sections(content):
+        lines += ["", f"## {_md(title)}", ""]
+        if words:
+            lines += [_md(words), ""]
+        for table in tables:
+            lines += [f"### {_md(table.caption)}", "", *_md_table(table), ""]
+    lines += ["", "## How it was measured", "", *(f"- {_md(line)}" for line in method_of(summary, content.layouts))]
+    lines += ["", "## What to keep in mind", "", *(f"- {_md(line)}" for line in caveats_of(summary))]
+    lines += ["", f"Seed {summary.seed}. {_md('; '.join(versions(summary)))}"]
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)) + "\n"
+
+
+def _md(words: str) -> str:
+    """Words that no Markdown reader takes for markup or HTML."""
+    escaped = words.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    escaped = re.sub(r"([\\`*_\[\]|#])", r"\\\1", escaped)
+    return re.sub(r"\s*[\r\n]+\s*", " ", escaped)
+
+
+def _md_table(table: Table) -> list[str]:
+    heads = [_md(column.label) for column in table.columns]
+    rule = ["---:" if column.numeric else "---" for column in table.columns]
+    rows = [[_md(shown.text) for shown in row] for row in table.rows]
+    return ["| " + " | ".join(cells) + " |" for cells in (heads, rule, *rows)]
+
+
+def latex(content: Content) -> str:
+    """The tables as LaTeX for a paper: booktabs and longtable, the columns a page has room for, one figure a cell."""
+    summary = content.summary
+    lines = [
+        f"% {_tex_comment(summary.plan.name)}: tables of vtare, to be read with \\input.",
+        "% Needs \\usepackage{booktabs,longtable,textcomp} and T1 fonts (\\usepackage[T1]{fontenc}).",
+        "",
+        *(f"% {_tex_comment(plain(sentence))}" for sentence in content.said.sentences),
+    ]
+    for title, words, tables in _sections(content):
+        for table in tables:
+            if table.rows:
+                lines += ["", f"% {_tex_comment(title)}. {_tex_comment(words)}".rstrip(), *_tex_table(_narrow(table))]
+    lines += ["", f"% Seed {summary.seed}. {_tex_comment('; '.join(versions(summary)))}"]
+    return "\n".join(lines) + "\n"
+
+
+def _narrow(table: Table) -> Table:
+    """The table with the columns that fit on a page; key columns of cells always stay."""
+    kind = table.id.partition("-")[0]
+    wanted = _NARROW.get(kind)
+    if kind == "cells":
+        keep = [at for at, column in enumerate(table.columns) if not column.numeric or column.key in _CELL_FIGURES]
+        # Levels that are the same in all rows belong into the caption, not into every row.
+        keep = [at for at in keep if table.columns[at].numeric or len({row[at].text for row in table.rows}) > 1]
+    elif wanted is not None:
+        named = len({row[0].text for row in table.rows}) > 1
+        keep = [
+            at
+            for at, column in enumerate(table.columns)
+            if column.key in wanted or (column.key == "experiment" and named)
+        ]
+    else:
+        return table
+    columns = tuple(table.columns[at] for at in keep)
+    return type(table)(table.id, table.caption, columns, tuple(tuple(row[at] for at in keep) for row in table.rows))
+
+
+def _tex_comment(words: str) -> str:
+    return re.sub(r"\s+", " ", words)
+
+
+def tex(words: str) -> str:
+    """Words with every character escaped that LaTeX would take for its own."""
+    return "".join(_LATEX.get(letter, letter) for letter in words)
+
+
+def _tex_table(table: Table) -> list[str]:
+    form = "".join("r" if column.numeric else "l" for column in table.columns)
+    heads = " & ".join(tex(column.label) for column in table.columns) + r" \\"
+    label = re.sub(r"[^a-z0-9]+", "-", table.id.lower())
+    return [
+        rf"\begin{{longtable}}{{{form}}}",
+        rf"\caption{{{tex(table.caption)}}}\label{{tab:{label}}}\\",
+        r"\toprule",
+        heads,
+        r"\midrule",
+        r"\endfirsthead",
+        r"\toprule",
+        heads,
+        r"\midrule",
+        r"\endhead",
+        r"\bottomrule",
+        r"\endlastfoot",
+        *(_tex_row(table.columns, row) for row in table.rows),
+        r"\end{longtable}",
+    ]
+
+
+def _tex_row(columns: Sequence[Column], row: Sequence[Shown]) -> str:
+    # A reason in place of a figure would widen its column beyond the page: a dash, and the reason stays in the report.
+    shown = [
+        "--" if cell.kind == "missing" and column.numeric and cell.order is None else tex(text.keep(cell.text))
+        for column, cell in zip(columns, row, strict=True)
+    ]
+    return " & ".join(shown) + r" \\"

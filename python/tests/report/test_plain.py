@@ -1,0 +1,168 @@
+"""The report as Markdown and LaTeX, and its figures as files: complete, escaped, whole or not at all."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from conftest import Reported
+from synthetic_store import PLAN, Recipe, write_store
+from typer.testing import CliRunner
+
+from vtare.cli import app
+from vtare.errors import BadInput
+from vtare.plots import share_bars
+from vtare.report.build import render
+from vtare.report.content import Content, content_of
+from vtare.report.figures import Panel, Question
+from vtare.report.plain import latex, markdown, tex
+from vtare.report.write import write_figures, write_summary
+from vtare.summary import summarise
+
+
+@pytest.fixture(scope="module")
+def five(five_runs: Reported) -> Content:
+    return content_of(five_runs.summary, figures=False)
+
+
+@pytest.fixture(scope="module")
+def hostile(one_run: Reported) -> Content:
+    return content_of(one_run.summary, figures=False)
+
+
+def cells_of(line: str) -> list[str]:
+    """The cells of a pipe table's row: an escaped bar is no end of a cell."""
+    return re.split(r"(?<!\\)\|", line)[1:-1]
+
+
+def test_markdown_has_every_row_of_every_table(five: Content, hostile: Content) -> None:
+    for content in (five, hostile):
+        text = markdown(content)
+        captions = [table.caption for table in content.tables()]
+        assert len(set(captions)) == len(captions)
+        for table in content.tables():
+            part = text.split(f"### {table.caption.replace('_', chr(92) + '_')}\n")[1].split("\n#")[0]
+            rows = [line for line in part.splitlines() if line.startswith("| ")]
+            assert len(rows) == len(table.rows) + 2, table.id
+            assert {len(cells_of(row)) for row in rows} == {len(table.columns)}, table.id
+
+
+def test_markdown_starts_with_the_answer(five: Content, five_runs: Reported) -> None:
+    from vtare.report.sentences import plain
+
+    text = markdown(five).replace("\\_", "_")
+    assert text.startswith(f"# {five_runs.summary.plan.question}")
+    for sentence in five.said.sentences:
+        assert plain(sentence) in text
+
+
+def test_hostile_names_are_no_markup(hostile: Content) -> None:
+    for text in (markdown(hostile), latex(hostile)):
+        assert "<script>" not in text
+        assert "<img src" not in text
+    assert "no io load on this machine" in markdown(hostile)
+    assert "no io load on this machine" in latex(hostile)
+
+
+def test_latex_tables_are_closed_and_each_row_has_as_many_cells_as_columns(five: Content, hostile: Content) -> None:
+    for content in (five, hostile):
+        text = latex(content)
+        tables = re.findall(r"\\begin\{longtable\}\{([lr]+)\}(.*?)\\end\{longtable\}", text, re.DOTALL)
+        assert len(tables) == text.count("\\begin{") == sum(bool(table.rows) for table in content.tables())
+        for form, body in tables:
+            rows = [line for line in body.splitlines() if line.endswith(r"\\") and "caption" not in line]
+            for row in rows:
+                assert len(re.findall(r"(?<!\\)&", row)) + 1 == len(form), row
+        labels = re.findall(r"\\label\{([^}]+)\}", text)
+        assert len(set(labels)) == len(labels)
+        bare = re.sub(r"\\[\\&%$#_{}]", "", re.sub(r"(?m)^%.*$", "", text))
+        assert not re.search(r"[#\N{MICRO SIGN}\N{MULTIPLICATION SIGN}<>|\"]", bare)
+
+
+def test_every_character_that_latex_takes_for_its_own_is_escaped() -> None:
+    assert tex(r"50 % of \x_1 & {a}~^#$") == (
+        r"50 \% of \textbackslash{}x\_1 \& \{a\}\textasciitilde{}\textasciicircum{}\#\$"
+    )
+    assert tex("a\nb") == "a b"
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no pdflatex here: the tables are checked by their form")
+def test_latex_is_set_by_pdflatex(five: Content, tmp_path: Path) -> None:
+    (tmp_path / "tables.tex").write_text(latex(five), encoding="utf-8")
+    (tmp_path / "page.tex").write_text(
+        "\\documentclass{article}\\usepackage[T1]{fontenc}\\usepackage{booktabs,longtable,textcomp}"
+        "\\begin{document}\\input{tables}\\end{document}",
+        encoding="utf-8",
+    )
+    done = subprocess.run(
+        ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "page.tex"],
+        cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-2000:]
+
+
+def test_plain_forms_land_in_the_store(five_runs: Reported, tmp_path: Path) -> None:
+    for form, name in (("md", "tables.md"), ("latex", "tables.tex")):
+        out = write_summary(five_runs.summary, tmp_path / name, form=form)
+        assert out.read_text(encoding="utf-8").endswith("\n")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["tables.md", "tables.tex"]
+
+
+# --- on the command line ---
+
+
+SMALL = PLAN.format(blocks=1, targets='["1 ms"]').split("[[experiment]]")
+SMALL = (SMALL[0] + "[[experiment]]" + SMALL[2]).replace(', { kind = "cpu", threads = 100, label = "cpu" }', "")
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_store(tmp_path_factory.mktemp("small") / "store", Recipe(blocks=1, plan_text=SMALL))
+
+
+def test_an_unknown_form_is_refused_with_those_there_are(small: Path) -> None:
+    done = CliRunner().invoke(app, ["report", str(small), "--format", "pdf"])
+    assert isinstance(done.exception, BadInput)
+    assert str(done.exception) == "--format: found 'pdf', wanted html, md or latex"
+
+
+def test_markdown_is_written_beside_the_report(small: Path) -> None:
+    done = CliRunner().invoke(app, ["report", str(small), "--format", "md"])
+    assert (done.exit_code, done.stdout.strip()) == (0, str(small / "report.md"))
+
+
+def test_plot_writes_a_file_for_each_figure_of_the_page(small: Path, tmp_path: Path) -> None:
+    summary = summarise(small)
+    content = content_of(summary)
+    wanted = [drawing.name for drawing in content.drawings()]
+    assert re.findall(r'<figure id="figure-([^"]+)"', render(content)) == wanted
+    written = write_figures(content, tmp_path / "figures", only=("medians", "violins"))
+    assert sorted(path.stem for path in written) == sorted(
+        name for name in wanted if "medians" in name or "violins" in name
+    )
+    assert len(written) == 4
+    for path in written:
+        assert ET.fromstring(path.read_text(encoding="utf-8")).tag.endswith("}svg")
+    assert not list((tmp_path / "figures").glob(".*"))
+
+
+def test_plot_without_a_figure_of_that_name_lists_those_there_are(small: Path, tmp_path: Path) -> None:
+    arguments = ["plot", str(small), "--only", "nosuch", "--out", str(tmp_path / "x")]
+    done = CliRunner().invoke(app, arguments)
+    assert isinstance(done.exception, BadInput)
+    assert "found no figure with nosuch in its name, wanted one of: " in str(done.exception)
+    assert "medians-sleeps-idle" in str(done.exception)
+    assert not (tmp_path / "x").exists()
+
+
+def test_figures_into_a_place_that_cannot_be_written_are_refused(five: Content, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    drawing = share_bars([("a", "a", 0.5)], name="share", label="share")
+    question = Question("q", "q", "q", (Panel("q", drawing),))
+    with pytest.raises(BadInput, match="choose another with --out"):
+        write_figures(replace(five, drift=question), tmp_path / "file" / "figures")
