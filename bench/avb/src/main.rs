@@ -52,7 +52,11 @@ fn arguments() -> Result<Arguments, String> {
             "--only" => out.only = value()?.split(',').map(str::to_owned).collect(),
             "--troubles" => out.troubles = true,
             "--trace" => out.trace = true,
-            _ => return Err(format!("{word} is unknown, want --seeds N, --first-seed N, --threads N, --methods A,B, --only WORDS, --troubles, --trace")),
+            _ => {
+                return Err(format!(
+                    "{word} is unknown, want --seeds N, --first-seed N, --threads N, --methods A,B, --only WORDS, --troubles, --trace"
+                ));
+            }
         }
     }
     Ok(out)
@@ -255,6 +259,12 @@ fn main() {
             let least = like.fold(f64::INFINITY, f64::min);
             miss(row.bytes * 2.0 > least, &format!("BYTES (of like error: {:.0} kB)", least / 1e3));
             missed += usize::from(!misses.is_empty());
+            if !misses.is_empty() {
+                misses.push(format!(
+                    "(measured limit: its interval is {:.0} % wide and holds in {:.0} %)",
+                    row.width, row.covered
+                ));
+            }
         }
         println!(
             "{:<24} {:<18} {:>7.2} {:>7.2} {:>7.2} {:>7.2} {:>7.2} {:>5.0} {:>5.1} {:>6.2} {:>7.3} {:>8.0} {:>4.0} {:>7.1} {:>3}  {} {}",

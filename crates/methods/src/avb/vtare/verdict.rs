@@ -99,7 +99,7 @@ impl Vtare {
         let most = self.link.map_or(f64::INFINITY, |(link, error)| {
             link * (1.0 + SIDES * error.max(self.settings.least_capacity_error))
         });
-        let high = high.min(most.max(value + half));
+        let high = high.min(most.max(value));
         let bursts = SIDES * (burst / seconds).sqrt();
         Some(Mean { value, low, high, bursts, from_ns: first.from_ns, to_ns: last.to_ns })
     }

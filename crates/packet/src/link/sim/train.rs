@@ -117,7 +117,7 @@ pub struct TrainPath {
     sender: Lateness,
     relay: Lateness,
     /// When the relay let its last packet go.
-    relayed_ns: u64,
+    relayed_ns: Option<u64>,
     receiver: Host,
     stall: usize,
     /// When the last packet had left.
@@ -134,7 +134,7 @@ impl TrainPath {
             path: Path::new(&spec.path, spec.seed)?,
             sender: Lateness::new(&spec.sender.noise),
             relay: Lateness::new(&spec.relay.noise),
-            relayed_ns: 0,
+            relayed_ns: None,
             receiver: Host::new(&spec.receiver),
             stall: 0,
             left_ns: 0.0,
@@ -245,9 +245,9 @@ impl TrainPath {
             return at;
         }
         let done_ns = self.relay.act(at.as_nanos());
-        let free_ns = self.relayed_ns.saturating_add(self.spec.relay.packet_ns);
-        self.relayed_ns = done_ns.max(free_ns);
-        Timestamp::from_nanos(self.relayed_ns)
+        let free_ns = self.relayed_ns.map_or(0, |before| before.saturating_add(self.spec.relay.packet_ns));
+        let at_ns = *self.relayed_ns.insert(done_ns.max(free_ns));
+        Timestamp::from_nanos(at_ns)
     }
 
     /// When the receiver's machine runs again.
