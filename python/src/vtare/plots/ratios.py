@@ -77,7 +77,7 @@ def ratio_dots(rows: Sequence[RatioRow], *, name: str, label: str, margin_ratio:
         axes.spines["left"].set_visible(False)
         axes.set_xscale("log")
         axes.set_xlim(low, high)
-        ticks = log_ticks(low, high, 5)
+        ticks = _ticks(low, high)
         axes.xaxis.set_major_locator(FixedLocator(ticks))
         axes.xaxis.set_major_formatter(FixedFormatter([_tick(tick) for tick in ticks]))
         axes.xaxis.set_minor_locator(NullLocator())
@@ -96,6 +96,12 @@ def ratio_dots(rows: Sequence[RatioRow], *, name: str, label: str, margin_ratio:
             for row in rows
         )  # fmt: skip
         return to_drawing(figure, name, f"{label}: {said}.")
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """The same whole numbers on both sides of 1, as `3x` and `1/3`."""
+    above = log_ticks(1.0, max(high, 1 / low), 4)
+    return sorted({1.0, *(tick for tick in above if tick <= high), *(1 / tick for tick in above if 1 / tick >= low)})
 
 
 def _tick(ratio: float) -> str:
