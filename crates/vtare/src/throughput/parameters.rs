@@ -395,15 +395,16 @@ impl Parameters {
                 None if text.contains(':') => (Some(text.as_str()), None),
                 None => (None, Some(text.as_str())),
             };
+            // The address first: what is none at all has no use for a MAC.
+            let address = match ip {
+                Some(ip) => ip.parse().map_err(|_| wrong())?,
+                None => Ipv4Addr::from(FIRST.wrapping_add(number as u32)),
+            };
             let to = match mac {
                 Some(mac) => hardware_address(mac).ok_or_else(wrong)?,
                 None => next_hop.ok_or_else(|| {
                     Failure::Input(format!("flow: '{text}' has no MAC, want next_hop (--next-hop MAC) or MAC/IP"))
                 })?,
-            };
-            let address = match ip {
-                Some(ip) => ip.parse().map_err(|_| wrong())?,
-                None => Ipv4Addr::from(FIRST.wrapping_add(number as u32)),
             };
             Ok(Flow { to, address })
         };
