@@ -9,8 +9,8 @@ another one, with a Linux bridge on either side, or Open vSwitch. Every flow car
 guest, so that the bridge in front separates the guests; every guest routes what is for its own address of
 198.19.0.0/16 (kept for such tests by RFC 2544) to the tester's second port. Addresses and neighbours are static.
 
-What a guest *is* stands behind `Guests`: something with network namespaces that `ip -n` can reach. Namespaces of their
-own are here; a platform whose instances have one (containers) names it with `ip netns attach` and needs nothing else.
+What a guest *is* stands behind `Guests`: something with network namespaces that `ip -n` can reach: namespaces of their
+own, or those of containers, which are given a name by `ip netns attach`.
 """
 
 from __future__ import annotations
@@ -28,6 +28,9 @@ from vtare.platforms.network import NetworkError, Step
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import TracebackType
+
+    from vtare.platforms.docker import DockerInstance, DockerPlatform
+    from vtare.platforms.lxc import LxcInstance, LxcPlatform
 
 SWITCHES: Final = ("linux", "ovs")
 #: Guests that one topology may have: each has the last byte of its addresses of its own.
@@ -91,6 +94,33 @@ class NamespaceGuests:
         """Remove the namespaces."""
         made, self._made = self._made, []
         network.remove_namespaces(made)
+
+
+class ContainerGuests:
+    """Guests that are containers: they start with no network device but the loopback one."""
+
+    def __init__(self, platform: DockerPlatform | LxcPlatform) -> None:
+        """Prepare; nothing is started yet."""
+        self._platform = platform
+        self.name: Final = platform.name
+
+    def missing(self) -> str | None:
+        """Why this machine has no such containers, or None."""
+        return self._platform.missing()
+
+    def start(self, names: Sequence[str]) -> None:
+        """Start the containers and give their network namespaces these names.
+
+        Raises:
+            MachineCannot, PlatformFailed, NetworkError: a container could not be started.
+        """
+        started: Sequence[DockerInstance | LxcInstance] = self._platform.start(len(names))
+        for name, instance in zip(names, started, strict=True):
+            network.carry_out(network.adopt(name, instance.pid))
+
+    def stop(self) -> None:
+        """End the containers."""
+        self._platform.stop()
 
 
 def guest_address(index: int) -> str:

@@ -417,7 +417,8 @@ class _Reader:
         levels = {factor.name: [level.value for level in factor.levels] for factor in factors}
         if "host" in levels.get("platform", ()):
             raise self.error(
-                f"{path}.factors.platform", "found 'host', which cannot forward between its own ports; wanted netns"
+                f"{path}.factors.platform",
+                "found 'host', which cannot forward between its own ports; wanted netns, docker or lxc",
             )
         fewest = min(levels.get("guests", (DEFAULT_GUESTS,)))
         loaded = [k for level in (*levels.get("loaded", ()), parameters.get("loaded")) for k in level or ()]

@@ -118,8 +118,8 @@ def test_a_number_of_guests_without_addresses_is_refused(guests: int) -> None:
 
 
 def test_only_platforms_that_can_forward_have_guests() -> None:
-    assert guests_of("netns") is not None
-    assert guests_of("qemu") is None
+    assert guests_of("netns", Path("vtare"), "vtare-1-0") is not None
+    assert guests_of("qemu", Path("vtare"), "vtare-1-0") is None
 
 
 @pytest.mark.parametrize("name", ["batalla", "batalla-quick"])

@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from vtare.errors import MachineCannot
-from vtare.forwarders import RX_PORT, TX_PORT, ForwardingRoom, Guests, NamespaceGuests
+from vtare.forwarders import RX_PORT, TX_PORT, ContainerGuests, ForwardingRoom, Guests, NamespaceGuests
 from vtare.plan import DEFAULT_GUESTS
 from vtare.platforms import remove_leftovers
+from vtare.platforms.docker import DockerPlatform
 from vtare.platforms.host import HostInstance
+from vtare.platforms.lxc import LxcPlatform
 from vtare.platforms.netns import NetnsInstance
 
 if TYPE_CHECKING:
@@ -32,9 +34,17 @@ if TYPE_CHECKING:
 _DEFAULT_FRAMES: Final = (1518,)
 
 
-def guests_of(platform: str) -> Guests | None:
+def guests_of(platform: str, binary: Path, owner: str) -> Guests | None:
     """The guests that a platform's level stands for; None where this version cannot have it forward."""
-    return NamespaceGuests() if platform == "netns" else None
+    match platform:
+        case "netns":
+            return NamespaceGuests()
+        case "docker":
+            return ContainerGuests(DockerPlatform(binary, owner))
+        case "lxc":
+            return ContainerGuests(LxcPlatform(binary, owner))
+        case _:
+            return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +92,7 @@ class Rooms:
 
     def missing(self, place: Place) -> str | None:
         """Why this machine cannot make such a room, or None where it can."""
-        kind = guests_of(place.platform)
+        kind = guests_of(place.platform, self._binary, self._owner)
         if kind is None:
             return f"platform {place.platform}: this version of vtare cannot have it forward yet"
         reason = self._plan(place, kind).missing()
@@ -108,7 +118,7 @@ class Rooms:
         if self._room is not None and self._place == place:
             return self._room
         self.clear()
-        kind = guests_of(place.platform)
+        kind = guests_of(place.platform, self._binary, self._owner)
         if kind is None:
             raise MachineCannot(f"platform {place.platform} cannot forward")
         # What a killed campaign left may still take frames.

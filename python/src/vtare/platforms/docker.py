@@ -47,10 +47,11 @@ class DockerInstance:
     """One running container."""
 
     def __init__(
-        self, client: Any, name: str, owner: str, site: Site | None, index: int, about: dict[str, Any]
+        self, client: Any, name: str, owner: str, site: Site | None, index: int, about: dict[str, Any], pid: int
     ) -> None:
-        """Take over a running container of this name."""
+        """Take over a running container of this name; `pid` is its first process, as the daemon's machine knows it."""
         self._client = client
+        self.pid = pid
         self._owner = owner
         self._site = site
         self._index = index
@@ -200,9 +201,10 @@ class DockerPlatform:
         )
         client.start(name)
         about = client.inspect_container(name)
+        pid = int(about["State"]["Pid"])
         if site is not None:
             inside = site.instance_namespace(index)
-            network.carry_out(network.adopt(inside, int(about["State"]["Pid"])))
+            network.carry_out(network.adopt(inside, pid))
             network.carry_out(network.plug_in(site, index))
             network.wait_forwarding([(inside, "eth0"), (site.namespace, site.port(index))])
         version = client.version()
@@ -216,7 +218,7 @@ class DockerPlatform:
             "pinned": about["HostConfig"].get("CpusetCpus") or None,
             "binary_sha256": digest(self._binary),
         }
-        return DockerInstance(client, name, self._owner, site, index, facts)
+        return DockerInstance(client, name, self._owner, site, index, facts, pid)
 
 
 def leftovers() -> tuple[Leftover, ...]:

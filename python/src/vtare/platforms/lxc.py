@@ -63,9 +63,10 @@ class AttachedChild(ProcessChild):
 class LxcInstance:
     """One running container."""
 
-    def __init__(self, root: Path, site: Site | None, index: int, about: Mapping[str, object]) -> None:
-        """Take over a running container, whose root this is."""
+    def __init__(self, root: Path, site: Site | None, index: int, about: Mapping[str, object], pid: int) -> None:
+        """Take over a running container, whose root this is; `pid` is its first process, as this machine knows it."""
         self._root = root
+        self.pid = pid
         self._site = site
         self._index = index
         self._about = about
@@ -191,7 +192,7 @@ class LxcPlatform:
             "pinned": None if resources.pinned is None else ",".join(map(str, resources.pinned)),
             "binary_sha256": digest(self._binary),
         }
-        return LxcInstance(root, site, index, about)
+        return LxcInstance(root, site, index, about, pid)
 
 
 def leftovers() -> tuple[Leftover, ...]:
