@@ -343,7 +343,7 @@ def test_the_command_serves_until_it_is_told_to_end_and_leaves_nothing(tmp_path:
     place = tmp_path / "tmp"
     place.mkdir()
     home = str(Path(live.__file__).parents[2])
-    command = [sys.executable, "-m", "vtare.cli", "serve-report", str(empty)]
+    command = [sys.executable, "-X", "faulthandler", "-m", "vtare.cli", "serve-report", str(empty)]
     environment = {**os.environ, "TMPDIR": str(place), "PYTHONPATH": home}
     done = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
     try:
@@ -357,7 +357,12 @@ def test_the_command_serves_until_it_is_told_to_end_and_leaves_nothing(tmp_path:
         connection.close()
         assert [path.name.startswith("vtare-report-") for path in place.iterdir()] == [True]
         done.send_signal(ending)
-        out, errors = done.communicate(timeout=PATIENCE_S)
+        try:
+            out, errors = done.communicate(timeout=PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            # Where it stands, thread by thread.
+            done.send_signal(signal.SIGABRT)
+            pytest.fail(f"still there after {PATIENCE_S} s:\n{done.communicate(timeout=PATIENCE_S)[1]}")
     finally:
         done.kill()
         done.communicate()
