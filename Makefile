@@ -132,9 +132,10 @@ fmt: $(DONE)/dev
 	@cargo fmt --all
 	@$(BIN)/ruff format $(PYTHON_CODE)
 
+# Properties are tried with the same cases on every machine; PROPTEST_RNG_SEED=N tries others, `make test-fuzz` new ones each time.
 test-fast: lint
 	$(call say,cargo test)
-	@tools/again cargo cargo test --locked --workspace --no-fail-fast
+	@PROPTEST_RNG_SEED=$(or $(PROPTEST_RNG_SEED),20261121) tools/again cargo cargo test --locked --workspace --no-fail-fast
 	$(call say,pytest: fast part)
 	@tools/again pytest $(BIN)/python -m pytest -q -m 'not e2e and not platform'
 

@@ -126,8 +126,10 @@ impl Vtare {
         // Before the link is known, the sender's own card is.
         let rate = self.link.map_or(self.line.min(UNKNOWN), |(capacity, _)| capacity);
         let carried = (rate * time_ns as f64 / 8e9) as u64;
-        let more = (STEEP * carried.saturating_sub((SLOW_SHARE * bytes as f64) as u64)).min((MORE - 1) * bytes);
-        carried.max(bytes + more)
+        // A capacity may be absurd: then all that is decent is the most.
+        let beyond = carried.saturating_sub((SLOW_SHARE * bytes as f64) as u64);
+        let more = STEEP.saturating_mul(beyond).min((MORE - 1).saturating_mul(bytes));
+        carried.max(bytes.saturating_add(more))
     }
 
     /// Time that is left, s.
