@@ -317,13 +317,16 @@ def serve(store: Path, *, port: int, every_s: float, say: Callable[[str], object
             f"port {port} of {ADDRESS} cannot be had: {error.strerror}; take another with --port, or 0 for any free one"
         ) from error
     # A server that is told to end has done its work: it removes what it wrote, and that is no failure.
-    before = signal.signal(signal.SIGTERM, _interrupt)
+    # Both signals are taken over by name: libraries put handlers of their own under Python's, and a shell that starts
+    # it in the background has SIGINT ignored.
+    before = {number: signal.signal(number, _interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         with server, suppress(KeyboardInterrupt):
             say(f"serving {store} at http://{ADDRESS}:{server.server_port}/ (this machine only; Ctrl-C ends it)")
             server.serve_forever(poll_interval=0.5)
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
         page.close()
 
 
