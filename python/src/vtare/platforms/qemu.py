@@ -114,7 +114,12 @@ class QemuPlatform:
         """
         self._binary = binary
         self._owner = owner
-        allowed = {"accelerator": _ACCELERATORS, "machine": _MACHINES, "kernel": FLAVOURS, "queue": tuple(QUEUE_DRIVERS)}
+        allowed = {
+            "accelerator": _ACCELERATORS,
+            "machine": _MACHINES,
+            "kernel": FLAVOURS,
+            "queue": tuple(QUEUE_DRIVERS),
+        }
         for key, value in (settings or {}).items():
             if key not in allowed:
                 raise BadInput(f"platform 'qemu': found the setting '{key}', wanted one of: {', '.join(allowed)}")
