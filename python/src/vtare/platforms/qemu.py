@@ -24,7 +24,7 @@ from vtare.platforms.guest import accelerator
 from vtare.platforms.guest.image import image_for
 from vtare.platforms.guest.instance import GuestFiles, settled_facts
 from vtare.platforms.guest.kernel import FLAVOURS, find_kernel, flavour_for, missing_kernel
-from vtare.platforms.guest.modules import NIC_DRIVERS
+from vtare.platforms.guest.modules import NIC_DRIVERS, QUEUE_DRIVERS
 from vtare.platforms.guest.qemu_command import PROGRAM, GuestSpec, Network
 from vtare.platforms.guest.qemu_machine import QemuMachine, missing_monitor
 from vtare.platforms.network import NetworkError, Step
@@ -102,7 +102,7 @@ class QemuInstance:
 
 
 class QemuPlatform:
-    """Micro guests under QEMU. Settings: `accelerator`, `machine`, `kernel`."""
+    """Micro guests under QEMU. Settings: `accelerator`, `machine`, `kernel`, `queue` (that of the guest's card)."""
 
     name: Final = "qemu"
 
@@ -114,7 +114,7 @@ class QemuPlatform:
         """
         self._binary = binary
         self._owner = owner
-        allowed = {"accelerator": _ACCELERATORS, "machine": _MACHINES, "kernel": FLAVOURS}
+        allowed = {"accelerator": _ACCELERATORS, "machine": _MACHINES, "kernel": FLAVOURS, "queue": tuple(QUEUE_DRIVERS)}
         for key, value in (settings or {}).items():
             if key not in allowed:
                 raise BadInput(f"platform 'qemu': found the setting '{key}', wanted one of: {', '.join(allowed)}")
@@ -124,6 +124,7 @@ class QemuPlatform:
         self._wanted = chosen.get("accelerator", "auto")
         self._type = chosen.get("machine", "q35")
         self._kernel = chosen.get("kernel")
+        self._queue = chosen.get("queue")
         self._machines: list[QemuMachine] = []
         self._taps: list[tuple[Site, int]] = []
 
@@ -199,7 +200,7 @@ class QemuPlatform:
         name = f"{self._owner}-q{index}" if site is None else site.instance_namespace(index)
         place = None
         if site is not None:
-            place = Network(site, index, resources.nic or "virtio")
+            place = Network(site, index, resources.nic or "virtio", self._queue)
             self._taps.append((site, index))
             network.carry_out(tap_steps(site, index))
         spec = self._spec(name, flavour, None if place is None else place.nic)
@@ -224,7 +225,7 @@ class QemuPlatform:
     def _spec(self, name: str, flavour: str, nic: str | None) -> GuestSpec:
         kernel = find_kernel(flavour)
         directory = directory_of(name)
-        image = image_for(kernel, self._binary, nic)
+        image = image_for(kernel, self._binary, nic, queue=None if nic is None else self._queue)
         return GuestSpec(name, directory, kernel.image, image, "tcg", self._type, memory_byte=_LEAST_MEMORY[flavour])
 
     def _accelerator(self, flavour: str) -> Accelerator:
@@ -276,6 +277,7 @@ def _ready(machine: QemuMachine, resources: Resources, chosen: Accelerator) -> Q
         "memory_byte": spec.memory_byte,
         "pinned": pinned,
         "nic": None if spec.network is None else spec.network.nic,
+        "queue": None if spec.network is None else spec.network.queue,
         "vhost": spec.vhost,
         "kernel": inside.get("kernel"),
         "clock_source": inside.get("clock_source"),

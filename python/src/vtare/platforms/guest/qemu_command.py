@@ -28,6 +28,7 @@ class Network:
     site: Site
     index: int
     nic: str
+    queue: str | None = None
 
     @property
     def address(self) -> str:
@@ -87,6 +88,8 @@ def kernel_command_line(spec: GuestSpec) -> str:
         words.append(f"vtare.mtu={site.mtu_byte}")
         neighbours = (f"{ip}@{network.mac(ip)}" for ip in (site.address, *site.peers))
         words.append(f"vtare.neighbours={','.join(neighbours)}")
+        if spec.network.queue is not None:
+            words.append(f"vtare.queue={spec.network.queue}")
     return " ".join((*words, "--", "agent", "--init"))
 
 
