@@ -40,6 +40,7 @@ __all__ = [
     "leftovers",
     "open_platform",
     "remove_leftovers",
+    "unverified",
 ]
 
 #: Kind of platform -> the class in the file of the same name.
@@ -102,6 +103,15 @@ def open_platform(name: str, *, binary: Path, owner: str, settings: Mapping[str,
         return _NotYet(name)
     found: Platform = getattr(import_module(module), _KINDS[kind])(binary, owner, settings)
     return found
+
+
+def unverified(name: str, settings: Mapping[str, str | int] | None = None) -> str | None:
+    """Why what this platform gives has never been compared with the real thing; None where it has been run for real."""
+    module = f"{__name__}.{(settings or {}).get('kind', name)}"
+    if str((settings or {}).get("kind", name)) not in _KINDS or find_spec(module) is None:
+        return None
+    found = getattr(import_module(module), "UNVERIFIED", None)
+    return None if found is None else str(found)
 
 
 def leftovers() -> tuple[Leftover, ...]:
