@@ -22,6 +22,21 @@ _DEVICES: Final = {"virtio": "virtio-net-pci"}
 
 
 @dataclass(frozen=True, slots=True)
+class Card:
+    """One network card: its model, the tap that it ends in, and what the guest gives to its interface.
+
+    `address` has the length of its network behind it. QEMU opens the tap, and makes it where it is not there.
+    """
+
+    nic: str
+    tap: str
+    mac: str
+    address: str
+    mtu_byte: int
+    neighbours: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Network:
     """A guest's place behind a site's bridge."""
 
@@ -39,10 +54,22 @@ class Network:
         """The bridge port in front of it: a tap in the site's namespace."""
         return self.site.port(self.index)
 
+    @property
+    def card(self) -> Card:
+        """The card of a guest there."""
+        site = self.site
+        neighbours = tuple((ip, network.mac(ip)) for ip in (site.address, *site.peers))
+        address = f"{self.address}/{site.prefix_length}"
+        return Card(self.nic, self.port, network.mac(self.address), address, site.mtu_byte, neighbours)
+
 
 @dataclass(frozen=True, slots=True)
 class GuestSpec:
-    """One guest. `directory` is its own: sockets and the console's log lie there."""
+    """One guest. `directory` is its own: sockets and the console's log lie there.
+
+    It stands in `network`, behind the bridge of a site; or it has `cards` of its own whose taps are in `namespace`, and
+    `forwards` what comes in by one of them and is for another network.
+    """
 
     name: str
     directory: Path
@@ -55,6 +82,19 @@ class GuestSpec:
     clock_source: str | None = None
     network: Network | None = None
     vhost: bool = False
+    cards: tuple[Card, ...] = ()
+    namespace: str | None = None
+    forwards: bool = False
+
+    @property
+    def all_cards(self) -> tuple[Card, ...]:
+        """Its network cards, in the order in which its kernel finds them."""
+        return self.cards if self.network is None else (self.network.card,)
+
+    @property
+    def tap_namespace(self) -> str | None:
+        """The network namespace in which its taps are, and so QEMU; None for that of this process."""
+        return self.namespace if self.network is None else self.network.site.namespace
 
     @property
     def agent_socket(self) -> Path:
@@ -81,20 +121,23 @@ def kernel_command_line(spec: GuestSpec) -> str:
     if spec.clock_source is not None:
         words.append(f"clocksource={spec.clock_source}")
     words.append(f"vtare.port={PORT_NAME}")
-    if spec.network is not None:
-        site = spec.network.site
-        words.append(f"vtare.address={spec.network.address}/{site.prefix_length}")
-        words.append(f"vtare.mtu={site.mtu_byte}")
-        neighbours = (f"{ip}@{network.mac(ip)}" for ip in (site.address, *site.peers))
-        words.append(f"vtare.neighbours={','.join(neighbours)}")
+    words += ["vtare.forward=1"] if spec.forwards else []
+    for card in spec.all_cards:
+        # The only card is eth0; of several, each is told by its hardware address.
+        words += [f"vtare.device={card.mac}"] if len(spec.all_cards) > 1 else []
+        words.append(f"vtare.address={card.address}")
+        words.append(f"vtare.mtu={card.mtu_byte}")
+        if card.neighbours:
+            words.append(f"vtare.neighbours={','.join(f'{ip}@{mac}' for ip, mac in card.neighbours)}")
     return " ".join((*words, "--", "agent", "--init"))
 
 
 def command(spec: GuestSpec) -> list[str]:
-    """QEMU's command line. It runs in the network namespace of the guest's site, where its tap is."""
+    """QEMU's command line. It runs in the network namespace where the guest's taps are."""
     tcg = spec.accelerator == "tcg"
+    inside = [] if spec.tap_namespace is None else ["ip", "netns", "exec", spec.tap_namespace]
     words = [
-        *([PROGRAM] if spec.network is None else ["ip", "netns", "exec", spec.network.site.namespace, PROGRAM]),
+        *(*inside, PROGRAM),
         *("-name", f"{spec.name},debug-threads=on"),
         *("-machine", f"{spec.machine},usb=off" if spec.machine != "microvm" else "microvm"),
         # 32 MiB of translated code hold all that a micro guest runs.
@@ -116,14 +159,14 @@ def command(spec: GuestSpec) -> list[str]:
         *("-chardev", f"socket,id=agent,path={spec.agent_socket},server=on,wait=off"),
         *("-device", f"virtserialport,chardev=agent,name={PORT_NAME}"),
     ]
-    return words if spec.network is None else [*words, *_card(spec, spec.network)]
+    return [*words, *(word for number, card in enumerate(spec.all_cards) for word in _card(spec, number, card))]
 
 
-def _card(spec: GuestSpec, place: Network) -> Sequence[str]:
-    vhost = ",vhost=on" if spec.vhost and place.nic == "virtio" else ""
-    device = _DEVICES.get(place.nic, place.nic)
+def _card(spec: GuestSpec, number: int, card: Card) -> Sequence[str]:
+    vhost = ",vhost=on" if spec.vhost and card.nic == "virtio" else ""
+    device = _DEVICES.get(card.nic, card.nic)
     # Without its boot ROM: nothing is booted from the network.
     return (
-        *("-netdev", f"tap,id=net0,ifname={place.port},script=no,downscript=no{vhost}"),
-        *("-device", f"{device},netdev=net0,mac={network.mac(place.address)},romfile="),
+        *("-netdev", f"tap,id=net{number},ifname={card.tap},script=no,downscript=no{vhost}"),
+        *("-device", f"{device},netdev=net{number},mac={card.mac},romfile="),
     )
