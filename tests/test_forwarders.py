@@ -50,7 +50,10 @@ frame_byte = ["64 B"]
 """
 
 
-TRIALS = "--frame 64 --searches 1 --trial 50ms --trial-sum 50ms --no-zero-loss --width 30% --max-rate 1000 --latency-trials 0 --others 100% --cpu 0 --json"
+TRIALS = (
+    "--frame 64 --searches 1 --trial 50ms --trial-sum 50ms --no-zero-loss --width 30% --max-rate 1000 "
+    "--latency-trials 0 --others 100% --cpu 0 --json"
+)
 
 
 @pytest.fixture(autouse=True)

@@ -9,9 +9,10 @@ use std::path::Path;
 use rustix::event::{Timespec, poll};
 use rustix::mount::{MountFlags, mount};
 use rustix::system::{RebootCommand, finit_module, reboot};
-use vtare_sys::net::{configure, interface};
+use vtare_sys::net::queue::{self, EtfOptions};
+use vtare_sys::net::{LaunchClock, configure, interface};
 
-use super::command_line::{Interface, Settings, hardware_address};
+use super::command_line::{Interface, Queue, Settings, hardware_address};
 use super::files::Reach;
 use super::messages::Hello;
 use super::port::Port;
@@ -25,6 +26,9 @@ const FORWARD: &str = "/proc/sys/net/ipv4/ip_forward";
 /// How often to look whether a device has come: every 10 ms, 20 s long.
 const LOOKS: u32 = 2_000;
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
+
+/// An `etf` that gives packets to the card at their time, and looks at packets of all sockets: one that has no launch time is dropped.
+const ETF: EtfOptions = EtfOptions { delta_ns: 0, clock_id: LaunchClock::Tai.id(), flags: 0 };
 
 /// Sets the guest up, serves the channel, and switches the guest off. What goes wrong is told over the channel where there is one, and
 /// on the console else.
@@ -122,6 +126,11 @@ fn bring_up(interface: &Interface) -> Result<(), String> {
     let Some((address, prefix_length)) = interface.address else { return Ok(()) };
     let (number, name) = wait_for(|| find(&interface.device))?;
     let words = |error: vtare_sys::SysError| error.to_string();
+    match interface.queue {
+        None => {}
+        Some(Queue::Fq) => queue::give(number, "fq", None).map_err(words)?,
+        Some(Queue::Etf) => queue::give(number, "etf", Some(ETF)).map_err(words)?,
+    }
     configure::bring_up(number, interface.mtu_byte).map_err(words)?;
     configure::give_address(number, address, prefix_length).map_err(words)?;
     for (neighbour, hardware) in &interface.neighbours {

@@ -24,11 +24,22 @@ pub(crate) struct Interface {
     pub(crate) mtu_byte: Option<u32>,
     /// `vtare.neighbours=A.B.C.D@xx:xx:xx:xx:xx:xx,..`: hardware addresses that nobody needs to ask for.
     pub(crate) neighbours: Vec<(Ipv4Addr, [u8; 6])>,
+    /// `vtare.queue`: its queue discipline, `fq` or `etf`.
+    pub(crate) queue: Option<Queue>,
+}
+
+/// A queue discipline that keeps launch times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Queue {
+    /// Fair queueing.
+    Fq,
+    /// Earliest launch time first.
+    Etf,
 }
 
 impl Interface {
     fn of(device: &str) -> Self {
-        Self { device: device.to_owned(), address: None, mtu_byte: None, neighbours: Vec::new() }
+        Self { device: device.to_owned(), address: None, mtu_byte: None, neighbours: Vec::new(), queue: None }
     }
 }
 
@@ -69,9 +80,17 @@ impl Settings {
                 let all: Option<Vec<_>> = value.split(',').map(neighbour).collect();
                 self.last().neighbours = all.ok_or("A.B.C.D@xx:xx:xx:xx:xx:xx, several with commas between")?;
             }
+            "vtare.queue" => {
+                self.last().queue = Some(match value {
+                    "fq" => Queue::Fq,
+                    "etf" => Queue::Etf,
+                    _ => return Err("fq or etf"),
+                });
+            }
             _ => {
-                let all = "one of vtare.port, vtare.forward, vtare.device, vtare.address, vtare.mtu, vtare.neighbours";
-                return Err(all);
+                return Err(
+                    "one of vtare.port, vtare.forward, vtare.device, vtare.address, vtare.mtu, vtare.neighbours, vtare.queue",
+                );
             }
         }
         Ok(())
@@ -113,7 +132,7 @@ mod tests {
 
     #[test]
     fn the_words_of_vtare_are_read_and_those_of_the_kernel_are_not() {
-        let line = "console=ttyS0 quiet vtare.address=10.77.1.2/16 clocksource=hpet vtare.mtu=9000 vtare.port=/dev/ttyS1 \
+        let line = "console=ttyS0 quiet vtare.queue=etf vtare.address=10.77.1.2/16 clocksource=hpet vtare.mtu=9000 vtare.port=/dev/ttyS1 \
                     vtare.neighbours=10.77.2.1@02:76:0a:4d:02:01,10.77.2.2@02:76:0a:4d:02:02 rdinit=/vtare -- agent --init";
         let (settings, problems) = Settings::parse(line);
         assert_eq!(problems, Vec::<String>::new());
@@ -125,6 +144,7 @@ mod tests {
                 (Ipv4Addr::new(10, 77, 2, 1), [2, 0x76, 0x0a, 0x4d, 2, 1]),
                 (Ipv4Addr::new(10, 77, 2, 2), [2, 0x76, 0x0a, 0x4d, 2, 2]),
             ],
+            queue: Some(Queue::Etf),
         };
         let wanted = Settings { port: "/dev/ttyS1".to_owned(), forward: false, interfaces: vec![eth0] };
         assert_eq!(settings, wanted);
@@ -155,15 +175,15 @@ mod tests {
 
     #[test]
     fn a_word_that_says_nothing_is_named_and_changes_nothing() {
-        let line = "vtare.address=10.77.1.2/33 vtare.mtu=big vtare.neighbours=10.0.0.1@2:76:0a:4d:02:01 vtare.x=1 vtare.port vtare.forward=0";
+        let line = "vtare.address=10.77.1.2/33 vtare.mtu=big vtare.neighbours=10.0.0.1@2:76:0a:4d:02:01 vtare.x=1 vtare.port vtare.forward=0 vtare.queue=fq_codel";
         let (settings, problems) = Settings::parse(line);
-        assert_eq!((settings, problems.len()), (Settings::default(), 6));
+        assert_eq!((settings, problems.len()), (Settings::default(), 7));
         assert!(problems[0].contains("'vtare.address=10.77.1.2/33', want A.B.C.D/LENGTH"), "{problems:?}");
     }
 
     proptest! {
         #[test]
-        fn any_line_is_survived(line in "(vtare\\.(port|forward|device|address|mtu|neighbours)=[0-9a-f.:@,/ é]{0,30} ?){0,5}") {
+        fn any_line_is_survived(line in "(vtare\\.(port|forward|device|address|mtu|neighbours|queue)=[0-9a-f.:@,/ é]{0,30} ?){0,5}") {
             Settings::parse(&line);
         }
     }

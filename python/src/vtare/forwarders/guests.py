@@ -210,7 +210,7 @@ class QemuGuests:
         nic = self._resources.nic or "virtio"
 
         def card(leg: Leg) -> Card:
-            return Card(nic, leg.port, leg.mac, leg.address, mtu_byte, leg.neighbours)
+            return Card(nic, leg.port, leg.mac, leg.address, mtu_byte, leg.neighbours, self._platform.queue)
 
         stands = [
             Stand(seat.name, cards=tuple(card(leg) for leg in seat.legs), namespace=fabric, forwards=True)

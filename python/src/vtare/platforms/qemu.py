@@ -25,7 +25,7 @@ from vtare.platforms.guest import accelerator
 from vtare.platforms.guest.image import image_for
 from vtare.platforms.guest.instance import GuestFiles, settled_facts
 from vtare.platforms.guest.kernel import FLAVOURS, find_kernel, flavour_for, missing_kernel
-from vtare.platforms.guest.modules import NIC_DRIVERS
+from vtare.platforms.guest.modules import NIC_DRIVERS, QUEUE_DRIVERS
 from vtare.platforms.guest.qemu_command import PROGRAM, GuestSpec, Network
 from vtare.platforms.guest.qemu_machine import QemuMachine, missing_monitor
 from vtare.platforms.network import NetworkError, Step
@@ -137,7 +137,7 @@ class Stand:
 
 
 class QemuPlatform:
-    """Micro guests under QEMU. Settings: `accelerator`, `machine`, `kernel`."""
+    """Micro guests under QEMU. Settings: `accelerator`, `machine`, `kernel`, `queue` (that of the guest's card)."""
 
     name: Final = "qemu"
 
@@ -149,7 +149,12 @@ class QemuPlatform:
         """
         self._binary = binary
         self._owner = owner
-        allowed = {"accelerator": _ACCELERATORS, "machine": _MACHINES, "kernel": FLAVOURS}
+        allowed = {
+            "accelerator": _ACCELERATORS,
+            "machine": _MACHINES,
+            "kernel": FLAVOURS,
+            "queue": tuple(QUEUE_DRIVERS),
+        }
         for key, value in (settings or {}).items():
             if key not in allowed:
                 raise BadInput(f"platform 'qemu': found the setting '{key}', wanted one of: {', '.join(allowed)}")
@@ -159,6 +164,8 @@ class QemuPlatform:
         self._wanted = chosen.get("accelerator", "auto")
         self._type = chosen.get("machine", "q35")
         self._kernel = chosen.get("kernel")
+        #: The queue discipline that guests give their cards; None for the kernel's own choice.
+        self.queue = chosen.get("queue")
         self._machines: list[QemuMachine] = []
         self._taps: list[tuple[Site, int]] = []
 
@@ -219,7 +226,8 @@ class QemuPlatform:
         if site is None:
             return self.boot([Stand(f"{self._owner}-q{index}") for index in indices], resources)
         started = self.boot(
-            [Stand(site.instance_namespace(index), Network(site, index, nic)) for index in indices], resources
+            [Stand(site.instance_namespace(index), Network(site, index, nic, self.queue)) for index in indices],
+            resources,
         )
         network.wait_forwarding([(site.namespace, site.port(index)) for index in indices])
         return started
@@ -265,7 +273,7 @@ class QemuPlatform:
     def _spec(self, name: str, flavour: str, nic: str | None) -> GuestSpec:
         kernel = find_kernel(flavour)
         directory = directory_of(name)
-        image = image_for(kernel, self._binary, nic)
+        image = image_for(kernel, self._binary, nic, queue=None if nic is None else self.queue)
         return GuestSpec(name, directory, kernel.image, image, "tcg", self._type, memory_byte=_LEAST_MEMORY[flavour])
 
     def _accelerator(self, flavour: str) -> Accelerator:
@@ -317,6 +325,7 @@ def _ready(machine: QemuMachine, resources: Resources, chosen: Accelerator) -> Q
         "memory_byte": spec.memory_byte,
         "pinned": pinned,
         "nic": spec.all_cards[0].nic if spec.all_cards else None,
+        "queue": spec.all_cards[0].queue if spec.all_cards else None,
         "vhost": spec.vhost,
         "kernel": inside.get("kernel"),
         "clock_source": inside.get("clock_source"),

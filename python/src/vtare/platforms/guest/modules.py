@@ -33,6 +33,8 @@ NIC_DRIVERS: Final[Mapping[str, str]] = {
 }
 #: What the control channel of an emulated machine needs.
 CHANNEL_DRIVERS: Final = ("virtio_pci", "virtio_console")
+#: Queue discipline of a guest's network card -> its module. Both keep launch times (SO_TXTIME).
+QUEUE_DRIVERS: Final[Mapping[str, str]] = {"fq": "sch_fq", "etf": "sch_etf"}
 _SUFFIX: Final = re.compile(r"\.ko(\.(?P<packed>xz|gz|zst))?$")
 _DEPENDS: Final = re.compile(rb"\0depends=([^\0]*)\0")
 

@@ -25,7 +25,8 @@ _DEVICES: Final = {"virtio": "virtio-net-pci"}
 class Card:
     """One network card: its model, the tap that it ends in, and what the guest gives to its interface.
 
-    `address` has the length of its network behind it. QEMU opens the tap, and makes it where it is not there.
+    `address` has the length of its network behind it, `queue` is the queue discipline that the guest gives it. QEMU
+    opens the tap, and makes it where it is not there.
     """
 
     nic: str
@@ -34,6 +35,7 @@ class Card:
     address: str
     mtu_byte: int
     neighbours: tuple[tuple[str, str], ...]
+    queue: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,7 @@ class Network:
     site: Site
     index: int
     nic: str
+    queue: str | None = None
 
     @property
     def address(self) -> str:
@@ -60,7 +63,7 @@ class Network:
         site = self.site
         neighbours = tuple((ip, network.mac(ip)) for ip in (site.address, *site.peers))
         address = f"{self.address}/{site.prefix_length}"
-        return Card(self.nic, self.port, network.mac(self.address), address, site.mtu_byte, neighbours)
+        return Card(self.nic, self.port, network.mac(self.address), address, site.mtu_byte, neighbours, self.queue)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +132,8 @@ def kernel_command_line(spec: GuestSpec) -> str:
         words.append(f"vtare.mtu={card.mtu_byte}")
         if card.neighbours:
             words.append(f"vtare.neighbours={','.join(f'{ip}@{mac}' for ip, mac in card.neighbours)}")
+        if card.queue is not None:
+            words.append(f"vtare.queue={card.queue}")
     return " ".join((*words, "--", "agent", "--init"))
 
 
