@@ -159,7 +159,9 @@ def test_packets_handed_over_together_leave_a_guest_one_by_one_at_the_times_that
         )
         tap = tmp_path / "tap.parquet"
         files = {name: tmp_path / f"tap.{name}" for name in ("stdout", "stderr")}
-        words = ["capture", str(sender.capture_interface()), "--icmp", "--out", str(tap)]
+        port = sender.capture_interface()
+        assert port is not None
+        words = ["capture", port, "--icmp", "--out", str(tap)]
         capture = HostInstance(vtare, hosts.sender).start(words, directory=tmp_path, **files)
         stack.callback(capture.kill)
         wait_until("the capture is in place", lambda: "ready" in files["stderr"].read_text())

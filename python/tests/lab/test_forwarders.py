@@ -162,7 +162,7 @@ def test_a_machine_between_the_bridges_gets_a_card_at_either_and_forwards(monkey
     assert [stand.name for stand in asked] == list(room.guests)
     assert all(stand.forwards and stand.namespace == room.fabric and stand.nic == "e1000" for stand in asked)
     # Its taps are QEMU's own: all that is left to do is in the switch's namespace, and is done to them.
-    taps = {card.tap for stand in asked for card in stand.cards}
+    taps = {card.port for stand in asked for card in stand.cards}
     steps = [step for index in range(2) for step in room.guest_steps(index)]
     assert {place for step in steps for place in namespaces_of(step)} == {room.fabric}
     assert {step.words[5] for step in steps if step.words[-2:] in {("master", "brin"), ("master", "brout")}} == taps

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from vtare.platforms import DEFAULT_RESOURCES, Need, PlatformFailed, Resources, network
-from vtare.platforms.guest.qemu_command import Card
+from vtare.platforms.guest.words import Card
 from vtare.platforms.network import Step
 from vtare.platforms.qemu import QemuInstance, QemuPlatform, Stand
 

@@ -25,9 +25,10 @@ from vtare.platforms.guest import accelerator
 from vtare.platforms.guest.image import image_for
 from vtare.platforms.guest.instance import GuestFiles, settled_facts
 from vtare.platforms.guest.kernel import FLAVOURS, find_kernel, flavour_for, missing_kernel
-from vtare.platforms.guest.modules import NIC_DRIVERS, QUEUE_DRIVERS
-from vtare.platforms.guest.qemu_command import PROGRAM, GuestSpec, Network
+from vtare.platforms.guest.modules import EMULATED_NICS, QUEUE_DRIVERS
+from vtare.platforms.guest.qemu_command import PROGRAM, GuestSpec
 from vtare.platforms.guest.qemu_machine import QemuMachine, missing_monitor
+from vtare.platforms.guest.words import Network
 from vtare.platforms.network import NetworkError, Step
 from vtare.platforms.owner import owner_of, started_by, still_runs
 from vtare.platforms.protocol import DEFAULT_RESOURCES, Leftover, Need, Resources
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
     from vtare.platforms.child import Child, ProcessChild
     from vtare.platforms.guest.accelerator import Accelerator
-    from vtare.platforms.guest.qemu_command import Card
+    from vtare.platforms.guest.words import Card
     from vtare.platforms.network import Site
     from vtare.platforms.protocol import Settings
 
@@ -149,12 +150,8 @@ class QemuPlatform:
         """
         self._binary = binary
         self._owner = owner
-        allowed = {
-            "accelerator": _ACCELERATORS,
-            "machine": _MACHINES,
-            "kernel": FLAVOURS,
-            "queue": tuple(QUEUE_DRIVERS),
-        }
+        queues = tuple(QUEUE_DRIVERS)
+        allowed = {"accelerator": _ACCELERATORS, "machine": _MACHINES, "kernel": FLAVOURS, "queue": queues}
         for key, value in (settings or {}).items():
             if key not in allowed:
                 raise BadInput(f"platform 'qemu': found the setting '{key}', wanted one of: {', '.join(allowed)}")
@@ -174,9 +171,10 @@ class QemuPlatform:
         if shutil.which(PROGRAM) is None:
             return f"the program '{PROGRAM}' is missing; install qemu-system-x86"
         flavour = flavour_for(resources.nic, self._kernel)
-        if resources.nic is not None and resources.nic not in NIC_DRIVERS:
+        if resources.nic is not None and resources.nic not in EMULATED_NICS:
             return (
-                f"guests have no driver for the network card '{resources.nic}'; wanted one of {', '.join(NIC_DRIVERS)}"
+                f"guests have no driver for the network card '{resources.nic}'; "
+                f"wanted one of {', '.join(EMULATED_NICS)}"
             )
         least = _LEAST_MEMORY[flavour]
         if resources.memory_byte is not None and resources.memory_byte < least:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from vtare.platforms import network
+from vtare.platforms.guest.words import words_of_all
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from vtare.platforms.network import Site
+    from vtare.platforms.guest.words import Card, Network
 
 PROGRAM: Final = "qemu-system-x86_64"
 #: The name of the control channel's virtio port, as `vtare agent` looks for it.
@@ -22,56 +22,11 @@ _DEVICES: Final = {"virtio": "virtio-net-pci"}
 
 
 @dataclass(frozen=True, slots=True)
-class Card:
-    """One network card: its model, the tap that it ends in, and what the guest gives to its interface.
-
-    `address` has the length of its network behind it, `queue` is the queue discipline that the guest gives it. QEMU
-    opens the tap, and makes it where it is not there.
-    """
-
-    nic: str
-    tap: str
-    mac: str
-    address: str
-    mtu_byte: int
-    neighbours: tuple[tuple[str, str], ...]
-    queue: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Network:
-    """A guest's place behind a site's bridge."""
-
-    site: Site
-    index: int
-    nic: str
-    queue: str | None = None
-
-    @property
-    def address(self) -> str:
-        """The guest's address."""
-        return self.site.instance_address(self.index)
-
-    @property
-    def port(self) -> str:
-        """The bridge port in front of it: a tap in the site's namespace."""
-        return self.site.port(self.index)
-
-    @property
-    def card(self) -> Card:
-        """The card of a guest there."""
-        site = self.site
-        neighbours = tuple((ip, network.mac(ip)) for ip in (site.address, *site.peers))
-        address = f"{self.address}/{site.prefix_length}"
-        return Card(self.nic, self.port, network.mac(self.address), address, site.mtu_byte, neighbours, self.queue)
-
-
-@dataclass(frozen=True, slots=True)
 class GuestSpec:
     """One guest. `directory` is its own: sockets and the console's log lie there.
 
-    It stands in `network`, behind the bridge of a site; or it has `cards` of its own whose taps are in `namespace`, and
-    `forwards` what comes in by one of them and is for another network.
+    It stands in `network`, behind the bridge of a site; or it has `cards` of its own whose taps QEMU makes
+    in `namespace`, and `forwards` what comes in by one of them and is for another network.
     """
 
     name: str
@@ -117,24 +72,10 @@ class GuestSpec:
 
 def kernel_command_line(spec: GuestSpec) -> str:
     """What the guest's kernel is told; words with `vtare.` are for its first process (docs/guests.md)."""
-    # Without self-tests of ciphers and IPv6: time to boot, and packets that nobody asked for. Without a timer check:
-    # on a busy host an emulated timer may not tick within the time that the kernel gives it before it panics.
-    words = ["console=ttyS0", "quiet", "panic=-1", "rdinit=/vtare", "cryptomgr.notests", "ipv6.disable=1"]
-    words.append("no_timer_check")
-    if spec.clock_source is not None:
-        words.append(f"clocksource={spec.clock_source}")
-    words.append(f"vtare.port={PORT_NAME}")
-    words += ["vtare.forward=1"] if spec.forwards else []
-    for card in spec.all_cards:
-        # The only card is eth0; of several, each is told by its hardware address.
-        words += [f"vtare.device={card.mac}"] if len(spec.all_cards) > 1 else []
-        words.append(f"vtare.address={card.address}")
-        words.append(f"vtare.mtu={card.mtu_byte}")
-        if card.neighbours:
-            words.append(f"vtare.neighbours={','.join(f'{ip}@{mac}' for ip, mac in card.neighbours)}")
-        if card.queue is not None:
-            words.append(f"vtare.queue={card.queue}")
-    return " ".join((*words, "--", "agent", "--init"))
+    # Without a timer check: on a busy host an emulated timer may not tick within the time that the kernel gives it
+    # before it panics.
+    own = ("console=ttyS0", "quiet", "no_timer_check")
+    return " ".join((*own, *words_of_all(PORT_NAME, spec.clock_source, spec.all_cards, forwards=spec.forwards)))
 
 
 def command(spec: GuestSpec) -> list[str]:
@@ -172,6 +113,6 @@ def _card(spec: GuestSpec, number: int, card: Card) -> Sequence[str]:
     device = _DEVICES.get(card.nic, card.nic)
     # Without its boot ROM: nothing is booted from the network.
     return (
-        *("-netdev", f"tap,id=net{number},ifname={card.tap},script=no,downscript=no{vhost}"),
+        *("-netdev", f"tap,id=net{number},ifname={card.port},script=no,downscript=no{vhost}"),
         *("-device", f"{device},netdev=net{number},mac={card.mac},romfile="),
     )
