@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
 
 from vtare.plots.format import significant, time_text
 from vtare.report import bandwidth, counter, round_trips, text, throughput
@@ -165,8 +167,26 @@ def _sleep_sentences(summary: Summary, scene: Scene) -> list[Sentence]:
     if busy is not None:
         ending = _verdict_words(summary, scene, busy)
         pieces = _side_by_side(scene, busy, again=True)
-        found.append((f"{load_phrase(summary, busy)}, it ends ", *pieces, f"{ending}."))
+        tail = _tail_change(summary, scene.row(scene.system, busy))
+        found.append((f"{load_phrase(summary, busy)}, it ends ", *pieces, ending, *tail, "."))
     return found
+
+
+def _tail_change(summary: Summary, cell: Mapping[str, Any] | None) -> list[str | Told]:
+    """What the load makes of the tail of the system's way: `; its p99 is 12.1x (3.40 to 43.0) that of idle`."""
+    if cell is None:
+        return []
+    frame = summary.tails.filter(
+        (pl.col("experiment") == cell["experiment"]) & (pl.col("factor") == "load") & (pl.col("tail") == "p99")
+    )
+    keys = summary.keys[cell["experiment"]]
+    row = next((row for row in frame.iter_rows(named=True) if all(row[key] == cell[key] for key in keys)), None)
+    if row is None or row["ratio"] is None or row["ratio_low"] is None:
+        return []
+    sure = row["p_adjusted"] is not None and row["p_adjusted"] <= summary.plan.analysis.alpha
+    word = "" if sure else ", undecided"
+    ratio = told_ratio(row["ratio"], row["ratio_low"], row["ratio_high"])
+    return ["; its p99 is ", ratio, f" that of {text.level(row['baseline'])}{word}"]
 
 
 def worst_load(summary: Summary, scene: Scene) -> str | None:

@@ -78,7 +78,7 @@ def sentences(summary: Summary, layout: Layout) -> list[Sentence]:
 
 
 def _told_ranking(summary: Summary, layout: Layout, ranking: _Ranking) -> Sentence:
-    """How many times the baseline's CV each level has: `it is 2.16x (1.51 to 3.31) with background 4`, and the verdict."""
+    """How many times the baseline's CV each level has, and the verdict: `it is 2.16x (1.51 to 3.31) with ...`."""
     others = [level for level in ranking.levels if level.name != ranking.baseline]
     others.sort(key=lambda level: layout.rank(ranking.factor, level.name))
     pieces: list[str | Told] = [f"Against {key_text(ranking.factor, ranking.baseline)} it is "]

@@ -62,8 +62,9 @@ never *differs*. `quantity` is `read_cost_ns` for the timer and `cv` for the cou
 interval of the ratio and the p-value allow for half a clock step on either median.
 
 `tails`: one row per comparison and tail (`p99`, `p999` of each run): keys, `quantity, factor, level, baseline, tail,
-n_runs, n_runs_baseline` (runs that have the figure), `ratio` (of geometric means), `difference` (of means), `p_value,
-p_adjusted, p_text, family, adjustment, exact, least_p, refused`; by permutation of runs.
+n_runs, n_runs_baseline` (runs that have the figure), `ratio, ratio_low, ratio_high` (of geometric means; the interval
+by Welch's t on logarithms), `difference` (of means), `p_value, p_adjusted, p_text, family, adjustment, exact, least_p,
+refused`; by permutation of runs.
 
 `tests`: one row per experiment, factor and rest of the cell: `experiment, factor, where` (text: the other keys),
 `test` (`friedman` or `kruskal_wallis`), `statistic, p_value, p_adjusted, p_text, family, adjustment, exact, n_runs,
