@@ -56,7 +56,7 @@ FAR_END_FACTORS: Final[dict[str, tuple[str, ...]]] = {
 }
 #: Every factor that is no parameter of an instrument.
 #: Factors whose levels are names of platforms.
-_PLATFORM_FACTORS: Final = ("platform", "responder_platform", "background_platform")
+PLATFORM_FACTORS: Final = ("platform", "responder_platform", "background_platform")
 OWN_FACTORS: Final = (*LAB_FACTORS, *TWO_HOST_FACTORS, *PATH_FACTORS, *GUEST_FACTORS, TIMERS_FACTOR)
 _LARGEST_MTU_BYTE: Final = 9000
 #: What the lab gives a `throughput` run through guests of its own.
@@ -532,7 +532,7 @@ class _Reader:
             where = f"{path}[{i}]"
             if factor == "load":
                 checked.append(self.load(level, where))
-            elif factor in _PLATFORM_FACTORS:
+            elif factor in PLATFORM_FACTORS:
                 checked.append(Level(self.choice(level, (*PLATFORMS, *self.platforms), where), level))
             elif factor in RESOURCE_FACTORS or (factor in BACKGROUND_FACTORS and factor not in _CHOICES):
                 checked.append(self.guest_level(factor, level, where))

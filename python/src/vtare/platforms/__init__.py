@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DEFAULT_RESOURCES",
+    "FURNISHED",
     "PLATFORMS",
     "Instance",
     "Leftover",
@@ -37,9 +38,11 @@ __all__ = [
     "Platform",
     "PlatformFailed",
     "Resources",
+    "kind_of",
     "leftovers",
     "open_platform",
     "remove_leftovers",
+    "unverified",
 ]
 
 #: Kind of platform -> the class in the file of the same name.
@@ -57,6 +60,8 @@ _KINDS: Final = {
 }
 #: Every platform that a plan may name. Those that this version cannot start are skipped and counted.
 PLATFORMS: Final = tuple(_KINDS)
+#: Kinds whose instances have the programs of a machine. All others hold vtare's static binary and not a library more.
+FURNISHED: Final = ("host", "netns", "ssh", "cloud")
 
 
 class _NotYet:
@@ -93,8 +98,8 @@ def open_platform(name: str, *, binary: Path, owner: str, settings: Mapping[str,
     Raises:
         BadInput: there is no such platform, or its settings cannot be used.
     """
-    settings = dict(settings or {})
-    kind = str(settings.pop("kind", name))
+    kind = kind_of(name, settings)
+    settings = {key: value for key, value in (settings or {}).items() if key != "kind"}
     if kind not in _KINDS:
         raise BadInput(f"platform '{name}' is not known to this version; wanted one of: {', '.join(PLATFORMS)}")
     module = f"{__name__}.{kind}"
@@ -102,6 +107,21 @@ def open_platform(name: str, *, binary: Path, owner: str, settings: Mapping[str,
         return _NotYet(name)
     found: Platform = getattr(import_module(module), _KINDS[kind])(binary, owner, settings)
     return found
+
+
+def kind_of(name: str, settings: Mapping[str, str | int] | None = None) -> str:
+    """What kind of platform a name stands for: that of its table `[platforms.NAME]`, else the name itself."""
+    return str((settings or {}).get("kind", name))
+
+
+def unverified(name: str, settings: Mapping[str, str | int] | None = None) -> str | None:
+    """Why what this platform gives has never been compared with the real thing; None where it has been run for real."""
+    kind = kind_of(name, settings)
+    module = f"{__name__}.{kind}"
+    if kind not in _KINDS or find_spec(module) is None:
+        return None
+    found = getattr(import_module(module), "UNVERIFIED", None)
+    return None if found is None else str(found)
 
 
 def leftovers() -> tuple[Leftover, ...]:

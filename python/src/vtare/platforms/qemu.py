@@ -24,9 +24,10 @@ from vtare.platforms.guest import accelerator
 from vtare.platforms.guest.image import image_for
 from vtare.platforms.guest.instance import GuestFiles, settled_facts
 from vtare.platforms.guest.kernel import FLAVOURS, find_kernel, flavour_for, missing_kernel
-from vtare.platforms.guest.modules import NIC_DRIVERS
-from vtare.platforms.guest.qemu_command import PROGRAM, GuestSpec, Network
+from vtare.platforms.guest.modules import EMULATED_NICS, QUEUE_DRIVERS
+from vtare.platforms.guest.qemu_command import PROGRAM, GuestSpec
 from vtare.platforms.guest.qemu_machine import QemuMachine, missing_monitor
+from vtare.platforms.guest.words import Network
 from vtare.platforms.network import NetworkError, Step
 from vtare.platforms.owner import owner_of, started_by, still_runs
 from vtare.platforms.protocol import DEFAULT_RESOURCES, Leftover, Need, Resources
@@ -102,7 +103,7 @@ class QemuInstance:
 
 
 class QemuPlatform:
-    """Micro guests under QEMU. Settings: `accelerator`, `machine`, `kernel`."""
+    """Micro guests under QEMU. Settings: `accelerator`, `machine`, `kernel`, `queue` (that of the guest's card)."""
 
     name: Final = "qemu"
 
@@ -114,7 +115,8 @@ class QemuPlatform:
         """
         self._binary = binary
         self._owner = owner
-        allowed = {"accelerator": _ACCELERATORS, "machine": _MACHINES, "kernel": FLAVOURS}
+        queues = tuple(QUEUE_DRIVERS)
+        allowed = {"accelerator": _ACCELERATORS, "machine": _MACHINES, "kernel": FLAVOURS, "queue": queues}
         for key, value in (settings or {}).items():
             if key not in allowed:
                 raise BadInput(f"platform 'qemu': found the setting '{key}', wanted one of: {', '.join(allowed)}")
@@ -124,6 +126,7 @@ class QemuPlatform:
         self._wanted = chosen.get("accelerator", "auto")
         self._type = chosen.get("machine", "q35")
         self._kernel = chosen.get("kernel")
+        self._queue = chosen.get("queue")
         self._machines: list[QemuMachine] = []
         self._taps: list[tuple[Site, int]] = []
 
@@ -132,9 +135,10 @@ class QemuPlatform:
         if shutil.which(PROGRAM) is None:
             return f"the program '{PROGRAM}' is missing; install qemu-system-x86"
         flavour = flavour_for(resources.nic, self._kernel)
-        if resources.nic is not None and resources.nic not in NIC_DRIVERS:
+        if resources.nic is not None and resources.nic not in EMULATED_NICS:
             return (
-                f"guests have no driver for the network card '{resources.nic}'; wanted one of {', '.join(NIC_DRIVERS)}"
+                f"guests have no driver for the network card '{resources.nic}'; "
+                f"wanted one of {', '.join(EMULATED_NICS)}"
             )
         least = _LEAST_MEMORY[flavour]
         if resources.memory_byte is not None and resources.memory_byte < least:
@@ -199,7 +203,7 @@ class QemuPlatform:
         name = f"{self._owner}-q{index}" if site is None else site.instance_namespace(index)
         place = None
         if site is not None:
-            place = Network(site, index, resources.nic or "virtio")
+            place = Network(site, index, resources.nic or "virtio", self._queue)
             self._taps.append((site, index))
             network.carry_out(tap_steps(site, index))
         spec = self._spec(name, flavour, None if place is None else place.nic)
@@ -224,7 +228,7 @@ class QemuPlatform:
     def _spec(self, name: str, flavour: str, nic: str | None) -> GuestSpec:
         kernel = find_kernel(flavour)
         directory = directory_of(name)
-        image = image_for(kernel, self._binary, nic)
+        image = image_for(kernel, self._binary, nic, queue=None if nic is None else self._queue)
         return GuestSpec(name, directory, kernel.image, image, "tcg", self._type, memory_byte=_LEAST_MEMORY[flavour])
 
     def _accelerator(self, flavour: str) -> Accelerator:
@@ -276,6 +280,7 @@ def _ready(machine: QemuMachine, resources: Resources, chosen: Accelerator) -> Q
         "memory_byte": spec.memory_byte,
         "pinned": pinned,
         "nic": None if spec.network is None else spec.network.nic,
+        "queue": None if spec.network is None else spec.network.queue,
         "vhost": spec.vhost,
         "kernel": inside.get("kernel"),
         "clock_source": inside.get("clock_source"),
