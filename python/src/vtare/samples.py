@@ -131,7 +131,7 @@ class SampleSet:
         )
 
     def read(self, file: RunFile) -> pl.DataFrame:
-        """Return one run's samples: the Parquet columns but `index`, `value` (ns) and `weight`; rows in the file's order.
+        """Return one run's samples: the Parquet columns but `index`, `value` (ns), `weight`; rows as in the file.
 
         Raises:
             OSError, polars.exceptions.PolarsError: the file is damaged behind its footer.
