@@ -345,8 +345,9 @@ def emulator_version() -> str | None:
 @cache
 def _say_if_emulated(chosen: Accelerator) -> None:
     if chosen.name == "tcg":
+        reason = (chosen.reason or "no reason known").rstrip(". ")
         sys.stderr.write(
-            f"vtare: guests are EMULATED (TCG), not virtualized: {chosen.reason}. Their figures prove function, not "
+            f"vtare: guests are EMULATED (TCG), not virtualized: {reason}. Their figures prove function, not "
             "performance; every record says so.\n"
         )
 
