@@ -22,11 +22,11 @@ LIBRARY_CRATES := $(patsubst crates/%/Cargo.toml,%,$(wildcard crates/capi/Cargo.
 BIN := $(VENV)/bin
 DONE := $(VENV)/.done
 PIP = $(BIN)/python -m pip --quiet --disable-pip-version-check
-SOURCES = $(shell find crates python/src plans contract -type f -not -name '*.pyc' -not -path '*.egg-info/*' | LC_ALL=C sort) \
+SOURCES = $(shell find crates counters python/src plans contract -type f -not -name '*.pyc' -not -path '*.egg-info/*' | LC_ALL=C sort) \
 	Cargo.toml Cargo.lock pyproject.toml setup.py README.md
 BENCH_SCRIPTS := $(shell grep -ls '^\#!.*python' bench/*/run bench/*/real)
 BENCH_MODULES := $(wildcard bench/*/*.py)
-PYTHON_CODE := python/src python/tests tests setup.py tools/again $(BENCH_SCRIPTS) $(BENCH_MODULES)
+PYTHON_CODE := python/src python/tests tests counters setup.py tools/again $(BENCH_SCRIPTS) $(BENCH_MODULES)
 
 say = @printf '\033[1m%s\033[0m\n' '$(1)'
 # The entries of one list in pyproject.toml, as arguments for pip.

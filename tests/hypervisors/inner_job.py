@@ -1,4 +1,4 @@
-"""The job of the outer guest: guests under its real KVM by the ordinary `qemu` adapter; what came of it as JSON lines.
+"""The job of the outer machine: guests under its hypervisor by the ordinary adapter; what came of it as JSON lines.
 
 Imports platforms and links only: what reads Parquet takes an emulated CPU minutes to load.
 """
@@ -51,10 +51,12 @@ def measure(instance: Instance, directory: Path, instrument: str, **parameters: 
     )
 
 
-def main(binary: Path, nics: list[str]) -> None:
+SETTINGS: dict[str, dict[str, str | int]] = {"qemu": {"accelerator": "kvm", "machine": "pc"}}
+
+
+def main(binary: Path, platform: str, nics: list[str]) -> None:
     """Measure timer, sleep and round trips in one guest with each of these models of card."""
-    settings = {"accelerator": "kvm", "machine": "pc"}
-    guests = open_platform("qemu", binary=binary, owner=own_prefix(), settings=settings)
+    guests = open_platform(platform, binary=binary, owner=own_prefix(), settings=SETTINGS.get(platform))
     others = open_platform("netns", binary=binary, owner=own_prefix())
     with TwoHosts(own_prefix()) as hosts:
         for nic in nics:
@@ -86,4 +88,4 @@ def main(binary: Path, nics: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2:])
+    main(Path(sys.argv[1]), sys.argv[2], sys.argv[3:])

@@ -11,7 +11,7 @@ import pytest
 
 from vtare.errors import BadInput
 from vtare.platforms import Resources, open_platform, qemu
-from vtare.platforms.guest import libvirt_machine, qemu_command, taps
+from vtare.platforms.guest import libvirt_machine, qemu_command, taps, words
 from vtare.platforms.guest.agent import GuestFailed
 from vtare.platforms.guest.libvirt_domain import domain_xml
 from vtare.platforms.guest.libvirt_machine import Manager, found_manager, remove_domain
@@ -30,7 +30,7 @@ def asked_anew() -> Iterator[None]:
 
 
 def spec(**changes: object) -> qemu_command.GuestSpec:
-    place = qemu_command.Network(SITE, 3, "e1000")
+    place = words.Network(SITE, 3, "e1000")
     given = {"network": place, "accelerator": "tcg", "clock_source": "hpet", "vcpus": 2, **changes}
     return qemu_command.GuestSpec("g", Path("/d"), Path("/k"), Path("/i"), **given)  # type: ignore[arg-type]
 
@@ -41,7 +41,7 @@ def test_the_description_is_the_one_that_was_tried() -> None:
 
 
 def test_kvm_a_fast_card_and_no_card_are_described() -> None:
-    fast = spec(accelerator="kvm", vhost=True, network=qemu_command.Network(SITE, 0, "virtio"))
+    fast = spec(accelerator="kvm", vhost=True, network=words.Network(SITE, 0, "virtio"))
     domain = ElementTree.fromstring(domain_xml(fast, tap="vtt1x0"))
     assert domain.get("type") == "kvm"
     assert [one.get("mode") for one in domain.findall("cpu")] == ["host-passthrough"]

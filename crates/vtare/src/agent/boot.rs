@@ -9,9 +9,10 @@ use std::path::Path;
 use rustix::event::{Timespec, poll};
 use rustix::mount::{MountFlags, mount};
 use rustix::system::{RebootCommand, finit_module, reboot};
-use vtare_sys::net::{configure, interface};
+use vtare_sys::net::queue::{self, EtfOptions};
+use vtare_sys::net::{LaunchClock, configure, interface};
 
-use super::command_line::Settings;
+use super::command_line::{Queue, Settings};
 use super::files::Reach;
 use super::messages::Hello;
 use super::port::Port;
@@ -23,6 +24,9 @@ const MODULES: &str = "/modules/order";
 /// How often to look whether a device has come: every 10 ms, 20 s long.
 const LOOKS: u32 = 2_000;
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
+
+/// An `etf` that gives packets to the card at their time, and looks at packets of all sockets: one that has no launch time is dropped.
+const ETF: EtfOptions = EtfOptions { delta_ns: 0, clock_id: LaunchClock::Tai.id(), flags: 0 };
 
 /// Sets the guest up, serves the channel, and switches the guest off. What goes wrong is told over the channel where there is one, and
 /// on the console else.
@@ -108,6 +112,11 @@ fn bring_network_up(settings: &Settings, problems: &mut Vec<String>) {
     let device = &settings.device;
     let set = wait_for(|| number_of(device)).and_then(|number| {
         let words = |error: vtare_sys::SysError| error.to_string();
+        match settings.queue {
+            None => {}
+            Some(Queue::Fq) => queue::give(number, "fq", None).map_err(words)?,
+            Some(Queue::Etf) => queue::give(number, "etf", Some(ETF)).map_err(words)?,
+        }
         configure::bring_up(number, settings.mtu_byte).map_err(words)?;
         configure::give_address(number, address, prefix_length).map_err(words)?;
         for (neighbour, hardware) in &settings.neighbours {

@@ -15,6 +15,17 @@ pub(crate) struct Settings {
     pub(crate) mtu_byte: Option<u32>,
     /// `vtare.neighbours=A.B.C.D@xx:xx:xx:xx:xx:xx,..`: hardware addresses that nobody needs to ask for.
     pub(crate) neighbours: Vec<(Ipv4Addr, [u8; 6])>,
+    /// `vtare.queue`: its queue discipline, `fq` or `etf`.
+    pub(crate) queue: Option<Queue>,
+}
+
+/// A queue discipline that keeps launch times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Queue {
+    /// Fair queueing.
+    Fq,
+    /// Earliest launch time first.
+    Etf,
 }
 
 impl Default for Settings {
@@ -25,6 +36,7 @@ impl Default for Settings {
             address: None,
             mtu_byte: None,
             neighbours: Vec::new(),
+            queue: None,
         }
     }
 }
@@ -54,7 +66,16 @@ impl Settings {
                 let all: Option<Vec<_>> = value.split(',').map(neighbour).collect();
                 self.neighbours = all.ok_or("A.B.C.D@xx:xx:xx:xx:xx:xx, several with commas between")?;
             }
-            _ => return Err("one of vtare.port, vtare.device, vtare.address, vtare.mtu, vtare.neighbours"),
+            "vtare.queue" => {
+                self.queue = Some(match value {
+                    "fq" => Queue::Fq,
+                    "etf" => Queue::Etf,
+                    _ => return Err("fq or etf"),
+                });
+            }
+            _ => {
+                return Err("one of vtare.port, vtare.device, vtare.address, vtare.mtu, vtare.neighbours, vtare.queue");
+            }
         }
         Ok(())
     }
@@ -81,7 +102,7 @@ mod tests {
 
     #[test]
     fn the_words_of_vtare_are_read_and_those_of_the_kernel_are_not() {
-        let line = "console=ttyS0 quiet vtare.address=10.77.1.2/16 clocksource=hpet vtare.mtu=9000 vtare.port=/dev/ttyS1 \
+        let line = "console=ttyS0 quiet vtare.queue=etf vtare.address=10.77.1.2/16 clocksource=hpet vtare.mtu=9000 vtare.port=/dev/ttyS1 \
                     vtare.neighbours=10.77.2.1@02:76:0a:4d:02:01,10.77.2.2@02:76:0a:4d:02:02 rdinit=/vtare -- agent --init";
         let (settings, problems) = Settings::parse(line);
         assert_eq!(problems, Vec::<String>::new());
@@ -93,6 +114,7 @@ mod tests {
                 (Ipv4Addr::new(10, 77, 2, 1), [2, 0x76, 0x0a, 0x4d, 2, 1]),
                 (Ipv4Addr::new(10, 77, 2, 2), [2, 0x76, 0x0a, 0x4d, 2, 2]),
             ],
+            queue: Some(Queue::Etf),
             ..Settings::default()
         };
         assert_eq!(settings, wanted);
@@ -100,16 +122,15 @@ mod tests {
 
     #[test]
     fn a_word_that_says_nothing_is_named_and_changes_nothing() {
-        let line =
-            "vtare.address=10.77.1.2/33 vtare.mtu=big vtare.neighbours=10.0.0.1@2:76:0a:4d:02:01 vtare.x=1 vtare.port";
+        let line = "vtare.address=10.77.1.2/33 vtare.mtu=big vtare.neighbours=10.0.0.1@2:76:0a:4d:02:01 vtare.x=1 vtare.port vtare.queue=fq_codel";
         let (settings, problems) = Settings::parse(line);
-        assert_eq!((settings, problems.len()), (Settings::default(), 5));
+        assert_eq!((settings, problems.len()), (Settings::default(), 6));
         assert!(problems[0].contains("'vtare.address=10.77.1.2/33', want A.B.C.D/LENGTH"), "{problems:?}");
     }
 
     proptest! {
         #[test]
-        fn any_line_is_survived(line in "(vtare\\.(port|device|address|mtu|neighbours)=[0-9a-f.:@,/ é]{0,30} ?){0,5}") {
+        fn any_line_is_survived(line in "(vtare\\.(port|device|address|mtu|neighbours|queue)=[0-9a-f.:@,/ é]{0,30} ?){0,5}") {
             Settings::parse(&line);
         }
     }

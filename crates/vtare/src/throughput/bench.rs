@@ -2,7 +2,7 @@
 
 use vtare_methods::throughput::{Conditions, Distribution, Gate, Range, Seen, Trial, Void, jain};
 use vtare_packet::schedule::Pace;
-use vtare_packet::tester::{self, Engine, Heard, Offer, Tester, TesterError, TesterOptions};
+use vtare_packet::tester::{self, Analyser, Engine, Heard, Offer, Tester, TesterError, TesterOptions};
 use vtare_sys::SysError;
 use vtare_sys::proc::{Stat, user_hz};
 use vtare_sys::sched::{self, Class};
@@ -17,8 +17,9 @@ use crate::instrument::Note;
 const SELF_TEST_NS: u64 = 40_000_000;
 /// Of what a sender reaches where nothing paces it, this share is the greatest load that is tried.
 const OF_THE_SELF_TEST: f64 = 0.9;
-/// Frames still under way are awaited as long as any come within this, ns.
-const LINGER_NS: u64 = 200_000_000;
+/// Frames still under way are awaited as long as any come within this, ns; twice as long after each trial that hears of the one before.
+const LINGER_NS: u64 = 50_000_000;
+const MOST_LINGER_NS: u64 = 2_000_000_000;
 /// Two looks at the clock so far apart mean that the thread stood still, ns.
 const GAP_NS: u64 = 1_000_000;
 /// Ticks of the system's accounts that a trial must last for them to say something.
@@ -68,6 +69,7 @@ pub(super) struct Bench<'c> {
     context: &'c Context,
     parameters: &'c Parameters,
     pub(super) chosen: Chosen,
+    linger_ns: u64,
     /// The greatest load to try.
     pub(super) most_packet_per_s: u64,
 }
@@ -129,13 +131,20 @@ impl<'c> Bench<'c> {
             frame_byte,
             most_frames: frames,
             engine,
+            analyser: parameters.analyser.analyser(),
         };
         let mut tester = Tester::open(options).map_err(failure)?;
+        if let Some(why) = tester.fallback() {
+            let note = Note::new("analyser_fallback", format!("frames are counted by a packet ring, since {why}"));
+            if !notes.contains(&note) {
+                notes.push(note);
+            }
+        }
         let stop = || context.stop_requested();
         let shares = distribution.shares();
         let loaded: Vec<usize> = (0..shares.len()).filter(|flow| shares[*flow] > 0.0).collect();
         tester.knock(&loaded, &stop).map_err(failure)?;
-        Ok(Self { tester, context, parameters, chosen, most_packet_per_s })
+        Ok(Self { tester, context, parameters, chosen, linger_ns: LINGER_NS, most_packet_per_s })
     }
 
     /// The loads between which is searched: below the least no trial has frames enough to tell a loss from none.
@@ -149,6 +158,11 @@ impl<'c> Bench<'c> {
         self.tester.place()
     }
 
+    /// Who counts.
+    pub(super) fn analyser(&self) -> &'static str {
+        self.tester.analyser().map_or("none", Analyser::name)
+    }
+
     /// Offers a load.
     ///
     /// # Errors
@@ -160,7 +174,7 @@ impl<'c> Bench<'c> {
             pace: Pace { packets: rate, span_ns: 1_000_000_000 },
             frames,
             catch_up_ns: self.parameters.catch_up_ns,
-            linger_ns: LINGER_NS,
+            linger_ns: self.linger_ns,
             gap_ns: GAP_NS,
             batch: batch(rate),
             // RFC 2544, 26.2: in the middle of the stream.
@@ -173,6 +187,9 @@ impl<'c> Bench<'c> {
         let heard =
             self.tester.trial(&offer, || prepare(cpu, fifo), &|| context.stop_requested()).map_err(failure)??;
         let others_share = before.zip(Accounts::read()).and_then(|(before, after)| after.others_since(&before));
+        if heard.stale > 0 {
+            self.linger_ns = (2 * self.linger_ns).min(MOST_LINGER_NS);
+        }
         let duration_ns = frames as f64 * 1e9 / rate as f64;
         let lasted_ns = (heard.elapsed_ns as f64).max(duration_ns);
         let conditions = Conditions {
@@ -181,6 +198,7 @@ impl<'c> Bench<'c> {
             stalled_share: Some(heard.stalled_ns as f64 / lasted_ns),
             others_share,
             uncounted: heard.wrong > 0,
+            overrun_packet_per_s: (heard.missed > 0).then(|| heard.received() as f64 * 1e9 / lasted_ns),
         };
         let most_others = Some(self.parameters.most_others).filter(|most| *most < 1.0).unwrap_or(f64::INFINITY);
         let gate = Gate { most_others, ..Gate::default() };

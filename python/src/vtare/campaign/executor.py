@@ -20,11 +20,12 @@ from vtare.campaign.crew import Roles, Stage, values_of
 from vtare.campaign.execute import Outcome, RunSettings, execute
 from vtare.campaign.guests import Place, Rooms
 from vtare.campaign.journal import Entry, Stopped, not_needed
+from vtare.campaign.programs import CounterPrograms
 from vtare.campaign.progress import Forecast, Progress, Silent
 from vtare.design import expected_run_s, run_seed
 from vtare.errors import CampaignStopped, Interrupted, MachineCannot
 from vtare.guests import background_of, resources_of
-from vtare.platforms import DEFAULT_RESOURCES, Instance, Platform, PlatformFailed, Resources, open_platform
+from vtare.platforms import DEFAULT_RESOURCES, Instance, Platform, PlatformFailed, Resources, kind_of, open_platform
 from vtare.platforms.network import NetworkError
 from vtare.platforms.owner import own_prefix
 
@@ -82,6 +83,7 @@ class Campaign:
         self._live = _Live(self._open)
         self._stage = Stage(binary, self._owner, store.plan.platforms)
         self._rooms = Rooms(binary, self._owner)
+        self._programs = CounterPrograms(binary)
         self._pace = _Pace(store)
 
     def run(self) -> CampaignResult:
@@ -193,8 +195,10 @@ class Campaign:
             reason = platform.missing(DEFAULT_RESOURCES)
         if reason is not None:
             return Outcome("skipped", 0.0, reason=f"platform {name}: {reason}")
-        instance = self._live.instance(name, resources)
         with ExitStack() as stack:
+            kind = kind_of(name, self._store.plan.platforms.get(name))
+            run = stack.enter_context(self._programs.beside(run, name, kind, temporary))
+            instance = self._live.instance(name, resources)
             beside = None
             if background.instances:
                 beside = stack.enter_context(neighbours(background, platform, None, None, DEFAULT_RESOURCES))

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DEFAULT_RESOURCES",
+    "FURNISHED",
     "PLATFORMS",
     "Instance",
     "Leftover",
@@ -37,6 +38,7 @@ __all__ = [
     "Platform",
     "PlatformFailed",
     "Resources",
+    "kind_of",
     "leftovers",
     "open_platform",
     "remove_leftovers",
@@ -58,6 +60,8 @@ _KINDS: Final = {
 }
 #: Every platform that a plan may name. Those that this version cannot start are skipped and counted.
 PLATFORMS: Final = tuple(_KINDS)
+#: Kinds whose instances have the programs of a machine. All others hold vtare's static binary and not a library more.
+FURNISHED: Final = ("host", "netns", "ssh", "cloud")
 
 
 class _NotYet:
@@ -94,8 +98,8 @@ def open_platform(name: str, *, binary: Path, owner: str, settings: Mapping[str,
     Raises:
         BadInput: there is no such platform, or its settings cannot be used.
     """
-    settings = dict(settings or {})
-    kind = str(settings.pop("kind", name))
+    kind = kind_of(name, settings)
+    settings = {key: value for key, value in (settings or {}).items() if key != "kind"}
     if kind not in _KINDS:
         raise BadInput(f"platform '{name}' is not known to this version; wanted one of: {', '.join(PLATFORMS)}")
     module = f"{__name__}.{kind}"
@@ -105,10 +109,16 @@ def open_platform(name: str, *, binary: Path, owner: str, settings: Mapping[str,
     return found
 
 
+def kind_of(name: str, settings: Mapping[str, str | int] | None = None) -> str:
+    """What kind of platform a name stands for: that of its table `[platforms.NAME]`, else the name itself."""
+    return str((settings or {}).get("kind", name))
+
+
 def unverified(name: str, settings: Mapping[str, str | int] | None = None) -> str | None:
     """Why what this platform gives has never been compared with the real thing; None where it has been run for real."""
-    module = f"{__name__}.{(settings or {}).get('kind', name)}"
-    if str((settings or {}).get("kind", name)) not in _KINDS or find_spec(module) is None:
+    kind = kind_of(name, settings)
+    module = f"{__name__}.{kind}"
+    if kind not in _KINDS or find_spec(module) is None:
         return None
     found = getattr(import_module(module), "UNVERIFIED", None)
     return None if found is None else str(found)

@@ -26,9 +26,10 @@ from vtare.platforms.guest.image import image_for
 from vtare.platforms.guest.instance import GuestFiles, settled_facts
 from vtare.platforms.guest.kernel import FLAVOURS, find_kernel, flavour_for, missing_kernel
 from vtare.platforms.guest.libvirt_machine import LibvirtMachine, Manager, found_manager, remove_domain
-from vtare.platforms.guest.modules import NIC_DRIVERS
-from vtare.platforms.guest.qemu_command import PROGRAM, GuestSpec, Network
+from vtare.platforms.guest.modules import EMULATED_NICS, QUEUE_DRIVERS
+from vtare.platforms.guest.qemu_command import PROGRAM, GuestSpec
 from vtare.platforms.guest.qemu_machine import QemuMachine, missing_monitor
+from vtare.platforms.guest.words import Network
 from vtare.platforms.owner import owner_of, started_by, still_runs
 from vtare.platforms.protocol import DEFAULT_RESOURCES, Leftover, Need, Resources
 
@@ -105,7 +106,7 @@ class QemuInstance:
 
 
 class QemuPlatform:
-    """Micro guests under QEMU. Settings: `accelerator`, `machine`, `kernel`, `manager`."""
+    """Micro guests under QEMU. Settings: `accelerator`, `machine`, `kernel`, `manager`, `queue` (of the card)."""
 
     name: Final = "qemu"
 
@@ -117,7 +118,9 @@ class QemuPlatform:
         """
         self._binary = binary
         self._owner = owner
-        allowed = {"accelerator": _ACCELERATORS, "machine": _MACHINES, "kernel": FLAVOURS, "manager": _MANAGERS}
+        queues = tuple(QUEUE_DRIVERS)
+        allowed = {"accelerator": _ACCELERATORS, "machine": _MACHINES, "kernel": FLAVOURS, "queue": queues}
+        allowed["manager"] = _MANAGERS
         for key, value in (settings or {}).items():
             if key not in allowed:
                 raise BadInput(f"platform 'qemu': found the setting '{key}', wanted one of: {', '.join(allowed)}")
@@ -128,6 +131,7 @@ class QemuPlatform:
         self._type = chosen.get("machine", "q35")
         self._kernel = chosen.get("kernel")
         self._managed_by = chosen.get("manager", "auto")
+        self._queue = chosen.get("queue")
         self._machines: list[GuestMachine] = []
         self._taps: list[tuple[Site, int]] = []
 
@@ -139,9 +143,10 @@ class QemuPlatform:
         if self._managed_by == "libvirt" and manager.uri is None:
             return f"libvirt was asked for, but {manager.reason}"
         flavour = flavour_for(resources.nic, self._kernel)
-        if resources.nic is not None and resources.nic not in NIC_DRIVERS:
+        if resources.nic is not None and resources.nic not in EMULATED_NICS:
             return (
-                f"guests have no driver for the network card '{resources.nic}'; wanted one of {', '.join(NIC_DRIVERS)}"
+                f"guests have no driver for the network card '{resources.nic}'; "
+                f"wanted one of {', '.join(EMULATED_NICS)}"
             )
         least = _LEAST_MEMORY[flavour]
         if resources.memory_byte is not None and resources.memory_byte < least:
@@ -209,7 +214,7 @@ class QemuPlatform:
         name = f"{self._owner}-q{index}" if site is None else site.instance_namespace(index)
         place = None
         if site is not None:
-            place = Network(site, index, resources.nic or "virtio")
+            place = Network(site, index, resources.nic or "virtio", self._queue)
             self._taps.append((site, index))
             if manager.uri is None:
                 network.carry_out(taps.tap_steps(site, index))
@@ -229,7 +234,7 @@ class QemuPlatform:
     def _spec(self, name: str, flavour: str, nic: str | None) -> GuestSpec:
         kernel = find_kernel(flavour)
         directory = directory_of(name)
-        image = image_for(kernel, self._binary, nic)
+        image = image_for(kernel, self._binary, nic, queue=None if nic is None else self._queue)
         return GuestSpec(name, directory, kernel.image, image, "tcg", self._type, memory_byte=_LEAST_MEMORY[flavour])
 
     def _manager(self) -> Manager:
@@ -271,6 +276,7 @@ def _ready(machine: GuestMachine, resources: Resources, chosen: Accelerator, man
         "memory_byte": spec.memory_byte,
         "pinned": pinned,
         "nic": None if spec.network is None else spec.network.nic,
+        "queue": None if spec.network is None else spec.network.queue,
         "vhost": spec.vhost,
         "kernel": inside.get("kernel"),
         "clock_source": inside.get("clock_source"),

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from vtare.platforms import network
+from vtare.platforms.guest.words import words_of_all
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from vtare.platforms.network import Site
+    from vtare.platforms.guest.words import Network
 
 PROGRAM: Final = "qemu-system-x86_64"
 #: The name of the control channel's virtio port, as `vtare agent` looks for it.
@@ -19,25 +20,6 @@ PORT_NAME: Final = "org.vtare.agent"
 _MEBIBYTE: Final = 1 << 20
 #: Model -> QEMU's name of the device, where the two differ.
 _DEVICES: Final = {"virtio": "virtio-net-pci"}
-
-
-@dataclass(frozen=True, slots=True)
-class Network:
-    """A guest's place behind a site's bridge."""
-
-    site: Site
-    index: int
-    nic: str
-
-    @property
-    def address(self) -> str:
-        """The guest's address."""
-        return self.site.instance_address(self.index)
-
-    @property
-    def port(self) -> str:
-        """The bridge port in front of it: a tap in the site's namespace."""
-        return self.site.port(self.index)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,20 +56,10 @@ class GuestSpec:
 
 def kernel_command_line(spec: GuestSpec) -> str:
     """What the guest's kernel is told; words with `vtare.` are for its first process (docs/guests.md)."""
-    # Without self-tests of ciphers and IPv6: time to boot, and packets that nobody asked for. Without a timer check:
-    # on a busy host an emulated timer may not tick within the time that the kernel gives it before it panics.
-    words = ["console=ttyS0", "quiet", "panic=-1", "rdinit=/vtare", "cryptomgr.notests", "ipv6.disable=1"]
-    words.append("no_timer_check")
-    if spec.clock_source is not None:
-        words.append(f"clocksource={spec.clock_source}")
-    words.append(f"vtare.port={PORT_NAME}")
-    if spec.network is not None:
-        site = spec.network.site
-        words.append(f"vtare.address={spec.network.address}/{site.prefix_length}")
-        words.append(f"vtare.mtu={site.mtu_byte}")
-        neighbours = (f"{ip}@{network.mac(ip)}" for ip in (site.address, *site.peers))
-        words.append(f"vtare.neighbours={','.join(neighbours)}")
-    return " ".join((*words, "--", "agent", "--init"))
+    # Without a timer check: on a busy host an emulated timer may not tick within the time that the kernel gives it
+    # before it panics.
+    own = ("console=ttyS0", "quiet", "no_timer_check")
+    return " ".join((*own, *words_of_all(PORT_NAME, spec.clock_source, spec.network)))
 
 
 def command(spec: GuestSpec) -> list[str]:
