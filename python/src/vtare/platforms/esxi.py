@@ -153,9 +153,9 @@ def _delete(name: str) -> None:
     note = _NOTES.read(name)
     if note is None:
         return
-    from pyVmomi import vim
-
     with session(Server(**note["server"])) as vsphere:
+        from pyVmomi import vim
+
         for machine in vsphere.find(vim.VirtualMachine, name):
             if not is_marked(machine, str(note["mark"])):
                 raise PlatformFailed(
