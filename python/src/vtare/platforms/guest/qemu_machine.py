@@ -40,6 +40,11 @@ class QemuMachine(GuestMachine):
         except OSError as error:
             raise GuestFailed(f"guest {spec.name}: {error}") from error
 
+    @property
+    def process(self) -> ProcessChild:
+        """QEMU."""
+        return self._process
+
     def pin(self, cpus: Sequence[int]) -> list[int]:
         """See `GuestMachine.pin`: by the threads that QEMU's monitor names."""
         threads = [int(cpu["thread-id"]) for cpu in self.ask("query-cpus-fast")]
