@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from vtare import platforms
 from vtare.errors import MachineCannot
-from vtare.platforms import PlatformFailed, reached
+from vtare.platforms import PlatformFailed, cloud, netns, reached, remove_leftovers
 from vtare.platforms.notes import Notes
 from vtare.platforms.owner import own_prefix
 from vtare.platforms.reached import Reached
@@ -101,3 +102,16 @@ def test_a_note_stays_until_its_machine_is_gone(tmp_path: Path, monkeypatch: pyt
     (tmp_path / f"vtare/cloud/{mine}.json").write_text("{")
     with pytest.raises(PlatformFailed, match=r"look after the machine .* by hand"):
         notes.read(mine)
+
+
+def test_a_campaign_leaves_machines_elsewhere_to_vtare_clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    # Only these are looked for here, whatever stands on the machine of the test.
+    monkeypatch.setattr(platforms, "_KINDS", {"cloud": "CloudPlatform", "esxi": "EsxiPlatform"})
+    monkeypatch.setattr(netns, "leftovers", lambda: ())
+    tried: list[str] = []
+    monkeypatch.setattr(cloud, "_delete", tried.append)
+    Notes("cloud").write("vtare-999999999-1-cloud-0", {"driver": "dummy"})
+    assert remove_leftovers(elsewhere=False) == ()
+    assert tried == []
+    assert [one.name for one in remove_leftovers()] == tried == ["vtare-999999999-1-cloud-0"]

@@ -35,6 +35,8 @@ _TLS: Final = ("checked", "insecure")
 _LARGEST_PORT: Final = 65_535
 _MEBIBYTE: Final = 1 << 20
 _NOTES: Final = Notes("esxi")
+#: What is left of these takes nothing of this machine.
+ELSEWHERE: Final = True
 #: A machine's clock source is its own kernel's choice.
 _OFFERED: Final = frozenset({"vcpus", "memory_byte", "pinned", "nic"})
 
