@@ -131,13 +131,45 @@ class SampleSet:
         )
 
     def read(self, file: RunFile) -> pl.DataFrame:
-        """Return one run's samples: the Parquet columns with `value` (ns) and `weight`, rows in the file's order.
+        """Return one run's samples: the Parquet columns but `index`, `value` (ns), `weight`; rows as in the file.
 
         Raises:
             OSError, polars.exceptions.PolarsError: the file is damaged behind its footer.
         """
         value, weight = _VALUE[file.run.instrument]
-        return pl.read_parquet(file.path).with_columns(value.alias("value"), weight.alias("weight"))
+        # Rows have their order; their numbers would be a tenth of the memory that a long run takes.
+        scanned = pl.scan_parquet(file.path).drop("index", strict=False)
+        return scanned.with_columns(value.alias("value"), weight.alias("weight")).collect()
+
+    def read_part(self, file: RunFile, labels: Mapping[str, str | None]) -> pl.DataFrame:
+        """Return the readings of one part of one run: `index` (null where not kept), `value` (ns) and `weight`.
+
+        `labels` says which part, in the words of the plan; keys that are factors or not parts are ignored. Readings
+        come in the order they were taken; those without a value are left out. Only what is returned is in memory.
+
+        Raises:
+            OSError, polars.exceptions.PolarsError: the file is damaged behind its footer.
+        """
+        instrument = file.run.instrument
+        value, weight = _VALUE[instrument]
+        # The value first: a gap to the packet before is not that to the packet before of the same part.
+        scanned = pl.scan_parquet(file.path).with_columns(value.alias("value"), weight.alias("weight"))
+        experiment = self.plan.experiment(file.run.experiment)
+        for name in QUANTITIES[instrument][1]:
+            if name in file.run.factors or name not in labels:
+                continue
+            there = scanned.select(pl.col(name).unique()).collect()[name].to_list()
+            wanted = [one for one in there if part_label(experiment, name, one) == labels[name]]
+            scanned = scanned.filter(pl.col(name).is_in(wanted))
+        names = scanned.collect_schema().names()
+        placed = next((name for name in ("index", "order", "at_ns") if name in names), None)
+        found = scanned.select(*([pl.col(placed).cast(pl.Int64).alias("index")] if placed else []), "value", "weight")
+        found = found.filter(pl.col("value").is_not_null())
+        if placed is None:
+            return found.with_row_index("index").with_columns(pl.col("index").cast(pl.Int64)).collect()
+        if placed == "index":
+            return found.sort("index", "value").collect()
+        return found.sort("index").with_columns(pl.int_range(pl.len()).alias("index")).collect()
 
 
 def label_expression(part: str, instrument: str) -> pl.Expr:

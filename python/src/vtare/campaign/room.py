@@ -43,7 +43,7 @@ def require_room(what: str, need: Need, *, look: Callable[[], Need] | None = Non
 
 
 def free_room() -> Need:
-    """What this machine, and the control group in which this process stands, still have; of CPUs, all there are."""
+    """What this machine, and the control group of this process, still have; of CPUs, all that there are."""
     disk = os.statvfs(tempfile.gettempdir())
     cpus = float(len(os.sched_getaffinity(0)))
     return Need(_free_memory(), _free_processes(), disk.f_bavail * disk.f_frsize, cpus)
