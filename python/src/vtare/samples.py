@@ -16,6 +16,7 @@ import polars as pl
 
 from vtare.contract import QUANTITIES, check_samples_file, load_contract
 from vtare.errors import BadInput
+from vtare.guests import RESOURCE_FACTORS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -189,10 +190,13 @@ def _read_load(path: Path) -> dict[str, Any] | None:
 
 
 def _refuse_mixture(files: Iterable[RunFile]) -> None:
-    by_platform: dict[str, list[RunFile]] = defaultdict(list)
+    """Refuse runs of one kind of instance that differ in what must agree: what a factor asks for may differ by it."""
+    by_instance: dict[tuple[str, ...], list[RunFile]] = defaultdict(list)
     for file in files:
-        by_platform[file.run.factors.get("platform", "host")].append(file)
-    for platform, members in by_platform.items():
+        factors = file.run.factors
+        given = (f"{name} {factors[name]}" for name in RESOURCE_FACTORS if name in factors)
+        by_instance[factors.get("platform", "host"), *given].append(file)
+    for (platform, *_), members in by_instance.items():
         for words, (part, key) in _MUST_AGREE:
             seen: dict[str, list[str]] = defaultdict(list)
             for file in members:
