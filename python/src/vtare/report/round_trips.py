@@ -59,7 +59,7 @@ def _platforms(summary: Summary, layout: Layout, rows: Sequence[Mapping[str, Any
     baseline = next((factor.baseline for factor in layout.experiment.factors if factor.name == "platform"), None)
     base = next((row for row in rows if baseline is not None and row["platform"] == baseline), None)
     pieces = told_levels(summary, layout, base, "platform")
-    return (f"Against {text.level(baseline)} a round trip takes: ", *pieces, ".") if pieces else None
+    return (f"Compared with {text.level(baseline)}: ", *pieces, ".") if pieces else None
 
 
 def _small(sentence: Sentence) -> Sentence:
