@@ -208,6 +208,37 @@ instrument = "noise"
     return root / "store"
 
 
+#: A counter experiment in two languages, of as many blocks as a rank test between two levels wants.
+LANGUAGES = """
+schema = "vtare.plan/1"
+name = "languages"
+question = "Which language runs evenly?"
+blocks = 6
+settle = "0 ms"
+
+[[experiment]]
+name = "counter"
+instrument = "counter"
+parameters = { batches = 1, calls = 2, max_exponent = 1, unit_ms = "0.05 ms" }
+baseline = { language = "c" }
+
+[experiment.factors]
+language = ["rust", "c"]
+"""
+
+
+@pytest.fixture(scope="session")
+def language_store(tmp_path_factory: pytest.TempPathFactory, fake_cache: Path) -> Path:
+    """A finished campaign with the counter in two languages. Tests must not change it."""
+    root = tmp_path_factory.mktemp("languages")
+    (root / "bin").mkdir()
+    binary = FakeBinary(root / "bin", fake_cache)
+    plan = parse_plan(LANGUAGES, source=Path("languages.toml"))
+    with Store.create(root / "store", plan, 1) as store, StopRequest() as stop:
+        Campaign(store, binary.path, stop).run()
+    return root / "store"
+
+
 @pytest.fixture
 def fake_hosts(monkeypatch: pytest.MonkeyPatch) -> type[FakeHosts]:
     fake_the_hosts(monkeypatch)

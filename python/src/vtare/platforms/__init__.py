@@ -158,7 +158,7 @@ def _remove_all(finder: Callable[[], Iterable[Leftover]], found: list[Leftover])
 
 
 def _finders() -> list[Callable[[], Iterable[Leftover]]]:
-    """What tells the leftovers of each kind of platform: instances before the namespaces in which they stand."""
+    """What tells the leftovers of each kind: instances before the bridges and namespaces in which they stand."""
     kinds = [kind for kind in _KINDS if kind != "netns" and find_spec(f"{__name__}.{kind}") is not None]
-    modules = [import_module(f"{__name__}.{kind}") for kind in (*kinds, "netns")]
+    modules = [import_module(f"{__name__}.{kind}") for kind in (*kinds, "openvswitch", "netns")]
     return [module.leftovers for module in modules if hasattr(module, "leftovers")]

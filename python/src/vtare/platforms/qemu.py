@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -35,8 +36,9 @@ from vtare.platforms.protocol import DEFAULT_RESOURCES, Leftover, Need, Resource
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from vtare.platforms.child import Child
+    from vtare.platforms.child import Child, ProcessChild
     from vtare.platforms.guest.accelerator import Accelerator
+    from vtare.platforms.guest.words import Card
     from vtare.platforms.network import Site
     from vtare.platforms.protocol import Settings
 
@@ -82,6 +84,23 @@ class QemuInstance:
         """Whether the guest still runs and can be asked."""
         return self._machine.alive
 
+    @property
+    def emulator(self) -> ProcessChild:
+        """QEMU itself; what it says is in `directory / "log"`."""
+        return self._machine.process
+
+    def last_words(self) -> str:
+        """How QEMU ended, and what it and the guest's kernel said last."""
+        return self._machine.last_words()
+
+    def ask(self) -> None:
+        """Have the guest say something: it lives.
+
+        Raises:
+            GuestFailed: it is gone, or hangs.
+        """
+        self._machine.agent.facts()
+
     def start(self, arguments: Sequence[str], *, directory: Path, stdout: Path, stderr: Path) -> Child:
         """Start the guest's own binary. See `Instance.start`."""
         return self._files.start(arguments, directory=directory, stdout=stdout, stderr=stderr)
@@ -100,6 +119,22 @@ class QemuInstance:
         """The tap in front of it."""
         place = self._machine.spec.network
         return None if place is None else place.port
+
+
+@dataclass(frozen=True, slots=True)
+class Stand:
+    """Where one guest is to stand: behind the bridge of a site, or with cards of its own and taps in a namespace."""
+
+    name: str
+    network: Network | None = None
+    cards: tuple[Card, ...] = ()
+    namespace: str | None = None
+    forwards: bool = False
+
+    @property
+    def nic(self) -> str | None:
+        """The model of its cards; None where it has none."""
+        return self.cards[0].nic if self.cards else None if self.network is None else self.network.nic
 
 
 class QemuPlatform:
@@ -126,7 +161,8 @@ class QemuPlatform:
         self._wanted = chosen.get("accelerator", "auto")
         self._type = chosen.get("machine", "q35")
         self._kernel = chosen.get("kernel")
-        self._queue = chosen.get("queue")
+        #: The queue discipline that guests give their cards; None for the kernel's own choice.
+        self.queue = chosen.get("queue")
         self._machines: list[QemuMachine] = []
         self._taps: list[tuple[Site, int]] = []
 
@@ -183,30 +219,34 @@ class QemuPlatform:
             NetworkError: its tap could not be made.
             MachineCannot: there is no kernel, or a guest cannot be what is asked for.
         """
+        nic = resources.nic or "virtio"
+        indices = range(first, first + instances)
+        if site is None:
+            return self.boot([Stand(f"{self._owner}-q{index}") for index in indices], resources)
+        started = self.boot(
+            [Stand(site.instance_namespace(index), Network(site, index, nic, self.queue)) for index in indices],
+            resources,
+        )
+        network.wait_forwarding([(site.namespace, site.port(index)) for index in indices])
+        return started
+
+    def boot(self, stands: Sequence[Stand], resources: Resources = DEFAULT_RESOURCES) -> list[QemuInstance]:
+        """Boot a guest at each of these places. See `start`."""
         flavour = flavour_for(resources.nic, self._kernel)
         chosen = self._accelerator(flavour)
         _say_if_emulated(chosen)
         started: list[QemuInstance] = []
-        indices = list(range(first, first + instances))
-        for begin in range(0, instances, _AT_ONCE):
-            booting = [
-                self._boot(index, site, resources, flavour, chosen) for index in indices[begin : begin + _AT_ONCE]
-            ]
+        for begin in range(0, len(stands), _AT_ONCE):
+            booting = [self._boot(stand, resources, flavour, chosen) for stand in stands[begin : begin + _AT_ONCE]]
             started += [_ready(machine, resources, chosen) for machine in booting]
-        if site is not None:
-            network.wait_forwarding([(site.namespace, site.port(index)) for index in indices])
         return started
 
-    def _boot(
-        self, index: int, site: Site | None, resources: Resources, flavour: str, chosen: Accelerator
-    ) -> QemuMachine:
-        name = f"{self._owner}-q{index}" if site is None else site.instance_namespace(index)
-        place = None
-        if site is not None:
-            place = Network(site, index, resources.nic or "virtio", self._queue)
-            self._taps.append((site, index))
-            network.carry_out(tap_steps(site, index))
-        spec = self._spec(name, flavour, None if place is None else place.nic)
+    def _boot(self, stand: Stand, resources: Resources, flavour: str, chosen: Accelerator) -> QemuMachine:
+        if stand.network is not None:
+            place = (stand.network.site, stand.network.index)
+            self._taps.append(place)
+            network.carry_out(tap_steps(*place))
+        spec = self._spec(stand.name, flavour, stand.nic)
         machine = QemuMachine(
             GuestSpec(
                 spec.name,
@@ -218,8 +258,11 @@ class QemuPlatform:
                 vcpus=resources.vcpus or 1,
                 memory_byte=resources.memory_byte or _LEAST_MEMORY[flavour],
                 clock_source=resources.clock_source,
-                network=place,
+                network=stand.network,
                 vhost=chosen.name == "kvm" and os.access(_VHOST, os.R_OK | os.W_OK),
+                cards=stand.cards,
+                namespace=stand.namespace,
+                forwards=stand.forwards,
             )
         )
         self._machines.append(machine)
@@ -228,7 +271,7 @@ class QemuPlatform:
     def _spec(self, name: str, flavour: str, nic: str | None) -> GuestSpec:
         kernel = find_kernel(flavour)
         directory = directory_of(name)
-        image = image_for(kernel, self._binary, nic, queue=None if nic is None else self._queue)
+        image = image_for(kernel, self._binary, nic, queue=None if nic is None else self.queue)
         return GuestSpec(name, directory, kernel.image, image, "tcg", self._type, memory_byte=_LEAST_MEMORY[flavour])
 
     def _accelerator(self, flavour: str) -> Accelerator:
@@ -279,8 +322,8 @@ def _ready(machine: QemuMachine, resources: Resources, chosen: Accelerator) -> Q
         "vcpus": spec.vcpus,
         "memory_byte": spec.memory_byte,
         "pinned": pinned,
-        "nic": None if spec.network is None else spec.network.nic,
-        "queue": None if spec.network is None else spec.network.queue,
+        "nic": spec.all_cards[0].nic if spec.all_cards else None,
+        "queue": spec.all_cards[0].queue if spec.all_cards else None,
         "vhost": spec.vhost,
         "kernel": inside.get("kernel"),
         "clock_source": inside.get("clock_source"),
@@ -302,8 +345,9 @@ def emulator_version() -> str | None:
 @cache
 def _say_if_emulated(chosen: Accelerator) -> None:
     if chosen.name == "tcg":
+        reason = (chosen.reason or "no reason known").rstrip(". ")
         sys.stderr.write(
-            f"vtare: guests are EMULATED (TCG), not virtualized: {chosen.reason}. Their figures prove function, not "
+            f"vtare: guests are EMULATED (TCG), not virtualized: {reason}. Their figures prove function, not "
             "performance; every record says so.\n"
         )
 

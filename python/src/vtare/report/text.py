@@ -11,6 +11,7 @@ from vtare.plots.format import (
     packet_rate_range_text,
     packet_rate_text,
     percent_points,
+    percent_range_text,
     percent_text,
     rate_range_text,
     rate_text,
@@ -107,6 +108,8 @@ def points(percent: float | None, why: str) -> Shown:
 
 def figure(quantity: str, value: float | None, why: str) -> Shown:
     """A figure in the unit that its quantity's name states."""
+    if quantity == "cv":
+        return percent(value, why)
     if quantity.endswith("_packet_per_s"):
         return packet_rate(value, why)
     return rate(value, why) if quantity.endswith("_bit_per_s") else time(value, why)
@@ -114,6 +117,8 @@ def figure(quantity: str, value: float | None, why: str) -> Shown:
 
 def figures(quantity: str, low: float | None, high: float | None, why: str) -> Shown:
     """An interval in the unit that its quantity's name states."""
+    if quantity == "cv" and low is not None and high is not None:
+        return Shown(keep(percent_range_text(low, high)), f"{_raw(low)}..{_raw(high)}", low)
     if quantity.endswith("_packet_per_s") and low is not None and high is not None:
         return Shown(keep(packet_rate_range_text(low, high)), f"{_raw(low)}..{_raw(high)}", low)
     if not quantity.endswith("_bit_per_s"):

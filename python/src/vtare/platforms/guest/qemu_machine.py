@@ -43,6 +43,11 @@ class QemuMachine:
         self._agent: Agent | None = None
 
     @property
+    def process(self) -> ProcessChild:
+        """QEMU."""
+        return self._process
+
+    @property
     def agent(self) -> Agent:
         """The control channel. Raises GuestFailed where it was never opened."""
         if self._agent is None:

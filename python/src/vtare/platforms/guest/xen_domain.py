@@ -67,7 +67,8 @@ class DomainSpec:
 def kernel_command_line(spec: DomainSpec) -> str:
     """What the guest's kernel is told."""
     # The console is the control channel too: after its boot the kernel says there that it panics, and nothing else.
-    return " ".join(("console=hvc0", "loglevel=1", *words_of_all(_PORT, spec.clock_source, spec.network)))
+    cards = () if spec.network is None else (spec.network.card,)
+    return " ".join(("console=hvc0", "loglevel=1", *words_of_all(_PORT, spec.clock_source, cards)))
 
 
 def config(spec: DomainSpec) -> str:
