@@ -84,8 +84,9 @@ def _effect_panel(layout: Layout, factor: str, rows: Sequence[Mapping[str, Any]]
         )
     baseline = str(rows[0]["baseline"])
     shown = places[:MOST_ROWS]
-    more_is = "more" if layout.quantity.endswith("_per_s") else "longer"
-    less_is = "less" if layout.quantity.endswith("_per_s") else "shorter"
+    errors = rows[0]["quantity"] == "absolute_error_percent"
+    more_is = "more error" if errors else "more" if layout.quantity.endswith("_per_s") else "longer"
+    less_is = "less error" if errors else "less" if layout.quantity.endswith("_per_s") else "shorter"
     drawing = plots.matrix(
         shown,
         [text.level(level) for level in levels],

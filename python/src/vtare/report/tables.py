@@ -44,7 +44,12 @@ class Table:
 _UNITS: Final = {"avb": "_bit_per_s", "throughput": "_packet_per_s"}
 """Instrument -> the unit of its main figure, where that is no time."""
 _VERDICT_ORDER: Final = {"differs": 0, "undecided": 1, "equivalent": 2}
-_MEDIAN_OF: Final = "median over runs of each run's median, of a timer of its read cost"
+_ERROR: Final = "absolute_error_percent"
+"""What estimates whose truth is known are compared by."""
+_MEDIAN_OF: Final = (
+    "median over runs of each run's median; of a timer of its read cost, of available bandwidth whose truth is known "
+    "of the error without its sign"
+)
 
 
 class _Cells:
@@ -64,6 +69,8 @@ class _Cells:
         if cell is None:
             return missing("not measured")
         layout = self._layouts[row["experiment"]]
+        if row["quantity"] == _ERROR:
+            return text.points(cell[_ERROR], "no truth")
         value, ends = layout.value(cell), layout.ends(cell)
         shown = text.figure(layout.quantity, value, "no finished run")
         if ends is None:
@@ -81,7 +88,10 @@ def verdict_table(summary: Summary, layouts: Mapping[str, Layout]) -> Table | No
     cells = _Cells(summary, layouts)
     shown = [_verdict_row(summary, layouts, cells, row) for row in rows]
     margin = summary.plan.analysis.margin_percent
-    units = {_UNITS.get(layout.experiment.instrument, "_ns") for layout in layouts.values()}
+    instruments = {name: layout.experiment.instrument for name, layout in layouts.items()}
+    units = {
+        "_percent" if row["quantity"] == _ERROR else _UNITS.get(instruments[row["experiment"]], "_ns") for row in rows
+    }
     unit = units.pop() if len(units) == 1 else "_ns"
     columns = (
         Column("experiment", "experiment", numeric=False),
@@ -141,7 +151,7 @@ def _verdict_row(
         cells.figure(row),
         cells.figure({**row, factor: row["baseline"]}),
         _p_value(row),
-        _difference(layout.quantity, row),
+        _difference(_ERROR if row["quantity"] == _ERROR else layout.quantity, row),
         text.number(row["cliffs_delta"], "too few runs"),
         Shown(
             f"{row['n_runs']} / {row['n_runs_baseline']}", f"{row['n_runs']}/{row['n_runs_baseline']}", row["n_runs"]

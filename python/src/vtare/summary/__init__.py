@@ -57,7 +57,8 @@ unit), `cliffs_delta` (of run medians), `inference` (`welch t`, `hierarchical bo
 p_value, p_adjusted, p_text, family, family_size, adjustment, least_p` (the least that these numbers of runs allow),
 `p_equivalent` (two one-sided tests against the margin; raw), `verdict` (`differs`, `equivalent`, `undecided`),
 `margin_ratio, reason`. Interval, p-value and verdict follow one rule (docs/statistics.md): an adjusted p above alpha is
-never *differs*. `quantity` is `read_cost_ns` for the timer where its runs have it; else the interval of the ratio and
+never *differs*. `quantity` is `read_cost_ns` for the timer where its runs have it, `absolute_error_percent` (the error
+against the truth, without its sign) for avb where its runs have it; else the interval of the ratio and
 the p-value allow for half a clock step on either median.
 
 `tails`: one row per comparison and tail (`p99`, `p999` of each run): keys, `quantity, factor, level, baseline, tail,
@@ -73,7 +74,7 @@ scale` (`log`, or `plain` where a figure is not above 0), `f, freedom, freedom_e
 family, adjustment, n_runs, refused`; by the aligned rank transform of run figures, blocks taken off the error.
 
 `levels`: one row per factor, level and figure of a run (level null: a factor of numbers, taken as ordered; the main
-figure, `median` or `read_cost_ns`, comes first): `experiment, factor, level, where, figure, tau_b, tau_bound` (the most
+figure, that of the comparisons, comes first): `experiment, factor, level, where, figure, tau_b, tau_bound` (the most
 that tau-b can reach here), `cliffs_delta, p_value, p_adjusted, p_text, family, adjustment, n_runs, n_level, refused`.
 
 `outliers`: one row per cell: keys, `quantity, n, outliers` (readings with a robust z beyond 3.5 inside the cell),

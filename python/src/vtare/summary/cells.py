@@ -159,6 +159,20 @@ class Cell:
         }
 
 
+#: Figures of a run that say more of a cell than the median of its readings, where all its runs have them: a timer's
+#: loops of reads are free of the clock's step; an estimate of available bandwidth is the path's merit, its error the
+#: method's.
+_TELLING: Final = ("read_cost_ns", "absolute_error_percent")
+
+
+def compared_figure(cells: Sequence[Cell]) -> str:
+    """The figure of a run that these cells are compared by, of their medians those that all runs have: see _TELLING."""
+    for figure in _TELLING:
+        if all(len(cell.known(figure)) == len(cell.known("median")) > 0 for cell in cells):
+            return figure
+    return "median"
+
+
 OUTLIER_COLUMNS: Final[dict[str, Any]] = {
     "quantity": pl.String,
     "n": pl.Int64,

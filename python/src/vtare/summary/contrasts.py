@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from vtare import stats
-from vtare.summary.cells import Cell, rng_for
+from vtare.summary.cells import Cell, compared_figure, rng_for
 
 if TYPE_CHECKING:
     import numpy as np
@@ -123,11 +123,12 @@ def contrast_of(
     """Compare two cells; None where one of them has no readings."""
     if cell.pool is None or other.pool is None:
         return None
-    quantity, figure, sides = str(cell.figures[0]["quantity"]), "median", (cell.pool, other.pool)
-    if all(len(one.known("read_cost_ns")) == len(one.figures) for one in (cell, other)):
+    quantity, sides = str(cell.figures[0]["quantity"]), (cell.pool, other.pool)
+    figure = compared_figure((cell, other))
+    if figure != "median":
         # Differences of consecutive readings move in steps of the clock, so that their medians hide what a read costs;
-        # loops of thousands of reads do not.
-        quantity, figure, quantum_ns = "read_cost_ns", "read_cost_ns", 0.0
+        # loops of thousands of reads do not. Errors are in percent of a truth, no clock steps.
+        quantity, quantum_ns = figure, 0.0
         sides = tuple(  # type: ignore[assignment]
             stats.RunPool.of([[x] for x in one.known(figure)], rng=rng, size=1) for one in (cell, other)
         )
