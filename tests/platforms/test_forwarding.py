@@ -70,7 +70,7 @@ def test_twelve_containers_forward_and_every_frame_is_accounted_for(
 #: Slow enough for an emulated machine, and short.
 FEW = {
     "frame_byte": [64], "searches": 1, "trial_ns": 100_000_000, "trial_sum_ns": 100_000_000, "zero_loss": False,
-    "width": 0.5, "most_packet_per_s": 400, "latency_load": [], "latency_packet_per_s": [100], "latency_trials": 1,
+    "width": 0.5, "most_packet_per_s": 400, "latency_load": [0.5], "latency_packet_per_s": [100], "latency_trials": 1,
     "latency_trial_ns": 100_000_000, "most_others": 1, "cpu": 0,
 }  # fmt: skip
 
@@ -143,7 +143,7 @@ trial_sum_ns = "100 ms"
 zero_loss = false
 width = 0.5
 most_packet_per_s = "400 packet/s"
-latency_load = []
+latency_load = [0.5]
 latency_packet_per_s = ["100 packet/s"]
 latency_trial_ns = "100 ms"
 most_others = 1
@@ -165,7 +165,7 @@ def test_a_machine_killed_in_the_middle_of_a_cell_costs_this_cell_alone(
     environment = {**os.environ, "PATH": f"{static_vtare.parent}:{os.environ['PATH']}"}
     with (tmp_path / "log").open("wb") as log:
         lab = subprocess.Popen(
-            [str(static_vtare), "run", "plan.toml", "--store", "store", "--seed", "SEED"],
+            [str(static_vtare), "run", "plan.toml", "--store", "store", "--seed", "3"],
             cwd=tmp_path, env=environment, stdout=log, stderr=log, stdin=subprocess.DEVNULL,
         )  # fmt: skip
     runs = tmp_path / "store/runs"

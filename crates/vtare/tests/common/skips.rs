@@ -95,13 +95,13 @@ fn counted() -> (u64, u64) {
 }
 
 /// The eighth number of the first line of `/proc/stat`.
-fn stolen(stat: &str) -> u64 {
+pub(crate) fn stolen(stat: &str) -> u64 {
     let line = stat.lines().next().unwrap_or_default();
     line.split_whitespace().nth(8).and_then(|word| word.parse().ok()).unwrap_or(0)
 }
 
 /// The second numbers of the lines of `/proc/net/softnet_stat`, one for each CPU.
-fn queue_drops(softnet: &str) -> u64 {
+pub(crate) fn queue_drops(softnet: &str) -> u64 {
     let second = |line: &str| u64::from_str_radix(line.split_whitespace().nth(1)?, 16).ok();
     softnet.lines().filter_map(second).sum()
 }
@@ -121,20 +121,33 @@ pub(crate) enum Judged {
 /// machine spoiled all.
 ///
 /// # Panics
-/// Where nothing explains most of them: what always loses packets is a fault and no disturbance.
+/// As [`attempted`].
 #[track_caller]
 pub(crate) fn first_good<T>(
     runs: u32,
-    mut run: impl FnMut() -> T,
+    run: impl FnMut() -> T,
     judge: impl Fn(&T, &Disturbance) -> Judged,
 ) -> Option<T> {
+    attempted(runs, run, judge).map_err(|why| spoiled(&why)).ok()
+}
+
+/// As [`first_good`], with what spoiled all runs, in words.
+///
+/// # Panics
+/// Where nothing explains most of them: what always loses packets is a fault and no disturbance.
+#[track_caller]
+pub(crate) fn attempted<T>(
+    runs: u32,
+    mut run: impl FnMut() -> T,
+    judge: impl Fn(&T, &Disturbance) -> Judged,
+) -> Result<T, String> {
     let (mut explained, mut unexplained) = (Vec::new(), Vec::new());
     for _ in 0..runs {
         let watch = Watch::start();
         let found = run();
         let disturbance = watch.end();
         match judge(&found, &disturbance) {
-            Judged::Good => return Some(found),
+            Judged::Good => return Ok(found),
             Judged::Explained(why) => explained.push(why),
             Judged::Unexplained(why) => unexplained.push(format!("{why}; {disturbance:?}")),
         }
@@ -144,7 +157,5 @@ pub(crate) fn first_good<T>(
         count <= explained.len(),
         "none of {runs} runs was good, and nothing that was measured on this machine explains {count}: {unexplained:#?}"
     );
-    let last = explained.pop().unwrap_or_default();
-    spoiled(&format!("this machine spoiled each of {runs} runs; the last: {last}"));
-    None
+    Err(format!("this machine spoiled each of {runs} runs; the last: {}", explained.pop().unwrap_or_default()))
 }
