@@ -143,7 +143,7 @@ test-e2e: $(DONE)/dev $(DONE)/installed
 	$(call say,pytest: end to end; the installed programs)
 	@PATH="$(abspath $(BIN)):$$PATH" tools/again pytest $(BIN)/python -m pytest -q -m 'e2e and not platform'
 
-# The libraries of docker, qemu, ssh and cloud are no part of the lab itself.
+# The libraries of docker, qemu, ssh, cloud and esxi are no part of the lab itself.
 $(DONE)/platforms: pyproject.toml $(DONE)/dependencies
 	$(call say,installing the libraries that platforms need)
 	@$(call listed,p["project"]["optional-dependencies"]["platforms"]) | xargs $(PIP) install

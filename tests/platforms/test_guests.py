@@ -61,7 +61,7 @@ def able() -> None:
 
 
 def platform_of(vtare: Path, resources: Resources, kernel: str = "cloud") -> Platform:
-    platform = open_platform("qemu", binary=vtare, owner=own_prefix(), settings={"kernel": kernel})
+    platform = open_platform("qemu", binary=vtare, owner=own_prefix(), settings={"kernel": kernel, "manager": "qemu"})
     reason = platform.missing(resources)
     if reason is not None:
         pytest.skip(reason)
@@ -254,7 +254,7 @@ from pathlib import Path
 sys.path[:0] = sys.argv[2:]
 from vtare.platforms import open_platform
 from vtare.platforms.owner import own_prefix
-platform = open_platform("qemu", binary=Path(sys.argv[1]), owner=own_prefix())
+platform = open_platform("qemu", binary=Path(sys.argv[1]), owner=own_prefix(), settings={"manager": "qemu"})
 platform.start(1)
 print("ready", flush=True)
 time.sleep(600)

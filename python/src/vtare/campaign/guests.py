@@ -155,7 +155,7 @@ class Rooms:
         if kind is None:
             raise MachineCannot(f"platform {place.platform} cannot forward")
         # What a killed campaign left may still take frames.
-        remove_leftovers()
+        remove_leftovers(elsewhere=False)
         require_room(f"{place.guests} guests of {place.platform} that forward", kind.need() * place.guests)
         room = self._plan(place, kind)
         room.make()

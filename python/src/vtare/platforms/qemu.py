@@ -2,7 +2,7 @@
 
 A guest boots the distribution's kernel with vtare's own binary as first process (docs/guests.md); the lab talks to it
 over a virtio port, so that its network card carries the measured packets alone. The card ends in a tap, which is a port
-of the site's bridge: there the host captures.
+of the site's bridge: there the host captures. Libvirt runs the guests where it is there, else the lab itself.
 """
 
 from __future__ import annotations
@@ -14,22 +14,23 @@ import subprocess
 import sys
 import tempfile
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from vtare.errors import BadInput, MachineCannot
 from vtare.platforms import network
-from vtare.platforms.guest import accelerator
+from vtare.platforms.guest import accelerator, taps
+from vtare.platforms.guest.agent import GuestFailed
 from vtare.platforms.guest.image import image_for
 from vtare.platforms.guest.instance import GuestFiles, settled_facts
 from vtare.platforms.guest.kernel import FLAVOURS, find_kernel, flavour_for, missing_kernel
+from vtare.platforms.guest.libvirt_machine import LibvirtMachine, Manager, found_manager, remove_domain
 from vtare.platforms.guest.modules import EMULATED_NICS, QUEUE_DRIVERS
 from vtare.platforms.guest.qemu_command import PROGRAM, GuestSpec
 from vtare.platforms.guest.qemu_machine import QemuMachine, missing_monitor
 from vtare.platforms.guest.words import Network
-from vtare.platforms.network import NetworkError, Step
 from vtare.platforms.owner import owner_of, started_by, still_runs
 from vtare.platforms.protocol import DEFAULT_RESOURCES, Leftover, Need, Resources
 
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
     from vtare.platforms.child import Child, ProcessChild
     from vtare.platforms.guest.accelerator import Accelerator
+    from vtare.platforms.guest.machine import GuestMachine
     from vtare.platforms.guest.words import Card
     from vtare.platforms.network import Site
     from vtare.platforms.protocol import Settings
@@ -54,6 +56,7 @@ _AT_ONCE: Final = 4
 READY_S: Final = 180.0
 _MACHINES: Final = ("q35", "pc")
 _ACCELERATORS: Final = ("auto", "kvm", "tcg")
+_MANAGERS: Final = ("auto", "libvirt", "qemu")
 _SUFFIX: Final = "-qemu"
 _VHOST: Final = Path("/dev/vhost-net")
 
@@ -61,7 +64,7 @@ _VHOST: Final = Path("/dev/vhost-net")
 class QemuInstance:
     """One guest."""
 
-    def __init__(self, machine: QemuMachine, facts: dict[str, Any]) -> None:
+    def __init__(self, machine: GuestMachine, facts: dict[str, Any]) -> None:
         """Take over a guest that is ready; `facts` say what it is made of."""
         self._machine = machine
         self._facts = facts
@@ -86,7 +89,13 @@ class QemuInstance:
 
     @property
     def emulator(self) -> ProcessChild:
-        """QEMU itself; what it says is in `directory / "log"`."""
+        """QEMU itself; what it says is in `directory / "log"`.
+
+        Raises:
+            GuestFailed: libvirt runs it.
+        """
+        if not isinstance(self._machine, QemuMachine):
+            raise GuestFailed(f"guest {self.name}: its emulator is libvirt's, not the lab's")
         return self._machine.process
 
     def last_words(self) -> str:
@@ -138,7 +147,7 @@ class Stand:
 
 
 class QemuPlatform:
-    """Micro guests under QEMU. Settings: `accelerator`, `machine`, `kernel`, `queue` (that of the guest's card)."""
+    """Micro guests under QEMU. Settings: `accelerator`, `machine`, `kernel`, `manager`, `queue` (of the card)."""
 
     name: Final = "qemu"
 
@@ -152,6 +161,7 @@ class QemuPlatform:
         self._owner = owner
         queues = tuple(QUEUE_DRIVERS)
         allowed = {"accelerator": _ACCELERATORS, "machine": _MACHINES, "kernel": FLAVOURS, "queue": queues}
+        allowed["manager"] = _MANAGERS
         for key, value in (settings or {}).items():
             if key not in allowed:
                 raise BadInput(f"platform 'qemu': found the setting '{key}', wanted one of: {', '.join(allowed)}")
@@ -161,15 +171,19 @@ class QemuPlatform:
         self._wanted = chosen.get("accelerator", "auto")
         self._type = chosen.get("machine", "q35")
         self._kernel = chosen.get("kernel")
+        self._managed_by = chosen.get("manager", "auto")
         #: The queue discipline that guests give their cards; None for the kernel's own choice.
         self.queue = chosen.get("queue")
-        self._machines: list[QemuMachine] = []
+        self._machines: list[GuestMachine] = []
         self._taps: list[tuple[Site, int]] = []
 
     def missing(self, resources: Resources = DEFAULT_RESOURCES) -> str | None:
         """Why this machine cannot run such guests, or None. The first call may boot a guest to try KVM."""
         if shutil.which(PROGRAM) is None:
             return f"the program '{PROGRAM}' is missing; install qemu-system-x86"
+        manager = self._manager()
+        if self._managed_by == "libvirt" and manager.uri is None:
+            return f"libvirt was asked for, but {manager.reason}"
         flavour = flavour_for(resources.nic, self._kernel)
         if resources.nic is not None and resources.nic not in EMULATED_NICS:
             return (
@@ -184,7 +198,7 @@ class QemuPlatform:
             absent = sorted(set(resources.pinned) - os.sched_getaffinity(0))
             if absent:
                 return f"CPU {absent[0]} to pin to is not there; wanted some of {sorted(os.sched_getaffinity(0))}"
-            if missing_monitor() is not None:
+            if manager.uri is None and missing_monitor() is not None:
                 return missing_monitor()
         reason = missing_kernel(flavour)
         if reason is not None:
@@ -234,37 +248,38 @@ class QemuPlatform:
         """Boot a guest at each of these places. See `start`."""
         flavour = flavour_for(resources.nic, self._kernel)
         chosen = self._accelerator(flavour)
+        manager = self._manager(forward=any(stand.cards for stand in stands))
         _say_if_emulated(chosen)
+        _say_if_managed(manager)
         started: list[QemuInstance] = []
         for begin in range(0, len(stands), _AT_ONCE):
-            booting = [self._boot(stand, resources, flavour, chosen) for stand in stands[begin : begin + _AT_ONCE]]
-            started += [_ready(machine, resources, chosen) for machine in booting]
+            booting = [
+                self._boot(stand, resources, flavour, chosen, manager) for stand in stands[begin : begin + _AT_ONCE]
+            ]
+            started += [_ready(machine, resources, chosen, manager) for machine in booting]
         return started
 
-    def _boot(self, stand: Stand, resources: Resources, flavour: str, chosen: Accelerator) -> QemuMachine:
+    def _boot(
+        self, stand: Stand, resources: Resources, flavour: str, chosen: Accelerator, manager: Manager
+    ) -> GuestMachine:
         if stand.network is not None:
             place = (stand.network.site, stand.network.index)
             self._taps.append(place)
-            network.carry_out(tap_steps(*place))
-        spec = self._spec(stand.name, flavour, stand.nic)
-        machine = QemuMachine(
-            GuestSpec(
-                spec.name,
-                spec.directory,
-                spec.kernel,
-                spec.initramfs,
-                chosen.name,
-                machine=self._type,
-                vcpus=resources.vcpus or 1,
-                memory_byte=resources.memory_byte or _LEAST_MEMORY[flavour],
-                clock_source=resources.clock_source,
-                network=stand.network,
-                vhost=chosen.name == "kvm" and os.access(_VHOST, os.R_OK | os.W_OK),
-                cards=stand.cards,
-                namespace=stand.namespace,
-                forwards=stand.forwards,
-            )
+            if manager.uri is None:
+                network.carry_out(taps.tap_steps(*place))
+        spec = replace(
+            self._spec(stand.name, flavour, stand.nic),
+            accelerator=chosen.name,
+            vcpus=resources.vcpus or 1,
+            memory_byte=resources.memory_byte or _LEAST_MEMORY[flavour],
+            clock_source=resources.clock_source,
+            network=stand.network,
+            vhost=chosen.name == "kvm" and os.access(_VHOST, os.R_OK | os.W_OK),
+            cards=stand.cards,
+            namespace=stand.namespace,
+            forwards=stand.forwards,
         )
+        machine = QemuMachine(spec) if manager.uri is None else LibvirtMachine(spec, manager.uri, self._owner)
         self._machines.append(machine)
         return machine
 
@@ -273,6 +288,15 @@ class QemuPlatform:
         directory = directory_of(name)
         image = image_for(kernel, self._binary, nic, queue=None if nic is None else self.queue)
         return GuestSpec(name, directory, kernel.image, image, "tcg", self._type, memory_byte=_LEAST_MEMORY[flavour])
+
+    def _manager(self, *, forward: bool = False) -> Manager:
+        if self._managed_by == "qemu":
+            return Manager(None, None, "the plan asks for plain QEMU")
+        if forward:
+            if self._managed_by == "libvirt":
+                raise MachineCannot("guests that forward are run by the lab itself; leave `manager` out")
+            return Manager(None, None, "guests that forward are run by the lab itself")
+        return found_manager()
 
     def _accelerator(self, flavour: str) -> Accelerator:
         if self._wanted == "tcg":
@@ -284,31 +308,15 @@ class QemuPlatform:
     def stop(self) -> None:
         """End every guest and remove its tap and its files."""
         machines, self._machines = self._machines, []
-        taps, self._taps = self._taps, []
+        made, self._taps = self._taps, []
         with ExitStack() as stack:
-            for site, index in taps:
-                stack.callback(_remove_tap, site, index)
+            for site, index in made:
+                stack.callback(taps.remove_tap, site, index)
             for machine in machines:
                 stack.callback(machine.end)
 
 
-def tap_steps(site: Site, index: int) -> list[Step]:
-    """Steps that make the tap in front of a guest, a port of the site's bridge."""
-    inside, port = site.namespace, site.port(index)
-    return [
-        Step(("ip", "-n", inside, "tuntap", "add", "dev", port, "mode", "tap")),
-        *network.set_mtu([(inside, port)], site.mtu_byte),
-        Step(("ip", "-n", inside, "link", "set", port, "master", site.bridge, "up")),
-    ]
-
-
-def _remove_tap(site: Site, index: int) -> None:
-    # Gone already where its namespace is.
-    with suppress(NetworkError):
-        network.run_tool(("ip", "-n", site.namespace, "link", "del", site.port(index)))
-
-
-def _ready(machine: QemuMachine, resources: Resources, chosen: Accelerator) -> QemuInstance:
+def _ready(machine: GuestMachine, resources: Resources, chosen: Accelerator, manager: Manager) -> QemuInstance:
     """Wait until a guest is what was asked for."""
     spec = machine.spec
     hello = machine.wait_ready(READY_S)
@@ -316,6 +324,7 @@ def _ready(machine: QemuMachine, resources: Resources, chosen: Accelerator) -> Q
     inside = settled_facts(machine.agent, spec.name, resources.clock_source)
     facts = {
         "emulator": emulator_version(),
+        **manager.facts,
         "accelerator": chosen.name,
         "accelerator_reason": chosen.reason,
         "machine": spec.machine,
@@ -352,6 +361,12 @@ def _say_if_emulated(chosen: Accelerator) -> None:
         )
 
 
+@cache
+def _say_if_managed(manager: Manager) -> None:
+    if manager.uri is not None:
+        sys.stderr.write(f"vtare: guests are run by libvirt {manager.version} at {manager.uri}.\n")
+
+
 def directory_of(name: str) -> Path:
     """The directory of the guest with this name: its sockets and logs."""
     return Path(tempfile.gettempdir()) / f"{name}{_SUFFIX}"
@@ -371,10 +386,11 @@ def leftovers() -> tuple[Leftover, ...]:
                     lambda directory=directory, owner=owner: _remove(directory, owner),  # type: ignore[misc]
                 )
             )
-    return tuple(found)
+    return (*found, *taps.leftovers())
 
 
 def _remove(directory: Path, owner: str) -> None:
+    remove_domain(directory, directory.name.removesuffix(_SUFFIX))
     for pid in running_in(directory):
         if started_by(pid, owner):
             with suppress(ProcessLookupError):
