@@ -29,7 +29,8 @@ OWN_FAR_END: Final = "responder"
 #: Facts that must agree before runs are pooled: words for the message, where the footer has them, and the factors
 #: between whose levels they may differ.
 _MUST_AGREE: Final = (
-    ("kernel", ("machine", "kernel"), ("platform",)),
+    # A network card's model may ask for another kernel: not every one has its driver.
+    ("kernel", ("machine", "kernel"), ("platform", "nic")),
     ("clock source", ("machine", "clock_source"), ("platform", "guest_clock")),
     ("CPU", ("machine", "cpu_model"), ("platform",)),
     ("program version", ("program", "version"), ("platform",)),

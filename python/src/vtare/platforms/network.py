@@ -312,7 +312,15 @@ def _is_own(name: str) -> bool:
 
 
 def _inside(name: str) -> list[int]:
-    return [int(word) for word in run_tool(("ip", "netns", "pids", name)).split()] if name in namespaces() else []
+    if name not in namespaces():
+        return []
+    try:
+        return [int(word) for word in run_tool(("ip", "netns", "pids", name)).split()]
+    except NetworkError:
+        # Another lab process may have removed its own since.
+        if name in namespaces():
+            raise
+        return []
 
 
 def interface_facts(namespace: str, device: str) -> dict[str, Any]:

@@ -46,6 +46,8 @@ def level(label: str | None) -> str:
     """A level as the report writes it: `100 us` with the micro sign; a missing level is a dash."""
     if label is None:
         return "\N{EN DASH}"
+    # A frame of 1518 B is never called one of 1.518 kB.
+    label = re.sub(r"\b(\d)\.(\d{3}) kB\b", r"\1\2 B", label)
     return re.sub(r"(?<=\d) us\b", f"{NO_BREAK}\N{MICRO SIGN}s", label)
 
 

@@ -145,12 +145,14 @@ def notes_for(
     notes = []
     said: Counter[tuple[str, str]] = Counter()
     boots: dict[str, set[str]] = defaultdict(set)
+    kernels: dict[str, set[str]] = defaultdict(set)
     for file in samples.files:
         said.update((str(note["id"]), str(note["text"])) for note in file.footer.get("notes", []))
         clock = file.footer.get("clock", {})
         if clock.get("trusted") is False:
             why = "; ".join(clock.get("reasons") or ["no reason given"])
             said[("clock_not_trusted", f"The CPU counter was not trusted: {why}")] += 1
+        kernels[file.run.factors.get("platform", "host")].add(str(file.footer["machine"].get("kernel")))
         if file.footer.get("interrupted"):
             said[("interrupted", "A run was interrupted; what it had measured is kept.")] += 1
         platform = file.run.factors.get("platform", "host")
@@ -159,6 +161,12 @@ def notes_for(
     notes += [Note(key, text, runs) for (key, text), runs in said.items()]
     notes += [Note("left_out", f"Left out: {problem.reason}", 1) for problem in samples.problems]
     counts = Counter(status.values())
+    for platform, names in kernels.items():
+        if len(names) > 1:
+            text = (
+                f"The kernels on platform {platform} differ between cells ({', '.join(sorted(names))}): so may figures."
+            )
+            notes.append(Note("kernels_differ", text, 0))
     most = max((len(found) for found in boots.values()), default=0)
     if most > 1:
         notes.append(Note("rebooted", f"The machine was started anew during the campaign: {most} boots.", 0))
