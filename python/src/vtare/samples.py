@@ -127,7 +127,7 @@ class SampleSet:
         )
 
     def read(self, file: RunFile) -> pl.DataFrame:
-        """Return one run's samples: the Parquet columns but `index`, `value` (ns) and `weight`; rows in the file's order.
+        """Return one run's samples: its columns but `index`, `value` (ns) and `weight`, rows in the file's order.
 
         Raises:
             OSError, polars.exceptions.PolarsError: the file is damaged behind its footer.
