@@ -14,6 +14,10 @@ from typing import Any
 import pytest
 from machines import PATIENCE_S, Sshd
 
+from vtare.campaign import Files, StopRequest
+from vtare.campaign.execute import RunSettings, execute
+from vtare.contract import check_samples_file
+from vtare.design import Run
 from vtare.errors import BadInput, MachineCannot
 from vtare.platforms import PlatformFailed, Resources, esxi, leftovers, open_platform, vsphere
 from vtare.platforms.owner import own_prefix
@@ -132,9 +136,13 @@ def test_a_machine_is_made_from_the_template_measured_on_and_deleted(
             assert guest["build"]
             # Nothing captures on such a host: there is none, which is not the same as one that saw nothing.
             assert (instance.capture_interface(), guest["host_capture"]) == (None, None)
-            child = instance.start(["--version"], directory=work, stdout=work / "out", stderr=work / "err")
-            assert child.wait(PATIENCE_S) == 0
-            assert (work / "out").read_text().startswith("vtare ")
+            parameters = {"samples": 2000, "seconds": 0.2}
+            run = Run(0, 1, 1, "0123456789abcdef", "e", "timer", None, {}, parameters)
+            settings = RunSettings(seed=1, load={"kind": "idle"}, settle_s=0.0, timeout_s=PATIENCE_S)
+            with StopRequest() as stop:
+                outcome = execute(run, settings, work, instance=instance, files=Files(), stop=stop)
+            assert outcome.status == "done", outcome
+            check_samples_file(work / "samples.parquet", run_id=run.run_id, instrument="timer")
             (made,) = machines(told).values()
             assert made.name == instance.name
             disks = [device for device in made.hardware.device if "VirtualDisk" in type(device).__name__]

@@ -161,7 +161,9 @@ fn a_search_broken_off_at_any_trial_gives_the_best_bounds_known_and_marks_them()
             if broken == [None, None] {
                 break;
             }
-            for (answer, answered) in broken.iter().zip(&mut answered).filter_map(|(one, sum)| Some((one.as_ref()?, sum))) {
+            for (answer, answered) in
+                broken.iter().zip(&mut answered).filter_map(|(one, sum)| Some((one.as_ref()?, sum)))
+            {
                 assert_eq!((answer.stopped, answer.trials), (Stopped::TimeBudget, trials as u64));
                 for found in &answer.goals {
                     let value = found.throughput_packet_per_s;

@@ -414,11 +414,15 @@ class _Reader:
                         f"{path}.factors.{name}", "needs the guests that the lab sets up; leave the ports out, or this"
                     )
             return
+        if "background" in names:
+            raise self.error(
+                f"{path}.factors.background", "guests that forward have no others beside them yet; leave it out"
+            )
         levels = {factor.name: [level.value for level in factor.levels] for factor in factors}
         if "host" in levels.get("platform", ()):
             raise self.error(
                 f"{path}.factors.platform",
-                "found 'host', which cannot forward between its own ports; wanted netns, docker or lxc",
+                "found 'host', which cannot forward between its own ports; wanted netns, docker, lxc or qemu",
             )
         fewest = min(levels.get("guests", (DEFAULT_GUESTS,)))
         loaded = [k for level in (*levels.get("loaded", ()), parameters.get("loaded")) for k in level or ()]

@@ -1,7 +1,8 @@
 """Samples of a campaign: Parquet files and their footers, joined with the design, checked before anything is pooled.
 
 A file that cannot be used is named and left out, never silently. Runs whose kernel, clock source, CPU or program
-version differ are not pooled, unless they ran on different platforms and `platform` is a factor.
+version differ are not pooled, unless they ran on different platforms and `platform` is a factor; nor need the clock
+source agree between levels of `guest_clock`, which is there to change it.
 """
 
 from __future__ import annotations
@@ -18,20 +19,24 @@ from vtare.contract import QUANTITIES, check_samples_file, load_contract
 from vtare.errors import BadInput
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from vtare.design import Run
     from vtare.plan import Experiment, Plan
 
 #: What the far end is called that the lab sets up: its address is the lab's business and differs between platforms.
 OWN_FAR_END: Final = "responder"
-#: Facts that must agree before runs are pooled: words for the message, and where the footer has them.
+#: Facts that must agree before runs are pooled: words for the message, where the footer has them, and the factors
+#: between whose levels they may differ.
 _MUST_AGREE: Final = (
-    ("kernel", ("machine", "kernel")),
-    ("clock source", ("machine", "clock_source")),
-    ("CPU", ("machine", "cpu_model")),
-    ("program version", ("program", "version")),
+    # A network card's model may ask for another kernel: not every one has its driver.
+    ("kernel", ("machine", "kernel"), ("platform", "nic")),
+    ("clock source", ("machine", "clock_source"), ("platform", "guest_clock")),
+    ("CPU", ("machine", "cpu_model"), ("platform",)),
+    ("program version", ("program", "version"), ("platform",)),
 )
+#: The level of runs whose experiment has no such factor.
+_ELSE: Final = {"platform": "host"}
 #: Instrument -> (expression of the value, in ns but for the rates of `avb` and `throughput`; expression of its weight).
 _VALUE: Final[dict[str, tuple[pl.Expr, pl.Expr]]] = {
     "timer": (pl.col("cost_ps") / 1000.0, pl.col("count")),
@@ -127,7 +132,7 @@ class SampleSet:
         )
 
     def read(self, file: RunFile) -> pl.DataFrame:
-        """Return one run's samples: its columns but `index`, `value` (ns) and `weight`, rows in the file's order.
+        """Return one run's samples: the Parquet columns but `index`, `value` (ns), `weight`; rows as in the file.
 
         Raises:
             OSError, polars.exceptions.PolarsError: the file is damaged behind its footer.
@@ -208,7 +213,7 @@ def open_samples(store: Path, plan: Plan, runs: Iterable[Run]) -> SampleSet:
             )
         except BadInput as error:
             problems.append(Problem(run.run_id, path, str(error)))
-    _refuse_mixture(files)
+    refuse_mixture(files)
     return SampleSet(plan, tuple(files), tuple(problems))
 
 
@@ -220,20 +225,26 @@ def _read_load(path: Path) -> dict[str, Any] | None:
     return document if isinstance(document, dict) else None
 
 
-def _refuse_mixture(files: Iterable[RunFile]) -> None:
-    by_platform: dict[str, list[RunFile]] = defaultdict(list)
-    for file in files:
-        by_platform[file.run.factors.get("platform", "host")].append(file)
-    for platform, members in by_platform.items():
-        for words, (part, key) in _MUST_AGREE:
-            seen: dict[str, list[str]] = defaultdict(list)
-            for file in members:
-                value = file.footer.get(part, {}).get(key)
-                if value is not None:
-                    seen[str(value)].append(file.run.run_id)
+def refuse_mixture(files: Sequence[RunFile]) -> None:
+    """Refuse runs that differ in what must agree, unless they are of other levels of a factor that explains it.
+
+    Raises:
+        BadInput: with what differs, the values and a run of each.
+    """
+    for words, (part, key), factors in _MUST_AGREE:
+        alike: dict[tuple[str | None, ...], dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+        for file in files:
+            value = file.footer.get(part, {}).get(key)
+            if value is not None:
+                levels = tuple(file.run.factors.get(factor, _ELSE.get(factor)) for factor in factors)
+                alike[levels][str(value)].append(file.run.run_id)
+        for levels, seen in alike.items():
             if len(seen) > 1:
+                named = [
+                    f"{factor} '{level}'" for factor, level in zip(factors, levels, strict=True) if level is not None
+                ]
                 shown = "; ".join(f"'{value}' in {len(ids)} runs (such as {ids[0]})" for value, ids in seen.items())
                 raise BadInput(
-                    f"runs on platform '{platform}' must not be pooled: their {words} differs: {shown}; "
+                    f"runs on {' with '.join(named)} must not be pooled: their {words} differs: {shown}; "
                     "measure again into a new store, or make what differs a factor"
                 )

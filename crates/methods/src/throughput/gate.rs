@@ -142,7 +142,9 @@ impl Voids {
             return Verdict::Counts;
         };
         self.in_row += 1;
-        if let Void::GeneratorShort { achieved_packet_per_s: rate } | Void::Overrun { counted_packet_per_s: rate } = void {
+        if let Void::GeneratorShort { achieved_packet_per_s: rate } | Void::Overrun { counted_packet_per_s: rate } =
+            void
+        {
             self.best_packet_per_s = self.best_packet_per_s.max(rate);
         }
         if self.in_row < MOST_IN_ROW {

@@ -1,8 +1,8 @@
 //! The analyser that needs no program in the kernel: a packet ring (AF_PACKET, TPACKET_V3) whose frames carry the kernel's stamps.
 
+use vtare_sys::SysError;
 use vtare_sys::clocks;
 use vtare_sys::net::packet_ring::{FilterStep, OUTGOING, PacketRing, RingSize};
-use vtare_sys::SysError;
 use vtare_units::{Monotonic, Wall};
 
 use super::frame::{self, IP_TAGGED_BYTE, PORTS};

@@ -207,6 +207,9 @@ fn offer(clock: &Clock, peer: IpAddr, local: Option<IpAddr>) -> Offer {
         Judged::NoStamps => Err(format!(
             "{name} has the queue discipline {queue}, and its driver stamps no departures, so nobody can tell whether it keeps launch times"
         )),
+        Judged::Dropped => Err(format!(
+            "{name} has the queue discipline {queue}, which dropped packets for their launch time: a larger delta gives it time to send them"
+        )),
         Judged::TooLate => Err(format!(
             "{name} has the queue discipline {queue}, and this machine is too busy to hand packets over before their launch time"
         )),

@@ -8,6 +8,7 @@ fn kept() -> Offer {
         interface: "eth0".to_owned(),
         queue: "fq".to_owned(),
         clock: LaunchClock::Monotonic,
+        shift_ns: 0,
         early_ns: 0,
         room: Some(100),
         drops_late: false,

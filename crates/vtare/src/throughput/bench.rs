@@ -182,11 +182,12 @@ impl<'c> Bench<'c> {
             most_ns: None,
         };
         let (context, cpu, fifo) = (self.context, self.parameters.cpu, self.parameters.fifo);
-        let before = Accounts::read();
+        let device = self.parameters.device_pid.as_deref().unwrap_or_default();
+        let before = Accounts::read(device);
         let began = vtare_sys::clocks::now::<Monotonic>();
         let heard =
             self.tester.trial(&offer, || prepare(cpu, fifo), &|| context.stop_requested()).map_err(failure)??;
-        let others_share = before.zip(Accounts::read()).and_then(|(before, after)| after.others_since(&before));
+        let others_share = before.zip(Accounts::read(device)).and_then(|(before, after)| after.others_since(&before));
         if heard.stale > 0 {
             self.linger_ns = (2 * self.linger_ns).min(MOST_LINGER_NS);
         }
@@ -258,7 +259,7 @@ fn choose(parameters: &Parameters, frame_byte: u32, notes: &mut Vec<Note>) -> Re
     Ok((engine, Chosen { engine: engine.name(), packet_per_s, because }))
 }
 
-/// What the machine's CPUs did in user mode, and this process.
+/// What the machine's CPUs did in user mode, and of that this process and what is tested.
 #[derive(Clone, Copy, Debug)]
 struct Accounts {
     at: Timestamp<Monotonic>,
@@ -268,12 +269,13 @@ struct Accounts {
 }
 
 impl Accounts {
-    fn read() -> Option<Self> {
+    /// `device` are the processes that are tested; one that is gone did nothing.
+    fn read(device: &[u32]) -> Option<Self> {
         let hz = user_hz()?;
         let stat = Stat::parse(&std::fs::read_to_string("/proc/stat").ok()?, hz)?;
-        let own = std::fs::read_to_string("/proc/self/stat").ok()?;
-        // The name of the program may hold spaces and brackets; fields count from behind it.
-        let ticks: i64 = own.rsplit_once(')')?.1.split_whitespace().nth(11)?.parse().ok()?;
+        let own = user_ticks(&std::fs::read_to_string("/proc/self/stat").ok()?)?;
+        let text = |pid: &u32| std::fs::read_to_string(format!("/proc/{pid}/stat")).ok();
+        let ticks = own + device.iter().filter_map(|pid| user_ticks(&text(pid)?)).sum::<i64>();
         let tick = Span::from_nanos(1_000_000_000 / i64::from(hz));
         Some(Self { at: vtare_sys::clocks::now::<Monotonic>(), all: stat.total.user, own: tick * ticks, tick })
     }
@@ -290,9 +292,21 @@ impl Accounts {
     }
 }
 
+/// Ticks that a process, with all its threads, spent in user mode.
+fn user_ticks(stat: &str) -> Option<i64> {
+    // The name of the program may hold spaces and brackets; fields count from behind it.
+    stat.rsplit_once(')')?.1.split_whitespace().nth(11)?.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn time_in_user_mode_is_read_behind_any_name() {
+        let stat = "7 (a) b (c) S 1 7 7 0 -1 4194560 1 2 3 4 55 66 7 8 20 0 9 0 1";
+        assert_eq!((user_ticks(stat), user_ticks("7 (a) S 1"), user_ticks("")), (Some(55), None, None));
+    }
 
     #[test]
     fn others_are_what_is_left_of_all_and_a_short_time_tells_nothing() {
@@ -315,7 +329,10 @@ mod tests {
 
     #[test]
     fn this_processes_own_accounts_are_readable() {
-        let Some(now) = Accounts::read() else { return eprintln!("skipped: no /proc here") };
+        let Some(now) = Accounts::read(&[u32::MAX]) else { return eprintln!("skipped: no /proc here") };
         assert!(now.all >= now.own);
+        // As if it were the device as well: counted twice, and time only grows.
+        let twice = Accounts::read(&[std::process::id()]).expect("it was readable");
+        assert!(twice.own >= now.own * 2);
     }
 }

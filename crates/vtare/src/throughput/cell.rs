@@ -141,9 +141,7 @@ impl Found {
                 .find(|goal| goal.loss_ratio == 0.0)
                 .and_then(|goal| goal.throughput_packet_per_s),
             censored: first.and_then(|goal| goal.censored),
-            regular: first.is_some_and(|goal| {
-                goal.regular || goal.censored.is_some_and(|cap| cap != Cap::TimeBudget)
-            }),
+            regular: first.is_some_and(|goal| goal.regular || goal.censored.is_some_and(|cap| cap != Cap::TimeBudget)),
         }
     }
 }

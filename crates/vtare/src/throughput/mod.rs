@@ -210,8 +210,27 @@ fn measure_cell(
         cell.latencies = latencies(parameters, &mut bench, &cell, rows, session, &progress)?;
         let at_throughput = cell.latencies.iter().find(|at| at.load_share == Some(1.0));
         cell.latency_ns = at_throughput.map(|at| at.latency_ns.clone()).unwrap_or_default();
+        notes.extend(short_trials(&cell, parameters.trial_ns));
     }
     Ok(cell)
+}
+
+/// At the throughput, this share of a trial or more spent waiting by one frame in a hundred means that queues gave what was found.
+const MOST_QUEUED: f64 = 0.05;
+
+/// What a short trial hides: frames that still stand in queues at its end come later, and count.
+fn short_trials(cell: &ThroughputCell, trial_ns: u64) -> Option<Note> {
+    let waited = cell.latency_ns.p99.filter(|waited| *waited > MOST_QUEUED * trial_ns as f64)?;
+    let text = format!(
+        "{} B to {} of {} guests: at the throughput 1 frame in 100 took longer than {}, and a trial {}: queues hold so much that longer trials \
+         (--trial) would find less",
+        cell.frame_byte,
+        cell.loaded,
+        cell.guests,
+        time(Some(waited)),
+        time(Some(trial_ns as f64)),
+    );
+    Some(Note::new("queues", text))
 }
 
 /// When a search ends of which `left` are still to be made, so that all have the same part of the time; those that need less leave it to the others.
@@ -309,14 +328,30 @@ fn frames(rate: Option<f64>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{frames, share_of_time};
+    use super::{ThroughputCell, frames, share_of_time, short_trials};
+    use crate::summary::Summary;
     use vtare_units::{Span, Timestamp};
+
+    #[test]
+    fn frames_that_wait_long_beside_a_trial_are_said() {
+        let waited = |p99| {
+            let latency_ns = Summary { p99, ..Summary::default() };
+            let cell = ThroughputCell { frame_byte: 64, guests: 2, loaded: 1, latency_ns, ..ThroughputCell::default() };
+            short_trials(&cell, 300_000_000)
+        };
+        assert_eq!((waited(None), waited(Some(14e6))), (None, None));
+        let note = waited(Some(60e6)).expect("a fifth of the trial");
+        assert!(note.text.contains("took longer than 60.0 ms, and a trial 300 ms"), "{}", note.text);
+    }
 
     #[test]
     fn searches_share_the_time_and_leave_what_they_do_not_need_to_the_others() {
         let at = Timestamp::from_nanos;
         let ends = |now, left| share_of_time(at(1_000), at(now), left);
-        assert_eq!([ends(0, 5), ends(200, 4), ends(250, 3), ends(990, 1)].map(|end| end.as_nanos()), [200, 400, 500, 1_000]);
+        assert_eq!(
+            [ends(0, 5), ends(200, 4), ends(250, 3), ends(990, 1)].map(|end| end.as_nanos()),
+            [200, 400, 500, 1_000]
+        );
         // Over: none is left for the others, and nothing is negative.
         assert_eq!(ends(1_200, 2) - at(1_200), Span::ZERO);
     }

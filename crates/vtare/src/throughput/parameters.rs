@@ -126,6 +126,10 @@ pub(crate) struct ThroughputArguments {
     #[arg(long, value_name = "PERCENT", value_parser = share)]
     others: Option<f64>,
 
+    /// Processes that are what is tested, such as the emulators of guests: they are no others
+    #[arg(long, value_name = "PID", value_delimiter = ',')]
+    device_pid: Vec<u32>,
+
     /// Send from this CPU
     #[arg(long, value_name = "CPU")]
     cpu: Option<usize>,
@@ -275,6 +279,8 @@ pub(crate) struct Parameters {
     /// A trial is void where other programs use more of one CPU than this share; 1: however much.
     #[schemars(range(min = 0, max = 1))]
     pub(crate) most_others: f64,
+    /// Processes that are what is tested, such as the emulators of guests: they are no others; null for none.
+    pub(crate) device_pid: Option<Vec<u32>>,
     /// Send from this CPU; null to leave that to the scheduler.
     pub(crate) cpu: Option<usize>,
     /// Real-time priority of the sending thread; null for the ordinary class.
@@ -312,6 +318,7 @@ impl Default for Parameters {
             analyser: AnalyserChoice::default(),
             catch_up_ns: 1_000_000,
             most_others: Gate::default().most_others,
+            device_pid: None,
             cpu: None,
             fifo: None,
         }
@@ -350,6 +357,7 @@ impl ThroughputArguments {
             analyser: self.analyser.unwrap_or_default(),
             catch_up_ns: self.catch_up.unwrap_or(default.catch_up_ns),
             most_others: self.others.unwrap_or(default.most_others),
+            device_pid: (!self.device_pid.is_empty()).then(|| self.device_pid.clone()),
             cpu: self.cpu,
             fifo: self.fifo,
         }

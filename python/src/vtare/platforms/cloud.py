@@ -31,6 +31,8 @@ _KEY: Final = "VTARE_CLOUD_KEY"
 _SECRET: Final = "VTARE_CLOUD_SECRET"
 _RUNNING_S: Final = 600
 _NOTES: Final = Notes("cloud")
+#: What is left of these takes nothing of this machine.
+ELSEWHERE: Final = True
 
 
 class CloudPlatform:

@@ -35,6 +35,8 @@ _TLS: Final = ("checked", "insecure")
 _LARGEST_PORT: Final = 65_535
 _MEBIBYTE: Final = 1 << 20
 _NOTES: Final = Notes("esxi")
+#: What is left of these takes nothing of this machine.
+ELSEWHERE: Final = True
 #: A machine's clock source is its own kernel's choice.
 _OFFERED: Final = frozenset({"vcpus", "memory_byte", "pinned", "nic"})
 
@@ -153,9 +155,9 @@ def _delete(name: str) -> None:
     note = _NOTES.read(name)
     if note is None:
         return
-    from pyVmomi import vim
-
     with session(Server(**note["server"])) as vsphere:
+        from pyVmomi import vim
+
         for machine in vsphere.find(vim.VirtualMachine, name):
             if not is_marked(machine, str(note["mark"])):
                 raise PlatformFailed(

@@ -53,7 +53,7 @@ class Place:
         self.template = vsphere.the(vim.VirtualMachine, "template", order.template)
         config = self.template.config
         if config is None:
-            raise MachineCannot(f"template '{order.template}' has no configuration: its files cannot be read now")
+            raise MachineCannot(f"template '{order.template}' shows no configuration to {vsphere.server.account}")
         self.vcpus = int(config.hardware.numCPU)
         self.memory_byte = int(config.hardware.memoryMB) * _MEBIBYTE
         if order.run_on is None:
@@ -61,9 +61,13 @@ class Place:
         else:
             self.host = vsphere.the(vim.HostSystem, "host", order.run_on)
         if order.datastore is None:
+            if not self.template.datastore:
+                raise MachineCannot(f"template '{order.template}' lies in no datastore; name a `datastore`")
             self.datastore = self.template.datastore[0]
         else:
             self.datastore = vsphere.the(vim.Datastore, "datastore", order.datastore)
+        if self.host is None or self.host.hardware is None:
+            raise MachineCannot(f"the host of '{order.template}' shows no hardware to {vsphere.server.account}")
         self._devices = list(config.hardware.device)
         if vsphere.is_host and str(self.template.runtime.powerState) != "poweredOff":
             raise MachineCannot(f"template '{order.template}' runs, and a host copies disks of stopped machines only")
@@ -167,7 +171,9 @@ class Place:
         used = {disk.controllerKey for disk in disks}
         controllers = [device for device in self._devices if device.key in used]
         cards = self._card_changes(resources.nic) or [_added(card) for card in _cards(self._devices)]
-        spec = _config(resources, mark, [*map(_added, controllers), *(one for one in cards if one.operation == "add")])
+        # Every machine has controllers of IDE already.
+        others = [one for one in controllers if not isinstance(one, vim.vm.device.VirtualIDEController)]
+        spec = _config(resources, mark, [*map(_added, others), *(one for one in cards if one.operation == "add")])
         spec.name = name
         spec.guestId, spec.version, spec.firmware = config.guestId, config.version, config.firmware
         spec.numCPUs = resources.vcpus or self.vcpus
@@ -177,9 +183,9 @@ class Place:
         machine = self._vsphere.wait(self._folder().CreateVM_Task(spec, pool, self.host), f"make {name}")
         # The machine is there first: whatever happens now, it is found by its name and its disks go with it.
         home = str(machine.config.files.vmPathName).rpartition("/")[0]
-        # The server may have given the controllers other keys; they are of the same kinds in the same order.
-        made = [one for one in machine.config.hardware.device if type(one) in {type(each) for each in controllers}]
-        keys = {old.key: new.key for old, new in zip(controllers, made, strict=False)}
+        # The server gives controllers keys of its own.
+        made = {_bus(one): one.key for one in machine.config.hardware.device if hasattr(one, "busNumber")}
+        keys = {old.key: made.get(_bus(old)) for old in controllers}
         for number, disk in enumerate(disks):
             target = f"{home}/{name}-disk{number}.vmdk"
             centre = self._centre()
@@ -275,6 +281,10 @@ def is_marked(machine: Any, mark: str) -> bool:
     """Whether a machine is the one of a note."""
     config = machine.config
     return config is not None and any(one.key == MARK and one.value == mark for one in config.extraConfig)
+
+
+def _bus(controller: Any) -> tuple[str, int]:
+    return type(controller).__name__, int(controller.busNumber)
 
 
 def _config(resources: Resources, mark: str, devices: list[Any]) -> Any:

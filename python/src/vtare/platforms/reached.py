@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
 #: A system that has its address may still be starting its sshd.
 LISTENS_S: Final = 300.0
-_SSH_PORT: Final = 22
+_AGAIN_S: Final = 0.5
 
 
 class Reached:
@@ -46,29 +45,29 @@ class Reached:
         return self._unreached.missing()
 
     def reach(self, name: str, address: str, about: Mapping[str, object], interface: str | None = None) -> SshInstance:
-        """Connect to a machine as soon as it listens. `about` are its facts, `interface` is where the host sees it.
+        """Connect to a machine as soon as it answers. `about` are its facts, `interface` is where the host sees it.
 
         Raises:
             MachineCannot: it lets nobody in.
-            PlatformFailed: it does not listen in time.
+            PlatformFailed: nobody answers in time.
         """
-        address = str(self._login.get("host", address))
-        port = int(self._login.get("port", _SSH_PORT))
+        way = SshPlatform(self._binary, self._owner, {"host": address, **self._login})
         deadline = time.monotonic() + LISTENS_S
         while True:
             try:
-                socket.create_connection((address, port), timeout=10).close()
+                instance = way.start(1)[0]
                 break
-            except OSError as error:
+            except MachineCannot as error:
+                # Refused, unreachable, or silent: its sshd may only be starting. Any other answer is an answer.
+                if not isinstance(error.__cause__, OSError):
+                    raise
                 if time.monotonic() > deadline:
                     raise PlatformFailed(
-                        f"{name}: nothing listens at {address}, port {port}, after {LISTENS_S:.0f} s ({error}); "
-                        "wanted sshd, started with the system"
+                        f"{name}: nobody answers at {address} after {LISTENS_S:.0f} s ({error}); wanted sshd, started "
+                        "with the system"
                     ) from error
-                time.sleep(0.5)
-        way = SshPlatform(self._binary, self._owner, {"host": address, **self._login})
+                time.sleep(_AGAIN_S)
         self._ways.append(way)
-        instance = way.start(1)[0]
         instance.describe(name, about, interface)
         return instance
 

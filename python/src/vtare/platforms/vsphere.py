@@ -178,7 +178,7 @@ def session(server: Server) -> Iterator[Vsphere]:
     """A session, from login to logout.
 
     Raises:
-        MachineCannot: no library, no password, no such server, another certificate, or a wrong password.
+        MachineCannot: no library, no password, no such server, another certificate, a wrong password, or no right.
         PlatformFailed: the server failed at something asked of it within the session.
     """
     reason = missing_library()
@@ -211,6 +211,9 @@ def session(server: Server) -> Iterator[Vsphere]:
         raise MachineCannot(f"{where}: {said(error)}") from error
     try:
         yield Vsphere(instance, server)
+    except (vim.fault.RestrictedVersion, vim.fault.NoPermission) as error:
+        # A free licence only lets one look; so does an account without the right.
+        raise MachineCannot(f"{where}: does not let {server.account} make machines: {said(error)}") from error
     except (vmodl.MethodFault, OSError, HTTPException) as error:
         raise PlatformFailed(f"{where}: {said(error)}") from error
     finally:

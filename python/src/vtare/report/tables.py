@@ -10,7 +10,7 @@ import polars as pl
 
 from vtare.plots.format import time_text
 from vtare.report import text
-from vtare.report.layout import key_name
+from vtare.report.layout import SCATTER, key_name
 from vtare.report.text import Shown, missing
 from vtare.summary.cells import CELL_COLUMNS
 
@@ -44,7 +44,7 @@ class Table:
 _UNITS: Final = {"avb": "_bit_per_s", "throughput": "_packet_per_s"}
 """Instrument -> the unit of its main figure, where that is no time."""
 _VERDICT_ORDER: Final = {"differs": 0, "undecided": 1, "equivalent": 2}
-_MEDIAN_OF: Final = "median over runs of each run's median, of a timer of its read cost"
+_MEDIAN_OF: Final = "median over runs of each run's median, of a timer of its read cost, of the counter of its CV"
 
 
 class _Cells:
@@ -65,10 +65,10 @@ class _Cells:
             return missing("not measured")
         layout = self._layouts[row["experiment"]]
         value, ends = layout.value(cell), layout.ends(cell)
-        shown = text.figure(layout.quantity, value, "no finished run")
+        shown = text.figure(layout.main.quantity, value, "no finished run")
         if ends is None:
             return shown
-        span = text.figures(layout.quantity, *ends, "")
+        span = text.figures(layout.main.quantity, *ends, "")
         return Shown(f"{shown.text} ({span.text})", f"{shown.raw} [{span.raw}]", value)
 
 
@@ -81,7 +81,9 @@ def verdict_table(summary: Summary, layouts: Mapping[str, Layout]) -> Table | No
     cells = _Cells(summary, layouts)
     shown = [_verdict_row(summary, layouts, cells, row) for row in rows]
     margin = summary.plan.analysis.margin_percent
-    units = {_UNITS.get(layout.experiment.instrument, "_ns") for layout in layouts.values()}
+    units = {
+        "" if layout.main == SCATTER else _UNITS.get(layout.experiment.instrument, "_ns") for layout in layouts.values()
+    }
     unit = units.pop() if len(units) == 1 else "_ns"
     columns = (
         Column("experiment", "experiment", numeric=False),
@@ -141,7 +143,7 @@ def _verdict_row(
         cells.figure(row),
         cells.figure({**row, factor: row["baseline"]}),
         _p_value(row),
-        _difference(layout.quantity, row),
+        _difference(layout.main.quantity, row),
         text.number(row["cliffs_delta"], "too few runs"),
         Shown(
             f"{row['n_runs']} / {row['n_runs_baseline']}", f"{row['n_runs']}/{row['n_runs_baseline']}", row["n_runs"]
@@ -251,7 +253,8 @@ def why_empty(row: Mapping[str, Any]) -> str:
 
 def _source_of(key: str) -> str:
     named = {"median_interval_ns": "median_low", "spread_half_iqr_ns": "half_iqr", "read_cost_ns": "read_cost_ns",
-             "read_cost_interval_ns": "read_cost_low_ns", "overhead_interval_ns": "overhead_low_ns"}  # fmt: skip
+             "read_cost_interval_ns": "read_cost_low_ns", "overhead_interval_ns": "overhead_low_ns",
+             "cv_interval": "cv_low"}  # fmt: skip
     return named.get(key, key if key in CELL_COLUMNS else key.removesuffix("_ns"))
 
 
@@ -294,6 +297,8 @@ def _cell_columns(
          lambda r: text.percent(r["disturbed_fraction"], "not recorded"), False),
         (Column("cv", "CV", about="coefficient of variation of the wall time, as published papers compute it"),
          lambda r: text.percent(r["cv"], "not estimable"), False),
+        (Column("cv_interval", f"{level} interval", about="of the CV, over runs"),
+         lambda r: text.figures("cv", r["cv_low"], r["cv_high"], "needs 3 runs"), False),
         (Column("cv_within", "CV within", about="part inside batches"),
          lambda r: text.percent(r["cv_within"], "not estimable"), False),
         (Column("cv_between", "CV between", about="part between batches"),

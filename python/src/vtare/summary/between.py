@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from vtare import stats
 from vtare.errors import BadInput
 from vtare.plan import Analysis
-from vtare.summary.cells import Cell, rng_for
+from vtare.summary.cells import COMPARED_FIGURES, Cell, rng_for
 from vtare.summary.contrasts import TAILS, contrast_of, judge, tail_rows
 from vtare.summary.measured import Measured, read_measured, refuse_empty
 
@@ -187,7 +187,7 @@ def _refuse_same_runs(first: Measured, second: Measured) -> None:
 def _told(row: dict[str, Any], old: Mapping[_Key, Cell], new: Mapping[_Key, Cell]) -> dict[str, Any]:
     labels = {key: row[key] for key in _label_names(row, new)}
     key = (row["experiment"], tuple(sorted(labels.items())))
-    figure = "read_cost_ns" if row["quantity"] == "read_cost_ns" else "median"
+    figure = str(row["quantity"]) if row["quantity"] in COMPARED_FIGURES else "median"
     before, after = (_median(cells[key], figure) for cells in (old, new))
     shift = row["difference"] if row["verdict"] == "differs" else 0.0
     return {**row, "before": before, "after": after, "change": _direction(str(row["quantity"]), shift)}
@@ -218,7 +218,9 @@ def _direction(quantity: str, shift: float) -> str | None:
     """
     if shift == 0.0 or quantity == "avb_bit_per_s":
         return None
-    more_is_worse = quantity.endswith(("_ns", "_byte", "error_percent")) or quantity.startswith("occupied_")
+    more_is_worse = (
+        quantity == "cv" or quantity.endswith(("_ns", "_byte", "error_percent")) or quantity.startswith("occupied_")
+    )
     if not more_is_worse and not quantity.endswith("_per_s"):
         return None
     return "worse" if (shift > 0) == more_is_worse else "better"

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from vtare import stats
+from vtare.summary.cells import compared_figure
 
 if TYPE_CHECKING:
     from vtare.plan import Analysis, Experiment
@@ -75,12 +76,6 @@ _SINGLE: Final[dict[str, Any]] = {
 LEVEL_FIGURES: Final = ("half_iqr", "p99", "p999", "overhead_ns", "overhead_share_percent", "absolute_error_percent")
 
 
-def main_figure(cells: Sequence[Cell]) -> str:
-    """The figure of a run that cells are compared by: the read cost where all runs have it, else the median."""
-    has_read_cost = all(len(cell.known("read_cost_ns")) == len(cell.figures) for cell in cells)
-    return "read_cost_ns" if has_read_cost else "median"
-
-
 def where_text(labels: Sequence[tuple[str, str]]) -> str:
     """The place of a test as text: `load idle, target_ns 1 ms`."""
     return ", ".join(f"{key} {label}" for key, label in labels)
@@ -139,7 +134,7 @@ def rank_tests(
 
 
 def _one_test(members: Sequence[Cell], family: str, alpha: float) -> stats.RankTest:
-    by_block = [member.by_block(main_figure(members)) for member in members]
+    by_block = [member.by_block(compared_figure(members)) for member in members]
     complete = sorted(set.intersection(*(set(blocks) for blocks in by_block)))
     if len(complete) == max(len(blocks) for blocks in by_block):
         figures = [[blocks[block] for blocks in by_block] for block in complete]
@@ -161,7 +156,7 @@ def interactions(
     if len(present) < 2:
         return []
     for rest, members in strata_of(cells, present).items():
-        figure = main_figure(members)
+        figure = compared_figure(members)
         rows = [(cell, block, value) for cell in members for block, value in cell.by_block(figure).items()]
         values = np.array([value for _, _, value in rows])
         labels = {factor: [cell.labels[factor] for cell, _, _ in rows] for factor in present}
@@ -212,7 +207,7 @@ def level_associations(
     for factor in factors:
         parts = tuple(dict.fromkeys(key for cell in cells for key in cell.labels if key not in factors))
         for rest, members in _by(cells, factor, parts).items():
-            main = main_figure(members)
+            main = compared_figure(members)
             numbers = _numbers(experiment, factor)
             for figure in (main, *(other for other in LEVEL_FIGURES if _all_have(members, other))):
                 runs = [(cell.labels[factor], value) for cell in members for value in cell.known(figure)]

@@ -45,6 +45,8 @@ pub enum Judged {
     NotKept,
     /// Nobody stamped departures.
     NoStamps,
+    /// The queue dropped them for their time.
+    Dropped,
     /// The kernel took them only when their time had come: this machine is too busy.
     TooLate,
 }
@@ -62,14 +64,15 @@ pub struct Check {
     pub latest_ns: Option<i64>,
 }
 
-/// Judges packets that may leave up to `early` before their time.
+/// Judges packets that may leave up to `early` before their time; `dropped` more were reported as dropped for it.
 #[must_use]
-pub fn judge(trials: &[Trial], early: Span) -> Check {
+pub fn judge(trials: &[Trial], early: Span, dropped: u64) -> Check {
     let long_before = |trial: &&Trial| trial.launch - trial.handed >= EARLIEST + early;
     let told: Vec<i64> =
         trials.iter().filter(long_before).filter_map(|trial| Some((trial.left? - trial.launch).as_nanos())).collect();
     let (earliest_ns, latest_ns) = (told.iter().min().copied(), told.iter().max().copied());
     let judged = match earliest_ns {
+        _ if !trials.iter().any(|trial| trial.left.is_some()) && dropped > 0 => Judged::Dropped,
         _ if !trials.iter().any(|trial| trial.left.is_some()) => Judged::NoStamps,
         // One that leaves before its time was not held; being late proves nothing, machines stand still.
         Some(earliest) if earliest < -(early + SLACK).as_nanos() => Judged::NotKept,
@@ -85,7 +88,7 @@ pub fn judge(trials: &[Trial], early: Span) -> Check {
 /// # Errors
 /// Where no socket can be had or the kernel refuses launch times.
 pub fn check(clock: &Clock, peer: IpAddr, local: Option<IpAddr>, keeper: &Keeper) -> Result<Check, LinkError> {
-    let mut found = judge(&[], Span::ZERO);
+    let mut found = judge(&[], Span::ZERO, 0);
     for lead in LEADS {
         found = attempt(clock, peer, local, keeper, lead)?;
         if matches!(found.judged, Judged::Kept | Judged::NotKept) {
@@ -135,5 +138,7 @@ fn attempt(
             }
         })?;
     }
-    Ok(judge(&trials, early + link.facts().stamp_error()))
+    let drops = link.local_drops()?;
+    let dropped = drops.launch_missed.unwrap_or(0) + drops.launch_invalid.unwrap_or(0);
+    Ok(judge(&trials, early + link.facts().stamp_error(), dropped))
 }

@@ -20,7 +20,10 @@ pub struct Keeper {
     pub queue: String,
     /// The clock that it reads launch times on.
     pub clock: LaunchClock,
-    /// It gives packets away so long before their time, ns: what a card needs that keeps the time itself.
+    /// It is told a time so much later than the one at which a packet shall leave, ns: an `etf` without help of the card lets a packet go in the
+    /// `delta` before its time, and drops it after that.
+    pub shift_ns: u64,
+    /// It gives packets away so long before their time, ns: to a card that keeps the time itself.
     pub early_ns: u64,
     /// Packets of one socket that it holds at most, as far as it says.
     pub room: Option<u32>,
@@ -50,7 +53,7 @@ impl Keeper {
     pub fn lead(&self, gap_ns: u64) -> Lead {
         let packets = self.room.map_or(MOST_AHEAD, |room| u64::from(room / 2).clamp(1, MOST_AHEAD));
         let ahead_ns = gap_ns.saturating_mul(packets).clamp(1, LONGEST_AHEAD_NS);
-        let least_ns = if self.drops_late { self.early_ns + LATE_BY_NS } else { 0 };
+        let least_ns = if self.drops_late { (self.early_ns + LATE_BY_NS).saturating_sub(self.shift_ns) } else { 0 };
         Lead { ahead_ns: ahead_ns.max(2 * least_ns), least_ns }
     }
 }
@@ -83,23 +86,28 @@ pub fn keeper(interface: &str, queues: &[Queue]) -> Result<Keeper, String> {
 
 /// The keeper that `queue` is; `None` for a kind that keeps no launch times.
 fn of_kind(interface: &str, queue: &Queue, name: &str) -> Option<Result<Keeper, String>> {
-    let keeper = |clock, early_ns, drops_late| Keeper {
+    let keeper = |clock, (shift_ns, early_ns), drops_late| Keeper {
         interface: interface.to_owned(),
         queue: name.to_owned(),
         clock,
+        shift_ns,
         early_ns,
         room: queue.flow_limit,
         drops_late,
     };
     match (queue.kind.as_str(), queue.etf) {
-        ("fq", _) => Some(Ok(keeper(LaunchClock::Monotonic, 0, false))),
+        ("fq", _) => Some(Ok(keeper(LaunchClock::Monotonic, (0, 0), false))),
         ("etf", Some(etf)) => {
-            let early_ns = u64::try_from(etf.delta_ns).unwrap_or(0);
+            let delta_ns = u64::try_from(etf.delta_ns).unwrap_or(0);
+            let by_card = etf.flags & 2 != 0;
             Some(match LaunchClock::of(etf.clock_id) {
+                _ if delta_ns == 0 && !by_card => {
+                    Err(format!("{interface} has an etf without delta, which drops every packet: give it delta 500000"))
+                }
                 _ if etf.flags & 1 != 0 => {
                     Err(format!("{interface} has an etf with deadlines, want one with launch times (no deadline_mode)"))
                 }
-                Some(clock) => Ok(keeper(clock, early_ns, true)),
+                Some(clock) => Ok(keeper(clock, if by_card { (0, delta_ns) } else { (delta_ns, 0) }, true)),
                 None => Err(format!("{interface} has an etf on clock {}, want CLOCK_TAI", etf.clock_id)),
             })
         }

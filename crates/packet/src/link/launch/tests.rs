@@ -20,9 +20,14 @@ fn an_fq_on_the_interface_keeps_times_of_the_monotonic_clock() {
 }
 
 #[test]
-fn an_etf_keeps_times_of_its_own_clock_and_gives_packets_away_early() {
+fn an_etf_keeps_times_of_its_own_clock_and_lets_packets_go_in_the_delta_before_them() {
     let found = keeper("eth0", &[etf(11, 0)]).expect("it keeps");
-    assert_eq!((found.clock, found.early_ns, found.drops_late), (LaunchClock::Tai, 200_000, true));
+    assert_eq!((found.clock, found.shift_ns, found.early_ns, found.drops_late), (LaunchClock::Tai, 200_000, 0, true));
+    let by_card = keeper("eth0", &[etf(11, 2)]).expect("it keeps");
+    assert_eq!((by_card.shift_ns, by_card.early_ns), (0, 200_000));
+    let mut without = etf(11, 0);
+    without.etf = without.etf.map(|etf| EtfOptions { delta_ns: 0, ..etf });
+    assert!(keeper("eth0", &[without]).expect_err("it drops all").contains("etf without delta"));
     assert!(keeper("eth0", &[etf(11, 1)]).expect_err("deadlines are no launch times").contains("deadline_mode"));
     assert!(keeper("eth0", &[etf(0, 0)]).expect_err("wall time is no clock for it").contains("want CLOCK_TAI"));
 }
@@ -54,6 +59,7 @@ fn packets_are_handed_over_as_early_as_the_queue_has_room_and_no_earlier_than_20
         interface: "eth0".to_owned(),
         queue: "fq".to_owned(),
         clock: LaunchClock::Monotonic,
+        shift_ns: 0,
         early_ns: 100_000,
         room,
         drops_late,
@@ -80,39 +86,40 @@ fn trials(left_after_ns: [Option<i64>; 4]) -> Vec<Trial> {
 
 #[test]
 fn packets_that_left_at_their_time_or_late_were_kept() {
-    let found = judge(&trials([Some(900), Some(5_000_000), Some(0), Some(-400)]), Span::ZERO);
+    let found = judge(&trials([Some(900), Some(5_000_000), Some(0), Some(-400)]), Span::ZERO, 0);
     assert_eq!((found.judged, found.packets), (Judged::Kept, 4));
     assert_eq!((found.earliest_ns, found.latest_ns), (Some(-400), Some(5_000_000)));
-    assert_eq!(judge(&trials([Some(0), Some(0), None, None]), Span::ZERO).judged, Judged::Kept);
+    assert_eq!(judge(&trials([Some(0), Some(0), None, None]), Span::ZERO, 0).judged, Judged::Kept);
 }
 
 #[test]
 fn one_packet_that_left_as_soon_as_it_was_there_was_not_kept() {
-    let found = judge(&trials([Some(100), Some(100), Some(100), Some(-11_990_000)]), Span::ZERO);
+    let found = judge(&trials([Some(100), Some(100), Some(100), Some(-11_990_000)]), Span::ZERO, 0);
     assert_eq!(found.judged, Judged::NotKept);
     // A queue that says that it gives packets away early may do so.
     let early = trials([Some(-190_000); 4]);
-    assert_eq!(judge(&early, Span::ZERO).judged, Judged::NotKept);
-    assert_eq!(judge(&early, Span::from_micros(200)).judged, Judged::Kept);
+    assert_eq!(judge(&early, Span::ZERO, 0).judged, Judged::NotKept);
+    assert_eq!(judge(&early, Span::from_micros(200), 0).judged, Judged::Kept);
 }
 
 #[test]
 fn packets_without_stamps_or_handed_over_too_late_prove_nothing() {
-    assert_eq!(judge(&trials([None; 4]), Span::ZERO).judged, Judged::NoStamps);
-    assert_eq!(judge(&[], Span::ZERO).judged, Judged::NoStamps);
+    assert_eq!(judge(&trials([None; 4]), Span::ZERO, 0).judged, Judged::NoStamps);
+    assert_eq!(judge(&[], Span::ZERO, 0).judged, Judged::NoStamps);
+    assert_eq!(judge(&trials([None; 4]), Span::ZERO, 3).judged, Judged::Dropped);
     let mut late = trials([Some(100); 4]);
     late.iter_mut().for_each(|trial| trial.handed = trial.launch + Span::from_nanos(50));
-    assert_eq!(judge(&late, Span::ZERO).judged, Judged::TooLate);
-    assert_eq!(judge(&trials([Some(1), None, None, None]), Span::ZERO).judged, Judged::TooLate);
+    assert_eq!(judge(&late, Span::ZERO, 0).judged, Judged::TooLate);
+    assert_eq!(judge(&trials([Some(1), None, None, None]), Span::ZERO, 0).judged, Judged::TooLate);
 }
 
 proptest! {
     #[test]
     fn the_lead_is_never_shorter_than_what_the_queue_needs(
-        gap in 1_000_u64..1_000_000_000, room in proptest::option::of(0_u32..1_000), early_ns in 0_u64..1_000_000, drops_late: bool,
+        gap in 1_000_u64..1_000_000_000, room in proptest::option::of(0_u32..1_000), early_ns in 0_u64..1_000_000, shift_ns in 0_u64..1_000_000, drops_late: bool,
     ) {
         let queue = "etf".to_owned();
-        let keeper = Keeper { interface: String::new(), queue, clock: LaunchClock::Tai, early_ns, room, drops_late };
+        let keeper = Keeper { interface: String::new(), queue, clock: LaunchClock::Tai, shift_ns, early_ns, room, drops_late };
         let lead = keeper.lead(gap);
         prop_assert!(lead.ahead_ns > lead.least_ns && lead.ahead_ns <= LONGEST_AHEAD_NS.max(2 * lead.least_ns));
     }

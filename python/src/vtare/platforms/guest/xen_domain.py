@@ -27,11 +27,9 @@ _PORT: Final = "/dev/hvc0"
 #: On a console of this kind the kernel takes Ctrl-O for the beginning of a command to itself ("magic SysRq"), reboot
 #: among them, and for a byte like any other when it comes twice (drivers/tty/hvc/hvc_console.c, `hvc_poll`).
 _SYSRQ: Final = b"\x0f"
-#: What `xl` says while all is well.
-_CHATTER: Final = ("Parsing config", "Waiting for domain")
 _MEBIBYTE: Final = 1 << 20
 #: From `xl create` to a terminal of the guest's console.
-_CONSOLE_S: Final = 120.0
+_CONSOLE_S: Final = 180.0
 _LOOK_S: Final = 0.2
 _SAID_CHARACTERS: Final = 400
 
@@ -69,7 +67,8 @@ class DomainSpec:
 def kernel_command_line(spec: DomainSpec) -> str:
     """What the guest's kernel is told."""
     # The console is the control channel too: after its boot the kernel says there that it panics, and nothing else.
-    return " ".join(("console=hvc0", "loglevel=1", *words_of_all(_PORT, spec.clock_source, spec.network)))
+    cards = () if spec.network is None else (spec.network.card,)
+    return " ".join(("console=hvc0", "loglevel=1", *words_of_all(_PORT, spec.clock_source, cards)))
 
 
 def config(spec: DomainSpec) -> str:
@@ -203,10 +202,9 @@ class XenDomain:
         code = self._process.wait(0.5)
         how = "xl still waits for its end" if code is None else f"`xl create` ended with {_how(code)}"
         try:
-            lines = self._log.read_text(encoding="utf-8", errors="replace").splitlines()
+            said = xen_tools.reason_in(self._log.read_text(encoding="utf-8", errors="replace"))
         except OSError:
-            lines = []
-        said = xen_tools.reason_in("\n".join(line for line in lines if not line.startswith(_CHATTER)))
+            said = ""
         noise = b"" if self._agent is None else self._agent.noise
         return "; ".join(part for part in (how, said, _readable(noise)) if part)
 

@@ -25,7 +25,8 @@ _TOOLS: Final = {PROGRAM: INSTALL, "xenstore-read": INSTALL, "xenstore-write": I
 _KIND: Final = Path("sys/hypervisor/type")
 _CAPABILITIES: Final = Path("proc/xen/capabilities")
 _SETTINGS: Final = Path("etc/xen/xl.conf")
-_ROOT: Final = Path("/")
+#: Where the files of this machine begin.
+ROOT = Path("/")
 _TOOL_S: Final = 60.0
 _MEBIBYTE: Final = 1 << 20
 _SAID_CHARACTERS: Final = 600
@@ -62,32 +63,32 @@ class Hypervisor:
     scheduler: str | None
 
 
-def missing_dom0(root: Path = _ROOT) -> str | None:
+def missing_dom0() -> str | None:
     """Why domains cannot be made from here, in words with the way out; None where they can. Starts nothing."""
     for tool, install in _TOOLS.items():
         if shutil.which(tool) is None:
             return f"the program '{tool}' is missing; run `{install}` and boot the entry with Xen"
-    kind = _line(root / _KIND)
+    kind = _line(ROOT / _KIND)
     if kind != "xen":
         return (
             f"this machine does not run under Xen (/{_KIND}: {kind or 'not there'}); boot the entry with Xen "
             f"(after `{INSTALL}`), so that it is dom0"
         )
-    if not (root / _CAPABILITIES).exists():
+    if not (ROOT / _CAPABILITIES).exists():
         return f"there is no /{_CAPABILITIES}; run `mount -t xenfs xenfs /proc/xen`"
-    if "control_d" not in (_line(root / _CAPABILITIES) or ""):
+    if "control_d" not in (_line(ROOT / _CAPABILITIES) or ""):
         return "this machine is a guest of Xen (domU), which makes no domains; run the lab in dom0"
     if os.geteuid() != 0:
         return "needs root to make domains; run it with sudo"
     return None
 
 
-def in_dom0(root: Path = _ROOT) -> bool:
+def in_dom0() -> bool:
     """Whether domains could stand beside this one: all that is looked at on machines without Xen."""
-    return shutil.which(PROGRAM) is not None and "control_d" in (_line(root / _CAPABILITIES) or "")
+    return shutil.which(PROGRAM) is not None and "control_d" in (_line(ROOT / _CAPABILITIES) or "")
 
 
-def ask_hypervisor(root: Path = _ROOT) -> Hypervisor:
+def ask_hypervisor() -> Hypervisor:
     """Ask the hypervisor what it is and has.
 
     Raises:
@@ -97,7 +98,7 @@ def ask_hypervisor(root: Path = _ROOT) -> Hypervisor:
         facts = read_info(run((PROGRAM, "info")))
     except XenError as error:
         raise MachineCannot(f"{error}; start Xen's services: `service xen start`") from error
-    settings = root / _SETTINGS
+    settings = ROOT / _SETTINGS
     text = settings.read_text(encoding="utf-8", errors="replace") if settings.is_file() else ""
     return hypervisor_of(facts, text)
 
@@ -173,14 +174,21 @@ def destroy(name: str) -> None:
 
 
 def reason_in(said: str) -> str:
-    """What a tool of Xen said, in one line: its errors without its own source places, the first of them first."""
+    """What a tool of Xen said, in one line: its errors without its own source places, the first of them first.
+
+    Without what `xl` says while all is well, and without what follows from an earlier error.
+    """
     lines = [" ".join(line.split()) for line in said.splitlines() if line.strip()]
-    errors = [_PLACE.sub("", line) for line in lines if "error" in line.lower()]
-    return "; ".join(dict.fromkeys(errors or lines))[:_SAID_CHARACTERS]
+    lines = [line for line in lines if not line.startswith(_CHATTER) and not any(word in line for word in _AFTERMATH)]
+    errors = [line for line in lines if "error" in line.lower()]
+    return "; ".join(dict.fromkeys(_PLACE.sub("", line) for line in errors or lines))[:_SAID_CHARACTERS]
 
 
-#: As in `libxl: error: libxl_create.c:1903:domcreate_rebuild_done: Domain 2:cannot (re-)build domain: -3`.
-_PLACE: Final = re.compile(r"^\w+: error: [\w.]+:\d+:\w+: ?")
+#: As in `libxl: error: libxl_dom.c:586:libxl__build_dom: xc_dom_boot_mem_init failed: Cannot allocate memory`.
+_PLACE: Final = re.compile(r"^\w+: error: (?:panic: )?[\w.]+:\d+: ?\w+: ?")
+_CHATTER: Final = ("Parsing config", "Waiting for domain", "Action for shutdown", "Done. Exiting now")
+#: Of the domain that could not be built.
+_AFTERMATH: Final = ("cannot (re-)build domain", "Non-existant domain", "Unable to destroy", "Destruction of domain")
 
 
 def run(words: Sequence[str]) -> str:

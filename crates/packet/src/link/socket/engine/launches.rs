@@ -10,6 +10,8 @@ use crate::link::socket::{ClockOffset, SocketOptions};
 pub(super) struct Launches {
     /// How far the clock of launch times is ahead; `None` where it is the program's own.
     tai: Option<ClockOffset>,
+    /// What the queue is told beyond the time of departure, ns.
+    shift_ns: u64,
     /// Datagrams that were dropped because their time had passed.
     pub(super) missed: u64,
     /// Datagrams that were dropped because something was wrong with their time.
@@ -23,11 +25,12 @@ fn tai(clock: &Clock) -> Option<ClockOffset> {
 impl Launches {
     /// Launch times as the options want them; `None` where they want none.
     pub(super) fn new(clock: &Clock, options: &SocketOptions) -> Option<Self> {
-        let tai = match options.launch.as_ref()?.clock {
+        let keeper = options.launch.as_ref()?;
+        let tai = match keeper.clock {
             LaunchClock::Monotonic => None,
             LaunchClock::Tai => Some(tai(clock)?),
         };
-        Some(Self { tai, missed: 0, invalid: 0 })
+        Some(Self { tai, shift_ns: keeper.shift_ns, missed: 0, invalid: 0 })
     }
 
     /// Reads the other clock again.
@@ -39,7 +42,7 @@ impl Launches {
 
     /// A time as the kernel wants it.
     pub(super) fn told(&self, at: Timestamp<Monotonic>) -> u64 {
-        self.tai.map_or(at.as_nanos(), |tai| tai.there_ns(at))
+        self.tai.map_or(at.as_nanos(), |tai| tai.there_ns(at)) + self.shift_ns
     }
 
     /// The kernel dropped a datagram for its time.
