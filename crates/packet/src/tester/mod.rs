@@ -364,11 +364,8 @@ impl Tester {
             return Err(TesterError::Size { found_byte: frame_byte, most_byte, because });
         }
         let (tx, rx) = (Port::find(&options.tx, frame_byte)?, Port::find(&options.rx, frame_byte)?);
-        let (shared, counting, fallback) = if counted {
-            count(&options, &tx, &rx)?
-        } else {
-            (memory(&options, &tx)?, Counting::Nobody, None)
-        };
+        let (shared, counting, fallback) =
+            if counted { count(&options, &tx, &rx)? } else { (memory(&options, &tx)?, Counting::Nobody, None) };
         let generator = Generator::open(&options, &tx, &shared)?;
         let of = |name: &str, port: &Port| format!("{name} ({})", port.kind.as_deref().unwrap_or("hardware"));
         let place = format!("{} to {}, {}", of(&options.tx, &tx), of(&options.rx, &rx), counting.place());

@@ -117,35 +117,35 @@ fn now_ns() -> u64 {
 #[test]
 fn frames_are_counted_by_flow_once_each_and_in_their_order() {
     for it in Counter::all() {
-    for (flow, sequence) in [(0, 0), (1, 1), (0, 4), (0, 2), (0, 4), (2, 3), (0, 499)] {
-        assert!(it.come(&it.frame(77, flow, sequence, now_ns())));
-    }
-    let heard = it.heard();
-    let of = |flow: usize| (heard.flows[flow].received, heard.flows[flow].duplicates, heard.flows[flow].reordered);
-    assert_eq!([of(0), of(1), of(2)], [(4, 1, 1), (1, 0, 0), (1, 0, 0)]);
-    assert_eq!((heard.received(), heard.stale, heard.wrong, heard.early), (6, 0, 0, 0));
-    assert_eq!(it.shared.get(word::RECEIVED), 6);
+        for (flow, sequence) in [(0, 0), (1, 1), (0, 4), (0, 2), (0, 4), (2, 3), (0, 499)] {
+            assert!(it.come(&it.frame(77, flow, sequence, now_ns())));
+        }
+        let heard = it.heard();
+        let of = |flow: usize| (heard.flows[flow].received, heard.flows[flow].duplicates, heard.flows[flow].reordered);
+        assert_eq!([of(0), of(1), of(2)], [(4, 1, 1), (1, 0, 0), (1, 0, 0)]);
+        assert_eq!((heard.received(), heard.stale, heard.wrong, heard.early), (6, 0, 0, 0));
+        assert_eq!(it.shared.get(word::RECEIVED), 6);
     }
 }
 
 #[test]
 fn frames_of_an_earlier_trial_and_changed_ones_are_told_apart_and_others_pass() {
     for it in Counter::all() {
-    assert!(it.come(&it.frame(75, 0, 0, now_ns())));
-    // Beyond the last frame, to another address, cut short by a router that should not.
-    assert!(it.come(&it.frame(77, 0, 500, now_ns())));
-    for at in [17, 33] {
-        let mut changed = it.frame(77, 0, 1, now_ns());
-        changed[at] ^= 1;
-        assert!(it.come(&changed), "{at}");
-    }
-    for (at, what) in [(12, "no IPv4"), (23, "no UDP"), (37, "another port"), (46, "another flow")] {
-        let mut foreign = it.frame(77, 0, 1, now_ns());
-        foreign[at] ^= 0x40;
-        assert!(!it.come(&foreign), "{what}");
-    }
-    let heard = it.heard();
-    assert_eq!((heard.received(), heard.stale, heard.wrong), (0, 1, 3));
+        assert!(it.come(&it.frame(75, 0, 0, now_ns())));
+        // Beyond the last frame, to another address, cut short by a router that should not.
+        assert!(it.come(&it.frame(77, 0, 500, now_ns())));
+        for at in [17, 33] {
+            let mut changed = it.frame(77, 0, 1, now_ns());
+            changed[at] ^= 1;
+            assert!(it.come(&changed), "{at}");
+        }
+        for (at, what) in [(12, "no IPv4"), (23, "no UDP"), (37, "another port"), (46, "another flow")] {
+            let mut foreign = it.frame(77, 0, 1, now_ns());
+            foreign[at] ^= 0x40;
+            assert!(!it.come(&foreign), "{what}");
+        }
+        let heard = it.heard();
+        assert_eq!((heard.received(), heard.stale, heard.wrong), (0, 1, 3));
     }
 }
 
@@ -164,23 +164,26 @@ fn what_leaves_the_host_is_not_copied_and_a_cut_frame_is_no_frame() {
 #[test]
 fn a_trial_begins_with_nothing_of_the_one_before() {
     for it in Counter::all() {
-    it.come(&it.frame(77, 0, 7, now_ns()));
-    it.shared.count_sent(0);
-    let heard = it.heard();
-    assert!(heard.tagged_ns.is_some() && heard.flows[0].least_ns == heard.flows[0].most_ns && heard.sent() == 1);
-    it.shared.begin(&OFFER, 79, Engine::Packet);
-    assert_eq!(it.heard().flows, vec![FlowSeen::default(); 3]);
-    it.come(&it.frame(79, 0, 7, now_ns()));
-    assert_eq!((it.heard().received(), it.heard().flows[0].duplicates), (1, 0));
+        it.come(&it.frame(77, 0, 7, now_ns()));
+        it.shared.count_sent(0);
+        let heard = it.heard();
+        assert!(heard.tagged_ns.is_some() && heard.flows[0].least_ns == heard.flows[0].most_ns && heard.sent() == 1);
+        it.shared.begin(&OFFER, 79, Engine::Packet);
+        assert_eq!(it.heard().flows, vec![FlowSeen::default(); 3]);
+        it.come(&it.frame(79, 0, 7, now_ns()));
+        assert_eq!((it.heard().received(), it.heard().flows[0].duplicates), (1, 0));
     }
 }
 
 #[test]
 fn a_frame_that_came_before_it_left_has_no_latency() {
     for it in Counter::all() {
-    it.come(&it.frame(77, 0, 0, now_ns() + 3_600_000_000_000));
-    let heard = it.heard();
-    assert_eq!((heard.received(), heard.early, heard.flows[0].least_ns, heard.flows[0].latency.len()), (1, 1, None, 0));
+        it.come(&it.frame(77, 0, 0, now_ns() + 3_600_000_000_000));
+        let heard = it.heard();
+        assert_eq!(
+            (heard.received(), heard.early, heard.flows[0].least_ns, heard.flows[0].latency.len()),
+            (1, 1, None, 0)
+        );
     }
 }
 

@@ -142,7 +142,7 @@ impl Instrument for Throughput {
             }
             if cell.disturbed_trials > 0 {
                 text.push_str(&format!(
-                    "{} trials counted although others used the CPUs: they were no better when made again\n",
+                    "{} trials counted although others used the CPUs: they lost no more than they may, or were no better when made again\n",
                     cell.disturbed_trials
                 ));
             }
@@ -316,7 +316,10 @@ mod tests {
     fn searches_share_the_time_and_leave_what_they_do_not_need_to_the_others() {
         let at = Timestamp::from_nanos;
         let ends = |now, left| share_of_time(at(1_000), at(now), left);
-        assert_eq!([ends(0, 5), ends(200, 4), ends(250, 3), ends(990, 1)].map(|end| end.as_nanos()), [200, 400, 500, 1_000]);
+        assert_eq!(
+            [ends(0, 5), ends(200, 4), ends(250, 3), ends(990, 1)].map(|end| end.as_nanos()),
+            [200, 400, 500, 1_000]
+        );
         // Over: none is left for the others, and nothing is negative.
         assert_eq!(ends(1_200, 2) - at(1_200), Span::ZERO);
     }

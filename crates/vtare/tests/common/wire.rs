@@ -128,7 +128,13 @@ impl Wire {
     pub(crate) fn vtare_without_programs(&self, line: &str) -> Option<Outcome> {
         let least = ["setpriv", "--bounding-set", "-all,+net_raw,+net_admin,+sys_nice"];
         let mut trial = Command::new("ip");
-        if !trial.args(["netns", "exec", &self.here]).args(least).arg("true").output().is_ok_and(|it| it.status.success()) {
+        if !trial
+            .args(["netns", "exec", &self.here])
+            .args(least)
+            .arg("true")
+            .output()
+            .is_ok_and(|it| it.status.success())
+        {
             eprintln!("skipped: no setpriv here that drops rights");
             return None;
         }
