@@ -59,8 +59,8 @@ p_value, p_adjusted, p_text, family, family_size, adjustment, least_p` (the leas
 `p_equivalent` (two one-sided tests against the margin; raw), `verdict` (`differs`, `equivalent`, `undecided`),
 `margin_ratio, reason`. Interval, p-value and verdict follow one rule (docs/statistics.md): an adjusted p above alpha is
 never *differs*. `quantity` is `read_cost_ns` for the timer, `cv` for the counter and `absolute_error_percent` (the
-error against the truth, without its sign) for avb where their runs have it; else the interval of the ratio and the p-value
-allow for half a clock step on either median.
+error against the truth, without its sign) for avb where their runs have it; else the interval of the ratio and the
+p-value allow for half a clock step on either median.
 
 `tails`: one row per comparison and tail (`p99`, `p999` of each run): keys, `quantity, factor, level, baseline, tail,
 n_runs, n_runs_baseline` (runs that have the figure), `ratio, ratio_low, ratio_high` (of geometric means; the interval
