@@ -139,7 +139,7 @@ def fake_the_hosts(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(routed_module, "start_in_namespace", start_here)
     # What else runs on the machine of these tests is no part of them.
     patch.setattr(surroundings_module, "_look", lambda: (0.0, None, 0.0))
-    patch.setattr(crew_module, "remove_leftovers", lambda: ())
+    patch.setattr(crew_module, "remove_leftovers", lambda *, elsewhere: ())
     patch.setattr(crew_module, "open_platform", lambda name, *, binary, owner, settings: FakePlatform(name, binary))
     patch.setattr(crew_module, "HostInstance", lambda binary, site: FakeInstance(binary))
 

@@ -222,7 +222,7 @@ def round_trips(peer: str) -> dict[str, list[Any]]:
         "arrived_ns": [at + 50_000 if back else None for at, back in zip(due, came, strict=True)],
         "rtt_ns": known(50_000), "rtt_scheduled_ns": known(50_000), "peer_received_ns": [None] * PACKETS,
         "peer_replied_ns": [None] * PACKETS, "turnaround_ns": known(20_000), "reordered": [False] * PACKETS,
-        "duplicates": [0] * PACKETS,
+        "duplicates": [0] * PACKETS, "sent_asked": [False] * PACKETS,
     }  # fmt: skip
 
 

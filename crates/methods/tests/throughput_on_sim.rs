@@ -135,6 +135,74 @@ fn mlrsearch_answers_alike_where_single_trials_fail_for_no_reason_of_the_load() 
     assert!(mlr_good >= 95 && binary_good < mlr_good, "MLRsearch {mlr_good}, binary {binary_good}");
 }
 
+/// Breaks a search off after so many trials; `None` where it ended before.
+fn broken_off_after(trials: usize, search: &mut dyn Search, device: Device) -> Option<Answer> {
+    for _ in 0..trials {
+        match search.step() {
+            Step::Trial(trial) => search.observe(&device.offer(trial)),
+            Step::Done(_) => return None,
+        }
+    }
+    Some(search.broken_off())
+}
+
+#[test]
+fn a_search_broken_off_at_any_trial_gives_the_best_bounds_known_and_marks_them() {
+    for seed in 0..10 {
+        let mut random = StdRng::seed_from_u64(seed);
+        let device = Device::of(&mut random);
+        let range = device.range(&mut random);
+        let mut answered = [0, 0];
+        for trials in 0.. {
+            let broken = [
+                broken_off_after(trials, &mut binary(range), device),
+                broken_off_after(trials, &mut mlr(range), device),
+            ];
+            if broken == [None, None] {
+                break;
+            }
+            for (answer, answered) in
+                broken.iter().zip(&mut answered).filter_map(|(one, sum)| Some((one.as_ref()?, sum)))
+            {
+                assert_eq!((answer.stopped, answer.trials), (Stopped::TimeBudget, trials as u64));
+                for found in &answer.goals {
+                    let value = found.throughput_packet_per_s;
+                    assert_eq!(value.is_some(), found.lower_packet_per_s.is_some(), "{found:?}");
+                    let wanted = value.filter(|_| !found.regular).map(|_| Cap::TimeBudget);
+                    assert_eq!(found.censored, wanted, "seed {seed}, {trials} trials: {found:?}");
+                    // What a short trial says is too high at most by what waits in the buffer.
+                    let high = device.most(found.loss_ratio, 50_000_000) + 1.0;
+                    assert!(value.is_none_or(|value| value <= high), "seed {seed}: {value:?} of {device:?}");
+                    let ends = found.lower_packet_per_s.zip(found.upper_packet_per_s);
+                    assert!(ends.is_none_or(|(lower, upper)| lower < upper), "{found:?}");
+                }
+                *answered += usize::from(answer.goals[0].throughput_packet_per_s.is_some());
+            }
+        }
+        assert!(answered.iter().all(|answered| *answered > 0), "seed {seed}: {answered:?}");
+    }
+}
+
+#[test]
+fn time_for_trials_that_is_used_up_ends_a_search_after_the_trial_in_hand() {
+    let device = Device { packet_per_s: 4_000, buffer_packets: 10, size_byte: 60 };
+    let range = Range { least: 1, most: 12_000 };
+    let most_ns = Some(2 * SECOND_NS);
+    let tolerant = Goal { final_ns: SECOND_NS, sum_ns: SECOND_NS, width: 0.01, ..Goal::default() };
+    let settings = MlrSettings { goals: vec![tolerant], most_ns, ..MlrSettings::default() };
+    let plain = BinarySettings { trial_ns: SECOND_NS, validation_ns: SECOND_NS, most_ns, ..BinarySettings::default() };
+    let mut both: [Box<dyn Search>; 2] = [
+        Box::new(BinarySearch::new(plain, range).expect("good")),
+        Box::new(Mlrsearch::new(settings, range).expect("good")),
+    ];
+    for search in &mut both {
+        let answer = answer(search.as_mut(), |trial| device.offer(trial));
+        assert_eq!(answer.stopped, Stopped::TimeBudget);
+        assert!((2.0..=3.0).contains(&answer.trial_s), "{} s", answer.trial_s);
+        assert_eq!(answer.goals[0].censored, Some(Cap::TimeBudget), "{answer:?}");
+    }
+}
+
 #[test]
 fn a_device_faster_than_the_range_is_censored_there() {
     let device = Device { packet_per_s: 9_000, buffer_packets: 10, size_byte: 60 };

@@ -252,9 +252,10 @@ impl Mlrsearch {
         None
     }
 
-    fn found(&self, number: usize) -> Found {
-        let goal = self.settings.goals[number];
-        let Bounds { lower, upper } = self.bounds(number, self.last_phase());
+    /// What is known of a goal by trials as long as those of a phase.
+    fn found(&self, number: usize, phase: u32) -> Found {
+        let goal = self.goal_in(number, phase);
+        let Bounds { lower, upper } = self.bounds(number, phase);
         let trials = |load: u64| self.trials.get(&load).map_or(&[][..], Vec::as_slice);
         let regular = lower
             .zip(upper)
@@ -281,7 +282,7 @@ impl Search for Mlrsearch {
     fn step(&mut self) -> Step {
         let over = self.goal >= self.settings.goals.len();
         if !over && self.settings.most_ns.is_some_and(|most| self.trial_ns >= most) {
-            return Step::Done(Answer { stopped: Stopped::TimeBudget, ..self.interim() });
+            return Step::Done(self.broken_off());
         }
         let next = if std::mem::take(&mut self.again) { self.asked } else { self.next() };
         match next {
@@ -298,9 +299,9 @@ impl Search for Mlrsearch {
         self.trial_ns += asked.duration_ns;
         match self.voids.hear(asked.packet_per_s, seen) {
             Verdict::Again => self.again = true,
-            Verdict::TooFast(most) => {
+            Verdict::TooFast(most, cap) => {
                 self.range.most = most.min(asked.packet_per_s - 1).max(self.range.least);
-                self.cap = Cap::Generator;
+                self.cap = cap;
                 let most = self.range.most;
                 self.trials.retain(|load, _| *load <= most);
                 self.asked = None;
@@ -317,12 +318,27 @@ impl Search for Mlrsearch {
 
     fn interim(&self) -> Answer {
         Answer {
-            goals: (0..self.settings.goals.len()).map(|number| self.found(number)).collect(),
+            goals: (0..self.settings.goals.len()).map(|number| self.found(number, self.last_phase())).collect(),
             trials: self.count,
             void_trials: self.voids.void,
             disturbed_trials: self.voids.disturbed,
             trial_s: self.trial_ns as f64 / 1e9,
             stopped: Stopped::Running,
         }
+    }
+
+    fn broken_off(&self) -> Answer {
+        let goals = (0..self.settings.goals.len()).map(|number| {
+            let whole = self.found(number, self.last_phase());
+            if number < self.goal || whole.regular {
+                return whole;
+            }
+            // Long trials say more than short ones, and short ones more than nothing.
+            let found = (0..self.settings.phases).rev().map(|phase| self.found(number, phase));
+            let best = found.reduce(|long, short| if long.lower_packet_per_s.is_some() { long } else { short });
+            let best = best.unwrap_or_default();
+            Found { regular: false, censored: best.lower_packet_per_s.map(|_| Cap::TimeBudget), ..best }
+        });
+        Answer { goals: goals.collect(), stopped: Stopped::TimeBudget, ..self.interim() }
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use vtare_methods::histogram::Histogram;
-use vtare_methods::throughput::{Answer, Cap, Distribution, Repeated, Void, total_latency_ns};
+use vtare_methods::throughput::{Answer, Cap, Distribution, Repeated, Stopped, Void, total_latency_ns};
 use vtare_packet::tester::{FlowSeen, Heard};
 
 use super::bench::Made;
@@ -43,7 +43,7 @@ pub(super) const COLUMNS: &[Column] = &[
     ),
     Column::optional_string(
         "censored",
-        "answer: what kept the search from going higher, generator or range; null where nothing did",
+        "answer: what kept the search from going higher, generator, analyser, range or time_budget; null where nothing did",
     ),
 ];
 
@@ -116,15 +116,8 @@ impl Rows {
         let last = COLUMNS.len();
         row[last - 3] = whole(found.throughput);
         row[last - 2] = whole(found.zero_loss);
-        row[last - 1] = found.censored.map_or(Cell::Missing, |cap| Cell::Text(name(cap)));
+        row[last - 1] = found.censored.map_or(Cell::Missing, |cap| Cell::Text(cap.name()));
         samples.row(&row)
-    }
-}
-
-const fn name(cap: Cap) -> &'static str {
-    match cap {
-        Cap::Range => "range",
-        Cap::Generator => "generator",
     }
 }
 
@@ -148,7 +141,7 @@ impl Found {
                 .find(|goal| goal.loss_ratio == 0.0)
                 .and_then(|goal| goal.throughput_packet_per_s),
             censored: first.and_then(|goal| goal.censored),
-            regular: first.is_some_and(|goal| goal.regular || goal.censored.is_some()),
+            regular: first.is_some_and(|goal| goal.regular || goal.censored.is_some_and(|cap| cap != Cap::TimeBudget)),
         }
     }
 }
@@ -329,8 +322,12 @@ pub(crate) struct ThroughputCell {
     pub(crate) zero_loss: Repeated,
     /// What kept at least half of the searches from going higher: the true throughput may be more.
     pub(crate) censored: Option<&'static str>,
+    /// Why the searches ended: converged, or time_budget where at least one had no time left.
+    pub(crate) stopped: Stopped,
     /// Searches made.
     pub(crate) searches: u64,
+    /// Of those, that had no time left.
+    pub(crate) out_of_time: u64,
     /// Of those, without an answer.
     pub(crate) unanswered: u64,
     /// Of those, whose bounds are further apart than was asked for.
@@ -361,6 +358,8 @@ pub(crate) struct ThroughputCell {
     pub(crate) engine: String,
     /// Frames a second of the sender's own test.
     pub(crate) engine_packet_per_s: Option<f64>,
+    /// Who counted.
+    pub(crate) analyser: String,
     /// Why this sender, and between which ports.
     pub(crate) engine_because: String,
 }
@@ -401,9 +400,16 @@ impl Gathered {
         cell.throughput_bit_per_s = cell.throughput.median.map(|rate| rate * f64::from(cell.frame_byte) * 8.0);
         cell.zero_loss_packet_per_s = cell.zero_loss.median;
         let capped: Vec<Cap> = found.iter().filter_map(|found| found.censored).collect();
-        let generator = capped.contains(&Cap::Generator);
-        cell.censored = (!answers.is_empty() && 2 * capped.len() >= answers.len())
-            .then(|| name(if generator { Cap::Generator } else { Cap::Range }));
+        // What several ended by: the machine's limit says more than that of the plan, and this more than that of the time.
+        let order = [Cap::Generator, Cap::Analyser, Cap::Range, Cap::TimeBudget];
+        let cap = order.into_iter().find(|cap| capped.contains(cap)).filter(|_| 2 * capped.len() >= answers.len());
+        cell.censored = cap.map(Cap::name);
+        cell.out_of_time = self.answers.iter().filter(|it| it.stopped == Stopped::TimeBudget).count() as u64;
+        cell.stopped = match (self.answers.is_empty(), cell.out_of_time) {
+            (true, _) => Stopped::Running,
+            (false, 0) => Stopped::Converged,
+            (false, _) => Stopped::TimeBudget,
+        };
         cell.searches = self.answers.len() as u64;
         cell.unanswered = found.iter().filter(|found| found.throughput.is_none()).count() as u64;
         cell.irregular = found.iter().filter(|found| found.throughput.is_some() && !found.regular).count() as u64;
@@ -454,7 +460,12 @@ mod tests {
         gathered.answer(answer(Some(1.0), None));
         gathered.answer(answer(Some(1.0), Some(Cap::Generator)));
         gathered.sum_up(&mut cell);
-        assert_eq!(cell.censored, Some("generator"));
+        assert_eq!((cell.censored, cell.stopped, cell.out_of_time), (Some("generator"), Stopped::Converged, 0));
+        for _ in 0..4 {
+            gathered.answer(Answer { stopped: Stopped::TimeBudget, ..answer(Some(1.0), Some(Cap::TimeBudget)) });
+        }
+        gathered.sum_up(&mut cell);
+        assert_eq!((cell.stopped, cell.out_of_time), (Stopped::TimeBudget, 4));
     }
 
     #[test]

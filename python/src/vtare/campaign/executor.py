@@ -12,7 +12,7 @@ import json
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from vtare.campaign.background import neighbours
@@ -82,7 +82,7 @@ class Campaign:
         self._owner = own_prefix()
         self._live = _Live(self._open)
         self._stage = Stage(binary, self._owner, store.plan.platforms)
-        self._rooms = Rooms(binary, self._owner)
+        self._rooms = Rooms(binary, self._owner, store.plan.platforms)
         self._programs = CounterPrograms(binary)
         self._pace = _Pace(store)
 
@@ -183,6 +183,7 @@ class Campaign:
         except (NetworkError, PlatformFailed) as error:
             # What is left of an instance that failed is no place for the next run.
             self._live.end()
+            self._rooms.clear()
             return Outcome("failed", 0.0, reason=str(error))
 
     def _on_one_machine(self, run: Run, temporary: Path) -> Outcome:
@@ -244,7 +245,7 @@ class Campaign:
         if reason is not None:
             return Outcome("skipped", 0.0, reason=reason)
         with self._rooms.crew(place) as crew:
-            return execute(
+            outcome = execute(
                 run,
                 self._settings(run),
                 temporary,
@@ -253,6 +254,14 @@ class Campaign:
                 stop=self._stop,
                 crew=crew,
             )
+            gone = crew.gone() if outcome.status == "failed" else None
+        if outcome.status == "failed":
+            # A guest may hang, or be gone: the next run gets others.
+            self._rooms.clear()
+        if gone is not None and gone != outcome.reason:
+            # It explains frames that do not come better than the tester can.
+            outcome = replace(outcome, reason=f"{gone}; {outcome.reason}")
+        return outcome
 
     def _settings(self, run: Run) -> RunSettings:
         plan = self._store.plan

@@ -42,6 +42,7 @@ __all__ = [
     "leftovers",
     "open_platform",
     "remove_leftovers",
+    "unverified",
 ]
 
 #: Kind of platform -> the class in the file of the same name.
@@ -113,6 +114,16 @@ def kind_of(name: str, settings: Mapping[str, str | int] | None = None) -> str:
     return str((settings or {}).get("kind", name))
 
 
+def unverified(name: str, settings: Mapping[str, str | int] | None = None) -> str | None:
+    """Why what this platform gives has never been compared with the real thing; None where it has been run for real."""
+    kind = kind_of(name, settings)
+    module = f"{__name__}.{kind}"
+    if kind not in _KINDS or find_spec(module) is None:
+        return None
+    found = getattr(import_module(module), "UNVERIFIED", None)
+    return None if found is None else str(found)
+
+
 def leftovers() -> tuple[Leftover, ...]:
     """Everything on this machine that a lab process made and left, in the order in which it must be removed.
 
@@ -122,8 +133,11 @@ def leftovers() -> tuple[Leftover, ...]:
     return tuple(leftover for finder in _finders() for leftover in finder())
 
 
-def remove_leftovers() -> tuple[Leftover, ...]:
+def remove_leftovers(*, elsewhere: bool = True) -> tuple[Leftover, ...]:
     """Remove what gone lab processes left, and return all that was found.
+
+    Without `elsewhere` only what takes something of this machine: another's may not be within reach, or its password
+    not at hand, and that is no reason not to measure here.
 
     Raises:
         VtareError: something could not be told or removed; what could be has been.
@@ -132,7 +146,7 @@ def remove_leftovers() -> tuple[Leftover, ...]:
     with ExitStack() as stack:
         # Called in the reverse order. Each kind is looked at when those before it are gone: a namespace in which a
         # container still stands is kept.
-        for finder in reversed(_finders()):
+        for finder in reversed(_finders(elsewhere=elsewhere)):
             stack.callback(_remove_all, finder, found)
     return tuple(found)
 
@@ -146,8 +160,9 @@ def _remove_all(finder: Callable[[], Iterable[Leftover]], found: list[Leftover])
                 stack.callback(leftover.remove)
 
 
-def _finders() -> list[Callable[[], Iterable[Leftover]]]:
-    """What tells the leftovers of each kind of platform: instances before the namespaces in which they stand."""
+def _finders(*, elsewhere: bool = True) -> list[Callable[[], Iterable[Leftover]]]:
+    """What tells the leftovers of each kind: instances before the bridges and namespaces in which they stand."""
     kinds = [kind for kind in _KINDS if kind != "netns" and find_spec(f"{__name__}.{kind}") is not None]
-    modules = [import_module(f"{__name__}.{kind}") for kind in (*kinds, "netns")]
-    return [module.leftovers for module in modules if hasattr(module, "leftovers")]
+    modules = [import_module(f"{__name__}.{kind}") for kind in (*kinds, "openvswitch", "netns")]
+    wanted = [module for module in modules if elsewhere or not getattr(module, "ELSEWHERE", False)]
+    return [module.leftovers for module in wanted if hasattr(module, "leftovers")]

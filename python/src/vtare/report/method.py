@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from vtare.plan import PLATFORM_FACTORS
+from vtare.platforms import unverified
 from vtare.plots.format import significant, time_text
 from vtare.report import bandwidth, text, throughput
 from vtare.report.facts import own_kernels
@@ -148,7 +150,7 @@ def _tests(summary: Summary) -> list[str]:
 
 def caveats_of(summary: Summary) -> tuple[str, ...]:
     """What the reader should keep in mind, from the machine's facts and from what was run."""
-    found = [*_power(summary), *_machine(summary), *_loads(summary)]
+    found = [*_power(summary), *_unverified(summary), *_machine(summary), *_loads(summary)]
     if any(experiment.two_hosts for experiment in summary.plan.experiments):
         found.append(
             "Sender, responder and both servers share the CPUs of one machine: a wake-up on a busy CPU is part of "
@@ -192,6 +194,15 @@ def _power(summary: Summary) -> list[str]:
         "deviations is found in "
         f"4 of 5 campaigns; smaller ones mostly stay undecided.{hint}"
     ]
+
+
+def _unverified(summary: Summary) -> list[str]:
+    """Platforms with finished runs whose adapter has never met the real thing."""
+    done = summary.design.filter(pl.col("status") == "done")
+    columns = [name for name in PLATFORM_FACTORS if name in done.columns]
+    used = sorted({str(level) for name in columns for level in done.get_column(name).drop_nulls().unique()})
+    why = ((name, unverified(name, summary.plan.platforms.get(name))) for name in used)
+    return [f"The platform {name} is unverified: {reason}." for name, reason in why if reason is not None]
 
 
 def _machine(summary: Summary) -> list[str]:
