@@ -32,12 +32,13 @@ impl Router {
     }
 
     fn vtare(&self, more: &str) -> Outcome {
-        self.0.vtare(&format!("{LINE} {more}"))
+        let limit = if more.contains("--max-time") { "" } else { "--max-time 15s" };
+        self.0.vtare(&format!("{LINE} {limit} {more}"))
     }
 }
 
 const LINE: &str = "throughput --tx va --rx va2 --next-hop 02:00:00:00:00:01 --flow 198.19.0.1 --flow 198.19.0.2 --searches 1 \
-                    --latency-trial 50ms --others 100% --no-zero-loss --width 30% --max-time 15s --json";
+                    --latency-trial 50ms --others 100% --no-zero-loss --width 30% --json";
 const SLOW: &str = "--trial 50ms --trial-sum 100ms --max-rate 2000 --latency-trials 2";
 
 fn count(value: &Value, path: &str) -> u64 {
@@ -107,14 +108,14 @@ fn a_packet_ring_accounts_for_every_frame_of_each_size_and_sender() {
 #[test]
 fn without_the_right_to_load_programs_it_falls_back_says_so_and_refuses_what_needs_them() {
     let Some(router) = Router::new() else { return };
-    let Some(outcome) = router.0.vtare_without_programs(&format!("{LINE} --frame 64 {SLOW}")) else { return };
+    let Some(outcome) = router.0.vtare_without_programs(&format!("{LINE} --max-time 15s --frame 64 {SLOW}")) else { return };
     let Some(cell) = adds_up(&outcome) else { return };
     assert_eq!(cell["analyser"], "packet");
     assert_ne!(cell["engine"], "xdp");
     let notes = outcome.json()["notes"].to_string();
     assert!(notes.contains("analyser_fallback") && notes.contains("engine_refused"), "{notes}");
     for what in ["--engine xdp", "--analyser xdp --engine packet"] {
-        let refused = router.0.vtare_without_programs(&format!("{LINE} --frame 64 {SLOW} {what}"));
+        let refused = router.0.vtare_without_programs(&format!("{LINE} --max-time 15s --frame 64 {SLOW} {what}"));
         refused.expect("it ran before").refused(3, &["not permitted", "CAP_BPF"]);
     }
 }
