@@ -167,7 +167,8 @@ def _sleep_sentences(summary: Summary, scene: Scene) -> list[Sentence]:
     if busy is not None:
         ending = _verdict_words(summary, scene, busy)
         pieces = _side_by_side(scene, busy, again=True)
-        tail = _tail_change(summary, scene.row(scene.system, busy))
+        # Beside two ways nobody could tell whose tail it is.
+        tail = _tail_change(summary, scene.row(scene.system, busy)) if scene.ours is None else []
         found.append((f"{load_phrase(summary, busy)}, it ends ", *pieces, ending, *tail, "."))
     return found
 
