@@ -159,7 +159,7 @@ test-hypervisors: $(DONE)/dev $(DONE)/platforms $(DONE)/installed
 	$(call say,pytest: guests under real hypervisors inside an emulated machine: 4 to 10 minutes)
 	@PATH="$(abspath $(BIN)):$$PATH" tools/again pytest $(BIN)/python -m pytest -q -m hypervisors
 
-# One of them alone: test-hypervisors-kvm.
+# One of them alone: test-hypervisors-kvm, test-hypervisors-xen.
 test-hypervisors-%: $(DONE)/dev $(DONE)/platforms $(DONE)/installed
 	$(call say,pytest: guests under real $* inside an emulated machine)
 	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest -q -m hypervisors -k 'real_$*'

@@ -75,7 +75,7 @@ def round_trips(guest: Instance, far: Instance, outside: Instance, directory: Pa
     wait_for(capture, said, lambda: b"ready" in said.read_bytes())
     peer, key = [f"{far.address}:{PORT}"], str(directory / "key")
     measure(guest, directory, "rtt", peer=peer, key_file=key, rate_packet_per_s=20, seconds=1.0)
-    code = capture.terminate()
+    code = capture.terminate(120)
     tell(interface=interface, code=code, log=said.read_text()[-500:], document=json.loads(seen.read_text() or "null"))
     server.terminate()
 

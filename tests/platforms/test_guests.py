@@ -154,7 +154,12 @@ def test_packets_handed_over_together_leave_a_guest_one_by_one_at_the_times_that
     with two_hosts() as hosts, ExitStack() as stack:
         stack.callback(guests.stop)
         (sender,) = guests.start(1, hosts.sender)
-        # An etf lets nothing pass that carries no time: no session could be opened through it.
+        # An etf lets nothing pass that carries no time: no session could be opened through it, and nobody hears the
+        # guest's hardware address.
+        address = sender.address
+        assert address is not None
+        words = ("neigh", "replace", address, "lladdr", network.mac(address), "dev", hosts.sender.bridge)
+        network.carry_out([network.Step(("ip", "-n", hosts.sender.namespace, *words))])
         run = run_of(
             "rtt", peer=[hosts.sender.address], mode="icmp", pacing="txtime", gap_ns=gap_ns, packets=100, seconds=None
         )
@@ -162,8 +167,8 @@ def test_packets_handed_over_together_leave_a_guest_one_by_one_at_the_times_that
         files = {name: tmp_path / f"tap.{name}" for name in ("stdout", "stderr")}
         port = sender.capture_interface()
         assert port is not None
-        words = ["capture", port, "--icmp", "--out", str(tap)]
-        capture = HostInstance(vtare, hosts.sender).start(words, directory=tmp_path, **files)
+        asked = ["capture", port, "--icmp", "--out", str(tap)]
+        capture = HostInstance(vtare, hosts.sender).start(asked, directory=tmp_path, **files)
         stack.callback(capture.kill)
         wait_until("the capture is in place", lambda: "ready" in files["stderr"].read_text())
         outcome = measure(sender, tmp_path / "run", run, quiet())

@@ -42,13 +42,13 @@ def able() -> None:
         pytest.skip(str(error))
 
 
-def domains() -> set[str]:
-    """The domains that run now and that a lab process made."""
+def domains(prefix: str) -> set[str]:
+    """The domains that run now and whose names begin so: another lab's may run beside them."""
     import libvirt
 
     connection = libvirt.open(found_manager().uri)
     try:
-        return {one.name() for one in connection.listAllDomains() if one.name().startswith("vtare-")}
+        return {one.name() for one in connection.listAllDomains() if one.name().startswith(prefix)}
     finally:
         connection.close()
 
@@ -83,7 +83,7 @@ def test_round_trips_of_a_guest_under_libvirt_are_captured_in_front_of_it(
             assert told["manager"] == f"libvirt at {found_manager().uri}"
             assert (told["nic"], told["pinned"], told["vcpus"]) == (nic, [pinned, pinned], 2)
             assert clock_source in (None, told["clock_source"])
-            assert domains() == {sender.name}
+            assert domains(f"{own_prefix()}-") == {sender.name}
             host_sides = {"sender": hosts.sender, "responder": hosts.responder}
             crew = Crew(
                 Roles(sender="qemu", responder="netns", capture="on"),
@@ -106,7 +106,7 @@ def test_round_trips_of_a_guest_under_libvirt_are_captured_in_front_of_it(
     assert found["sent"] == found["received"] + found["late"] + sum(found["lost_at"].values())
     assert found["received"] > 0
     assert json.loads((tmp_path / "topology.json").read_text())["sender"]["capture_interface"] == hosts.sender.port(0)
-    assert domains() == set()
+    assert domains(f"{own_prefix()}-") == set()
     assert {name for name in network.namespaces() if name.startswith(own_prefix())} <= {f"{own_prefix()}-ssh"}
 
 
@@ -128,12 +128,12 @@ def test_a_killed_lab_takes_its_domains_along(static_vtare: Path) -> None:
     lab = subprocess.Popen([sys.executable, "-c", LAB, str(static_vtare), *sys.path], stdout=subprocess.PIPE, text=True)
     assert lab.stdout is not None
     assert lab.stdout.readline() == "ready\n"
-    (name,) = (name for name in domains() if name.startswith(f"vtare-{lab.pid}-"))
+    (name,) = domains(f"vtare-{lab.pid}-")
     lab.kill()
     lab.wait(60)
     lab.stdout.close()
     deadline = time.monotonic() + PATIENCE_S
-    while name in domains():
+    while name in domains(name):
         assert time.monotonic() < deadline, f"the domain outlived the lab by {PATIENCE_S:g} s"
         time.sleep(0.05)
     (left,) = (one for one in qemu.leftovers() if one.name == name)

@@ -8,8 +8,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use avb_sim::cells::{Cell, TROUBLES, Trouble, grid};
 use avb_sim::{Outcome, SimRunner, ability};
-use vtare_methods::avb::{Settings, Setup};
+use vtare_methods::avb::{Settings, Setup, Vtare, VtareSettings};
 use vtare_packet::link::sim::TrainSpec;
+
+/// Seeds of the look at what more bytes and time give.
+const MORE_SEEDS: u64 = 50;
 
 /// What is measured.
 #[derive(Clone, Copy)]
@@ -18,6 +21,7 @@ enum Job {
     Trouble(Trouble, u64, u64),
 }
 
+#[derive(Clone)]
 struct Arguments {
     troubles: bool,
     seeds: u64,
@@ -93,9 +97,16 @@ impl Job {
     }
 }
 
+/// The method with eight times the bytes and five times the time: what a missed cell would take.
+const MORE: &str = "vtare with more";
+
 fn once(job: &Job, method: &str, seed: u64) -> Outcome {
     let spec = job.spec(seed);
     let setup = Setup { ability: ability(&spec, 1500), seed, ..Setup::default() };
+    if method == MORE {
+        let settings = VtareSettings { most_ns: 4_500_000_000, most_train_ns: 1_500_000_000, ..VtareSettings::thorough() };
+        return SimRunner::new(&spec, job.warm_ns(seed)).run(&mut Vtare::new(settings, setup));
+    }
     let mut method = Settings::named(method).and_then(|it| it.method(setup)).unwrap_or_else(|error| panic!("{error}"));
     SimRunner::new(&spec, job.warm_ns(seed)).run(method.as_mut())
 }
@@ -194,6 +205,25 @@ fn run_all(arguments: &Arguments, jobs: &[(Job, String)]) -> Vec<Vec<Outcome>> {
     results.into_iter().map(|it| it.into_inner().expect("all threads have ended")).collect()
 }
 
+/// What limits a cell that missed, as measured here: how wide the interval is that says so, and what more bytes and time give; 1 where they
+/// give an error and intervals within the targets.
+fn limit(arguments: &Arguments, job: Job, row: &Row) -> (String, usize) {
+    let few = Arguments { seeds: arguments.seeds.min(MORE_SEEDS), ..arguments.clone() };
+    let more = self::row(&run_all(&few, &[(job, MORE.to_owned())])[0]);
+    let text = format!(
+        "(measured limit: its interval is {:.0} % wide and holds in {:.0} %; in {:.1} s and {:.0} kB the error is {:.1} %, the interval {:.0} \
+         % wide and holds in {:.0} %)",
+        row.width,
+        row.covered,
+        more.seconds,
+        more.bytes / 1e3,
+        more.error,
+        more.width,
+        more.covered
+    );
+    (text, usize::from(more.error <= 3.0 && more.covered >= 90.0))
+}
+
 fn main() {
     let arguments = arguments().unwrap_or_else(|error| {
         eprintln!("{error}");
@@ -230,7 +260,7 @@ fn main() {
         "win ms",
         "no"
     );
-    let (mut missed, mut judged) = (0, 0);
+    let (mut missed, mut judged, mut more_met) = (0, 0, 0);
     let rows: Vec<(Vec<Outcome>, Row)> = run_all(&arguments, &jobs)
         .into_iter()
         .map(|outcomes| {
@@ -260,10 +290,9 @@ fn main() {
             miss(row.bytes * 2.0 > least, &format!("BYTES (of like error: {:.0} kB)", least / 1e3));
             missed += usize::from(!misses.is_empty());
             if !misses.is_empty() {
-                misses.push(format!(
-                    "(measured limit: its interval is {:.0} % wide and holds in {:.0} %)",
-                    row.width, row.covered
-                ));
+                let (why, n) = limit(&arguments, *job, row);
+                misses.push(why);
+                more_met += n;
             }
         }
         println!(
@@ -298,4 +327,7 @@ fn main() {
         }
     }
     println!("{missed} of {judged} cells of vtare missed a target");
+    if missed > 0 {
+        println!("{more_met} of them have an error of at most 3 % and intervals that hold in 90 % with eight times the bytes and five times the time");
+    }
 }

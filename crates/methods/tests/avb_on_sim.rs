@@ -78,6 +78,21 @@ fn fluid_cross_traffic_is_told_to_a_few_hundredths() {
 }
 
 #[test]
+fn an_idle_path_is_told_from_two_short_trains() {
+    for (capacity, hops) in [(100, 1), (100, 3), (1_000, 1), (1_000, 3)] {
+        let mut spec = on(hop(capacity * MBIT));
+        spec.path.hops = vec![hop(capacity * MBIT); hops];
+        let outcome = run("vtare", &spec);
+        assert_near(value(&outcome.estimate), (capacity * MBIT) as f64, 0.005);
+        let [low, high] = outcome.estimate.interval_bit_per_s.expect("an interval");
+        assert!((low..=high).contains(&outcome.truth), "{outcome:?}");
+        // 24 packets and 36: half of what the cheapest published method takes.
+        assert_eq!(outcome.estimate.stopped, Stopped::Converged);
+        assert!(outcome.estimate.probe_byte <= 90_000, "{outcome:?}");
+    }
+}
+
+#[test]
 fn a_sender_that_is_slower_than_the_path_says_at_least() {
     let mut spec = on(hop(10_000 * MBIT).with_cross(fluid(1_000 * MBIT)));
     spec.sender.call_ns = 10_000.0;
@@ -154,6 +169,23 @@ fn a_budget_of_bytes_is_kept_and_still_gives_an_answer() {
         assert!(outcome.estimate.probe_byte <= most_byte, "{:?}", outcome.estimate);
         let [low, high] = outcome.estimate.interval_bit_per_s.unwrap_or_else(|| panic!("{outcome:?}"));
         assert!((low..=high).contains(&outcome.truth), "{most_byte}: {outcome:?}");
+    }
+}
+
+#[test]
+fn a_value_comes_each_second_however_long_it_takes_and_a_step_is_seen_in_the_next_but_one() {
+    // Slow, so that a round takes most of its 0.9 s, and a step while nobody looks.
+    for seed in 1..=5 {
+        let cross = |rate: u64, from_ns, until_ns| Cross { traffic: poisson(rate * MBIT), from_ns, until_ns };
+        let step_ns = 5_000_000_000 + seed * 170_000_000;
+        let cross = vec![cross(3, 0, Some(step_ns)), cross(7, step_ns, None)];
+        let mut spec = on(HopSpec { cross, ..hop(10 * MBIT) });
+        spec.seed = seed;
+        let values = follow(&spec, 12.0);
+        assert!(values.len() >= 9, "{seed}: {values:?}");
+        let after: Vec<_> = values.iter().filter(|it| it.0 > step_ns as f64 / 1e9).collect();
+        let near = after.iter().position(|it| it.2[0] <= 3e6 && 3e6 <= it.2[1] && it.1 < 5e6);
+        assert!(near.is_some_and(|place| place < 2), "{seed}: step at {step_ns}: {values:?}");
     }
 }
 

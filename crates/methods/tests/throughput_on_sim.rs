@@ -187,18 +187,17 @@ fn a_search_broken_off_at_any_trial_gives_the_best_bounds_known_and_marks_them()
 fn time_for_trials_that_is_used_up_ends_a_search_after_the_trial_in_hand() {
     let device = Device { packet_per_s: 4_000, buffer_packets: 10, size_byte: 60 };
     let range = Range { least: 1, most: 12_000 };
-    let most_ns = Some(2 * SECOND_NS);
     let tolerant = Goal { final_ns: SECOND_NS, sum_ns: SECOND_NS, width: 0.01, ..Goal::default() };
-    let settings = MlrSettings { goals: vec![tolerant], most_ns, ..MlrSettings::default() };
-    let plain = BinarySettings { trial_ns: SECOND_NS, validation_ns: SECOND_NS, most_ns, ..BinarySettings::default() };
-    let mut both: [Box<dyn Search>; 2] = [
-        Box::new(BinarySearch::new(plain, range).expect("good")),
-        Box::new(Mlrsearch::new(settings, range).expect("good")),
+    let settings = MlrSettings { goals: vec![tolerant], most_ns: Some(2 * SECOND_NS), ..MlrSettings::default() };
+    let plain = BinarySettings { trial_ns: SECOND_NS, most_ns: Some(4 * SECOND_NS), ..BinarySettings::default() };
+    let mut both: [(Box<dyn Search>, f64); 2] = [
+        (Box::new(BinarySearch::new(plain, range).expect("good")), 4.0),
+        (Box::new(Mlrsearch::new(settings, range).expect("good")), 2.0),
     ];
-    for search in &mut both {
+    for (search, most_s) in &mut both {
         let answer = answer(search.as_mut(), |trial| device.offer(trial));
         assert_eq!(answer.stopped, Stopped::TimeBudget);
-        assert!((2.0..=3.0).contains(&answer.trial_s), "{} s", answer.trial_s);
+        assert!((*most_s..=*most_s + 1.0).contains(&answer.trial_s), "{} s", answer.trial_s);
         assert_eq!(answer.goals[0].censored, Some(Cap::TimeBudget), "{answer:?}");
     }
 }
@@ -262,6 +261,18 @@ fn every_third_trial_void_changes_the_time_and_not_the_answer() {
     let (plain, void) = (answer(&mut mlr(range), |trial| device.offer(trial)), answer(&mut mlr(range), disturbed));
     assert_eq!(plain.goals, void.goals);
     assert!(void.void_trials > 0 && void.trial_s > plain.trial_s && void.trials == plain.trials);
+}
+
+#[test]
+fn trials_that_others_disturb_cost_time_only_where_they_lose() {
+    let device = Device { packet_per_s: 4_000, buffer_packets: 10, size_byte: 60 };
+    let range = Range { least: 1, most: 12_000 };
+    let busy = |trial: Trial| Seen { void: Some(Void::Busy { share: 0.5 }), ..device.offer(trial) };
+    let (plain, all_busy) = (answer(&mut mlr(range), |trial| device.offer(trial)), answer(&mut mlr(range), busy));
+    assert_eq!((&plain.goals, plain.trials), (&all_busy.goals, all_busy.trials));
+    assert_eq!(all_busy.disturbed_trials, all_busy.trials, "each of them");
+    let lost = all_busy.void_trials / 4;
+    assert!(lost > 0 && lost < plain.trials && all_busy.void_trials % 4 == 0, "{all_busy:?}");
 }
 
 #[test]

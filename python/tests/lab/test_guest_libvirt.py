@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from vtare.errors import BadInput
+from vtare.errors import BadInput, MachineCannot
 from vtare.platforms import Resources, open_platform, qemu
 from vtare.platforms.guest import libvirt_machine, qemu_command, taps, words
 from vtare.platforms.guest.agent import GuestFailed
@@ -84,6 +84,16 @@ def test_the_facts_say_who_runs_the_guest() -> None:
         "manager": "libvirt at qemu:///system", "manager_version": "9.0.0", "manager_reason": "it answers",
     }  # fmt: skip
     assert Manager(None, None, "the plan asks for plain QEMU").facts["manager_version"] is None
+
+
+def test_guests_that_forward_are_the_labs_own_and_libvirt_is_not_promised_for_them(tmp_path: Path) -> None:
+    card = words.Card("virtio", "port0", "02:76:00:00:00:01", "10.0.0.1/24", 1500, ())
+    platform = open_platform(
+        "qemu", binary=tmp_path, owner=OWNER, settings={"accelerator": "tcg", "manager": "libvirt"}
+    )
+    assert isinstance(platform, qemu.QemuPlatform)
+    with pytest.raises(MachineCannot, match="guests that forward are run by the lab itself; leave `manager` out"):
+        platform.boot([qemu.Stand("g", cards=(card,))])
 
 
 def test_taps_of_gone_labs_are_told_by_their_alias_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ from vtare.report.claims import answer
 from vtare.report.content import layouts_of
 from vtare.report.sentences import plain
 from vtare.summary import Summary, summarise
+from vtare.summary.cells import Cell, compared_figure
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +61,11 @@ def test_every_question_is_answered_by_a_figure(summary: Summary) -> None:
     assert (layout.panel, layout.series) == ("cross", "method")
     course = next(question for question in questions if question.id.startswith("course"))
     assert len(course.panels) == 8
+    for panel in course.panels:
+        assert panel.chart is not None
+        chart = panel.chart()
+        assert chart.spec["datasets"]["course"]
+        assert not chart.shared
 
 
 def test_the_table_tells_each_count_with_its_reason(summary: Summary) -> None:
@@ -91,9 +97,35 @@ def test_without_a_truth_no_error_is_claimed(summary: Summary) -> None:
 
 def test_the_page_has_rates_and_no_times_of_bandwidth(summary: Summary) -> None:
     page = build(summary)
-    assert "here_bit_per_s" in page
+    assert "here_percent" in page
     assert "150\N{NO-BREAK SPACE}Mbit/s" in page
     assert "ms (" not in page.split("What differs from what")[1].split("How it was measured")[0].split("How far off")[0]
+
+
+def test_estimates_with_a_truth_are_compared_by_their_error(summary: Summary) -> None:
+    rows = summary.comparisons.to_dicts()
+    assert {row["quantity"] for row in rows} == {"absolute_error_percent"}
+    cells = summary.cells.to_dicts()
+    keys = summary.keys[cells[0]["experiment"]]
+    for row in rows:
+        here, baseline = (
+            next(cell for cell in cells if all(cell[key] == {**row, **level}[key] for key in keys))
+            for level in ({}, {row["factor"]: row["baseline"]})
+        )
+        assert row["difference"] == pytest.approx(here["absolute_error_percent"] - baseline["absolute_error_percent"])
+
+
+def test_a_run_without_a_truth_leaves_the_estimates_to_be_compared() -> None:
+    def cell(*errors: float | None) -> Cell:
+        runs = [{"n": 3, "median": 1e8, "absolute_error_percent": error} for error in errors]
+        return Cell({}, figures=[dict(run) for run in runs])
+
+    assert compared_figure([cell(2.0, 0.0), cell(1.0)]) == "absolute_error_percent"
+    assert compared_figure([cell(2.0, None), cell(1.0)]) == "median"
+    # A run without an answer has neither.
+    silent = cell(2.0)
+    silent.figures.append({"n": 0, "median": None, "absolute_error_percent": None})
+    assert compared_figure([silent]) == "absolute_error_percent"
 
 
 def mark(value: float, truth: float | None = 100e6, style: str = "vtare") -> plots.EstimateMark:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -22,10 +23,13 @@ from campaigns import Truth, write_campaign
 
 from vtare.cli import main
 from vtare.errors import BadInput
-from vtare.plan import load_plan, shipped_plans
-from vtare.stats import self_test
+from vtare.plan import Analysis, load_plan, shipped_plans
+from vtare.stats import RunPool, self_test
 from vtare.summary import summarise
-from vtare.summary.between import compare_stores
+from vtare.summary.between import compare_stores, direction
+from vtare.summary.between_text import figure_text
+from vtare.summary.cells import Cell
+from vtare.summary.contrasts import contrast_of, judge
 from vtare.summary.power import Question, largest_family, needs_from_pilot, needs_from_spread
 
 Make = Callable[..., Path]
@@ -282,6 +286,27 @@ def test_a_campaign_made_twice_is_no_regression(make: Make) -> None:
         worse += bool(found.regressions)
     # 5 % at most in either direction, medians and tails: 12 pairs with more than 3 would be below 1 in 1,000.
     assert worse <= 3
+
+
+def test_of_estimates_with_a_truth_the_error_is_compared_and_more_of_it_is_worse() -> None:
+    rng = np.random.default_rng(1)
+
+    def cell(*errors: float) -> Cell:
+        runs = [{"quantity": "avb_bit_per_s", "n": 9, "median": 1e8, "absolute_error_percent": e} for e in errors]
+        return Cell(
+            {"method": "vtare"}, figures=[dict(run) for run in runs], pool=RunPool.of([[1e8]] * len(runs), rng=rng)
+        )
+
+    old, new = cell(1.0, 1.1, 1.2, 0.9), cell(4.0, 4.2, 3.9, 4.1)
+    found = contrast_of(new, old, {}, "family", Analysis(), rng=rng, quantum_ns=30.0)
+    assert found is not None
+    assert found.quantity == "absolute_error_percent"
+    (row,) = judge([found], Analysis())
+    assert row["verdict"] == "differs"
+    assert row["ratio"] == pytest.approx(4.05 / 1.05)
+    assert [direction(quantity, 1.0) for quantity in (found.quantity, "avb_bit_per_s")] == ["worse", None]
+    assert figure_text({"quantity": found.quantity, "after": 4.2}, "after") == "error 4.2 %"
+    assert figure_text({"quantity": "avb_bit_per_s", "after": 1e8}, "after") == "100 Mbit/s"
 
 
 def test_cells_that_only_one_store_has_are_named(make: Make) -> None:

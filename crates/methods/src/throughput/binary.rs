@@ -136,7 +136,7 @@ impl Search for BinarySearch {
     fn observe(&mut self, seen: &Seen) {
         let Some(asked) = self.asked.take() else { return };
         self.trial_ns += asked.duration_ns;
-        match self.voids.hear(asked.packet_per_s, seen) {
+        match self.voids.hear(asked.packet_per_s, seen, 0.0) {
             Verdict::Again => return,
             Verdict::TooFast(most, cap) => {
                 self.range.most = most.min(asked.packet_per_s - 1).max(self.range.least);

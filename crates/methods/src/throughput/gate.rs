@@ -135,10 +135,14 @@ const MOST_DISTURBED: f64 = 0.03;
 const BELOW_BEST: f64 = 0.97;
 
 impl Voids {
-    pub(super) fn hear(&mut self, intended_packet_per_s: u64, seen: &Seen) -> Verdict {
-        let Some(void) = seen.void else {
+    /// What becomes of a trial. One that lost no more than the share `good` although others disturbed it says all that it could have said without them.
+    pub(super) fn hear(&mut self, intended_packet_per_s: u64, seen: &Seen, good: f64) -> Verdict {
+        let only_disturbed = matches!(seen.void, Some(Void::Busy { .. } | Void::Stalled { .. }));
+        let good = only_disturbed && seen.loss_ratio().is_some_and(|lost| lost <= good);
+        let Some(void) = seen.void.filter(|_| !good) else {
             self.in_row = 0;
             self.best_packet_per_s = 0.0;
+            self.disturbed += u64::from(good);
             return Verdict::Counts;
         };
         self.in_row += 1;
@@ -209,24 +213,38 @@ mod tests {
     #[test]
     fn a_void_trial_is_made_again_and_never_a_failure_until_it_is_no_better_five_times() {
         let mut voids = Voids::default();
+        let busy = Seen { received: 90, ..seen(Some(Void::Busy { share: 1.0 })) };
         for _ in 1..MOST_IN_ROW {
-            assert_eq!(voids.hear(2_000, &seen(Some(Void::Busy { share: 1.0 }))), Verdict::Again);
+            assert_eq!(voids.hear(2_000, &busy, 0.0), Verdict::Again);
         }
-        assert_eq!(voids.hear(2_000, &seen(Some(Void::Busy { share: 1.0 }))), Verdict::Counts);
+        assert_eq!(voids.hear(2_000, &busy, 0.0), Verdict::Counts);
         assert_eq!((voids.void, voids.disturbed), (4, 1));
         // A good one in between begins the count anew.
         let short = |rate| seen(Some(Void::GeneratorShort { achieved_packet_per_s: rate }));
-        assert_eq!(voids.hear(2_000, &short(900.0)), Verdict::Again);
-        assert_eq!(voids.hear(2_000, &seen(None)), Verdict::Counts);
+        assert_eq!(voids.hear(2_000, &short(900.0), 0.0), Verdict::Again);
+        assert_eq!(voids.hear(2_000, &seen(None), 0.0), Verdict::Counts);
         for rate in [500.0, 1_000.0, 400.0, 300.0] {
-            assert_eq!(voids.hear(2_000, &short(rate)), Verdict::Again);
+            assert_eq!(voids.hear(2_000, &short(rate), 0.0), Verdict::Again);
         }
-        assert_eq!(voids.hear(2_000, &short(100.0)), Verdict::TooFast(970, Cap::Generator));
+        assert_eq!(voids.hear(2_000, &short(100.0), 0.0), Verdict::TooFast(970, Cap::Generator));
         // Nearly there is no limit of the generator, but an interruption.
         for _ in 1..MOST_IN_ROW {
-            assert_eq!(voids.hear(2_000, &short(1_950.0)), Verdict::Again);
+            assert_eq!(voids.hear(2_000, &short(1_950.0), 0.0), Verdict::Again);
         }
-        assert_eq!(voids.hear(2_000, &short(1_900.0)), Verdict::Counts);
+        assert_eq!(voids.hear(2_000, &short(1_900.0), 0.0), Verdict::Counts);
+    }
+
+    #[test]
+    fn a_trial_that_lost_nothing_counts_whoever_disturbed_it() {
+        let mut voids = Voids::default();
+        let busy = seen(Some(Void::Busy { share: 1.0 }));
+        assert_eq!((voids.hear(2_000, &busy, 0.0), voids.void, voids.disturbed), (Verdict::Counts, 0, 1));
+        let lossy = Seen { received: 99, ..busy };
+        assert_eq!(voids.hear(2_000, &lossy, 0.005), Verdict::Again);
+        assert_eq!(voids.hear(2_000, &lossy, 0.02), Verdict::Counts);
+        // Fewer frames than were asked for: no loss says nothing then.
+        let short = seen(Some(Void::GeneratorShort { achieved_packet_per_s: 1_000.0 }));
+        assert_eq!(voids.hear(2_000, &short, 0.0), Verdict::Again);
     }
 
     #[test]
@@ -240,9 +258,9 @@ mod tests {
         assert_eq!(judged, Some(Void::Overrun { counted_packet_per_s: 990.0 }));
         let mut voids = Voids::default();
         for _ in 1..MOST_IN_ROW {
-            assert_eq!(voids.hear(1_000, &seen(judged)), Verdict::Again);
+            assert_eq!(voids.hear(1_000, &seen(judged), 0.0), Verdict::Again);
         }
         // 0.97 of 0.97 of the load: nearly all was counted, and yet not all.
-        assert_eq!(voids.hear(1_000, &seen(judged)), Verdict::TooFast(940, Cap::Analyser));
+        assert_eq!(voids.hear(1_000, &seen(judged), 0.0), Verdict::TooFast(940, Cap::Analyser));
     }
 }

@@ -36,6 +36,9 @@ impl Default for MlrSettings {
     }
 }
 
+/// Trials at a load before the last phase.
+const MOST_EARLY_TRIALS: u64 = 3;
+
 /// The search: for each goal in turn bounds are brought together by short trials first, then confirmed and narrowed by longer ones.
 ///
 /// Nothing that a short trial says is believed later: in every phase the bounds of the one before are measured again, the lower one first, and
@@ -132,7 +135,9 @@ impl Mlrsearch {
         let (first, last) = (self.settings.initial_ns as f64, whole.final_ns as f64);
         let duration_ns = (first * (last / first).powf(part)).round() as u64;
         let width = (whole.width * f64::from(1 << left)).min(0.5);
-        Goal { final_ns: duration_ns, sum_ns: duration_ns, width, ..whole }
+        // As many trials as in the end, three at most: where single trials fail for no reason of the load, one alone would lead far astray.
+        let trials = (whole.sum_ns / whole.final_ns).clamp(1, MOST_EARLY_TRIALS);
+        Goal { final_ns: duration_ns, sum_ns: duration_ns * trials, width, ..whole }
     }
 
     /// What is known of every load, by rising load.
@@ -297,7 +302,9 @@ impl Search for Mlrsearch {
     fn observe(&mut self, seen: &Seen) {
         let Some(asked) = self.asked else { return };
         self.trial_ns += asked.duration_ns;
-        match self.voids.hear(asked.packet_per_s, seen) {
+        // Good for this goal and for all that follow.
+        let good = self.settings.goals[self.goal..].iter().map(|goal| goal.loss_ratio).fold(1.0, f64::min);
+        match self.voids.hear(asked.packet_per_s, seen, good) {
             Verdict::Again => self.again = true,
             Verdict::TooFast(most, cap) => {
                 self.range.most = most.min(asked.packet_per_s - 1).max(self.range.least);

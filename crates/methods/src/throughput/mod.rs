@@ -161,7 +161,7 @@ pub struct Answer {
     pub trials: u64,
     /// Trials that were void and made again.
     pub void_trials: u64,
-    /// Trials under disturbed conditions that counted all the same, since they were no better when made again.
+    /// Trials under disturbed conditions that counted all the same, since they lost no more than they may, or were no better when made again.
     pub disturbed_trials: u64,
     /// Time of all trials, void ones included, s.
     pub trial_s: f64,

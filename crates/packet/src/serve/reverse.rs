@@ -7,6 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use vtare_sys::clocks;
 use vtare_sys::net::control::SendControl;
 use vtare_sys::net::{Message, SendBatch, Socket};
+use vtare_sys::sched;
 use vtare_units::{Monotonic, Span, Timestamp};
 
 use super::reflector::on_the_wire;
@@ -23,6 +24,9 @@ const LARGEST_BURST_BYTE: usize = 65_000;
 /// The time before a packet is due that is spun away; longer waits sleep.
 const SPIN: Span = Span::from_millis(1);
 
+/// A train back leaves on time even where others want the CPU: as the sender of trains there, before all of ordinary priority, where it may.
+const NICE: i32 = -19;
+
 /// A train to be sent, and the address to send it from; `None` leaves that to the kernel.
 pub(super) type Order = (ReverseOrder, Option<IpAddr>);
 
@@ -35,6 +39,8 @@ pub(super) fn send_trains(
     segments: bool,
     ended: &dyn Fn() -> bool,
 ) {
+    // Without the right to it the thread keeps its priority: what others held up is seen in the send times.
+    let _ = sched::set_nice(NICE);
     let segments = segments && socket.probe_segmentation().is_ok();
     let mut bytes = vec![0; MOST_IN_BURST * LARGEST_BYTE];
     let mut batch = SendBatch::new(1);

@@ -60,6 +60,14 @@ impl Counting {
         }
     }
 
+    /// Whether frames have come that cannot be counted yet.
+    pub(super) fn holds_some(&mut self) -> Result<bool, TesterError> {
+        match self {
+            Self::Nobody | Self::Program(_) => Ok(false),
+            Self::Ring(ring) => ring.holds_some(),
+        }
+    }
+
     /// Frames since this was last asked that came and could not be counted, for want of room.
     pub(super) fn missed(&mut self) -> Result<u64, TesterError> {
         match self {

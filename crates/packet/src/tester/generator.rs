@@ -61,6 +61,9 @@ fn live(program: &Program, frame: &[u8], shared: &Shared, offer: &Offer) -> Resu
     }
 }
 
+/// So long, beyond the time for frames under way, the kernel may take to hand over what has come, ns.
+const HANDED_OVER_NS: u64 = 1_000_000_000;
+
 /// Sends on a thread of its own and waits for what comes.
 pub(super) fn run<E: Send>(
     generator: &mut Generator,
@@ -107,8 +110,19 @@ pub(super) fn run<E: Send>(
                 let (count, since) = *quiet.get_or_insert((received, now.as_nanos()));
                 if count != received {
                     quiet = Some((received, now.as_nanos()));
-                } else if all || stopped || now.as_nanos() - since >= offer.linger_ns {
+                } else if all
+                    || stopped
+                    || watched.is_err()
+                    || now.as_nanos() - since >= offer.linger_ns + HANDED_OVER_NS
+                {
                     break;
+                } else if now.as_nanos() - since >= offer.linger_ns {
+                    // What has come and is not handed over is not lost.
+                    match counting.holds_some() {
+                        Ok(true) => {}
+                        Ok(false) => break,
+                        Err(error) => watched = Err(error),
+                    }
                 }
             }
             watched = watched.and_then(|()| counting.look(shared, LOOK_EVERY));

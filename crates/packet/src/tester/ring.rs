@@ -51,6 +51,8 @@ pub(super) struct RingAnalyser {
     wall: ClockOffset,
     /// Frames that found no room, up to the end of the trial before.
     missed_before: u64,
+    /// Frames that were read.
+    taken: u64,
 }
 
 impl RingAnalyser {
@@ -59,7 +61,7 @@ impl RingAnalyser {
         // At least eight: the kernel fills one while others are read.
         let blocks = (bytes.div_ceil(BLOCK_BYTE.into()) as u32).max(8);
         let size = RingSize { block_byte: BLOCK_BYTE, blocks, retire_ms: RETIRE_MS };
-        Ok(Self { ring: PacketRing::open(rx.index, &FILTER, size)?, wall: read_wall()?, missed_before: 0 })
+        Ok(Self { ring: PacketRing::open(rx.index, &FILTER, size)?, wall: read_wall()?, missed_before: 0, taken: 0 })
     }
 
     /// Counts what has come.
@@ -67,14 +69,20 @@ impl RingAnalyser {
         if self.wall.is_old(clocks::now::<Monotonic>()) {
             self.wall.renew(read_wall()?);
         }
-        let Self { ring, wall, .. } = self;
-        ring.drain(|packet| {
+        let Self { ring, wall, taken, .. } = self;
+        *taken += ring.drain(|packet| {
             let at = wall.convert(packet.wall_ns).map(vtare_units::Timestamp::<Monotonic>::as_nanos);
             if let (Some((tag, ends)), Some(at_ns)) = (frame::read(packet.bytes), at) {
                 shared.count(&Came { tag, ends, at_ns });
             }
-        });
+        }) as u64;
         Ok(())
+    }
+
+    /// Whether frames have come that the kernel has not handed over yet: it does so by blocks, and late where its timers are.
+    pub(super) fn holds_some(&mut self) -> Result<bool, TesterError> {
+        let counts = self.ring.counts()?;
+        Ok(counts.packets.saturating_sub(counts.drops) > self.taken)
     }
 
     /// Frames that found no room since this was last asked.

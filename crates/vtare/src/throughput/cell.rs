@@ -210,6 +210,8 @@ impl Latencies {
 pub(crate) struct FlowFigures {
     /// Frames that left.
     pub(crate) sent: u64,
+    /// The same over the duration of the trials: the load that this guest really had, frames a second.
+    pub(crate) sent_packet_per_s: f64,
     /// Frames that came, each counted once.
     pub(crate) received: u64,
     /// The difference.
@@ -268,8 +270,10 @@ impl LatencyAt {
                 flow.reordered += seen.reordered;
             }
         }
+        let lasted_s = made.iter().map(|made| made.trial.duration_ns as f64).sum::<f64>() / 1e9;
         for (flow, latency) in flows.iter_mut().zip(&latencies) {
             flow.latency_ns = latency.summary();
+            flow.sent_packet_per_s = flow.sent as f64 / lasted_s.max(f64::MIN_POSITIVE);
         }
         let (sent, received) = flows.iter().fold((0, 0), |(sent, came), flow| (sent + flow.sent, came + flow.received));
         let means: Vec<Option<f64>> = latencies.iter().map(Latencies::mean).collect();
@@ -336,7 +340,7 @@ pub(crate) struct ThroughputCell {
     pub(crate) trials: u64,
     /// Trials that were void, and made again.
     pub(crate) void_trials: u64,
-    /// Trials that counted although others disturbed them, since they were no better when made again.
+    /// Trials that counted although others disturbed them, since they lost no more than they may, or were no better when made again.
     pub(crate) disturbed_trials: u64,
     /// Time of all trials of the searches, s.
     pub(crate) trial_s: f64,

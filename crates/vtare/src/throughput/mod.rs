@@ -142,7 +142,7 @@ impl Instrument for Throughput {
             }
             if cell.disturbed_trials > 0 {
                 text.push_str(&format!(
-                    "{} trials counted although others used the CPUs: they were no better when made again\n",
+                    "{} trials counted although others used the CPUs: they lost no more than they may, or were no better when made again\n",
                     cell.disturbed_trials
                 ));
             }

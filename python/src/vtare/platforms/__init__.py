@@ -61,7 +61,7 @@ _KINDS: Final = {
 #: Every platform that a plan may name. Those that this version cannot start are skipped and counted.
 PLATFORMS: Final = tuple(_KINDS)
 #: Kinds whose instances have the programs of a machine. All others hold vtare's static binary and not a library more.
-FURNISHED: Final = ("host", "netns", "ssh", "cloud")
+FURNISHED: Final = ("host", "netns", "ssh", "cloud", "esxi", "virtualbox")
 
 
 class _NotYet:

@@ -158,7 +158,13 @@ def _delete(name: str) -> None:
     with session(Server(**note["server"])) as vsphere:
         from pyVmomi import vim
 
-        for machine in vsphere.find(vim.VirtualMachine, name):
+        found = vsphere.find(vim.VirtualMachine, name)
+        if not found and vsphere.makes_machines():
+            raise PlatformFailed(
+                f"{vsphere.server.host}: there is no machine {name}, but the server is making one, which it may be; "
+                "run `vtare clean` again when it is done"
+            )
+        for machine in found:
             if not is_marked(machine, str(note["mark"])):
                 raise PlatformFailed(
                     f"{vsphere.server.host}: the machine {name} is not the one that was noted; it stays. "

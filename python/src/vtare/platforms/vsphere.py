@@ -143,6 +143,15 @@ class Vsphere:
             raise MachineCannot(f"{self.server.host}: found {len(found)} of the {what} '{name}', wanted one")
         return found[0]
 
+    def makes_machines(self) -> bool:
+        """Whether the server is making a machine now, whoever asked it to: it is in no list before it is done."""
+        for task in self.content.taskManager.recentTask:
+            known = self.asked(task, "info.state", "info.descriptionId")
+            what = str(known.get("info.descriptionId", "")).lower()
+            if known.get("info.state") not in _ENDED and ("clone" in what or "createvm" in what):
+                return True
+        return False
+
     def wait(self, task: Any, what: str) -> Any:
         """Wait for a task and return its result.
 
@@ -150,7 +159,7 @@ class Vsphere:
             PlatformFailed: the server reports an error, or the task takes more than half an hour.
         """
         deadline = time.monotonic() + _TASK_S
-        while (known := self._asked(task, "info.state", "info.error", "info.result"))["info.state"] not in _ENDED:
+        while (known := self.asked(task, "info.state", "info.error", "info.result"))["info.state"] not in _ENDED:
             if time.monotonic() > deadline:
                 with suppress(Exception):
                     task.CancelTask()
@@ -160,7 +169,7 @@ class Vsphere:
             raise PlatformFailed(f"{self.server.host}: {what}: {said(known.get('info.error'))}")
         return known.get("info.result")
 
-    def _asked(self, thing: Any, *paths: str) -> dict[str, Any]:
+    def asked(self, thing: Any, *paths: str) -> dict[str, Any]:
         """These properties of an object and no others, in one question; one that is not set is left out."""
         from pyVmomi import vmodl
 

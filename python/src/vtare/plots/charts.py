@@ -7,6 +7,7 @@ Each stands for a `Drawing` of the same name that is printed, and shown where no
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -283,7 +284,7 @@ def _x(title: str, *, log: bool, label: str | None = None, field: str = "x") -> 
         domainMin=alt.ExprRef("x_low"),
         domainMax=alt.ExprRef("x_high"),
         nice=False,
-        zero=False,
+        zero=alt.Undefined if log else False,
     )
     axis = alt.Axis(tickCount=5) if label is None else alt.Axis(tickCount=6, labelExpr=label)
     return alt.X(f"{field}:Q", title=title, scale=scale, axis=axis)
@@ -321,13 +322,15 @@ def _hover(base: alt.Chart, told: Mapping[str, str]) -> alt.Chart:
     """A marker on the point nearest to the pointer, with what is told of it; points of faint curves are left out."""
     import altair as alt
 
+    # The pointer is over the cell around a point, whose datum is the point's mark, and the reading that mark's datum.
+    said = ", ".join(f"{json.dumps(title)}: (datum.datum || datum)[{field!r}]" for field, title in told.items())
     near = alt.selection_point(name="near", nearest=True, on="pointerover", clear="pointerout", empty=False)
     found: alt.Chart = (
         base.transform_filter(_PICKED)
         .mark_point(clip=True, size=70, filled=True)
         .encode(
             opacity=alt.condition(near, alt.value(1.0), alt.value(0.0)),
-            tooltip=[alt.Tooltip(f"{field}:N", title=title) for field, title in told.items()],
+            tooltip=alt.value(alt.ExprRef(f"{{{said}}}")),
         )
         .add_params(near)
     )
@@ -356,7 +359,7 @@ def _chart(
         .configure_view(stroke=None)
         .configure_axis(
             labelFontSize=11, titleFontSize=11.5, titleFontWeight="normal", labelColor=INK.css, titleColor=INK.css,
-            domainColor=MUTED.css, tickColor=MUTED.css, gridColor=GRID.css, labelOverlap="greedy", labelSeparation=6,
+            domainColor=MUTED.css, tickColor=MUTED.css, gridColor=GRID.css, labelOverlap="greedy", labelSeparation=4,
         )
     )  # fmt: skip
     spec: dict[str, Any] = made.to_dict(format="vega-lite")

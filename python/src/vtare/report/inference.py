@@ -11,7 +11,7 @@ from vtare import plots
 from vtare.plots.format import percent_text, ratio_text
 from vtare.report import text
 from vtare.report.figures import Panel, Question, slug
-from vtare.report.layout import SCATTER, key_name, key_text
+from vtare.report.layout import ERROR, SCATTER, key_name, key_text
 from vtare.report.tables import where_of, where_words
 
 if TYPE_CHECKING:
@@ -88,6 +88,8 @@ def _effect_panel(layout: Layout, factor: str, rows: Sequence[Mapping[str, Any]]
     more_is, less_is = ("more", "less") if layout.quantity.endswith("_per_s") else ("longer", "shorter")
     if layout.main == SCATTER:
         more_is, less_is = "more scattered", "steadier"
+    elif rows[0]["quantity"] == ERROR:
+        more_is, less_is = "more error", "less error"
     drawing = plots.matrix(
         shown,
         [text.level(level) for level in levels],

@@ -45,6 +45,9 @@ READ_COST: Final = MainFigure("read_cost_ns", "read_cost_ns", "read_cost_low_ns"
 SCATTER: Final = MainFigure("cv", "cv", "cv_low", "cv_high")
 """What the counter is judged by: its arguments are made to take the same time everywhere, their scatter differs."""
 
+ERROR: Final = "absolute_error_percent"
+"""What estimates of available bandwidth whose truth is known are compared by."""
+
 
 @dataclass(frozen=True, slots=True)
 class Layout:

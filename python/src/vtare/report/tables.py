@@ -10,7 +10,7 @@ import polars as pl
 
 from vtare.plots.format import time_text
 from vtare.report import text
-from vtare.report.layout import SCATTER, key_name
+from vtare.report.layout import ERROR, SCATTER, key_name
 from vtare.report.text import Shown, missing
 from vtare.summary.cells import CELL_COLUMNS
 
@@ -44,7 +44,10 @@ class Table:
 _UNITS: Final = {"avb": "_bit_per_s", "throughput": "_packet_per_s"}
 """Instrument -> the unit of its main figure, where that is no time."""
 _VERDICT_ORDER: Final = {"differs": 0, "undecided": 1, "equivalent": 2}
-_MEDIAN_OF: Final = "median over runs of each run's median, of a timer of its read cost, of the counter of its CV"
+_MEDIAN_OF: Final = (
+    "median over runs of each run's median; of a timer of its read cost, of the counter of its CV, of available "
+    "bandwidth whose truth is known of the error without its sign"
+)
 
 
 class _Cells:
@@ -64,6 +67,8 @@ class _Cells:
         if cell is None:
             return missing("not measured")
         layout = self._layouts[row["experiment"]]
+        if row["quantity"] == ERROR:
+            return text.points(cell[ERROR], "no truth")
         value, ends = layout.value(cell), layout.ends(cell)
         shown = text.figure(layout.main.quantity, value, "no finished run")
         if ends is None:
@@ -82,7 +87,12 @@ def verdict_table(summary: Summary, layouts: Mapping[str, Layout]) -> Table | No
     shown = [_verdict_row(summary, layouts, cells, row) for row in rows]
     margin = summary.plan.analysis.margin_percent
     units = {
-        "" if layout.main == SCATTER else _UNITS.get(layout.experiment.instrument, "_ns") for layout in layouts.values()
+        "_percent"
+        if row["quantity"] == ERROR
+        else ""
+        if layouts[row["experiment"]].main == SCATTER
+        else _UNITS.get(layouts[row["experiment"]].experiment.instrument, "_ns")
+        for row in rows
     }
     unit = units.pop() if len(units) == 1 else "_ns"
     columns = (
@@ -143,7 +153,7 @@ def _verdict_row(
         cells.figure(row),
         cells.figure({**row, factor: row["baseline"]}),
         _p_value(row),
-        _difference(layout.main.quantity, row),
+        _difference(ERROR if row["quantity"] == ERROR else layout.main.quantity, row),
         text.number(row["cliffs_delta"], "too few runs"),
         Shown(
             f"{row['n_runs']} / {row['n_runs_baseline']}", f"{row['n_runs']}/{row['n_runs_baseline']}", row["n_runs"]

@@ -114,6 +114,8 @@ def figure(quantity: str, value: float | None, why: str) -> Shown:
         return percent(value, why)
     if quantity.endswith("_packet_per_s"):
         return packet_rate(value, why)
+    if quantity.endswith("_percent"):
+        return points(value, why)
     return rate(value, why) if quantity.endswith("_bit_per_s") else time(value, why)
 
 
@@ -123,6 +125,9 @@ def figures(quantity: str, low: float | None, high: float | None, why: str) -> S
         return Shown(keep(percent_range_text(low, high)), f"{_raw(low)}..{_raw(high)}", low)
     if quantity.endswith("_packet_per_s") and low is not None and high is not None:
         return Shown(keep(packet_rate_range_text(low, high)), f"{_raw(low)}..{_raw(high)}", low)
+    if quantity.endswith("_percent") and low is not None and high is not None:
+        spelt = f"{percent_points(low)} to {percent_points(high)}"
+        return Shown(keep(spelt), f"{_raw(low)}..{_raw(high)}", low)
     if not quantity.endswith("_bit_per_s"):
         return interval(low, high, why)
     if low is None or high is None:

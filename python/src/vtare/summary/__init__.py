@@ -58,8 +58,9 @@ unit), `cliffs_delta` (of run medians), `inference` (`welch t`, `hierarchical bo
 p_value, p_adjusted, p_text, family, family_size, adjustment, least_p` (the least that these numbers of runs allow),
 `p_equivalent` (two one-sided tests against the margin; raw), `verdict` (`differs`, `equivalent`, `undecided`),
 `margin_ratio, reason`. Interval, p-value and verdict follow one rule (docs/statistics.md): an adjusted p above alpha is
-never *differs*. `quantity` is `read_cost_ns` for the timer and `cv` for the counter where their runs have it; else the
-interval of the ratio and the p-value allow for half a clock step on either median.
+never *differs*. `quantity` is `read_cost_ns` for the timer, `cv` for the counter and `absolute_error_percent` (the
+error against the truth, without its sign) for avb where their runs have it; else the interval of the ratio and the
+p-value allow for half a clock step on either median.
 
 `tails`: one row per comparison and tail (`p99`, `p999` of each run): keys, `quantity, factor, level, baseline, tail,
 n_runs, n_runs_baseline` (runs that have the figure), `ratio, ratio_low, ratio_high` (of geometric means; the interval
@@ -75,9 +76,8 @@ scale` (`log`, or `plain` where a figure is not above 0), `f, freedom, freedom_e
 family, adjustment, n_runs, refused`; by the aligned rank transform of run figures, blocks taken off the error.
 
 `levels`: one row per factor, level and figure of a run (level null: a factor of numbers, taken as ordered; the main
-figure, `median`, `read_cost_ns` or `cv`, comes first): `experiment, factor, level, where, figure, tau_b, tau_bound`
-(the most that tau-b can reach here), `cliffs_delta, p_value, p_adjusted, p_text, family, adjustment, n_runs, n_level,
-refused`.
+figure, that of the comparisons, comes first): `experiment, factor, level, where, figure, tau_b, tau_bound` (the most
+that tau-b can reach here), `cliffs_delta, p_value, p_adjusted, p_text, family, adjustment, n_runs, n_level, refused`.
 
 `outliers`: one row per cell: keys, `quantity, n, outliers` (readings with a robust z beyond 3.5 inside the cell),
 `fraction` (of its readings), `share` (of the experiment's outliers), `scale` (`log` or `each side`), `outlying_runs`

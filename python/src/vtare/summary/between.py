@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from vtare import stats
 from vtare.errors import BadInput
 from vtare.plan import Analysis
-from vtare.summary.cells import COMPARED_FIGURES, Cell, rng_for
+from vtare.summary.cells import Cell, compared_figure, rng_for
 from vtare.summary.contrasts import TAILS, contrast_of, judge, tail_rows
 from vtare.summary.measured import Measured, read_measured, refuse_empty
 
@@ -187,10 +187,10 @@ def _refuse_same_runs(first: Measured, second: Measured) -> None:
 def _told(row: dict[str, Any], old: Mapping[_Key, Cell], new: Mapping[_Key, Cell]) -> dict[str, Any]:
     labels = {key: row[key] for key in _label_names(row, new)}
     key = (row["experiment"], tuple(sorted(labels.items())))
-    figure = str(row["quantity"]) if row["quantity"] in COMPARED_FIGURES else "median"
+    figure = compared_figure((old[key], new[key]))
     before, after = (_median(cells[key], figure) for cells in (old, new))
     shift = row["difference"] if row["verdict"] == "differs" else 0.0
-    return {**row, "before": before, "after": after, "change": _direction(str(row["quantity"]), shift)}
+    return {**row, "before": before, "after": after, "change": direction(str(row["quantity"]), shift)}
 
 
 def _label_names(row: Mapping[str, Any], cells: Mapping[_Key, Cell]) -> Iterator[str]:
@@ -208,13 +208,14 @@ def _told_tail(row: dict[str, Any], analysis: Analysis) -> dict[str, Any]:
     ratio, margin = row["ratio"], analysis.margin_ratio
     beyond = ratio is None or not 1.0 / margin <= ratio <= margin
     shift = row["difference"] if sure and beyond else 0.0
-    return {**row, "change": _direction(str(row["quantity"]), shift)}
+    return {**row, "change": direction(str(row["quantity"]), shift)}
 
 
-def _direction(quantity: str, shift: float) -> str | None:
+def direction(quantity: str, shift: float) -> str | None:
     """What a sure change means: more time, error or bytes is worse, more per second is better.
 
     Of anything else nothing is said, and nothing of an estimate of available bandwidth: it is the path's, not a merit.
+    Where the truth is known, its error is what is compared.
     """
     if shift == 0.0 or quantity == "avb_bit_per_s":
         return None

@@ -10,7 +10,14 @@ from rich.table import Table
 from rich.text import Text
 
 from vtare.campaign.console import print_table
-from vtare.plots.format import ratio_range_text, ratio_text, time_text
+from vtare.plots.format import (
+    packet_rate_text,
+    percent_points,
+    rate_text,
+    ratio_range_text,
+    ratio_text,
+    time_text,
+)
 from vtare.stats import write_p
 
 if TYPE_CHECKING:
@@ -65,8 +72,18 @@ def _where(row: Mapping[str, Any]) -> str:
     return " ".join([str(row["experiment"]), *labels])
 
 
+def figure_text(row: Mapping[str, Any], name: str) -> str:
+    """A median in the unit that the name of its quantity states."""
+    quantity = str(row["quantity"])
+    if quantity.endswith("error_percent"):
+        return f"error {percent_points(row[name], signed=False)}"
+    if quantity.endswith("_packet_per_s"):
+        return packet_rate_text(row[name])
+    return rate_text(row[name]) if quantity.endswith("_bit_per_s") else time_text(row[name])
+
+
 def _cell_row(row: Mapping[str, Any]) -> tuple[str, ...]:
-    before, after = ("n/a" if row[name] is None else time_text(row[name]) for name in ("before", "after"))
+    before, after = ("n/a" if row[name] is None else figure_text(row, name) for name in ("before", "after"))
     ratio = "n/a" if row["ratio"] is None else ratio_text(row["ratio"])
     if row["ratio_low"] is not None and row["ratio_high"] is not None:
         ratio += f" ({ratio_range_text(row['ratio_low'], row['ratio_high'])})"

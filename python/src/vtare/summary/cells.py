@@ -26,8 +26,9 @@ COMPARED_PARTS: Final = ("source", "method")
 
 #: What cells are compared by where all their runs have it, in place of the median: differences of consecutive readings
 #: move in steps of the clock, so that their medians hide what a read costs; and the counter's arguments are made to
-#: take the same time everywhere, so that their scatter is what differs.
-COMPARED_FIGURES: Final = ("read_cost_ns", "cv")
+#: take the same time everywhere, so that their scatter is what differs; and an estimate of available bandwidth is the
+#: path's merit, its error the method's.
+COMPARED_FIGURES: Final = ("read_cost_ns", "cv", "absolute_error_percent")
 
 MEDIAN_OVER_RUNS: Final = (
     "half_iqr", "mad_raw", "p99", "p999", "exceed_per_s", "cpu_fraction", "disturbed_fraction", "cv", "cv_within",
@@ -172,7 +173,7 @@ class Cell:
 def compared_figure(cells: Sequence[Cell]) -> str:
     """The figure of a run that these cells are compared by: one of `COMPARED_FIGURES`, else the median."""
     for figure in COMPARED_FIGURES:
-        if all(len(cell.known(figure)) == len(cell.figures) for cell in cells):
+        if all(len(cell.known(figure)) == len(cell.known("median")) > 0 for cell in cells):
             return figure
     return "median"
 

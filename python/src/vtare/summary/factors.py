@@ -209,7 +209,8 @@ def level_associations(
         for rest, members in _by(cells, factor, parts).items():
             main = compared_figure(members)
             numbers = _numbers(experiment, factor)
-            for figure in (main, *(other for other in LEVEL_FIGURES if _all_have(members, other))):
+            others = (other for other in LEVEL_FIGURES if other != main and _all_have(members, other))
+            for figure in (main, *others):
                 runs = [(cell.labels[factor], value) for cell in members for value in cell.known(figure)]
                 if len({label for label, _ in runs}) < 2:
                     continue

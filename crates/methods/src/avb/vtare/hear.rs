@@ -11,6 +11,9 @@ use crate::avb::Observation;
 /// Cross traffic with so many times the variance of Poisson's comes in bursts: how a queue falls in one of its pauses says little.
 const BURSTY: f64 = 4.0;
 
+/// A train whose rate was off by more than this share of it.
+const ASTRAY: f64 = 0.1;
+
 /// Probes that left this much faster than the link is held to be show that it is faster.
 const OUTGROWN: f64 = 1.15;
 
@@ -104,6 +107,10 @@ impl Vtare {
             self.packet_byte = SMALL;
             self.base_ns = f64::INFINITY;
         }
+        self.calm = !bucket && self.seems_calm(capacity, received, error);
+        if self.calm {
+            self.near = received;
+        }
         self.belief = Some(Belief::new(capacity / 1e4, capacity * 1.05));
         self.see_head(points);
         self.leave(points);
@@ -149,6 +156,7 @@ impl Vtare {
         if observation.loss().is_some_and(|loss| loss > 0.08) || overflows(observation) {
             if self.settled.is_some() && self.settings.follow_ns.is_some() {
                 self.forget();
+                self.begin_round();
                 return;
             }
             // The queue overflowed: what got in is what counts, but cross traffic was lost as well.
@@ -162,7 +170,9 @@ impl Vtare {
         }
         self.burst = score.burst.max(0.5 * self.burst).max(self.burst_between(&score));
         self.jitter_ns = score.jitter_ns;
+        self.calm = self.calm && self.stayed_calm(&score, &known);
         let spread = (score.burst / score.seconds()).sqrt();
+        self.astray = (score.rate - score.value()).abs() > ASTRAY * score.rate;
         let drained = score.idle > self.settings.idle_share * score.least.max(0.0);
         if let Some(belief) = &mut self.belief {
             belief.learn(score.least, score.least + score.idle, (score.error.powi(2) + spread.powi(2)).sqrt());

@@ -60,6 +60,10 @@ pub struct Vtare {
     head: u32,
     /// Size of all packets: one size, since the least delay of a path depends on it.
     packet_byte: u32,
+    /// Nothing crosses the path, as far as was seen: a stream just above the capacity makes a queue by itself, and bursts ask for no length.
+    calm: bool,
+    /// The rate of the last train was far from the value.
+    astray: bool,
     /// Time that the train under way shall take behind its head, s.
     seconds: f64,
     epoch: Option<Epoch>,
@@ -123,6 +127,8 @@ pub struct Vtare {
     done: Option<Box<Estimate>>,
     /// When the next look is due, for runs that follow.
     next: Option<Timestamp<Monotonic>>,
+    /// When the round under way was due, for runs that follow: the next is due so much later, however long this one takes.
+    due: Option<Timestamp<Monotonic>>,
     /// Nothing is sent before this.
     rest: Option<Timestamp<Monotonic>>,
     /// Bytes and time, s, that had been spent when the last value was concluded.
@@ -141,6 +147,8 @@ impl Vtare {
             wanted_seconds: 0.0,
             head: 0,
             packet_byte: setup.ability.most_packet_byte,
+            calm: false,
+            astray: false,
             seconds: 0.0,
             epoch: None,
             epoch_s: 0.0,
@@ -179,9 +187,17 @@ impl Vtare {
             settled: None,
             done: None,
             next: None,
+            due: None,
             rest: None,
             round: (0, 0.0),
         }
+    }
+}
+
+impl Vtare {
+    /// From now on bytes and time are those of another value.
+    fn begin_round(&mut self) {
+        self.round = (self.spent.probe_byte, self.spent.elapsed_s());
     }
 }
 
@@ -209,8 +225,9 @@ impl Method for Vtare {
             return Step::Wait((rest - now).as_nanos_unsigned());
         }
         if self.next.take().is_some() {
-            self.round = (self.spent.probe_byte, self.spent.elapsed_s());
+            self.begin_round();
         }
+        self.due = self.due.or(Some(now));
         let train = self.plan(now);
         match self.over(&train) {
             None => Step::Send(train),

@@ -20,7 +20,8 @@ const UNKNOWN: f64 = 2e10;
 /// A head of which less than this share is kept is no way to fill a queue.
 const LEAST_KEPT: f64 = 0.35;
 
-/// A train is so many times as long as the one before, at most, on paths where packets come in clumps.
+/// A train is so many times as long as the one before, at most, on paths where packets come in clumps; and no longer while its rate was far
+/// from the value.
 const LONGER: f64 = 4.0;
 
 /// A link that carries more than this share of the bytes in the time is fast: for each byte beyond, so many more may be spent, up to so
@@ -28,6 +29,9 @@ const LONGER: f64 = 4.0;
 const SLOW_SHARE: f64 = 0.15;
 const STEEP: u64 = 32;
 const MORE: u64 = 8;
+
+/// On a path that nothing crosses, what other links' queues may differ by is this share of what it is for even cross traffic.
+const CALM_OTHERS: f64 = 0.8;
 
 /// Calls of a first train whose packets leave several in a call, and bytes of each at most.
 const FIRST_CALLS: u32 = 12;
@@ -73,8 +77,9 @@ impl Vtare {
         let before = self.seconds;
         self.seconds = if measuring { self.measure_seconds() } else { self.search_seconds() };
         if measuring && before > 0.0 && self.capacity.clumps() {
+            let least = self.settings.least_train_ns as f64 / 1e9;
             // Where packets come in clumps a short train says little, and a long one at the wrong rate is lost as a whole: step by step.
-            self.seconds = self.seconds.min(LONGER * before);
+            self.seconds = self.seconds.min(if self.astray { before.max(least) } else { LONGER * before });
         }
         // Between two groups the queue must last as well.
         let group = plan::group(near, size_byte, &self.setup.ability);
@@ -83,6 +88,7 @@ impl Vtare {
             + self.capacity.credit_bit()
             + f64::from(4 + 2 * (group - 1)) * packet_bit;
         let most_queue_bit = self.settings.most_queue_ns as f64 / 1e9 * capacity;
+        let held = if self.calm { 0.0 } else { held };
         let held = held.min(most_queue_bit).min(self.room_bit).min(self.bytes_left() as f64 * 8.0 / 3.0);
         let since_s = self.epoch.map_or(0.0, |epoch| (epoch.since_ns(now) - self.left.0) / 1e9);
         let left = (capacity * self.left.1 / 1e9 - near * since_s.max(0.0)).max(0.0);
@@ -95,7 +101,11 @@ impl Vtare {
         let prime_bit =
             prime_bit.min(0.2 * self.seconds_left().max(0.0) * inflow).min(self.bytes_left() as f64 * 8.0 / 2.5);
         // What is in the queue already needs not be sent again: by the end of the train it shall hold as much as is wanted.
-        let margin = if measuring { 0.02 } else { 0.1 };
+        let margin = match (measuring, self.calm) {
+            (true, _) => 0.02,
+            (false, true) => 0.03,
+            (false, false) => 0.1,
+        };
         // A queue that ran empty is filled more, and faster than the value by as much as the value changes from train to train.
         let swing = 1.0 * f64::from(self.drained) * (self.burst / self.seconds).sqrt();
         // Where hardly anything of a head is kept, the stream fills the queue.
@@ -144,7 +154,15 @@ impl Vtare {
         }
     }
 
+    /// For as many points as a train needs that has only the ends' own noise to outlast, s.
+    fn calm_seconds(&self) -> f64 {
+        f64::from(self.settings.calm_points * self.packet_byte * 8) / self.near.max(1.0)
+    }
+
     pub(super) fn search_seconds(&self) -> f64 {
+        if self.calm {
+            return self.calm_seconds();
+        }
         let packets = f64::from(self.settings.search_points * self.packet_byte * 8) / self.near.max(1.0);
         let grains = f64::from(self.settings.search_points) * self.grain_s;
         packets.min(self.settings.search_ns as f64 / 1e9).max(self.settings.least_search_ns as f64 / 1e9).max(grains)
@@ -152,6 +170,9 @@ impl Vtare {
 
     /// As long as the cross traffic's bursts ask for, as far as bytes and time allow.
     pub(super) fn measure_seconds(&self) -> f64 {
+        if self.calm {
+            return self.calm_seconds().max(self.wanted_seconds);
+        }
         let settings = &self.settings;
         let near = self.near.max(self.link.map_or(1.0, |(capacity, _)| LEAST_SHARE * capacity));
         let of_bytes = |bytes: u64| bytes as f64 * 8.0 / near;
@@ -180,7 +201,8 @@ impl Vtare {
             held_ns: self.held_now_ns,
             grain_ns: self.grain_s * 1e9,
             service_ns,
-            other_packets: self.settings.other_packets,
+            // Where nothing crosses there is next to nothing to wait for.
+            other_packets: if self.calm { CALM_OTHERS } else { 1.0 } * self.settings.other_packets,
             other_packet_bit: f64::from(self.packet_byte) * 8.0,
         })
     }

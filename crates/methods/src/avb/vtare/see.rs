@@ -4,7 +4,7 @@ use super::bound::{Bound, Bounds};
 use super::capacity::Capacity;
 use super::points::{Epoch, Point};
 use super::slope::{self, Known, Score};
-use super::{SETTLE, Stage, Vtare};
+use super::{SETTLE, Stage, Vtare, plan};
 use crate::avb::{Observation, Packet};
 
 /// A capacity that gaps do not show, but the account of an overload, is known so well, as a share.
@@ -14,6 +14,13 @@ pub(super) const BOUND_ERROR: f64 = 0.25;
 const FELL_NS: f64 = 300_000.0;
 const FELL_SERVICES: f64 = 30.0;
 const MOST_RESTARTS: u32 = 3;
+
+/// Nothing crosses a path on which back-to-back packets come at this share of the capacity, and a stream's delays differ by less than so
+/// much of Poisson's variance and so many packets.
+const CALM_SHARE: f64 = 0.97;
+const CALM_MOST: f64 = 1.01;
+const CALM_DISPERSION: f64 = 0.05;
+const CALM_JITTER: f64 = 0.5;
 
 impl Vtare {
     /// Whether a train's least delay shows that those before were held up as a whole, so that what they said of the link is of what let
@@ -81,6 +88,9 @@ impl Vtare {
         epoch: Epoch,
         capacity: f64,
     ) -> usize {
+        if self.calm {
+            return 0;
+        }
         let head_bit = f64::from(self.head * self.packet_byte) * 8.0;
         let begin_ns = observation.packets.iter().find_map(Packet::left).map_or(0.0, |left| epoch.since_ns(left));
         let inflow = self.inflow(capacity, self.near.min(capacity));
@@ -92,7 +102,8 @@ impl Vtare {
 
     /// Whether a train of the search already says as much as a measuring one would.
     pub(super) fn settled(&self, score: &Score) -> bool {
-        score.seconds() >= 0.7 * self.measure_seconds() && score.points as u32 >= self.settings.points
+        let points = if self.calm { self.settings.calm_points * 4 / 5 } else { self.settings.points };
+        score.seconds() >= 0.7 * self.measure_seconds() && score.points as u32 >= points
     }
 
     /// Adds the points of a train to the account, or begins it anew with those behind the train's head, where the queue may have been
@@ -123,6 +134,21 @@ impl Vtare {
         (apart / (1.0 / now.2 + 1.0 / before.2)).max(0.0)
     }
 
+    /// Whether a back-to-back train met no cross traffic: all of it came at the capacity, packet by packet.
+    pub(super) fn seems_calm(&self, capacity: f64, received: f64, error: f64) -> bool {
+        let single = plan::group(received, self.packet_byte, &self.setup.ability) == 1;
+        let packet_by_packet = single && !self.capacity.clumps() && self.held_now_ns == 0.0;
+        packet_by_packet && received > CALM_SHARE * capacity && error < 1.0 - CALM_SHARE
+    }
+
+    /// Whether a train behind it met none either.
+    pub(super) fn stayed_calm(&self, score: &Score, known: &Known) -> bool {
+        let even = score.dispersion < CALM_DISPERSION && score.jitter_ns < CALM_JITTER * known.service_ns;
+        // More than the link carries: there was no queue, and the link is faster than it was held to be.
+        let full = score.value() > CALM_SHARE.powi(2) * known.capacity && score.value() < CALM_MOST * known.capacity;
+        even && full && known.held_ns == 0.0 && score.idle == 0.0
+    }
+
     /// Begins anew.
     pub(super) fn forget(&mut self) {
         self.settled = None;
@@ -138,6 +164,7 @@ impl Vtare {
         self.outgrown = 0.0;
         self.heads = (0.0, 0.0);
         self.burst = 0.0;
+        self.calm = false;
         self.room_bit = f64::INFINITY;
         self.prime = self.settings.prime_deviations;
         self.stage = Stage::First;
@@ -157,7 +184,7 @@ impl Vtare {
         if away {
             self.forget();
             self.next = None;
-            self.round = (self.spent.probe_byte, self.spent.elapsed_s());
+            self.begin_round();
         }
         away
     }

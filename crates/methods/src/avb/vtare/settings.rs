@@ -20,6 +20,8 @@ pub struct VtareSettings {
     pub least_search_ns: u64,
     /// Points that a measuring train shall have.
     pub points: u32,
+    /// The same where nothing was seen to cross the path.
+    pub calm_points: u32,
     /// Shortest measuring train, ns, ...
     pub least_train_ns: u64,
     /// ... unless it has so many bytes before.
@@ -72,6 +74,7 @@ impl Default for VtareSettings {
             search_ns: 40_000_000,
             least_search_ns: 200_000,
             points: 40,
+            calm_points: 34,
             least_train_ns: 2_500_000,
             least_train_byte: 150_000,
             most_train_ns: 300_000_000,

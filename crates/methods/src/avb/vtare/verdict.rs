@@ -128,16 +128,21 @@ impl Vtare {
             }
             return;
         };
-        if let Some(fresh) = self.fresh.take() {
-            self.answer = Some(fresh);
+        let value = self.fresh.take();
+        // One value each so often, counted from begin to begin; where a round gave none the next begins sooner.
+        let pause_ns = if value.is_some() { follow_ns } else { (follow_ns / 4).max(self.settings.retry_ns) };
+        let since = if value.is_some() { self.due.unwrap_or(now) } else { now };
+        self.next = since.checked_add(super::span(pause_ns)).map(|next| next.max(now));
+        if value.is_some() {
+            self.due = None;
+            self.answer = value;
         }
         self.settled = self.answer.as_ref().filter(|_| !self.scores.is_empty()).and_then(|answer| answer.avb_bit_per_s);
         self.scores.clear();
         self.account.clear();
         self.wanted_seconds = 0.0;
         self.spoiled = 0;
-        self.round = (self.spent.probe_byte, self.spent.elapsed_s());
-        self.next = now.checked_add(super::span(follow_ns));
+        self.begin_round();
     }
 
     /// Why it may not go on, where it may not. A run that follows goes on after a pause, with what it has, unless it is the user's budget

@@ -8,7 +8,9 @@
     const picked = new Set();
     const show = (chart) => {
       const { low, high, log } = chart;
-      const at = (share) => (log ? low * (high / low) ** share : low + (high - low) * share);
+      const between = (share) => (log ? low * (high / low) ** share : low + (high - low) * share);
+      // The ends are what they were: a power of a ratio may miss the last digit, and with it the last tick.
+      const at = (share) => (share <= 0 ? low : share >= 1 ? high : between(share));
       chart.view.signal("x_low", at(chart.from)).signal("x_high", at(chart.to)).runAsync();
     };
     // Positions are shares of the whole axis, so that charts over one axis can move together.
