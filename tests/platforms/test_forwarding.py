@@ -67,11 +67,11 @@ def test_twelve_containers_forward_and_every_frame_is_accounted_for(
     assert not [leftover.name for leftover in leftovers() if leftover.name.startswith(f"{own_prefix()}-{kind}-")]
 
 
-#: Slow enough for an emulated machine, and short.
+#: Slow enough for an emulated machine, and short: on a busy host each trial is made again, and waited for.
 FEW = {
     "frame_byte": [64], "searches": 1, "trial_ns": 100_000_000, "trial_sum_ns": 100_000_000, "zero_loss": False,
     "width": 0.5, "most_packet_per_s": 400, "latency_load": [0.5], "latency_packet_per_s": [100], "latency_trials": 1,
-    "latency_trial_ns": 100_000_000, "most_others": 1, "cpu": 0,
+    "latency_trial_ns": 100_000_000, "most_others": 1, "most_ns": 3_000_000_000, "cpu": 0,
 }  # fmt: skip
 
 
@@ -92,7 +92,7 @@ def rooms(static_vtare: Path, namespaces: None) -> Iterator[Rooms]:
 def measure(crew: GuestCrew, directory: Path) -> Outcome:
     directory.mkdir()
     run = Run(0, 1, 1, "0123456789abcdef", "e", "throughput", None, {}, dict(FEW))
-    settings = RunSettings(seed=1, load={"kind": "idle"}, settle_s=0.0, timeout_s=300.0)
+    settings = RunSettings(seed=1, load={"kind": "idle"}, settle_s=0.0, timeout_s=900.0)
     with StopRequest() as stop:
         outcome = execute(run, settings, directory, instance=crew.sender, files=Files(), stop=stop, crew=crew)
     if outcome.status == "skipped":
@@ -135,6 +135,7 @@ control = false
 [[experiment]]
 name = "few"
 instrument = "throughput"
+run_timeout = "900 s"
 
 [experiment.parameters]
 searches = 1
@@ -147,6 +148,7 @@ latency_load = [0.5]
 latency_packet_per_s = ["100 packet/s"]
 latency_trial_ns = "100 ms"
 most_others = 1
+most_ns = "3 s"
 cpu = 0
 
 [experiment.factors]
@@ -183,7 +185,7 @@ def test_a_machine_killed_in_the_middle_of_a_cell_costs_this_cell_alone(
         (directory,) = Path("/tmp").glob(f"vtare-{lab.pid}-*-d0-qemu")
         (pid,) = qemu.running_in(directory)
         os.kill(pid, signal.SIGKILL)
-        lab.wait(300)
+        lab.wait(900)
     finally:
         lab.kill()
         lab.wait()
