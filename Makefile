@@ -22,11 +22,11 @@ LIBRARY_CRATES := $(patsubst crates/%/Cargo.toml,%,$(wildcard crates/capi/Cargo.
 BIN := $(VENV)/bin
 DONE := $(VENV)/.done
 PIP = $(BIN)/python -m pip --quiet --disable-pip-version-check
-SOURCES = $(shell find crates python/src plans contract -type f -not -name '*.pyc' -not -path '*.egg-info/*' | LC_ALL=C sort) \
+SOURCES = $(shell find crates counters python/src plans contract -type f -not -name '*.pyc' -not -path '*.egg-info/*' | LC_ALL=C sort) \
 	Cargo.toml Cargo.lock pyproject.toml setup.py README.md
 BENCH_SCRIPTS := $(shell grep -ls '^\#!.*python' bench/*/run bench/*/real)
 BENCH_MODULES := $(wildcard bench/*/*.py)
-PYTHON_CODE := python/src python/tests tests setup.py tools/again $(BENCH_SCRIPTS) $(BENCH_MODULES)
+PYTHON_CODE := python/src python/tests tests counters setup.py tools/again $(BENCH_SCRIPTS) $(BENCH_MODULES)
 
 say = @printf '\033[1m%s\033[0m\n' '$(1)'
 # The entries of one list in pyproject.toml, as arguments for pip.
@@ -53,7 +53,7 @@ help:
 	  'make build                the wheel (build/wheels) and an installation of it in $(VENV)' \
 	  'make test                 all checks and tests; test-fast, test-e2e and test-platforms are its parts' \
 	  'make test-platforms       real containers, guests and machines; what is not there is skipped with the reason' \
-	  'make test-hypervisors     guests under real KVM inside an emulated machine' \
+	  'make test-hypervisors     guests under real KVM and Xen inside an emulated machine; test-hypervisors-kvm, -xen: one' \
 	  'make test-fuzz            every decoder with hostile bytes, FUZZ_SECONDS (25) each' \
 	  'make lint, make fmt       the checks without the tests; lay out all code' \
 	  'make bench [BENCH=NAME]   side-by-side measurements with peers, as ratios' \
@@ -143,7 +143,7 @@ test-e2e: $(DONE)/dev $(DONE)/installed
 	$(call say,pytest: end to end; the installed programs)
 	@PATH="$(abspath $(BIN)):$$PATH" tools/again pytest $(BIN)/python -m pytest -q -m 'e2e and not platform'
 
-# The libraries of docker, qemu, ssh and cloud are no part of the lab itself.
+# The libraries of docker, qemu, ssh, cloud and esxi are no part of the lab itself.
 $(DONE)/platforms: pyproject.toml $(DONE)/dependencies
 	$(call say,installing the libraries that platforms need)
 	@$(call listed,p["project"]["optional-dependencies"]["platforms"]) | xargs $(PIP) install
@@ -156,8 +156,13 @@ test-platforms: $(DONE)/dev $(DONE)/platforms $(DONE)/installed
 test: test-fast test-e2e test-platforms
 
 test-hypervisors: $(DONE)/dev $(DONE)/platforms $(DONE)/installed
-	$(call say,pytest: guests under a real hypervisor inside an emulated machine: 3 to 10 minutes)
-	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest -q -m hypervisors
+	$(call say,pytest: guests under real hypervisors inside an emulated machine: 4 to 10 minutes)
+	@PATH="$(abspath $(BIN)):$$PATH" tools/again pytest $(BIN)/python -m pytest -q -m hypervisors
+
+# One of them alone: test-hypervisors-kvm, test-hypervisors-xen.
+test-hypervisors-%: $(DONE)/dev $(DONE)/platforms $(DONE)/installed
+	$(call say,pytest: guests under real $* inside an emulated machine)
+	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest -q -m hypervisors -k 'real_$*'
 
 test-fuzz:
 	$(call say,fuzzing)

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
+
+import pytest
+
+from vtare.platforms.network import NetworkRefused
 
 #: A slow machine with other work: waiting for a condition ends long before this, a hang after it.
 PATIENCE_S = 120.0
@@ -17,6 +22,19 @@ def wait_until(what: str, holds: Callable[[], bool], patience_s: float = PATIENC
     while not holds():
         assert time.monotonic() < deadline, f"waited {patience_s:g} s in vain: {what}"
         time.sleep(0.02)
+
+
+def skip_unless_made(
+    missing: str | None, topology: AbstractContextManager[object], then: Callable[[], None] = lambda: None
+) -> None:
+    """Skip the test where this machine or user cannot make a topology, or do with it what follows; with the reason."""
+    if missing is not None:
+        pytest.skip(missing)
+    try:
+        with topology:
+            then()
+    except NetworkRefused as error:
+        pytest.skip(str(error))
 
 
 @dataclass(frozen=True)

@@ -112,3 +112,21 @@ def test_pytest_too(tmp_path: Path, again: Path) -> None:
     )
     assert outcome.returncode == 0, outcome.stdout
     assert "UNSTEADY: test_some.py::test_late " in outcome.stdout
+
+
+@pytest.mark.parametrize(("tests", "code"), [(6, 0), (7, 1)])
+def test_tests_that_the_machine_spoiled_are_listed_and_must_be_few(
+    tmp_path: Path, again: Path, tests: int, code: int
+) -> None:
+    (tmp_path / "cargo.py").write_text(
+        "import os\n"
+        "with open(os.environ['VTARE_SPOILED_FILE'], 'a') as file:\n"
+        f"    for number in range({tests}):\n"
+        "        file.write(f'rtt::t{number}: it stood still\\n' * 2)\n"
+    )
+    outcome = subprocess.run(
+        [str(again), "cargo", sys.executable, str(tmp_path / "cargo.py")], capture_output=True, text=True, check=False
+    )
+    assert outcome.returncode == code
+    assert outcome.stdout.count("SPOILED: rtt::t") == tests
+    assert f"{tests} tests skipped because this machine spoiled them" in outcome.stdout

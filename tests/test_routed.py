@@ -10,6 +10,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from machines import skip_unless_made
 
 from vtare.links import RoutedHosts
 from vtare.path import PathSpec, Phase
@@ -64,14 +65,8 @@ delay = ["1 ms"]
 @pytest.fixture(autouse=True)
 def able() -> None:
     """Skip where this machine or user cannot make a routed path, with the reason."""
-    reason = RoutedHosts.missing()
-    if reason is not None:
-        pytest.skip(reason)
-    try:
-        with RoutedHosts(own_prefix()) as hosts:
-            hosts.shape(PathSpec("tbf", (Phase(10**8, 10**9),)))
-    except network.NetworkRefused as error:
-        pytest.skip(str(error))
+    hosts = RoutedHosts(own_prefix())
+    skip_unless_made(RoutedHosts.missing(), hosts, lambda: hosts.shape(PathSpec("tbf", (Phase(10**8, 10**9),))))
 
 
 def document(directory: Path, name: str) -> dict[str, Any]:

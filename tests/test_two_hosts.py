@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from machines import skip_unless_made
 
 from vtare.campaign import Files, StopRequest
 from vtare.campaign.crew import Roles, Stage
@@ -46,14 +47,7 @@ capture = ["off", "on"]
 @pytest.fixture(autouse=True)
 def able() -> None:
     """Skip where this machine or user cannot make namespaces, with the reason."""
-    reason = TwoHosts.missing()
-    if reason is not None:
-        pytest.skip(reason)
-    try:
-        with TwoHosts(own_prefix()):
-            pass
-    except network.NetworkRefused as error:
-        pytest.skip(str(error))
+    skip_unless_made(TwoHosts.missing(), TwoHosts(own_prefix()))
 
 
 def command(vtare: Path, *words: str) -> tuple[list[str], dict[str, str]]:

@@ -139,7 +139,7 @@ def fake_the_hosts(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(routed_module, "start_in_namespace", start_here)
     # What else runs on the machine of these tests is no part of them.
     patch.setattr(surroundings_module, "_look", lambda: (0.0, None, 0.0))
-    patch.setattr(crew_module, "remove_leftovers", lambda: ())
+    patch.setattr(crew_module, "remove_leftovers", lambda *, elsewhere: ())
     patch.setattr(crew_module, "open_platform", lambda name, *, binary, owner, settings: FakePlatform(name, binary))
     patch.setattr(crew_module, "HostInstance", lambda binary, site: FakeInstance(binary))
 
@@ -204,6 +204,37 @@ instrument = "noise"
         source=Path("finished.toml"),
     )
     with Store.create(root / "store", plan, 7) as store, StopRequest() as stop:
+        Campaign(store, binary.path, stop).run()
+    return root / "store"
+
+
+#: A counter experiment in two languages, of as many blocks as a rank test between two levels wants.
+LANGUAGES = """
+schema = "vtare.plan/1"
+name = "languages"
+question = "Which language runs evenly?"
+blocks = 6
+settle = "0 ms"
+
+[[experiment]]
+name = "counter"
+instrument = "counter"
+parameters = { batches = 1, calls = 2, max_exponent = 1, unit_ms = "0.05 ms" }
+baseline = { language = "c" }
+
+[experiment.factors]
+language = ["rust", "c"]
+"""
+
+
+@pytest.fixture(scope="session")
+def language_store(tmp_path_factory: pytest.TempPathFactory, fake_cache: Path) -> Path:
+    """A finished campaign with the counter in two languages. Tests must not change it."""
+    root = tmp_path_factory.mktemp("languages")
+    (root / "bin").mkdir()
+    binary = FakeBinary(root / "bin", fake_cache)
+    plan = parse_plan(LANGUAGES, source=Path("languages.toml"))
+    with Store.create(root / "store", plan, 1) as store, StopRequest() as stop:
         Campaign(store, binary.path, stop).run()
     return root / "store"
 

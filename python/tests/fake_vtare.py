@@ -10,6 +10,8 @@ names after a colon, does wrong: `dies` (after it was ready), `mute` (never read
 `sink`, `cross` and `link` do the same for the helpers of a path; `unlogged` lets the source of cross traffic log
 nothing but its first millisecond, `missed` lets the link miss frames.
 
+`unbuildable` is the language whose counter program cannot be built here.
+
 Available bandwidth is always found so: 150 Mbit/s with an interval of 140 to 160, 165 with 160 to 170, no answer
 (`lossy`), and at least 140; each in a window of 20 ms of its own, the last ones of the run.
 
@@ -220,7 +222,7 @@ def round_trips(peer: str) -> dict[str, list[Any]]:
         "arrived_ns": [at + 50_000 if back else None for at, back in zip(due, came, strict=True)],
         "rtt_ns": known(50_000), "rtt_scheduled_ns": known(50_000), "peer_received_ns": [None] * PACKETS,
         "peer_replied_ns": [None] * PACKETS, "turnaround_ns": known(20_000), "reordered": [False] * PACKETS,
-        "duplicates": [0] * PACKETS,
+        "duplicates": [0] * PACKETS, "sent_asked": [False] * PACKETS,
     }  # fmt: skip
 
 
@@ -267,8 +269,8 @@ def rows(instrument: str, parameters: dict[str, Any], rng: random.Random) -> dic
 
 
 def cache_key(run: dict[str, Any]) -> dict[str, Any]:
-    """The parameters that the rows depend on: the key of a run between two hosts lies elsewhere in each."""
-    return {name: value for name, value in run["parameters"].items() if name != "key_file"}
+    """The parameters that the rows depend on: a key and a program lie elsewhere in each run."""
+    return {name: value for name, value in run["parameters"].items() if name not in ("key_file", "program")}
 
 
 def samples_file(run: dict[str, Any]) -> bytes:
@@ -336,6 +338,9 @@ def measure(path: Path) -> int:
         if "key_file" in p and not Path(p["key_file"]).is_file():
             print("the key is gone", file=sys.stderr)
             return 2
+    if run["instrument"] == "counter" and p.get("language", "rust") != "rust" and not os.access(p["program"], os.X_OK):
+        print("the program is gone", file=sys.stderr)
+        return 2
     if run["instrument"] == "noise":
         cells = [{"cpu": 0, "gap_ns": {}, "gaps": 50, "lost_fraction": 0.02, "gaps_per_s": 25.0, "causes": {}}]
     footer = {
@@ -371,8 +376,23 @@ def measure(path: Path) -> int:
     return 0
 
 
+def build(arguments: list[str]) -> int:
+    language = option(arguments, "--language")
+    if behaviour().get("unbuildable") == language:
+        print(f"vtare: language {language}: found no compiler; install one with `apt-get install it`", file=sys.stderr)
+        return 3
+    with (HERE / "built").open("a") as file:
+        file.write(f"{language}\n")
+    program = Path(option(arguments, "--build"))
+    program.write_text(f"#!/bin/true\n# {language}\n")
+    program.chmod(0o755)
+    return 0
+
+
 def main() -> int:
     command, *rest = sys.argv[1:]
+    if command == "counter":
+        return build(rest)
     if command == "load":
         return load_net(rest[1:]) if rest[0] == "net" else load(rest[0], rest[1:])
     if command == "link":

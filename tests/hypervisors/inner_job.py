@@ -1,4 +1,4 @@
-"""The job of the outer guest: guests under its real KVM by the ordinary `qemu` adapter; what came of it as JSON lines.
+"""The job of the outer machine: guests under its hypervisor by the ordinary adapter; what came of it as JSON lines.
 
 Imports platforms and links only: what reads Parquet takes an emulated CPU minutes to load.
 """
@@ -10,12 +10,16 @@ import secrets
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vtare.links import TwoHosts
 from vtare.platforms import Instance, Resources, open_platform
 from vtare.platforms.owner import own_prefix
+
+if TYPE_CHECKING:
+    from vtare.platforms.child import Child
 
 BEGAN = time.monotonic()
 PORT = 8462
@@ -51,12 +55,41 @@ def measure(instance: Instance, directory: Path, instrument: str, **parameters: 
     )
 
 
-def main(binary: Path, nics: list[str]) -> None:
+def wait_for(child: Child, log: Path, holds: Callable[[], object]) -> None:
+    """Wait until a program is ready; raise with its words where it ends before. The test outside has the time limit."""
+    while not holds():
+        if child.returncode is not None:
+            raise RuntimeError(log.read_text())
+        time.sleep(0.05)
+
+
+def round_trips(guest: Instance, far: Instance, outside: Instance, directory: Path) -> None:
+    """Measure round trips from the guest, and capture them at the host's end of its card."""
+    words = ["serve", "--listen", f"{far.address}:{PORT}", "--json", "--key-file", str(directory / "key")]
+    ready, log = directory / "serve.json", directory / "serve.log"
+    server = far.start(words, directory=directory, stdout=ready, stderr=log)
+    wait_for(server, log, ready.read_bytes)
+    interface = str(guest.capture_interface())
+    seen, said = directory / "capture.json", directory / "capture.log"
+    capture = outside.start(["capture", interface, "--json"], directory=directory, stdout=seen, stderr=said)
+    wait_for(capture, said, lambda: b"ready" in said.read_bytes())
+    peer, key = [f"{far.address}:{PORT}"], str(directory / "key")
+    measure(guest, directory, "rtt", peer=peer, key_file=key, rate_packet_per_s=20, seconds=1.0)
+    code = capture.terminate(120)
+    tell(interface=interface, code=code, log=said.read_text()[-500:], document=json.loads(seen.read_text() or "null"))
+    server.terminate()
+
+
+SETTINGS: dict[str, dict[str, str | int]] = {"qemu": {"accelerator": "kvm", "machine": "pc"}}
+
+
+def main(binary: Path, platform: str, nics: list[str]) -> None:
     """Measure timer, sleep and round trips in one guest with each of these models of card."""
-    settings = {"accelerator": "kvm", "machine": "pc"}
-    guests = open_platform("qemu", binary=binary, owner=own_prefix(), settings=settings)
+    guests = open_platform(platform, binary=binary, owner=own_prefix(), settings=SETTINGS.get(platform))
     others = open_platform("netns", binary=binary, owner=own_prefix())
+    hosts_own = open_platform("host", binary=binary, owner=own_prefix())
     with TwoHosts(own_prefix()) as hosts:
+        (outside,) = hosts_own.start(1, hosts.sender)
         for nic in nics:
             resources = Resources(nic=nic)
             tell(nic=nic, missing=guests.missing(resources))
@@ -69,16 +102,7 @@ def main(binary: Path, nics: list[str]) -> None:
                 (directory / "key").write_text(f"{secrets.token_hex(32)}\n")
                 measure(guest, directory, "timer", samples=1000, seconds=0.2)
                 measure(guest, directory, "sleep", samples=5, target_ns=[1_000_000])
-                words = ["serve", "--listen", f"{far.address}:{PORT}", "--json", "--key-file", str(directory / "key")]
-                ready, log = directory / "serve.json", directory / "serve.log"
-                server = far.start(words, directory=directory, stdout=ready, stderr=log)
-                while not ready.read_bytes():
-                    if server.returncode is not None:
-                        raise RuntimeError(log.read_text())
-                    time.sleep(0.05)
-                peer, key = [f"{far.address}:{PORT}"], str(directory / "key")
-                measure(guest, directory, "rtt", peer=peer, key_file=key, rate_packet_per_s=20, seconds=1.0)
-                server.terminate()
+                round_trips(guest, far, outside, directory)
             finally:
                 guests.stop()
                 others.stop()
@@ -86,4 +110,4 @@ def main(binary: Path, nics: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2:])
+    main(Path(sys.argv[1]), sys.argv[2], sys.argv[3:])

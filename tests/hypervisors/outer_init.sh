@@ -1,5 +1,5 @@
 #!/bin/busybox sh
-# First process of the outer guest (tests/test_hypervisors.py): the host's root read-only over 9p, and one job in it.
+# First process of the outer machine (tests/outer.py): the host's root read-only over 9p, and one job in it.
 b=/bin/busybox
 $b mount -t proc proc /proc
 $b mount -t sysfs sys /sys

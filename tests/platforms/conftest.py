@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from machines import PATIENCE_S, Sshd, wait_until
+from machines import PATIENCE_S, Sshd, skip_unless_made, wait_until
 
 from vtare.links import TwoHosts
 from vtare.platforms import network
@@ -31,14 +31,7 @@ def static_vtare(vtare: Path) -> Path:
 @pytest.fixture(scope="session")
 def namespaces() -> None:
     """Skip where this machine or user cannot make namespaces."""
-    reason = network.missing_tools()
-    if reason is not None:
-        pytest.skip(reason)
-    try:
-        with TwoHosts(own_prefix()):
-            pass
-    except network.NetworkRefused as error:
-        pytest.skip(str(error))
+    skip_unless_made(TwoHosts.missing(), TwoHosts(own_prefix()))
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,10 @@ from pathlib import Path
 import pytest
 from machines import PATIENCE_S, Sshd, wait_until
 
+from vtare.campaign.programs import CounterPrograms
 from vtare.contract import check_samples_file
+from vtare.design import Run
+from vtare.errors import MachineCannot
 from vtare.links import TwoHosts
 from vtare.platforms import Instance, Platform, Resources, leftovers, open_platform
 from vtare.platforms.owner import own_prefix
@@ -65,6 +68,34 @@ def test_an_instance_measures_and_its_files_come_back(platform: Platform, tmp_pa
     (instance,) = platform.start(1)
     assert "machine" in measure(instance, tmp_path)
     json.dumps(dict(instance.facts()))
+
+
+def test_the_counter_in_c_is_brought_in_and_counts_there(
+    platform: Platform, static_vtare: Path, tmp_path: Path
+) -> None:
+    parameters = {"batches": 1, "calls": 3, "max_exponent": 1, "unit_ms": 0.05, "language": "c"}
+    run = Run(0, 1, 1, str(RUN["run_id"]), "e", "counter", None, {}, parameters)
+    (instance,) = platform.start(1)
+    try:
+        with CounterPrograms(static_vtare).beside(run, platform.name, platform.name, tmp_path) as placed:
+            document = {**RUN, "instrument": "counter", "parameters": placed.parameters}
+            (tmp_path / "run.json").write_text(
+                json.dumps({**document, "output": str(tmp_path / "samples.parquet")}), encoding="utf-8"
+            )
+            log = tmp_path / "log"
+            words = ["measure", str(tmp_path / "run.json")]
+            child = instance.start(words, directory=tmp_path, stdout=log, stderr=log)
+            assert child.wait(PATIENCE_S) == 0, log.read_text()
+    except MachineCannot as error:
+        pytest.skip(str(error))
+    instance.fetch(tmp_path)
+    footer = check_samples_file(tmp_path / "samples.parquet", run_id=run.run_id, instrument="counter")
+    cells = footer["result"]["cells"]
+    assert [(cell["language"], cell["argument"], cell["runtime_ns"]["n"]) for cell in cells] == [
+        ("c", 1, 3),
+        ("c", 2, 3),
+    ]
+    assert list(tmp_path.glob("counter-program")) == []
 
 
 def test_a_load_runs_until_it_is_ended_and_tells_what_it_did(platform: Platform, tmp_path: Path) -> None:

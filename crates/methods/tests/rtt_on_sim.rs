@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use vtare_methods::rtt::{
     Answer, Attribution, FarEnd, Fate, LocalDrops, Options, Record, Report, ResponderCounters, Run, Sent, Unsent,
 };
+use vtare_packet::link::launch::Lead;
 use vtare_packet::link::sim::{
     Detour, Duplication, HopSpec, LossModel, Pause, PeerClock, Responder, SimLink, SimSpec, Traffic,
 };
@@ -49,8 +50,9 @@ impl Observer for Prober {
 
     fn tell(&mut self, event: Event<'_>) -> ControlFlow<()> {
         match event {
-            Event::Sent { slot, scheduled, burst } => {
-                self.run.sent(Sent { sequence: slot.sequence, scheduled, sent: burst.before }).expect("in order");
+            Event::Sent { slot, scheduled, burst, launch } => {
+                let sent = launch.unwrap_or(burst.before);
+                self.run.sent(Sent { sequence: slot.sequence, scheduled, sent }).expect("in order");
             }
             Event::TooLate { slot, scheduled } => {
                 self.run.unsent(slot.sequence, scheduled, Unsent::TooLate).expect("in order");
@@ -99,7 +101,9 @@ fn measure(spec: &SimSpec, schedule: &Schedule, options: Options, counted: bool)
     let grant = table.open(Timestamp::ZERO, from.ip(), &wanted, secrets).expect("within the limits");
     let mut link = SimLink::new(spec, Responder { table, from }).expect("a good path");
     let mut prober = Prober { grant, run: Run::new(options), records: Vec::new(), foreign: 0 };
-    let loop_options = open_loop::Options { linger_ns: 3 * options.timeout_ns, ..open_loop::Options::default() };
+    let launch = options.launched.then_some(Lead { ahead_ns: 4_000_000, least_ns: 0 });
+    let loop_options =
+        open_loop::Options { linger_ns: 3 * options.timeout_ns, launch, ..open_loop::Options::default() };
     let slots = schedule.slots().expect("a good schedule");
     open_loop::run(&mut link, slots, &loop_options, &mut prober).expect("a simulated link does not fail");
     assert_eq!(prober.foreign, 0, "every reply is valid");
@@ -127,6 +131,23 @@ fn quiet() -> SimSpec {
 
 fn short_timeout() -> Options {
     Options { timeout_ns: 100_000_000, ..Options::default() }
+}
+
+#[test]
+fn launched_packets_leave_on_time_though_the_sender_is_late_every_time() {
+    let mut spec = quiet();
+    // Half a millisecond late, at every wake-up: less than the millisecond and more that packets are handed over before.
+    spec.near.send_noise = vtare_packet::link::sim::Noise::constant(500_000);
+    let own = measure(&spec, &constant(1_000, 2_000), short_timeout(), true).report;
+    assert_eq!((own.launches, own.pacing_error_ns.median), (None, Some(500_000.0)));
+    let options = Options { launched: true, ..short_timeout() };
+    let Outcome { report, records, .. } = measure(&spec, &constant(1_000, 2_000), options, true);
+    assert_eq!((report.sent, report.received, report.sent_late), (2_000, 2_000, 0));
+    let launches = report.launches.expect("they were launched");
+    assert_eq!((launches.stamped, launches.asked_only, launches.earliest_ns), (2_000, 0, Some(0)));
+    assert_eq!((report.pacing_error_ns.n, report.pacing_error_ns.max), (2_000, Some(0)));
+    assert_eq!(report.rtt_ns.median, report.rtt_scheduled_ns.median);
+    assert!(records.iter().all(|record| record.sent == record.kernel_tx && !record.sent_asked));
 }
 
 #[test]

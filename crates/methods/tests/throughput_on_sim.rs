@@ -135,6 +135,73 @@ fn mlrsearch_answers_alike_where_single_trials_fail_for_no_reason_of_the_load() 
     assert!(mlr_good >= 95 && binary_good < mlr_good, "MLRsearch {mlr_good}, binary {binary_good}");
 }
 
+/// Breaks a search off after so many trials; `None` where it ended before.
+fn broken_off_after(trials: usize, search: &mut dyn Search, device: Device) -> Option<Answer> {
+    for _ in 0..trials {
+        match search.step() {
+            Step::Trial(trial) => search.observe(&device.offer(trial)),
+            Step::Done(_) => return None,
+        }
+    }
+    Some(search.broken_off())
+}
+
+#[test]
+fn a_search_broken_off_at_any_trial_gives_the_best_bounds_known_and_marks_them() {
+    for seed in 0..10 {
+        let mut random = StdRng::seed_from_u64(seed);
+        let device = Device::of(&mut random);
+        let range = device.range(&mut random);
+        let mut answered = [0, 0];
+        for trials in 0.. {
+            let broken = [
+                broken_off_after(trials, &mut binary(range), device),
+                broken_off_after(trials, &mut mlr(range), device),
+            ];
+            if broken == [None, None] {
+                break;
+            }
+            for (answer, answered) in
+                broken.iter().zip(&mut answered).filter_map(|(one, sum)| Some((one.as_ref()?, sum)))
+            {
+                assert_eq!((answer.stopped, answer.trials), (Stopped::TimeBudget, trials as u64));
+                for found in &answer.goals {
+                    let value = found.throughput_packet_per_s;
+                    assert_eq!(value.is_some(), found.lower_packet_per_s.is_some(), "{found:?}");
+                    let wanted = value.filter(|_| !found.regular).map(|_| Cap::TimeBudget);
+                    assert_eq!(found.censored, wanted, "seed {seed}, {trials} trials: {found:?}");
+                    // What a short trial says is too high at most by what waits in the buffer.
+                    let high = device.most(found.loss_ratio, 50_000_000) + 1.0;
+                    assert!(value.is_none_or(|value| value <= high), "seed {seed}: {value:?} of {device:?}");
+                    let ends = found.lower_packet_per_s.zip(found.upper_packet_per_s);
+                    assert!(ends.is_none_or(|(lower, upper)| lower < upper), "{found:?}");
+                }
+                *answered += usize::from(answer.goals[0].throughput_packet_per_s.is_some());
+            }
+        }
+        assert!(answered.iter().all(|answered| *answered > 0), "seed {seed}: {answered:?}");
+    }
+}
+
+#[test]
+fn time_for_trials_that_is_used_up_ends_a_search_after_the_trial_in_hand() {
+    let device = Device { packet_per_s: 4_000, buffer_packets: 10, size_byte: 60 };
+    let range = Range { least: 1, most: 12_000 };
+    let tolerant = Goal { final_ns: SECOND_NS, sum_ns: SECOND_NS, width: 0.01, ..Goal::default() };
+    let settings = MlrSettings { goals: vec![tolerant], most_ns: Some(2 * SECOND_NS), ..MlrSettings::default() };
+    let plain = BinarySettings { trial_ns: SECOND_NS, most_ns: Some(4 * SECOND_NS), ..BinarySettings::default() };
+    let mut both: [(Box<dyn Search>, f64); 2] = [
+        (Box::new(BinarySearch::new(plain, range).expect("good")), 4.0),
+        (Box::new(Mlrsearch::new(settings, range).expect("good")), 2.0),
+    ];
+    for (search, most_s) in &mut both {
+        let answer = answer(search.as_mut(), |trial| device.offer(trial));
+        assert_eq!(answer.stopped, Stopped::TimeBudget);
+        assert!((*most_s..=*most_s + 1.0).contains(&answer.trial_s), "{} s", answer.trial_s);
+        assert_eq!(answer.goals[0].censored, Some(Cap::TimeBudget), "{answer:?}");
+    }
+}
+
 #[test]
 fn a_device_faster_than_the_range_is_censored_there() {
     let device = Device { packet_per_s: 9_000, buffer_packets: 10, size_byte: 60 };
@@ -194,6 +261,18 @@ fn every_third_trial_void_changes_the_time_and_not_the_answer() {
     let (plain, void) = (answer(&mut mlr(range), |trial| device.offer(trial)), answer(&mut mlr(range), disturbed));
     assert_eq!(plain.goals, void.goals);
     assert!(void.void_trials > 0 && void.trial_s > plain.trial_s && void.trials == plain.trials);
+}
+
+#[test]
+fn trials_that_others_disturb_cost_time_only_where_they_lose() {
+    let device = Device { packet_per_s: 4_000, buffer_packets: 10, size_byte: 60 };
+    let range = Range { least: 1, most: 12_000 };
+    let busy = |trial: Trial| Seen { void: Some(Void::Busy { share: 0.5 }), ..device.offer(trial) };
+    let (plain, all_busy) = (answer(&mut mlr(range), |trial| device.offer(trial)), answer(&mut mlr(range), busy));
+    assert_eq!((&plain.goals, plain.trials), (&all_busy.goals, all_busy.trials));
+    assert_eq!(all_busy.disturbed_trials, all_busy.trials, "each of them");
+    let lost = all_busy.void_trials / 4;
+    assert!(lost > 0 && lost < plain.trials && all_busy.void_trials % 4 == 0, "{all_busy:?}");
 }
 
 #[test]

@@ -1,4 +1,5 @@
 /* The sending end of `vtare rtt --engine xdp`: one program sends on an absolute schedule, one takes the replies. docs/xdp.md */
+#include "pace.h"
 #include "wire.h"
 
 LICENSE;
@@ -65,11 +66,6 @@ struct turn {
 	u32 what;
 };
 
-INLINE u64 due_of(const struct setup *setup, u64 slot)
-{
-	return setup->start_ns + slot * setup->pace_ns / setup->pace_packets;
-}
-
 static int wait(u32 round, struct turn *turn)
 {
 	struct setup *setup = turn->setup;
@@ -93,7 +89,7 @@ static int wait(u32 round, struct turn *turn)
 		return 1;
 	*sent = 0;
 	turn->next++;
-	turn->due = due_of(setup, turn->next);
+	turn->due = DUE(setup, turn->next);
 	return now >= turn->until;
 }
 
@@ -105,7 +101,7 @@ SECTION("xdp.frags/generate") int generate(struct xdp_context *context)
 	if (!setup || data + HEADERS_BYTE + SHORT_BYTE > end)
 		return XDP_ABORTED;
 	struct turn turn = { .setup = setup, .next = setup->next };
-	turn.due = due_of(setup, turn.next);
+	turn.due = DUE(setup, turn.next);
 	turn.until = ktime_ns() + setup->slice_ns;
 	if (turn.next >= setup->packets)
 		return XDP_DROP;
@@ -114,13 +110,7 @@ SECTION("xdp.frags/generate") int generate(struct xdp_context *context)
 		__sync_lock_test_and_set(&setup->next, turn.next);
 		return XDP_DROP;
 	}
-	/* Headers and payload are written anew each time: the frame comes back from the network as it was left there. */
-	AT(u64, data) = AT(u64, setup->headers);
-	AT(u64, data + 8) = AT(u64, setup->headers + 8);
-	AT(u64, data + 16) = AT(u64, setup->headers + 16);
-	AT(u64, data + 24) = AT(u64, setup->headers + 24);
-	AT(u64, data + 32) = AT(u64, setup->headers + 32);
-	AT(u16, data + 40) = AT(u16, setup->headers + 40);
+	put_headers(data, setup->headers);
 	u8 *p = data + HEADERS_BYTE;
 	u64 sequence = turn.next, now = turn.now;
 	if (setup->full) {

@@ -1,10 +1,10 @@
 /* Generator and analyser of `vtare throughput`: one program sends numbered, stamped frames of many flows on an absolute schedule, one counts them
  * where they come out again. docs/throughput.md */
-#include "vtare_bpf.h"
+#include "pace.h"
 
 LICENSE;
 
-enum { HEADERS_BYTE = 42, TAG_BYTE = 18 };
+enum { TAG_BYTE = 18 };
 /* Of the histogram: as crates/methods/src/histogram.rs. */
 enum { OCTAVE_BITS = 6, BUCKETS = (64 - OCTAVE_BITS + 1) << OCTAVE_BITS };
 
@@ -86,11 +86,6 @@ struct turn {
 	u32 send;
 };
 
-INLINE u64 due_of(const struct setup *setup, u64 number)
-{
-	return setup->start_ns + number * setup->pace_ns / setup->pace_packets;
-}
-
 static int wait(u32 round, struct turn *turn)
 {
 	struct setup *setup = turn->setup;
@@ -112,7 +107,7 @@ static int wait(u32 round, struct turn *turn)
 	}
 	setup->skipped++;
 	turn->next++;
-	turn->due = due_of(setup, turn->next);
+	turn->due = DUE(setup, turn->next);
 	return now >= turn->until;
 }
 
@@ -126,7 +121,7 @@ SECTION("xdp.frags/generate") int generate(struct xdp_context *context)
 	struct turn turn = { .setup = setup, .next = setup->next, .now = setup->looked_ns };
 	if (turn.next >= setup->packets)
 		return XDP_DROP;
-	turn.due = due_of(setup, turn.next);
+	turn.due = DUE(setup, turn.next);
 	turn.until = ktime_ns() + setup->slice_ns;
 	loop(1 << 23, wait, &turn, 0);
 	setup->looked_ns = turn.now;
@@ -143,13 +138,7 @@ SECTION("xdp.frags/generate") int generate(struct xdp_context *context)
 	u64 *count = map_lookup(&sent, &number);
 	if (!flow || !count)
 		return XDP_ABORTED;
-	/* Written anew each time: the frame comes back from the network as it was left there. */
-	AT(u64, data) = AT(u64, flow->headers);
-	AT(u64, data + 8) = AT(u64, flow->headers + 8);
-	AT(u64, data + 16) = AT(u64, flow->headers + 16);
-	AT(u64, data + 24) = AT(u64, flow->headers + 24);
-	AT(u64, data + 32) = AT(u64, flow->headers + 32);
-	AT(u16, data + 40) = AT(u16, flow->headers + 40);
+	put_headers(data, flow->headers);
 	AT(u32, data + AT_RUN) = (u32)setup->run;
 	AT(u16, data + AT_FLOW) = (u16)number;
 	AT(u32, data + AT_SEQUENCE) = (u32)turn.next;

@@ -130,6 +130,8 @@ struct udp {
 	u16 checksum;
 };
 
+/* Ethernet, IPv4 without options, UDP. */
+enum { HEADERS_BYTE = 42 };
 enum { KIND_IPV4 = 0x0800, KIND_IPV6 = 0x86dd, PROTOCOL_ICMP = 1, PROTOCOL_UDP = 17, PROTOCOL_ICMPV6 = 58 };
 
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__

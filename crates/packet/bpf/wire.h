@@ -4,7 +4,7 @@
 #include "vtare_bpf.h"
 
 enum { FULL_REQUEST = 0x11, FULL_REPLY = 0x12, FULL_ONE_WAY = 0x13, SHORT_REQUEST = 0x19, SHORT_REPLY = 0x1a, SHORT_ONE_WAY = 0x1b };
-enum { FULL_BYTE = 60, SHORT_BYTE = 18, LARGEST_BYTE = 9000, HEADERS_BYTE = 42 };
+enum { FULL_BYTE = 60, SHORT_BYTE = 18, LARGEST_BYTE = 9000 };
 enum { STAMPED_BY_KERNEL = 1 };
 
 /* A session's secrets as they lie in memory: the name in the order of the wire. */

@@ -56,7 +56,11 @@ pub fn run<L: ProbeLink + ?Sized>(
         sequence += 1;
         let taken = burst.accepted > 0;
         let scheduled = if taken { burst.before } else { now };
-        let event = if taken { Event::Sent { slot, scheduled, burst } } else { Event::NoRoom { slot, scheduled } };
+        let event = if taken {
+            Event::Sent { slot, scheduled, burst, launch: None }
+        } else {
+            Event::NoRoom { slot, scheduled }
+        };
         broken |= observer.tell(event).is_break();
         let give_up = burst.after + nanos(options.patience_ns);
         let mut answered = false;

@@ -1,12 +1,14 @@
 //! The loop of a sender that never waits for replies, over any link.
 //!
 //! Each slot is sent when it is due, whatever has come back. A sender that was held up sends what is due at once, together, and leaves
-//! out what is later than [`Options::catch_up_ns`]: those slots are told as unsent, so that every slot is accounted for.
+//! out what is later than [`Options::catch_up_ns`]: those slots are told as unsent, so that every slot is accounted for. With
+//! [`Options::launch`] it hands slots over before they are due, and the kernel's queue lets each go at its time.
 
 use std::ops::ControlFlow;
 
 use vtare_units::{Monotonic, Span, Timestamp};
 
+use crate::link::launch::Lead;
 use crate::link::{Burst, Departure, Incoming, LinkError, Outgoing, ProbeLink};
 use crate::schedule::Slot;
 
@@ -23,6 +25,9 @@ pub struct Options {
     pub turn_ns: u64,
     /// After the last slot, replies are awaited for this long, ns.
     pub linger_ns: u64,
+    /// Datagrams are handed over early, with the time at which they shall leave; for links with
+    /// [`Capabilities::launch_time`](crate::link::Capabilities::launch_time). `None`: each is sent when it is due.
+    pub launch: Option<Lead>,
 }
 
 impl Default for Options {
@@ -33,6 +38,7 @@ impl Default for Options {
             batch: 64,
             turn_ns: 1_000_000,
             linger_ns: 2_000_000_000,
+            launch: None,
         }
     }
 }
@@ -43,7 +49,7 @@ const MOST_SKIPPED: usize = 4_096;
 /// What happened.
 #[derive(Clone, Copy, Debug)]
 pub enum Event<'a> {
-    /// A slot's datagram was taken by the link; it left between the burst's two stamps.
+    /// A slot's datagram was taken by the link. It left between the burst's two stamps, or leaves at its launch time.
     Sent {
         /// The slot.
         slot: Slot,
@@ -51,6 +57,8 @@ pub enum Event<'a> {
         scheduled: Timestamp<Monotonic>,
         /// The call that sent it.
         burst: Burst,
+        /// When it shall leave; `None`: at once.
+        launch: Option<Timestamp<Monotonic>>,
     },
     /// A slot passed because the loop was too far behind.
     TooLate {
@@ -105,13 +113,18 @@ pub fn run<L: ProbeLink + ?Sized>(
     options: &Options,
     observer: &mut dyn Observer,
 ) -> Result<Ended, LinkError> {
-    let started = link.now() + nanos(options.lead_in_ns);
+    // Half of the lead is for gathering what one call hands over, half to be late in.
+    let (ahead, wake) = options.launch.map_or((Span::ZERO, Span::ZERO), |lead| {
+        let keep = nanos(lead.least_ns);
+        (nanos(lead.ahead_ns), keep + (nanos(lead.ahead_ns) - keep) / 2)
+    });
+    let started = link.now() + nanos(options.lead_in_ns) + ahead;
     let mut state =
         State { link, observer, turn: nanos(options.turn_ns.max(1)), last_turn: Timestamp::ZERO, broken: false };
     let mut slots = slots.into_iter().peekable();
     let mut batch = Batch::default();
     while let Some(slot) = slots.peek().copied() {
-        state.wait(started + slot.due)?;
+        state.wait(started + slot.due - wake)?;
         if state.broken {
             break;
         }
@@ -119,7 +132,7 @@ pub fn run<L: ProbeLink + ?Sized>(
         batch.clear();
         let mut skipped = 0;
         while let Some(slot) =
-            slots.next_if(|slot| started + slot.due <= now && batch.slots.len() < options.batch.max(1))
+            slots.next_if(|slot| started + slot.due <= now + ahead && batch.slots.len() < options.batch.max(1))
         {
             let scheduled = started + slot.due;
             if now - scheduled > nanos(options.catch_up_ns) {
@@ -132,7 +145,8 @@ pub fn run<L: ProbeLink + ?Sized>(
                 }
                 continue;
             }
-            batch.add(slot, |datagram| state.observer.fill(&slot, now, datagram));
+            let launch = options.launch.map(|lead| scheduled.max(now + nanos(lead.least_ns)));
+            batch.add(slot, launch, |datagram| state.observer.fill(&slot, launch.unwrap_or(now), datagram));
         }
         batch.send(&mut state, started)?;
         if state.broken {
@@ -140,7 +154,7 @@ pub fn run<L: ProbeLink + ?Sized>(
         }
     }
     if !state.broken {
-        let end = state.link.now() + nanos(options.linger_ns);
+        let end = state.link.now() + ahead + nanos(options.linger_ns);
         state.wait(end)?;
     }
     state.departures()?;
@@ -193,20 +207,23 @@ impl<L: ProbeLink + ?Sized> State<'_, L> {
 #[derive(Default)]
 struct Batch {
     slots: Vec<Slot>,
+    launches: Vec<Option<Timestamp<Monotonic>>>,
     bytes: Vec<u8>,
 }
 
 impl Batch {
     fn clear(&mut self) {
         self.slots.clear();
+        self.launches.clear();
         self.bytes.clear();
     }
 
-    fn add(&mut self, slot: Slot, fill: impl FnOnce(&mut [u8])) {
+    fn add(&mut self, slot: Slot, launch: Option<Timestamp<Monotonic>>, fill: impl FnOnce(&mut [u8])) {
         let from = self.bytes.len();
         self.bytes.resize(from + usize::from(slot.size_byte), 0);
         fill(&mut self.bytes[from..]);
         self.slots.push(slot);
+        self.launches.push(launch);
     }
 
     fn send<L: ProbeLink + ?Sized>(
@@ -218,20 +235,20 @@ impl Batch {
             return Ok(());
         }
         let mut from = 0;
-        let mut outgoing = self.slots.iter().map(|slot| {
+        let mut outgoing = self.slots.iter().zip(&self.launches).map(|(slot, &launch)| {
             let payload = &self.bytes[from..from + usize::from(slot.size_byte)];
             from += payload.len();
-            Outgoing { sequence: slot.sequence, payload, launch: None }
+            Outgoing { sequence: slot.sequence, payload, launch }
         });
         // One alone, as nearly all are, takes no memory.
         let burst = match (self.slots.len(), outgoing.next()) {
             (1, Some(single)) => state.link.send(&[single])?,
             (_, first) => state.link.send(&first.into_iter().chain(outgoing).collect::<Vec<_>>())?,
         };
-        for (index, &slot) in self.slots.iter().enumerate() {
+        for (index, (&slot, &launch)) in self.slots.iter().zip(&self.launches).enumerate() {
             let scheduled = started + slot.due;
             state.tell(if index < burst.accepted {
-                Event::Sent { slot, scheduled, burst }
+                Event::Sent { slot, scheduled, burst, launch }
             } else {
                 Event::NoRoom { slot, scheduled }
             });

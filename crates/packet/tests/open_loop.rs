@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::ops::ControlFlow;
 
 use proptest::prelude::*;
+use vtare_packet::link::launch::Lead;
 use vtare_packet::link::sim::{Echo, HopSpec, Pause, SimLink, SimSpec};
 use vtare_packet::link::{
     Burst, Departure, Facts, Incoming, LinkError, LocalDrops, Outgoing, ProbeLink, Stamp, StampSource,
@@ -26,13 +27,23 @@ struct Scripted {
     /// Each call: when, and which datagrams with their first byte.
     calls: Vec<(u64, Vec<(u64, u8)>)>,
     departures: Vec<u64>,
+    /// When each datagram shall leave, where it was told.
+    launches: Vec<u64>,
 }
 
 impl Scripted {
     fn new(late_ns: impl IntoIterator<Item = u64>, room: usize) -> Self {
         let sim = SimLink::new(&SimSpec::symmetric(vec![], 1), Echo).expect("no hops are fine");
         let late_ns = late_ns.into_iter().collect();
-        Self { facts: sim.facts().clone(), now: at(0), late_ns, room, calls: Vec::new(), departures: Vec::new() }
+        Self {
+            facts: sim.facts().clone(),
+            now: at(0),
+            late_ns,
+            room,
+            calls: Vec::new(),
+            departures: Vec::new(),
+            launches: Vec::new(),
+        }
     }
 }
 
@@ -47,6 +58,7 @@ impl ProbeLink for Scripted {
         let accepted = datagrams.len().min(self.room);
         let told = datagrams.iter().map(|it| (it.sequence, it.payload[0])).collect();
         self.calls.push((self.now.as_nanos(), told));
+        self.launches.extend(datagrams.iter().filter_map(|it| Some(it.launch?.as_nanos())));
         self.departures.extend(datagrams[..accepted].iter().map(|it| it.sequence));
         Ok(Burst { accepted, before: self.now, after: self.now })
     }
@@ -102,7 +114,7 @@ fn slots(packets: u64) -> impl Iterator<Item = Slot> {
 }
 
 fn options() -> Options {
-    Options { lead_in_ns: 1_000, catch_up_ns: 3_500, batch: 3, turn_ns: 1_000_000, linger_ns: 5_000 }
+    Options { lead_in_ns: 1_000, catch_up_ns: 3_500, batch: 3, turn_ns: 1_000_000, linger_ns: 5_000, launch: None }
 }
 
 fn go(link: &mut Scripted, notes: &mut Notes, packets: u64) -> Ended {
@@ -116,6 +128,30 @@ fn a_punctual_link_sends_each_slot_alone_and_on_time() {
     assert_eq!(link.calls, [(1_000, vec![(0, 0)]), (2_000, vec![(1, 1)]), (3_000, vec![(2, 2)])]);
     assert_eq!((ended.started, ended.ended, ended.broken_off), (at(1_000), at(8_000), false));
     assert_eq!(notes.departed, [0, 1, 2]);
+}
+
+#[test]
+fn datagrams_with_launch_times_are_handed_over_together_before_they_are_due() {
+    let (mut link, mut notes) = (Scripted::new([], 9), Notes::default());
+    let lead = Lead { ahead_ns: 4_000, least_ns: 0 };
+    let options = Options { batch: 9, launch: Some(lead), ..options() };
+    let ended = run(&mut link, slots(8), &options, &mut notes).expect("a scripted link does not fail");
+    // The first is due after the lead-in and the lead; half the lead before that, all that is due within the lead is handed over.
+    assert_eq!(ended.started, at(5_000));
+    let calls: Vec<(u64, usize)> = link.calls.iter().map(|(when, told)| (*when, told.len())).collect();
+    assert_eq!(calls, [(3_000, 3), (6_000, 3), (9_000, 2)]);
+    assert_eq!(link.launches, (5..13).map(|slot| slot * 1_000).collect::<Vec<_>>());
+    assert!(notes.slots.iter().all(|(_, what)| *what == "sent"));
+}
+
+#[test]
+fn a_datagram_that_is_late_already_is_launched_as_soon_as_the_queue_takes_it() {
+    let (mut link, mut notes) = (Scripted::new([4_500], 9), Notes::default());
+    let options = Options { launch: Some(Lead { ahead_ns: 4_000, least_ns: 600 }), ..options() };
+    run(&mut link, slots(3), &options, &mut notes).expect("a scripted link does not fail");
+    // Due at 5, 6 and 7 us; the link comes back from its first wait at 7.2 us.
+    assert_eq!(link.calls.first().map(|call| call.0), Some(7_200));
+    assert_eq!(link.launches, [7_800, 7_800, 7_800]);
 }
 
 #[test]

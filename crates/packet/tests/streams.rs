@@ -1,5 +1,8 @@
 //! Data connections of sessions for TCP throughput over loopback: what is counted, what is refused, and that both ends agree.
 
+#[path = "../../vtare/tests/common/skips.rs"]
+mod skips;
+
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -216,7 +219,7 @@ fn bytes_after_the_time_granted_close_the_connection() {
         let (stream, answer) = running.say(&hello(&session, 0));
         (answer == Some(Answer::GoOn)).then_some((stream, session))
     });
-    let Some((stream, _session)) = stream else { return eprintln!("skipped: this machine stood still for 20 s") };
+    let Some((stream, _session)) = stream else { return skips::spoiled("this machine stood still for 20 s") };
     write_until_closed(&stream);
     running.line("stream_over_time");
     running.end();

@@ -76,6 +76,12 @@ pub fn boottime_ns() -> u64 {
     read(libc::CLOCK_BOOTTIME)
 }
 
+/// International atomic time (CLOCK_TAI), in ns since 1970: wall time without leap seconds, as far as the system was told of them.
+#[must_use]
+pub fn tai_ns() -> u64 {
+    read(libc::CLOCK_TAI)
+}
+
 /// Time this machine has spent suspended since boot: [`boottime_ns`] minus CLOCK_MONOTONIC, to about a microsecond.
 #[must_use]
 pub fn suspended() -> Span {

@@ -4,12 +4,18 @@
 //! found first, so that argument a takes about a x `unit_ms` on any CPU; then b batches of c calls for each argument
 //! 2^0..2^m run in random order, and the coefficient of variation (CV) of each argument's run time is the result. Three
 //! CVs are given: raw (the paper's), of thread CPU time, and of run time without the gaps seen between chunks.
+//!
+//! The function runs in this process, or in a program in another language (`counters/`); all else is the same for both.
 
+mod caller;
 mod cause;
 mod function;
+mod language;
+mod program;
 mod variance;
 
 use std::io::IsTerminal;
+use std::path::PathBuf;
 
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -25,12 +31,12 @@ use crate::instrument::{self, Instrument, Note, Outcome, Session};
 use crate::samples::{Cell, Column};
 use crate::summary::{Histogram, Summary};
 use crate::table::{Table, percent, time};
+use caller::Caller;
 use cause::{Cause, CauseShares, Evidence};
-use function::{Call, Machine};
+use function::Call;
+use language::Language;
 use variance::Spread;
 
-/// The language of this counter function; others live in `counters/`.
-const LANGUAGE: &str = "rust";
 /// Gaps are counted in steps of this many ns.
 const GAP_STEP_NS: i64 = 100;
 
@@ -39,6 +45,18 @@ const GAP_STEP_NS: i64 = 100;
 pub(crate) struct CounterArguments {
     #[command(flatten)]
     common: CommonArguments,
+
+    /// Language of the counter function: rust, c, java or python [default: rust]
+    #[arg(long, value_name = "NAME", hide_possible_values = true)]
+    language: Option<Language>,
+
+    /// The program in that language, as --build made it [default: built for this run]
+    #[arg(long, value_name = "FILE", requires = "language")]
+    program: Option<PathBuf>,
+
+    /// Only build the program in that language into this file, for --program here or on a machine without its compiler
+    #[arg(long, value_name = "FILE", requires = "language", conflicts_with = "program")]
+    build: Option<PathBuf>,
 
     /// Batches, b [default: 20]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
@@ -83,11 +101,16 @@ pub(crate) struct Parameters {
     pub(crate) unit_ms: f64,
     /// Run on this CPU only; null to leave that to the scheduler.
     pub(crate) cpu: Option<usize>,
+    /// Language of the counter function.
+    pub(crate) language: Language,
+    /// The program in that language; null for one that is built for this run.
+    pub(crate) program: Option<PathBuf>,
 }
 
 impl Default for Parameters {
     fn default() -> Self {
-        Self { batches: 20, calls: 100, max_exponent: 9, unit_ms: 10.0, cpu: None }
+        let language = Language::Rust;
+        Self { batches: 20, calls: 100, max_exponent: 9, unit_ms: 10.0, cpu: None, language, program: None }
     }
 }
 
@@ -155,7 +178,13 @@ pub(crate) fn command(arguments: &CounterArguments, context: &Context) -> Result
         max_exponent: arguments.max_exponent.unwrap_or(default.max_exponent),
         unit_ms: arguments.unit_ms.unwrap_or(default.unit_ms),
         cpu: arguments.cpu,
+        language: arguments.language.unwrap_or(default.language),
+        program: arguments.program.clone(),
     };
+    if let Some(file) = &arguments.build {
+        language::build_into(parameters.language, file)?;
+        return Ok(Exit::Measured);
+    }
     if let Some(seconds) = arguments.seconds {
         parameters.unit_ms = seconds * 1e3 / parameters.units() as f64;
         if parameters.unit_ms < LEAST_UNIT_MS {
@@ -203,6 +232,12 @@ impl Instrument for Counter {
             return Err(Failure::Input(format!("unit_ms: found {found}, want a number from {LEAST_UNIT_MS} to 1000")));
         }
         instrument::check_cpu(parameters.cpu)?;
+        if let (Language::Rust, Some(program)) = (parameters.language, &parameters.program) {
+            let found = program.display();
+            return Err(Failure::Input(format!(
+                "program: found {found} for language rust, which is in this binary; want none, or language c, java or python"
+            )));
+        }
         Ok(parameters)
     }
 
@@ -211,8 +246,10 @@ impl Instrument for Counter {
             vtare_sys::sched::pin_to(&[cpu])?;
         }
         announce(parameters);
-        let (context, clock) = (session.context, session.clock());
-        let mut machine = Machine::calibrate(clock, parameters.unit_ms, parameters.max_exponent);
+        let context = session.context;
+        let Some(mut caller) = Caller::start(parameters, context)? else {
+            return Ok(Outcome { cells: Vec::new(), notes: Vec::new(), interrupted: true });
+        };
         let before = Snapshot::take();
         let mut gaps: Vec<Histogram> = (0..=parameters.max_exponent).map(|_| Histogram::new()).collect();
         let mut done: Vec<Vec<Done>> = (0..=parameters.max_exponent).map(|_| Vec::new()).collect();
@@ -224,13 +261,14 @@ impl Instrument for Counter {
             .collect();
         'batches: for batch in 0..parameters.batches {
             calls.shuffle(&mut random);
-            for (call, exponent) in &calls {
+            for (at, (call, exponent)) in calls.iter().enumerate() {
                 let index = *exponent as usize;
                 let histogram = &mut gaps[index];
                 let call_gap = |gap_ns: i64| histogram.add(gap_ns / GAP_STEP_NS);
-                let Some(result) = machine.call(1 << exponent, context, call_gap) else { break 'batches };
+                let upcoming = calls[at..].iter().map(|(_, exponent)| 1 << exponent);
+                let Some(result) = caller.call(upcoming, context, call_gap)? else { break 'batches };
                 let row = [
-                    Cell::Text(LANGUAGE),
+                    Cell::Text(parameters.language.name()),
                     Cell::Integer(batch.cast_signed()),
                     Cell::Integer(call.cast_signed()),
                     Cell::Integer(1 << exponent),
@@ -254,15 +292,12 @@ impl Instrument for Counter {
         let all: Vec<&Call> = done.iter().flatten().map(|done| &done.result).collect();
         let evidence = Evidence::gather(&counters, &all, parameters.cpu, &single);
         let cells = done.iter().zip(&gaps).enumerate();
+        let identity =
+            |exponent: usize| (parameters.language.name(), 1 << exponent, caller.size().steps(1 << exponent));
         let cells: Vec<CounterCell> =
-            cells.map(|(exponent, (done, gaps))| cell(1 << exponent, &machine, done, gaps, &evidence)).collect();
-        let mut notes = vec![
-            Note::new(
-                "machine_speed_index",
-                format!("machine speed index: {:.0} steps of the counter function in a ms", machine.steps_per_ms()),
-            ),
-            Note::new("attribution", evidence.text()),
-        ];
+            cells.map(|(exponent, (done, gaps))| cell(identity(exponent), done, gaps, &evidence)).collect();
+        let mut notes = caller.notes();
+        notes.push(Note::new("attribution", evidence.text()));
         if parameters.cpu.is_none() {
             notes.push(Note::new("not_pinned", "the thread could move between CPUs; --cpu N keeps it on one"));
         }
@@ -326,8 +361,13 @@ fn duration(seconds: f64) -> String {
     }
 }
 
-/// The figures of one argument.
-fn cell(argument: u64, machine: &Machine<'_>, done: &[Done], gaps: &Histogram, evidence: &Evidence) -> CounterCell {
+/// The figures of one argument, told apart by language, argument and steps.
+fn cell(
+    (language, argument, steps): (&'static str, u64, u64),
+    done: &[Done],
+    gaps: &Histogram,
+    evidence: &Evidence,
+) -> CounterCell {
     let spread = |value: fn(&Call) -> i64| {
         let values: Vec<(u64, f64)> = done.iter().map(|done| (done.batch, value(&done.result) as f64)).collect();
         Spread::of(&values)
@@ -338,9 +378,9 @@ fn cell(argument: u64, machine: &Machine<'_>, done: &[Done], gaps: &Histogram, e
     let calls: Vec<&Call> = done.iter().map(|done| &done.result).collect();
     let shares = CauseShares::of(&calls);
     CounterCell {
-        language: LANGUAGE,
+        language,
         argument,
-        steps: machine.steps(argument),
+        steps,
         runtime_ns: Summary::of(calls.iter().map(|call| call.wall_ns), 1.0),
         cv: raw.cv,
         cv_within: raw.within,
@@ -374,7 +414,7 @@ mod tests {
     fn a_small_run_calls_each_argument_as_often_as_asked() {
         let context = Context::without_signals();
         let mut session = Session::without_samples(&context, 3);
-        let asked = Parameters { batches: 2, calls: 3, max_exponent: 1, unit_ms: 0.05, cpu: None };
+        let asked = Parameters { batches: 2, calls: 3, max_exponent: 1, unit_ms: 0.05, ..Parameters::default() };
         let parameters = Counter::resolve(asked, &context).expect("the parameters are right");
         let outcome = Counter::measure(&parameters, &mut session).expect("this machine can count");
         let figures: Vec<(u64, u64)> = outcome.cells.iter().map(|cell| (cell.argument, cell.runtime_ns.n)).collect();

@@ -32,11 +32,13 @@ impl Router {
     }
 
     fn vtare(&self, more: &str) -> Outcome {
-        let line = "throughput --tx va --rx va2 --next-hop 02:00:00:00:00:01 --flow 198.19.0.1 --flow 198.19.0.2 --searches 1 \
-                    --latency-trial 50ms --others 100% --no-zero-loss --width 30% --json";
-        self.0.vtare(&format!("{line} {more}"))
+        self.0.vtare(&format!("{LINE} {more}"))
     }
 }
+
+const LINE: &str = "throughput --tx va --rx va2 --next-hop 02:00:00:00:00:01 --flow 198.19.0.1 --flow 198.19.0.2 --searches 1 \
+                    --latency-trial 50ms --others 100% --no-zero-loss --width 30% --max-time 15s --json";
+const SLOW: &str = "--trial 50ms --trial-sum 100ms --max-rate 2000 --latency-trials 2";
 
 fn count(value: &Value, path: &str) -> u64 {
     value.pointer(path).and_then(Value::as_u64).unwrap_or_else(|| panic!("{path} is no number in {value:#}"))
@@ -85,6 +87,48 @@ fn each_engine_accounts_for_every_frame_and_spreads_the_load_as_planned() {
         let keys = cell.as_object().expect("a cell").keys().map(|key| format!("{key}\n"));
         golden("tests/golden/throughput.shape", &keys.collect::<String>());
     }
+}
+
+#[test]
+fn a_packet_ring_accounts_for_every_frame_of_each_size_and_sender() {
+    let Some(router) = Router::new() else { return };
+    let large = "for device in va va2; do ip link set $device mtu 9000; done";
+    assert!(router.0.here(large).is_some() && router.0.there(&large.replace("va", "vb")).is_some());
+    for (engine, frame) in [("packet", 64), ("packet", 9_000), ("af_xdp", 1_518), ("xdp", 64)] {
+        let outcome = router.vtare(&format!("--analyser packet --engine {engine} --frame {frame} {SLOW} --loaded 1"));
+        let Some(cell) = adds_up(&outcome) else { continue };
+        assert_eq!((cell["analyser"].as_str(), cell["engine"].as_str()), (Some("packet"), Some(engine)));
+        assert!(cell["engine_because"].as_str().is_some_and(|words| words.contains("counted by a packet ring")));
+        assert_eq!((count(&cell, "/duplicate"), count(&cell, "/frame_byte")), (0, frame));
+        assert!(count(&cell, "/received") > 0, "{cell:#}");
+    }
+}
+
+#[test]
+fn without_the_right_to_load_programs_it_falls_back_says_so_and_refuses_what_needs_them() {
+    let Some(router) = Router::new() else { return };
+    let Some(outcome) = router.0.vtare_without_programs(&format!("{LINE} --frame 64 {SLOW}")) else { return };
+    let Some(cell) = adds_up(&outcome) else { return };
+    assert_eq!(cell["analyser"], "packet");
+    assert_ne!(cell["engine"], "xdp");
+    let notes = outcome.json()["notes"].to_string();
+    assert!(notes.contains("analyser_fallback") && notes.contains("engine_refused"), "{notes}");
+    for what in ["--engine xdp", "--analyser xdp --engine packet"] {
+        let refused = router.0.vtare_without_programs(&format!("{LINE} --frame 64 {SLOW} {what}"));
+        refused.expect("it ran before").refused(3, &["not permitted", "CAP_BPF"]);
+    }
+}
+
+#[test]
+fn time_that_is_over_ends_the_searches_with_what_is_known() {
+    let Some(router) = Router::new() else { return };
+    // No search of these can end so soon: its last phase alone takes 2 s.
+    let more = "--engine packet --frame 64 --trial 400ms --trial-sum 8s --exceed 0% --max-rate 2000 --latency-trials 0 --max-time 1s";
+    let Some(cell) = adds_up(&router.vtare(more)) else { return };
+    assert_eq!((cell["stopped"].as_str(), count(&cell, "/out_of_time")), (Some("time_budget"), 1));
+    let answered = cell["throughput_packet_per_s"].is_number();
+    assert_eq!(cell["censored"].as_str(), answered.then_some("time_budget"), "{cell:#}");
+    router.vtare("--frame 64 --trial 2s --max-time 1s").refused(2, &["most_ns", "--max-time"]);
 }
 
 #[test]

@@ -4,6 +4,7 @@ mod common;
 #[path = "common/wire.rs"]
 mod wire;
 
+use common::skips::spoiled;
 use common::{Outcome, Place, heard, until};
 use serde_json::Value;
 use wire::{Wire, new_key};
@@ -127,7 +128,7 @@ fn an_interrupted_run_ends_at_once_and_keeps_what_it_has() {
         assert_eq!(count(cell, "/sent"), count(cell, "/received") + count(cell, "/lost"), "{cell:#}");
         return assert!(out.exists());
     }
-    eprintln!("skipped: this machine stood still for 16 s");
+    spoiled("this machine stood still for 16 s");
 }
 
 /// Whether this user may not have AF_XDP sockets, said.

@@ -200,7 +200,9 @@ def _instrument_s(run: Run, *, crowded: bool) -> float:
         return float(len(p.get("method") or range(5)) * one)
     if run.instrument == "counter":
         calls = p.get("batches", 20) * p.get("calls", 100)
-        return float(calls * p.get("unit_ms", 10.0) * 1e-3 * (2 ** (p.get("max_exponent", 9) + 1) - 1))
+        # The machine speed index, and what a runtime takes to start and to warm up.
+        start = {"rust": 0.2, "c": 0.3, "java": 1.5}.get(p.get("language", "rust"), 0.5)
+        return float(start + calls * p.get("unit_ms", 10.0) * 1e-3 * (2 ** (p.get("max_exponent", 9) + 1) - 1))
     if run.instrument == "rtt":
         return _rtt_s(p)
     if run.instrument == "avb":

@@ -56,7 +56,7 @@ FAR_END_FACTORS: Final[dict[str, tuple[str, ...]]] = {
 }
 #: Every factor that is no parameter of an instrument.
 #: Factors whose levels are names of platforms.
-_PLATFORM_FACTORS: Final = ("platform", "responder_platform", "background_platform")
+PLATFORM_FACTORS: Final = ("platform", "responder_platform", "background_platform")
 OWN_FACTORS: Final = (*LAB_FACTORS, *TWO_HOST_FACTORS, *PATH_FACTORS, *GUEST_FACTORS, TIMERS_FACTOR)
 _LARGEST_MTU_BYTE: Final = 9000
 #: What the lab gives a `throughput` run through guests of its own.
@@ -414,11 +414,15 @@ class _Reader:
                         f"{path}.factors.{name}", "needs the guests that the lab sets up; leave the ports out, or this"
                     )
             return
+        if "background" in names:
+            raise self.error(
+                f"{path}.factors.background", "guests that forward have no others beside them yet; leave it out"
+            )
         levels = {factor.name: [level.value for level in factor.levels] for factor in factors}
         if "host" in levels.get("platform", ()):
             raise self.error(
                 f"{path}.factors.platform",
-                "found 'host', which cannot forward between its own ports; wanted netns, docker or lxc",
+                "found 'host', which cannot forward between its own ports; wanted netns, docker, lxc or qemu",
             )
         fewest = min(levels.get("guests", (DEFAULT_GUESTS,)))
         loaded = [k for level in (*levels.get("loaded", ()), parameters.get("loaded")) for k in level or ()]
@@ -532,7 +536,7 @@ class _Reader:
             where = f"{path}[{i}]"
             if factor == "load":
                 checked.append(self.load(level, where))
-            elif factor in _PLATFORM_FACTORS:
+            elif factor in PLATFORM_FACTORS:
                 checked.append(Level(self.choice(level, (*PLATFORMS, *self.platforms), where), level))
             elif factor in RESOURCE_FACTORS or (factor in BACKGROUND_FACTORS and factor not in _CHOICES):
                 checked.append(self.guest_level(factor, level, where))

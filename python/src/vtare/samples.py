@@ -1,7 +1,8 @@
 """Samples of a campaign: Parquet files and their footers, joined with the design, checked before anything is pooled.
 
 A file that cannot be used is named and left out, never silently. Runs whose kernel, clock source, CPU or program
-version differ are not pooled, unless they ran on different platforms and `platform` is a factor.
+version differ are not pooled, unless they ran on different platforms and `platform` is a factor; nor need the clock
+source agree between levels of `guest_clock`, which is there to change it.
 """
 
 from __future__ import annotations
@@ -18,20 +19,24 @@ from vtare.contract import QUANTITIES, check_samples_file, load_contract
 from vtare.errors import BadInput
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from vtare.design import Run
     from vtare.plan import Experiment, Plan
 
 #: What the far end is called that the lab sets up: its address is the lab's business and differs between platforms.
 OWN_FAR_END: Final = "responder"
-#: Facts that must agree before runs are pooled: words for the message, and where the footer has them.
+#: Facts that must agree before runs are pooled: words for the message, where the footer has them, and the factors
+#: between whose levels they may differ.
 _MUST_AGREE: Final = (
-    ("kernel", ("machine", "kernel")),
-    ("clock source", ("machine", "clock_source")),
-    ("CPU", ("machine", "cpu_model")),
-    ("program version", ("program", "version")),
+    # A network card's model may ask for another kernel: not every one has its driver.
+    ("kernel", ("machine", "kernel"), ("platform", "nic")),
+    ("clock source", ("machine", "clock_source"), ("platform", "guest_clock")),
+    ("CPU", ("machine", "cpu_model"), ("platform",)),
+    ("program version", ("program", "version"), ("platform",)),
 )
+#: The level of runs whose experiment has no such factor.
+_ELSE: Final = {"platform": "host"}
 #: Instrument -> (expression of the value, in ns but for the rates of `avb` and `throughput`; expression of its weight).
 _VALUE: Final[dict[str, tuple[pl.Expr, pl.Expr]]] = {
     "timer": (pl.col("cost_ps") / 1000.0, pl.col("count")),
@@ -127,13 +132,45 @@ class SampleSet:
         )
 
     def read(self, file: RunFile) -> pl.DataFrame:
-        """Return one run's samples: the Parquet columns with `value` (ns) and `weight`, rows in the file's order.
+        """Return one run's samples: the Parquet columns but `index`, `value` (ns), `weight`; rows as in the file.
 
         Raises:
             OSError, polars.exceptions.PolarsError: the file is damaged behind its footer.
         """
         value, weight = _VALUE[file.run.instrument]
-        return pl.read_parquet(file.path).with_columns(value.alias("value"), weight.alias("weight"))
+        # Rows have their order; their numbers would be a tenth of the memory that a long run takes.
+        scanned = pl.scan_parquet(file.path).drop("index", strict=False)
+        return scanned.with_columns(value.alias("value"), weight.alias("weight")).collect()
+
+    def read_part(self, file: RunFile, labels: Mapping[str, str | None]) -> pl.DataFrame:
+        """Return the readings of one part of one run: `index` (null where not kept), `value` (ns) and `weight`.
+
+        `labels` says which part, in the words of the plan; keys that are factors or not parts are ignored. Readings
+        come in the order they were taken; those without a value are left out. Only what is returned is in memory.
+
+        Raises:
+            OSError, polars.exceptions.PolarsError: the file is damaged behind its footer.
+        """
+        instrument = file.run.instrument
+        value, weight = _VALUE[instrument]
+        # The value first: a gap to the packet before is not that to the packet before of the same part.
+        scanned = pl.scan_parquet(file.path).with_columns(value.alias("value"), weight.alias("weight"))
+        experiment = self.plan.experiment(file.run.experiment)
+        for name in QUANTITIES[instrument][1]:
+            if name in file.run.factors or name not in labels:
+                continue
+            there = scanned.select(pl.col(name).unique()).collect()[name].to_list()
+            wanted = [one for one in there if part_label(experiment, name, one) == labels[name]]
+            scanned = scanned.filter(pl.col(name).is_in(wanted))
+        names = scanned.collect_schema().names()
+        placed = next((name for name in ("index", "order", "at_ns") if name in names), None)
+        found = scanned.select(*([pl.col(placed).cast(pl.Int64).alias("index")] if placed else []), "value", "weight")
+        found = found.filter(pl.col("value").is_not_null())
+        if placed is None:
+            return found.with_row_index("index").with_columns(pl.col("index").cast(pl.Int64)).collect()
+        if placed == "index":
+            return found.sort("index", "value").collect()
+        return found.sort("index").with_columns(pl.int_range(pl.len()).alias("index")).collect()
 
 
 def label_expression(part: str, instrument: str) -> pl.Expr:
@@ -176,7 +213,7 @@ def open_samples(store: Path, plan: Plan, runs: Iterable[Run]) -> SampleSet:
             )
         except BadInput as error:
             problems.append(Problem(run.run_id, path, str(error)))
-    _refuse_mixture(files)
+    refuse_mixture(files)
     return SampleSet(plan, tuple(files), tuple(problems))
 
 
@@ -188,20 +225,26 @@ def _read_load(path: Path) -> dict[str, Any] | None:
     return document if isinstance(document, dict) else None
 
 
-def _refuse_mixture(files: Iterable[RunFile]) -> None:
-    by_platform: dict[str, list[RunFile]] = defaultdict(list)
-    for file in files:
-        by_platform[file.run.factors.get("platform", "host")].append(file)
-    for platform, members in by_platform.items():
-        for words, (part, key) in _MUST_AGREE:
-            seen: dict[str, list[str]] = defaultdict(list)
-            for file in members:
-                value = file.footer.get(part, {}).get(key)
-                if value is not None:
-                    seen[str(value)].append(file.run.run_id)
+def refuse_mixture(files: Sequence[RunFile]) -> None:
+    """Refuse runs that differ in what must agree, unless they are of other levels of a factor that explains it.
+
+    Raises:
+        BadInput: with what differs, the values and a run of each.
+    """
+    for words, (part, key), factors in _MUST_AGREE:
+        alike: dict[tuple[str | None, ...], dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+        for file in files:
+            value = file.footer.get(part, {}).get(key)
+            if value is not None:
+                levels = tuple(file.run.factors.get(factor, _ELSE.get(factor)) for factor in factors)
+                alike[levels][str(value)].append(file.run.run_id)
+        for levels, seen in alike.items():
             if len(seen) > 1:
+                named = [
+                    f"{factor} '{level}'" for factor, level in zip(factors, levels, strict=True) if level is not None
+                ]
                 shown = "; ".join(f"'{value}' in {len(ids)} runs (such as {ids[0]})" for value, ids in seen.items())
                 raise BadInput(
-                    f"runs on platform '{platform}' must not be pooled: their {words} differs: {shown}; "
+                    f"runs on {' with '.join(named)} must not be pooled: their {words} differs: {shown}; "
                     "measure again into a new store, or make what differs a factor"
                 )

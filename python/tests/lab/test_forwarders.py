@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from vtare.campaign.guests import Place, guests_of
+from vtare.campaign.children import RunFailed
+from vtare.campaign.guests import GuestCrew, Place, guests_of
 from vtare.design import Run
 from vtare.errors import BadInput
-from vtare.forwarders import MOST_GUESTS, ForwardingRoom
+from vtare.forwarders import MOST_GUESTS, ForwardingRoom, NamespaceGuests, QemuGuests
 from vtare.plan import Plan, load_plan, parse_plan, shipped_plans
+from vtare.platforms import PlatformFailed, Resources, openvswitch
+from vtare.platforms.guest.qemu_command import GuestSpec, command, kernel_command_line
 from vtare.platforms.network import NetworkError, Step
+from vtare.platforms.owner import own_prefix
+from vtare.platforms.qemu import QemuPlatform, Stand
 from vtare.summary import throughput
 
 OWNER = "vtare-123-a0"
@@ -57,6 +63,8 @@ def namespaces_of(step: Step) -> list[str]:
         return [words[3]]
     if words[:3] == ("ip", "netns", "add"):
         return [words[3]]
+    if words[:2] == ("bridge", "-n"):
+        return [words[2]]
     return [words[i + 1] for i, word in enumerate(words) if word == "netns"]
 
 
@@ -81,6 +89,18 @@ def test_every_guest_has_addresses_of_its_own_and_forwards_to_the_second_port() 
         (neighbour,) = [words for words in own if "neigh" in words]
         assert (neighbour[5], neighbour[-4:]) == (address, ("dev", "out0", "nud", "permanent"))
         assert any("net.ipv4.ip_forward=1" in words for words in own)
+
+
+def test_the_switch_knows_beforehand_who_is_behind_each_port() -> None:
+    room, steps = every_step()
+    known = {step.words[5]: step.words[7] for step in steps if step.words[:1] == ("bridge",)}
+    legs = [leg for seat in room.seats for leg in seat.legs]
+    assert {mac: port for mac, port in known.items() if not mac.startswith("02:76:c6:00")} == {
+        leg.mac: leg.port for leg in legs
+    }
+    assert len(known) == 2 * 12 + 2
+    # A frame goes to the guest whose address it bears.
+    assert [flow.split("/")[0] for flow in room.flows] == [seat.legs[0].mac for seat in room.seats]
 
 
 def test_device_names_fit_and_are_those_of_one_process() -> None:
@@ -118,8 +138,100 @@ def test_a_number_of_guests_without_addresses_is_refused(guests: int) -> None:
 
 
 def test_only_platforms_that_can_forward_have_guests() -> None:
-    assert guests_of("netns", Path("vtare"), "vtare-1-0") is not None
-    assert guests_of("qemu", Path("vtare"), "vtare-1-0") is None
+    for name in ("netns", "docker", "lxc", "qemu"):
+        found = guests_of(name, Path("vtare"), "vtare-1-0")
+        assert found is not None
+        assert found.name == name
+    assert guests_of("ssh", Path("vtare"), "vtare-1-0") is None
+    named = guests_of("old", Path("vtare"), "vtare-1-0", settings={"kind": "qemu", "machine": "pc"})
+    assert isinstance(named, QemuGuests)
+    with pytest.raises(BadInput, match="found the setting 'colour'"):
+        guests_of("qemu", Path("vtare"), "vtare-1-0", settings={"colour": "red"})
+    # What a kind cannot be given is a reason to skip the cell.
+    reason = guests_of("netns", Path("vtare"), "vtare-1-0", resources=Resources(vcpus=2))
+    assert reason is not None
+    assert "number of CPUs" in str(reason.missing())
+
+
+def test_a_machine_between_the_bridges_gets_a_card_at_either_and_forwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Stand] = []
+    monkeypatch.setattr(QemuPlatform, "boot", lambda _, stands, __: asked.extend(stands) or [])
+    kind = QemuGuests(QemuPlatform(Path("vtare"), OWNER), Resources(nic="e1000"))
+    room = ForwardingRoom(OWNER, 2, switch="linux", kind=kind, frame_byte=9000)
+    kind.start(room.seats, room.fabric, room.mtu_byte)
+    assert [stand.name for stand in asked] == list(room.guests)
+    assert all(stand.forwards and stand.namespace == room.fabric and stand.nic == "e1000" for stand in asked)
+    # Its taps are QEMU's own: all that is left to do is in the switch's namespace, and is done to them.
+    taps = {card.port for stand in asked for card in stand.cards}
+    steps = [step for index in range(2) for step in room.guest_steps(index)]
+    assert {place for step in steps for place in namespaces_of(step)} == {room.fabric}
+    assert {step.words[5] for step in steps if step.words[-2:] in {("master", "brin"), ("master", "brout")}} == taps
+    line = kernel_command_line(
+        GuestSpec("g", Path("/d"), Path("/k"), Path("/i"), "tcg", cards=asked[1].cards, forwards=True)
+    )
+    assert line.split()[-12:-3] == [
+        "vtare.port=org.vtare.agent",
+        "vtare.forward=1",
+        "vtare.device=02:76:c6:01:00:02",
+        "vtare.address=198.18.1.2/16",
+        "vtare.mtu=8982",
+        "vtare.device=02:76:c6:02:00:02",
+        "vtare.address=198.19.1.2/16",
+        "vtare.mtu=8982",
+        "vtare.neighbours=198.19.0.2@02:76:c6:00:00:02",
+    ]
+    words = command(GuestSpec("g", Path("/d"), Path("/k"), Path("/i"), "tcg", cards=asked[0].cards, namespace="ns"))
+    assert words[:4] == ["ip", "netns", "exec", "ns"]
+    devices = [words[at + 1] for at, word in enumerate(words) if word == "-device"]
+    assert [word for word in devices if word.startswith("e1000,")] == [
+        "e1000,netdev=net0,mac=02:76:c6:01:00:01,romfile=",
+        "e1000,netdev=net1,mac=02:76:c6:02:00:01,romfile=",
+    ]
+
+
+class Died(NamespaceGuests):
+    """Guests of which one does not answer."""
+
+    asked = 0
+
+    def check(self) -> None:
+        self.asked += 1
+        raise PlatformFailed("guest d0: no answer within 60 s")
+
+
+def test_a_guest_that_hangs_is_no_result_and_is_asked_once(tmp_path: Path) -> None:
+    kind = Died()
+    crew = GuestCrew(Path("vtare"), ForwardingRoom(OWNER, 1, switch="linux", kind=kind), Place())
+    with pytest.raises(RunFailed, match="guest d0: no answer"):
+        crew.check(tmp_path)
+    assert (crew.gone(), kind.asked) == ("guest d0: no answer within 60 s", 1)
+
+
+def test_bridges_of_open_vswitch_are_found_by_the_mark_of_a_process_that_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = {
+        "headings": ["name", "external_ids"],
+        "data": [
+            ["brin0ab", ["map", [["vtare-owner", "vtare-1-ffffffffff"]]]],
+            ["brout0ab", ["map", [["vtare-owner", own_prefix()]]]],
+            ["br-int", ["map", []]],
+            ["br-ex", ["map", [["vtare-owner", "else"]]]],
+        ],
+    }
+    tool = tmp_path / "ovs-vsctl"
+    tool.write_text(f"#!/bin/sh\necho \"$@\" >>{tmp_path}/asked\necho '{json.dumps(listed)}'\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    gone, ours = openvswitch.leftovers()
+    assert (gone.kind, gone.name, gone.kept_because) == ("bridge", "brin0ab", None)
+    assert ours.name == "brout0ab"
+    assert f"process {os.getpid()}" in str(ours.kept_because)
+    gone.remove()
+    assert (tmp_path / "asked").read_text().splitlines()[-1] == "--timeout=5 --if-exists del-br brin0ab"
+    # Its daemon does not answer: then there are none.
+    tool.write_text("#!/bin/sh\nexit 1\n")
+    assert openvswitch.leftovers() == ()
 
 
 @pytest.mark.parametrize("name", ["batalla", "batalla-quick"])
@@ -142,8 +254,8 @@ def test_a_runs_room_follows_from_its_factors_and_its_tester_has_a_cpu_of_its_ow
         "frame_byte": experiment.factor("frame_byte").levels[1].label,
     }
     run = row(labels, {"frame_byte": [9000], "cpu": 0})
-    assert Place.of(run, experiment) == Place("netns", 8, "linux", 9000, 1)
-    assert Place.of(row({}, {"cpu": 2}), experiment) == Place("netns", 12, None, 1518, 1)
+    assert Place.of(run, experiment) == Place("netns", 8, "linux", 9000, 1, 0)
+    assert Place.of(row({}, {"cpu": 2}), experiment) == Place("netns", 12, None, 1518, 1, 2)
     assert Place.of(row({}, {}), experiment).cpu is None
 
 
@@ -162,6 +274,7 @@ def test_a_runs_room_follows_from_its_factors_and_its_tester_has_a_cpu_of_its_ow
             "needs the guests that the lab sets up",
         ),
         ('capture = ["on"]', "cpu = 0", "unknown factor"),
+        ("background = [2]", "cpu = 0", "have no others beside them yet"),
     ],
 )
 def test_what_guests_cannot_be_is_refused(factors: str, parameters: str, message: str) -> None:

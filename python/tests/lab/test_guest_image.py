@@ -14,9 +14,10 @@ import pytest
 
 from vtare.errors import BadInput, MachineCannot
 from vtare.platforms import Resources, open_platform, qemu
-from vtare.platforms.guest import accelerator, cpio, image, kernel, qemu_command
+from vtare.platforms.guest import accelerator, cpio, image, kernel, qemu_command, taps
 from vtare.platforms.guest.accelerator import Accelerator
 from vtare.platforms.guest.modules import Modules, depends, in_order
+from vtare.platforms.guest.words import Network
 from vtare.platforms.network import Site
 from vtare.platforms.owner import OWNER_VARIABLE, own_prefix, started_by
 
@@ -124,7 +125,7 @@ def test_the_smallest_kernel_that_has_the_driver_is_chosen() -> None:
 
 
 def spec(**changes: object) -> qemu_command.GuestSpec:
-    place = qemu_command.Network(SITE, 3, "e1000")
+    place = Network(SITE, 3, "e1000")
     given = {"network": place, "accelerator": "tcg", "clock_source": "hpet", "vcpus": 2, **changes}
     return qemu_command.GuestSpec("g", Path("/d"), Path("/k"), Path("/i"), **given)  # type: ignore[arg-type]
 
@@ -155,9 +156,9 @@ def test_qemu_runs_where_its_tap_is_and_alone_without_one() -> None:
     assert alone[0] == "qemu-system-x86_64"
     assert "-netdev" not in alone
     assert alone[alone.index("-cpu") + 1] == "host"
-    fast = qemu_command.command(spec(network=qemu_command.Network(SITE, 0, "virtio"), accelerator="kvm", vhost=True))
+    fast = qemu_command.command(spec(network=Network(SITE, 0, "virtio"), accelerator="kvm", vhost=True))
     assert "tap,id=net0,ifname=port0,script=no,downscript=no,vhost=on" in fast
-    assert str(qemu.tap_steps(SITE, 3)[0]) == f"ip -n {OWNER}-s tuntap add dev port3 mode tap"
+    assert str(taps.tap_steps(SITE, 3)[0]) == f"ip -n {OWNER}-s tuntap add dev port3 mode tap"
 
 
 def test_what_stands_against_a_guest_is_said_with_the_way_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -151,13 +151,15 @@ def test_what_this_machine_has_no_room_for_is_not_started(
 
 
 def test_room_is_refused_with_the_figure_that_is_short() -> None:
-    free = Need(memory_byte=1 << 30, processes=1000, disk_byte=1 << 30)
+    free = Need(memory_byte=1 << 30, processes=1000, disk_byte=1 << 30, cpus=2.0)
     need = Need(memory_byte=6 << 20, processes=5, disk_byte=1 << 20) * 128
     require_room("fits", Need(memory_byte=700 << 20, processes=700, disk_byte=700 << 20), look=lambda: free)
     with pytest.raises(MachineCannot, match=r"would take 896 MiB of memory, .* but 1024 MiB are free here"):
         require_room("128 guests", need + Need(memory_byte=128 << 20), look=lambda: free)
     with pytest.raises(MachineCannot, match=r"would take 800 of room for processes, and 256 are kept"):
         require_room("guests", Need(processes=800), look=lambda: free)
+    with pytest.raises(MachineCannot, match=r"60 guests would take 2\.4 CPUs of CPU time, and 0\.5 CPUs are kept"):
+        require_room("60 guests", Need(cpus=0.04) * 60, look=lambda: Need(cpus=2.0))
 
 
 def test_this_machine_has_some_room() -> None:

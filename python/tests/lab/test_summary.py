@@ -11,8 +11,10 @@ import polars as pl
 import pytest
 
 from vtare.campaign import CampaignResult, Store
+from vtare.design import Run as RunRow
 from vtare.errors import BadInput
 from vtare.plan import Plan
+from vtare.samples import RunFile, refuse_mixture
 from vtare.summary import Summary, summarise
 from vtare.summary.cells import CELL_COLUMNS, CONTROL_COLUMNS, OUTLIER_COLUMNS, control_drift
 from vtare.summary.contrasts import COMPARISON_COLUMNS, TAIL_COLUMNS
@@ -272,6 +274,29 @@ def test_runs_of_another_machine_or_program_are_not_pooled(copy: Path, part: str
         summarise(copy)
     assert words in str(error.value)
     assert "'other' in 1 runs" in str(error.value)
+
+
+def on_clock(run_id: str, clock_source: str, **factors: str) -> RunFile:
+    run = RunRow(0, 1, 1, run_id, "e", "timer", None, factors, {})
+    return RunFile(run, Path(run_id), {"machine": {"clock_source": clock_source, "kernel": "6.1"}}, None)
+
+
+def test_clock_sources_may_differ_between_levels_of_the_factor_that_sets_them_and_not_within_one() -> None:
+    levels = {"tsc": "tsc", "hpet": "hpet", "default": "tsc"}
+    files = [
+        on_clock(f"{level}-{number}", source, platform="qemu", guest_clock=level)
+        for level, source in levels.items()
+        for number in range(2)
+    ]
+    refuse_mixture([*files, on_clock("plain", "kvm-clock", platform="qemu"), on_clock("host", "acpi_pm")])
+    with pytest.raises(BadInput) as error:
+        refuse_mixture([*files, on_clock("odd", "tsc", platform="qemu", guest_clock="hpet")])
+    assert "platform 'qemu' with guest_clock 'hpet'" in str(error.value)
+    assert "clock source differs: 'hpet' in 2 runs (such as hpet-0); 'tsc' in 1 runs (such as odd)" in str(error.value)
+    # What the factor does not set must agree all the same.
+    files[0].footer["machine"]["kernel"] = "6.2"
+    with pytest.raises(BadInput, match="platform 'qemu' must not be pooled: their kernel differs"):
+        refuse_mixture(files)
 
 
 def test_file_without_a_column_of_the_contract_is_left_out(copy: Path) -> None:

@@ -61,6 +61,11 @@ def test_every_question_is_answered_by_a_figure(summary: Summary) -> None:
     assert (layout.panel, layout.series) == ("cross", "method")
     course = next(question for question in questions if question.id.startswith("course"))
     assert len(course.panels) == 8
+    for panel in course.panels:
+        assert panel.chart is not None
+        chart = panel.chart()
+        assert chart.spec["datasets"]["course"]
+        assert not chart.shared
 
 
 def test_the_table_tells_each_count_with_its_reason(summary: Summary) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import html
 import os
@@ -16,9 +17,10 @@ from synthetic_store import PLAN, Recipe, write_store
 
 from vtare.errors import BadInput
 from vtare.plots.format import ratio_text, time_range_text, time_text
-from vtare.report import text
-from vtare.report.build import build
-from vtare.report.content import layouts_of
+from vtare.report import embed, text
+from vtare.report.build import build, render
+from vtare.report.content import content_of, layouts_of
+from vtare.report.embed import bundle
 from vtare.report.tables import cell_table, verdict_table
 from vtare.report.write import write_report, write_whole
 from vtare.summary import Summary
@@ -49,11 +51,34 @@ def cell(summary: Summary, **wanted: str) -> dict[str, Any]:
 
 def test_nothing_in_the_file_points_outside_it(five_runs: Reported, all_instruments: Reported) -> None:
     for report in (five_runs, all_instruments):
-        assert re.findall(r"https?://", report.html) == []
-        for name, value in re.findall(r'\b(src|href|action|srcset)="([^"]*)"', report.html):
+        # Vega's own script names things by addresses; that none is asked for is tried in a browser.
+        page = report.html.replace(bundle(), "")
+        assert len(page) < len(report.html) - 100_000
+        assert re.findall(r"https?://", page) == []
+        for name, value in re.findall(r'\b(src|href|action|srcset)="([^"]*)"', page):
             assert value.startswith(("#", "data:")), (name, value)
-        assert "@import" not in report.html
-        assert re.findall(r"url\((?!#)", report.html) == []
+        assert "@import" not in page
+        assert re.findall(r"url\((?!#)", page) == []
+
+
+def test_the_script_of_the_charts_stands_in_the_page_once_and_is_left_out_where_nothing_needs_it(
+    five_runs: Reported,
+) -> None:
+    assert five_runs.html.count(bundle()) == 1
+    content = content_of(five_runs.summary)
+    bare = dataclasses.replace(content, headline=None, parts=())
+    assert "vegaEmbed" not in render(bare)
+
+
+def test_a_chart_beyond_the_room_for_them_stays_a_still_figure(
+    five_runs: Reported, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    questions = list(content_of(five_runs.summary).questions())
+    every = embed.embed(questions)
+    sizes = [len(chart.json) for chart in every.by_figure.values()]
+    monkeypatch.setattr(embed, "MOST_BYTE", sum(sizes) - 1)
+    fewer = embed.embed(questions)
+    assert len(fewer.by_figure) == len(every.by_figure) - 1
 
 
 def test_the_policy_in_the_file_forbids_fetching(five_runs: Reported) -> None:

@@ -32,6 +32,12 @@ pytestmark = pytest.mark.skipif(
 # Goes first into the head: it must see errors of everything after it.
 LISTEN = """<script>
 window.problems = [];
+// A browser without a screen tells at its leisure what is in view, or never: here all is, at once.
+window.IntersectionObserver = class {
+  constructor(tell) { this.tell = tell; }
+  observe(target) { queueMicrotask(() => this.tell([{ isIntersecting: true, target }])); }
+  unobserve() {}
+};
 addEventListener("error", (event) => problems.push("error: " + event.message));
 addEventListener("unhandledrejection", (event) => problems.push("rejection: " + event.reason));
 addEventListener("securitypolicyviolation", (event) => problems.push("policy: " + event.blockedURI));
@@ -56,15 +62,64 @@ addEventListener("load", async () => {
     .filter((e) => !e.closest(".box, svg, .skip, pre") && e.getBoundingClientRect().right > innerWidth + 1)
     .map((e) => e.tagName + "." + e.className);
   for (const part of document.querySelectorAll("details")) part.open = true;
+  const pause = (ms) => new Promise((done) => setTimeout(done, ms));
+  const until = async (holds) => { for (let i = 0; i < 50 && !holds(); i++) await pause(50); return holds(); };
+  const charts = Array.from(document.querySelectorAll(".chart"));
+  for (const chart of charts) {
+    chart.parentElement.scrollIntoView();
+    await until(() => chart.dataset.drawn !== undefined);
+  }
+  result.charts = charts.length;
+  result.drawn = charts.filter((chart) => chart.dataset.drawn !== undefined).length;
+  const wide = (element) => element.getBoundingClientRect().width > 0;
+  result.stills = charts.filter((chart) => wide(chart.parentElement.querySelector(".still"))).length;
+  const group = charts[0].closest(".drawable");
+  const faint = () => charts[0].querySelectorAll("path[opacity='0.1']").length;
+  const labels = () => Array.from(charts[0].querySelectorAll(".role-axis-label text"));
+  // Labels are moved, not made anew: their order in the page says nothing.
+  const ticks = () => labels().map((label) => label.textContent).sort().join(" ");
+  const pick = group.querySelector("button[data-curve]");
+  result.faint = [faint()];
+  pick.click();
+  result.pressed = pick.getAttribute("aria-pressed");
+  await until(() => faint() > 0);
+  result.faint.push(faint());
+  pick.click();
+  await until(() => faint() === 0);
+  result.faint.push(faint());
+  const whole = ticks();
+  const changes = async (act) => { const before = ticks(); act(); return until(() => ticks() !== before); };
+  const press = (key) => () => charts[0].dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+  result.zoomed = [
+    await changes(press("+")), await changes(press("ArrowRight")), await changes(press("0")),
+    await until(() => ticks() === whole),
+    await changes(() => group.querySelector("button[data-zoom=in]").click()),
+    await changes(() => group.querySelector("button[data-zoom=all]").click()),
+    await until(() => ticks() === whole),
+  ];
+  charts[0].scrollIntoView();
+  const at = charts[0].querySelector("svg").getBoundingClientRect();
+  const place = { clientX: at.left + at.width / 2, clientY: at.top + at.height / 2, bubbles: true };
+  const under = document.elementFromPoint(place.clientX, place.clientY);
+  for (const kind of ["pointerover", "pointermove", "mouseover", "mousemove"]) {
+    under.dispatchEvent(new (kind.startsWith("p") ? PointerEvent : MouseEvent)(kind, place));
+  }
+  const tip = () => document.querySelector("#vg-tooltip-element.visible")?.textContent ?? "";
+  await until(() => tip() !== "");
+  result.tip = tip();
+  under.dispatchEvent(new PointerEvent("pointerout", place));
+  scrollTo(0, 0);
+  const asked = performance.getEntriesByType("resource").map((one) => one.name);
+  result.requests = asked.filter((name) => !name.startsWith("data:"));
   result.figures = Array.from(document.querySelectorAll("figure")).map((figure) => {
-    const svg = figure.querySelector("svg");
-    const at = svg ? svg.getBoundingClientRect() : { width: 0, height: 0 };
+    const svg = Array.from(figure.querySelectorAll("svg")).find((one) => one.getBoundingClientRect().width > 0);
+    const box = svg ? svg.getBoundingClientRect() : { width: 0, height: 0 };
     const cut = svg ? Array.from(svg.querySelectorAll("text")).filter((t) => {
       const r = t.getBoundingClientRect();
-      return r.left < at.left - 1 || r.right > at.right + 1 || r.top < at.top - 1 || r.bottom > at.bottom + 1;
+      return r.left < box.left - 1 || r.right > box.right + 1 || r.top < box.top - 1 || r.bottom > box.bottom + 1;
     }).map((t) => t.textContent) : [];
     const marks = svg ? svg.querySelectorAll("path,use,image").length : 0;
-    return { id: figure.id, width: at.width, height: at.height, marks, cut };
+    return { id: figure.id, width: box.width, height: box.height, marks, cut };
   });
   result.overflowOpen = page.scrollWidth - page.clientWidth;
   const search = box.querySelector("input[type=search]");
@@ -81,13 +136,14 @@ addEventListener("load", async () => {
   choice.dispatchEvent(new Event("change"));
   const cells = document.querySelector("[data-table^=cells-sleeps]");
   const heads = Array.from(cells.querySelectorAll("th"));
-  const at = heads.findIndex((head) => head.dataset.k === "median_ns");
-  const order = () => Array.from(cells.querySelectorAll("tbody tr")).map((row) => row.cells[at].dataset.o ?? null);
-  heads[at].querySelector("button").click();
+  const column_at = heads.findIndex((head) => head.dataset.k === "median_ns");
+  const body = () => Array.from(cells.querySelectorAll("tbody tr"));
+  const order = () => body().map((row) => row.cells[column_at].dataset.o ?? null);
+  heads[column_at].querySelector("button").click();
   result.rising = order();
-  heads[at].querySelector("button").click();
+  heads[column_at].querySelector("button").click();
   result.falling = order();
-  result.sorted = heads[at].getAttribute("aria-sort");
+  result.sorted = heads[column_at].getAttribute("aria-sort");
   let blob = null;
   const real = URL.createObjectURL;
   URL.createObjectURL = (object) => { blob = object; return real.call(URL, object); };
@@ -118,11 +174,13 @@ def browse(page: Path | str, profile: Path, width: int, *extra: str) -> subproce
 def probe(report: Reported, directory: Path, width: int) -> tuple[dict[str, Any], str]:
     """Open a copy of the report with the probe inside; what it found and the browser's own log."""
     page = directory / "report.html"
-    document = report.html.replace("<head>", "<head>" + LISTEN, 1).replace("</body>", PROBE + "</body>", 1)
+    # The script of the charts holds the words of a page, too: the body's own end is the last one.
+    start, end, rest = report.html.replace("<head>", "<head>" + LISTEN, 1).rpartition("</body>")
+    document = start + PROBE + end + rest
     # A window cannot be narrower than 500 px; a frame can.
     frame = f'<iframe style="border:0;width:{width}px;height:900px" srcdoc="{html.escape(document)}"></iframe>'
     page.write_text(f'<!doctype html><meta charset="utf-8"><body>{frame}</body>', encoding="utf-8")
-    done = browse(page, directory / "profile", 1400, "--dump-dom", "--virtual-time-budget=5000")
+    done = browse(page, directory / "profile", 1400, "--dump-dom", "--virtual-time-budget=60000")
     found = re.search(r'<script type="application/json" id="result">(.*?)</script>', done.stdout, re.DOTALL)
     assert found is not None, done.stderr[-2000:]
     if keep := os.environ.get("VTARE_SCREENSHOTS"):
@@ -189,6 +247,51 @@ def test_every_figure_is_drawn_and_none_of_its_labels_is_cut(opened: Opened) -> 
         assert figure["height"] > 60, figure
         assert figure["marks"] > 3, figure
         assert figure["cut"] == [], figure
+
+
+def test_charts_take_the_place_of_their_still_figures_and_ask_nobody_for_anything(opened: Opened) -> None:
+    _, result, _, report = opened
+    assert result["charts"] == report.html.count('<div class="chart"') > 3
+    assert result["drawn"] == result["charts"]
+    assert result["stills"] == 0
+    assert result["requests"] == []
+
+
+def test_a_curve_is_picked_by_the_legend_and_let_go_again(opened: Opened) -> None:
+    _, result, _, _ = opened
+    none, some, again = result["faint"]
+    assert result["pressed"] == "true"
+    assert (none, again) == (0, 0)
+    assert some > 0
+
+
+def test_a_chart_zooms_moves_and_returns_by_keyboard_and_by_buttons(opened: Opened) -> None:
+    assert opened[1]["zoomed"] == [True] * 7
+
+
+def test_the_pointer_is_told_the_reading_that_it_is_at(opened: Opened) -> None:
+    told = opened[1]["tip"]
+    assert "curve" in told
+    assert "P(X > x)" in told
+
+
+def test_without_scripts_the_still_figures_are_there(five_runs: Reported, tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    # A frame without leave to run scripts; the page around it looks inside.
+    probe_script = """<script>addEventListener("load", () => {
+      const inside = document.querySelector("iframe").contentDocument;
+      const wide = (e) => e.getBoundingClientRect().width > 0;
+      const count = (what) => Array.from(inside.querySelectorAll(what)).filter(wide).length;
+      document.title = [count(".still > svg"), count(".chart"), count(".explore")].join(" ");
+    });</script>"""
+    inside = html.escape(five_runs.html)
+    frame = f'<iframe sandbox="allow-same-origin" width="1280" height="900" srcdoc="{inside}"></iframe>'
+    page.write_text(f'<!doctype html><meta charset="utf-8">{probe_script}<body>{frame}</body>', encoding="utf-8")
+    done = browse(page, tmp_path / "profile", 1400, "--dump-dom", "--virtual-time-budget=5000")
+    title = re.search(r"<title>([^<]*)</title>", done.stdout)
+    assert title is not None, done.stderr[-2000:]
+    stills = five_runs.html.count('<div class="still">')
+    assert title.group(1) == f"{stills} 0 0"
 
 
 def test_the_filter_keeps_the_rows_that_have_every_word(opened: Opened) -> None:

@@ -22,7 +22,7 @@ use vtare_units::{Monotonic, Peer, Span, Timestamp};
 
 pub use loss::{Attribution, LocalDrops, LossClasses, ResponderCounters};
 pub use record::{Fate, Record};
-pub use report::{Report, UnsentCounts};
+pub use report::{Launches, Report, UnsentCounts};
 pub use run::{Live, OutOfOrder, Run};
 pub use series::Series;
 
@@ -36,11 +36,14 @@ pub struct Options {
     pub late_send_ns: u64,
     /// Figures are exact up to so many samples a series (8 B each, 7 series); beyond, quantiles come from the histogram, to 1/64.
     pub exact_samples: usize,
+    /// Packets are handed over before they are due, with a launch time: [`Sent::sent`] is that time, and the kernel's stamp of the
+    /// departure takes its place as the actual send time.
+    pub launched: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { timeout_ns: 2_000_000_000, late_send_ns: 100_000, exact_samples: 1 << 22 }
+        Self { timeout_ns: 2_000_000_000, late_send_ns: 100_000, exact_samples: 1 << 22, launched: false }
     }
 }
 
@@ -51,7 +54,7 @@ pub struct Sent {
     pub sequence: u64,
     /// When it was due.
     pub scheduled: Timestamp<Monotonic>,
-    /// When it was handed to the kernel.
+    /// When it was handed to the kernel; where it was handed over with a launch time, that time ([`Options::launched`]).
     pub sent: Timestamp<Monotonic>,
 }
 

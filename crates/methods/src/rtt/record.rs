@@ -24,8 +24,10 @@ pub struct Record {
     pub sequence: u64,
     /// When it was due.
     pub scheduled: Timestamp<Monotonic>,
-    /// When it was handed to the kernel.
+    /// When it was handed to the kernel. Of a launched packet: when it left, or, where that was not stamped, its launch time.
     pub sent: Option<Timestamp<Monotonic>>,
+    /// `sent` is the launch time asked for, and nobody stamped the departure.
+    pub sent_asked: bool,
     /// When it left the kernel or the card.
     pub kernel_tx: Option<Timestamp<Monotonic>>,
     /// When the reply came to the kernel or the card.
@@ -62,9 +64,9 @@ impl Record {
         Some(self.kernel_rx? - self.kernel_tx?)
     }
 
-    /// How late it was sent.
+    /// How late it was sent; nothing is known of that where only a wish stands for the send time.
     #[must_use]
     pub fn pacing_error(&self) -> Option<Span> {
-        Some(self.sent? - self.scheduled)
+        Some(self.sent.filter(|_| !self.sent_asked)? - self.scheduled)
     }
 }

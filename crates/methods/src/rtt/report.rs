@@ -14,6 +14,17 @@ pub struct UnsentCounts {
     pub no_room: u64,
 }
 
+/// What became of launch times.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Launches {
+    /// Packets whose departure was stamped: that is their actual send time.
+    pub stamped: u64,
+    /// Packets of which only the launch time asked for is known; it stands for their send time.
+    pub asked_only: u64,
+    /// The least time from launch time to departure, ns; negative where one left before it. Null where none was stamped.
+    pub earliest_ns: Option<i64>,
+}
+
 /// What a run came to. All figures are in ns; those of round trips are of packets answered in time.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
@@ -41,6 +52,8 @@ pub struct Report {
     pub intended_packet_per_s: Option<f64>,
     /// Packets a second as sent, over the time of all slots, those without a packet too; null below 2 packets.
     pub achieved_packet_per_s: Option<f64>,
+    /// What became of launch times; null where there were none.
+    pub launches: Option<Launches>,
     /// Actual minus scheduled send time.
     pub pacing_error_ns: Figures,
     /// From the actual send to the program's receipt.
@@ -79,6 +92,7 @@ impl Report {
             unknown: tally.unknown,
             intended_packet_per_s: run.scheduled_span().and_then(rate),
             achieved_packet_per_s: run.sent_span().and_then(rate),
+            launches: run.launches(),
             pacing_error_ns,
             rtt_ns,
             rtt_scheduled_ns,

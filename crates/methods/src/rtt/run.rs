@@ -4,7 +4,7 @@ use vtare_units::{Monotonic, Span, Timestamp};
 
 use super::loss::{InBand, LocalDrops, ResponderCounters};
 use super::record::{Fate, Record};
-use super::report::Report;
+use super::report::{Launches, Report};
 use super::seen::Seen;
 use super::series::Series;
 use super::variation::Variation;
@@ -84,6 +84,7 @@ pub struct Run {
     turnaround: Series,
     pacing_error: Series,
     tally: Tally,
+    launches: Launches,
 }
 
 /// Counts of a run.
@@ -123,6 +124,7 @@ impl Run {
             turnaround: series(),
             pacing_error: series(),
             tally: Tally::default(),
+            launches: Launches::default(),
         }
     }
 
@@ -156,11 +158,11 @@ impl Run {
         self.scheduled = Some((self.scheduled.map_or(scheduled, |(first, _)| first), scheduled));
         match sent {
             Ok(sent) => {
-                let error = sent - scheduled;
                 self.tally.sent += 1;
-                self.tally.sent_late += u64::from(error > nanos(self.options.late_send_ns));
-                self.pacing_error.add(error.as_nanos());
-                self.sent_at = Some(self.sent_at.map_or((sent, sent), |(first, last)| (first, last.max(sent))));
+                // Of a launched packet it is not known yet when it leaves.
+                if !self.options.launched {
+                    self.left(scheduled, sent);
+                }
             }
             Err(why) => {
                 match why {
@@ -178,6 +180,7 @@ impl Run {
             sequence,
             scheduled,
             sent: sent.ok(),
+            sent_asked: false,
             kernel_tx: None,
             kernel_rx: None,
             arrived: None,
@@ -188,6 +191,14 @@ impl Run {
         };
         self.window.push_back((record, self.tally.sent));
         Ok(())
+    }
+
+    /// The actual send time of a packet is known.
+    fn left(&mut self, scheduled: Timestamp<Monotonic>, sent: Timestamp<Monotonic>) {
+        let error = sent - scheduled;
+        self.tally.sent_late += u64::from(error > nanos(self.options.late_send_ns));
+        self.pacing_error.add(error.as_nanos());
+        self.sent_at = Some(self.sent_at.map_or((sent, sent), |(first, last)| (first.min(sent), last.max(sent))));
     }
 
     /// The kernel stamped a departure. Stamps of settled packets come too late and are left out.
@@ -203,6 +214,7 @@ impl Run {
     pub fn answered(&mut self, answer: &Answer) -> Heard {
         let sequence = answer.sequence;
         let timeout = nanos(self.options.timeout_ns);
+        let launched = self.options.launched;
         let newest = self.newest_answered;
         let heard = match self.answered.get(sequence) {
             None => Heard::Unknown,
@@ -210,7 +222,7 @@ impl Run {
             Some(true) => Heard::Duplicate,
             Some(false) => match self.slot(sequence) {
                 Some((record, sent_so_far)) => {
-                    let sent = record.sent.unwrap_or(record.scheduled);
+                    let sent = record.kernel_tx.filter(|_| launched).or(record.sent).unwrap_or(record.scheduled);
                     let rtt = answer.arrived - sent;
                     let in_time = rtt <= timeout;
                     record.arrived = Some(answer.arrived);
@@ -271,7 +283,10 @@ impl Run {
     }
 
     fn settle_front(&mut self, sink: &mut dyn FnMut(&Record)) {
-        let Some((record, _)) = self.window.pop_front() else { return };
+        let Some((mut record, _)) = self.window.pop_front() else { return };
+        if self.options.launched {
+            self.launched(&mut record);
+        }
         if record.fate == Fate::Received {
             let series = [
                 (record.rtt(), &mut self.rtt),
@@ -287,6 +302,26 @@ impl Run {
             self.variation.add(&record);
         }
         sink(&record);
+    }
+
+    /// Puts the stamp of a launched packet's departure in the place of its launch time.
+    fn launched(&mut self, record: &mut Record) {
+        let Some(asked) = record.sent else { return };
+        match record.kernel_tx {
+            Some(left) => {
+                let after = (left - asked).as_nanos();
+                self.launches.stamped += 1;
+                self.launches.earliest_ns = Some(self.launches.earliest_ns.map_or(after, |least| least.min(after)));
+                record.sent = Some(left);
+                self.left(record.scheduled, left);
+            }
+            None => {
+                self.launches.asked_only += 1;
+                record.sent_asked = true;
+                self.sent_at =
+                    Some(self.sent_at.map_or((asked, asked), |(first, last)| (first.min(asked), last.max(asked))));
+            }
+        }
     }
 
     /// How the run stands.
@@ -335,6 +370,9 @@ impl Run {
 impl Run {
     pub(super) const fn tally(&self) -> &Tally {
         &self.tally
+    }
+    pub(super) const fn launches(&self) -> Option<Launches> {
+        if self.options.launched { Some(self.launches) } else { None }
     }
     pub(super) const fn in_band(&self) -> Option<InBand> {
         self.in_band

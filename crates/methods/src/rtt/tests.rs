@@ -9,7 +9,7 @@ fn at(us: u64) -> Timestamp<Monotonic> {
 
 /// Timeout 1 ms.
 fn run() -> Run {
-    Run::new(Options { timeout_ns: 1_000_000, late_send_ns: 5_000, exact_samples: 1_000 })
+    Run::new(Options { timeout_ns: 1_000_000, late_send_ns: 5_000, exact_samples: 1_000, launched: false })
 }
 
 fn send(run: &mut Run, sequence: u64, us: u64) {
@@ -41,6 +41,32 @@ fn a_slot_out_of_turn_is_refused_and_changes_nothing() {
     assert_eq!(error.to_string(), "slot 2 was told where slot 1 was to come: each slot once, in order");
     send(&mut run, 1, 10);
     assert_eq!(finish(run).0.sent, 2);
+}
+
+#[test]
+fn a_launched_packet_was_sent_when_it_left_or_else_when_it_was_to_leave_and_that_is_said() {
+    let options = Options { timeout_ns: 1_000_000, late_send_ns: 5_000, exact_samples: 1_000, launched: true };
+    let mut run = Run::new(options);
+    for sequence in 0..3 {
+        send(&mut run, sequence, 100 + sequence * 100);
+    }
+    run.answered(&answer(0, 150));
+    run.departed(0, at(107));
+    run.departed(1, at(199));
+    run.answered(&answer(1, 250));
+    run.answered(&answer(2, 350));
+    let (report, records) = finish(run);
+    let sent: Vec<_> = records.iter().map(|record| (record.sent, record.sent_asked)).collect();
+    assert_eq!(sent, [(Some(at(107)), false), (Some(at(199)), false), (Some(at(300)), true)]);
+    assert_eq!(records[0].rtt(), Some(at(150) - at(107)));
+    // A wish says nothing of how late a packet was.
+    assert_eq!(
+        (report.pacing_error_ns.n, report.pacing_error_ns.min, report.pacing_error_ns.max),
+        (2, Some(-1_000), Some(7_000))
+    );
+    assert_eq!((report.sent, report.received, report.sent_late), (3, 3, 1));
+    let launches = report.launches.expect("they were launched");
+    assert_eq!((launches.stamped, launches.asked_only, launches.earliest_ns), (2, 1, Some(-1_000)));
 }
 
 #[test]

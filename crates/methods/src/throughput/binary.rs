@@ -125,8 +125,9 @@ impl BinarySearch {
 impl Search for BinarySearch {
     fn step(&mut self) -> Step {
         if self.settings.most_ns.is_some_and(|most| self.trial_ns >= most) {
-            let stopped = if self.validated || self.exhausted { Stopped::Converged } else { Stopped::TimeBudget };
-            return Step::Done(Answer { stopped, ..self.interim() });
+            let over = self.validated || self.exhausted;
+            let answer = Answer { stopped: Stopped::Converged, ..self.interim() };
+            return Step::Done(if over { answer } else { self.broken_off() });
         }
         self.asked = self.next();
         self.asked.map_or_else(|| Step::Done(Answer { stopped: Stopped::Converged, ..self.interim() }), Step::Trial)
@@ -135,11 +136,11 @@ impl Search for BinarySearch {
     fn observe(&mut self, seen: &Seen) {
         let Some(asked) = self.asked.take() else { return };
         self.trial_ns += asked.duration_ns;
-        match self.voids.hear(asked.packet_per_s, seen) {
+        match self.voids.hear(asked.packet_per_s, seen, 0.0) {
             Verdict::Again => return,
-            Verdict::TooFast(most) => {
+            Verdict::TooFast(most, cap) => {
                 self.range.most = most.min(asked.packet_per_s - 1).max(self.range.least);
-                self.cap = Some(Cap::Generator);
+                self.cap = Some(cap);
                 self.upper = self.upper.filter(|upper| *upper <= self.range.most);
                 self.lower = self.lower.map(|lower| lower.min(self.range.most));
                 self.validating = false;
@@ -161,25 +162,37 @@ impl Search for BinarySearch {
     }
 
     fn interim(&self) -> Answer {
-        let lower = self.lower.filter(|_| self.validated);
-        let regular = lower.zip(self.upper).is_some_and(|(lower, upper)| {
-            (upper - lower) as f64 <= self.settings.resolution * upper as f64 || upper - lower <= 1
-        });
-        let found = Found {
-            loss_ratio: 0.0,
-            lower_packet_per_s: lower,
-            upper_packet_per_s: self.upper,
-            throughput_packet_per_s: lower.map(|lower| lower as f64),
-            regular,
-            censored: self.cap.filter(|_| self.upper.is_none()),
-        };
+        let found = self.found(self.lower.filter(|_| self.validated));
         Answer {
-            goals: vec![found],
+            goals: vec![Found { censored: self.cap.filter(|_| self.upper.is_none()), ..found }],
             trials: self.trials,
             void_trials: self.voids.void,
             disturbed_trials: self.voids.disturbed,
             trial_s: self.trial_ns as f64 / 1e9,
             stopped: Stopped::Running,
+        }
+    }
+
+    fn broken_off(&self) -> Answer {
+        // While it is being validated, the lower bound may be a step down that nothing has shown to hold yet.
+        let lower = self.lower.filter(|_| self.failed == 0);
+        let found = Found { regular: false, censored: lower.map(|_| Cap::TimeBudget), ..self.found(lower) };
+        Answer { goals: vec![found], stopped: Stopped::TimeBudget, ..self.interim() }
+    }
+}
+
+impl BinarySearch {
+    fn found(&self, lower: Option<u64>) -> Found {
+        let regular = lower.zip(self.upper).is_some_and(|(lower, upper)| {
+            (upper - lower) as f64 <= self.settings.resolution * upper as f64 || upper - lower <= 1
+        });
+        Found {
+            loss_ratio: 0.0,
+            lower_packet_per_s: lower,
+            upper_packet_per_s: self.upper,
+            throughput_packet_per_s: lower.map(|lower| lower as f64),
+            regular,
+            censored: None,
         }
     }
 }

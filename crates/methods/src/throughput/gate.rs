@@ -1,6 +1,6 @@
 use serde::Serialize;
 
-use super::Seen;
+use super::{Cap, Seen};
 
 /// Why a trial says nothing about the device.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -21,8 +21,13 @@ pub enum Void {
         /// The share of one CPU's time.
         share: f64,
     },
-    /// Frames came that the analyser could not count.
+    /// Frames came changed: they are not those that left.
     Uncounted,
+    /// Frames came that the analyser had no room for.
+    Overrun {
+        /// What it counted, frames a second.
+        counted_packet_per_s: f64,
+    },
 }
 
 impl Void {
@@ -34,6 +39,7 @@ impl Void {
             Self::Stalled { .. } => "stalled",
             Self::Busy { .. } => "busy",
             Self::Uncounted => "uncounted",
+            Self::Overrun { .. } => "overrun",
         }
     }
 }
@@ -49,8 +55,10 @@ pub struct Conditions {
     pub stalled_share: Option<f64>,
     /// CPU time of other programs, as share of one CPU; `None` where the system does not tell.
     pub others_share: Option<f64>,
-    /// Whether frames came that could not be counted.
+    /// Whether frames came changed.
     pub uncounted: bool,
+    /// What the analyser counted, frames a second, where it had no room for some; `None` where it had.
+    pub overrun_packet_per_s: Option<f64>,
 }
 
 /// When a trial is void.
@@ -92,6 +100,9 @@ impl Gate {
         if (achieved - intended).abs() > self.most_short * intended {
             return Some(Void::GeneratorShort { achieved_packet_per_s: achieved });
         }
+        if let Some(counted_packet_per_s) = conditions.overrun_packet_per_s {
+            return Some(Void::Overrun { counted_packet_per_s });
+        }
         conditions.stalled_share.filter(|share| *share > self.most_stalled).map(|share| Void::Stalled { share })
     }
 }
@@ -103,8 +114,8 @@ pub(super) enum Verdict {
     Counts,
     /// It is made again.
     Again,
-    /// The generator cannot send so fast: no load above this one can be tried.
-    TooFast(u64),
+    /// The tester, which the cap names, is not so fast: no load above this one can be tried.
+    TooFast(u64, Cap),
 }
 
 /// Counts the void trials of a search, and makes an end of repeating.
@@ -120,17 +131,25 @@ pub(super) struct Voids {
 const MOST_IN_ROW: u32 = 5;
 /// Short by no more than this share at best, it was interrupted, and is not too slow.
 const MOST_DISTURBED: f64 = 0.03;
+/// Of what a tester did at best, this share is tried next.
+const BELOW_BEST: f64 = 0.97;
 
 impl Voids {
-    pub(super) fn hear(&mut self, intended_packet_per_s: u64, seen: &Seen) -> Verdict {
-        let Some(void) = seen.void else {
+    /// What becomes of a trial. One that lost no more than the share `good` although others disturbed it says all that it could have said without them.
+    pub(super) fn hear(&mut self, intended_packet_per_s: u64, seen: &Seen, good: f64) -> Verdict {
+        let only_disturbed = matches!(seen.void, Some(Void::Busy { .. } | Void::Stalled { .. }));
+        let good = only_disturbed && seen.loss_ratio().is_some_and(|lost| lost <= good);
+        let Some(void) = seen.void.filter(|_| !good) else {
             self.in_row = 0;
             self.best_packet_per_s = 0.0;
+            self.disturbed += u64::from(good);
             return Verdict::Counts;
         };
         self.in_row += 1;
-        if let Void::GeneratorShort { achieved_packet_per_s } = void {
-            self.best_packet_per_s = self.best_packet_per_s.max(achieved_packet_per_s);
+        if let Void::GeneratorShort { achieved_packet_per_s: rate } | Void::Overrun { counted_packet_per_s: rate } =
+            void
+        {
+            self.best_packet_per_s = self.best_packet_per_s.max(rate);
         }
         if self.in_row < MOST_IN_ROW {
             self.void += 1;
@@ -138,11 +157,17 @@ impl Voids {
         }
         let best = std::mem::take(&mut self.best_packet_per_s);
         self.in_row = 0;
+        let most = intended_packet_per_s as f64 * (1.0 - MOST_DISTURBED);
         match void {
-            Void::GeneratorShort { .. } if best < intended_packet_per_s as f64 * (1.0 - MOST_DISTURBED) => {
+            Void::GeneratorShort { .. } if best < most => {
                 self.void += 1;
                 // A little below what it did at best: there it should get through.
-                Verdict::TooFast((best * 0.97) as u64)
+                Verdict::TooFast((best * BELOW_BEST) as u64, Cap::Generator)
+            }
+            // Whatever it counted: what it had no room for would pass for a loss of the device.
+            Void::Overrun { .. } => {
+                self.void += 1;
+                Verdict::TooFast((best.min(most) * BELOW_BEST) as u64, Cap::Analyser)
             }
             // A little short at best: interruptions, which a lower load would meet as well.
             Void::GeneratorShort { .. } | Void::Stalled { .. } | Void::Busy { .. } | Void::Uncounted => {
@@ -188,23 +213,54 @@ mod tests {
     #[test]
     fn a_void_trial_is_made_again_and_never_a_failure_until_it_is_no_better_five_times() {
         let mut voids = Voids::default();
+        let busy = Seen { received: 90, ..seen(Some(Void::Busy { share: 1.0 })) };
         for _ in 1..MOST_IN_ROW {
-            assert_eq!(voids.hear(2_000, &seen(Some(Void::Busy { share: 1.0 }))), Verdict::Again);
+            assert_eq!(voids.hear(2_000, &busy, 0.0), Verdict::Again);
         }
-        assert_eq!(voids.hear(2_000, &seen(Some(Void::Busy { share: 1.0 }))), Verdict::Counts);
+        assert_eq!(voids.hear(2_000, &busy, 0.0), Verdict::Counts);
         assert_eq!((voids.void, voids.disturbed), (4, 1));
         // A good one in between begins the count anew.
         let short = |rate| seen(Some(Void::GeneratorShort { achieved_packet_per_s: rate }));
-        assert_eq!(voids.hear(2_000, &short(900.0)), Verdict::Again);
-        assert_eq!(voids.hear(2_000, &seen(None)), Verdict::Counts);
+        assert_eq!(voids.hear(2_000, &short(900.0), 0.0), Verdict::Again);
+        assert_eq!(voids.hear(2_000, &seen(None), 0.0), Verdict::Counts);
         for rate in [500.0, 1_000.0, 400.0, 300.0] {
-            assert_eq!(voids.hear(2_000, &short(rate)), Verdict::Again);
+            assert_eq!(voids.hear(2_000, &short(rate), 0.0), Verdict::Again);
         }
-        assert_eq!(voids.hear(2_000, &short(100.0)), Verdict::TooFast(970));
+        assert_eq!(voids.hear(2_000, &short(100.0), 0.0), Verdict::TooFast(970, Cap::Generator));
         // Nearly there is no limit of the generator, but an interruption.
         for _ in 1..MOST_IN_ROW {
-            assert_eq!(voids.hear(2_000, &short(1_950.0)), Verdict::Again);
+            assert_eq!(voids.hear(2_000, &short(1_950.0), 0.0), Verdict::Again);
         }
-        assert_eq!(voids.hear(2_000, &short(1_900.0)), Verdict::Counts);
+        assert_eq!(voids.hear(2_000, &short(1_900.0), 0.0), Verdict::Counts);
+    }
+
+    #[test]
+    fn a_trial_that_lost_nothing_counts_whoever_disturbed_it() {
+        let mut voids = Voids::default();
+        let busy = seen(Some(Void::Busy { share: 1.0 }));
+        assert_eq!((voids.hear(2_000, &busy, 0.0), voids.void, voids.disturbed), (Verdict::Counts, 0, 1));
+        let lossy = Seen { received: 99, ..busy };
+        assert_eq!(voids.hear(2_000, &lossy, 0.005), Verdict::Again);
+        assert_eq!(voids.hear(2_000, &lossy, 0.02), Verdict::Counts);
+        // Fewer frames than were asked for: no loss says nothing then.
+        let short = seen(Some(Void::GeneratorShort { achieved_packet_per_s: 1_000.0 }));
+        assert_eq!(voids.hear(2_000, &short, 0.0), Verdict::Again);
+    }
+
+    #[test]
+    fn frames_without_room_are_never_taken_for_a_loss() {
+        let judged = Gate::default().judge(&Conditions {
+            intended_packet_per_s: 1e3,
+            achieved_packet_per_s: 1e3,
+            overrun_packet_per_s: Some(990.0),
+            ..Conditions::default()
+        });
+        assert_eq!(judged, Some(Void::Overrun { counted_packet_per_s: 990.0 }));
+        let mut voids = Voids::default();
+        for _ in 1..MOST_IN_ROW {
+            assert_eq!(voids.hear(1_000, &seen(judged), 0.0), Verdict::Again);
+        }
+        // 0.97 of 0.97 of the load: nearly all was counted, and yet not all.
+        assert_eq!(voids.hear(1_000, &seen(judged), 0.0), Verdict::TooFast(940, Cap::Analyser));
     }
 }

@@ -36,6 +36,9 @@ impl Default for MlrSettings {
     }
 }
 
+/// Trials at a load before the last phase.
+const MOST_EARLY_TRIALS: u64 = 3;
+
 /// The search: for each goal in turn bounds are brought together by short trials first, then confirmed and narrowed by longer ones.
 ///
 /// Nothing that a short trial says is believed later: in every phase the bounds of the one before are measured again, the lower one first, and
@@ -132,7 +135,9 @@ impl Mlrsearch {
         let (first, last) = (self.settings.initial_ns as f64, whole.final_ns as f64);
         let duration_ns = (first * (last / first).powf(part)).round() as u64;
         let width = (whole.width * f64::from(1 << left)).min(0.5);
-        Goal { final_ns: duration_ns, sum_ns: duration_ns, width, ..whole }
+        // As many trials as in the end, three at most: where single trials fail for no reason of the load, one alone would lead far astray.
+        let trials = (whole.sum_ns / whole.final_ns).clamp(1, MOST_EARLY_TRIALS);
+        Goal { final_ns: duration_ns, sum_ns: duration_ns * trials, width, ..whole }
     }
 
     /// What is known of every load, by rising load.
@@ -252,9 +257,10 @@ impl Mlrsearch {
         None
     }
 
-    fn found(&self, number: usize) -> Found {
-        let goal = self.settings.goals[number];
-        let Bounds { lower, upper } = self.bounds(number, self.last_phase());
+    /// What is known of a goal by trials as long as those of a phase.
+    fn found(&self, number: usize, phase: u32) -> Found {
+        let goal = self.goal_in(number, phase);
+        let Bounds { lower, upper } = self.bounds(number, phase);
         let trials = |load: u64| self.trials.get(&load).map_or(&[][..], Vec::as_slice);
         let regular = lower
             .zip(upper)
@@ -281,7 +287,7 @@ impl Search for Mlrsearch {
     fn step(&mut self) -> Step {
         let over = self.goal >= self.settings.goals.len();
         if !over && self.settings.most_ns.is_some_and(|most| self.trial_ns >= most) {
-            return Step::Done(Answer { stopped: Stopped::TimeBudget, ..self.interim() });
+            return Step::Done(self.broken_off());
         }
         let next = if std::mem::take(&mut self.again) { self.asked } else { self.next() };
         match next {
@@ -296,11 +302,13 @@ impl Search for Mlrsearch {
     fn observe(&mut self, seen: &Seen) {
         let Some(asked) = self.asked else { return };
         self.trial_ns += asked.duration_ns;
-        match self.voids.hear(asked.packet_per_s, seen) {
+        // Good for this goal and for all that follow.
+        let good = self.settings.goals[self.goal..].iter().map(|goal| goal.loss_ratio).fold(1.0, f64::min);
+        match self.voids.hear(asked.packet_per_s, seen, good) {
             Verdict::Again => self.again = true,
-            Verdict::TooFast(most) => {
+            Verdict::TooFast(most, cap) => {
                 self.range.most = most.min(asked.packet_per_s - 1).max(self.range.least);
-                self.cap = Cap::Generator;
+                self.cap = cap;
                 let most = self.range.most;
                 self.trials.retain(|load, _| *load <= most);
                 self.asked = None;
@@ -317,12 +325,27 @@ impl Search for Mlrsearch {
 
     fn interim(&self) -> Answer {
         Answer {
-            goals: (0..self.settings.goals.len()).map(|number| self.found(number)).collect(),
+            goals: (0..self.settings.goals.len()).map(|number| self.found(number, self.last_phase())).collect(),
             trials: self.count,
             void_trials: self.voids.void,
             disturbed_trials: self.voids.disturbed,
             trial_s: self.trial_ns as f64 / 1e9,
             stopped: Stopped::Running,
         }
+    }
+
+    fn broken_off(&self) -> Answer {
+        let goals = (0..self.settings.goals.len()).map(|number| {
+            let whole = self.found(number, self.last_phase());
+            if number < self.goal || whole.regular {
+                return whole;
+            }
+            // Long trials say more than short ones, and short ones more than nothing.
+            let found = (0..self.settings.phases).rev().map(|phase| self.found(number, phase));
+            let best = found.reduce(|long, short| if long.lower_packet_per_s.is_some() { long } else { short });
+            let best = best.unwrap_or_default();
+            Found { regular: false, censored: best.lower_packet_per_s.map(|_| Cap::TimeBudget), ..best }
+        });
+        Answer { goals: goals.collect(), stopped: Stopped::TimeBudget, ..self.interim() }
     }
 }

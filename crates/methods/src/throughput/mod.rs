@@ -79,8 +79,11 @@ pub trait Search {
     fn step(&mut self) -> Step;
     /// What became of the trial of the last step.
     fn observe(&mut self, seen: &Seen);
-    /// The answer so far, for a search that is broken off.
+    /// The answer so far.
     fn interim(&self) -> Answer;
+    /// The answer of a search that is broken off for want of time: the best bounds that are known, those of short trials where no others are, each
+    /// marked as censored unless its goal was answered before.
+    fn broken_off(&self) -> Answer;
 }
 
 /// The loads between which is searched, frames a second.
@@ -100,6 +103,23 @@ pub enum Cap {
     Range,
     /// The generator: it could not send faster, however often it tried.
     Generator,
+    /// The analyser: it could not count faster.
+    Analyser,
+    /// The time for the search.
+    TimeBudget,
+}
+
+impl Cap {
+    /// Short and stable, for programs.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Range => "range",
+            Self::Generator => "generator",
+            Self::Analyser => "analyser",
+            Self::TimeBudget => "time_budget",
+        }
+    }
 }
 
 /// Why a search ended.
@@ -108,7 +128,7 @@ pub enum Cap {
 pub enum Stopped {
     /// Every goal has its answer.
     Converged,
-    /// The time for trials is used up.
+    /// The time for the search is used up.
     TimeBudget,
     /// Not yet: this is what is known so far.
     #[default]
@@ -128,7 +148,7 @@ pub struct Found {
     pub throughput_packet_per_s: Option<f64>,
     /// Both bounds are there and no further apart than was asked for.
     pub regular: bool,
-    /// The true value may be higher: the search could not go there.
+    /// The true value may be higher: the search could not go there, or had no time for it.
     pub censored: Option<Cap>,
 }
 
@@ -141,7 +161,7 @@ pub struct Answer {
     pub trials: u64,
     /// Trials that were void and made again.
     pub void_trials: u64,
-    /// Trials under disturbed conditions that counted all the same, since they were no better when made again.
+    /// Trials under disturbed conditions that counted all the same, since they lost no more than they may, or were no better when made again.
     pub disturbed_trials: u64,
     /// Time of all trials, void ones included, s.
     pub trial_s: f64,

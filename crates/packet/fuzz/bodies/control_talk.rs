@@ -3,8 +3,9 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Mutex;
 
+use vtare_packet::control::dialogue::Dialogue;
 use vtare_packet::control::server::{Connection, Patience, Surroundings};
-use vtare_packet::control::{LARGEST_MESSAGE_BYTE, PresharedKey, preamble};
+use vtare_packet::control::{LARGEST_MESSAGE_BYTE, PresharedKey, decode_answer, encode_answer, preamble};
 use vtare_packet::session::{LARGEST_ARRIVALS_BYTE, Limits, Secrets, Table};
 use vtare_packet::wire::{SessionId, SessionKey};
 use vtare_units::{Span, Timestamp};
@@ -18,21 +19,70 @@ fn framed(body: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// One case.
+/// The messages of a case.
+fn messages(data: &[u8]) -> impl Iterator<Item = &[u8]> {
+    // Most talks begin well, or the fuzzer would never get beyond the first message.
+    let greeting = (data.first() != Some(&b'!')).then_some(GREETING);
+    let texts = greeting.into_iter().chain(data.split(|byte| *byte == b'\n'));
+    texts.filter(|text| text.len() <= LARGEST_MESSAGE_BYTE)
+}
+
+/// Session names as a real source gives them, but the same in each run; few, so that the fuzzer can name them.
+fn counted() -> impl FnMut() -> Secrets {
+    let mut next = 0;
+    move || {
+        next += 1;
+        Secrets { session: SessionId(next), key: SessionKey::new([1; 16]) }
+    }
+}
+
+/// One case. Behind a ~ it goes over an encrypted connection, whose handshake takes as long as a thousand talks without.
 pub(crate) fn run(data: &[u8]) {
+    match data.split_first() {
+        Some((b'~', rest)) => encrypted(rest),
+        _ => plain(data),
+    }
+}
+
+fn limits() -> Limits {
+    Limits { sessions: 3, sessions_per_peer: 2, ..Limits::default() }
+}
+
+fn plain(data: &[u8]) {
+    let table = Mutex::new(Table::new(limits()));
+    let patience = Patience::default();
+    let around = Surroundings { key: None, table: &table, program: "fuzz", patience, socket_drops: &|| Some(0) };
+    let mut now = Timestamp::from_nanos(1_000_000_000);
+    let mut dialogue = Dialogue::new(IpAddr::V4(Ipv4Addr::LOCALHOST), "fuzz");
+    let mut secrets = counted();
+    for text in messages(data) {
+        now = now + Span::from_millis(text.len() as i64);
+        let answered =
+            dialogue.admit(now).and_then(|()| dialogue.answer(now, text, &around, &mut secrets, &mut |_| ()));
+        for (session, counters) in table.lock().expect("nothing panicked").expire(now) {
+            assert!(dialogue.expired(session, counters), "only this talk opens sessions");
+        }
+        assert!(table.lock().expect("nothing panicked").len() <= 2);
+        let Ok(answer) = answered else { break };
+        let answer = encode_answer(&answer).expect("answers can be written");
+        assert!(answer.len() <= LARGEST_ARRIVALS_BYTE);
+        decode_answer(&answer).expect("and read");
+        if dialogue.is_over() {
+            break;
+        }
+    }
+    dialogue.hang_up(&table, |_, _| ());
+    assert!(table.lock().expect("nothing panicked").is_empty());
+}
+
+fn encrypted(data: &[u8]) {
     let key = PresharedKey::parse("fuzz", &"ab".repeat(32)).expect("64 digits");
-    let limits = Limits { sessions: 3, sessions_per_peer: 2, ..Limits::default() };
-    let table = Mutex::new(Table::new(limits));
+    let table = Mutex::new(Table::new(limits()));
     let patience = Patience::default();
     let around = Surroundings { key: Some(&key), table: &table, program: "fuzz", patience, socket_drops: &|| Some(0) };
     let mut now = Timestamp::from_nanos(1_000_000_000);
     let mut connection = Connection::new(IpAddr::V4(Ipv4Addr::LOCALHOST), now, patience);
-    let mut next = 0;
-    // Session names as a real source gives them, but the same in each run; few, so that the fuzzer can name them.
-    let mut secrets = || {
-        next += 1;
-        Secrets { session: SessionId(next), key: SessionKey::new([1; 16]) }
-    };
+    let mut secrets = counted();
 
     let hello = preamble::of_client(true);
     let mut client = snow::Builder::new("Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s".parse().expect("a pattern"))
@@ -48,12 +98,7 @@ pub(crate) fn run(data: &[u8]) {
     client.read_message(&said[preamble::PREAMBLE_BYTE + 2..], &mut room).expect("message 2");
     let mut client = client.into_transport_mode().expect("the handshake is over");
 
-    let mut texts: Vec<&[u8]> = data.split(|byte| *byte == b'\n').collect();
-    // Most talks begin well, or the fuzzer would never get beyond the first message.
-    if data.first() != Some(&b'!') {
-        texts.insert(0, GREETING);
-    }
-    for text in texts.into_iter().filter(|text| text.len() <= LARGEST_MESSAGE_BYTE) {
+    for text in messages(data) {
         let length = client.write_message(text, &mut room).expect("there is room");
         now = now + Span::from_millis(text.len() as i64);
         let result = connection.hear(now, &framed(&room[..length]), &around, &mut secrets, &mut |_| ());

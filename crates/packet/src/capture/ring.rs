@@ -106,6 +106,10 @@ const SUBTRACT: u16 = 0x14;
 const STORE: u16 = 0x02;
 const LOAD_STORED: u16 = 0x60;
 const TO_X: u16 = 0x07;
+const ADD: u16 = 0x04;
+const SHIFT_LEFT: u16 = 0x64;
+const SET: u16 = 0x00;
+const SET_X: u16 = 0x01;
 const EQUAL: u16 = 0x15;
 const EQUAL_X: u16 = 0x1d;
 const JUMP: u16 = 0x05;
@@ -131,9 +135,15 @@ enum To {
     Size,
     Echo6,
     Udp6,
+    Extension6,
+    Fragment6,
+    Behind6,
+    EchoBehind6,
 }
 
-/// The filter for `wanted`. It lets more through than is wanted (IPv6 with extension headers, tagged packets), never less.
+/// The filter for `wanted`. It lets more through than is wanted (tagged packets, IPv6 with several extension headers), never less.
+///
+/// Every IPv6 host sends some packets with one extension header by itself: reports of multicast listeners, for seconds after a link came up.
 #[must_use]
 pub fn filter(wanted: &Wanted) -> Vec<FilterStep> {
     let ports: Vec<u16> = wanted.ports.iter().copied().chain(wanted.stamp).collect();
@@ -177,22 +187,48 @@ pub fn filter(wanted: &Wanted) -> Vec<FilterStep> {
     steps.push((EQUAL, 8, To::Head, To::Next));
     steps.push((EQUAL, 0, To::Head, To::None));
     let v6 = steps.len();
-    steps.push(plain(LOAD_BYTE, 6));
     let udp6 = if ports.is_empty() { To::None } else { To::Udp6 };
-    let echo6 = if wanted.icmp { To::Echo6 } else { To::None };
+    let (echo6, echo_behind6) = if wanted.icmp { (To::Echo6, To::EchoBehind6) } else { (To::None, To::None) };
+    // X: bytes of extension headers.
+    steps.push(plain(SET_X, 0));
+    steps.push(plain(LOAD_BYTE, 6));
     steps.push((EQUAL, 17, udp6, To::Next));
     steps.push((EQUAL, 58, echo6, To::Next));
+    for extension in [0, 43, 60] {
+        steps.push((EQUAL, extension, To::Extension6, To::Next));
+    }
+    steps.push((EQUAL, 44, To::Fragment6, To::None));
+    let extension = steps.len();
+    steps.push(plain(LOAD_BYTE, 41));
+    steps.push(plain(ADD, 1));
+    steps.push(plain(SHIFT_LEFT, 3));
+    steps.push(plain(TO_X, 0));
+    steps.push((JUMP, 0, To::Behind6, To::Behind6));
+    let fragment = steps.len();
+    steps.push(plain(LOAD_HALF, 42));
+    steps.push(plain(AND, 0xfff8));
+    steps.push((EQUAL, 0, To::Next, To::None));
+    steps.push(plain(SET, 8));
+    steps.push(plain(TO_X, 0));
+    let behind = steps.len();
+    steps.push(plain(LOAD_BYTE, 40));
+    steps.push((EQUAL, 17, udp6, To::Next));
+    steps.push((EQUAL, 58, echo_behind6, To::Next));
     for extension in [0, 43, 44] {
         steps.push((EQUAL, extension, To::Whole, To::Next));
     }
     steps.push((EQUAL, 60, To::Whole, To::None));
-    let echo = steps.len();
-    steps.push(plain(LOAD_BYTE, 40));
-    steps.push((EQUAL, 128, To::Head, To::Next));
-    steps.push((EQUAL, 129, To::Head, To::None));
+    let mut echo = |found: To| {
+        let at = steps.len();
+        steps.push(plain(LOAD_BYTE_X, 40));
+        steps.push((EQUAL, 128, found, To::Next));
+        steps.push((EQUAL, 129, found, To::None));
+        at
+    };
+    let (echo, echo_behind) = (echo(To::Head), echo(To::Whole));
     let udp_v6 = steps.len();
     for at in [40, 42] {
-        steps.push(plain(LOAD_HALF, at));
+        steps.push(plain(LOAD_HALF_X, at));
         for &port in &ports {
             steps.push((EQUAL, port.into(), To::Whole, To::Next));
         }
@@ -207,6 +243,10 @@ pub fn filter(wanted: &Wanted) -> Vec<FilterStep> {
             To::Size => size,
             To::Echo6 => echo,
             To::Udp6 => udp_v6,
+            To::Extension6 => extension,
+            To::Fragment6 => fragment,
+            To::Behind6 => behind,
+            To::EchoBehind6 => echo_behind,
             To::None => ends,
             To::Head => ends + 1,
             To::Whole => ends + 2,

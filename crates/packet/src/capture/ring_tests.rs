@@ -29,6 +29,10 @@ fn run(filter: &[FilterStep], protocol: u16, packet: &[u8]) -> u32 {
                 x = (first & 0xf) * 4;
             }
             AND => a &= k,
+            ADD => a = a.wrapping_add(k),
+            SHIFT_LEFT => a <<= k,
+            SET => a = k,
+            SET_X => x = k,
             SUBTRACT => a = a.wrapping_sub(k),
             STORE => stored = a,
             LOAD_STORED => a = stored,
@@ -83,6 +87,51 @@ fn what_is_not_wanted_is_dropped_in_the_kernel() {
     let mut fragment = udp(V4, (4_000, 8_462), &full_request(1, 64));
     fragment[7] = 1;
     assert_eq!(passes(&wanted(), &fragment), 0);
+}
+
+/// An IPv6 packet with these headers between its own and the payload: each the number of its kind, then its bytes from the second on.
+fn extended(headers: &[(u8, &[u8])], protocol: u8, transport: &[u8]) -> Vec<u8> {
+    let mut packet = ip(V6, headers.first().map_or(protocol, |first| first.0), &[]);
+    for (at, (_, rest)) in headers.iter().enumerate() {
+        packet.push(headers.get(at + 1).map_or(protocol, |next| next.0));
+        packet.extend_from_slice(rest);
+    }
+    packet.extend_from_slice(transport);
+    let length = (packet.len() - 40) as u16;
+    packet[4..6].copy_from_slice(&length.to_be_bytes());
+    packet
+}
+
+/// Options: none, but eight bytes of them; routing over nobody; the first fragment of a packet.
+const OPTIONS: [u8; 7] = [0, 1, 4, 0, 0, 0, 0];
+const LONG_OPTIONS: [u8; 15] = [1, 1, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+const FIRST_FRAGMENT: [u8; 7] = [0, 0, 1, 0, 0, 0, 9];
+
+#[test]
+fn probes_behind_extension_headers_pass_and_reports_of_multicast_listeners_do_not() {
+    let datagram = &udp(V6, (4_000, 8_462), &full_request(1, 64))[40..];
+    let other = &udp(V6, (4_000, 53), &full_request(1, 64))[40..];
+    let request = &echo(V6, false, 1, 2, 10)[40..];
+    let none = Wanted { ports: vec![8_462], icmp: false, stamp: None };
+    // Router alert, then a report (RFC 3810) or the question for reports (RFC 2710).
+    let alert: (u8, &[u8]) = (0, &[0, 5, 2, 0, 0, 1, 0]);
+    for kind in [143, 130, 131] {
+        let report = extended(&[alert], 58, &[kind, 0, 0, 0, 0, 0, 0, 1, 4, 0, 0, 0]);
+        assert_eq!((passes(&wanted(), &report), passes(&none, &report)), (0, 0), "type {kind}");
+    }
+    for header in [(0, &OPTIONS[..]), (60, &LONG_OPTIONS), (43, &OPTIONS), (44, &FIRST_FRAGMENT)] {
+        let whole = extended(&[header], 17, datagram);
+        let read = frame::read(LinkType::RawIp, &whole).expect("a datagram");
+        assert_ne!(find(&read, None, &wanted(), &mut |_| {}), Found::default());
+        assert_eq!(passes(&wanted(), &whole), WHOLE);
+        assert_eq!(passes(&wanted(), &extended(&[header], 17, other)), 0);
+        assert_eq!(passes(&wanted(), &extended(&[header], 58, request)), WHOLE);
+        assert_eq!(passes(&none, &extended(&[header], 58, request)), 0);
+        // What stands behind a second one is looked at by the program.
+        assert_eq!(passes(&wanted(), &extended(&[header, (60, &OPTIONS)], 17, datagram)), WHOLE);
+    }
+    let later: (u8, &[u8]) = (44, &[0, 0, 9, 0, 0, 0, 9]);
+    assert_eq!(passes(&wanted(), &extended(&[later], 17, datagram)), 0);
 }
 
 #[test]

@@ -13,6 +13,7 @@
 
 mod channel;
 pub mod client;
+pub mod dialogue;
 pub mod frame;
 mod key;
 pub mod preamble;

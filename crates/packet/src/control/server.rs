@@ -5,26 +5,17 @@ use std::sync::{Mutex, PoisonError};
 
 use vtare_units::{Monotonic, Span, Timestamp};
 
-use super::channel::{Channel, ChannelError, HANDSHAKE_BYTE, Handshake, LARGEST_MESSAGE_BYTE, decode, sealed_byte};
+use super::channel::{Channel, ChannelError, HANDSHAKE_BYTE, Handshake, LARGEST_MESSAGE_BYTE, sealed_byte};
+use super::dialogue::{Dialogue, MESSAGES_PER_S};
 use super::frame::{self, LENGTH_BYTE};
 use super::key::PresharedKey;
 use super::preamble::{self, Answer, PREAMBLE_BYTE, VERSION};
 use super::stream::{self, HELLO_BYTE};
-use crate::session::{
-    Bucket, Control, Counters, FlowCause, Joined, Purpose, Reason, Secrets, Table, ToClient, ToResponder,
-};
+use crate::session::{Counters, FlowCause, Joined, Secrets, Table};
 use crate::wire::SessionId;
 
 /// Bytes that a connection holds of what has come and is not whole yet: one frame of the longest message.
 pub const INBOX_BYTE: usize = LENGTH_BYTE + sealed_byte(LARGEST_MESSAGE_BYTE);
-
-/// Messages that a client may send in one second, and at once. Opening, counting once a second and closing take far fewer.
-const MESSAGES_PER_S: u64 = 20;
-const MESSAGES_AT_ONCE: u64 = 200;
-
-/// The same for a client that measures with trains: it asks for the arrivals of each.
-const TRAIN_MESSAGES_PER_S: u64 = 1_000;
-const TRAIN_MESSAGES_AT_ONCE: u64 = 2_000;
 
 /// How long a connection may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,13 +103,7 @@ enum Stage {
 #[derive(Debug)]
 struct Talk {
     channel: Channel,
-    control: Control,
-    messages: Bucket,
-    train_messages: Bucket,
-    trains: bool,
-    open: Vec<SessionId>,
-    /// Sessions that ended by themselves and whose counters the client has not fetched.
-    expired: Vec<(SessionId, Counters)>,
+    dialogue: Dialogue,
 }
 
 /// What a connection needs of its surroundings to answer.
@@ -225,7 +210,7 @@ impl Connection {
     pub fn check(&self, now: Timestamp<Monotonic>) -> Result<(), Hangup> {
         match &self.stage {
             _ if now < self.deadline => Ok(()),
-            Stage::Talk(talk) if !talk.open.is_empty() => Ok(()),
+            Stage::Talk(talk) if talk.dialogue.has_sessions() => Ok(()),
             Stage::Talk(_) => Err(Hangup::Idle),
             _ => Err(Hangup::SlowHandshake),
         }
@@ -305,12 +290,7 @@ impl Connection {
                     handshake.write(&mut self.outbox).map_err(|_| Hangup::Cipher)?;
                     self.stage = Stage::Talk(Box::new(Talk {
                         channel: handshake.finish().map_err(|_| Hangup::Cipher)?,
-                        control: Control::new(self.peer, around.program),
-                        messages: Bucket::new(MESSAGES_PER_S, MESSAGES_AT_ONCE),
-                        train_messages: Bucket::new(TRAIN_MESSAGES_PER_S, TRAIN_MESSAGES_AT_ONCE),
-                        trains: false,
-                        open: Vec::new(),
-                        expired: Vec::new(),
+                        dialogue: Dialogue::new(self.peer, around.program),
                     }));
                     self.deadline = now + around.patience.handshake;
                     used
@@ -318,15 +298,11 @@ impl Connection {
                 Stage::Talk(talk) => {
                     let most_byte = sealed_byte(LARGEST_MESSAGE_BYTE);
                     let Some(body) = frame::first(&self.inbox, most_byte).map_err(too_long)? else { return Ok(()) };
-                    let messages = if talk.trains { &mut talk.train_messages } else { &mut talk.messages };
-                    if !messages.admit(now) {
-                        return Err(Hangup::Chatty);
-                    }
+                    talk.dialogue.admit(now)?;
                     let text = talk.channel.read(body).map_err(|_| Hangup::Seal)?;
-                    let message: ToResponder = decode(&text).map_err(|_| Hangup::Message)?;
-                    let answer = talk.answer(now, &message, around, secrets, events);
+                    let answer = talk.dialogue.answer(now, &text, around, secrets, events)?;
                     talk.channel.write_answer(&answer, &mut self.outbox).map_err(|_| Hangup::Cipher)?;
-                    if talk.control.is_over() {
+                    if talk.dialogue.is_over() {
                         return Err(Hangup::Refused);
                     }
                     self.deadline = now + around.patience.idle;
@@ -356,86 +332,18 @@ impl Connection {
         counters: Counters,
     ) -> bool {
         let Stage::Talk(talk) = &mut self.stage else { return false };
-        if !talk.open.contains(&id) {
+        if !talk.dialogue.expired(id, counters) {
             return false;
         }
-        talk.open.retain(|open| *open != id);
-        // As many as may be open at once are kept, the newest ones: a client that never asks for them cannot fill the memory.
-        if talk.expired.len() >= MOST_EXPIRED {
-            talk.expired.remove(0);
-        }
-        talk.expired.push((id, counters));
         self.deadline = self.deadline.max(now + patience.idle);
         true
     }
 
     /// Ends the connection and every session that it opened; gives their last counters to `ended`.
-    pub fn hang_up(self, table: &Mutex<Table>, mut ended: impl FnMut(SessionId, Counters)) {
+    pub fn hang_up(self, table: &Mutex<Table>, ended: impl FnMut(SessionId, Counters)) {
         if let Stage::Talk(talk) = self.stage {
-            let mut table = table.lock().unwrap_or_else(PoisonError::into_inner);
-            for id in talk.open {
-                if let Some(counters) = table.close(id) {
-                    ended(id, counters);
-                }
-            }
+            talk.dialogue.hang_up(table, ended);
         }
-    }
-}
-
-const MOST_EXPIRED: usize = 16;
-
-impl Talk {
-    fn answer(
-        &mut self,
-        now: Timestamp<Monotonic>,
-        message: &ToResponder,
-        around: &Surroundings<'_>,
-        secrets: &mut dyn FnMut() -> Secrets,
-        events: &mut dyn FnMut(Event),
-    ) -> ToClient {
-        // A session that ran out while its client still waited for stragglers: the counters are not lost.
-        if let ToResponder::Count { session } | ToResponder::Close { session } = *message
-            && let Some(at) = self.expired.iter().position(|(id, _)| *id == session)
-        {
-            let counters = self.expired[at].1;
-            return if matches!(message, ToResponder::Close { .. }) {
-                self.expired.remove(at);
-                ToClient::Closed { session, counters }
-            } else {
-                ToClient::Counted { session, counters }
-            };
-        }
-        // Random bytes cost a system call: before the lock, and only where they are wanted.
-        let fresh = matches!(message, ToResponder::Open(_)).then(&mut *secrets);
-        let drops = (around.socket_drops)();
-        let answer = {
-            let mut table = around.table.lock().unwrap_or_else(PoisonError::into_inner);
-            table.note_socket_drops(drops);
-            self.control.answer(&mut table, now, message, || fresh.unwrap_or_else(secrets))
-        };
-        if let Some(order) = self.control.take_order() {
-            events(Event::Reverse(order));
-        }
-        match &answer {
-            ToClient::Granted(grant) => {
-                self.open.push(grant.session);
-                self.trains |= grant.open.purpose == Purpose::Avb;
-                events(Event::Opened(*grant));
-            }
-            ToClient::Closed { session, counters } => {
-                self.open.retain(|open| open != session);
-                events(Event::Closed(*session, *counters));
-            }
-            // The session has just run out and the table has let it go.
-            ToClient::Refused(refusal) if refusal.reason == Reason::UnknownSession => {}
-            ToClient::Refused(refusal) => events(Event::Refused(*refusal)),
-            ToClient::Welcome { .. }
-            | ToClient::Counted { .. }
-            | ToClient::Arrivals(_)
-            | ToClient::Flowed(_)
-            | ToClient::Reversing { .. } => {}
-        }
-        answer
     }
 }
 

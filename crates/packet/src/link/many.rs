@@ -96,13 +96,23 @@ impl<L: ProbeLink> ProbeLink for Many<L> {
 
     /// The sums over all links; what one of them cannot tell is not told.
     fn local_drops(&mut self) -> Result<LocalDrops, LinkError> {
-        let mut sum = LocalDrops { receive_buffer: Some(0), interface_tx: Some(0), interface_rx: Some(0), foreign: 0 };
+        let none = Some(0);
+        let mut sum = LocalDrops {
+            receive_buffer: none,
+            interface_tx: none,
+            interface_rx: none,
+            launch_missed: none,
+            launch_invalid: none,
+            foreign: 0,
+        };
         let add = |a: Option<u64>, b: Option<u64>| Some(a? + b?);
         for link in &mut self.links {
             let drops = link.local_drops()?;
             sum.receive_buffer = add(sum.receive_buffer, drops.receive_buffer);
             sum.interface_tx = add(sum.interface_tx, drops.interface_tx);
             sum.interface_rx = add(sum.interface_rx, drops.interface_rx);
+            sum.launch_missed = add(sum.launch_missed, drops.launch_missed);
+            sum.launch_invalid = add(sum.launch_invalid, drops.launch_invalid);
             sum.foreign += drops.foreign;
         }
         Ok(sum)

@@ -11,6 +11,7 @@ pub mod sim;
 
 pub mod af_xdp;
 pub mod icmp;
+pub mod launch;
 pub mod many;
 pub mod socket;
 pub mod udp;
@@ -91,6 +92,10 @@ pub struct LocalDrops {
     pub interface_tx: Option<u64>,
     /// Dropped by the interface before the socket saw them.
     pub interface_rx: Option<u64>,
+    /// Accepted by the kernel and dropped by the queue discipline, because their launch time had passed; `None` where none was asked for.
+    pub launch_missed: Option<u64>,
+    /// The same, because something was wrong with their launch time.
+    pub launch_invalid: Option<u64>,
     /// Arrived whole, but were no valid datagram of the session (set by the loop above the link).
     pub foreign: u64,
 }
@@ -108,7 +113,7 @@ pub struct Capabilities {
     pub gso: bool,
     /// Arrivals may come several at once, as one large packet (UDP_GRO): they then share one kernel stamp.
     pub gro: bool,
-    /// The kernel lets packets go at a given time (SO_TXTIME with a queue that honours it).
+    /// The kernel lets packets go at a given time (SO_TXTIME, with a queue that keeps such times: [`launch`]).
     pub launch_time: bool,
     /// Drops in the receive buffer are counted.
     pub counts_drops: bool,
@@ -216,6 +221,14 @@ pub trait ProbeLink {
     /// # Errors
     /// Where the link cannot go on.
     fn local_drops(&mut self) -> Result<LocalDrops, LinkError>;
+}
+
+impl LocalDrops {
+    /// Datagrams that the kernel took and that never left, as far as anybody counted them.
+    #[must_use]
+    pub fn before_the_wire(&self) -> Option<u64> {
+        [self.interface_tx, self.launch_missed, self.launch_invalid].into_iter().flatten().reduce(|a, b| a + b)
+    }
 }
 
 impl Facts {

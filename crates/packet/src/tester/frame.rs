@@ -14,14 +14,15 @@ pub const LARGEST_BYTE: u32 = 9_018;
 pub(super) const ETHERNET_BYTE: u32 = 14;
 pub(super) const HEADERS_BYTE: usize = 42;
 /// Source and destination port: those of the test, and by the second one that of vtare's responder.
-const PORTS: [u16; 2] = [8_463, 8_462];
+pub(super) const PORTS: [u16; 2] = [8_463, 8_462];
 const AT_RUN: usize = 42;
 const AT_FLOW: usize = 46;
 const AT_SEQUENCE: usize = 48;
 const AT_SENT: usize = 52;
 /// Bytes up to the end of the tag.
-#[cfg(test)]
 pub(super) const TAGGED_BYTE: usize = 60;
+/// The same from the IP header on.
+pub(super) const IP_TAGGED_BYTE: usize = TAGGED_BYTE - ETHERNET_BYTE as usize;
 
 /// Bytes of a frame as the kernel has it.
 pub(super) const fn bytes(frame_byte: u32) -> usize {
@@ -64,6 +65,52 @@ pub(super) fn write(
     frame[AT_FLOW..AT_FLOW + 2].copy_from_slice(&flow.to_ne_bytes());
     frame[AT_SEQUENCE..AT_SEQUENCE + 4].copy_from_slice(&sequence.to_ne_bytes());
     frame[AT_SENT..AT_SENT + 8].copy_from_slice(&sent_ns.to_ne_bytes());
+}
+
+/// What a frame says of itself behind its headers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Tag {
+    /// The trial.
+    pub(super) run: u32,
+    /// The flow.
+    pub(super) flow: u16,
+    /// The number of the frame in the trial.
+    pub(super) sequence: u32,
+    /// When it left, ns of CLOCK_MONOTONIC.
+    pub(super) sent_ns: u64,
+}
+
+/// What must come as it left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ends {
+    source: [u8; 4],
+    destination: [u8; 4],
+    ip_byte: [u8; 2],
+}
+
+/// What must come as it left, of a flow's headers.
+pub(super) fn ends(headers: &[u8; HEADERS_BYTE]) -> Ends {
+    let ip = &headers[ETHERNET_BYTE as usize..];
+    Ends { source: array(ip, 12), destination: array(ip, 16), ip_byte: array(ip, 2) }
+}
+
+/// Reads an IP packet that passed [`super::ring::FILTER`]; `None` where it was cut before the end of its tag.
+pub(super) fn read(ip: &[u8]) -> Option<(Tag, Ends)> {
+    let ip = ip.get(..IP_TAGGED_BYTE)?;
+    let at = |place: usize| place - ETHERNET_BYTE as usize;
+    let tag = Tag {
+        run: u32::from_ne_bytes(array(ip, at(AT_RUN))),
+        flow: u16::from_ne_bytes(array(ip, at(AT_FLOW))),
+        sequence: u32::from_ne_bytes(array(ip, at(AT_SEQUENCE))),
+        sent_ns: u64::from_ne_bytes(array(ip, at(AT_SENT))),
+    };
+    Some((tag, Ends { source: array(ip, 12), destination: array(ip, 16), ip_byte: array(ip, 2) }))
+}
+
+fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
+    let mut found = [0; N];
+    found.copy_from_slice(&bytes[at..at + N]);
+    found
 }
 
 /// A hardware address as people write it.

@@ -7,6 +7,7 @@ use vtare_sys::bpf::{Interrupt, LiveRun, Program};
 use vtare_sys::clocks;
 use vtare_units::{Monotonic, Span};
 
+use super::analyser::Counting;
 use super::shared::{SLICE_NS, Shared, word};
 use super::user::UserSender;
 use super::{Engine, Heard, Offer, Port, TesterError, TesterOptions, frame};
@@ -60,18 +61,23 @@ fn live(program: &Program, frame: &[u8], shared: &Shared, offer: &Offer) -> Resu
     }
 }
 
+/// So long, beyond the time for frames under way, the kernel may take to hand over what has come, ns.
+const HANDED_OVER_NS: u64 = 1_000_000_000;
+
 /// Sends on a thread of its own and waits for what comes.
 pub(super) fn run<E: Send>(
     generator: &mut Generator,
-    shared: &Shared,
+    (shared, counting): (&Shared, &mut Counting),
     options: &TesterOptions,
     offer: &Offer,
     prepare: impl FnOnce() -> Result<(), E> + Send,
     stop: &dyn Fn() -> bool,
 ) -> Result<Result<Heard, E>, TesterError> {
+    // Of what came since the trial before.
+    counting.missed()?;
     let over = AtomicBool::new(false);
     let (interrupt_to, interrupt) = mpsc::channel();
-    let (outcome, stopped) = std::thread::scope(|scope| {
+    let (outcome, watched, stopped) = std::thread::scope(|scope| {
         let over = &over;
         let sending = scope.spawn(move || {
             let result = prepare().map(|()| {
@@ -84,6 +90,7 @@ pub(super) fn run<E: Send>(
         let (mut stopped, mut sender): (bool, Option<Interrupt>) = (false, None);
         let ends = offer.most_ns.map(|most| shared.get(word::START_NS) + most);
         let mut quiet: Option<(u64, u64)> = None;
+        let mut watched = Ok(());
         loop {
             let done = over.load(Ordering::Acquire);
             let now = clocks::now::<Monotonic>();
@@ -103,17 +110,33 @@ pub(super) fn run<E: Send>(
                 let (count, since) = *quiet.get_or_insert((received, now.as_nanos()));
                 if count != received {
                     quiet = Some((received, now.as_nanos()));
-                } else if all || stopped || now.as_nanos() - since >= offer.linger_ns {
+                } else if all
+                    || stopped
+                    || watched.is_err()
+                    || now.as_nanos() - since >= offer.linger_ns + HANDED_OVER_NS
+                {
                     break;
+                } else if now.as_nanos() - since >= offer.linger_ns {
+                    // What has come and is not handed over is not lost.
+                    match counting.holds_some() {
+                        Ok(true) => {}
+                        Ok(false) => break,
+                        Err(error) => watched = Err(error),
+                    }
                 }
             }
-            // A signal ends the sleep early, which does no harm.
-            let _ = clocks::sleep_until(now + LOOK_EVERY);
+            watched = watched.and_then(|()| counting.look(shared, LOOK_EVERY));
+            if watched.is_err() {
+                shared.word(word::STOP).store(1, Ordering::Release);
+            }
         }
-        (sending.join(), stopped)
+        (sending.join(), watched, stopped)
     });
     match outcome {
-        Ok(Ok(refused)) => refused.map(|refused| Ok(shared.heard(refused, stopped))),
+        Ok(Ok(refused)) => {
+            let (refused, missed) = (refused?, watched.and_then(|()| counting.missed())?);
+            Ok(Ok(shared.heard(refused, missed, stopped)))
+        }
         Ok(Err(error)) => Ok(Err(error)),
         Err(panic) => std::panic::resume_unwind(panic),
     }

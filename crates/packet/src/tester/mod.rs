@@ -2,23 +2,26 @@
 //! checked and timed at another port of the same machine, so with one clock.
 //!
 //! - [`Tester`]: opened for a size of frame and a spread of flows; [`Tester::trial`] offers a load and tells what came.
-//! - [`Engine`]: who sends. The analyser is always a program at the receiving port, whichever that is.
+//! - [`Engine`]: who sends. [`Analyser`]: who counts; where programs cannot be loaded, both do without.
 //!
 //! A frame is counted with its check sequence (4 B, which the kernel does not see), as RFC 2544 does: one of 64 B is 60 B here.
 
+mod analyser;
 mod frame;
 mod generator;
+mod ring;
 mod shared;
 mod user;
 
 use std::net::Ipv4Addr;
 
 use vtare_sys::SysError;
-use vtare_sys::bpf::{BpfError, XdpLink, XdpMode};
+use vtare_sys::bpf::BpfError;
 use vtare_sys::net::frames::interface_index;
 use vtare_sys::net::{interface, route};
 
 use crate::schedule::Pace;
+use analyser::Counting;
 pub use frame::{FCS_BYTE, LARGEST_BYTE, SMALLEST_BYTE};
 use generator::Generator;
 use shared::Shared;
@@ -66,6 +69,27 @@ impl Engine {
             Self::Xdp => 3_242 + FCS_BYTE,
             Self::AfXdp => 4_096 + FCS_BYTE,
             Self::Packet => LARGEST_BYTE,
+        }
+    }
+}
+
+/// Who counts what comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Analyser {
+    /// A program at the receiving port (XDP), which removes the frames.
+    Xdp,
+    /// A packet ring (AF_PACKET, TPACKET_V3), read by this process; frames go on into the network stack.
+    Packet,
+}
+
+impl Analyser {
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Xdp => "xdp",
+            Self::Packet => "packet",
         }
     }
 }
@@ -169,6 +193,8 @@ pub struct TesterOptions {
     pub most_frames: u64,
     /// Who sends.
     pub engine: Engine,
+    /// Who counts; `None` for the program where that can be had, else the ring.
+    pub analyser: Option<Analyser>,
 }
 
 /// A load to offer.
@@ -230,6 +256,8 @@ pub struct Heard {
     pub skipped: u64,
     /// Of the frames that left, those that the port itself refused: its other end had no room.
     pub refused: u64,
+    /// Frames that came and found the analyser without room: whose they were is not known.
+    pub missed: u64,
     /// Frames of an earlier trial that came now.
     pub stale: u64,
     /// Frames that came with other addresses or another length than they left with.
@@ -306,7 +334,9 @@ pub fn hardware_address(port: &str) -> Result<[u8; 6], TesterError> {
 pub struct Tester {
     shared: Shared,
     generator: Generator,
-    _counting: XdpLink,
+    counting: Counting,
+    /// Why the program does not count, where it was not told not to.
+    fallback: Option<String>,
     options: TesterOptions,
     /// Of the last trial, so that what comes of it later is told apart.
     run: u32,
@@ -314,11 +344,15 @@ pub struct Tester {
 }
 
 impl Tester {
-    /// Checks ports and sizes, loads the analyser and attaches it, and makes the sender ready.
+    /// Checks ports and sizes, makes the analyser ready, then the sender.
     ///
     /// # Errors
     /// [`TesterError`], each with the way out.
     pub fn open(options: TesterOptions) -> Result<Self, TesterError> {
+        Self::ready(options, true)
+    }
+
+    fn ready(options: TesterOptions, counted: bool) -> Result<Self, TesterError> {
         let frame_byte = options.frame_byte;
         let most_byte = options.engine.most_frame_byte();
         if frame_byte < SMALLEST_BYTE || frame_byte > most_byte {
@@ -330,15 +364,26 @@ impl Tester {
             return Err(TesterError::Size { found_byte: frame_byte, most_byte, because });
         }
         let (tx, rx) = (Port::find(&options.tx, frame_byte)?, Port::find(&options.rx, frame_byte)?);
-        let shared = Shared::new(&options, &tx)?;
-        let counting = XdpLink::attach(&shared.load("count")?, rx.index)?;
+        let (shared, counting, fallback) =
+            if counted { count(&options, &tx, &rx)? } else { (memory(&options, &tx)?, Counting::Nobody, None) };
         let generator = Generator::open(&options, &tx, &shared)?;
         let of = |name: &str, port: &Port| format!("{name} ({})", port.kind.as_deref().unwrap_or("hardware"));
-        let mode = if counting.mode() == XdpMode::Native { "in the driver" } else { "in the network stack" };
-        let place = format!("{} to {}, counted {mode}", of(&options.tx, &tx), of(&options.rx, &rx));
+        let place = format!("{} to {}, {}", of(&options.tx, &tx), of(&options.rx, &rx), counting.place());
         // Not 0: the tag of an empty frame.
         let run = (vtare_sys::clocks::now::<vtare_units::Monotonic>().as_nanos() as u32) | 1;
-        Ok(Self { shared, generator, _counting: counting, options, run, place })
+        Ok(Self { shared, generator, counting, fallback, options, run, place })
+    }
+
+    /// Who counts.
+    #[must_use]
+    pub const fn analyser(&self) -> Option<Analyser> {
+        self.counting.kind()
+    }
+
+    /// Why the program does not count, where it should have.
+    #[must_use]
+    pub fn fallback(&self) -> Option<&str> {
+        self.fallback.as_deref()
     }
 
     /// Ports, and where frames are counted, in words.
@@ -367,11 +412,13 @@ impl Tester {
             return Err(TesterError::Frames { found: offer.frames, most: self.options.most_frames });
         }
         self.run = self.run.wrapping_add(2);
-        self.shared.begin(offer, self.run);
-        generator::run(&mut self.generator, &self.shared, &self.options, offer, prepare, stop)
+        self.shared.begin(offer, self.run, self.options.engine);
+        let Self { generator, shared, counting, options, .. } = self;
+        generator::run(generator, (shared, counting), options, offer, prepare, stop)
     }
 
-    /// Sees whether each flow comes through, slowly, some times over: the first frames teach bridges the way.
+    /// Sees whether each flow comes through, slowly, some times over, and more patiently each time: the first frames teach bridges the way,
+    /// and a guest on a busy host may stand still for a second.
     ///
     /// # Errors
     /// [`TesterError::Unheard`] with the flows that do not.
@@ -379,13 +426,13 @@ impl Tester {
         const KNOCKS: usize = 10;
         let mut sent = vec![0; self.options.flows.len()];
         let mut came = vec![false; self.options.flows.len()];
-        for _ in 0..KNOCKS {
+        for knock in 0..KNOCKS {
             let frames = (self.options.slots.len() as u64).min(self.options.most_frames);
             let offer = Offer {
                 pace: Pace { packets: 20_000, span_ns: 1_000_000_000 },
                 frames,
                 catch_up_ns: 1_000_000_000,
-                linger_ns: 100_000_000,
+                linger_ns: 100_000_000 << (knock / 2),
                 gap_ns: u64::MAX,
                 batch: 1,
                 tagged: None,
@@ -415,6 +462,29 @@ impl Tester {
     }
 }
 
+/// The counters where the sender can reach them: in maps for a program, else in memory of this process.
+fn memory(options: &TesterOptions, tx: &Port) -> Result<Shared, TesterError> {
+    if options.engine == Engine::Xdp { Shared::maps(options, tx) } else { Shared::own(options, tx) }
+}
+
+/// The analyser asked for, or the best that can be had; and why it is not the program.
+fn count(options: &TesterOptions, tx: &Port, rx: &Port) -> Result<(Shared, Counting, Option<String>), TesterError> {
+    let program = || {
+        let shared = Shared::maps(options, tx)?;
+        let counting = Counting::program(&shared, rx)?;
+        Ok((shared, counting, None))
+    };
+    let ring = |why| Ok((memory(options, tx)?, Counting::ring(options, rx)?, why));
+    match options.analyser {
+        Some(Analyser::Xdp) => program(),
+        Some(Analyser::Packet) => ring(None),
+        None => program().or_else(|error: TesterError| match error {
+            TesterError::Program(_) => ring(Some(error.to_string())),
+            other => Err(other),
+        }),
+    }
+}
+
 /// Frames a second that an engine sends where nothing paces it, in `span_ns`: to the port's own hardware address, so that a bridge behind it does
 /// not pass them on.
 ///
@@ -432,7 +502,7 @@ pub fn self_test(
     // Faster than any engine, and as many as would last.
     let pace = Pace { packets: 50_000_000, span_ns: 1_000_000_000 };
     let frames = (span_ns / 20).clamp(1, shared::MOST_FRAMES);
-    let mut tester = Tester::open(TesterOptions {
+    let options = TesterOptions {
         tx: tx.to_owned(),
         rx: tx.to_owned(),
         source,
@@ -441,7 +511,9 @@ pub fn self_test(
         frame_byte,
         most_frames: frames,
         engine,
-    })?;
+        analyser: None,
+    };
+    let mut tester = Tester::ready(options, false)?;
     let offer = Offer {
         pace,
         frames,

@@ -1,4 +1,4 @@
-//! What the programs in `crates/packet/bpf/throughput.c` share with this process.
+//! What generator and analyser share, whether they are programs in the kernel (`crates/packet/bpf/throughput.c`) or parts of this process.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -6,15 +6,16 @@ use vtare_sys::bpf::{BpfError, MapView, Maps, Object, Program};
 use vtare_sys::clocks;
 use vtare_units::Monotonic;
 
-use super::{FlowSeen, Heard, Offer, Port, TesterError, TesterOptions, frame};
+use super::{Engine, FlowSeen, Heard, Offer, Port, TesterError, TesterOptions, frame};
 
 const PROGRAMS: &[u8] = include_bytes!("../../bpf/throughput.bpf.o");
 /// Frames of a trial that are told apart, a bit each.
 pub(super) const MOST_FRAMES: u64 = 1 << 26;
 /// A call of the program waits for a frame's time no longer than this: meanwhile the CPU's other soft interrupts wait.
 pub(super) const SLICE_NS: u64 = 50_000;
-/// From the call to the first frame.
-const LEAD_IN_NS: u64 = 40_000_000;
+/// From the call to the first frame: a thread begins, and the kernel lays frames ready where a program sends.
+const LEAD_IN_NS: u64 = 10_000_000;
+const LEAD_IN_OF_PROGRAM_NS: u64 = 40_000_000;
 const OCTAVE_BITS: usize = 6;
 const BUCKETS: usize = (64 - OCTAVE_BITS + 1) << OCTAVE_BITS;
 
@@ -52,31 +53,96 @@ mod tally {
     pub(super) const RECEIVED: usize = 0;
     pub(super) const DUPLICATES: usize = 1;
     pub(super) const REORDERED: usize = 2;
+    pub(super) const ABOVE: usize = 3;
     pub(super) const SUM_NS: usize = 4;
     pub(super) const MOST_NS: usize = 5;
     pub(super) const LEAST_NS: usize = 6;
 }
 
-/// The maps, in memory.
+/// Words of `struct setup`, and of `struct tally`.
+const SETUP_WORDS: usize = word::END;
+const TALLY_WORDS: usize = 8;
+
+/// Words that several threads, or the kernel too, read and write.
 #[derive(Debug)]
-pub(super) struct Shared {
+enum Words {
+    /// Of a map.
+    Map(MapView),
+    /// Of this process alone; an entry begins every so many.
+    Own(Box<[AtomicU64]>, usize),
+}
+
+impl Words {
+    fn own(entries: usize, stride: usize) -> Self {
+        Self::Own((0..entries * stride).map(|_| AtomicU64::new(0)).collect(), stride)
+    }
+
+    fn words(&self) -> &[AtomicU64] {
+        match self {
+            Self::Map(view) => view.words(),
+            Self::Own(words, _) => words,
+        }
+    }
+
+    fn entry(&self, index: usize) -> &[AtomicU64] {
+        match self {
+            Self::Map(view) => view.entry(index),
+            Self::Own(words, stride) => &words[index * stride..(index + 1) * stride],
+        }
+    }
+}
+
+/// What programs of the kernel need.
+#[derive(Debug)]
+struct Programs {
     object: Object,
     maps: Maps,
-    setup: MapView,
-    sent: MapView,
-    tallies: MapView,
-    latencies: MapView,
-    seen: MapView,
+}
+
+/// Set-up and counters of a trial.
+#[derive(Debug)]
+pub(super) struct Shared {
+    programs: Option<Programs>,
+    setup: Words,
+    sent: Words,
+    tallies: Words,
+    latencies: Words,
+    seen: Words,
     /// Headers of each flow, for senders that are no program.
     pub(super) headers: Vec<[u8; frame::HEADERS_BYTE]>,
 }
 
+/// A frame that came, as far as it was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Came {
+    /// What its tag says.
+    pub(super) tag: frame::Tag,
+    /// Source and destination address, and length of the IP packet, as the header has them.
+    pub(super) ends: frame::Ends,
+    /// When.
+    pub(super) at_ns: u64,
+}
+
 impl Shared {
-    /// Makes the maps for these flows and slots.
-    pub(super) fn new(options: &TesterOptions, tx: &Port) -> Result<Self, TesterError> {
-        if options.most_frames > MOST_FRAMES {
-            return Err(TesterError::Frames { found: options.most_frames, most: MOST_FRAMES });
-        }
+    /// Makes the counters in memory of this process: no program can use them.
+    pub(super) fn own(options: &TesterOptions, tx: &Port) -> Result<Self, TesterError> {
+        check_frames(options)?;
+        let flows = options.flows.len().max(1);
+        let shared = Self {
+            programs: None,
+            setup: Words::own(1, SETUP_WORDS),
+            sent: Words::own(flows, 1),
+            tallies: Words::own(flows, TALLY_WORDS),
+            latencies: Words::own(flows * BUCKETS, 1),
+            seen: Words::own(options.most_frames.div_ceil(64).max(1) as usize, 1),
+            headers: headers(options, tx),
+        };
+        Ok(shared)
+    }
+
+    /// Makes them as maps, which programs and this process share.
+    pub(super) fn maps(options: &TesterOptions, tx: &Port) -> Result<Self, TesterError> {
+        check_frames(options)?;
         let flow_count = options.flows.len().max(1) as u32;
         let mut object = Object::parse("throughput.bpf.o", PROGRAMS)?;
         for (map, entries) in [
@@ -101,11 +167,7 @@ impl Shared {
         for (entry, flow) in slots.words().iter().zip(&options.slots) {
             entry.store((*flow).into(), Ordering::Relaxed);
         }
-        let headers: Vec<_> = options
-            .flows
-            .iter()
-            .map(|flow| frame::headers(tx.address, options.source, flow, options.frame_byte))
-            .collect();
+        let headers = headers(options, tx);
         let flows = view("flows")?;
         for (number, headers) in headers.iter().enumerate() {
             for (word, bytes) in flows.entry(number).iter().zip(headers.chunks(8)) {
@@ -114,13 +176,19 @@ impl Shared {
                 word.store(u64::from_ne_bytes(whole), Ordering::Relaxed);
             }
         }
-        let (sent, tallies, latencies, seen) = (view("sent")?, view("tallies")?, view("latencies")?, view("seen")?);
-        Ok(Self { setup, sent, tallies, latencies, seen, headers, maps, object })
+        let words = |name: &str| view(name).map(Words::Map);
+        let (sent, tallies, latencies, seen) = (words("sent")?, words("tallies")?, words("latencies")?, words("seen")?);
+        let (setup, programs) = (Words::Map(setup), Some(Programs { object, maps }));
+        Ok(Self { programs, setup, sent, tallies, latencies, seen, headers })
     }
 
     /// Loads one of the programs.
+    ///
+    /// # Panics
+    /// Where the counters are no maps.
     pub(super) fn load(&self, program: &str) -> Result<Program, BpfError> {
-        self.object.load(program, &self.maps)
+        let Programs { object, maps } = self.programs.as_ref().expect("made as maps");
+        object.load(program, maps)
     }
 
     pub(super) fn word(&self, at: usize) -> &AtomicU64 {
@@ -138,15 +206,53 @@ impl Shared {
         count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
+    /// Counts a frame that came, as the program `count` does; the one thread that reads the ring calls this.
+    pub(super) fn count(&self, came: &Came) {
+        let frame::Tag { run, flow, sequence, sent_ns } = came.tag;
+        let add = |word: &AtomicU64, by: u64| word.store(word.load(Ordering::Relaxed) + by, Ordering::Release);
+        let Some(headers) = self.headers.get(usize::from(flow)) else { return };
+        if u64::from(run) != self.get(word::RUN) {
+            return add(self.word(word::STALE), 1);
+        }
+        if came.ends != frame::ends(headers) || u64::from(sequence) >= self.get(word::PACKETS) {
+            return add(self.word(word::WRONG), 1);
+        }
+        let (bits, bit) = (&self.seen.words()[sequence as usize / 64], 1 << (sequence % 64));
+        let tally = self.tallies.entry(usize::from(flow));
+        if bits.fetch_or(bit, Ordering::Relaxed) & bit != 0 {
+            return add(&tally[tally::DUPLICATES], 1);
+        }
+        add(&tally[tally::RECEIVED], 1);
+        let next = u64::from(sequence) + 1;
+        if next < tally[tally::ABOVE].load(Ordering::Relaxed) {
+            add(&tally[tally::REORDERED], 1);
+        } else {
+            tally[tally::ABOVE].store(next, Ordering::Relaxed);
+        }
+        if let Some(latency) = came.at_ns.checked_sub(sent_ns) {
+            if u64::from(sequence) == self.get(word::TAGGED) {
+                self.word(word::TAGGED_NS).store(latency, Ordering::Relaxed);
+            }
+            add(&tally[tally::SUM_NS], latency);
+            tally[tally::MOST_NS].fetch_max(latency, Ordering::Relaxed);
+            tally[tally::LEAST_NS].fetch_min(latency, Ordering::Relaxed);
+            add(&self.latencies.words()[usize::from(flow) * BUCKETS + bucket_of(latency)], 1);
+        } else {
+            add(self.word(word::EARLY), 1);
+        }
+        // Last: who sees it counted finds the rest there.
+        add(self.word(word::RECEIVED), 1);
+    }
+
     /// Clears what the trial before left, and states the new one.
-    pub(super) fn begin(&self, offer: &Offer, run: u32) {
+    pub(super) fn begin(&self, offer: &Offer, run: u32, engine: Engine) {
         let set = |at: usize, value: u64| self.word(at).store(value, Ordering::Release);
         // First: frames that still come belong to no trial from now on.
         set(word::RUN, run.into());
         set(word::PACKETS, 0);
         (word::NEXT..word::END).for_each(|at| set(at, 0));
         set(word::TAGGED_NS, u64::MAX);
-        let clear = |view: &MapView| view.words().iter().for_each(|word| word.store(0, Ordering::Relaxed));
+        let clear = |view: &Words| view.words().iter().for_each(|word| word.store(0, Ordering::Relaxed));
         clear(&self.sent);
         clear(&self.latencies);
         clear(&self.tallies);
@@ -161,19 +267,21 @@ impl Shared {
         set(word::GAP_NS, offer.gap_ns);
         set(word::TAGGED, offer.tagged.unwrap_or(u64::MAX));
         set(word::STOP, 0);
-        set(word::START_NS, clocks::now::<Monotonic>().as_nanos() + LEAD_IN_NS);
+        let lead_in_ns = if engine == Engine::Xdp { LEAD_IN_OF_PROGRAM_NS } else { LEAD_IN_NS };
+        set(word::START_NS, clocks::now::<Monotonic>().as_nanos() + lead_in_ns);
         // Last: with it the program begins.
         set(word::PACKETS, offer.frames);
     }
 
     /// What came of the trial.
-    pub(super) fn heard(&self, refused: u64, stopped: bool) -> Heard {
+    pub(super) fn heard(&self, refused: u64, missed: u64, stopped: bool) -> Heard {
         let started = self.get(word::START_NS);
         let tagged = self.get(word::TAGGED_NS);
         Heard {
             flows: (0..self.headers.len()).map(|number| self.flow(number)).collect(),
             skipped: self.get(word::SKIPPED),
             refused,
+            missed,
             stale: self.get(word::STALE),
             wrong: self.get(word::WRONG),
             early: self.get(word::EARLY),
@@ -208,6 +316,24 @@ impl Shared {
             latency,
         }
     }
+}
+
+fn check_frames(options: &TesterOptions) -> Result<(), TesterError> {
+    if options.most_frames > MOST_FRAMES {
+        return Err(TesterError::Frames { found: options.most_frames, most: MOST_FRAMES });
+    }
+    Ok(())
+}
+
+fn headers(options: &TesterOptions, tx: &Port) -> Vec<[u8; frame::HEADERS_BYTE]> {
+    let of = |flow| frame::headers(tx.address, options.source, flow, options.frame_byte);
+    options.flows.iter().map(of).collect()
+}
+
+/// The bucket of a latency, as `bucket_of` in throughput.c.
+pub(super) const fn bucket_of(ns: u64) -> usize {
+    let octave = (63_u32.saturating_sub(ns.leading_zeros()) as usize).saturating_sub(OCTAVE_BITS);
+    (octave << OCTAVE_BITS) + (ns >> octave) as usize
 }
 
 /// The least latency of a bucket, ns.

@@ -1,11 +1,11 @@
-//! The analyser, called on single frames, beside what a sender writes. Skipped, and said, where this process may not load programs.
+//! Both analysers, called on single frames, beside what a sender writes. That of the kernel is skipped, and said, where this process may not load programs.
 
 use std::net::Ipv4Addr;
 
 use proptest::prelude::*;
 use vtare_sys::bpf::{BpfError, Program};
 
-use super::shared::{Shared, least_of, word};
+use super::shared::{Came, Shared, bucket_of, least_of, word};
 use super::*;
 
 const DROP: u32 = 1;
@@ -22,6 +22,7 @@ fn options() -> TesterOptions {
         frame_byte: 64,
         most_frames: 1_000,
         engine: Engine::Packet,
+        analyser: None,
     }
 }
 
@@ -36,28 +37,29 @@ const OFFER: Offer = Offer {
     most_ns: None,
 };
 
-struct Analyser {
+struct Counter {
     shared: Shared,
-    count: Program,
+    /// `None`: this process counts.
+    program: Option<Program>,
     options: TesterOptions,
 }
 
-impl Analyser {
-    fn new() -> Option<Self> {
+impl Counter {
+    /// Those that can be had here.
+    fn all() -> Vec<Self> {
         let options = options();
         let port = Port { index: 1, address: [2, 0, 0, 0, 0, 99], kind: None };
-        let made = Shared::new(&options, &port).and_then(|shared| Ok((shared.load("count")?, shared)));
-        match made {
-            Ok((count, shared)) => {
-                shared.begin(&OFFER, 77);
-                Some(Self { shared, count, options })
-            }
+        let own = Shared::own(&options, &port).expect("plain memory");
+        let mut all = vec![Self { shared: own, program: None, options: options.clone() }];
+        match Shared::maps(&options, &port).and_then(|shared| Ok((shared.load("count")?, shared))) {
+            Ok((count, shared)) => all.push(Self { shared, program: Some(count), options }),
             Err(TesterError::Program(error @ (BpfError::NotPermitted { .. } | BpfError::NotSupported { .. }))) => {
-                eprintln!("skipped: {error}");
-                None
+                eprintln!("skipped for the program: {error}");
             }
             Err(error) => panic!("{error}"),
         }
+        all.iter().for_each(|it| it.shared.begin(&OFFER, 77, Engine::Packet));
+        all
     }
 
     fn frame(&self, run: u32, flow: u16, sequence: u32, sent_ns: u64) -> Vec<u8> {
@@ -67,12 +69,44 @@ impl Analyser {
         bytes
     }
 
-    fn come(&self, bytes: &[u8]) -> u32 {
-        self.count.run_once(bytes).expect("it runs").0
+    /// Whether the analyser took it for one of the test's.
+    fn come(&self, bytes: &[u8]) -> bool {
+        if let Some(program) = &self.program {
+            let verdict = program.run_once(bytes).expect("it runs").0;
+            assert!([DROP, PASS].contains(&verdict), "{verdict}");
+            return verdict == DROP;
+        }
+        let taken = filtered(bytes) == frame::IP_TAGGED_BYTE as u32;
+        let (tag, ends) = frame::read(&bytes[14..]).expect("long enough");
+        let ours = taken && usize::from(tag.flow) < self.options.flows.len();
+        if taken {
+            self.shared.count(&Came { tag, ends, at_ns: now_ns() });
+        }
+        ours
     }
 
     fn heard(&self) -> Heard {
-        self.shared.heard(0, false)
+        self.shared.heard(0, 0, false)
+    }
+}
+
+/// What the ring's filter copies of a frame that arrives, as the kernel runs it.
+fn filtered(bytes: &[u8]) -> u32 {
+    let (ip, half) = (&bytes[14..], |bytes: &[u8]| u32::from(u16::from_be_bytes([bytes[0], bytes[1]])));
+    let (mut a, mut at) = (0, 0);
+    loop {
+        let (code, yes, no, k) = ring::FILTER[at];
+        at += 1;
+        match code {
+            // The type of the packet: to this host.
+            0x30 if k == 0xffff_f004 => a = 0,
+            0x28 if k == 0xffff_f000 => a = half(&bytes[12..]),
+            0x30 => a = ip[k as usize].into(),
+            0x28 => a = half(&ip[k as usize..]),
+            0x15 => at += usize::from(if a == k { yes } else { no }),
+            0x06 => return k,
+            other => panic!("unknown code {other:#x}"),
+        }
     }
 }
 
@@ -82,56 +116,75 @@ fn now_ns() -> u64 {
 
 #[test]
 fn frames_are_counted_by_flow_once_each_and_in_their_order() {
-    let Some(it) = Analyser::new() else { return };
-    for (flow, sequence) in [(0, 0), (1, 1), (0, 4), (0, 2), (0, 4), (2, 3), (0, 499)] {
-        assert_eq!(it.come(&it.frame(77, flow, sequence, now_ns())), DROP);
+    for it in Counter::all() {
+        for (flow, sequence) in [(0, 0), (1, 1), (0, 4), (0, 2), (0, 4), (2, 3), (0, 499)] {
+            assert!(it.come(&it.frame(77, flow, sequence, now_ns())));
+        }
+        let heard = it.heard();
+        let of = |flow: usize| (heard.flows[flow].received, heard.flows[flow].duplicates, heard.flows[flow].reordered);
+        assert_eq!([of(0), of(1), of(2)], [(4, 1, 1), (1, 0, 0), (1, 0, 0)]);
+        assert_eq!((heard.received(), heard.stale, heard.wrong, heard.early), (6, 0, 0, 0));
+        assert_eq!(it.shared.get(word::RECEIVED), 6);
     }
-    let heard = it.heard();
-    let of = |flow: usize| (heard.flows[flow].received, heard.flows[flow].duplicates, heard.flows[flow].reordered);
-    assert_eq!([of(0), of(1), of(2)], [(4, 1, 1), (1, 0, 0), (1, 0, 0)]);
-    assert_eq!((heard.received(), heard.stale, heard.wrong, heard.early), (6, 0, 0, 0));
-    assert_eq!(it.shared.get(word::RECEIVED), 6);
 }
 
 #[test]
 fn frames_of_an_earlier_trial_and_changed_ones_are_told_apart_and_others_pass() {
-    let Some(it) = Analyser::new() else { return };
-    assert_eq!(it.come(&it.frame(75, 0, 0, now_ns())), DROP);
-    // Beyond the last frame, to another address, cut short by a router that should not.
-    assert_eq!(it.come(&it.frame(77, 0, 500, now_ns())), DROP);
-    for at in [17, 33] {
-        let mut changed = it.frame(77, 0, 1, now_ns());
-        changed[at] ^= 1;
-        assert_eq!(it.come(&changed), DROP, "{at}");
+    for it in Counter::all() {
+        assert!(it.come(&it.frame(75, 0, 0, now_ns())));
+        // Beyond the last frame, to another address, cut short by a router that should not.
+        assert!(it.come(&it.frame(77, 0, 500, now_ns())));
+        for at in [17, 33] {
+            let mut changed = it.frame(77, 0, 1, now_ns());
+            changed[at] ^= 1;
+            assert!(it.come(&changed), "{at}");
+        }
+        for (at, what) in [(12, "no IPv4"), (23, "no UDP"), (37, "another port"), (46, "another flow")] {
+            let mut foreign = it.frame(77, 0, 1, now_ns());
+            foreign[at] ^= 0x40;
+            assert!(!it.come(&foreign), "{what}");
+        }
+        let heard = it.heard();
+        assert_eq!((heard.received(), heard.stale, heard.wrong), (0, 1, 3));
     }
-    for (at, what) in [(12, "no IPv4"), (23, "no UDP"), (37, "another port"), (46, "another flow")] {
-        let mut foreign = it.frame(77, 0, 1, now_ns());
-        foreign[at] ^= 0x40;
-        assert_eq!(it.come(&foreign), PASS, "{what}");
-    }
-    let heard = it.heard();
-    assert_eq!((heard.received(), heard.stale, heard.wrong), (0, 1, 3));
+}
+
+#[test]
+fn what_leaves_the_host_is_not_copied_and_a_cut_frame_is_no_frame() {
+    assert_eq!(ring::FILTER[1], (0x15, 11, 0, 4), "to the last step, which copies nothing");
+    assert_eq!(ring::FILTER[13], (0x06, 0, 0, 0));
+    let it = &Counter::all()[0];
+    let bytes = it.frame(77, 2, 5, 9);
+    let (tag, ends) = frame::read(&bytes[14..]).expect("whole");
+    assert_eq!(tag, frame::Tag { run: 77, flow: 2, sequence: 5, sent_ns: 9 });
+    assert_eq!(ends, frame::ends(&it.shared.headers[2]));
+    assert!((0..bytes.len()).all(|length| frame::read(bytes.get(14..length).unwrap_or_default()).is_none()));
 }
 
 #[test]
 fn a_trial_begins_with_nothing_of_the_one_before() {
-    let Some(it) = Analyser::new() else { return };
-    it.come(&it.frame(77, 0, 7, now_ns()));
-    it.shared.count_sent(0);
-    let heard = it.heard();
-    assert!(heard.tagged_ns.is_some() && heard.flows[0].least_ns == heard.flows[0].most_ns && heard.sent() == 1);
-    it.shared.begin(&OFFER, 79);
-    assert_eq!(it.heard().flows, vec![FlowSeen::default(); 3]);
-    it.come(&it.frame(79, 0, 7, now_ns()));
-    assert_eq!((it.heard().received(), it.heard().flows[0].duplicates), (1, 0));
+    for it in Counter::all() {
+        it.come(&it.frame(77, 0, 7, now_ns()));
+        it.shared.count_sent(0);
+        let heard = it.heard();
+        assert!(heard.tagged_ns.is_some() && heard.flows[0].least_ns == heard.flows[0].most_ns && heard.sent() == 1);
+        it.shared.begin(&OFFER, 79, Engine::Packet);
+        assert_eq!(it.heard().flows, vec![FlowSeen::default(); 3]);
+        it.come(&it.frame(79, 0, 7, now_ns()));
+        assert_eq!((it.heard().received(), it.heard().flows[0].duplicates), (1, 0));
+    }
 }
 
 #[test]
 fn a_frame_that_came_before_it_left_has_no_latency() {
-    let Some(it) = Analyser::new() else { return };
-    it.come(&it.frame(77, 0, 0, now_ns() + 3_600_000_000_000));
-    let heard = it.heard();
-    assert_eq!((heard.received(), heard.early, heard.flows[0].least_ns, heard.flows[0].latency.len()), (1, 1, None, 0));
+    for it in Counter::all() {
+        it.come(&it.frame(77, 0, 0, now_ns() + 3_600_000_000_000));
+        let heard = it.heard();
+        assert_eq!(
+            (heard.received(), heard.early, heard.flows[0].least_ns, heard.flows[0].latency.len()),
+            (1, 1, None, 0)
+        );
+    }
 }
 
 #[test]
@@ -161,7 +214,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
     #[test]
     fn a_latency_is_counted_in_a_bucket_that_begins_at_most_a_64th_below_it(ns in (0_u32..40).prop_map(|bits| (1_u64 << bits) + (1 << bits) / 3)) {
-        let Some(it) = Analyser::new() else { return Ok(()) };
+        for it in Counter::all() {
         let before = now_ns();
         prop_assume!(before > ns);
         it.come(&it.frame(77, 0, 0, before - ns));
@@ -172,10 +225,16 @@ proptest! {
         prop_assert_eq!((flow.latency.len(), count), (1, 1));
         prop_assert!((ns..=ns + (after - before)).contains(&latency));
         prop_assert!(least <= latency && latency - least <= latency / 64);
+        }
     }
 }
 
 #[test]
 fn buckets_begin_where_those_of_the_histogram_do() {
     assert_eq!([0, 63, 127, 128, 129].map(least_of), [0, 63, 127, 128, 130]);
+    for ns in (0..64).map(|bits| 1_u64 << bits).flat_map(|ns| [ns - 1, ns, ns + ns / 3]) {
+        let least = least_of(bucket_of(ns));
+        assert!(least <= ns && ns - least <= ns / 64, "{ns}");
+    }
+    assert!(bucket_of(u64::MAX) < 59 << 6);
 }

@@ -73,6 +73,12 @@ pub struct MachineFacts {
     pub preempt_model: Option<String>,
 }
 
+/// The hypervisor that the kernel names before the one that CPUID does: a paravirtual guest of Xen without CPUID faulting sees the CPUID
+/// of the machine, and in a nested one that names the hypervisor below Xen.
+fn nearest(by_kernel: Option<String>, by_cpuid: Option<String>) -> Option<String> {
+    by_kernel.or(by_cpuid)
+}
+
 impl MachineFacts {
     /// Reads the facts of this machine as they are now. Takes about a millisecond.
     ///
@@ -84,7 +90,7 @@ impl MachineFacts {
     pub fn read() -> Self {
         let features = cpu::Features::read();
         let mut facts = Self::read_tree(&Tree { root: PathBuf::from("/") });
-        facts.hypervisor = features.hypervisor_name().or(facts.hypervisor);
+        facts.hypervisor = nearest(facts.hypervisor, features.hypervisor_name());
         facts.cpus_allowed = sched::allowed_cpus().ok();
         facts.hz = tick_period().and_then(tick::hz_of);
         facts.timer_slack_ns = sched::timer_slack().as_nanos();

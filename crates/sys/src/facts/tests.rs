@@ -27,6 +27,14 @@ impl Drop for Recorded {
 }
 
 #[test]
+fn a_paravirtual_guest_of_xen_is_not_taken_for_one_of_the_hypervisor_below_xen() {
+    let recorded = Recorded::new("xen", &[("sys/hypervisor/type", "xen\n")]);
+    let by_kernel = MachineFacts::read_tree(&recorded.tree).hypervisor;
+    assert_eq!(nearest(by_kernel, Some("tcg".to_owned())).as_deref(), Some("xen"));
+    assert_eq!(nearest(None, Some("kvm".to_owned())).as_deref(), Some("kvm"));
+}
+
+#[test]
 fn a_recorded_guest_is_read_in_full() {
     let recorded = Recorded::new(
         "guest",

@@ -55,7 +55,7 @@ pub fn give_neighbour(interface: u32, address: Ipv4Addr, hardware: [u8; 6]) -> R
     change(libc::RTM_NEWNEIGH, CREATE, &body, format!("give interface {interface} the neighbour {address}"))
 }
 
-fn change(kind: u16, flags: libc::c_int, body: &[u8], what: String) -> Result<(), SysError> {
+pub(super) fn change(kind: u16, flags: libc::c_int, body: &[u8], what: String) -> Result<(), SysError> {
     ask(kind, flags, body).map(|_| ()).map_err(failed(what))
 }
 

@@ -12,6 +12,9 @@ pub const SEND_BYTE: usize = 136;
 const HEADER: usize = align(size_of::<cmsghdr>());
 /// Linux 6.13 and later; `asm-generic/socket.h`. SPARC and PA-RISC have other numbers and are refused by the kernel.
 const SCM_TS_OPT_ID: c_int = 81;
+/// `linux/errqueue.h`.
+const SO_EE_ORIGIN_TXTIME: u8 = 6;
+const SO_EE_CODE_TXTIME_MISSED: u8 = 2;
 
 const fn align(length: usize) -> usize {
     length.next_multiple_of(size_of::<usize>())
@@ -24,7 +27,7 @@ pub struct SendControl {
     pub segment_byte: Option<u16>,
     /// Stamp the departure of this datagram.
     pub stamp: Option<StampRequest>,
-    /// Let it go at this time, in ns of CLOCK_MONOTONIC (SO_TXTIME must be on).
+    /// Let it go at this time, in ns of the clock that [`super::Socket::launch_times`] named.
     pub launch_ns: Option<u64>,
     /// Send it from this address of this host (IP_PKTINFO, IPV6_PKTINFO). Of the socket's family; a socket for both takes IPv4 ones in
     /// IPv6's form.
@@ -139,6 +142,13 @@ pub enum QueuedError {
         /// The key that was given, or the kernel's count.
         key: u32,
     },
+    /// The queue discipline dropped a datagram for its launch time.
+    Launch {
+        /// The time asked for, in ns of the clock of launch times.
+        launch_ns: u64,
+        /// Whether that time had passed before it could be sent; else there was something wrong with the time itself.
+        missed: bool,
+    },
     /// Something on this host or on the way refused a datagram.
     Refused {
         /// The error number, as ECONNREFUSED or EMSGSIZE.
@@ -215,6 +225,10 @@ fn queued(data: &[u8]) -> Option<QueuedError> {
     let word_after = word(offset_of!(sock_extended_err, ee_data))?;
     match *data.get(offset_of!(sock_extended_err, ee_origin))? {
         libc::SO_EE_ORIGIN_TIMESTAMPING => Some(QueuedError::Departure { key: word_after }),
+        SO_EE_ORIGIN_TXTIME => Some(QueuedError::Launch {
+            launch_ns: u64::from(word_after) << 32 | u64::from(info),
+            missed: *data.get(offset_of!(sock_extended_err, ee_code))? == SO_EE_CODE_TXTIME_MISSED,
+        }),
         origin => Some(QueuedError::Refused { errno, info, local: origin == libc::SO_EE_ORIGIN_LOCAL }),
     }
 }

@@ -1,9 +1,7 @@
 //! The interfaces of the calling thread's network namespace. Asked of the kernel, not of `/sys`, which may show another namespace.
 
 use std::ffi::CStr;
-use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use crate::SysError;
 
@@ -124,51 +122,8 @@ fn take(entry: &libc::ifaddrs, found: &mut Vec<Interface>) {
     }
 }
 
-/// The kinds of the queue disciplines of interface `index`, as `noqueue`, `fq`, `etf`.
-///
-/// # Errors
-/// Where the kernel does not tell.
-pub fn queue_disciplines(index: u32) -> Result<Vec<String>, SysError> {
-    let failed =
-        |source| SysError::Call { call: "ask for queue disciplines (RTM_GETQDISC)".to_owned(), source, remedy: "" };
-    dump_queues().map(|answer| kinds_of(&answer, index)).map_err(failed)
-}
-
 /// Bytes of `struct nlmsghdr`.
 pub(super) const MESSAGE_HEADER: usize = 16;
-/// Bytes of `struct tcmsg`.
-const QUEUE_HEADER: usize = 20;
-
-fn dump_queues() -> io::Result<Vec<u8>> {
-    // SAFETY: takes numbers only.
-    let fd = unsafe { libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, libc::NETLINK_ROUTE) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the descriptor was opened above and nobody else has it.
-    let socket = unsafe { OwnedFd::from_raw_fd(fd) };
-    let mut request = [0_u8; MESSAGE_HEADER + QUEUE_HEADER];
-    request[..4].copy_from_slice(&((MESSAGE_HEADER + QUEUE_HEADER) as u32).to_ne_bytes());
-    request[4..6].copy_from_slice(&libc::RTM_GETQDISC.to_ne_bytes());
-    request[6..8].copy_from_slice(&((libc::NLM_F_REQUEST | libc::NLM_F_DUMP) as u16).to_ne_bytes());
-    // SAFETY: the bytes are live and of the length given.
-    if unsafe { libc::send(socket.as_raw_fd(), request.as_ptr().cast(), request.len(), 0) } < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    let mut answer = Vec::new();
-    let mut part = vec![0_u8; 1 << 16];
-    loop {
-        // SAFETY: the bytes are live and of the length given.
-        let got = unsafe { libc::recv(socket.as_raw_fd(), part.as_mut_ptr().cast(), part.len(), 0) };
-        let got = usize::try_from(got).map_err(|_| io::Error::last_os_error())?;
-        answer.extend_from_slice(&part[..got]);
-        let ends = |(kind, _): &(u16, &[u8])| matches!(i32::from(*kind), libc::NLMSG_DONE | libc::NLMSG_ERROR);
-        if got == 0 || messages(&part[..got]).any(|message| ends(&message)) {
-            return Ok(answer);
-        }
-    }
-}
-
 /// The messages of a netlink answer: `(type, body)`.
 pub(super) fn messages(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
@@ -178,27 +133,6 @@ pub(super) fn messages(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
         bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
         Some((kind, body))
     })
-}
-
-fn kinds_of(answer: &[u8], index: u32) -> Vec<String> {
-    const TCA_KIND: u16 = 1;
-    let mut kinds = Vec::new();
-    for (kind, body) in messages(answer) {
-        let of = body.get(4..8).and_then(|bytes| bytes.try_into().ok()).map(u32::from_ne_bytes);
-        if kind != libc::RTM_NEWQDISC || of != Some(index) {
-            continue;
-        }
-        let mut attributes = body.get(QUEUE_HEADER..).unwrap_or_default();
-        while let Some([a, b, c, d]) = attributes.get(..4) {
-            let (length, kind) = (usize::from(u16::from_ne_bytes([*a, *b])), u16::from_ne_bytes([*c, *d]));
-            let Some(value) = attributes.get(4..length) else { break };
-            if kind == TCA_KIND {
-                kinds.push(String::from_utf8_lossy(value).trim_end_matches('\0').to_owned());
-            }
-            attributes = attributes.get(length.next_multiple_of(4)..).unwrap_or_default();
-        }
-    }
-    kinds
 }
 
 #[cfg(test)]
@@ -211,37 +145,5 @@ mod tests {
         let Some(loopback) = found else { return eprintln!("skipped: loopback has no address here") };
         assert_eq!(loopback.name, "lo");
         assert!(loopback.index > 0 && loopback.counters.is_some());
-    }
-
-    #[test]
-    fn loopback_has_a_queue_discipline_that_keeps_no_launch_times() {
-        let loopback = all().expect("interfaces are readable").into_iter().find(|interface| interface.name == "lo");
-        let Some(loopback) = loopback else { return eprintln!("skipped: no loopback here") };
-        let kinds = queue_disciplines(loopback.index).expect("queues are readable");
-        assert!(!kinds.iter().any(|kind| kind == "etf"), "{kinds:?}");
-    }
-
-    #[test]
-    fn queue_kinds_are_read_from_their_interface_only() {
-        let mut answer = Vec::new();
-        for (index, kind) in [(7_u32, b"noqueue\0".as_slice()), (3, b"fq\0")] {
-            let length = MESSAGE_HEADER + QUEUE_HEADER + (4 + kind.len()).next_multiple_of(4);
-            let start = answer.len();
-            answer.extend_from_slice(&(length as u32).to_ne_bytes());
-            answer.extend_from_slice(&libc::RTM_NEWQDISC.to_ne_bytes());
-            answer.resize(start + MESSAGE_HEADER + 4, 0);
-            answer.extend_from_slice(&index.to_ne_bytes());
-            answer.resize(start + MESSAGE_HEADER + QUEUE_HEADER, 0);
-            answer.extend_from_slice(&(4 + kind.len() as u16).to_ne_bytes());
-            answer.extend_from_slice(&1_u16.to_ne_bytes());
-            answer.extend_from_slice(kind);
-            answer.resize(start + length, 0);
-        }
-        assert_eq!(kinds_of(&answer, 3), ["fq"]);
-        assert_eq!(kinds_of(&answer, 7), ["noqueue"]);
-        // Cut anywhere, it gives less and never panics.
-        for end in 0..answer.len() {
-            assert!(kinds_of(&answer[..end], 3).len() <= 1);
-        }
     }
 }

@@ -5,9 +5,10 @@
 //! - [`configure`]: gives an interface its address, MTU and neighbours.
 //! - [`control`]: the ancillary data of both, read and written as plain bytes.
 //! - [`frames`]: a socket for whole frames of an interface.
-//! - [`interface`]: the interfaces of this network namespace, their counters and queue disciplines.
+//! - [`interface`]: the interfaces of this network namespace, their counters.
 //! - [`hardware`]: stamps of network cards and the clocks they are on.
 //! - [`packet_ring`]: copies of the packets that cross an interface.
+//! - [`queue`]: queue disciplines of an interface.
 //! - [`DmaLatency`]: keeps the CPUs of the machine out of deep sleep while it lives.
 //! - [`route`]: route, neighbour and link of a packet.
 //! - [`xsk`]: frames of one receive queue in shared memory (AF_XDP).
@@ -26,6 +27,7 @@ mod latency;
 pub mod namespace;
 mod options;
 pub mod packet_ring;
+pub mod queue;
 pub mod route;
 mod socket;
 pub mod tcp;
@@ -33,7 +35,7 @@ pub mod xsk;
 
 pub use batch::{Message, ReceiveBatch, Received, SendBatch};
 pub use latency::DmaLatency;
-pub use options::{PathMtu, StampFlags};
+pub use options::{LaunchClock, PathMtu, StampFlags};
 pub use socket::{Layer, Socket, Waited, wait_any_readable, wait_readable};
 
 #[cfg(test)]

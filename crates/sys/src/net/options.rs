@@ -18,6 +18,36 @@ pub struct StampFlags {
     pub departures: bool,
 }
 
+/// The clock that launch times are on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LaunchClock {
+    /// CLOCK_MONOTONIC, as `fq` wants.
+    Monotonic,
+    /// CLOCK_TAI, as `etf` wants.
+    Tai,
+}
+
+impl LaunchClock {
+    /// The clock with the kernel's number `id`, where launch times can be on it.
+    #[must_use]
+    pub const fn of(id: i32) -> Option<Self> {
+        match id {
+            libc::CLOCK_MONOTONIC => Some(Self::Monotonic),
+            libc::CLOCK_TAI => Some(Self::Tai),
+            _ => None,
+        }
+    }
+
+    /// The kernel's number of the clock.
+    #[must_use]
+    pub const fn id(self) -> i32 {
+        match self {
+            Self::Monotonic => libc::CLOCK_MONOTONIC,
+            Self::Tai => libc::CLOCK_TAI,
+        }
+    }
+}
+
 /// What becomes of datagrams that are larger than the path carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathMtu {
@@ -139,14 +169,16 @@ impl Socket {
         self.set(libc::SOL_SOCKET, libc::SO_BUSY_POLL, micros, "setsockopt(SO_BUSY_POLL)", remedy)
     }
 
-    /// Lets datagrams carry the time at which they shall go (SO_TXTIME on CLOCK_MONOTONIC). Whether it is kept is up to the
-    /// interface's queue discipline: [`super::interface::queue_disciplines`].
+    /// Lets datagrams carry the time at which they shall go (SO_TXTIME), with a report in the error queue of each that the queue
+    /// discipline drops for its time. The kernel takes this whatever the interface's queue discipline is; whether that keeps the times
+    /// is another question: [`super::queue`].
     ///
     /// # Errors
     /// Where the kernel refuses.
-    pub fn launch_times(&self) -> Result<(), SysError> {
-        let value = libc::sock_txtime { clockid: libc::CLOCK_MONOTONIC, flags: 0 };
-        self.set(libc::SOL_SOCKET, libc::SO_TXTIME, value, "setsockopt(SO_TXTIME)", ": needs Linux 4.19 or later")
+    pub fn launch_times(&self, clock: LaunchClock) -> Result<(), SysError> {
+        let value = libc::sock_txtime { clockid: clock.id(), flags: libc::SOF_TXTIME_REPORT_ERRORS };
+        let remedy = ": needs Linux 4.19 or later, and CAP_NET_ADMIN for other clocks than CLOCK_MONOTONIC";
+        self.set(libc::SOL_SOCKET, libc::SO_TXTIME, value, "setsockopt(SO_TXTIME)", remedy)
     }
 
     /// Whether the kernel cuts large sends into datagrams (UDP_SEGMENT).

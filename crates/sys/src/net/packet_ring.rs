@@ -20,6 +20,9 @@ pub struct RingSize {
     pub retire_ms: u32,
 }
 
+/// What a filter finds as the type (`SKF_AD_PKTTYPE`) of a packet that leaves.
+pub const OUTGOING: u8 = libc::PACKET_OUTGOING;
+
 /// One instruction of a classic BPF filter: code, jump if true, jump if false, operand.
 pub type FilterStep = (u16, u8, u8, u32);
 

@@ -1,7 +1,7 @@
 //! The way a packet takes from here: route, neighbour, interface. Asked of the kernel (rtnetlink), in the calling thread's network namespace.
 
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use super::interface::{MESSAGE_HEADER, messages};
@@ -62,6 +62,25 @@ pub fn to(to: Ipv4Addr) -> Result<Route, SysError> {
     route.ok_or_else(unreadable).map_err(failed(format!("find the route to {to}")))
 }
 
+/// The number of the interface by which packets to `to` leave.
+///
+/// # Errors
+/// Where there is no route, or the kernel does not tell.
+pub fn interface_to(to: IpAddr) -> Result<u32, SysError> {
+    let mut body = vec![0; ROUTE_BYTE];
+    let (family, bits) = if to.is_ipv4() { (libc::AF_INET, 32) } else { (libc::AF_INET6, 128) };
+    (body[0], body[1]) = (family as u8, bits);
+    match to {
+        IpAddr::V4(to) => attribute(&mut body, RTA_DST, &to.octets()),
+        IpAddr::V6(to) => attribute(&mut body, RTA_DST, &to.octets()),
+    }
+    let answer = ask(libc::RTM_GETROUTE, 0, &body).map_err(failed(format!("find the route to {to}")))?;
+    let body = messages(&answer).find(|(kind, _)| *kind == libc::RTM_NEWROUTE).map(|(_, body)| body);
+    let found = body.and_then(|body| attributes(body, ROUTE_BYTE).find(|(kind, _)| *kind == RTA_OIF));
+    let unreadable = || io::Error::other("the answer names no interface");
+    found.and_then(|(_, value)| word(value)).ok_or_else(unreadable).map_err(failed(format!("find the route to {to}")))
+}
+
 /// The hardware address of `address` on an interface, where the kernel knows it now. Whoever has just talked to it finds it here.
 ///
 /// # Errors
@@ -99,7 +118,7 @@ pub(super) fn attribute(body: &mut Vec<u8>, kind: u16, value: &[u8]) {
 }
 
 /// The attributes behind the first `header` bytes: `(kind, value)`.
-fn attributes(body: &[u8], header: usize) -> impl Iterator<Item = (u16, &[u8])> {
+pub(super) fn attributes(body: &[u8], header: usize) -> impl Iterator<Item = (u16, &[u8])> {
     let mut rest = body.get(header..).unwrap_or_default();
     std::iter::from_fn(move || {
         let &[a, b, c, d] = rest.first_chunk()?;
@@ -111,7 +130,7 @@ fn attributes(body: &[u8], header: usize) -> impl Iterator<Item = (u16, &[u8])> 
     })
 }
 
-fn word(value: &[u8]) -> Option<u32> {
+pub(super) fn word(value: &[u8]) -> Option<u32> {
     value.first_chunk().copied().map(u32::from_ne_bytes)
 }
 
@@ -208,6 +227,7 @@ mod tests {
     fn loopback_is_reached_over_loopback() {
         let Ok(route) = to(Ipv4Addr::LOCALHOST) else { return eprintln!("skipped: no route to loopback here") };
         let link = link(route.interface).expect("it is there");
+        assert_eq!(interface_to(Ipv4Addr::LOCALHOST.into()).expect("as before"), route.interface);
         assert_eq!((link.name.as_str(), route.gateway, link.address), ("lo", None, Some([0; 6])));
         assert!(link.mtu_byte >= 1_500);
         assert_eq!(neighbour(route.interface, Ipv4Addr::LOCALHOST).expect("the table can be read"), None);

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use proptest::prelude::*;
 use vtare_units::{Monotonic, Span};
 
-use super::control::{QueuedError, ReceiveControl, SendControl, StampRequest};
-use super::{Layer, Message, ReceiveBatch, SendBatch, Socket, StampFlags, Waited, wait_readable};
+use super::control::{QueuedError, ReceiveControl, Room, SendControl, StampRequest};
+use super::{LaunchClock, Layer, Message, ReceiveBatch, SendBatch, Socket, StampFlags, Waited, wait_readable};
 use crate::clocks;
 
 fn pair() -> (Socket, Socket, SocketAddr) {
@@ -170,6 +170,59 @@ fn nobody_listening_is_an_error_of_the_socket() {
 fn the_path_of_loopback_has_an_mtu() {
     let (one, _other, _) = pair();
     assert!(one.mtu().expect("it is connected") >= 1_280);
+}
+
+/// The bytes of a control message: its head, and its data.
+fn control(level: i32, kind: i32, data: &[u8]) -> Vec<u8> {
+    let mut bytes = (16 + data.len()).to_ne_bytes().to_vec();
+    bytes.extend(level.to_ne_bytes());
+    bytes.extend(kind.to_ne_bytes());
+    bytes.extend(data);
+    bytes.resize(bytes.len().next_multiple_of(8), 0);
+    bytes
+}
+
+#[test]
+#[cfg(target_pointer_width = "64")]
+fn a_launch_time_is_told_as_the_kernel_wants_it() {
+    let mut room = Room([0xff; super::control::SEND_BYTE]);
+    let used = SendControl { launch_ns: Some(0x0102_0304_0506_0708), ..SendControl::default() }.write(&mut room);
+    assert_eq!(room.0[..used], control(libc::SOL_SOCKET, libc::SCM_TXTIME, &0x0102_0304_0506_0708_u64.to_ne_bytes()));
+    // Behind another one it stands where the next may begin.
+    let stamp = Some(StampRequest { hardware: false, key: None });
+    let both = SendControl { stamp, launch_ns: Some(7), ..SendControl::default() }.write(&mut room);
+    assert_eq!(room.0[both - used..both], control(libc::SOL_SOCKET, libc::SCM_TXTIME, &7_u64.to_ne_bytes()));
+}
+
+#[test]
+#[cfg(target_pointer_width = "64")]
+fn a_packet_dropped_for_its_launch_time_is_told_with_the_time_and_why() {
+    // struct sock_extended_err: errno, origin, type, code, pad, info, data; then the address of nobody.
+    let entry = |errno: i32, code: u8| {
+        let mut data = errno.to_ne_bytes().to_vec();
+        data.extend([6, 0, code, 0]);
+        data.extend(0x0506_0708_u32.to_ne_bytes());
+        data.extend(0x0102_0304_u32.to_ne_bytes());
+        data.extend([0; 16]);
+        ReceiveControl::parse(&control(libc::IPPROTO_IP, libc::IP_RECVERR, &data)).error
+    };
+    let launch_ns = 0x0102_0304_0506_0708;
+    assert_eq!(entry(libc::ECANCELED, 2), Some(QueuedError::Launch { launch_ns, missed: true }));
+    assert_eq!(entry(libc::EINVAL, 1), Some(QueuedError::Launch { launch_ns, missed: false }));
+}
+
+#[test]
+fn launch_times_are_taken_whatever_becomes_of_them() {
+    let (one, other, _) = pair();
+    if let Err(refused) = one.launch_times(LaunchClock::Monotonic) {
+        return eprintln!("skipped: {refused}");
+    }
+    let parts = [IoSlice::new(b"probe")];
+    let launch_ns = Some(clocks::now::<Monotonic>().as_nanos());
+    let control = SendControl { launch_ns, ..SendControl::default() };
+    SendBatch::new(1).send(&one, &[Message { parts: &parts, to: None, control }]).expect("room for one");
+    wait(&other);
+    assert_eq!(ReceiveBatch::new(1, 64).receive(&other, 1).expect("one is there"), 1);
 }
 
 proptest! {

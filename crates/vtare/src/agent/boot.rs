@@ -9,9 +9,10 @@ use std::path::Path;
 use rustix::event::{Timespec, poll};
 use rustix::mount::{MountFlags, mount};
 use rustix::system::{RebootCommand, finit_module, reboot};
-use vtare_sys::net::{configure, interface};
+use vtare_sys::net::queue::{self, EtfOptions};
+use vtare_sys::net::{LaunchClock, configure, interface};
 
-use super::command_line::Settings;
+use super::command_line::{Interface, Queue, Settings, hardware_address};
 use super::files::Reach;
 use super::messages::Hello;
 use super::port::Port;
@@ -20,9 +21,14 @@ use crate::failure::{Exit, Failure};
 
 /// The modules to load: one path a line, each after those it needs, with the module's parameters behind it.
 const MODULES: &str = "/modules/order";
+/// Where the kernel is told to pass packets on.
+const FORWARD: &str = "/proc/sys/net/ipv4/ip_forward";
 /// How often to look whether a device has come: every 10 ms, 20 s long.
 const LOOKS: u32 = 2_000;
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
+
+/// An `etf` that drops packets without a launch time. It lets one go in the 20 ms before its time: an emulated guest is late by several.
+const ETF: EtfOptions = EtfOptions { delta_ns: 20_000_000, clock_id: LaunchClock::Tai.id(), flags: 0 };
 
 /// Sets the guest up, serves the channel, and switches the guest off. What goes wrong is told over the channel where there is one, and
 /// on the console else.
@@ -98,26 +104,51 @@ fn load(path: &str, parameters: &str) -> io::Result<()> {
     }
 }
 
-/// The interface with its address, once the driver has found it and it carries.
+/// The interfaces with their addresses, once the drivers have found them and they carry; and whether packets pass between them.
 fn bring_network_up(settings: &Settings, problems: &mut Vec<String>) {
     if let Err(error) = number_of("lo").and_then(|lo| configure::bring_up(lo, None).map_err(|error| error.to_string()))
     {
         problems.push(error);
     }
-    let Some((address, prefix_length)) = settings.address else { return };
-    let device = &settings.device;
-    let set = wait_for(|| number_of(device)).and_then(|number| {
-        let words = |error: vtare_sys::SysError| error.to_string();
-        configure::bring_up(number, settings.mtu_byte).map_err(words)?;
-        configure::give_address(number, address, prefix_length).map_err(words)?;
-        for (neighbour, hardware) in &settings.neighbours {
-            configure::give_neighbour(number, *neighbour, *hardware).map_err(words)?;
+    for interface in &settings.interfaces {
+        if let Err(problem) = bring_up(interface) {
+            problems.push(problem);
         }
-        wait_for(|| carrier(device))
-    });
-    if let Err(problem) = set {
-        problems.push(problem);
     }
+    if settings.forward
+        && let Err(error) = fs::write(FORWARD, "1")
+    {
+        problems.push(format!("cannot forward: {FORWARD}: {error}"));
+    }
+}
+
+fn bring_up(interface: &Interface) -> Result<(), String> {
+    let Some((address, prefix_length)) = interface.address else { return Ok(()) };
+    let (number, name) = wait_for(|| find(&interface.device))?;
+    let words = |error: vtare_sys::SysError| error.to_string();
+    match interface.queue {
+        None => {}
+        Some(Queue::Fq) => queue::give(number, "fq", None).map_err(words)?,
+        Some(Queue::Etf) => queue::give(number, "etf", Some(ETF)).map_err(words)?,
+    }
+    configure::bring_up(number, interface.mtu_byte).map_err(words)?;
+    configure::give_address(number, address, prefix_length).map_err(words)?;
+    for (neighbour, hardware) in &interface.neighbours {
+        configure::give_neighbour(number, *neighbour, *hardware).map_err(words)?;
+    }
+    wait_for(|| carrier(&name))
+}
+
+/// An interface's number and name, by its name or its hardware address.
+fn find(device: &str) -> Result<(u32, String), String> {
+    let Some(hardware) = hardware_address(device) else { return Ok((number_of(device)?, device.to_owned())) };
+    let all = interface::all().map_err(|error| error.to_string())?;
+    let found = all
+        .iter()
+        .find(|one| attribute(&one.name, "address").and_then(|text| hardware_address(&text)) == Some(hardware));
+    let names: Vec<&str> = all.iter().map(|one| one.name.as_str()).collect();
+    let absent = || format!("no interface has the address {device}; there are {}", names.join(", "));
+    found.map(|one| (one.index, one.name.clone())).ok_or_else(absent)
 }
 
 fn number_of(device: &str) -> Result<u32, String> {
@@ -128,8 +159,13 @@ fn number_of(device: &str) -> Result<u32, String> {
 }
 
 fn carrier(device: &str) -> Result<(), String> {
-    let text = fs::read_to_string(Path::new("/sys/class/net").join(device).join("carrier")).unwrap_or_default();
-    if text.trim() == "1" { Ok(()) } else { Err(format!("{device} has no carrier")) }
+    if attribute(device, "carrier").as_deref() == Some("1") { Ok(()) } else { Err(format!("{device} has no carrier")) }
+}
+
+/// What the kernel says of an interface.
+fn attribute(device: &str, name: &str) -> Option<String> {
+    let text = fs::read_to_string(Path::new("/sys/class/net").join(device).join(name)).ok()?;
+    Some(text.trim().to_owned())
 }
 
 /// Looks again and again until there is what is wanted, or for [`LOOKS`] times; then gives the last failure.

@@ -7,7 +7,16 @@ use std::net::Ipv4Addr;
 pub(crate) struct Settings {
     /// `vtare.port`: the control channel, as `vtare agent --port` takes it.
     pub(crate) port: String,
-    /// `vtare.device`: the interface that gets the address.
+    /// `vtare.forward=1`: pass packets on between the interfaces.
+    pub(crate) forward: bool,
+    /// Each `vtare.device` begins one, to which the words behind it belong; words before the first are eth0's.
+    pub(crate) interfaces: Vec<Interface>,
+}
+
+/// What one interface gets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Interface {
+    /// `vtare.device`: its name, or its hardware address.
     pub(crate) device: String,
     /// `vtare.address=A.B.C.D/LENGTH`: its address.
     pub(crate) address: Option<(Ipv4Addr, u8)>,
@@ -15,17 +24,28 @@ pub(crate) struct Settings {
     pub(crate) mtu_byte: Option<u32>,
     /// `vtare.neighbours=A.B.C.D@xx:xx:xx:xx:xx:xx,..`: hardware addresses that nobody needs to ask for.
     pub(crate) neighbours: Vec<(Ipv4Addr, [u8; 6])>,
+    /// `vtare.queue`: its queue discipline, `fq` or `etf`.
+    pub(crate) queue: Option<Queue>,
+}
+
+/// A queue discipline that keeps launch times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Queue {
+    /// Fair queueing.
+    Fq,
+    /// Earliest launch time first.
+    Etf,
+}
+
+impl Interface {
+    fn of(device: &str) -> Self {
+        Self { device: device.to_owned(), address: None, mtu_byte: None, neighbours: Vec::new(), queue: None }
+    }
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self {
-            port: "org.vtare.agent".to_owned(),
-            device: "eth0".to_owned(),
-            address: None,
-            mtu_byte: None,
-            neighbours: Vec::new(),
-        }
+        Self { port: "org.vtare.agent".to_owned(), forward: false, interfaces: vec![Interface::of("eth0")] }
     }
 }
 
@@ -34,11 +54,15 @@ impl Settings {
     ///
     /// Gives the settings with a sentence for each word that says nothing.
     pub(crate) fn parse(line: &str) -> (Self, Vec<String>) {
-        let (mut settings, mut problems) = (Self::default(), Vec::new());
+        let mut settings = Self { interfaces: Vec::new(), ..Self::default() };
+        let mut problems = Vec::new();
         for word in line.split_ascii_whitespace().filter(|word| word.starts_with("vtare.")) {
             if let Err(wanted) = settings.take(word) {
                 problems.push(format!("kernel command line: found '{word}', want {wanted}"));
             }
+        }
+        if settings.interfaces.is_empty() {
+            settings.interfaces = Self::default().interfaces;
         }
         (settings, problems)
     }
@@ -47,16 +71,38 @@ impl Settings {
         let (key, value) = word.split_once('=').ok_or("KEY=VALUE")?;
         match key {
             "vtare.port" => value.clone_into(&mut self.port),
-            "vtare.device" => value.clone_into(&mut self.device),
-            "vtare.address" => self.address = Some(network(value).ok_or("A.B.C.D/LENGTH")?),
-            "vtare.mtu" => self.mtu_byte = Some(value.parse().map_err(|_| "a number of bytes")?),
+            "vtare.forward" if value == "1" => self.forward = true,
+            "vtare.forward" => return Err("vtare.forward=1, or no such word"),
+            "vtare.device" => self.interfaces.push(Interface::of(value)),
+            "vtare.address" => self.last().address = Some(network(value).ok_or("A.B.C.D/LENGTH")?),
+            "vtare.mtu" => self.last().mtu_byte = Some(value.parse().map_err(|_| "a number of bytes")?),
             "vtare.neighbours" => {
                 let all: Option<Vec<_>> = value.split(',').map(neighbour).collect();
-                self.neighbours = all.ok_or("A.B.C.D@xx:xx:xx:xx:xx:xx, several with commas between")?;
+                self.last().neighbours = all.ok_or("A.B.C.D@xx:xx:xx:xx:xx:xx, several with commas between")?;
             }
-            _ => return Err("one of vtare.port, vtare.device, vtare.address, vtare.mtu, vtare.neighbours"),
+            "vtare.queue" => {
+                self.last().queue = Some(match value {
+                    "fq" => Queue::Fq,
+                    "etf" => Queue::Etf,
+                    _ => return Err("fq or etf"),
+                });
+            }
+            _ => {
+                return Err(
+                    "one of vtare.port, vtare.forward, vtare.device, vtare.address, vtare.mtu, vtare.neighbours, vtare.queue",
+                );
+            }
         }
         Ok(())
+    }
+
+    /// The interface that words now belong to.
+    fn last(&mut self) -> &mut Interface {
+        if self.interfaces.is_empty() {
+            self.interfaces = Self::default().interfaces;
+        }
+        let at = self.interfaces.len() - 1;
+        &mut self.interfaces[at]
     }
 }
 
@@ -68,9 +114,14 @@ fn network(text: &str) -> Option<(Ipv4Addr, u8)> {
 
 fn neighbour(text: &str) -> Option<(Ipv4Addr, [u8; 6])> {
     let (address, hardware) = text.split_once('@')?;
+    Some((address.parse().ok()?, hardware_address(hardware)?))
+}
+
+/// Reads `xx:xx:xx:xx:xx:xx`.
+pub(crate) fn hardware_address(text: &str) -> Option<[u8; 6]> {
     let bytes: Option<Vec<u8>> =
-        hardware.split(':').map(|part| (part.len() == 2).then(|| u8::from_str_radix(part, 16).ok())?).collect();
-    Some((address.parse().ok()?, bytes?.try_into().ok()?))
+        text.split(':').map(|part| (part.len() == 2).then(|| u8::from_str_radix(part, 16).ok())?).collect();
+    bytes?.try_into().ok()
 }
 
 #[cfg(test)]
@@ -81,35 +132,58 @@ mod tests {
 
     #[test]
     fn the_words_of_vtare_are_read_and_those_of_the_kernel_are_not() {
-        let line = "console=ttyS0 quiet vtare.address=10.77.1.2/16 clocksource=hpet vtare.mtu=9000 vtare.port=/dev/ttyS1 \
+        let line = "console=ttyS0 quiet vtare.queue=etf vtare.address=10.77.1.2/16 clocksource=hpet vtare.mtu=9000 vtare.port=/dev/ttyS1 \
                     vtare.neighbours=10.77.2.1@02:76:0a:4d:02:01,10.77.2.2@02:76:0a:4d:02:02 rdinit=/vtare -- agent --init";
         let (settings, problems) = Settings::parse(line);
         assert_eq!(problems, Vec::<String>::new());
-        let wanted = Settings {
-            port: "/dev/ttyS1".to_owned(),
+        let eth0 = Interface {
+            device: "eth0".to_owned(),
             address: Some((Ipv4Addr::new(10, 77, 1, 2), 16)),
             mtu_byte: Some(9000),
             neighbours: vec![
                 (Ipv4Addr::new(10, 77, 2, 1), [2, 0x76, 0x0a, 0x4d, 2, 1]),
                 (Ipv4Addr::new(10, 77, 2, 2), [2, 0x76, 0x0a, 0x4d, 2, 2]),
             ],
-            ..Settings::default()
+            queue: Some(Queue::Etf),
         };
+        let wanted = Settings { port: "/dev/ttyS1".to_owned(), forward: false, interfaces: vec![eth0] };
         assert_eq!(settings, wanted);
     }
 
     #[test]
-    fn a_word_that_says_nothing_is_named_and_changes_nothing() {
-        let line =
-            "vtare.address=10.77.1.2/33 vtare.mtu=big vtare.neighbours=10.0.0.1@2:76:0a:4d:02:01 vtare.x=1 vtare.port";
+    fn each_device_gets_the_words_behind_it() {
+        let line = "vtare.forward=1 vtare.device=02:76:c6:01:00:01 vtare.address=198.18.1.1/16 vtare.mtu=9000 \
+                    vtare.device=in1 vtare.address=198.19.1.1/16 vtare.neighbours=198.19.0.1@02:76:c6:00:00:02";
         let (settings, problems) = Settings::parse(line);
-        assert_eq!((settings, problems.len()), (Settings::default(), 5));
+        assert_eq!(problems, Vec::<String>::new());
+        let first = Interface {
+            address: Some((Ipv4Addr::new(198, 18, 1, 1), 16)),
+            mtu_byte: Some(9000),
+            ..Interface::of("02:76:c6:01:00:01")
+        };
+        let second = Interface {
+            address: Some((Ipv4Addr::new(198, 19, 1, 1), 16)),
+            neighbours: vec![(Ipv4Addr::new(198, 19, 0, 1), [2, 0x76, 0xc6, 0, 0, 2])],
+            ..Interface::of("in1")
+        };
+        assert_eq!((settings.forward, settings.interfaces), (true, vec![first, second]));
+        // What stands before the first device is eth0's.
+        let (settings, _) = Settings::parse("vtare.mtu=1400 vtare.device=eth1");
+        let names: Vec<&str> = settings.interfaces.iter().map(|one| one.device.as_str()).collect();
+        assert_eq!((names, settings.interfaces[0].mtu_byte), (vec!["eth0", "eth1"], Some(1400)));
+    }
+
+    #[test]
+    fn a_word_that_says_nothing_is_named_and_changes_nothing() {
+        let line = "vtare.address=10.77.1.2/33 vtare.mtu=big vtare.neighbours=10.0.0.1@2:76:0a:4d:02:01 vtare.x=1 vtare.port vtare.forward=0 vtare.queue=fq_codel";
+        let (settings, problems) = Settings::parse(line);
+        assert_eq!((settings, problems.len()), (Settings::default(), 7));
         assert!(problems[0].contains("'vtare.address=10.77.1.2/33', want A.B.C.D/LENGTH"), "{problems:?}");
     }
 
     proptest! {
         #[test]
-        fn any_line_is_survived(line in "(vtare\\.(port|device|address|mtu|neighbours)=[0-9a-f.:@,/ é]{0,30} ?){0,5}") {
+        fn any_line_is_survived(line in "(vtare\\.(port|forward|device|address|mtu|neighbours|queue)=[0-9a-f.:@,/ é]{0,30} ?){0,5}") {
             Settings::parse(&line);
         }
     }

@@ -1,4 +1,4 @@
-//! The counter function and its machine speed index.
+//! The counter function, its machine speed index, and what makes a call.
 
 use std::hint::black_box;
 
@@ -21,14 +21,31 @@ const CALIBRATION_ROUNDS: usize = 600;
 
 /// The deterministic function: `steps` steps of Marsaglia's xorshift64 from `state`.
 ///
-/// Each step needs the one before and no closed form is known, so no compiler can fold the loop; every language with
-/// 64-bit integers can write it in one line.
+/// Each step needs the one before, so no compiler folds the loop; every language with 64-bit integers can write it in one line.
 #[inline(never)]
 pub(super) fn count(mut state: u64, steps: u64) -> u64 {
     for _ in 0..steps {
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
+    }
+    state
+}
+
+/// The state after `steps` steps from `state`, found without making them: a step is linear over GF(2), so 2^k of them are a
+/// matrix. With it a program in another language can be held to the work that it says it did.
+pub(super) fn jump(mut state: u64, mut steps: u64) -> u64 {
+    let apply = |matrix: &[u64; 64], vector: u64| {
+        let columns = matrix.iter().enumerate().filter(|(bit, _)| vector >> bit & 1 == 1);
+        columns.fold(0, |sum, (_, column)| sum ^ column)
+    };
+    let mut matrix: [u64; 64] = std::array::from_fn(|bit| count(1 << bit, 1));
+    while steps > 0 {
+        if steps & 1 == 1 {
+            state = apply(&matrix, state);
+        }
+        matrix = std::array::from_fn(|bit| apply(&matrix, matrix[bit]));
+        steps >>= 1;
     }
     state
 }
@@ -46,12 +63,44 @@ pub(crate) struct Call {
     pub(crate) involuntary_switches: u64,
 }
 
+/// How calls are cut into chunks, from the machine speed index.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Size {
+    /// Steps of the function in a ms on the undisturbed machine.
+    pub(super) steps_per_ms: f64,
+    /// Steps between two looks at the clock.
+    pub(super) chunk_steps: u64,
+    /// Chunks of the greatest argument.
+    pub(super) most_chunks: usize,
+    chunks_per_unit: f64,
+}
+
+impl Size {
+    pub(super) fn new(steps_per_ms: f64, unit_ms: f64, max_exponent: u32) -> Self {
+        let greatest = (1_u64 << max_exponent) as f64;
+        let chunk_ns = CHUNK_NS.max(greatest * unit_ms * 1e6 / MOST_CHUNKS as f64);
+        let chunks_per_unit = unit_ms * 1e6 / chunk_ns;
+        let chunk_steps = (steps_per_ms * chunk_ns / 1e6).round().max(1.0) as u64;
+        let mut size = Self { steps_per_ms, chunk_steps, most_chunks: 0, chunks_per_unit };
+        size.most_chunks = size.chunks(1 << max_exponent);
+        size
+    }
+
+    /// The chunks that `argument` makes: the same in every call.
+    pub(super) fn chunks(&self, argument: u64) -> usize {
+        (argument as f64 * self.chunks_per_unit).round().max(1.0) as usize
+    }
+
+    /// The steps that `argument` makes.
+    pub(super) fn steps(&self, argument: u64) -> u64 {
+        self.chunks(argument) as u64 * self.chunk_steps
+    }
+}
+
 /// This machine's speed at the counter function, and memory for the readings of one call.
 pub(super) struct Machine<'c> {
     clock: &'c Clock,
-    steps_per_ms: f64,
-    chunk_steps: u64,
-    chunks_per_unit: f64,
+    pub(super) size: Size,
     marks: Vec<u64>,
 }
 
@@ -68,38 +117,17 @@ impl<'c> Machine<'c> {
         black_box(state);
         let fast = (*spans.select_nth_unstable(CALIBRATION_ROUNDS / 10).1).max(1);
         let steps_per_ms = CALIBRATION_STEPS as f64 * 1e6 / fast as f64;
-        Self::new(clock, steps_per_ms, unit_ms, max_exponent)
-    }
-
-    fn new(clock: &'c Clock, steps_per_ms: f64, unit_ms: f64, max_exponent: u32) -> Self {
-        let greatest = (1_u64 << max_exponent) as f64;
-        let chunk_ns = CHUNK_NS.max(greatest * unit_ms * 1e6 / MOST_CHUNKS as f64);
-        let chunks_per_unit = unit_ms * 1e6 / chunk_ns;
-        let mut marks = vec![1; (greatest * chunks_per_unit).ceil() as usize + 1];
+        let size = Size::new(steps_per_ms, unit_ms, max_exponent);
+        let mut marks = vec![1; size.most_chunks + 1];
         // Touched now, so that no page fault falls into a call.
         black_box(&mut marks).fill(0);
-        let chunk_steps = (steps_per_ms * chunk_ns / 1e6).round().max(1.0) as u64;
-        Self { clock, steps_per_ms, chunk_steps, chunks_per_unit, marks }
-    }
-
-    /// The machine speed index in steps per ms.
-    pub(super) fn steps_per_ms(&self) -> f64 {
-        self.steps_per_ms
-    }
-
-    fn chunks(&self, argument: u64) -> usize {
-        (argument as f64 * self.chunks_per_unit).round().max(1.0) as usize
-    }
-
-    /// The steps that `argument` makes: the same in every call.
-    pub(super) fn steps(&self, argument: u64) -> u64 {
-        self.chunks(argument) as u64 * self.chunk_steps
+        Self { clock, size, marks }
     }
 
     /// Calls the function and gives each gap to `on_gap`; `None` where a wish to stop cut it short.
     pub(super) fn call(&mut self, argument: u64, context: &Context, on_gap: impl FnMut(i64)) -> Option<Call> {
-        let chunks = self.chunks(argument);
-        let (clock, chunk_steps) = (self.clock, self.chunk_steps);
+        let chunks = self.size.chunks(argument);
+        let (clock, chunk_steps) = (self.clock, self.size.chunk_steps);
         let marks = &mut self.marks[..=chunks];
         let switches_from = sched::thread_usage().involuntary_switches;
         let cpu_from = clocks::now::<ThreadCpu>();
@@ -115,14 +143,15 @@ impl<'c> Machine<'c> {
         let cpu = clocks::now::<ThreadCpu>() - cpu_from;
         let involuntary_switches = sched::thread_usage().involuntary_switches - switches_from;
         black_box(state);
-        let (wall_ns, gap_ns) = fold(marks, on_gap);
+        let chunks = marks.windows(2).map(|pair| pair[1].wrapping_sub(pair[0]).cast_signed()).collect();
+        let (wall_ns, gap_ns) = fold(chunks, on_gap);
         Some(Call { wall_ns, cpu_ns: cpu.as_nanos(), gap_ns, involuntary_switches })
     }
 }
 
 /// Run time, and time lost in gaps: what chunks took beyond the median chunk where that is more than a tenth of it.
-fn fold(marks: &[u64], mut on_gap: impl FnMut(i64)) -> (i64, i64) {
-    let mut chunks: Vec<i64> = marks.windows(2).map(|pair| pair[1].wrapping_sub(pair[0]).cast_signed()).collect();
+/// There is at least one chunk.
+pub(super) fn fold(mut chunks: Vec<i64>, mut on_gap: impl FnMut(i64)) -> (i64, i64) {
     let wall = chunks.iter().sum();
     let typical = median(&mut chunks);
     let limit = typical + (typical as f64 * GAP_OVER_TYPICAL) as i64;
@@ -154,28 +183,35 @@ mod tests {
     }
 
     #[test]
+    fn a_jump_lands_where_the_steps_lead() {
+        for steps in [0, 1, 2, 63, 64, 65, 1_000, 12_345] {
+            assert_eq!(jump(1, steps), count(1, steps), "{steps}");
+        }
+        // The period of xorshift64 is 2^64 - 1.
+        assert_eq!(jump(42, u64::MAX), 42);
+    }
+
+    #[test]
     fn gaps_are_what_chunks_took_beyond_the_typical_one() {
         // Chunks of 10 us, one of 10.9 us (no gap), one of 60 us: a gap of 50 us.
-        let marks: Vec<u64> = [0, 10_000, 20_000, 30_900, 90_900, 100_900].to_vec();
         let mut gaps = Vec::new();
-        assert_eq!(fold(&marks, |gap| gaps.push(gap)), (100_900, 50_000));
+        assert_eq!(fold(vec![10_000, 10_000, 10_900, 60_000, 10_000], |gap| gaps.push(gap)), (100_900, 50_000));
         assert_eq!(gaps, [50_000]);
     }
 
     #[test]
     fn a_slower_cpu_is_no_gap() {
-        assert_eq!(fold(&[0, 20_000, 40_010, 60_000], |_| ()), (60_000, 0));
+        assert_eq!(fold(vec![20_000, 20_010, 19_990], |_| ()), (60_000, 0));
     }
 
     #[test]
     fn steps_grow_with_the_argument_and_memory_is_bounded() {
-        let context = Context::without_signals();
-        let machine = Machine::new(context.clock(), 500_000.0, 10.0, 9);
-        assert_eq!(machine.steps(1), 5_000_000);
-        assert_eq!(machine.steps(512), 512 * 5_000_000);
-        assert_eq!(machine.marks.len(), 512_001);
-        let long = Machine::new(context.clock(), 500_000.0, 1_000.0, 16);
-        assert!(long.marks.len() as u64 <= MOST_CHUNKS + 1);
+        let size = Size::new(500_000.0, 10.0, 9);
+        assert_eq!(size.steps(1), 5_000_000);
+        assert_eq!(size.steps(512), 512 * 5_000_000);
+        assert_eq!(size.most_chunks, 512_000);
+        let long = Size::new(500_000.0, 1_000.0, 16);
+        assert!(long.most_chunks as u64 <= MOST_CHUNKS);
         let ratio = long.steps(1 << 16) as f64 / (65_536.0 * 500_000_000.0);
         assert!((ratio - 1.0).abs() < 1e-3, "{ratio}");
     }

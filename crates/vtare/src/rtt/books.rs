@@ -24,7 +24,10 @@ pub(super) const COLUMNS: &[Column] = &[
         "received, lost (no reply), late (reply after the timeout), too_late or no_room (never sent)",
     ),
     Column::int64("scheduled_ns", "when it was due, since the first packet to any peer was due"),
-    Column::optional_int64("sent_ns", "when it was handed to the kernel, on the same scale; null where it was not"),
+    Column::optional_int64(
+        "sent_ns",
+        "when it was handed to the kernel, on the same scale; null where it was not; with launch times: when it left",
+    ),
     Column::optional_int64(
         "kernel_tx_ns",
         "when it left the kernel or the card, likewise; null where that was not stamped",
@@ -45,6 +48,7 @@ pub(super) const COLUMNS: &[Column] = &[
         "session",
         "what its packets say on the wire of whose they are: as `session` in the samples of capture",
     ),
+    Column::boolean("sent_asked", "sent_ns is the launch time asked for: nobody stamped the departure"),
 ];
 
 /// The books of one peer.
@@ -209,7 +213,8 @@ fn settle(
     samples: &mut Samples,
     failed: &mut Option<SamplesError>,
 ) {
-    if let Some(sent) = record.sent {
+    // A wish says nothing of the gap.
+    if let Some(sent) = record.sent.filter(|_| !record.sent_asked) {
         if let Some((sequence, scheduled_before, sent_before)) = *before
             && sequence + 1 == record.sequence
         {
@@ -261,5 +266,6 @@ fn row(
         Cell::Truth(record.reordered),
         Cell::Integer(record.duplicates.into()),
         Cell::Integer(session),
+        Cell::Truth(record.sent_asked),
     ])
 }

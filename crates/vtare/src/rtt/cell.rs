@@ -7,6 +7,7 @@ use vtare_packet::link::socket::Canary;
 use vtare_packet::link::{Facts, LocalDrops};
 
 use super::books::Closed;
+use super::pacing::PacingFacts;
 
 /// Where lost packets were lost; `None` is "nobody could count that", which is not 0.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -138,6 +139,8 @@ pub(crate) struct RttCell {
     pub(crate) cpu_fraction: Option<f64>,
     /// Datagrams dropped on this host.
     pub(crate) local_drops: LocalDrops,
+    /// What held packets until they were due, and why that.
+    pub(crate) pacing: Option<PacingFacts>,
     /// What the link got and did not get.
     pub(crate) link: Option<Facts>,
 }
@@ -169,6 +172,9 @@ impl RttCell {
         self.reverse_variation_ns = report.reverse_variation_ns;
         self.pacing_error_ns = report.pacing_error_ns;
         self.gap_error_ns = closed.gap_error;
+        if let Some(pacing) = &mut self.pacing {
+            pacing.take(report.launches);
+        }
         self.exact = report.exact;
     }
 }

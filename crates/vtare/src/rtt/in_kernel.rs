@@ -114,6 +114,7 @@ pub(super) fn send<'c>(
     let drops = LocalDrops { receive_buffer: Some(ended.overrun), foreign: ended.foreign, ..LocalDrops::default() };
     Ok(Sent {
         foreign: vec![ended.foreign],
+        handed_ahead_ns: None,
         stopped,
         notes,
         failed: ended.failed.map(|error| error.to_string()),

@@ -11,12 +11,14 @@ mod frames;
 mod in_kernel;
 mod log;
 mod observer;
+mod pacing;
 mod parameters;
 mod peer;
 
 use std::sync::mpsc;
 
 use vtare_methods::rtt::{LocalDrops, Options};
+use vtare_packet::link::launch::Lead;
 use vtare_packet::link::many::Many;
 use vtare_packet::link::socket::Canary;
 use vtare_packet::link::{Facts, LinkError, ProbeLink};
@@ -173,6 +175,9 @@ impl Instrument for Rtt {
             if let Some(link) = &cell.link {
                 text.push_str(&format!("engine {}: {}\n", link.engine, link.chosen_because));
             }
+            if let Some(pacing) = &cell.pacing {
+                text.push_str(&pacing.line());
+            }
         }
         text
     }
@@ -229,6 +234,8 @@ struct Ran {
 struct Sent<'c> {
     links: Vec<SocketLink<'c>>,
     foreign: Vec<u64>,
+    /// The least and the longest time from hand-over to launch, ns.
+    handed_ahead_ns: Option<(i64, i64)>,
     notes: Vec<Note>,
     failed: Option<String>,
     stopped: bool,
@@ -247,16 +254,18 @@ fn probe(parameters: &Parameters, ready: Vec<Ready<'_>>, session: &mut Session<'
     let mut cells = Vec::new();
     let (mut links, mut sessions) = (Vec::new(), Vec::new());
     let (mut programs, mut refused) = (None, Vec::new());
-    for Ready { name, address, session, codec, link, in_kernel, refused: refusals } in ready {
+    let lead = ready.first().and_then(|peer| peer.pacing.lead());
+    for Ready { name, address, session, codec, link, in_kernel, refused: refusals, pacing } in ready {
         // Programs serve one peer.
         (programs, refused) = (in_kernel, refusals);
         let session_name = codec.session();
-        cells.push(RttCell { peer: name, address: address.to_string(), session: session_name, ..RttCell::default() });
+        let (address, pacing) = (address.to_string(), Some(pacing));
+        cells.push(RttCell { peer: name, address, session: session_name, pacing, ..RttCell::default() });
         links.push(link);
         sessions.push(session);
     }
     let peers = names.len();
-    let options = Options { timeout_ns: parameters.timeout_ns(), ..Options::default() };
+    let options = Options { timeout_ns: parameters.timeout_ns(), launched: lead.is_some(), ..Options::default() };
     let rate = (!parameters.flood).then(|| parameters.rate() * peers as f64);
     let label = format!("rtt {}", if peers == 1 { names[0].clone() } else { format!("to {peers} peers") });
     let planned = parameters.planned() * peers as u64;
@@ -272,7 +281,7 @@ fn probe(parameters: &Parameters, ready: Vec<Ready<'_>>, session: &mut Session<'
         let log = Log::new(full, empty_pages);
         let sending = scope.spawn(|| match programs {
             Some(programs) => in_kernel::send(parameters, programs, links, &codecs, log, context),
-            None => send(parameters, links, &codecs, log, context, seed),
+            None => send(parameters, (links, lead), &codecs, log, context, seed),
         });
         books
             .keep(&full_pages, &empty, |books| {
@@ -293,7 +302,7 @@ fn probe(parameters: &Parameters, ready: Vec<Ready<'_>>, session: &mut Session<'
         let (counters, lost) = peer::close(&cell.peer, session);
         notes.extend(lost);
         let drops = link.local_drops().unwrap_or_default();
-        counted.push((counters, LocalDrops { tx: drops.interface_tx, rx: drops.receive_buffer }));
+        counted.push((counters, LocalDrops { tx: drops.before_the_wire(), rx: drops.receive_buffer }));
         cell.local_drops = drops;
         cell.canary = CanaryFigures::of(link.canary(), sent.elapsed_ns, sent.involuntary_switches);
         cell.cpu_fraction = sent.cpu_fraction;
@@ -303,7 +312,7 @@ fn probe(parameters: &Parameters, ready: Vec<Ready<'_>>, session: &mut Session<'
             cell.local_drops = *drops;
             cell.canary = CanaryFigures::of(&Canary::new(0), sent.elapsed_ns, sent.involuntary_switches);
             if let Some((_, local)) = counted.last_mut() {
-                *local = LocalDrops { tx: drops.interface_tx, rx: drops.receive_buffer };
+                *local = LocalDrops { tx: drops.before_the_wire(), rx: drops.receive_buffer };
             }
         }
         if let Some(link) = &mut cell.link {
@@ -312,6 +321,9 @@ fn probe(parameters: &Parameters, ready: Vec<Ready<'_>>, session: &mut Session<'
     }
     for (cell, foreign) in cells.iter_mut().zip(&sent.foreign) {
         (cell.foreign, cell.local_drops.foreign) = (*foreign, *foreign);
+    }
+    for pacing in cells.iter_mut().filter_map(|cell| cell.pacing.as_mut()) {
+        pacing.handed(sent.handed_ahead_ns);
     }
     let origin = books.started();
     cells.iter_mut().for_each(|cell| cell.origin_monotonic_ns = origin.map(Timestamp::as_nanos));
@@ -323,7 +335,7 @@ fn probe(parameters: &Parameters, ready: Vec<Ready<'_>>, session: &mut Session<'
 /// The sending thread.
 fn send<'c>(
     parameters: &Parameters,
-    links: Vec<SocketLink<'c>>,
+    (links, lead): (Vec<SocketLink<'c>>, Option<Lead>),
     codecs: &[Codec],
     log: Log,
     context: &Context,
@@ -355,6 +367,7 @@ fn send<'c>(
             catch_up_ns: parameters.catch_up_ns(),
             turn_ns: TURN_NS,
             linger_ns,
+            launch: lead,
             ..open_loop::Options::default()
         };
         open_loop::run(&mut link, slots, &options, &mut recorder)
@@ -365,6 +378,7 @@ fn send<'c>(
     let elapsed = after.0 - before.0;
     Ok(Sent {
         foreign: std::mem::take(&mut recorder.foreign),
+        handed_ahead_ns: recorder.handed_ahead_ns,
         stopped: recorder.stopped,
         notes,
         failed: ended.err().map(|error: LinkError| error.to_string()),

@@ -35,6 +35,8 @@ pub(super) struct Recorder<'a> {
     newest: u64,
     /// Arrivals that were no replies of the session, for each peer.
     pub(super) foreign: Vec<u64>,
+    /// The least and the longest time from hand-over to launch, ns; `None` without launch times.
+    pub(super) handed_ahead_ns: Option<(i64, i64)>,
     /// Every packet has been answered, so there was nothing left to wait for.
     pub(super) complete: bool,
     /// The wish to stop ended it.
@@ -69,6 +71,7 @@ impl<'a> Recorder<'a> {
             open_count: 0,
             handed_over: Timestamp::ZERO,
             newest: 0,
+            handed_ahead_ns: None,
             complete: false,
             stopped: false,
         }
@@ -167,8 +170,15 @@ impl Observer for Recorder<'_> {
 
     fn tell(&mut self, event: Event<'_>) -> ControlFlow<()> {
         match event {
-            Event::Sent { slot, scheduled, burst } => {
-                self.slot(&slot, |sequence| Ok(Sent { sequence, scheduled, sent: burst.before }));
+            Event::Sent { slot, scheduled, burst, launch } => {
+                if let Some(launch) = launch {
+                    let ahead = (launch - burst.after).as_nanos();
+                    let (least, most) = self.handed_ahead_ns.unwrap_or((ahead, ahead));
+                    self.handed_ahead_ns = Some((least.min(ahead), most.max(ahead)));
+                }
+                // None leaves before it is handed over.
+                let sent = launch.map_or(burst.before, |launch| launch.max(burst.before));
+                self.slot(&slot, |sequence| Ok(Sent { sequence, scheduled, sent }));
                 self.log.turn_if_full(burst.after);
             }
             Event::TooLate { slot, scheduled } => {

@@ -114,6 +114,10 @@ pub(crate) struct RttArguments {
     #[arg(long, value_name = "auto|socket|af_xdp|xdp", value_enum, hide_possible_values = true, default_value_t = Engine::Auto)]
     engine: Engine,
 
+    /// What holds packets until they are due: this program (spinning, or asleep with --blocking), or the kernel's queue, to which they are given early (SO_TXTIME; needs fq or etf on the way out); auto takes the queue with --blocking, where it keeps the times
+    #[arg(long, value_name = "auto|program|txtime", value_enum, hide_possible_values = true, default_value_t = Pacing::Auto)]
+    pacing: Pacing,
+
     #[command(flatten)]
     pub(super) common: CommonArguments,
 }
@@ -149,6 +153,19 @@ pub(crate) enum Engine {
     AfXdp,
     /// Programs in the kernel.
     Xdp,
+}
+
+/// What holds packets until they are due.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Pacing {
+    /// The kernel's queue where this program would sleep and the queue keeps launch times, else this program.
+    #[default]
+    Auto,
+    /// This program: spinning, or asleep where it is told to.
+    Program,
+    /// The queue discipline of the interface, by launch times (SO_TXTIME).
+    Txtime,
 }
 
 /// Parameters of `rtt` in run.json.
@@ -204,6 +221,8 @@ pub(crate) struct Parameters {
     pub(crate) engine: Engine,
     /// Whether packets may leave and arrive as one large one from 100000 packets a second on (UDP_SEGMENT, UDP_GRO).
     pub(crate) gso: bool,
+    /// What holds packets until they are due.
+    pub(crate) pacing: Pacing,
 }
 
 impl Default for Parameters {
@@ -229,6 +248,7 @@ impl Default for Parameters {
             tx_stamp_every: None,
             engine: Engine::Auto,
             gso: true,
+            pacing: Pacing::Auto,
         }
     }
 }
@@ -273,6 +293,7 @@ impl RttArguments {
             tx_stamp_every: self.tx_stamp_every,
             engine: self.engine,
             gso: !self.no_gso,
+            pacing: self.pacing,
         })
     }
 }
@@ -336,6 +357,12 @@ impl Parameters {
         if let Some(found) = beyond {
             return Err(Failure::Input(format!("engine: found {engine} with {found}, want --engine socket for that")));
         }
+        if self.pacing == Pacing::Txtime && self.flood {
+            return Err(Failure::Input(
+                "pacing: found txtime with flood, want a rate or a gap: a flood has no times at which packets are due"
+                    .to_owned(),
+            ));
+        }
         Ok(self)
     }
 
@@ -351,6 +378,7 @@ impl Parameters {
             (self.mode == Mode::Icmp, "icmp"),
             (self.mode == Mode::Stamp, "stamp"),
             (self.hardware_stamps, "hardware_stamps"),
+            (self.pacing == Pacing::Txtime, "pacing txtime"),
             (self.busy_poll_ns.is_some() && self.engine == Engine::AfXdp, "busy_poll"),
             (self.peer.len() > 1, "several peers"),
         ])
@@ -454,6 +482,9 @@ mod tests {
         refused(Parameters { rate_packet_per_s: 0, ..good() }, "from 1 to 1000000");
         let two = vec!["a".to_owned(), "b".to_owned()];
         refused(Parameters { peer: two, flood: true, ..good() }, "want one peer");
+        let launched = Parameters { pacing: Pacing::Txtime, ..good() };
+        refused(Parameters { flood: true, ..launched.clone() }, "found txtime with flood");
+        refused(Parameters { engine: Engine::Xdp, ..launched }, "found xdp with pacing txtime, want --engine socket");
     }
 
     #[test]

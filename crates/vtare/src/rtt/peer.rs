@@ -19,6 +19,7 @@ use vtare_packet::xdp::probe::XdpProbe;
 use vtare_units::{Monotonic, Timestamp, Wall};
 
 use super::codec::Codec;
+use super::pacing::{self, Carrier, PacingFacts};
 use super::parameters::{Mode, Parameters};
 use super::{frames, in_kernel};
 use crate::failure::Failure;
@@ -100,6 +101,8 @@ pub(super) struct Ready<'c> {
     pub(super) in_kernel: Option<XdpProbe>,
     /// Why what would have been better carries none.
     pub(super) refused: Vec<Refusal>,
+    /// What holds its packets until they are due.
+    pub(super) pacing: PacingFacts,
 }
 
 impl Ready<'_> {
@@ -149,6 +152,13 @@ pub(super) fn open<'c>(
     let failed = |error: LinkError| Failure::Machine(format!("{name}: {error}"));
     let (in_kernel, no_programs) = in_kernel::open(parameters, address, session.as_ref())?;
     let (own_frames, no_frames) = frames::open(clock, parameters, address, session.as_ref())?;
+    let carrier = match (&in_kernel, &own_frames) {
+        (Some(_), _) => Carrier::Programs,
+        (_, Some(_)) => Carrier::Frames,
+        _ => Carrier::Socket,
+    };
+    let (pacing, keeper) = pacing::choose(clock, parameters, carrier, address.ip(), options.local)?;
+    options.launch = keeper;
     let link = match (parameters.mode, own_frames) {
         (_, Some(link)) => SocketLink::AfXdp(Box::new(link)),
         (Mode::Icmp, _) => SocketLink::Icmp(IcmpLink::open(clock, address, &options, because).map_err(failed)?),
@@ -165,7 +175,7 @@ pub(super) fn open<'c>(
             "size_byte: found {found}, the path to {name} carries {most} B without fragments"
         )));
     }
-    Ok(Ready { name: name.to_owned(), address, session, codec, link, in_kernel, refused })
+    Ok(Ready { name: name.to_owned(), address, session, codec, link, in_kernel, refused, pacing })
 }
 
 /// The port of a far end that names none.

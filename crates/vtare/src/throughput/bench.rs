@@ -2,7 +2,7 @@
 
 use vtare_methods::throughput::{Conditions, Distribution, Gate, Range, Seen, Trial, Void, jain};
 use vtare_packet::schedule::Pace;
-use vtare_packet::tester::{self, Engine, Heard, Offer, Tester, TesterError, TesterOptions};
+use vtare_packet::tester::{self, Analyser, Engine, Heard, Offer, Tester, TesterError, TesterOptions};
 use vtare_sys::SysError;
 use vtare_sys::proc::{Stat, user_hz};
 use vtare_sys::sched::{self, Class};
@@ -17,8 +17,9 @@ use crate::instrument::Note;
 const SELF_TEST_NS: u64 = 40_000_000;
 /// Of what a sender reaches where nothing paces it, this share is the greatest load that is tried.
 const OF_THE_SELF_TEST: f64 = 0.9;
-/// Frames still under way are awaited as long as any come within this, ns.
-const LINGER_NS: u64 = 200_000_000;
+/// Frames still under way are awaited as long as any come within this, ns; twice as long after each trial that hears of the one before.
+const LINGER_NS: u64 = 50_000_000;
+const MOST_LINGER_NS: u64 = 2_000_000_000;
 /// Two looks at the clock so far apart mean that the thread stood still, ns.
 const GAP_NS: u64 = 1_000_000;
 /// Ticks of the system's accounts that a trial must last for them to say something.
@@ -68,6 +69,7 @@ pub(super) struct Bench<'c> {
     context: &'c Context,
     parameters: &'c Parameters,
     pub(super) chosen: Chosen,
+    linger_ns: u64,
     /// The greatest load to try.
     pub(super) most_packet_per_s: u64,
 }
@@ -129,13 +131,20 @@ impl<'c> Bench<'c> {
             frame_byte,
             most_frames: frames,
             engine,
+            analyser: parameters.analyser.analyser(),
         };
         let mut tester = Tester::open(options).map_err(failure)?;
+        if let Some(why) = tester.fallback() {
+            let note = Note::new("analyser_fallback", format!("frames are counted by a packet ring, since {why}"));
+            if !notes.contains(&note) {
+                notes.push(note);
+            }
+        }
         let stop = || context.stop_requested();
         let shares = distribution.shares();
         let loaded: Vec<usize> = (0..shares.len()).filter(|flow| shares[*flow] > 0.0).collect();
         tester.knock(&loaded, &stop).map_err(failure)?;
-        Ok(Self { tester, context, parameters, chosen, most_packet_per_s })
+        Ok(Self { tester, context, parameters, chosen, linger_ns: LINGER_NS, most_packet_per_s })
     }
 
     /// The loads between which is searched: below the least no trial has frames enough to tell a loss from none.
@@ -149,6 +158,11 @@ impl<'c> Bench<'c> {
         self.tester.place()
     }
 
+    /// Who counts.
+    pub(super) fn analyser(&self) -> &'static str {
+        self.tester.analyser().map_or("none", Analyser::name)
+    }
+
     /// Offers a load.
     ///
     /// # Errors
@@ -160,7 +174,7 @@ impl<'c> Bench<'c> {
             pace: Pace { packets: rate, span_ns: 1_000_000_000 },
             frames,
             catch_up_ns: self.parameters.catch_up_ns,
-            linger_ns: LINGER_NS,
+            linger_ns: self.linger_ns,
             gap_ns: GAP_NS,
             batch: batch(rate),
             // RFC 2544, 26.2: in the middle of the stream.
@@ -168,11 +182,15 @@ impl<'c> Bench<'c> {
             most_ns: None,
         };
         let (context, cpu, fifo) = (self.context, self.parameters.cpu, self.parameters.fifo);
-        let before = Accounts::read();
+        let device = self.parameters.device_pid.as_deref().unwrap_or_default();
+        let before = Accounts::read(device);
         let began = vtare_sys::clocks::now::<Monotonic>();
         let heard =
             self.tester.trial(&offer, || prepare(cpu, fifo), &|| context.stop_requested()).map_err(failure)??;
-        let others_share = before.zip(Accounts::read()).and_then(|(before, after)| after.others_since(&before));
+        let others_share = before.zip(Accounts::read(device)).and_then(|(before, after)| after.others_since(&before));
+        if heard.stale > 0 {
+            self.linger_ns = (2 * self.linger_ns).min(MOST_LINGER_NS);
+        }
         let duration_ns = frames as f64 * 1e9 / rate as f64;
         let lasted_ns = (heard.elapsed_ns as f64).max(duration_ns);
         let conditions = Conditions {
@@ -181,6 +199,7 @@ impl<'c> Bench<'c> {
             stalled_share: Some(heard.stalled_ns as f64 / lasted_ns),
             others_share,
             uncounted: heard.wrong > 0,
+            overrun_packet_per_s: (heard.missed > 0).then(|| heard.received() as f64 * 1e9 / lasted_ns),
         };
         let most_others = Some(self.parameters.most_others).filter(|most| *most < 1.0).unwrap_or(f64::INFINITY);
         let gate = Gate { most_others, ..Gate::default() };
@@ -240,7 +259,7 @@ fn choose(parameters: &Parameters, frame_byte: u32, notes: &mut Vec<Note>) -> Re
     Ok((engine, Chosen { engine: engine.name(), packet_per_s, because }))
 }
 
-/// What the machine's CPUs did in user mode, and this process.
+/// What the machine's CPUs did in user mode, and of that this process and what is tested.
 #[derive(Clone, Copy, Debug)]
 struct Accounts {
     at: Timestamp<Monotonic>,
@@ -250,12 +269,13 @@ struct Accounts {
 }
 
 impl Accounts {
-    fn read() -> Option<Self> {
+    /// `device` are the processes that are tested; one that is gone did nothing.
+    fn read(device: &[u32]) -> Option<Self> {
         let hz = user_hz()?;
         let stat = Stat::parse(&std::fs::read_to_string("/proc/stat").ok()?, hz)?;
-        let own = std::fs::read_to_string("/proc/self/stat").ok()?;
-        // The name of the program may hold spaces and brackets; fields count from behind it.
-        let ticks: i64 = own.rsplit_once(')')?.1.split_whitespace().nth(11)?.parse().ok()?;
+        let own = user_ticks(&std::fs::read_to_string("/proc/self/stat").ok()?)?;
+        let text = |pid: &u32| std::fs::read_to_string(format!("/proc/{pid}/stat")).ok();
+        let ticks = own + device.iter().filter_map(|pid| user_ticks(&text(pid)?)).sum::<i64>();
         let tick = Span::from_nanos(1_000_000_000 / i64::from(hz));
         Some(Self { at: vtare_sys::clocks::now::<Monotonic>(), all: stat.total.user, own: tick * ticks, tick })
     }
@@ -272,9 +292,21 @@ impl Accounts {
     }
 }
 
+/// Ticks that a process, with all its threads, spent in user mode.
+fn user_ticks(stat: &str) -> Option<i64> {
+    // The name of the program may hold spaces and brackets; fields count from behind it.
+    stat.rsplit_once(')')?.1.split_whitespace().nth(11)?.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn time_in_user_mode_is_read_behind_any_name() {
+        let stat = "7 (a) b (c) S 1 7 7 0 -1 4194560 1 2 3 4 55 66 7 8 20 0 9 0 1";
+        assert_eq!((user_ticks(stat), user_ticks("7 (a) S 1"), user_ticks("")), (Some(55), None, None));
+    }
 
     #[test]
     fn others_are_what_is_left_of_all_and_a_short_time_tells_nothing() {
@@ -297,7 +329,10 @@ mod tests {
 
     #[test]
     fn this_processes_own_accounts_are_readable() {
-        let Some(now) = Accounts::read() else { return eprintln!("skipped: no /proc here") };
+        let Some(now) = Accounts::read(&[u32::MAX]) else { return eprintln!("skipped: no /proc here") };
         assert!(now.all >= now.own);
+        // As if it were the device as well: counted twice, and time only grows.
+        let twice = Accounts::read(&[std::process::id()]).expect("it was readable");
+        assert!(twice.own >= now.own * 2);
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use vtare_methods::histogram::Histogram;
-use vtare_methods::throughput::{Answer, Cap, Distribution, Repeated, Void, total_latency_ns};
+use vtare_methods::throughput::{Answer, Cap, Distribution, Repeated, Stopped, Void, total_latency_ns};
 use vtare_packet::tester::{FlowSeen, Heard};
 
 use super::bench::Made;
@@ -43,7 +43,7 @@ pub(super) const COLUMNS: &[Column] = &[
     ),
     Column::optional_string(
         "censored",
-        "answer: what kept the search from going higher, generator or range; null where nothing did",
+        "answer: what kept the search from going higher, generator, analyser, range or time_budget; null where nothing did",
     ),
 ];
 
@@ -116,15 +116,8 @@ impl Rows {
         let last = COLUMNS.len();
         row[last - 3] = whole(found.throughput);
         row[last - 2] = whole(found.zero_loss);
-        row[last - 1] = found.censored.map_or(Cell::Missing, |cap| Cell::Text(name(cap)));
+        row[last - 1] = found.censored.map_or(Cell::Missing, |cap| Cell::Text(cap.name()));
         samples.row(&row)
-    }
-}
-
-const fn name(cap: Cap) -> &'static str {
-    match cap {
-        Cap::Range => "range",
-        Cap::Generator => "generator",
     }
 }
 
@@ -148,7 +141,7 @@ impl Found {
                 .find(|goal| goal.loss_ratio == 0.0)
                 .and_then(|goal| goal.throughput_packet_per_s),
             censored: first.and_then(|goal| goal.censored),
-            regular: first.is_some_and(|goal| goal.regular || goal.censored.is_some()),
+            regular: first.is_some_and(|goal| goal.regular || goal.censored.is_some_and(|cap| cap != Cap::TimeBudget)),
         }
     }
 }
@@ -217,6 +210,8 @@ impl Latencies {
 pub(crate) struct FlowFigures {
     /// Frames that left.
     pub(crate) sent: u64,
+    /// The same over the duration of the trials: the load that this guest really had, frames a second.
+    pub(crate) sent_packet_per_s: f64,
     /// Frames that came, each counted once.
     pub(crate) received: u64,
     /// The difference.
@@ -275,8 +270,10 @@ impl LatencyAt {
                 flow.reordered += seen.reordered;
             }
         }
+        let lasted_s = made.iter().map(|made| made.trial.duration_ns as f64).sum::<f64>() / 1e9;
         for (flow, latency) in flows.iter_mut().zip(&latencies) {
             flow.latency_ns = latency.summary();
+            flow.sent_packet_per_s = flow.sent as f64 / lasted_s.max(f64::MIN_POSITIVE);
         }
         let (sent, received) = flows.iter().fold((0, 0), |(sent, came), flow| (sent + flow.sent, came + flow.received));
         let means: Vec<Option<f64>> = latencies.iter().map(Latencies::mean).collect();
@@ -329,8 +326,12 @@ pub(crate) struct ThroughputCell {
     pub(crate) zero_loss: Repeated,
     /// What kept at least half of the searches from going higher: the true throughput may be more.
     pub(crate) censored: Option<&'static str>,
+    /// Why the searches ended: converged, or time_budget where at least one had no time left.
+    pub(crate) stopped: Stopped,
     /// Searches made.
     pub(crate) searches: u64,
+    /// Of those, that had no time left.
+    pub(crate) out_of_time: u64,
     /// Of those, without an answer.
     pub(crate) unanswered: u64,
     /// Of those, whose bounds are further apart than was asked for.
@@ -339,7 +340,7 @@ pub(crate) struct ThroughputCell {
     pub(crate) trials: u64,
     /// Trials that were void, and made again.
     pub(crate) void_trials: u64,
-    /// Trials that counted although others disturbed them, since they were no better when made again.
+    /// Trials that counted although others disturbed them, since they lost no more than they may, or were no better when made again.
     pub(crate) disturbed_trials: u64,
     /// Time of all trials of the searches, s.
     pub(crate) trial_s: f64,
@@ -361,6 +362,8 @@ pub(crate) struct ThroughputCell {
     pub(crate) engine: String,
     /// Frames a second of the sender's own test.
     pub(crate) engine_packet_per_s: Option<f64>,
+    /// Who counted.
+    pub(crate) analyser: String,
     /// Why this sender, and between which ports.
     pub(crate) engine_because: String,
 }
@@ -401,9 +404,16 @@ impl Gathered {
         cell.throughput_bit_per_s = cell.throughput.median.map(|rate| rate * f64::from(cell.frame_byte) * 8.0);
         cell.zero_loss_packet_per_s = cell.zero_loss.median;
         let capped: Vec<Cap> = found.iter().filter_map(|found| found.censored).collect();
-        let generator = capped.contains(&Cap::Generator);
-        cell.censored = (!answers.is_empty() && 2 * capped.len() >= answers.len())
-            .then(|| name(if generator { Cap::Generator } else { Cap::Range }));
+        // What several ended by: the machine's limit says more than that of the plan, and this more than that of the time.
+        let order = [Cap::Generator, Cap::Analyser, Cap::Range, Cap::TimeBudget];
+        let cap = order.into_iter().find(|cap| capped.contains(cap)).filter(|_| 2 * capped.len() >= answers.len());
+        cell.censored = cap.map(Cap::name);
+        cell.out_of_time = self.answers.iter().filter(|it| it.stopped == Stopped::TimeBudget).count() as u64;
+        cell.stopped = match (self.answers.is_empty(), cell.out_of_time) {
+            (true, _) => Stopped::Running,
+            (false, 0) => Stopped::Converged,
+            (false, _) => Stopped::TimeBudget,
+        };
         cell.searches = self.answers.len() as u64;
         cell.unanswered = found.iter().filter(|found| found.throughput.is_none()).count() as u64;
         cell.irregular = found.iter().filter(|found| found.throughput.is_some() && !found.regular).count() as u64;
@@ -454,7 +464,12 @@ mod tests {
         gathered.answer(answer(Some(1.0), None));
         gathered.answer(answer(Some(1.0), Some(Cap::Generator)));
         gathered.sum_up(&mut cell);
-        assert_eq!(cell.censored, Some("generator"));
+        assert_eq!((cell.censored, cell.stopped, cell.out_of_time), (Some("generator"), Stopped::Converged, 0));
+        for _ in 0..4 {
+            gathered.answer(Answer { stopped: Stopped::TimeBudget, ..answer(Some(1.0), Some(Cap::TimeBudget)) });
+        }
+        gathered.sum_up(&mut cell);
+        assert_eq!((cell.stopped, cell.out_of_time), (Stopped::TimeBudget, 4));
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod cell;
 mod parameters;
 
 use vtare_methods::throughput::{Answer, BinarySearch, Distribution, Mlrsearch, Search, Step, Trial};
+use vtare_units::{Monotonic, Span, Timestamp};
 
 use crate::avb::megabits;
 use crate::context::Context;
@@ -119,12 +120,19 @@ impl Instrument for Throughput {
                 cell.frame_byte, cell.loaded, cell.guests, cell.method, cell.engine, cell.engine_because
             ));
             if let Some(cap) = cell.censored {
-                let why = if cap == "generator" {
-                    "the sender can do no more here"
-                } else {
-                    "that is the greatest load asked for"
+                let why = match cap {
+                    "generator" => "the sender can do no more here",
+                    "analyser" => "no more can be counted here",
+                    "time_budget" => "the time for the search (--max-time) was over",
+                    _ => "that is the greatest load asked for",
                 };
                 text.push_str(&format!("at least: {why}; what is tested may do more\n"));
+            }
+            if cell.out_of_time > 0 {
+                text.push_str(&format!(
+                    "stopped: time_budget; {} of {} searches had no time left, and gave the best bounds known\n",
+                    cell.out_of_time, cell.searches
+                ));
             }
             if cell.unanswered > 0 {
                 text.push_str(&format!(
@@ -134,7 +142,7 @@ impl Instrument for Throughput {
             }
             if cell.disturbed_trials > 0 {
                 text.push_str(&format!(
-                    "{} trials counted although others used the CPUs: they were no better when made again\n",
+                    "{} trials counted although others used the CPUs: they lost no more than they may, or were no better when made again\n",
                     cell.disturbed_trials
                 ));
             }
@@ -172,8 +180,13 @@ fn measure_cell(
     let mut gathered = Gathered::default();
     let label = format!("throughput {frame_byte} B, {} of {} guests", distribution.loaded(), distribution.guests());
     let progress = context.progress(&label, parameters.searches.into());
+    let began = vtare_sys::clocks::now::<Monotonic>();
     for number in 0..u64::from(parameters.searches) {
-        let Some(answer) = search(parameters, &mut bench, number, rows, session, &mut gathered)? else { break };
+        let ends = parameters.most_ns.map(|most| {
+            let now = vtare_sys::clocks::now::<Monotonic>();
+            share_of_time(began + Span::from_nanos(most.cast_signed()), now, u64::from(parameters.searches) - number)
+        });
+        let Some(answer) = search(parameters, &mut bench, (number, ends), rows, session, &mut gathered)? else { break };
         rows.answer(&mut session.samples, number, &answer)?;
         gathered.answer(answer);
         progress.set(number + 1);
@@ -188,6 +201,7 @@ fn measure_cell(
         loss_ratio: if parameters.method == SearchMethod::Binary { 0.0 } else { parameters.loss_ratio },
         engine: bench.chosen.engine.to_owned(),
         engine_packet_per_s: Some(bench.chosen.packet_per_s),
+        analyser: bench.analyser().to_owned(),
         engine_because: format!("{}; {}", bench.chosen.because, bench.place()),
         ..ThroughputCell::default()
     };
@@ -196,15 +210,40 @@ fn measure_cell(
         cell.latencies = latencies(parameters, &mut bench, &cell, rows, session, &progress)?;
         let at_throughput = cell.latencies.iter().find(|at| at.load_share == Some(1.0));
         cell.latency_ns = at_throughput.map(|at| at.latency_ns.clone()).unwrap_or_default();
+        notes.extend(short_trials(&cell, parameters.trial_ns));
     }
     Ok(cell)
+}
+
+/// At the throughput, this share of a trial or more spent waiting by one frame in a hundred means that queues gave what was found.
+const MOST_QUEUED: f64 = 0.05;
+
+/// What a short trial hides: frames that still stand in queues at its end come later, and count.
+fn short_trials(cell: &ThroughputCell, trial_ns: u64) -> Option<Note> {
+    let waited = cell.latency_ns.p99.filter(|waited| *waited > MOST_QUEUED * trial_ns as f64)?;
+    let text = format!(
+        "{} B to {} of {} guests: at the throughput 1 frame in 100 took longer than {}, and a trial {}: queues hold so much that longer trials \
+         (--trial) would find less",
+        cell.frame_byte,
+        cell.loaded,
+        cell.guests,
+        time(Some(waited)),
+        time(Some(trial_ns as f64)),
+    );
+    Some(Note::new("queues", text))
+}
+
+/// When a search ends of which `left` are still to be made, so that all have the same part of the time; those that need less leave it to the others.
+fn share_of_time(ends: Timestamp<Monotonic>, now: Timestamp<Monotonic>, left: u64) -> Timestamp<Monotonic> {
+    let rest = (ends - now).max(Span::ZERO);
+    now + Span::from_nanos(rest.as_nanos() / left.max(1).cast_signed())
 }
 
 /// One search; `None` where a signal ended it.
 fn search(
     parameters: &Parameters,
     bench: &mut Bench<'_>,
-    number: u64,
+    (number, ends): (u64, Option<Timestamp<Monotonic>>),
     rows: Rows,
     session: &mut Session<'_>,
     gathered: &mut Gathered,
@@ -220,6 +259,10 @@ fn search(
             Step::Done(answer) => return Ok(Some(answer)),
             Step::Trial(trial) => trial,
         };
+        let over = vtare_sys::clocks::now::<Monotonic>() + Span::from_nanos(trial.duration_ns.cast_signed());
+        if ends.is_some_and(|ends| over > ends) {
+            return Ok(Some(search.broken_off()));
+        }
         let made = bench.offer(trial)?;
         if made.heard.stopped || session.context.stop_requested() {
             return Ok(None);
@@ -285,7 +328,33 @@ fn frames(rate: Option<f64>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::frames;
+    use super::{ThroughputCell, frames, share_of_time, short_trials};
+    use crate::summary::Summary;
+    use vtare_units::{Span, Timestamp};
+
+    #[test]
+    fn frames_that_wait_long_beside_a_trial_are_said() {
+        let waited = |p99| {
+            let latency_ns = Summary { p99, ..Summary::default() };
+            let cell = ThroughputCell { frame_byte: 64, guests: 2, loaded: 1, latency_ns, ..ThroughputCell::default() };
+            short_trials(&cell, 300_000_000)
+        };
+        assert_eq!((waited(None), waited(Some(14e6))), (None, None));
+        let note = waited(Some(60e6)).expect("a fifth of the trial");
+        assert!(note.text.contains("took longer than 60.0 ms, and a trial 300 ms"), "{}", note.text);
+    }
+
+    #[test]
+    fn searches_share_the_time_and_leave_what_they_do_not_need_to_the_others() {
+        let at = Timestamp::from_nanos;
+        let ends = |now, left| share_of_time(at(1_000), at(now), left);
+        assert_eq!(
+            [ends(0, 5), ends(200, 4), ends(250, 3), ends(990, 1)].map(|end| end.as_nanos()),
+            [200, 400, 500, 1_000]
+        );
+        // Over: none is left for the others, and nothing is negative.
+        assert_eq!(ends(1_200, 2) - at(1_200), Span::ZERO);
+    }
 
     #[test]
     fn frames_a_second_are_shown_in_the_unit_that_fits() {

@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use vtare_methods::throughput::{BinarySettings, Distribution, Gate, Goal, MlrSettings};
-use vtare_packet::tester::{Engine, Flow, LARGEST_BYTE, SMALLEST_BYTE};
+use vtare_packet::tester::{Analyser, Engine, Flow, LARGEST_BYTE, SMALLEST_BYTE};
 
 use crate::arguments::{CommonArguments, nanoseconds, nanoseconds_or_none};
 use crate::failure::Failure;
@@ -90,6 +90,10 @@ pub(crate) struct ThroughputArguments {
     #[arg(long, value_name = "RATE")]
     max_rate: Option<u64>,
 
+    /// All searches of a cell end after this time, with the best bounds known by then; latency is measured after it [default: no limit]
+    #[arg(long, value_name = "TIME", value_parser = nanoseconds)]
+    max_time: Option<u64>,
+
     /// Measure latency at these shares of the throughput [default: 100%]
     #[arg(long, value_name = "PERCENT", value_delimiter = ',', value_parser = share)]
     latency_load: Vec<f64>,
@@ -110,6 +114,10 @@ pub(crate) struct ThroughputArguments {
     #[arg(long, value_name = "ENGINE")]
     engine: Option<EngineChoice>,
 
+    /// Who counts: auto, xdp, packet (a packet ring, which needs no BPF) [default: auto, xdp where that can be had]
+    #[arg(long, value_name = "ANALYSER")]
+    analyser: Option<AnalyserChoice>,
+
     /// A frame this late still leaves; later ones count as not sent [default: 1ms]
     #[arg(long, value_name = "TIME", value_parser = nanoseconds_or_none)]
     catch_up: Option<u64>,
@@ -117,6 +125,10 @@ pub(crate) struct ThroughputArguments {
     /// A trial is void where other programs use more of one CPU than this; 100%: however much [default: 10%]
     #[arg(long, value_name = "PERCENT", value_parser = share)]
     others: Option<f64>,
+
+    /// Processes that are what is tested, such as the emulators of guests: they are no others
+    #[arg(long, value_name = "PID", value_delimiter = ',')]
+    device_pid: Vec<u32>,
 
     /// Send from this CPU
     #[arg(long, value_name = "CPU")]
@@ -165,6 +177,31 @@ impl EngineChoice {
             Self::Xdp => &[Engine::Xdp],
             Self::AfXdp => &[Engine::AfXdp],
             Self::Packet => &[Engine::Packet],
+        }
+    }
+}
+
+/// Who counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum)]
+#[serde(rename_all = "snake_case")]
+#[value(rename_all = "snake_case")]
+pub(crate) enum AnalyserChoice {
+    /// The program where it can be had, else the ring.
+    #[default]
+    Auto,
+    /// A program at the receiving port.
+    Xdp,
+    /// A packet ring.
+    Packet,
+}
+
+impl AnalyserChoice {
+    /// As the tester is told.
+    pub(super) const fn analyser(self) -> Option<Analyser> {
+        match self {
+            Self::Auto => None,
+            Self::Xdp => Some(Analyser::Xdp),
+            Self::Packet => Some(Analyser::Packet),
         }
     }
 }
@@ -218,6 +255,9 @@ pub(crate) struct Parameters {
     /// Frames a second at most; null for what the sender can.
     #[schemars(range(min = 2, max = 1_000_000_000))]
     pub(crate) most_packet_per_s: Option<u64>,
+    /// All searches of a cell end after this time, ns, with the best bounds known by then; null for no limit.
+    #[schemars(range(min = 1_000_000, max = 86_400_000_000_000_u64))]
+    pub(crate) most_ns: Option<u64>,
     /// Latency is measured at these shares of the throughput.
     #[schemars(inner(range(min = 0, max = 1)))]
     pub(crate) latency_load: Vec<f64>,
@@ -232,11 +272,15 @@ pub(crate) struct Parameters {
     pub(crate) latency_trial_ns: u64,
     /// Who sends.
     pub(crate) engine: EngineChoice,
+    /// Who counts.
+    pub(crate) analyser: AnalyserChoice,
     /// A frame this late still leaves, ns.
     pub(crate) catch_up_ns: u64,
     /// A trial is void where other programs use more of one CPU than this share; 1: however much.
     #[schemars(range(min = 0, max = 1))]
     pub(crate) most_others: f64,
+    /// Processes that are what is tested, such as the emulators of guests: they are no others; null for none.
+    pub(crate) device_pid: Option<Vec<u32>>,
     /// Send from this CPU; null to leave that to the scheduler.
     pub(crate) cpu: Option<usize>,
     /// Real-time priority of the sending thread; null for the ordinary class.
@@ -265,13 +309,16 @@ impl Default for Parameters {
             trial_ns: goal.final_ns,
             trial_sum_ns: goal.sum_ns,
             most_packet_per_s: None,
+            most_ns: None,
             latency_load: vec![1.0],
             latency_packet_per_s: None,
             latency_trials: 20,
             latency_trial_ns: 300_000_000,
             engine: EngineChoice::default(),
+            analyser: AnalyserChoice::default(),
             catch_up_ns: 1_000_000,
             most_others: Gate::default().most_others,
+            device_pid: None,
             cpu: None,
             fifo: None,
         }
@@ -301,13 +348,16 @@ impl ThroughputArguments {
             trial_ns: self.trial.unwrap_or(default.trial_ns),
             trial_sum_ns: self.trial_sum.unwrap_or_else(|| default.trial_sum_ns.max(self.trial.unwrap_or(0))),
             most_packet_per_s: self.max_rate,
+            most_ns: self.max_time,
             latency_load: if self.latency_load.is_empty() { default.latency_load } else { self.latency_load.clone() },
             latency_packet_per_s: (!self.latency_rate.is_empty()).then(|| self.latency_rate.clone()),
             latency_trials: self.latency_trials.unwrap_or(default.latency_trials),
             latency_trial_ns: self.latency_trial.unwrap_or(default.latency_trial_ns),
             engine: self.engine.unwrap_or_default(),
+            analyser: self.analyser.unwrap_or_default(),
             catch_up_ns: self.catch_up.unwrap_or(default.catch_up_ns),
             most_others: self.others.unwrap_or(default.most_others),
+            device_pid: (!self.device_pid.is_empty()).then(|| self.device_pid.clone()),
             cpu: self.cpu,
             fifo: self.fifo,
         }
@@ -348,6 +398,20 @@ impl Parameters {
         instrument::check_range("latency_trial_ns", self.latency_trial_ns, 1_000_000, 600_000_000_000)?;
         if let Some(most) = self.most_packet_per_s {
             instrument::check_range("most_packet_per_s", most, 2, 1_000_000_000)?;
+        }
+        if let Some(most) = self.most_ns {
+            instrument::check_range("most_ns", most, 1_000_000, 86_400_000_000_000)?;
+            let least = self.trial_ns.saturating_mul(self.searches.into());
+            if most < least {
+                return Err(Failure::Input(format!(
+                    "most_ns: found {most} ({} s), want {least} ({} s) or more: {} searches share it, and a single trial of each lasts {} s; make \
+                     trials shorter (--trial), searches fewer (--searches), or give more time (--max-time)",
+                    most as f64 / 1e9,
+                    least as f64 / 1e9,
+                    self.searches,
+                    self.trial_ns as f64 / 1e9
+                )));
+            }
         }
         for &load in self.latency_packet_per_s.iter().flatten() {
             instrument::check_range("latency_packet_per_s", load, 1, 1_000_000_000)?;
@@ -505,6 +569,7 @@ mod tests {
             (with(|it| it.width = 0.0), "width: found 0"),
             (with(|it| it.trial_sum_ns = 5), "sum of trials"),
             (with(|it| it.latency_load = vec![1.1]), "latency_load: found 1.1"),
+            (with(|it| it.most_ns = Some(1_000_000_000)), "want 1500000000 (1.5 s) or more: 5 searches share it"),
         ] {
             let error = found.expect_err(wanted);
             assert!(error.to_string().contains(wanted), "{error}");

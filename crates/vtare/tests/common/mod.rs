@@ -1,12 +1,15 @@
 //! What the tests of the binary share. The binary is the thing under test: it is started as a person or the lab starts it.
 #![allow(dead_code, reason = "each test file uses its part")]
 
+pub(crate) mod skips;
+
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::Value;
+use skips::{Disturbance, Judged, first_good};
 use vtare_units::{Monotonic, Timestamp};
 
 /// The binary.
@@ -51,26 +54,81 @@ impl Outcome {
         self.code == 4 && (said("no answer from") || said("closed the connection") || said("broke while"))
     }
 
-    /// Whether the machine stood still for so long that slots passed, that replies came later than is waited for, or that nobody answered.
-    pub(crate) fn stood_still(&self) -> bool {
-        let told = |cell: &Value, path: &str| cell.pointer(path).and_then(Value::as_u64) > Some(0);
-        let late = |cell: &Value| told(cell, "/unsent/too_late") || told(cell, "/lost_by/late");
-        let counters = || self.json()["notes"].to_string().contains("counters_lost");
-        self.unheard() || counters() || self.json()["cells"].as_array().is_some_and(|cells| cells.iter().any(late))
+    /// How late something was without being lost for good: slots that passed, replies later than is waited for, a far end that did not answer.
+    pub(crate) fn timely(&self, disturbance: &Disturbance) -> Judged {
+        if self.unheard() {
+            return judged(disturbance.explains(UNHEARD_NS), format!("no answer: {}", self.stderr.trim()));
+        }
+        if self.stdout.is_empty() {
+            return Judged::Good;
+        }
+        let document = self.json();
+        if document["notes"].to_string().contains("counters_lost") {
+            return judged(disturbance.explains(UNHEARD_NS), "the responder's counters did not come".to_owned());
+        }
+        let cells = document["cells"].as_array().into_iter().flatten();
+        cells
+            .map(|cell| timely(cell, &document["parameters"], disturbance))
+            .find(|found| *found != Judged::Good)
+            .unwrap_or(Judged::Good)
     }
+}
+
+/// A far end that is not heard took seconds to answer: its patience is 10 s.
+const UNHEARD_NS: u64 = 2_000_000_000;
+
+fn judged(is_explained: bool, why: String) -> Judged {
+    if is_explained { Judged::Explained(why) } else { Judged::Unexplained(why) }
+}
+
+fn told(cell: &Value, path: &str) -> u64 {
+    cell.pointer(path).and_then(Value::as_u64).unwrap_or(0)
+}
+
+/// Whether the sending thread itself could not run for that long.
+fn stood_still(cell: &Value, late_ns: u64) -> bool {
+    told(cell, "/canary/longest_ns") >= late_ns / 20 || told(cell, "/canary/involuntary_switches") > 0
+}
+
+/// Whether slots passed and replies came too late, and what explains that.
+fn timely(cell: &Value, parameters: &Value, disturbance: &Disturbance) -> Judged {
+    let (too_late, late) = (told(cell, "/unsent/too_late"), told(cell, "/lost_by/late"));
+    if too_late == 0 && late == 0 {
+        return Judged::Good;
+    }
+    // A slot is given up when it is so late (docs/rtt.md).
+    let rate = cell["intended_packet_per_s"].as_f64().unwrap_or(1_000.0);
+    let catch_up_ns = ((5_000.0 / rate * 1e9) as u64).min(100_000_000);
+    let timeout_ns = parameters["timeout_ns"].as_u64().unwrap_or(2_000_000_000);
+    let slots = too_late == 0 || disturbance.explains(catch_up_ns) || stood_still(cell, catch_up_ns);
+    let replies = late == 0 || disturbance.explains(timeout_ns);
+    judged(slots && replies, format!("{too_late} slots passed, {late} replies came too late"))
+}
+
+/// Whether every packet was sent and answered; where not, whether what is counted on this machine explains each class of losses. Losses on
+/// a path that loses nothing are a fault of ours, unless the kernel's own queue was full.
+pub(crate) fn whole(cell: &Value, parameters: &Value, disturbance: &Disturbance) -> Judged {
+    if cell["received"] == cell["scheduled"] {
+        return Judged::Good;
+    }
+    let path: u64 =
+        ["forward", "reverse", "unattributed"].iter().map(|class| told(&cell["lost_by"], &format!("/{class}"))).sum();
+    let refused = told(cell, "/lost_by/responder");
+    // Dropped where a buffer was full, and counted there: `responder_rx`, `local_rx`, `local_tx`, `no_room`.
+    let on_time = !matches!(timely(cell, parameters, disturbance), Judged::Unexplained(_));
+    let is_explained =
+        (path == 0 || disturbance.queue_drops > 0) && (refused == 0 || disturbance.explains(100_000_000)) && on_time;
+    judged(is_explained, format!("lost by {}, unsent {}", cell["lost_by"], cell["unsent"]))
 }
 
 /// Runs made anew where the machine, and not the program, spoiled one.
 const RUNS: u32 = 6;
 
-/// A run of `vtare ... --json` in which the machine did not stand still; `None`, said, where it did in each of six. What becomes of late
-/// packets is tested on the simulated path.
-pub(crate) fn undisturbed(mut run: impl FnMut() -> Outcome) -> Option<Outcome> {
-    let found = (0..RUNS).map(|_| run()).find(|outcome| !outcome.stood_still());
-    if found.is_none() {
-        eprintln!("skipped: this machine stood still in each of {RUNS} runs");
-    }
-    found
+/// A run of `vtare ... --json` in which the machine did not stand still; `None`, said and counted, where it did in each of six. What becomes of
+/// late packets is tested on the simulated path.
+#[track_caller]
+pub(crate) fn undisturbed(run: impl FnMut() -> Outcome) -> Option<Outcome> {
+    first_good(RUNS, run, Outcome::timely)
 }
 
 /// A run that the far end let in, whatever came of it.

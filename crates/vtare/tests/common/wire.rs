@@ -131,6 +131,25 @@ impl Wire {
         Outcome::of(command.output().expect("ip was there before"))
     }
 
+    /// As [`Wire::vtare`], with no rights but those over the network: it may not load programs. `None`, with the reason, where that cannot be had.
+    pub(crate) fn vtare_without_programs(&self, line: &str) -> Option<Outcome> {
+        let least = ["setpriv", "--bounding-set", "-all,+net_raw,+net_admin,+sys_nice"];
+        let mut trial = Command::new("ip");
+        if !trial
+            .args(["netns", "exec", &self.here])
+            .args(least)
+            .arg("true")
+            .output()
+            .is_ok_and(|it| it.status.success())
+        {
+            eprintln!("skipped: no setpriv here that drops rights");
+            return None;
+        }
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.here]).args(least).arg(VTARE).args(line.split_whitespace());
+        Some(Outcome::of(command.output().expect("ip was there before")))
+    }
+
     /// A responder on the other side at `listen`, with the key in `key`.
     pub(crate) fn responder(&self, key: &Path, listen: &str) -> Responder {
         let mut command = Command::new("ip");

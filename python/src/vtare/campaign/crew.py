@@ -178,7 +178,7 @@ class Stage:
         hosts = self._hosts
         if hosts is None:
             # What a killed campaign left may still spin on a CPU of this machine.
-            remove_leftovers()
+            remove_leftovers(elsewhere=False)
             if wiring is None:
                 hosts = TwoHosts(self._owner)
             else:

@@ -12,7 +12,7 @@ import json
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from vtare.campaign.background import neighbours
@@ -20,11 +20,12 @@ from vtare.campaign.crew import Roles, Stage, values_of
 from vtare.campaign.execute import Outcome, RunSettings, execute
 from vtare.campaign.guests import Place, Rooms
 from vtare.campaign.journal import Entry, Stopped, not_needed
+from vtare.campaign.programs import CounterPrograms
 from vtare.campaign.progress import Forecast, Progress, Silent
 from vtare.design import expected_run_s, run_seed
 from vtare.errors import CampaignStopped, Interrupted, MachineCannot
 from vtare.guests import background_of, resources_of
-from vtare.platforms import DEFAULT_RESOURCES, Instance, Platform, PlatformFailed, Resources, open_platform
+from vtare.platforms import DEFAULT_RESOURCES, Instance, Platform, PlatformFailed, Resources, kind_of, open_platform
 from vtare.platforms.network import NetworkError
 from vtare.platforms.owner import own_prefix
 
@@ -81,7 +82,8 @@ class Campaign:
         self._owner = own_prefix()
         self._live = _Live(self._open)
         self._stage = Stage(binary, self._owner, store.plan.platforms)
-        self._rooms = Rooms(binary, self._owner)
+        self._rooms = Rooms(binary, self._owner, store.plan.platforms)
+        self._programs = CounterPrograms(binary)
         self._pace = _Pace(store)
 
     def run(self) -> CampaignResult:
@@ -181,6 +183,7 @@ class Campaign:
         except (NetworkError, PlatformFailed) as error:
             # What is left of an instance that failed is no place for the next run.
             self._live.end()
+            self._rooms.clear()
             return Outcome("failed", 0.0, reason=str(error))
 
     def _on_one_machine(self, run: Run, temporary: Path) -> Outcome:
@@ -193,8 +196,10 @@ class Campaign:
             reason = platform.missing(DEFAULT_RESOURCES)
         if reason is not None:
             return Outcome("skipped", 0.0, reason=f"platform {name}: {reason}")
-        instance = self._live.instance(name, resources)
         with ExitStack() as stack:
+            kind = kind_of(name, self._store.plan.platforms.get(name))
+            run = stack.enter_context(self._programs.beside(run, name, kind, temporary))
+            instance = self._live.instance(name, resources)
             beside = None
             if background.instances:
                 beside = stack.enter_context(neighbours(background, platform, None, None, DEFAULT_RESOURCES))
@@ -240,7 +245,7 @@ class Campaign:
         if reason is not None:
             return Outcome("skipped", 0.0, reason=reason)
         with self._rooms.crew(place) as crew:
-            return execute(
+            outcome = execute(
                 run,
                 self._settings(run),
                 temporary,
@@ -249,6 +254,14 @@ class Campaign:
                 stop=self._stop,
                 crew=crew,
             )
+            gone = crew.gone() if outcome.status == "failed" else None
+        if outcome.status == "failed":
+            # A guest may hang, or be gone: the next run gets others.
+            self._rooms.clear()
+        if gone is not None and gone != outcome.reason:
+            # It explains frames that do not come better than the tester can.
+            outcome = replace(outcome, reason=f"{gone}; {outcome.reason}")
+        return outcome
 
     def _settings(self, run: Run) -> RunSettings:
         plan = self._store.plan

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _PROC: Final = Path("/proc")
 _CGROUPS: Final = Path("/sys/fs/cgroup")
 #: What the rest of the machine keeps.
-_SPARE: Final = Need(memory_byte=256 << 20, processes=256, disk_byte=256 << 20)
+_SPARE: Final = Need(memory_byte=256 << 20, processes=256, disk_byte=256 << 20, cpus=0.5)
 
 
 def require_room(what: str, need: Need, *, look: Callable[[], Need] | None = None) -> None:
@@ -33,6 +33,7 @@ def require_room(what: str, need: Need, *, look: Callable[[], Need] | None = Non
         ("memory", need.memory_byte, free.memory_byte, _SPARE.memory_byte),
         ("room for processes", need.processes, free.processes, _SPARE.processes),
         ("disk", need.disk_byte, free.disk_byte, _SPARE.disk_byte),
+        ("CPU time", need.cpus, free.cpus, _SPARE.cpus),
     ):
         if wanted and wanted + spare > has:
             raise MachineCannot(
@@ -42,9 +43,10 @@ def require_room(what: str, need: Need, *, look: Callable[[], Need] | None = Non
 
 
 def free_room() -> Need:
-    """What this machine, and the control group in which this process stands, still have."""
+    """What this machine, and the control group of this process, still have; of CPUs, all that there are."""
     disk = os.statvfs(tempfile.gettempdir())
-    return Need(_free_memory(), _free_processes(), disk.f_bavail * disk.f_frsize)
+    cpus = float(len(os.sched_getaffinity(0)))
+    return Need(_free_memory(), _free_processes(), disk.f_bavail * disk.f_frsize, cpus)
 
 
 def _free_memory() -> int:
@@ -86,5 +88,7 @@ def _number(text: str) -> int:
     return int(text.strip())
 
 
-def _shown(name: str, value: int) -> str:
+def _shown(name: str, value: float) -> str:
+    if name == "CPU time":
+        return f"{value:.1f} CPUs"
     return str(value) if "processes" in name else f"{value / (1 << 20):.0f} MiB"

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DEFAULT_RESOURCES",
+    "FURNISHED",
     "PLATFORMS",
     "Instance",
     "Leftover",
@@ -37,9 +38,11 @@ __all__ = [
     "Platform",
     "PlatformFailed",
     "Resources",
+    "kind_of",
     "leftovers",
     "open_platform",
     "remove_leftovers",
+    "unverified",
 ]
 
 #: Kind of platform -> the class in the file of the same name.
@@ -57,6 +60,8 @@ _KINDS: Final = {
 }
 #: Every platform that a plan may name. Those that this version cannot start are skipped and counted.
 PLATFORMS: Final = tuple(_KINDS)
+#: Kinds whose instances have the programs of a machine. All others hold vtare's static binary and not a library more.
+FURNISHED: Final = ("host", "netns", "ssh", "cloud", "esxi", "virtualbox")
 
 
 class _NotYet:
@@ -93,8 +98,8 @@ def open_platform(name: str, *, binary: Path, owner: str, settings: Mapping[str,
     Raises:
         BadInput: there is no such platform, or its settings cannot be used.
     """
-    settings = dict(settings or {})
-    kind = str(settings.pop("kind", name))
+    kind = kind_of(name, settings)
+    settings = {key: value for key, value in (settings or {}).items() if key != "kind"}
     if kind not in _KINDS:
         raise BadInput(f"platform '{name}' is not known to this version; wanted one of: {', '.join(PLATFORMS)}")
     module = f"{__name__}.{kind}"
@@ -102,6 +107,21 @@ def open_platform(name: str, *, binary: Path, owner: str, settings: Mapping[str,
         return _NotYet(name)
     found: Platform = getattr(import_module(module), _KINDS[kind])(binary, owner, settings)
     return found
+
+
+def kind_of(name: str, settings: Mapping[str, str | int] | None = None) -> str:
+    """What kind of platform a name stands for: that of its table `[platforms.NAME]`, else the name itself."""
+    return str((settings or {}).get("kind", name))
+
+
+def unverified(name: str, settings: Mapping[str, str | int] | None = None) -> str | None:
+    """Why what this platform gives has never been compared with the real thing; None where it has been run for real."""
+    kind = kind_of(name, settings)
+    module = f"{__name__}.{kind}"
+    if kind not in _KINDS or find_spec(module) is None:
+        return None
+    found = getattr(import_module(module), "UNVERIFIED", None)
+    return None if found is None else str(found)
 
 
 def leftovers() -> tuple[Leftover, ...]:
@@ -113,8 +133,11 @@ def leftovers() -> tuple[Leftover, ...]:
     return tuple(leftover for finder in _finders() for leftover in finder())
 
 
-def remove_leftovers() -> tuple[Leftover, ...]:
+def remove_leftovers(*, elsewhere: bool = True) -> tuple[Leftover, ...]:
     """Remove what gone lab processes left, and return all that was found.
+
+    Without `elsewhere` only what takes something of this machine: another's may not be within reach, or its password
+    not at hand, and that is no reason not to measure here.
 
     Raises:
         VtareError: something could not be told or removed; what could be has been.
@@ -123,7 +146,7 @@ def remove_leftovers() -> tuple[Leftover, ...]:
     with ExitStack() as stack:
         # Called in the reverse order. Each kind is looked at when those before it are gone: a namespace in which a
         # container still stands is kept.
-        for finder in reversed(_finders()):
+        for finder in reversed(_finders(elsewhere=elsewhere)):
             stack.callback(_remove_all, finder, found)
     return tuple(found)
 
@@ -137,8 +160,9 @@ def _remove_all(finder: Callable[[], Iterable[Leftover]], found: list[Leftover])
                 stack.callback(leftover.remove)
 
 
-def _finders() -> list[Callable[[], Iterable[Leftover]]]:
-    """What tells the leftovers of each kind of platform: instances before the namespaces in which they stand."""
+def _finders(*, elsewhere: bool = True) -> list[Callable[[], Iterable[Leftover]]]:
+    """What tells the leftovers of each kind: instances before the bridges and namespaces in which they stand."""
     kinds = [kind for kind in _KINDS if kind != "netns" and find_spec(f"{__name__}.{kind}") is not None]
-    modules = [import_module(f"{__name__}.{kind}") for kind in (*kinds, "netns")]
-    return [module.leftovers for module in modules if hasattr(module, "leftovers")]
+    modules = [import_module(f"{__name__}.{kind}") for kind in (*kinds, "openvswitch", "netns")]
+    wanted = [module for module in modules if elsewhere or not getattr(module, "ELSEWHERE", False)]
+    return [module.leftovers for module in wanted if hasattr(module, "leftovers")]

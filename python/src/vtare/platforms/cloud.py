@@ -4,33 +4,35 @@ A plan names it: `[platforms.NAME]` with `kind = "cloud"`, `driver` (as apache-l
 `size` (their ids), `region` where the provider has some, and what `vtare.platforms.ssh` needs to get in. Key and secret
 come from the environment, VTARE_CLOUD_KEY and VTARE_CLOUD_SECRET: never from a plan, which is kept with the results.
 
-A machine that costs money must not be forgotten: before one is made, a note of it is written under the user's state
-directory, and stays until it is deleted. `vtare clean` finds the machines of gone lab processes by these notes.
+A machine that costs money must not be forgotten: before one is made, a note of it is written (`vtare.platforms.notes`),
+and stays until it is deleted. `vtare clean` finds the machines of gone lab processes by these notes.
 """
 
 from __future__ import annotations
 
-import json
 import os
 from contextlib import ExitStack
-from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from vtare.errors import BadInput, MachineCannot
-from vtare.platforms.owner import owner_of, still_runs
+from vtare.platforms.notes import Notes
 from vtare.platforms.protocol import DEFAULT_RESOURCES, Leftover, Need, PlatformFailed, Resources, Settings
-from vtare.platforms.ssh import NO_BRIDGE, SshInstance, SshPlatform
+from vtare.platforms.reached import Reached, refuse_site
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from vtare.platforms.network import Site
+    from vtare.platforms.ssh import SshInstance
 
 _OWN: Final[tuple[str, ...]] = ("driver", "image", "size", "region")
 _KEY: Final = "VTARE_CLOUD_KEY"
 _SECRET: Final = "VTARE_CLOUD_SECRET"
 _RUNNING_S: Final = 600
+_NOTES: Final = Notes("cloud")
+#: What is left of these takes nothing of this machine.
+ELSEWHERE: Final = True
 
 
 class CloudPlatform:
@@ -44,14 +46,10 @@ class CloudPlatform:
         """
         given = dict(settings or {})
         self.name = "cloud"
-        self._binary = binary
         self._owner = owner
         self._cloud: dict[str, str] = {key: str(given.pop(key)) for key in _OWN if key in given}
-        self._login = given
-        # Checked at once, with the errors of the settings that both have.
-        SshPlatform(binary, owner, {"host": "later", **given})
+        self._reached = Reached(binary, owner, given)
         self._made: list[str] = []
-        self._ways: list[SshPlatform] = []
 
     def missing(self, resources: Resources = DEFAULT_RESOURCES) -> str | None:
         """Why no machine can be made from here, or None."""
@@ -61,7 +59,7 @@ class CloudPlatform:
         for key in ("driver", "image", "size"):
             if key not in self._cloud:
                 return f"names no {key}; add `{key}` to the plan's table of this platform"
-        reason = SshPlatform(self._binary, self._owner, {"host": "later", **self._login}).missing()
+        reason = self._reached.missing()
         if reason is not None:
             return reason
         try:
@@ -88,61 +86,47 @@ class CloudPlatform:
             MachineCannot: the provider refuses, or a machine lets nobody in.
             PlatformFailed: a machine did not come up.
         """
-        if site is not None:
-            raise MachineCannot(NO_BRIDGE)
+        refuse_site(site)
         driver = _driver(self._cloud)
         return [self._one(driver, number) for number in range(first, first + instances)]
 
     def stop(self) -> None:
         """Delete every machine made here."""
         made, self._made = self._made, []
-        ways, self._ways = self._ways, []
         with ExitStack() as stack:
             for name in made:
                 stack.callback(_delete, name)
-            for way in ways:
-                stack.callback(way.stop)
+            stack.callback(self._reached.leave)
 
     def _one(self, driver: Any, number: int) -> SshInstance:
         name = f"{self._owner}-cloud-{number}"
         try:
             image = _chosen("image", driver.list_images(), self._cloud["image"])
             size = _chosen("size", driver.list_sizes(), self._cloud["size"])
-            _remember(name, self._cloud)
+            _NOTES.write(name, self._cloud)
             self._made.append(name)
             node = driver.create_node(name=name, image=image, size=size)
             # Not every provider takes the name that it is given.
-            _remember(name, {**self._cloud, "id": str(node.id)})
+            _NOTES.write(name, {**self._cloud, "id": str(node.id)})
             ((_, addresses),) = driver.wait_until_running([node], timeout=_RUNNING_S)
         except (BadInput, MachineCannot):
             raise
         except Exception as error:
             # Every provider has errors of its own.
             raise PlatformFailed(f"{self._cloud['driver']}: {name} could not be made: {error}") from error
-        way = SshPlatform(self._binary, self._owner, {"host": str(addresses[0]), **self._login})
-        self._ways.append(way)
-        return way.start(1)[0]
+        return self._reached.reach(name, str(addresses[0]), {"made_by": "cloud", **self._cloud})
 
 
 def leftovers() -> tuple[Leftover, ...]:
     """Machines of which gone lab processes have left a note."""
-    place = _notes()
-    if not place.is_dir():
-        return ()
-    found = []
-    for note in sorted(place.glob("*.json")):
-        owner = owner_of(note.stem)
-        if owner is not None:
-            found.append(Leftover("cloud machine", note.stem, still_runs(owner), partial(_delete, note.stem)))
-    return tuple(found)
+    return _NOTES.leftovers("cloud machine", _delete)
 
 
 def _delete(name: str) -> None:
     """Delete the machine of a note, by its id or else by its name, and then the note; one that is gone is fine."""
-    note = _notes() / f"{name}.json"
-    if not note.exists():
+    cloud = _NOTES.read(name)
+    if cloud is None:
         return
-    cloud = json.loads(note.read_text(encoding="utf-8"))
     driver = _driver(cloud)
     try:
         for node in driver.list_nodes():
@@ -152,23 +136,7 @@ def _delete(name: str) -> None:
         raise
     except Exception as error:
         raise PlatformFailed(f"{cloud['driver']}: {name} could not be deleted: {error}") from error
-    note.unlink(missing_ok=True)
-
-
-def _remember(name: str, cloud: dict[str, str]) -> None:
-    place = _notes()
-    place.mkdir(parents=True, exist_ok=True)
-    partial_note = place / f".{name}"
-    with partial_note.open("w", encoding="utf-8") as file:
-        json.dump(cloud, file)
-        file.flush()
-        os.fsync(file.fileno())
-    partial_note.rename(place / f"{name}.json")
-
-
-def _notes() -> Path:
-    state = os.environ.get("XDG_STATE_HOME")
-    return (Path(state) if state else Path.home() / ".local" / "state") / "vtare" / "cloud"
+    _NOTES.drop(name)
 
 
 def _chosen(what: str, offered: Sequence[Any], wanted: str) -> Any:

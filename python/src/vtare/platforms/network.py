@@ -218,6 +218,9 @@ def _state(namespace: str, device: str) -> str:
     (link,) = json.loads(run_tool(("ip", "-n", namespace, "-j", "-d", "link", "show", "dev", device)))
     port = link.get("linkinfo", {}).get("info_slave_data", {}).get("state", "forwarding")
     operational = str(link.get("operstate", "unknown")).lower()
+    # A tap that was made by the program which holds it says no more than that it carries.
+    if operational == "unknown" and "LOWER_UP" in link.get("flags", ()):
+        operational = "up"
     return operational if port == "forwarding" else str(port)
 
 
@@ -294,15 +297,30 @@ def _leftover(name: str, owner: str) -> Leftover:
         remove_namespaces([name])
 
     kept = still_runs(owner)
-    if kept is None:
+    # A second name of the network that this process stands in takes nothing from whoever else does.
+    if kept is None and not _is_own(name):
         strangers = [process for process in _inside(name) if not started_by(process, owner)]
         if strangers:
             kept = f"process {strangers[0]}, not of the lab, runs in it; end it first"
     return Leftover("namespace", name, kept, remove)
 
 
+def _is_own(name: str) -> bool:
+    with suppress(OSError):
+        return (_NAMESPACES / name).samefile("/proc/self/ns/net")
+    return False
+
+
 def _inside(name: str) -> list[int]:
-    return [int(word) for word in run_tool(("ip", "netns", "pids", name)).split()] if name in namespaces() else []
+    if name not in namespaces():
+        return []
+    try:
+        return [int(word) for word in run_tool(("ip", "netns", "pids", name)).split()]
+    except NetworkError:
+        # Another lab process may have removed its own since.
+        if name in namespaces():
+            raise
+        return []
 
 
 def interface_facts(namespace: str, device: str) -> dict[str, Any]:

@@ -70,15 +70,24 @@ def _shown(value: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What instances will take of this machine: looked at before they are started, so that none is started in vain."""
+    """What instances will take of this machine: looked at before they are started, so that none is started in vain.
+
+    `cpus` is CPU time that they take all the time, doing nothing, in CPUs.
+    """
 
     memory_byte: int = 0
     processes: int = 0
     disk_byte: int = 0
+    cpus: float = 0.0
 
     def __mul__(self, instances: int) -> Need:
         """What so many instances take."""
-        return Need(self.memory_byte * instances, self.processes * instances, self.disk_byte * instances)
+        return Need(
+            self.memory_byte * instances,
+            self.processes * instances,
+            self.disk_byte * instances,
+            self.cpus * instances,
+        )
 
     def __add__(self, other: Need) -> Need:
         """What both take together."""
@@ -86,6 +95,7 @@ class Need:
             self.memory_byte + other.memory_byte,
             self.processes + other.processes,
             self.disk_byte + other.disk_byte,
+            self.cpus + other.cpus,
         )
 
 

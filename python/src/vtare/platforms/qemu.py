@@ -2,7 +2,7 @@
 
 A guest boots the distribution's kernel with vtare's own binary as first process (docs/guests.md); the lab talks to it
 over a virtio port, so that its network card carries the measured packets alone. The card ends in a tap, which is a port
-of the site's bridge: there the host captures.
+of the site's bridge: there the host captures. Libvirt runs the guests where it is there, else the lab itself.
 """
 
 from __future__ import annotations
@@ -14,28 +14,33 @@ import subprocess
 import sys
 import tempfile
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from vtare.errors import BadInput, MachineCannot
 from vtare.platforms import network
-from vtare.platforms.guest import accelerator
+from vtare.platforms.guest import accelerator, taps
+from vtare.platforms.guest.agent import GuestFailed
 from vtare.platforms.guest.image import image_for
 from vtare.platforms.guest.instance import GuestFiles, settled_facts
 from vtare.platforms.guest.kernel import FLAVOURS, find_kernel, flavour_for, missing_kernel
-from vtare.platforms.guest.modules import NIC_DRIVERS
-from vtare.platforms.guest.qemu_command import PROGRAM, GuestSpec, Network
+from vtare.platforms.guest.libvirt_machine import LibvirtMachine, Manager, found_manager, remove_domain
+from vtare.platforms.guest.modules import EMULATED_NICS, QUEUE_DRIVERS
+from vtare.platforms.guest.qemu_command import PROGRAM, GuestSpec
 from vtare.platforms.guest.qemu_machine import QemuMachine, missing_monitor
-from vtare.platforms.network import NetworkError, Step
+from vtare.platforms.guest.words import Network
 from vtare.platforms.owner import owner_of, started_by, still_runs
 from vtare.platforms.protocol import DEFAULT_RESOURCES, Leftover, Need, Resources
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from vtare.platforms.child import Child
+    from vtare.platforms.child import Child, ProcessChild
     from vtare.platforms.guest.accelerator import Accelerator
+    from vtare.platforms.guest.machine import GuestMachine
+    from vtare.platforms.guest.words import Card
     from vtare.platforms.network import Site
     from vtare.platforms.protocol import Settings
 
@@ -45,12 +50,15 @@ _LEAST_MEMORY: Final = {"cloud": 96 * _MEBIBYTE, "generic": 128 * _MEBIBYTE}
 #: QEMU's own, measured: 110 MiB beyond the guest's memory with 32 MiB of translated code.
 _OWN_MEMORY: Final = 128 * _MEBIBYTE
 _OWN_THREADS: Final = 6
+#: CPU time that an idle guest takes, measured emulated, rounded up: 0.4 to 0.8 % of a CPU.
+_IDLE_CPUS: Final = 0.01
 #: Guests that boot at the same time: more only make each other slow.
 _AT_ONCE: Final = 4
 #: Ten seconds emulated on an idle machine; a busy one gets far more before the guest counts as hung.
 READY_S: Final = 180.0
 _MACHINES: Final = ("q35", "pc")
 _ACCELERATORS: Final = ("auto", "kvm", "tcg")
+_MANAGERS: Final = ("auto", "libvirt", "qemu")
 _SUFFIX: Final = "-qemu"
 _VHOST: Final = Path("/dev/vhost-net")
 
@@ -58,7 +66,7 @@ _VHOST: Final = Path("/dev/vhost-net")
 class QemuInstance:
     """One guest."""
 
-    def __init__(self, machine: QemuMachine, facts: dict[str, Any]) -> None:
+    def __init__(self, machine: GuestMachine, facts: dict[str, Any]) -> None:
         """Take over a guest that is ready; `facts` say what it is made of."""
         self._machine = machine
         self._facts = facts
@@ -81,6 +89,29 @@ class QemuInstance:
         """Whether the guest still runs and can be asked."""
         return self._machine.alive
 
+    @property
+    def emulator(self) -> ProcessChild:
+        """QEMU itself; what it says is in `directory / "log"`.
+
+        Raises:
+            GuestFailed: libvirt runs it.
+        """
+        if not isinstance(self._machine, QemuMachine):
+            raise GuestFailed(f"guest {self.name}: its emulator is libvirt's, not the lab's")
+        return self._machine.process
+
+    def last_words(self) -> str:
+        """How QEMU ended, and what it and the guest's kernel said last."""
+        return self._machine.last_words()
+
+    def ask(self) -> None:
+        """Have the guest say something: it lives.
+
+        Raises:
+            GuestFailed: it is gone, or hangs.
+        """
+        self._machine.agent.facts()
+
     def start(self, arguments: Sequence[str], *, directory: Path, stdout: Path, stderr: Path) -> Child:
         """Start the guest's own binary. See `Instance.start`."""
         return self._files.start(arguments, directory=directory, stdout=stdout, stderr=stderr)
@@ -101,8 +132,24 @@ class QemuInstance:
         return None if place is None else place.port
 
 
+@dataclass(frozen=True, slots=True)
+class Stand:
+    """Where one guest is to stand: behind the bridge of a site, or with cards of its own and taps in a namespace."""
+
+    name: str
+    network: Network | None = None
+    cards: tuple[Card, ...] = ()
+    namespace: str | None = None
+    forwards: bool = False
+
+    @property
+    def nic(self) -> str | None:
+        """The model of its cards; None where it has none."""
+        return self.cards[0].nic if self.cards else None if self.network is None else self.network.nic
+
+
 class QemuPlatform:
-    """Micro guests under QEMU. Settings: `accelerator`, `machine`, `kernel`."""
+    """Micro guests under QEMU. Settings: `accelerator`, `machine`, `kernel`, `manager`, `queue` (of the card)."""
 
     name: Final = "qemu"
 
@@ -114,7 +161,9 @@ class QemuPlatform:
         """
         self._binary = binary
         self._owner = owner
-        allowed = {"accelerator": _ACCELERATORS, "machine": _MACHINES, "kernel": FLAVOURS}
+        queues = tuple(QUEUE_DRIVERS)
+        allowed = {"accelerator": _ACCELERATORS, "machine": _MACHINES, "kernel": FLAVOURS, "queue": queues}
+        allowed["manager"] = _MANAGERS
         for key, value in (settings or {}).items():
             if key not in allowed:
                 raise BadInput(f"platform 'qemu': found the setting '{key}', wanted one of: {', '.join(allowed)}")
@@ -124,17 +173,24 @@ class QemuPlatform:
         self._wanted = chosen.get("accelerator", "auto")
         self._type = chosen.get("machine", "q35")
         self._kernel = chosen.get("kernel")
-        self._machines: list[QemuMachine] = []
+        self._managed_by = chosen.get("manager", "auto")
+        #: The queue discipline that guests give their cards; None for the kernel's own choice.
+        self.queue = chosen.get("queue")
+        self._machines: list[GuestMachine] = []
         self._taps: list[tuple[Site, int]] = []
 
     def missing(self, resources: Resources = DEFAULT_RESOURCES) -> str | None:
         """Why this machine cannot run such guests, or None. The first call may boot a guest to try KVM."""
         if shutil.which(PROGRAM) is None:
             return f"the program '{PROGRAM}' is missing; install qemu-system-x86"
+        manager = self._manager()
+        if self._managed_by == "libvirt" and manager.uri is None:
+            return f"libvirt was asked for, but {manager.reason}"
         flavour = flavour_for(resources.nic, self._kernel)
-        if resources.nic is not None and resources.nic not in NIC_DRIVERS:
+        if resources.nic is not None and resources.nic not in EMULATED_NICS:
             return (
-                f"guests have no driver for the network card '{resources.nic}'; wanted one of {', '.join(NIC_DRIVERS)}"
+                f"guests have no driver for the network card '{resources.nic}'; "
+                f"wanted one of {', '.join(EMULATED_NICS)}"
             )
         least = _LEAST_MEMORY[flavour]
         if resources.memory_byte is not None and resources.memory_byte < least:
@@ -144,7 +200,7 @@ class QemuPlatform:
             absent = sorted(set(resources.pinned) - os.sched_getaffinity(0))
             if absent:
                 return f"CPU {absent[0]} to pin to is not there; wanted some of {sorted(os.sched_getaffinity(0))}"
-            if missing_monitor() is not None:
+            if manager.uri is None and missing_monitor() is not None:
                 return missing_monitor()
         reason = missing_kernel(flavour)
         if reason is not None:
@@ -160,9 +216,10 @@ class QemuPlatform:
         return None
 
     def need(self, resources: Resources = DEFAULT_RESOURCES) -> Need:
-        """What one guest takes: its memory and QEMU's own, and a thread for each vCPU beside QEMU's own."""
+        """What one guest takes: its memory and QEMU's own, a thread for each vCPU beside QEMU's own, and CPU time."""
         memory = resources.memory_byte or _LEAST_MEMORY[flavour_for(resources.nic, self._kernel)]
-        return Need(memory_byte=memory + _OWN_MEMORY, processes=(resources.vcpus or 1) + _OWN_THREADS)
+        processes = (resources.vcpus or 1) + _OWN_THREADS
+        return Need(memory_byte=memory + _OWN_MEMORY, processes=processes, cpus=_IDLE_CPUS)
 
     def start(
         self,
@@ -179,53 +236,70 @@ class QemuPlatform:
             NetworkError: its tap could not be made.
             MachineCannot: there is no kernel, or a guest cannot be what is asked for.
         """
+        nic = resources.nic or "virtio"
+        indices = range(first, first + instances)
+        if site is None:
+            return self.boot([Stand(f"{self._owner}-q{index}") for index in indices], resources)
+        started = self.boot(
+            [Stand(site.instance_namespace(index), Network(site, index, nic, self.queue)) for index in indices],
+            resources,
+        )
+        network.wait_forwarding([(site.namespace, site.port(index)) for index in indices])
+        return started
+
+    def boot(self, stands: Sequence[Stand], resources: Resources = DEFAULT_RESOURCES) -> list[QemuInstance]:
+        """Boot a guest at each of these places. See `start`."""
         flavour = flavour_for(resources.nic, self._kernel)
         chosen = self._accelerator(flavour)
+        manager = self._manager(forward=any(stand.cards for stand in stands))
         _say_if_emulated(chosen)
+        _say_if_managed(manager)
         started: list[QemuInstance] = []
-        indices = list(range(first, first + instances))
-        for begin in range(0, instances, _AT_ONCE):
+        for begin in range(0, len(stands), _AT_ONCE):
             booting = [
-                self._boot(index, site, resources, flavour, chosen) for index in indices[begin : begin + _AT_ONCE]
+                self._boot(stand, resources, flavour, chosen, manager) for stand in stands[begin : begin + _AT_ONCE]
             ]
-            started += [_ready(machine, resources, chosen) for machine in booting]
-        if site is not None:
-            network.wait_forwarding([(site.namespace, site.port(index)) for index in indices])
+            started += [_ready(machine, resources, chosen, manager) for machine in booting]
         return started
 
     def _boot(
-        self, index: int, site: Site | None, resources: Resources, flavour: str, chosen: Accelerator
-    ) -> QemuMachine:
-        name = f"{self._owner}-q{index}" if site is None else site.instance_namespace(index)
-        place = None
-        if site is not None:
-            place = Network(site, index, resources.nic or "virtio")
-            self._taps.append((site, index))
-            network.carry_out(tap_steps(site, index))
-        spec = self._spec(name, flavour, None if place is None else place.nic)
-        machine = QemuMachine(
-            GuestSpec(
-                spec.name,
-                spec.directory,
-                spec.kernel,
-                spec.initramfs,
-                chosen.name,
-                machine=self._type,
-                vcpus=resources.vcpus or 1,
-                memory_byte=resources.memory_byte or _LEAST_MEMORY[flavour],
-                clock_source=resources.clock_source,
-                network=place,
-                vhost=chosen.name == "kvm" and os.access(_VHOST, os.R_OK | os.W_OK),
-            )
+        self, stand: Stand, resources: Resources, flavour: str, chosen: Accelerator, manager: Manager
+    ) -> GuestMachine:
+        if stand.network is not None:
+            place = (stand.network.site, stand.network.index)
+            self._taps.append(place)
+            if manager.uri is None:
+                network.carry_out(taps.tap_steps(*place))
+        spec = replace(
+            self._spec(stand.name, flavour, stand.nic),
+            accelerator=chosen.name,
+            vcpus=resources.vcpus or 1,
+            memory_byte=resources.memory_byte or _LEAST_MEMORY[flavour],
+            clock_source=resources.clock_source,
+            network=stand.network,
+            vhost=chosen.name == "kvm" and os.access(_VHOST, os.R_OK | os.W_OK),
+            cards=stand.cards,
+            namespace=stand.namespace,
+            forwards=stand.forwards,
         )
+        machine = QemuMachine(spec) if manager.uri is None else LibvirtMachine(spec, manager.uri, self._owner)
         self._machines.append(machine)
         return machine
 
     def _spec(self, name: str, flavour: str, nic: str | None) -> GuestSpec:
         kernel = find_kernel(flavour)
         directory = directory_of(name)
-        image = image_for(kernel, self._binary, nic)
+        image = image_for(kernel, self._binary, nic, queue=None if nic is None else self.queue)
         return GuestSpec(name, directory, kernel.image, image, "tcg", self._type, memory_byte=_LEAST_MEMORY[flavour])
+
+    def _manager(self, *, forward: bool = False) -> Manager:
+        if self._managed_by == "qemu":
+            return Manager(None, None, "the plan asks for plain QEMU")
+        if forward:
+            if self._managed_by == "libvirt":
+                raise MachineCannot("guests that forward are run by the lab itself; leave `manager` out")
+            return Manager(None, None, "guests that forward are run by the lab itself")
+        return found_manager()
 
     def _accelerator(self, flavour: str) -> Accelerator:
         if self._wanted == "tcg":
@@ -237,31 +311,15 @@ class QemuPlatform:
     def stop(self) -> None:
         """End every guest and remove its tap and its files."""
         machines, self._machines = self._machines, []
-        taps, self._taps = self._taps, []
+        made, self._taps = self._taps, []
         with ExitStack() as stack:
-            for site, index in taps:
-                stack.callback(_remove_tap, site, index)
+            for site, index in made:
+                stack.callback(taps.remove_tap, site, index)
             for machine in machines:
                 stack.callback(machine.end)
 
 
-def tap_steps(site: Site, index: int) -> list[Step]:
-    """Steps that make the tap in front of a guest, a port of the site's bridge."""
-    inside, port = site.namespace, site.port(index)
-    return [
-        Step(("ip", "-n", inside, "tuntap", "add", "dev", port, "mode", "tap")),
-        *network.set_mtu([(inside, port)], site.mtu_byte),
-        Step(("ip", "-n", inside, "link", "set", port, "master", site.bridge, "up")),
-    ]
-
-
-def _remove_tap(site: Site, index: int) -> None:
-    # Gone already where its namespace is.
-    with suppress(NetworkError):
-        network.run_tool(("ip", "-n", site.namespace, "link", "del", site.port(index)))
-
-
-def _ready(machine: QemuMachine, resources: Resources, chosen: Accelerator) -> QemuInstance:
+def _ready(machine: GuestMachine, resources: Resources, chosen: Accelerator, manager: Manager) -> QemuInstance:
     """Wait until a guest is what was asked for."""
     spec = machine.spec
     hello = machine.wait_ready(READY_S)
@@ -269,13 +327,15 @@ def _ready(machine: QemuMachine, resources: Resources, chosen: Accelerator) -> Q
     inside = settled_facts(machine.agent, spec.name, resources.clock_source)
     facts = {
         "emulator": emulator_version(),
+        **manager.facts,
         "accelerator": chosen.name,
         "accelerator_reason": chosen.reason,
         "machine": spec.machine,
         "vcpus": spec.vcpus,
         "memory_byte": spec.memory_byte,
         "pinned": pinned,
-        "nic": None if spec.network is None else spec.network.nic,
+        "nic": spec.all_cards[0].nic if spec.all_cards else None,
+        "queue": spec.all_cards[0].queue if spec.all_cards else None,
         "vhost": spec.vhost,
         "kernel": inside.get("kernel"),
         "clock_source": inside.get("clock_source"),
@@ -297,10 +357,17 @@ def emulator_version() -> str | None:
 @cache
 def _say_if_emulated(chosen: Accelerator) -> None:
     if chosen.name == "tcg":
+        reason = (chosen.reason or "no reason known").rstrip(". ")
         sys.stderr.write(
-            f"vtare: guests are EMULATED (TCG), not virtualized: {chosen.reason}. Their figures prove function, not "
+            f"vtare: guests are EMULATED (TCG), not virtualized: {reason}. Their figures prove function, not "
             "performance; every record says so.\n"
         )
+
+
+@cache
+def _say_if_managed(manager: Manager) -> None:
+    if manager.uri is not None:
+        sys.stderr.write(f"vtare: guests are run by libvirt {manager.version} at {manager.uri}.\n")
 
 
 def directory_of(name: str) -> Path:
@@ -322,10 +389,11 @@ def leftovers() -> tuple[Leftover, ...]:
                     lambda directory=directory, owner=owner: _remove(directory, owner),  # type: ignore[misc]
                 )
             )
-    return tuple(found)
+    return (*found, *taps.leftovers())
 
 
 def _remove(directory: Path, owner: str) -> None:
+    remove_domain(directory, directory.name.removesuffix(_SUFFIX))
     for pid in running_in(directory):
         if started_by(pid, owner):
             with suppress(ProcessLookupError):

@@ -60,6 +60,7 @@ class Login:
     port: int | None = None
     key_file: str | None = None
     known_hosts: str | None = None
+    host_key_alias: str | None = None
 
     def __str__(self) -> str:
         """The machine as a person would name it."""
@@ -133,6 +134,7 @@ class Machine:
             "username": self.login.user,
             "client_keys": None if self.login.key_file is None else [str(Path(self.login.key_file).expanduser())],
             "known_hosts": None if self.login.known_hosts is None else str(Path(self.login.known_hosts).expanduser()),
+            "host_key_alias": self.login.host_key_alias,
         }
         given = {key: value for key, value in login.items() if value is not None}
         try:

@@ -1,9 +1,10 @@
 """The `ssh` platform: an instance is a machine that stands somewhere and lets this user in.
 
 A plan names it: `[platforms.NAME]` with `kind = "ssh"`, `host`, and where the user's own SSH configuration does not say
-it, `user`, `port`, `key_file`, `known_hosts`; `address` is its address for measurements where that is another than
-`host`, `interface` the network device to capture on, `directory` where to work (default /tmp). With several hosts,
-parted by commas, each is one instance.
+it, `user`, `port`, `key_file`, `known_hosts`, `host_key_alias` (the name under which `known_hosts` has the machine's
+key, where that is not `host`: machines made from one template have one key); `address` is its address for measurements
+where that is another than `host`, `interface` the network device to capture on, `directory` where to work (default
+/tmp). With several hosts, parted by commas, each is one instance.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from vtare.platforms.child import Child
     from vtare.platforms.network import Site
 
-_TEXTS: Final = ("host", "user", "key_file", "known_hosts", "address", "interface", "directory")
+_TEXTS: Final = ("host", "user", "key_file", "known_hosts", "host_key_alias", "address", "interface", "directory")
 _LARGEST_PORT: Final = 65_535
 #: Why such a machine is no part of a topology.
 NO_BRIDGE: Final = (
@@ -41,8 +42,15 @@ class SshInstance:
         self._interface = interface
         self._owner = owner
         self._facts = facts
+        self._about: Mapping[str, object] | None = None
         self._sent: set[str] = set()
         self.name = str(machine.login)
+
+    def describe(self, name: str, about: Mapping[str, object], interface: str | None) -> None:
+        """Take a name, facts and the host-side interface from a platform that has made this machine."""
+        self.name = name
+        self._about = about
+        self._interface = interface
 
     @property
     def address(self) -> str | None:
@@ -72,11 +80,12 @@ class SshInstance:
                 (directory / name).write_bytes(content)
 
     def facts(self) -> Mapping[str, object]:
-        """How it was reached, and the hash of the binary on it."""
-        return {"remote": dict(self._facts)}
+        """How it was reached, and the hash of the binary on it; of a machine that was made, what it is made of."""
+        guest = {} if self._about is None else {"guest": dict(self._about)}
+        return {"remote": dict(self._facts), **guest}
 
     def capture_interface(self) -> str | None:
-        """The network device that the plan names, on the machine itself."""
+        """The network device that the plan names, on the machine itself, or that its platform knows on the host."""
         return self._interface
 
     def _there(self, directory: Path) -> str:
@@ -149,6 +158,7 @@ class SshPlatform:
             port=None if port is None else int(port),
             key_file=text.get("key_file"),
             known_hosts=text.get("known_hosts"),
+            host_key_alias=text.get("host_key_alias"),
         )
         place = f"{text.get('directory', '/tmp').rstrip('/')}/{self._owner}-ssh-{id(self):x}-{number}"
         machine = Machine(login, self._binary, place)

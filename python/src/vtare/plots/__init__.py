@@ -7,6 +7,7 @@ and sources (`palette.style_of`) and follow a light or a dark page.
 from vtare.plots.axes import AXIS_LABELS, Scale, scale_for
 from vtare.plots.boxes import box_values, boxes
 from vtare.plots.ccdf import ccdf, ccdf_values
+from vtare.plots.charts import Chart, ChartKey, ccdf_chart, curves_chart, estimates_chart
 from vtare.plots.curves import Curve, CurvePoint, Kind, curves
 from vtare.plots.cv import cv_by_argument
 from vtare.plots.decimate import ccdf_line, run_box
@@ -37,6 +38,8 @@ __all__ = [
     "AXIS_LABELS",
     "BoxRow",
     "CcdfLine",
+    "Chart",
+    "ChartKey",
     "CostPoint",
     "Curve",
     "CurvePoint",
@@ -63,18 +66,21 @@ __all__ = [
     "box_values",
     "boxes",
     "ccdf",
+    "ccdf_chart",
     "ccdf_line",
     "ccdf_values",
     "control_drift",
     "cost_against_error",
     "css_colours",
     "curves",
+    "curves_chart",
     "cv_by_argument",
     "dot_intervals",
     "dot_values",
     "error_boxes",
     "error_limits",
     "estimates_against_truth",
+    "estimates_chart",
     "estimates_over_time",
     "matrix",
     "placement",

@@ -12,7 +12,7 @@ from matplotlib.ticker import FixedFormatter, FixedLocator, MaxNLocator, NullLoc
 from vtare.plots.format import tick_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from matplotlib.axes import Axes
 
@@ -21,6 +21,7 @@ AXIS_LABELS: Final[dict[str, str]] = {
     "read_cost_ns": "cost of one read",
     "miss_ns": "miss: actual minus target wake-up",
     "runtime_ns": "run time of one call",
+    "cv": "coefficient of variation of the run time",
     "gap_ns": "gap in a spinning thread",
     "rtt_ns": "round-trip time",
     "estimate_ns": "time of an estimate",
@@ -97,6 +98,15 @@ def _crowded(ticks: list[float], low: float, high: float) -> bool:
     return least < _LABEL_SHARE * math.log10(high / low)
 
 
+def ticks_of(quantity: str) -> Callable[[float], str]:
+    """What writes the ticks of a quantity: shares in percent, all others as times."""
+    return _percent_tick if quantity == "cv" else tick_text
+
+
+def _percent_tick(fraction: float) -> str:
+    return f"{100 * fraction:.6g} %"
+
+
 def _symlog_ticks(scale: Scale, most: int) -> list[float]:
     ticks = [0.0]
     if scale.high > scale.linear_below:
@@ -106,7 +116,9 @@ def _symlog_ticks(scale: Scale, most: int) -> list[float]:
     return sorted(ticks)
 
 
-def time_axis(axes: Axes, which: Literal["x", "y"], scale: Scale, label: str | None) -> None:
+def time_axis(
+    axes: Axes, which: Literal["x", "y"], scale: Scale, label: str | None, tick: Callable[[float], str] = tick_text
+) -> None:
     """Give an axis its scale, ticks with units, grid and label."""
     axis = axes.xaxis if which == "x" else axes.yaxis
     set_scale = axes.set_xscale if which == "x" else axes.set_yscale
@@ -123,7 +135,7 @@ def time_axis(axes: Axes, which: Literal["x", "y"], scale: Scale, label: str | N
         ticks = [float(tick) for tick in ticks if scale.low <= tick <= scale.high]
     set_limits(scale.low, scale.high)
     axis.set_major_locator(FixedLocator(ticks))
-    axis.set_major_formatter(FixedFormatter([tick_text(tick) for tick in ticks]))
+    axis.set_major_formatter(FixedFormatter([tick(at) for at in ticks]))
     axis.set_minor_locator(NullLocator())
     axes.grid(visible=True, axis=which)
     if label is not None:

@@ -37,7 +37,8 @@ def ccdf_values(lines: Sequence[CcdfLine]) -> list[float]:
     return values
 
 
-def _share_ticks(floor: float) -> tuple[list[float], list[str]]:
+def share_ticks(floor: float) -> tuple[list[float], list[str]]:
+    """Ticks of an axis of shares that ends at `floor`, and their texts."""
     lowest = int(np.floor(np.log10(floor)))
     exponents = list(range(0, lowest - 1, -1))
     if len(exponents) > 7:
@@ -81,14 +82,14 @@ def ccdf(
         figure, axes = new_figure(2.75 + 0.17 * rows + (0.2 if title else 0.0))
         for line in lines:
             style = style_of(line.style)
-            x, p, text = _steps(line, shown)
+            x, p, text = steps(line, shown)
             axes.plot(
                 x, p, drawstyle="steps-post", color=style.hue.light, linestyle=style.line, linewidth=1.5, label=text
             )
             if line.mean > 0:
                 axes.axvline(line.mean, color=style.hue.light, linestyle=(0, (5, 3)), linewidth=0.8, alpha=0.75)
         axes.set_yscale("log")
-        ticks, texts = _share_ticks(lowest)
+        ticks, texts = share_ticks(lowest)
         axes.yaxis.set_major_locator(FixedLocator(ticks))
         axes.yaxis.set_major_formatter(FixedFormatter(texts))
         axes.yaxis.set_minor_locator(NullLocator())
@@ -103,7 +104,8 @@ def ccdf(
         return to_drawing(figure, name, _describe(lines, what))
 
 
-def _steps(line: CcdfLine, scale: Scale) -> tuple[list[float], list[float], str]:
+def steps(line: CcdfLine, scale: Scale) -> tuple[list[float], list[float], str]:
+    """A curve's steps from the left edge of the axis on: values, shares above them, and its text in the legend."""
     positive = line.x > 0
     x, p = line.x[positive], line.p[positive]
     before = line.p[~positive]

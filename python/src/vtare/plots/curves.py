@@ -56,7 +56,7 @@ def curves(
         raise ValueError("found no points, wanted at least one")
     with style_context():
         figure, axes = new_figure(3.0)
-        x_factor, y_factor = _scale(x_kind, [p.x for p in points]), _scale(y_kind, _heights(points))
+        x_factor, y_factor = scale_of(x_kind, [p.x for p in points]), scale_of(y_kind, _heights(points))
         for line in lines:
             style = style_of(line.style)
             colour = style.hue.light
@@ -83,7 +83,8 @@ def curves(
         columns = next((n for n in (4, 3, 2) if longest <= _LEGEND_LETTERS // n), 1)
         figure.legend(handles=handles, loc="outside upper left", ncols=columns, handletextpad=0.4, columnspacing=1.0)
         said = "; ".join(
-            f"{line.label}: " + ", ".join(f"{_text(y_kind, p.y)} at {_text(x_kind, p.x)}" for p in line.points)
+            f"{line.label}: "
+            + ", ".join(f"{value_text(y_kind, p.y)} at {value_text(x_kind, p.x)}" for p in line.points)
             for line in lines
         )
         return to_drawing(figure, name, f"{y_label} over {x_label}. {said}.")
@@ -93,14 +94,26 @@ def _heights(points: Sequence[CurvePoint]) -> list[float]:
     return [value for p in points for value in (p.y, p.low, p.high) if value is not None]
 
 
-def _scale(kind: Kind, values: Sequence[float]) -> float:
+def scale_of(kind: Kind, values: Sequence[float]) -> float:
+    """What values of this kind are divided by on an axis that holds these."""
     return packet_rate_unit(max(values))[0] if kind == "packet_rate" else 1.0
 
 
-def _text(kind: Kind, value: float) -> str:
+def value_text(kind: Kind, value: float) -> str:
+    """A value of this kind with its unit."""
     if kind == "time":
         return time_text(value)
     return packet_rate_text(value) if kind == "packet_rate" else significant(value)
+
+
+def ends_of(kind: Kind, values: Sequence[float]) -> tuple[float, float]:
+    """The ends of an axis that holds these values: of times at least a decade, of all else from 0 on."""
+    if kind == "time":
+        positive = [value for value in values if value > 0]
+        low, high = (min(positive) / _ROOM, max(positive) * _ROOM) if positive else (1.0, 10.0)
+        return (low, high) if high / low >= 10 else (low / 2, high * 2)
+    high = 1.06 * max(values)
+    return 0.0, high if high > 0 else scale_of(kind, values)
 
 
 def _axis(axes: Axes, which: Literal["x", "y"], kind: Kind, values: Sequence[float], label: str) -> None:
@@ -109,10 +122,7 @@ def _axis(axes: Axes, which: Literal["x", "y"], kind: Kind, values: Sequence[flo
     set_label = axes.set_xlabel if which == "x" else axes.set_ylabel
     axes.grid(visible=True, axis=which)
     if kind == "time":
-        positive = [value for value in values if value > 0]
-        low, high = (min(positive) / _ROOM, max(positive) * _ROOM) if positive else (1.0, 10.0)
-        if high / low < 10:
-            low, high = low / 2, high * 2
+        low, high = ends_of(kind, values)
         (axes.set_xscale if which == "x" else axes.set_yscale)("log")
         set_limits(low, high)
         ticks = log_ticks(low, high, 5)
@@ -121,10 +131,8 @@ def _axis(axes: Axes, which: Literal["x", "y"], kind: Kind, values: Sequence[flo
         axis.set_minor_locator(NullLocator())
         set_label(f"{label}, log scale")
         return
-    factor = _scale(kind, values)
-    high = 1.06 * max(values) / factor
-    high = high if high > 0 else 1.0
-    set_limits(0.0, high)
+    low, high = (end / scale_of(kind, values) for end in ends_of(kind, values))
+    set_limits(low, high)
     even = [float(tick) for tick in MaxNLocator(5).tick_values(0.0, high) if 0.0 <= tick <= high]
     axis.set_major_locator(FixedLocator(even))
     axis.set_major_formatter(FixedFormatter([f"{tick:.6g}" for tick in even]))

@@ -87,6 +87,11 @@ def percent_text(fraction: float) -> str:
     return f"{significant(100 * fraction)} %"
 
 
+def percent_range_text(low: float, high: float) -> str:
+    """Two fractions in percent: `1.20 to 3.45 %`."""
+    return f"{significant(100 * low)} to {significant(100 * high)} %"
+
+
 def count_text(value: int) -> str:
     """A count in groups of three from 10 000 on: 10000000 gives `10 000 000`, with no-break spaces."""
     return str(value) if abs(value) < 10_000 else f"{value:,}".replace(",", "\N{NO-BREAK SPACE}")

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from matplotlib.lines import Line2D
 
-from vtare.plots.axes import AXIS_LABELS, Scale, scale_for, time_axis
-from vtare.plots.format import packet_rate_text, packet_rate_unit, rate_text, rate_unit, time_text
+from vtare.plots.axes import AXIS_LABELS, Scale, scale_for, ticks_of, time_axis
+from vtare.plots.format import packet_rate_text, packet_rate_unit, percent_text, rate_text, rate_unit, time_text
 from vtare.plots.palette import style_of
 from vtare.plots.svg import Drawing, new_figure, style_context, to_drawing
 
@@ -98,11 +98,11 @@ def profiles(
                 tick.set(rotation=30, ha="right", rotation_mode="anchor")
         axes.set_xlabel(label)
         title = what if what is not None else AXIS_LABELS.get(quantity, quantity).split(":")[0]
-        if writer is not time_text:
+        if writer not in (time_text, percent_text):
             factor, unit = (rate_unit if writer is rate_text else packet_rate_unit)(max(*values, 1.0))
             _rate_axis(axes, values, f"{title}, {unit}", factor)
         else:
-            time_axis(axes, "y", shown, title)
+            time_axis(axes, "y", shown, title, ticks_of(quantity))
         longest = max(len(line.label) for line in lines)
         columns = next((n for n in (4, 3, 2) if longest <= _LEGEND_LETTERS // n), 1)
         figure.legend(handles=[_handle(line) for line in lines], loc="outside upper left", ncols=columns,
@@ -133,6 +133,8 @@ def _writer(quantity: str) -> Callable[[float], str]:
     """What writes a figure in the unit that its quantity's name states."""
     if quantity.endswith("_packet_per_s"):
         return packet_rate_text
+    if quantity == "cv":
+        return percent_text
     return rate_text if quantity.endswith("_bit_per_s") else time_text
 
 

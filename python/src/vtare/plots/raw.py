@@ -13,7 +13,7 @@ from matplotlib.patches import Patch
 from vtare.plots.axes import AXIS_LABELS, Scale, scale_for, time_axis
 from vtare.plots.format import count_text, time_text
 from vtare.plots.palette import INK, style_of
-from vtare.plots.svg import Drawing, new_figure, style_context, to_drawing
+from vtare.plots.svg import RASTER_DPI, Drawing, new_figure, style_context, to_drawing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from vtare.plots.inputs import Floats, RawSeries
 
 _BAND_STEP: Final = 1.04
+_MOST_MARKS: Final = 100_000
+"""Readings from which those are left out that would lie on others in the picture."""
+_CHUNK: Final = 500_000
+_GRID_DPI: Final = 2 * RASTER_DPI
 _FULL_MARK: Final = 2_000
 
 
@@ -40,7 +44,8 @@ def raw_samples(
 
     Readings that were kept as a histogram have no position. They are drawn as a band over the whole width, the stronger
     the more readings took that value, and the legend says so. The layer of points and band is a picture inside the
-    SVG, so that a million readings cost no more than a thousand.
+    SVG, so that a million readings cost no more than a thousand; of those that would lie on each other in it, half a
+    pixel apart, one is drawn.
 
     Raises:
         ValueError: a series without readings.
@@ -65,7 +70,10 @@ def raw_samples(
             )
         if series.index.size:
             size = 5.0 if series.index.size < _FULL_MARK else 1.6
-            axes.scatter(series.index, series.value, s=size, color=colour, alpha=0.75, linewidths=0, rasterized=True)
+            axes.set_xlim(0, right)
+            time_axis(axes, "y", shown, None)
+            x, y = _seen(axes, series.index, series.value)
+            axes.scatter(x, y, s=size, color=colour, alpha=0.75, linewidths=0, rasterized=True)
             handles.append(
                 Line2D(
                     [],
@@ -94,6 +102,30 @@ def raw_samples(
             name,
             f"Raw readings of {series.label}, {what}: {series.n} readings, median {time_text(series.median)}.",
         )
+
+
+def _seen(axes: Axes, index: Floats, value: Floats) -> tuple[Floats, Floats]:
+    """The readings that show: of a long series the first in each cell of a grid finer than the picture.
+
+    Axes have their limits and scales already. A chunk of readings at a time is laid on the grid.
+    """
+    if index.size <= _MOST_MARKS:
+        return index, value
+    zoom = _GRID_DPI / axes.figure.dpi
+    origin = axes.transAxes.transform((0.0, 0.0)) * zoom
+    columns, rows = (int(length) + 2 for length in axes.transAxes.transform((1.0, 1.0)) * zoom - origin)
+    taken = np.zeros(columns * rows, dtype=bool)
+    kept = []
+    for begin in range(0, index.size, _CHUNK):
+        some = slice(begin, begin + _CHUNK)
+        places = axes.transData.transform(np.column_stack([index[some], value[some]])) * zoom - origin
+        column, row = np.clip(np.nan_to_num(places), 0, [columns - 1, rows - 1]).astype(np.int64).T
+        cells, first = np.unique(column * rows + row, return_index=True)
+        new = ~taken[cells]
+        taken[cells[new]] = True
+        kept.append(begin + np.sort(first[new]))
+    chosen = np.concatenate(kept)
+    return index[chosen], value[chosen]
 
 
 def _short_count(value: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
@@ -274,7 +275,8 @@ def _over_time(summary: Summary, layout: Layout, estimates: pl.DataFrame) -> Que
         limit = plots.rate_limit(marks, top or max(tops))
         edges = (line.edges_ns - begin) / 1e9
         drawing = plots.estimates_over_time(edges, line.bit_per_s, marks, name=name, limit=limit)
-        panels.append(Panel(", ".join(text.level(word) for word in words) or layout.experiment.title, drawing))
+        chart = partial(plots.estimates_chart, edges, line.bit_per_s, marks, limit=limit)
+        panels.append(Panel(", ".join(text.level(word) for word in words) or layout.experiment.title, drawing, chart))
     left = len(_cells(layout, estimates)) - len(panels)
     more = f" {text.plural(left, 'cell')} more in the other figures." if left > 0 else ""
     caption = (

@@ -14,7 +14,8 @@ from markupsafe import Markup, escape
 from vtare.plots import css_colours
 from vtare.report import text
 from vtare.report.content import Content, content_of
-from vtare.report.facts import facts_of, load_facts
+from vtare.report.embed import SHAPES, bundle, embed
+from vtare.report.facts import facts_of, load_facts, own_kernels
 from vtare.report.figures import slug
 from vtare.report.method import caveats_of, method_of
 
@@ -47,6 +48,7 @@ def build(summary: Summary, *, live: bool = False) -> str:
 def render(content: Content, *, live: bool = False) -> str:
     """The HTML text of a report's content."""
     summary, layouts, said = content.summary, content.layouts, content.said
+    charts = embed(content.questions())
     context: dict[str, Any] = {
         "name": summary.plan.name,
         "where": _where(summary),
@@ -82,6 +84,10 @@ def render(content: Content, *, live: bool = False) -> str:
         "versions": versions(summary),
         "css": stylesheet(),
         "js": template_text("report.js"),
+        "charts": charts,
+        "shapes": SHAPES,
+        "bundle": bundle() if charts.by_figure else "",
+        "explore": template_text("explore.js"),
         "live": template_text("live.js") if live else "",
     }
     context["contents"] = _contents(context, layouts)
@@ -104,7 +110,11 @@ def _marked(sentence: Sentence) -> Markup:
 def _where(summary: Summary) -> str:
     if not summary.machines:
         return "no machine measured yet"
-    names = [f"{m.hostname}, {m.machine.get('cpu_model') or 'CPU unknown'}" for m in summary.machines]
+    # Containers of a machine that is named are no machines of their own.
+    named = dict.fromkeys(
+        (m.hostname, m.machine.get("cpu_model") or "CPU unknown") for m in own_kernels(summary.machines)
+    )
+    names = [f"{hostname}, {cpu}" for hostname, cpu in named]
     done = summary.design.filter(pl.col("status") == "done").height
     return f"{'; '.join(names)} · {done} of {text.plural(summary.design.height, 'run')}"
 

@@ -6,8 +6,10 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+import polars as pl
+
 from vtare.plots.format import significant, time_text
-from vtare.report import bandwidth, round_trips, text, throughput
+from vtare.report import bandwidth, counter, round_trips, text, throughput
 from vtare.report.details import details_of
 from vtare.report.facts import quantum_of
 from vtare.report.limits import last_sentence, limits_of
@@ -21,6 +23,7 @@ from vtare.report.sentences import (
     load_phrase,
     scene_of,
     told,
+    told_levels,
     told_ratio,
 )
 
@@ -71,7 +74,9 @@ def answer(summary: Summary, layouts: Mapping[str, Layout]) -> Answer:
             else:
                 more += [(f"{layout.experiment.title}: ", *_beginning(one, str.lower)) for one in told_first]
             more += told_later
-        elif layout.experiment.instrument in ("counter", "noise"):
+        elif layout.experiment.instrument == "counter":
+            figures += counter.sentences(summary, layout)
+        elif layout.experiment.instrument == "noise":
             figures += _share_sentences(summary, layout)
         else:
             made = _sleep_sentences if layout.experiment.instrument == "sleep" else _timer_sentences
@@ -156,13 +161,32 @@ def _sleep_sentences(summary: Summary, scene: Scene) -> list[Sentence]:
     start = f"{load_phrase(summary, base)}{scene.elsewhere}, {what} ends "
     if base is None:
         start = f"{what[0].upper()}{what[1:]}{scene.elsewhere} ends "
-    found: list[Sentence] = [(start, *_side_by_side(scene, base), ".")]
+    platforms = _platform_changes(summary, scene, base)
+    found: list[Sentence] = [(start, *_side_by_side(scene, base), *platforms, ".")]
     busy = worst_load(summary, scene)
     if busy is not None:
         ending = _verdict_words(summary, scene, busy)
         pieces = _side_by_side(scene, busy, again=True)
-        found.append((f"{load_phrase(summary, busy)}, it ends ", *pieces, f"{ending}."))
+        tail = _tail_change(summary, scene.row(scene.system, busy))
+        found.append((f"{load_phrase(summary, busy)}, it ends ", *pieces, ending, *tail, "."))
     return found
+
+
+def _tail_change(summary: Summary, cell: Mapping[str, Any] | None) -> list[str | Told]:
+    """What the load makes of the tail of the system's way: `; its p99 is 12.1x (3.40 to 43.0) that of idle`."""
+    if cell is None:
+        return []
+    frame = summary.tails.filter(
+        (pl.col("experiment") == cell["experiment"]) & (pl.col("factor") == "load") & (pl.col("tail") == "p99")
+    )
+    keys = summary.keys[cell["experiment"]]
+    row = next((row for row in frame.iter_rows(named=True) if all(row[key] == cell[key] for key in keys)), None)
+    if row is None or row["ratio"] is None or row["ratio_low"] is None:
+        return []
+    sure = row["p_adjusted"] is not None and row["p_adjusted"] <= summary.plan.analysis.alpha
+    word = "" if sure else ", undecided"
+    ratio = told_ratio(row["ratio"], row["ratio_low"], row["ratio_high"])
+    return ["; its p99 is ", ratio, f" that of {text.level(row['baseline'])}{word}"]
 
 
 def worst_load(summary: Summary, scene: Scene) -> str | None:
@@ -213,8 +237,14 @@ def _timer_sentences(summary: Summary, scene: Scene) -> list[Sentence]:
     start = f"{load_phrase(summary, base)}{scene.elsewhere}, one look at the clock costs "
     if base is None:
         start = f"One look at the clock{scene.elsewhere} costs "
-    pieces = [start, *_side_by_side(scene, base, again=True)]
+    pieces = [start, *_side_by_side(scene, base, again=True), *_platform_changes(summary, scene, base)]
     return [(*pieces, *_load_changes(summary, scene), ".")]
+
+
+def _platform_changes(summary: Summary, scene: Scene, load: str | None) -> list[str | Told]:
+    """What other platforms make of the system's way: `; on qemu 3.63x, docker and lxc alike within 5 %`."""
+    pieces = told_levels(summary, scene.layout, scene.row(scene.system, load), "platform")
+    return ["; elsewhere: ", *pieces] if pieces else []
 
 
 def _load_changes(summary: Summary, scene: Scene) -> list[str | Told]:
@@ -245,25 +275,16 @@ def _load_changes(summary: Summary, scene: Scene) -> list[str | Told]:
 
 
 def _share_sentences(summary: Summary, layout: Layout) -> list[Sentence]:
-    """Counter and noise: one share per load, the CV of the shortest computation or the largest loss of any CPU."""
-    counter = layout.experiment.instrument == "counter"
-    figure = "cv" if counter else "lost_fraction"
+    """Noise: one share per load, the largest loss of any CPU."""
     cells = cell_rows(summary, layout)
     pieces: list[str | Told] = []
     for load in layout.order.get("load", ()) or (None,):
-        rows = [row for row in cells if (load is None or row["load"] == load) and row[figure] is not None]
+        rows = [row for row in cells if (load is None or row["load"] == load) and row["lost_fraction"] is not None]
         if not rows:
             continue
-        row = rows[0] if counter else max(rows, key=lambda row: row[figure])
+        row = max(rows, key=lambda row: row["lost_fraction"])
         phrase = load_phrase(summary, load)
         pieces += [f"{phrase}, " if not pieces else f"; {phrase[0].lower()}{phrase[1:]}, "]
-        pieces += [_share_subject(counter, layout, row), Told(f"{significant(100 * row[figure])} %")]
-        if not counter:
-            pieces.append(" of its time")
-        elif len(pieces) == 3:
-            pieces.append(" (coefficient of variation)")
+        pieces += [f"CPU {row[layout.series]} loses ", Told(f"{significant(100 * row['lost_fraction'])} %")]
+        pieces.append(" of its time")
     return [(*pieces, ".")] if pieces else []
-
-
-def _share_subject(counter: bool, layout: Layout, row: Mapping[str, Any]) -> str:
-    return f"a computation of {time_text(row['median'])} varies by " if counter else f"CPU {row[layout.series]} loses "

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from vtare.plots.format import time_text
-from vtare.report import bandwidth, text, throughput
+from vtare.report import bandwidth, counter, text, throughput
 from vtare.report.claims import Answer, answer
 from vtare.report.facts import quantum_of
 from vtare.report.figures import cpu_figures, distribution_figures, drift_figure, median_figures, slug
 from vtare.report.inference import effect_figure, inference_figures
 from vtare.report.inference_tables import control_table, inference_tables
-from vtare.report.layout import READ_COST, layout_of
+from vtare.report.layout import READ_COST, SCATTER, layout_of
 from vtare.report.placement import placement_figures, placement_table
 from vtare.report.round_trips import stack_figures
 from vtare.report.tables import Table, absent_tables, cell_table, test_table, verdict_table
@@ -117,7 +117,7 @@ def content_of(summary: Summary, *, figures: bool = True) -> Content:
             table = cell_table(layout, cells, quantum_of(summary.machines), _threshold(summary, name))
         shown = tuple(sorted((q for q in questions if q.panels), key=lambda question: question.folded))
         part = Part(slug("experiment", name), layout.experiment.title, layout.fixed_text(), _about(summary, layout),
-                    shown, table, inference_tables(summary, layout))  # fmt: skip
+                    shown, table, (*_ranks(summary, layout), *inference_tables(summary, layout)))  # fmt: skip
         parts.append(part)
     return Content(
         summary=summary,
@@ -155,8 +155,19 @@ def _questions(summary: Summary, layout: Layout, cells: pl.DataFrame) -> tuple[Q
     return median_figures(summary, layout), others
 
 
+def _ranks(summary: Summary, layout: Layout) -> tuple[Table, ...]:
+    """The ranking of the counter's levels, where there is one."""
+    table = counter.rank_table(summary, layout)
+    return () if table is None else (table,)
+
+
 def _about(summary: Summary, layout: Layout) -> str:
     """What the figures of a section are, where there is more than one kind of them."""
+    if layout.main == SCATTER:
+        return (
+            "Cells are compared by the coefficient of variation (CV) of the run time, as published: each language and "
+            "machine finds its own speed first, so that an argument takes about the same time everywhere."
+        )
     if layout.main != READ_COST:
         return ""
     quantum = quantum_of(summary.machines)

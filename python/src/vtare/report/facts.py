@@ -77,6 +77,12 @@ def facts_of(machine: MachineFacts) -> tuple[Fact, ...]:
     )
 
 
+def own_kernels(machines: tuple[MachineFacts, ...]) -> tuple[MachineFacts, ...]:
+    """The machines without containers on one of them: what holds for its kernel holds for theirs."""
+    kernels = {m.machine.get("kernel") for m in machines if m.machine.get("container") is None}
+    return tuple(m for m in machines if m.machine.get("container") is None or m.machine.get("kernel") not in kernels)
+
+
 def quantum_of(machines: tuple[MachineFacts, ...]) -> float | None:
     """The coarsest clock step among the machines, in ns; None where none is known."""
     known = [float(q) for m in machines if (q := m.clock.get("quantum_ns")) is not None]

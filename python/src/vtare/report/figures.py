@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
@@ -14,10 +15,10 @@ from vtare.report import text
 from vtare.report.layout import READ_COST, key_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from vtare.bulk import Distribution
-    from vtare.plots import Drawing
+    from vtare.plots import Chart, Drawing
     from vtare.report.layout import Layout
     from vtare.summary import Summary
 
@@ -27,10 +28,11 @@ MAX_RAW_PANELS: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One drawing with its heading."""
+    """One drawing with its heading; `chart` makes its interactive counterpart, where it has one."""
 
     heading: str
     drawing: Drawing
+    chart: Callable[[], Chart] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +157,8 @@ def _tail_figures(layout: Layout, drawn: Sequence[_Shapes]) -> Question:
     panels = tuple(
         Panel(", ".join(part for part in (_heading(layout, panel), group) if part),
               plots.ccdf(some, name=slug("tail", layout.experiment.name, panel, group), quantity=layout.quantity,
-                         scale=scale, floor=floor))
+                         scale=scale, floor=floor),
+              partial(plots.ccdf_chart, some, quantity=layout.quantity, scale=scale, floor=floor))
         for (panel, group), some in lines.items()
         if scale is not None
     )  # fmt: skip
@@ -258,15 +261,10 @@ def _raw_figures(summary: Summary, layout: Layout) -> Question:
 
 
 def _raw_series(summary: Summary, layout: Layout, row: dict[str, Any], run: dict[str, Any]) -> plots.RawSeries:
-    frame = summary.sample_set.scan(layout.experiment.name, run_id=run["run_id"])
-    for key in layout.keys:
-        frame = frame.filter(pl.col(key) == row[key])
-    readings = frame.filter(pl.col("value").is_not_null()).collect()
-    if "index" not in readings.columns:
-        order = "order" if "order" in readings.columns else "at_ns" if "at_ns" in readings.columns else None
-        readings = (readings.sort(order) if order else readings).with_row_index("index")
-    # A join keeps no order, and overlapping points look different in another.
-    single = readings.filter(pl.col("index").is_not_null()).sort("index", "value")
+    file = next(file for file in summary.sample_set.files if file.run.run_id == run["run_id"])
+    readings = summary.sample_set.read_part(file, row)
+    # Readings that were kept as a histogram have no position.
+    single = readings.filter(pl.col("index").is_not_null())
     banded = readings.filter(pl.col("index").is_null()).sort("value", "weight")
     return plots.RawSeries(
         label=layout.series_text(row),

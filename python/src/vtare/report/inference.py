@@ -11,7 +11,7 @@ from vtare import plots
 from vtare.plots.format import percent_text, ratio_text
 from vtare.report import text
 from vtare.report.figures import Panel, Question, slug
-from vtare.report.layout import key_name, key_text
+from vtare.report.layout import ERROR, SCATTER, key_name, key_text
 from vtare.report.tables import where_of, where_words
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ _EDGES: Final[dict[str, Any]] = {"differs": "sure", "equivalent": "alike"}
 _TAIL_NAMES: Final = {"p99": "p99", "p999": "p99.9"}
 _QUANTILES: Final = (("median", "median"), ("p99", "p99"), ("p999", "p99.9"))
 _FIGURE_NAMES: Final = {
-    "read_cost_ns": "read cost", "half_iqr": "half IQR", "p99": "p99", "p999": "p99.9", "overhead_ns": "overhead",
-    "overhead_share_percent": "share", "absolute_error_percent": "error",
+    "read_cost_ns": "read cost", "cv": "CV", "half_iqr": "half IQR", "p99": "p99", "p999": "p99.9",
+    "overhead_ns": "overhead", "overhead_share_percent": "share", "absolute_error_percent": "error",
 }  # fmt: skip
 
 
@@ -59,8 +59,9 @@ def effect_figure(summary: Summary, layouts: Mapping[str, Layout]) -> Question |
     if not panels:
         return None
     caption = (
-        "One square for each comparison: the ratio of the cell's median to the one with the baseline level. Tint: how "
-        f"far from 1, on a log scale.{_cut(left)}"
+        "One square for each comparison: the ratio of the cell's median (of a timer its read cost, of the counter its "
+        "coefficient of variation) to the one with the baseline level. Tint: how far from 1, on a log scale."
+        f"{_cut(left)}"
     )
     return Question("effects", "At a glance", caption, tuple(panels))
 
@@ -84,9 +85,11 @@ def _effect_panel(layout: Layout, factor: str, rows: Sequence[Mapping[str, Any]]
         )
     baseline = str(rows[0]["baseline"])
     shown = places[:MOST_ROWS]
-    errors = rows[0]["quantity"] == "absolute_error_percent"
-    more_is = "more error" if errors else "more" if layout.quantity.endswith("_per_s") else "longer"
-    less_is = "less error" if errors else "less" if layout.quantity.endswith("_per_s") else "shorter"
+    more_is, less_is = ("more", "less") if layout.quantity.endswith("_per_s") else ("longer", "shorter")
+    if layout.main == SCATTER:
+        more_is, less_is = "more scattered", "steadier"
+    elif rows[0]["quantity"] == ERROR:
+        more_is, less_is = "more error", "less error"
     drawing = plots.matrix(
         shown,
         [text.level(level) for level in levels],

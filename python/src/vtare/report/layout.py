@@ -42,6 +42,13 @@ READ_COST: Final = MainFigure("read_cost_ns", "read_cost_ns", "read_cost_low_ns"
 """What timers are judged by: medians of differences between readings sit on the clock's steps, loops do not."""
 
 
+SCATTER: Final = MainFigure("cv", "cv", "cv_low", "cv_high")
+"""What the counter is judged by: its arguments are made to take the same time everywhere, their scatter differs."""
+
+ERROR: Final = "absolute_error_percent"
+"""What estimates of available bandwidth whose truth is known are compared by."""
+
+
 @dataclass(frozen=True, slots=True)
 class Layout:
     """One experiment's figures: rows by `series`, headings between rows by `groups`.
@@ -160,10 +167,12 @@ def _series(instrument: str, keys: Sequence[str], varying: Sequence[str]) -> str
 
 
 def _main_figure(experiment: Experiment, quantity: str, cells: pl.DataFrame) -> MainFigure:
-    """The read cost of timers whose runs all have it, else the median."""
+    """The read cost of timers and the CV of counters whose runs all have it, else the median."""
     ran = cells.filter(cells["n_runs"] > 0)
     if experiment.instrument == "timer" and ran.height and ran["read_cost_ns"].null_count() == 0:
         return READ_COST
+    if experiment.instrument == "counter" and ran.height and ran["cv"].null_count() == 0:
+        return SCATTER
     return MainFigure(quantity, "median", "median_low", "median_high")
 
 

@@ -6,8 +6,11 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from vtare.plan import PLATFORM_FACTORS
+from vtare.platforms import unverified
 from vtare.plots.format import significant, time_text
 from vtare.report import bandwidth, text, throughput
+from vtare.report.facts import own_kernels
 from vtare.report.layout import key_name
 
 if TYPE_CHECKING:
@@ -147,7 +150,7 @@ def _tests(summary: Summary) -> list[str]:
 
 def caveats_of(summary: Summary) -> tuple[str, ...]:
     """What the reader should keep in mind, from the machine's facts and from what was run."""
-    found = [*_power(summary), *_machine(summary), *_loads(summary)]
+    found = [*_power(summary), *_unverified(summary), *_machine(summary), *_loads(summary)]
     if any(experiment.two_hosts for experiment in summary.plan.experiments):
         found.append(
             "Sender, responder and both servers share the CPUs of one machine: a wake-up on a busy CPU is part of "
@@ -193,14 +196,27 @@ def _power(summary: Summary) -> list[str]:
     ]
 
 
+def _unverified(summary: Summary) -> list[str]:
+    """Platforms with finished runs whose adapter has never met the real thing."""
+    done = summary.design.filter(pl.col("status") == "done")
+    columns = [name for name in PLATFORM_FACTORS if name in done.columns]
+    used = sorted({str(level) for name in columns for level in done.get_column(name).drop_nulls().unique()})
+    why = ((name, unverified(name, summary.plan.platforms.get(name))) for name in used)
+    return [f"The platform {name} is unverified: {reason}." for name, reason in why if reason is not None]
+
+
 def _machine(summary: Summary) -> list[str]:
     found = []
-    for machine in summary.machines:
-        if machine.machine.get("hypervisor"):
+    for machine in own_kernels(summary.machines):
+        hypervisor = machine.machine.get("hypervisor")
+        if hypervisor == "tcg":
             found.append(
-                f"{machine.hostname} is a virtual machine ({machine.machine['hypervisor']}): its figures hold for this "
-                "guest on this host "
-                f"at this time, a neighbour can change them."
+                f"{machine.hostname} is emulated in software (TCG): its figures prove function, not performance."
+            )
+        elif hypervisor:
+            found.append(
+                f"{machine.hostname} is a virtual machine ({hypervisor}): its figures hold for this guest on this host "
+                "at this time, a neighbour can change them."
             )
         quantum = machine.clock.get("quantum_ns")
         if quantum:
@@ -211,11 +227,13 @@ def _machine(summary: Summary) -> list[str]:
             )
         online = machine.machine.get("cpus_online")
         if isinstance(online, int) and online < 4:
-            found.append(f"{machine.hostname} has {online} CPUs: kernel, instrument and load share them.")
-    if len(summary.machines) > 1:
-        found.append(
-            f"The campaign ran on {len(summary.machines)} machines: differences between them are part of every figure."
-        )
+            cpus = text.plural(online, "CPU")
+            found.append(
+                f"{machine.hostname} has {cpus}: kernel, instrument and load share {'it' if online == 1 else 'them'}."
+            )
+    names = [machine.hostname for machine in summary.machines if machine.platform == "host"]
+    if len(names) > 1:
+        found.append(f"The campaign ran on {len(names)} machines: differences between them are part of every figure.")
     return found
 
 

@@ -1,4 +1,4 @@
-"""A campaign's results among those of the papers: timers, sleeps, counters, round trips, available bandwidth."""
+"""A campaign among the papers: timers, sleeps, counters, round trips, available bandwidth, guests that forward."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from vtare.plots.format import percent_points
 from vtare.report import text
 from vtare.report.content import layouts_of
 from vtare.report.inference import scenario_name
+from vtare.report.overlay_throughput import jain_figures, throughput_notes, throughput_tables
 from vtare.report.placement import placement_figures, placement_table
 from vtare.report.tables import Column, Table
 from vtare.report.text import Shown
@@ -36,7 +37,7 @@ INSTRUMENTS: Final[dict[str, tuple[str, ...]]] = {
     "lampe2013": ("counter",),
     "oliveira": ("rtt",),
     "kachan2017": ("avb",),
-    "batalla2018": (),
+    "batalla2018": ("throughput",),
 }
 """Paper -> instruments whose figures stand beside its own."""
 _KACHAN: Final = (("Kite2", "underestimation_up_to_10G", -1.0), ("Yaz", "overestimation_up_to", 1.0))
@@ -46,12 +47,16 @@ _KIROVA_AVB_MBPS: Final = {"500 Mbps cross traffic": 500.0, "10G, 1 Gbps cross t
 
 @dataclass(frozen=True, slots=True)
 class Overlay:
-    """Tables and figures that set a campaign beside papers; `papers` are those that were asked for."""
+    """Tables and figures that set a campaign beside papers; `papers` are those that were asked for.
+
+    `notes` say what cannot be compared.
+    """
 
     store: str
     papers: tuple[str, ...]
     tables: tuple[Table, ...]
     drawings: tuple[Drawing, ...]
+    notes: tuple[str, ...] = ()
 
     def document(self) -> dict[str, Any]:
         """The whole as one JSON-ready document of schema `vtare.standing/1`; figures as the CSV files have them."""
@@ -69,6 +74,7 @@ class Overlay:
                 }
                 for table in self.tables
             ],
+            "notes": list(self.notes),
         }
 
 
@@ -80,15 +86,13 @@ def overlay(summary: Summary, paper: str | None) -> Overlay:
     """
     papers = tuple(INSTRUMENTS) if paper is None else (paper,)
     wanted = {instrument for name in papers for instrument in INSTRUMENTS[name]}
-    if not wanted:
-        raise BadInput(f"{paper} prints too few figures to set a campaign beside; wanted one of "
-                       f"{', '.join(name for name, kinds in INSTRUMENTS.items() if kinds)}")  # fmt: skip
     layouts = layouts_of(summary)
     chosen = {name: layout for name, layout in layouts.items() if layout.experiment.instrument in wanted}
     made = (
         placement_table(summary, chosen),
         _shares(summary, chosen) if "oliveira" in papers else None,
         _errors(summary, chosen, papers),
+        *throughput_tables(summary, chosen),
     )
     tables = tuple(table for table in made if table is not None)
     if not tables:
@@ -97,8 +101,9 @@ def overlay(summary: Summary, paper: str | None) -> Overlay:
             f"{summary.store}: found figures of {measured}, wanted one of {', '.join(sorted(wanted))} to set beside "
             f"{paper or 'a paper'}, with a published counterpart"
         )
-    drawings = tuple(panel.drawing for question in placement_figures(summary, chosen) for panel in question.panels)
-    return Overlay(str(summary.store), papers, tables, drawings)
+    placed = (panel.drawing for question in placement_figures(summary, chosen) for panel in question.panels)
+    drawings = (*placed, *jain_figures(summary, chosen))
+    return Overlay(str(summary.store), papers, tables, drawings, tuple(throughput_notes(summary, chosen)))
 
 
 def _cells(summary: Summary, layout: Layout, figure: str) -> list[dict[str, Any]]:
@@ -191,6 +196,8 @@ def show_overlay(found: Overlay, console: Console) -> None:
         for row in table.rows:
             grid.add_row(*(Text(cell.text) for cell in row))
         print_table(console, grid)
+    for note in found.notes:
+        console.print(Text(note))
 
 
 def write_overlay(found: Overlay, directory: Path) -> list[Path]:

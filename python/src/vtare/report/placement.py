@@ -122,25 +122,42 @@ def _half_iqr_ends(median: float, half_iqr: float | None) -> tuple[float | None,
 
 
 def _cv_question(summary: Summary, layout: Layout) -> Question | None:
+    """The CV by argument among the published ones: a panel for each level of the panel's key, a line for each group."""
     cells = summary.cells.filter((pl.col("experiment") == layout.experiment.name) & pl.col("cv").is_not_null())
     if cells.height == 0:
         return None
-    lines = [plots.CvLine(name, "published", arguments, cvs, published=True) for name, arguments, cvs in lampe_lines()]
-    for panel in [None] if layout.panel is None else layout.order[layout.panel]:
-        part = cells if layout.panel is None else cells.filter(pl.col(layout.panel) == panel)
-        rows = sorted(part.iter_rows(named=True), key=lambda row: int(row["argument"]))
-        if rows:
-            label = "here" if panel is None else f"here, {panel}"
-            style = panel if panel is not None else "adaptive"
-            mine = plots.CvLine(
-                label, style, tuple(int(row["argument"]) for row in rows), tuple(row["cv"] for row in rows)
-            )
-            lines.append(mine)
-    drawing = plots.cv_by_argument(lines, name=slug("placement", layout.experiment.name), cv_quantum=LAMPE_CV_QUANTUM)
+    published = [
+        plots.CvLine(name, "published", arguments, cvs, published=True) for name, arguments, cvs in lampe_lines()
+    ]
+    panels = []
+    for level in [None] if layout.panel is None else layout.order[layout.panel]:
+        part = cells if layout.panel is None else cells.filter(pl.col(layout.panel) == level)
+        groups: dict[str, list[dict[str, Any]]] = {}
+        for row in sorted(part.iter_rows(named=True), key=layout.sort_key):
+            groups.setdefault(_line_name(layout, row), []).append(row)
+        lines = []
+        for name, rows in groups.items():
+            rows.sort(key=lambda row: int(row["argument"]))
+            arguments = tuple(int(row["argument"]) for row in rows)
+            lines.append(plots.CvLine(name or "here", name or "adaptive", arguments, tuple(row["cv"] for row in rows)))
+        if lines:
+            heading = "coefficient of variation by argument"
+            heading += "" if layout.panel is None else f", {key_text(layout.panel, level)}"
+            name = slug("placement", layout.experiment.name, level)
+            drawing = plots.cv_by_argument([*published, *lines], name=name, cv_quantum=LAMPE_CV_QUANTUM)
+            panels.append(Panel(heading, drawing))
     return Question(
-        slug("placement", layout.experiment.name), layout.experiment.title, _CAPTIONS["counter"],
-        (Panel("coefficient of variation by argument", drawing),),
-    )  # fmt: skip
+        slug("placement", layout.experiment.name), layout.experiment.title, _CAPTIONS["counter"], tuple(panels)
+    )
+
+
+def _line_name(layout: Layout, row: Mapping[str, Any]) -> str:
+    """What tells a line from the others of its panel: `java`, `background 4`; nothing where there is one line only."""
+    varying = [key for key in layout.groups if len(layout.order[key]) > 1]
+    levels = [str(row[key]) for key in varying]
+    return ", ".join(
+        key_text(key, label) if label.isdigit() else label for key, label in zip(varying, levels, strict=True)
+    )
 
 
 def placement_table(summary: Summary, layouts: Mapping[str, Layout]) -> Table | None:

@@ -13,7 +13,7 @@ from vtare.plots.format import count_text, significant, time_range_text, time_te
 from vtare.report import text
 from vtare.report.figures import Panel, Question, slug
 from vtare.report.layout import key_text
-from vtare.report.sentences import Sentence, Told, cell_rows, comparison, load_phrase, told
+from vtare.report.sentences import Sentence, Told, cell_rows, comparison, load_phrase, told, told_levels
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -42,6 +42,7 @@ def sentences(summary: Summary, layout: Layout) -> tuple[list[Sentence], list[Se
     answer = [
         _how_long(summary, layout, calm, loads[0]),
         _overhead(layout, seen, calm),
+        _platforms(summary, layout, seen or calm),
         _observer(summary, layout, seen),
     ]
     title = layout.experiment.title
@@ -51,6 +52,14 @@ def sentences(summary: Summary, layout: Layout) -> tuple[list[Sentence], list[Se
     details = [(f"{title}: ", *_small(one)) for one in busy if one]
     details += [_lost(layout, rows), *_short_rates(layout, rows)]
     return [one for one in answer if one], [one for one in details if one]
+
+
+def _platforms(summary: Summary, layout: Layout, rows: Sequence[Mapping[str, Any]]) -> Sentence | None:
+    """What other kinds of machine make of a round trip from the baseline's, with the verdicts."""
+    baseline = next((factor.baseline for factor in layout.experiment.factors if factor.name == "platform"), None)
+    base = next((row for row in rows if baseline is not None and row["platform"] == baseline), None)
+    pieces = told_levels(summary, layout, base, "platform")
+    return (f"Compared with {text.level(baseline)}: ", *pieces, ".") if pieces else None
 
 
 def _small(sentence: Sentence) -> Sentence:

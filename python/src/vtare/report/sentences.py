@@ -9,7 +9,7 @@ import polars as pl
 
 from vtare.plots.format import ratio_range_text, ratio_text, time_range_text, time_text
 from vtare.report import text
-from vtare.report.layout import READ_COST, key_text
+from vtare.report.layout import READ_COST, key_name, key_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -138,7 +138,7 @@ def scene_of(summary: Summary, layout: Layout) -> Scene | None:
         if key in (layout.series, "load"):
             continue
         present = [label for label in layout.order[key] if any(row[key] == label for row in rows)]
-        chosen = "1 ms" if "1 ms" in present else present[len(present) // 2]
+        chosen = "1 ms" if "1 ms" in present else _home(layout, key, present)
         rows = [row for row in rows if row[key] == chosen]
         if len(layout.order[key]) > 1 and key != "target_ns":
             picked.append(key_text(key, chosen))
@@ -148,6 +148,13 @@ def scene_of(summary: Summary, layout: Layout) -> Scene | None:
     first = [row for row in rows if loads[0] is None or row["load"] == loads[0]]
     system, ours = _pair(layout, first)
     return Scene(layout, tuple(rows), tuple(loads), system, ours, f" ({', '.join(picked)})" if picked else "")
+
+
+def _home(layout: Layout, key: str, present: Sequence[str]) -> str:
+    """The level told of a key: of a kind of machine the plan's baseline, of a quantity the middle one."""
+    baseline = next((factor.baseline for factor in layout.experiment.factors if factor.name == key), None)
+    numbers = any(label[:1].isdigit() for label in present)
+    return baseline if baseline is not None and baseline in present and not numbers else present[len(present) // 2]
 
 
 def _pair(layout: Layout, rows: Sequence[Mapping[str, Any]]) -> tuple[str, str | None]:
@@ -164,6 +171,35 @@ def _pair(layout: Layout, rows: Sequence[Mapping[str, Any]]) -> tuple[str, str |
         rest = [row for row in rows if row[layout.series] != system]
         ours = str(min(rest, key=lambda row: layout.value(row) or 0.0)[layout.series]) if rest else None
     return system, ours
+
+
+def told_levels(
+    summary: Summary, layout: Layout, cell: Mapping[str, Any] | None, factor: str, *, suffix: str = ""
+) -> list[str | Told]:
+    """What each other level of a factor makes of a cell at the baseline: `qemu 3.63x; docker and lxc alike within 5 %`.
+
+    Empty where the cell is not at the baseline, or nothing was compared. `suffix` follows each ratio.
+    """
+    if cell is None:
+        return []
+    rows = []
+    for level in layout.order.get(factor, ()):
+        row = comparison(summary, layout, {**cell, factor: level}, factor)
+        if row is not None:
+            rows.append((text.level(level), row))
+    named = str(key_name(factor))
+    differ = [(level, row) for level, row in rows if row["verdict"] == "differs"]
+    pieces: list[str | Told] = []
+    for level, row in differ:
+        level = f"{named} {level}" if level.isdigit() else level
+        pieces += [f"{', ' if pieces else ''}{level} ", told_ratio(row["ratio"], row["ratio_low"], row["ratio_high"])]
+        pieces += [suffix] if suffix else []
+    for word, ending in (("equivalent", f"within {summary.plan.analysis.margin_percent:g} %"), ("undecided", "")):
+        levels = [level for level, row in rows if row["verdict"] == word]
+        if levels:
+            said = "alike" if word == "equivalent" else "undecided"
+            pieces.append(f"{'; ' if pieces else ''}{text.listing(levels)} {said}{' ' if ending else ''}{ending}")
+    return pieces
 
 
 def comparison(summary: Summary, layout: Layout, cell: Mapping[str, Any] | None, factor: str) -> dict[str, Any] | None:

@@ -10,7 +10,7 @@ import polars as pl
 
 from vtare.plots.format import time_text
 from vtare.report import text
-from vtare.report.layout import key_name
+from vtare.report.layout import ERROR, SCATTER, key_name
 from vtare.report.text import Shown, missing
 from vtare.summary.cells import CELL_COLUMNS
 
@@ -44,11 +44,9 @@ class Table:
 _UNITS: Final = {"avb": "_bit_per_s", "throughput": "_packet_per_s"}
 """Instrument -> the unit of its main figure, where that is no time."""
 _VERDICT_ORDER: Final = {"differs": 0, "undecided": 1, "equivalent": 2}
-_ERROR: Final = "absolute_error_percent"
-"""What estimates whose truth is known are compared by."""
 _MEDIAN_OF: Final = (
-    "median over runs of each run's median; of a timer of its read cost, of available bandwidth whose truth is known "
-    "of the error without its sign"
+    "median over runs of each run's median; of a timer of its read cost, of the counter of its CV, of available "
+    "bandwidth whose truth is known of the error without its sign"
 )
 
 
@@ -69,13 +67,13 @@ class _Cells:
         if cell is None:
             return missing("not measured")
         layout = self._layouts[row["experiment"]]
-        if row["quantity"] == _ERROR:
-            return text.points(cell[_ERROR], "no truth")
+        if row["quantity"] == ERROR:
+            return text.points(cell[ERROR], "no truth")
         value, ends = layout.value(cell), layout.ends(cell)
-        shown = text.figure(layout.quantity, value, "no finished run")
+        shown = text.figure(layout.main.quantity, value, "no finished run")
         if ends is None:
             return shown
-        span = text.figures(layout.quantity, *ends, "")
+        span = text.figures(layout.main.quantity, *ends, "")
         return Shown(f"{shown.text} ({span.text})", f"{shown.raw} [{span.raw}]", value)
 
 
@@ -88,9 +86,13 @@ def verdict_table(summary: Summary, layouts: Mapping[str, Layout]) -> Table | No
     cells = _Cells(summary, layouts)
     shown = [_verdict_row(summary, layouts, cells, row) for row in rows]
     margin = summary.plan.analysis.margin_percent
-    instruments = {name: layout.experiment.instrument for name, layout in layouts.items()}
     units = {
-        "_percent" if row["quantity"] == _ERROR else _UNITS.get(instruments[row["experiment"]], "_ns") for row in rows
+        "_percent"
+        if row["quantity"] == ERROR
+        else ""
+        if layouts[row["experiment"]].main == SCATTER
+        else _UNITS.get(layouts[row["experiment"]].experiment.instrument, "_ns")
+        for row in rows
     }
     unit = units.pop() if len(units) == 1 else "_ns"
     columns = (
@@ -151,7 +153,7 @@ def _verdict_row(
         cells.figure(row),
         cells.figure({**row, factor: row["baseline"]}),
         _p_value(row),
-        _difference(_ERROR if row["quantity"] == _ERROR else layout.quantity, row),
+        _difference(ERROR if row["quantity"] == ERROR else layout.main.quantity, row),
         text.number(row["cliffs_delta"], "too few runs"),
         Shown(
             f"{row['n_runs']} / {row['n_runs_baseline']}", f"{row['n_runs']}/{row['n_runs_baseline']}", row["n_runs"]
@@ -261,7 +263,8 @@ def why_empty(row: Mapping[str, Any]) -> str:
 
 def _source_of(key: str) -> str:
     named = {"median_interval_ns": "median_low", "spread_half_iqr_ns": "half_iqr", "read_cost_ns": "read_cost_ns",
-             "read_cost_interval_ns": "read_cost_low_ns", "overhead_interval_ns": "overhead_low_ns"}  # fmt: skip
+             "read_cost_interval_ns": "read_cost_low_ns", "overhead_interval_ns": "overhead_low_ns",
+             "cv_interval": "cv_low"}  # fmt: skip
     return named.get(key, key if key in CELL_COLUMNS else key.removesuffix("_ns"))
 
 
@@ -304,6 +307,8 @@ def _cell_columns(
          lambda r: text.percent(r["disturbed_fraction"], "not recorded"), False),
         (Column("cv", "CV", about="coefficient of variation of the wall time, as published papers compute it"),
          lambda r: text.percent(r["cv"], "not estimable"), False),
+        (Column("cv_interval", f"{level} interval", about="of the CV, over runs"),
+         lambda r: text.figures("cv", r["cv_low"], r["cv_high"], "needs 3 runs"), False),
         (Column("cv_within", "CV within", about="part inside batches"),
          lambda r: text.percent(r["cv_within"], "not estimable"), False),
         (Column("cv_between", "CV between", about="part between batches"),

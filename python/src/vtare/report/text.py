@@ -11,6 +11,7 @@ from vtare.plots.format import (
     packet_rate_range_text,
     packet_rate_text,
     percent_points,
+    percent_range_text,
     percent_text,
     rate_range_text,
     rate_text,
@@ -45,6 +46,8 @@ def level(label: str | None) -> str:
     """A level as the report writes it: `100 us` with the micro sign; a missing level is a dash."""
     if label is None:
         return "\N{EN DASH}"
+    # A frame of 1518 B is never called one of 1.518 kB.
+    label = re.sub(r"\b(\d)\.(\d{3}) kB\b", r"\1\2 B", label)
     return re.sub(r"(?<=\d) us\b", f"{NO_BREAK}\N{MICRO SIGN}s", label)
 
 
@@ -107,6 +110,8 @@ def points(percent: float | None, why: str) -> Shown:
 
 def figure(quantity: str, value: float | None, why: str) -> Shown:
     """A figure in the unit that its quantity's name states."""
+    if quantity == "cv":
+        return percent(value, why)
     if quantity.endswith("_packet_per_s"):
         return packet_rate(value, why)
     if quantity.endswith("_percent"):
@@ -116,6 +121,8 @@ def figure(quantity: str, value: float | None, why: str) -> Shown:
 
 def figures(quantity: str, low: float | None, high: float | None, why: str) -> Shown:
     """An interval in the unit that its quantity's name states."""
+    if quantity == "cv" and low is not None and high is not None:
+        return Shown(keep(percent_range_text(low, high)), f"{_raw(low)}..{_raw(high)}", low)
     if quantity.endswith("_packet_per_s") and low is not None and high is not None:
         return Shown(keep(packet_rate_range_text(low, high)), f"{_raw(low)}..{_raw(high)}", low)
     if quantity.endswith("_percent") and low is not None and high is not None:

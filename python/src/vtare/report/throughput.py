@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Required, TypedDict
 
 import polars as pl
 
@@ -22,6 +23,16 @@ if TYPE_CHECKING:
     from vtare.report.layout import Layout
     from vtare.report.text import Shown
     from vtare.summary import Summary
+
+
+class _Axes(TypedDict, total=False):
+    """What the axes of a figure of curves are."""
+
+    x_label: Required[str]
+    y_label: Required[str]
+    x_kind: plots.Kind
+    y_kind: plots.Kind
+
 
 _FRAME: Final = "frame_byte"
 _HOLLOW: Final = "Hollow: at least so much; the generator, or the greatest load asked for, ended the search."
@@ -141,7 +152,8 @@ def _panels(
     rows: Sequence[Mapping[str, Any]],
     lines_by: str,
     over: str,
-    draw: Callable[[str, list[plots.Curve]], plots.Drawing],
+    name: str,
+    axes: _Axes,
     point: Callable[[Mapping[str, Any]], plots.CurvePoint],
 ) -> tuple[Panel, ...]:
     """A panel for each combination of what is neither the lines nor the axis, a line for each level of `lines_by`."""
@@ -156,7 +168,8 @@ def _panels(
             lines.append(plots.Curve(text.level(label), style, tuple(point(row) for row in some)))
         heading = ", ".join(_key(key, label) for key, label in zip(rest, place, strict=True))
         heading = heading or layout.experiment.title
-        panels.append(Panel(heading, draw(slug(layout.experiment.name, heading), lines)))
+        drawing = plots.curves(lines, name=slug(name, layout.experiment.name, heading), **axes)
+        panels.append(Panel(heading, drawing, partial(plots.curves_chart, lines, **axes)))
     return tuple(panels)
 
 
@@ -171,11 +184,8 @@ def _over_jain(
         low, high = (row["median_low"], row["median_high"]) if value == "median" else (None, None)
         return plots.CurvePoint(row["jain"], row[value], low, high, hollow=_censored(row))
 
-    def draw(name: str, lines: list[plots.Curve]) -> plots.Drawing:
-        label = "Jain's index of the load sent to each guest"
-        return plots.curves(lines, name=f"{slug(what, 'jain')}-{name}", x_label=label, y_label=what, y_kind=kind)
-
-    panels = _panels(layout, known, _FRAME, "loaded", draw, point)
+    axes: _Axes = {"x_label": "Jain's index of the load sent to each guest", "y_label": what, "y_kind": kind}
+    panels = _panels(layout, known, _FRAME, "loaded", f"{what}-jain", axes, point)
     caption = (
         "A line for each frame size, a marker for each number of strongly loaded guests; J is that of the frames "
         f"really sent. Bars: intervals over runs. {_HOLLOW}"
@@ -191,12 +201,8 @@ def _over_frame(layout: Layout, rows: Sequence[Mapping[str, Any]]) -> Question |
     def point(row: Mapping[str, Any]) -> plots.CurvePoint:
         return plots.CurvePoint(_byte(row[_FRAME]), row["latency_ns"])
 
-    def draw(name: str, lines: list[plots.Curve]) -> plots.Drawing:
-        return plots.curves(
-            lines, name=f"latency-frame-{name}", x_label="frame size, B", y_label="latency", y_kind="time"
-        )
-
-    panels = _panels(layout, known, "loaded", _FRAME, draw, point)
+    axes: _Axes = {"x_label": "frame size, B", "y_label": "latency", "y_kind": "time"}
+    panels = _panels(layout, known, "loaded", _FRAME, "latency-frame", axes, point)
     caption = "Median latency of all frames at the throughput that was found for the cell; median over runs."
     return Question(slug("frame", layout.experiment.name), "How long does a frame take, by its size?", caption, panels)
 
@@ -221,12 +227,8 @@ def _over_load(layout: Layout, loads: pl.DataFrame) -> Question | None:
     def point(row: Mapping[str, Any]) -> plots.CurvePoint:
         return plots.CurvePoint(row["load_packet_per_s"], row["latency_ns"])
 
-    def draw(name: str, lines: list[plots.Curve]) -> plots.Drawing:
-        return plots.curves(
-            lines, name=f"latency-load-{name}", x_label="load", y_label="latency", x_kind="packet_rate", y_kind="time"
-        )
-
-    panels = _panels(layout, rows, "loaded", "", draw, point)
+    axes: _Axes = {"x_label": "load", "y_label": "latency", "x_kind": "packet_rate", "y_kind": "time"}
+    panels = _panels(layout, rows, "loaded", "", "latency-load", axes, point)
     caption = (
         "Median latency of all frames at each load of each run: at the throughput, at shares of it, and at loads that "
         "all cells share. Latency at a load above what a guest can bear is that of full queues."

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from vtare.stats._arrays import FloatArray, Values, checked
-from vtare.stats.comparison import least_p_of_runs, refusal
+from vtare.stats.comparison import _Welch, least_p_of_runs, refusal
 from vtare.stats.pvalues import PValue, adjust
 
 # Ways to deal the runs to two cells that are still counted one by one (10 against 10 runs are 184,756).
@@ -24,7 +24,8 @@ class PermutationTest:
     """The result of a permutation of runs. `p` is None where the test was `refused`, which then says why.
 
     `ratio` is the ratio of geometric means of the run figures (a over b), None where one is not above 0; `difference`
-    that of their plain means.
+    that of their plain means. `low` and `high` are the ratio's interval at 1 - alpha by Welch's t on logarithms, None
+    where the test was refused or runs agree to the last digit.
     """
 
     ratio: float | None
@@ -34,6 +35,8 @@ class PermutationTest:
     n_b: int
     least_p: float
     refused: str | None = None
+    low: float | None = None
+    high: float | None = None
 
 
 def permute_runs(
@@ -66,7 +69,16 @@ def permute_runs(
     reached = int(np.sum(np.abs(shifts) >= abs(shift) - 1e-9 * max(abs(shift), float(np.abs(joined).max()))))
     p = reached / len(shifts) if exact else (reached + 1) / (len(shifts) + 1)
     value = adjust([min(1.0, p)], family=family, adjustment="none", exact=[exact])[0]
-    return PermutationTest(ratio, difference, value, n_a, n_b, least)
+    low, high = _ends(np.log(x), np.log(y), alpha) if on_log else (None, None)
+    return PermutationTest(ratio, difference, value, n_a, n_b, least, None, low, high)
+
+
+def _ends(x: FloatArray, y: FloatArray, alpha: float) -> tuple[float | None, float | None]:
+    """The interval of the ratio of geometric means, from logarithms."""
+    if not x.var() + y.var() > 0:
+        return None, None
+    low, high = _Welch.of(x, y).ends(alpha)
+    return (math.exp(low), math.exp(high)) if max(abs(low), abs(high)) < 700 else (None, None)
 
 
 def _all_shifts(centred: FloatArray, n_a: int) -> FloatArray:

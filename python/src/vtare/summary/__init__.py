@@ -46,8 +46,9 @@ interval holds the truth), `no_truth, disturbed` (why).
 `interval_method` and `interval_level` (how, and its exact level), `half_iqr, mad_raw, p99, p999, exceed_per_s,
 cpu_fraction, disturbed_fraction, cv, cv_within, cv_between, cv_thread_cpu, lost_fraction, gaps_per_s` (medians over
 the runs that could be estimated), `read_cost_ns, read_cost_low_ns, read_cost_high_ns` (timer: loops of reads, free of
-the clock's steps), for rtt the medians over runs of the figures above, the sums of its counts, and `overhead_low_ns,
-overhead_high_ns` (interval of the overhead over runs), `min, max` (over all runs), `between_run_cv`,
+the clock's steps), `cv_low, cv_high` (interval of the counter's `cv` over runs), for rtt the medians over runs of the
+figures above, the sums of its counts, and `overhead_low_ns, overhead_high_ns` (interval of the overhead over runs),
+`min, max` (over all runs), `between_run_cv`,
 `skipped_runs, failed_runs, pending_runs`.
 
 `comparisons`: one row per cell and factor, against the cell that differs only in that factor, which there has the
@@ -57,13 +58,14 @@ unit), `cliffs_delta` (of run medians), `inference` (`welch t`, `hierarchical bo
 p_value, p_adjusted, p_text, family, family_size, adjustment, least_p` (the least that these numbers of runs allow),
 `p_equivalent` (two one-sided tests against the margin; raw), `verdict` (`differs`, `equivalent`, `undecided`),
 `margin_ratio, reason`. Interval, p-value and verdict follow one rule (docs/statistics.md): an adjusted p above alpha is
-never *differs*. `quantity` is `read_cost_ns` for the timer where its runs have it, `absolute_error_percent` (the error
-against the truth, without its sign) for avb where its runs have it; else the interval of the ratio and
-the p-value allow for half a clock step on either median.
+never *differs*. `quantity` is `read_cost_ns` for the timer, `cv` for the counter and `absolute_error_percent` (the
+error against the truth, without its sign) for avb where their runs have it; else the interval of the ratio and the
+p-value allow for half a clock step on either median.
 
 `tails`: one row per comparison and tail (`p99`, `p999` of each run): keys, `quantity, factor, level, baseline, tail,
-n_runs, n_runs_baseline` (runs that have the figure), `ratio` (of geometric means), `difference` (of means), `p_value,
-p_adjusted, p_text, family, adjustment, exact, least_p, refused`; by permutation of runs.
+n_runs, n_runs_baseline` (runs that have the figure), `ratio, ratio_low, ratio_high` (of geometric means; the interval
+by Welch's t on logarithms), `difference` (of means), `p_value, p_adjusted, p_text, family, adjustment, exact, least_p,
+refused`; by permutation of runs.
 
 `tests`: one row per experiment, factor and rest of the cell: `experiment, factor, where` (text: the other keys),
 `test` (`friedman` or `kruskal_wallis`), `statistic, p_value, p_adjusted, p_text, family, adjustment, exact, n_runs,

@@ -219,7 +219,9 @@ def direction(quantity: str, shift: float) -> str | None:
     """
     if shift == 0.0 or quantity == "avb_bit_per_s":
         return None
-    more_is_worse = quantity.endswith(("_ns", "_byte", "error_percent")) or quantity.startswith("occupied_")
+    more_is_worse = (
+        quantity == "cv" or quantity.endswith(("_ns", "_byte", "error_percent")) or quantity.startswith("occupied_")
+    )
     if not more_is_worse and not quantity.endswith("_per_s"):
         return None
     return "worse" if (shift > 0) == more_is_worse else "better"

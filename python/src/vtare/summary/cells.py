@@ -24,6 +24,12 @@ if TYPE_CHECKING:
 #: Parts of a run that are worth comparing with each other; an argument or a target is bound to differ.
 COMPARED_PARTS: Final = ("source", "method")
 
+#: What cells are compared by where all their runs have it, in place of the median: differences of consecutive readings
+#: move in steps of the clock, so that their medians hide what a read costs; and the counter's arguments are made to
+#: take the same time everywhere, so that their scatter is what differs; and an estimate of available bandwidth is the
+#: path's merit, its error the method's.
+COMPARED_FIGURES: Final = ("read_cost_ns", "cv", "absolute_error_percent")
+
 MEDIAN_OVER_RUNS: Final = (
     "half_iqr", "mad_raw", "p99", "p999", "exceed_per_s", "cpu_fraction", "disturbed_fraction", "cv", "cv_within",
     "cv_between", "cv_thread_cpu", "lost_fraction", "gaps_per_s", *round_trips.MEDIANS,
@@ -43,6 +49,8 @@ CELL_COLUMNS: Final[dict[str, Any]] = {
     "read_cost_ns": pl.Float64,
     "read_cost_low_ns": pl.Float64,
     "read_cost_high_ns": pl.Float64,
+    "cv_low": pl.Float64,
+    "cv_high": pl.Float64,
     "overhead_low_ns": pl.Float64,
     "overhead_high_ns": pl.Float64,
     **dict.fromkeys(_TOTALS, pl.Int64),
@@ -135,6 +143,7 @@ class Cell:
         read_costs = self.known("read_cost_ns")
         read_cost = stats.median_interval(read_costs)
         overhead = stats.median_interval(self.known("overhead_ns"))
+        cv = stats.median_interval(self.known("cv"))
         return {
             **self.labels,
             "quantity": self.figures[0]["quantity"],
@@ -148,6 +157,8 @@ class Cell:
             "read_cost_ns": stats.median(read_costs).value,
             "read_cost_low_ns": read_cost.low,
             "read_cost_high_ns": read_cost.high,
+            "cv_low": cv.low,
+            "cv_high": cv.high,
             "overhead_low_ns": overhead.low,
             "overhead_high_ns": overhead.high,
             **{name: sum(known) if (known := self.known(name)) else None for name in _TOTALS},
@@ -159,15 +170,9 @@ class Cell:
         }
 
 
-#: Figures of a run that say more of a cell than the median of its readings, where all its runs have them: a timer's
-#: loops of reads are free of the clock's step; an estimate of available bandwidth is the path's merit, its error the
-#: method's.
-_TELLING: Final = ("read_cost_ns", "absolute_error_percent")
-
-
 def compared_figure(cells: Sequence[Cell]) -> str:
-    """The figure of a run that these cells are compared by, of their medians those that all runs have: see _TELLING."""
-    for figure in _TELLING:
+    """The figure of a run that these cells are compared by: one of `COMPARED_FIGURES`, else the median."""
+    for figure in COMPARED_FIGURES:
         if all(len(cell.known(figure)) == len(cell.known("median")) > 0 for cell in cells):
             return figure
     return "median"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
 from vtare import stats
 from vtare.campaign.console import run_status
+from vtare.platforms import kind_of
 from vtare.summary.model import LoadMade, MachineFacts, Note
 
 if TYPE_CHECKING:
@@ -68,12 +69,23 @@ def missing_frame(
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 
+#: Kinds of platform whose instances boot for the campaign itself: their boots are no sign of a restart.
+_BOOTED_ANEW: Final = ("qemu", "xen", "virtualbox", "esxi", "cloud")
+#: What a kernel is called that nobody has named, as in a micro guest.
+_UNNAMED: Final = ("(none)", "None", "")
+
+
+def _named(hostname: str, platform: str) -> str:
+    """What to call a machine: its name, else what it is."""
+    return f"the {platform} guest" if hostname in _UNNAMED else hostname
+
+
 def machines(files: Sequence[RunFile]) -> tuple[MachineFacts, ...]:
     """The facts of each machine and platform that runs came from."""
     groups: dict[tuple[str, str], list[RunFile]] = defaultdict(list)
     for file in files:
         platform = file.run.factors.get("platform", "host")
-        groups[(str(file.footer["machine"].get("hostname")), platform)].append(file)
+        groups[(_named(str(file.footer["machine"].get("hostname")), platform), platform)].append(file)
     found = []
     for (hostname, platform), members in groups.items():
         facts = [file.footer["machine"] for file in members]
@@ -132,21 +144,32 @@ def notes_for(
     """Everything the reader must know that is not a figure: the instruments' notes first, then the lab's."""
     notes = []
     said: Counter[tuple[str, str]] = Counter()
-    boots: set[str] = set()
+    boots: dict[str, set[str]] = defaultdict(set)
+    kernels: dict[str, set[str]] = defaultdict(set)
     for file in samples.files:
         said.update((str(note["id"]), str(note["text"])) for note in file.footer.get("notes", []))
         clock = file.footer.get("clock", {})
         if clock.get("trusted") is False:
             why = "; ".join(clock.get("reasons") or ["no reason given"])
             said[("clock_not_trusted", f"The CPU counter was not trusted: {why}")] += 1
+        kernels[file.run.factors.get("platform", "host")].add(str(file.footer["machine"].get("kernel")))
         if file.footer.get("interrupted"):
             said[("interrupted", "A run was interrupted; what it had measured is kept.")] += 1
-        boots.add(str(file.footer["machine"].get("boot_id")))
+        platform = file.run.factors.get("platform", "host")
+        if kind_of(platform, samples.plan.platforms.get(platform)) not in _BOOTED_ANEW:
+            boots[platform].add(str(file.footer["machine"].get("boot_id")))
     notes += [Note(key, text, runs) for (key, text), runs in said.items()]
     notes += [Note("left_out", f"Left out: {problem.reason}", 1) for problem in samples.problems]
     counts = Counter(status.values())
-    if len(boots) > 1:
-        notes.append(Note("rebooted", f"The machine was started anew during the campaign: {len(boots)} boots.", 0))
+    for platform, names in kernels.items():
+        if len(names) > 1:
+            text = (
+                f"The kernels on platform {platform} differ between cells ({', '.join(sorted(names))}): so may figures."
+            )
+            notes.append(Note("kernels_differ", text, 0))
+    most = max((len(found) for found in boots.values()), default=0)
+    if most > 1:
+        notes.append(Note("rebooted", f"The machine was started anew during the campaign: {most} boots.", 0))
     if flagged:
         listed = ", ".join(str(block) for block in flagged)
         notes.append(

@@ -52,7 +52,7 @@ TAIL_COLUMNS: Final[dict[str, Any]] = {
     "tail": pl.String,
     "n_runs": pl.Int64,
     "n_runs_baseline": pl.Int64,
-    **dict.fromkeys(("ratio", "difference", "p_value", "p_adjusted"), pl.Float64),
+    **dict.fromkeys(("ratio", "ratio_low", "ratio_high", "difference", "p_value", "p_adjusted"), pl.Float64),
     "p_text": pl.String,
     "family": pl.String,
     "adjustment": pl.String,
@@ -123,12 +123,10 @@ def contrast_of(
     """Compare two cells; None where one of them has no readings."""
     if cell.pool is None or other.pool is None:
         return None
-    quantity, sides = str(cell.figures[0]["quantity"]), (cell.pool, other.pool)
-    figure = compared_figure((cell, other))
-    if figure != "median":
-        # Differences of consecutive readings move in steps of the clock, so that their medians hide what a read costs;
-        # loops of thousands of reads do not. Errors are in percent of a truth, no clock steps.
-        quantity, quantum_ns = figure, 0.0
+    quantity, figure, sides = str(cell.figures[0]["quantity"]), "median", (cell.pool, other.pool)
+    other_figure = compared_figure((cell, other))
+    if other_figure != figure:
+        quantity, figure, quantum_ns = other_figure, other_figure, 0.0
         sides = tuple(  # type: ignore[assignment]
             stats.RunPool.of([[x] for x in one.known(figure)], rng=rng, size=1) for one in (cell, other)
         )
@@ -245,6 +243,8 @@ def tail_rows(
             "n_runs": test.n_a,
             "n_runs_baseline": test.n_b,
             "ratio": test.ratio,
+            "ratio_low": test.low,
+            "ratio_high": test.high,
             "difference": test.difference,
             "p_value": adjusted[i].raw if i in adjusted else None,
             "p_adjusted": adjusted[i].adjusted if i in adjusted else None,

@@ -16,7 +16,7 @@ from scipy import stats as scipy_stats
 
 from vtare import stats
 from vtare.campaign.console import print_table
-from vtare.summary.cells import COMPARED_PARTS, Cell
+from vtare.summary.cells import COMPARED_PARTS, Cell, compared_figure
 from vtare.summary.contrasts import pairs
 from vtare.summary.measured import Measured, read_measured, refuse_empty
 
@@ -130,10 +130,8 @@ def _needs_of(pilot: Measured, experiment: Experiment, cell: Cell, comparisons: 
     none = (None, None, None, None, None, None if samples is None else int(samples), None)
     if cell.pool is None or n < 2:
         return Needs(*about, *none, f"a spread between runs needs 2 of them, there are {n}")
-    costs = cell.known("read_cost_ns")
-    pool = cell.pool
-    if len(costs) == n:
-        pool = stats.RunPool(*_alone(costs))
+    figure = compared_figure((cell,))
+    pool = cell.pool if figure == "median" else stats.RunPool(*_alone(cell.known(figure)))
     try:
         between, inside = pool.noise()
     except ValueError as error:

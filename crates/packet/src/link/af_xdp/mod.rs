@@ -336,7 +336,7 @@ impl ProbeLink for AfXdpLink<'_> {
             receive_buffer: counts.map(|counts| counts.dropped + counts.ring_full + elsewhere),
             interface_tx: interface.map(|(tx, _)| tx),
             interface_rx: interface.map(|(_, rx)| rx),
-            foreign: 0,
+            ..LocalDrops::default()
         })
     }
 }

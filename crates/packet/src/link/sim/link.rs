@@ -123,6 +123,7 @@ impl<F: FarSide> SimLink<F> {
             rx_stamp: Some(StampSource::Software),
             gro: spec.near.coalesce_ns > 0,
             counts_drops: true,
+            launch_time: true,
             batch: usize::MAX,
             ..Capabilities::default()
         };
@@ -265,10 +266,11 @@ impl<F: FarSide> ProbeLink for SimLink<F> {
             if outgoing.payload.len() > LARGEST_BYTE {
                 return Err(LinkError::TooLarge { found_byte: outgoing.payload.len(), most_byte: LARGEST_BYTE });
             }
-            let stamp = Stamp { at: self.now, source: StampSource::Software };
+            let leaves = outgoing.launch.map_or(self.now, |launch| launch.max(self.now));
+            let stamp = Stamp { at: leaves, source: StampSource::Software };
             self.departures.push(Departure { sequence: outgoing.sequence, stamp });
             let datagram = self.copy(outgoing.payload);
-            self.travel(true, self.now, datagram);
+            self.travel(true, leaves, datagram);
         }
         Ok(Burst { accepted: datagrams.len(), before: self.now, after: self.now })
     }
@@ -287,7 +289,9 @@ impl<F: FarSide> ProbeLink for SimLink<F> {
     }
 
     fn departures(&mut self, sink: &mut dyn FnMut(Departure)) -> Result<(), LinkError> {
-        self.departures.drain(..).for_each(sink);
+        let now = self.now;
+        // A stamp comes when its packet has left.
+        self.departures.extract_if(.., |departure| departure.stamp.at <= now).for_each(sink);
         Ok(())
     }
 
@@ -296,7 +300,7 @@ impl<F: FarSide> ProbeLink for SimLink<F> {
             receive_buffer: Some(self.near.dropped),
             interface_tx: Some(0),
             interface_rx: Some(0),
-            foreign: 0,
+            ..LocalDrops::default()
         })
     }
 }

@@ -61,6 +61,13 @@ impl ClockOffset {
         u64::try_from(i128::from(there_ns) - self.ahead_ns).ok().map(Timestamp::from_nanos)
     }
 
+    /// A time of the program's clock on the other one, ns.
+    #[inline]
+    #[must_use]
+    pub fn there_ns(&self, at: Timestamp<Monotonic>) -> u64 {
+        u64::try_from(i128::from(at.as_nanos()) + self.ahead_ns).unwrap_or(0)
+    }
+
     /// Whether it is time for a renewal.
     #[inline]
     #[must_use]
@@ -123,5 +130,6 @@ mod tests {
         let offset = ClockOffset { ahead_ns: 10, error_ns: 1, found_at: Timestamp::ZERO, steps: 0 };
         assert_eq!(offset.convert(9), None);
         assert_eq!(offset.convert(25), Some(Timestamp::from_nanos(15)));
+        assert_eq!(offset.there_ns(Timestamp::from_nanos(15)), 25);
     }
 }

@@ -2,6 +2,8 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::link::launch::Keeper;
+
 /// How a link passes the time until the next packet is due or arrives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -31,8 +33,8 @@ pub struct SocketOptions {
     pub gso: bool,
     /// Whether arrivals may come merged (UDP only). They then share one kernel stamp.
     pub gro: bool,
-    /// Whether packets shall carry the time at which they may go.
-    pub launch_time: bool,
+    /// Packets may carry the time at which they shall go, and this keeps it; `None`: they go at once.
+    pub launch: Option<Keeper>,
     /// Poll the network card's queue for so many microseconds; `None`: leave what the system has.
     pub busy_poll_us: Option<u32>,
     /// Bytes of the largest payload that arrives.
@@ -53,7 +55,7 @@ impl Default for SocketOptions {
             hardware: false,
             gso: true,
             gro: false,
-            launch_time: false,
+            launch: None,
             busy_poll_us: None,
             largest_byte: crate::wire::LARGEST_BYTE,
             buffer_byte: 1 << 23,

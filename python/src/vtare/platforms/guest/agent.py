@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from vtare.platforms.guest.channel import Channel
+
 #: How long an answer may take. An emulated guest on a busy machine needs seconds for what takes milliseconds else.
 ANSWER_S: Final = 60.0
 _PIECE_BYTE: Final = 32 << 10
@@ -40,8 +42,8 @@ class GuestFailed(PlatformFailed):
 class Agent:
     """An open channel to one guest's agent."""
 
-    def __init__(self, channel: socket.socket, name: str, *, why_lost: Callable[[], str] | None = None) -> None:
-        """Take over a connected socket. `why_lost` says what is known about a guest that went silent."""
+    def __init__(self, channel: Channel, name: str, *, why_lost: Callable[[], str] | None = None) -> None:
+        """Take over an open channel. `why_lost` says what is known about a guest that went silent."""
         self._channel = channel
         self._name = name
         self._why_lost = why_lost or (lambda: "no more is known")
@@ -51,9 +53,11 @@ class Agent:
         self._number = 0
         self._lost: str | None = None
         self._hello: dict[str, Any] | None = None
-        # A guest that no longer reads must not hold the lab up.
-        channel.settimeout(None)
-        channel.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", int(ANSWER_S), 0))
+        self._decoder = Decoder()
+        if isinstance(channel, socket.socket):
+            # A guest that no longer reads must not hold the lab up.
+            channel.settimeout(None)
+            channel.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", int(ANSWER_S), 0))
         self._reader = threading.Thread(target=self._read, name=f"agent of {name}", daemon=True)
         self._reader.start()
 
@@ -76,6 +80,11 @@ class Agent:
     def lost(self) -> str | None:
         """Why nothing can be asked any more; None while it can."""
         return self._lost
+
+    @property
+    def noise(self) -> bytes:
+        """What came last over the channel and was no frame: on a console, what the guest's kernel said."""
+        return self._decoder.skipped
 
     def facts(self) -> dict[str, Any]:
         """The guest's own facts, as the footer of its samples has them.
@@ -198,7 +207,6 @@ class Agent:
             raise GuestFailed(f"guest {self._name}: {self._lost}") from error
 
     def _read(self) -> None:
-        decoder = Decoder()
         why = "its control channel is closed"
         while True:
             try:
@@ -209,7 +217,7 @@ class Agent:
             if not data:
                 break
             try:
-                for frame in decoder.take(data):
+                for frame in self._decoder.take(data):
                     self._hear(frame)
             except GuestFailed as error:
                 why = f"its agent cannot be understood ({error})"

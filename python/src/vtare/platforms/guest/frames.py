@@ -10,6 +10,7 @@ from typing import Final
 
 MAX_PAYLOAD_BYTE: Final = 1 << 16
 _MARK: Final = b"vtG1"
+_KEPT_BYTE: Final = 4000
 _HEAD: Final = struct.Struct("<4sBII")
 _CHECK: Final = struct.Struct("<I")
 _HEAD_BYTE: Final = _HEAD.size + _CHECK.size
@@ -57,12 +58,16 @@ def encode(kind: Kind, job: int, payload: bytes) -> bytes:
 
 
 class Decoder:
-    """Finds frames in a stream of bytes, and never holds more than one. `skipped_byte` counts what was no frame."""
+    """Finds frames in a stream of bytes, and never holds more than one.
+
+    `skipped_byte` counts what was no frame, `skipped` is the last of it.
+    """
 
     def __init__(self) -> None:
         """Begin with an empty line."""
         self._held = bytearray()
         self.skipped_byte = 0
+        self.skipped = b""
 
     def take(self, data: bytes) -> list[Frame]:
         """Take bytes as they came, and give the frames that they complete."""
@@ -78,6 +83,7 @@ class Decoder:
                     found.append(frame)
                 else:
                     self.skipped_byte += length
+                    self.skipped = (self.skipped + bytes(self._held[at : at + length]))[-_KEPT_BYTE:]
                 at += length
             del self._held[:at]
         return found

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from vtare.errors import MachineCannot
 from vtare.platforms.guest import cpio
 from vtare.platforms.guest.kernel import Kernel, cache_directory
-from vtare.platforms.guest.modules import CHANNEL_DRIVERS, NIC_DRIVERS, Modules
+from vtare.platforms.guest.modules import CHANNEL_DRIVERS, NIC_DRIVERS, QUEUE_DRIVERS, Modules
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,8 +20,14 @@ _INTERPRETER: Final = 3
 _KEPT_IMAGES: Final = 16
 
 
-def image_for(kernel: Kernel, binary: Path, nic: str | None, channel: Sequence[str] = CHANNEL_DRIVERS) -> Path:
-    """The initramfs for guests with this kernel, binary and model of network card; made where it is not there yet.
+def image_for(
+    kernel: Kernel,
+    binary: Path,
+    nic: str | None,
+    channel: Sequence[str] = CHANNEL_DRIVERS,
+    queue: str | None = None,
+) -> Path:
+    """The initramfs for guests with this kernel, binary, card and its queue; made where it is not there yet.
 
     Raises:
         MachineCannot: the binary is not static, or the kernel lacks a driver.
@@ -32,7 +38,8 @@ def image_for(kernel: Kernel, binary: Path, nic: str | None, channel: Sequence[s
             f"{binary} needs shared libraries, which a micro guest does not have; wanted the static binary, "
             "as `make install` and the wheel have it"
         )
-    drivers = [*channel, *([NIC_DRIVERS[nic]] if nic is not None else [])]
+    card = [NIC_DRIVERS[nic]] if nic is not None else []
+    drivers = [*channel, *card, *([QUEUE_DRIVERS[queue]] if queue is not None else [])]
     booted = kernel.image.stat()
     made_of = (kernel.release, booted.st_size, booted.st_mtime_ns, *drivers)
     name = hashlib.sha256(program + repr(made_of).encode()).hexdigest()[:24]

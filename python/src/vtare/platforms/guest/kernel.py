@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from vtare.errors import MachineCannot
-from vtare.platforms.guest.modules import NIC_DRIVERS, Modules
+from vtare.platforms.guest.modules import NETFRONT, NIC_DRIVERS, Modules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -54,7 +54,7 @@ def flavour_for(nic: str | None, wanted: str | None = None) -> str:
     """Which flavour a guest gets: the one asked for, else the smallest that has its card's driver."""
     if wanted is not None:
         return wanted
-    return "cloud" if nic in (None, "virtio", "vmxnet3") else "generic"
+    return "cloud" if nic in (None, "virtio", "vmxnet3", NETFRONT) else "generic"
 
 
 def missing_kernel(flavour: str) -> str | None:

@@ -30,9 +30,16 @@ NIC_DRIVERS: Final[Mapping[str, str]] = {
     "ne2k_pci": "ne2k_pci",
     "pcnet": "pcnet32",
     "tulip": "tulip",
+    "netfront": "xen_netfront",
 }
+#: The card of a paravirtual guest under Xen, which no emulator offers.
+NETFRONT: Final = "netfront"
+#: The models that an emulator offers.
+EMULATED_NICS: Final = tuple(nic for nic in NIC_DRIVERS if nic != NETFRONT)
 #: What the control channel of an emulated machine needs.
 CHANNEL_DRIVERS: Final = ("virtio_pci", "virtio_console")
+#: Queue discipline of a guest's network card -> its module. Both keep launch times (SO_TXTIME).
+QUEUE_DRIVERS: Final[Mapping[str, str]] = {"fq": "sch_fq", "etf": "sch_etf"}
 _SUFFIX: Final = re.compile(r"\.ko(\.(?P<packed>xz|gz|zst))?$")
 _DEPENDS: Final = re.compile(rb"\0depends=([^\0]*)\0")
 

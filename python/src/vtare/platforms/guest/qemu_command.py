@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from vtare.platforms import network
+from vtare.platforms.guest.words import words_of_all
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from vtare.platforms.network import Site
+    from vtare.platforms.guest.words import Card, Network
 
 PROGRAM: Final = "qemu-system-x86_64"
 #: The name of the control channel's virtio port, as `vtare agent` looks for it.
@@ -22,27 +22,12 @@ _DEVICES: Final = {"virtio": "virtio-net-pci"}
 
 
 @dataclass(frozen=True, slots=True)
-class Network:
-    """A guest's place behind a site's bridge."""
-
-    site: Site
-    index: int
-    nic: str
-
-    @property
-    def address(self) -> str:
-        """The guest's address."""
-        return self.site.instance_address(self.index)
-
-    @property
-    def port(self) -> str:
-        """The bridge port in front of it: a tap in the site's namespace."""
-        return self.site.port(self.index)
-
-
-@dataclass(frozen=True, slots=True)
 class GuestSpec:
-    """One guest. `directory` is its own: sockets and the console's log lie there."""
+    """One guest. `directory` is its own: sockets and the console's log lie there.
+
+    It stands in `network`, behind the bridge of a site; or it has `cards` of its own whose taps QEMU makes
+    in `namespace`, and `forwards` what comes in by one of them and is for another network.
+    """
 
     name: str
     directory: Path
@@ -55,6 +40,19 @@ class GuestSpec:
     clock_source: str | None = None
     network: Network | None = None
     vhost: bool = False
+    cards: tuple[Card, ...] = ()
+    namespace: str | None = None
+    forwards: bool = False
+
+    @property
+    def all_cards(self) -> tuple[Card, ...]:
+        """Its network cards, in the order in which its kernel finds them."""
+        return self.cards if self.network is None else (self.network.card,)
+
+    @property
+    def tap_namespace(self) -> str | None:
+        """The network namespace in which its taps are, and so QEMU; None for that of this process."""
+        return self.namespace if self.network is None else self.network.site.namespace
 
     @property
     def agent_socket(self) -> Path:
@@ -74,27 +72,18 @@ class GuestSpec:
 
 def kernel_command_line(spec: GuestSpec) -> str:
     """What the guest's kernel is told; words with `vtare.` are for its first process (docs/guests.md)."""
-    # Without self-tests of ciphers and IPv6: time to boot, and packets that nobody asked for. Without a timer check:
-    # on a busy host an emulated timer may not tick within the time that the kernel gives it before it panics.
-    words = ["console=ttyS0", "quiet", "panic=-1", "rdinit=/vtare", "cryptomgr.notests", "ipv6.disable=1"]
-    words.append("no_timer_check")
-    if spec.clock_source is not None:
-        words.append(f"clocksource={spec.clock_source}")
-    words.append(f"vtare.port={PORT_NAME}")
-    if spec.network is not None:
-        site = spec.network.site
-        words.append(f"vtare.address={spec.network.address}/{site.prefix_length}")
-        words.append(f"vtare.mtu={site.mtu_byte}")
-        neighbours = (f"{ip}@{network.mac(ip)}" for ip in (site.address, *site.peers))
-        words.append(f"vtare.neighbours={','.join(neighbours)}")
-    return " ".join((*words, "--", "agent", "--init"))
+    # Without a timer check: on a busy host an emulated timer may not tick within the time that the kernel gives it
+    # before it panics.
+    own = ("console=ttyS0", "quiet", "no_timer_check")
+    return " ".join((*own, *words_of_all(PORT_NAME, spec.clock_source, spec.all_cards, forwards=spec.forwards)))
 
 
 def command(spec: GuestSpec) -> list[str]:
-    """QEMU's command line. It runs in the network namespace of the guest's site, where its tap is."""
+    """QEMU's command line. It runs in the network namespace where the guest's taps are."""
     tcg = spec.accelerator == "tcg"
+    inside = [] if spec.tap_namespace is None else ["ip", "netns", "exec", spec.tap_namespace]
     words = [
-        *([PROGRAM] if spec.network is None else ["ip", "netns", "exec", spec.network.site.namespace, PROGRAM]),
+        *(*inside, PROGRAM),
         *("-name", f"{spec.name},debug-threads=on"),
         *("-machine", f"{spec.machine},usb=off" if spec.machine != "microvm" else "microvm"),
         # 32 MiB of translated code hold all that a micro guest runs.
@@ -116,14 +105,14 @@ def command(spec: GuestSpec) -> list[str]:
         *("-chardev", f"socket,id=agent,path={spec.agent_socket},server=on,wait=off"),
         *("-device", f"virtserialport,chardev=agent,name={PORT_NAME}"),
     ]
-    return words if spec.network is None else [*words, *_card(spec, spec.network)]
+    return [*words, *(word for number, card in enumerate(spec.all_cards) for word in _card(spec, number, card))]
 
 
-def _card(spec: GuestSpec, place: Network) -> Sequence[str]:
-    vhost = ",vhost=on" if spec.vhost and place.nic == "virtio" else ""
-    device = _DEVICES.get(place.nic, place.nic)
+def _card(spec: GuestSpec, number: int, card: Card) -> Sequence[str]:
+    vhost = ",vhost=on" if spec.vhost and card.nic == "virtio" else ""
+    device = _DEVICES.get(card.nic, card.nic)
     # Without its boot ROM: nothing is booted from the network.
     return (
-        *("-netdev", f"tap,id=net0,ifname={place.port},script=no,downscript=no{vhost}"),
-        *("-device", f"{device},netdev=net0,mac={network.mac(place.address)},romfile="),
+        *("-netdev", f"tap,id=net{number},ifname={card.port},script=no,downscript=no{vhost}"),
+        *("-device", f"{device},netdev=net{number},mac={card.mac},romfile="),
     )

@@ -2,7 +2,7 @@
 
 use vtare_sys::SysError;
 use vtare_sys::net::hardware::{self, CardClock, CardStamps};
-use vtare_sys::net::interface::{self, Interface};
+use vtare_sys::net::interface::Interface;
 use vtare_sys::net::{PathMtu, Socket, StampFlags};
 use vtare_units::Span;
 
@@ -27,7 +27,7 @@ impl Asking<'_> {
         }
     }
 
-    pub(super) fn plain(&mut self, options: &SocketOptions, udp: bool, interface: Option<&Interface>) {
+    pub(super) fn plain(&mut self, options: &SocketOptions, udp: bool) {
         let socket = self.socket;
         self.ask("path_mtu", socket.path_mtu(PathMtu::Refuse));
         self.ask("ttl", socket.tell_ttl());
@@ -54,16 +54,8 @@ impl Asking<'_> {
         if let Some(micros) = options.busy_poll_us {
             self.ask("busy_poll", socket.busy_poll(Span::from_micros(micros.into())));
         }
-        if options.launch_time && self.ask("launch_time", socket.launch_times()) {
-            let kinds =
-                interface.map_or_else(Vec::new, |at| interface::queue_disciplines(at.index).unwrap_or_default());
-            let kept = kinds.iter().any(|kind| kind == "fq" || kind == "etf");
-            self.facts.capabilities.launch_time = kept;
-            if !kept {
-                let found = if kinds.is_empty() { "none".to_owned() } else { kinds.join(", ") };
-                let said = format!("queue discipline {found}, want fq or etf: tc qdisc replace dev IFACE root fq");
-                self.facts.refusals.push(refusal("launch_time", said));
-            }
+        if let Some(keeper) = &options.launch {
+            self.facts.capabilities.launch_time = self.ask("launch_time", socket.launch_times(keeper.clock));
         }
     }
 

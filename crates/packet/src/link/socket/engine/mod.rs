@@ -1,6 +1,7 @@
 //! One socket behind a link: set up here, sending and receiving in files of their own.
 
 mod asking;
+mod launches;
 mod receiving;
 mod sending;
 
@@ -22,6 +23,7 @@ use super::offset::ClockOffset;
 use super::options::{SocketOptions, Wait};
 use super::tx_keys::TxKeys;
 use asking::Asking;
+use launches::Launches;
 pub(in crate::link) use receiving::{LINGER, WAKE_BEFORE};
 
 /// Datagrams of one system call.
@@ -62,6 +64,7 @@ pub(in crate::link) struct Engine<'c> {
     hardware: bool,
     /// Departures read from the error queue while waiting, not yet given away.
     departed: VecDeque<Departure>,
+    launches: Option<Launches>,
     interface: Option<(String, LinkCounters)>,
     /// What one look at an empty socket costs, smoothed.
     look: Span,
@@ -96,9 +99,10 @@ impl<'c> Engine<'c> {
         facts.most_payload_byte = mtu.map(|mtu| mtu.saturating_sub(facts.ip_header_byte));
         let interface = interface_of(&socket);
         let mut asking = Asking { socket: &socket, facts: &mut facts };
-        asking.plain(options, framing == Framing::Udp, interface.as_ref());
+        asking.plain(options, framing == Framing::Udp);
         let card = asking.stamps(options, interface.as_ref());
         let merged = facts.capabilities.gro;
+        let launches = facts.capabilities.launch_time.then(|| Launches::new(clock, options)).flatten();
         let slot_byte = if merged { 1 << 16 } else { options.largest_byte + 128 };
         let now = || clock.now_ordered();
         let mut engine = Self {
@@ -120,6 +124,7 @@ impl<'c> Engine<'c> {
             errors: ReceiveBatch::new(BATCH, 64),
             keys: TxKeys::ours(),
             departed: VecDeque::with_capacity(BATCH),
+            launches,
             interface: interface.and_then(|found| Some((found.name, found.counters?))),
             look: Span::from_nanos(500),
             last_sent: Timestamp::ZERO,
@@ -139,6 +144,9 @@ impl<'c> Engine<'c> {
 
     /// Readings of other clocks are renewed while there is time.
     fn renew_offsets(&mut self) {
+        if let Some(launches) = &mut self.launches {
+            launches.renew(self.clock);
+        }
         let stamps = self.facts.capabilities.rx_stamp.is_some() || self.facts.capabilities.tx_stamp.is_some();
         if !stamps {
             return;
@@ -184,6 +192,8 @@ impl<'c> Engine<'c> {
             receive_buffer: self.socket.drops().ok().map(u64::from),
             interface_tx: counted.map(|(tx, _)| tx),
             interface_rx: counted.map(|(_, rx)| rx),
+            launch_missed: self.launches.as_ref().map(|launches| launches.missed),
+            launch_invalid: self.launches.as_ref().map(|launches| launches.invalid),
             foreign: 0,
         }
     }

@@ -148,7 +148,7 @@ impl Engine<'_> {
     }
 
     fn collect_departures(&mut self) -> Result<(), LinkError> {
-        if self.facts.capabilities.tx_stamp.is_none() {
+        if self.facts.capabilities.tx_stamp.is_none() && self.launches.is_none() {
             return Ok(());
         }
         loop {
@@ -160,7 +160,16 @@ impl Engine<'_> {
             for index in 0..got {
                 let Some(received) = self.errors.get(index) else { break };
                 let control = received.control;
-                let Some(QueuedError::Departure { key }) = control.error else { continue };
+                let key = match control.error {
+                    Some(QueuedError::Departure { key }) => key,
+                    Some(QueuedError::Launch { missed, .. }) => {
+                        if let Some(launches) = &mut self.launches {
+                            launches.dropped(missed);
+                        }
+                        continue;
+                    }
+                    _ => continue,
+                };
                 let (stamp, source) = match (control.hardware_ns, control.software_ns) {
                     (Some(ns), _) => {
                         (self.card.as_ref().and_then(|(_, offset)| offset.convert(ns)), StampSource::Hardware)

@@ -4,7 +4,6 @@ use std::io::{self, IoSlice};
 
 use vtare_sys::net::Message;
 use vtare_sys::net::control::{SendControl, StampRequest};
-use vtare_units::Timestamp;
 
 use super::{BATCH, Engine, Framing, refusal};
 use crate::link::socket::tx_keys::TxKeys;
@@ -37,6 +36,7 @@ impl Engine<'_> {
             let rest = &datagrams[accepted..];
             let even = rest.iter().take(BATCH).take_while(|next| next.payload.len() == first.payload.len()).count();
             let most = (LARGEST_SEND / first.payload.len().max(1)).min(even);
+            // A large send has one launch time for all.
             let merged = self.facts.capabilities.gso && most > 1 && first.launch.is_none();
             let (tried, took) = match rest.len() {
                 1 => (1, self.send_each::<1>(rest)?),
@@ -80,7 +80,7 @@ impl Engine<'_> {
             let control = datagrams.get(at).map_or_else(SendControl::default, |datagram| SendControl {
                 segment_byte: None,
                 stamp: self.stamp_request(datagram.sequence),
-                launch_ns: datagram.launch.map(Timestamp::as_nanos),
+                launch_ns: datagram.launch.and_then(|at| Some(self.launches.as_ref()?.told(at))),
                 source: None,
             });
             Message { parts: &parts[at][from..], to: None, control }

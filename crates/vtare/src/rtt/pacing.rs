@@ -1,0 +1,221 @@
+//! What holds packets until they are due: this program, or the kernel's queue (SO_TXTIME). Chosen before a run, and said.
+
+use std::net::IpAddr;
+
+use serde::Serialize;
+use vtare_clock::Clock;
+use vtare_methods::rtt::Launches;
+use vtare_packet::link::launch::{self, Check, Judged, Keeper, Lead};
+use vtare_sys::net::{queue, route};
+
+use super::parameters::{self, Parameters};
+use crate::failure::Failure;
+use crate::table::time;
+
+/// Above this rate not every departure is stamped, so that the actual send time of many packets would not be known.
+const CHOSEN_UP_TO_PACKET_PER_S: f64 = 20_000.0;
+
+/// What held packets until they were due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Holder {
+    /// The sending thread, looking at the clock.
+    Spin,
+    /// The sending thread, asleep.
+    Sleep,
+    /// The kernel's queue, by launch times.
+    Txtime,
+    /// Programs in the kernel.
+    KernelProgram,
+    /// The reply to the packet before.
+    Reply,
+}
+
+impl Holder {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Spin => "spin",
+            Self::Sleep => "sleep",
+            Self::Txtime => "txtime",
+            Self::KernelProgram => "kernel_program",
+            Self::Reply => "reply",
+        }
+    }
+}
+
+/// How packets were held until they were due, in a cell.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct PacingFacts {
+    /// What held them.
+    holder: Holder,
+    /// Why that.
+    because: String,
+    /// The interface and its queue, where launch times were asked about and something keeps them.
+    queue: Option<String>,
+    /// What a check of that queue found; null where there was none.
+    check: Option<Check>,
+    /// How early packets were handed over; null without launch times.
+    lead: Option<Lead>,
+    /// The least time from a packet's hand-over to its launch, ns; negative where one was handed over late. Null without launch times.
+    handed_ahead_least_ns: Option<i64>,
+    /// The longest.
+    handed_ahead_most_ns: Option<i64>,
+    /// What became of the launch times.
+    launches: Option<Launches>,
+}
+
+impl PacingFacts {
+    fn of(holder: Holder, because: String) -> Self {
+        Self {
+            holder,
+            because,
+            queue: None,
+            check: None,
+            lead: None,
+            handed_ahead_least_ns: None,
+            handed_ahead_most_ns: None,
+            launches: None,
+        }
+    }
+
+    /// How early packets are handed over; `None` without launch times.
+    pub(super) fn lead(&self) -> Option<Lead> {
+        self.lead
+    }
+
+    /// Takes down what came of it.
+    pub(super) fn take(&mut self, launches: Option<Launches>) {
+        self.launches = launches;
+    }
+
+    /// Takes down how long packets were in the queue.
+    pub(super) fn handed(&mut self, ahead_ns: Option<(i64, i64)>) {
+        (self.handed_ahead_least_ns, self.handed_ahead_most_ns) = ahead_ns.unzip();
+    }
+
+    /// One line for people.
+    pub(super) fn line(&self) -> String {
+        let mut line = format!("pacing {}: {}", self.holder.name(), self.because);
+        if let Some(launches) = self.launches {
+            let earliest = time(launches.earliest_ns.map(|ns| ns as f64));
+            line.push_str(&format!(
+                "; {} departures stamped, the earliest {earliest} after its time",
+                launches.stamped
+            ));
+            if launches.asked_only > 0 {
+                let count = launches.asked_only;
+                line.push_str(&format!("; of {count} packets only the launch time asked for is known"));
+            }
+        }
+        line.push('\n');
+        line
+    }
+}
+
+/// What carries the probes, as far as it decides who paces them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Carrier {
+    /// Sockets.
+    Socket,
+    /// Frames of this program's own.
+    Frames,
+    /// Programs in the kernel.
+    Programs,
+}
+
+/// What the machine says of launch times towards a peer.
+pub(super) type Offer = Result<(Keeper, Check), String>;
+
+/// Chooses what holds the packets to `peer`; with the keeper of launch times where it is that.
+///
+/// # Errors
+/// [`Failure::Input`] where launch times are asked for and nothing keeps them.
+pub(super) fn choose(
+    clock: &Clock,
+    parameters: &Parameters,
+    carrier: Carrier,
+    peer: IpAddr,
+    local: Option<IpAddr>,
+) -> Result<(PacingFacts, Option<Keeper>), Failure> {
+    decide(parameters, carrier, || offer(clock, peer, local))
+}
+
+/// The choice, where `offer` asks the machine.
+fn decide(
+    parameters: &Parameters,
+    carrier: Carrier,
+    offer: impl FnOnce() -> Offer,
+) -> Result<(PacingFacts, Option<Keeper>), Failure> {
+    let plain = |holder, because: &str| Ok((PacingFacts::of(holder, because.to_owned()), None));
+    let own = if parameters.blocking { Holder::Sleep } else { Holder::Spin };
+    if parameters.flood {
+        return plain(Holder::Reply, "a flood sends when the reply to the packet before has come");
+    }
+    if carrier == Carrier::Programs {
+        return plain(Holder::KernelProgram, "the engine's programs in the kernel send on time");
+    }
+    let asked = match parameters.pacing {
+        parameters::Pacing::Txtime => true,
+        parameters::Pacing::Program => return plain(own, "asked for with --pacing program"),
+        parameters::Pacing::Auto if carrier == Carrier::Frames => {
+            return plain(own, "frames of this program's own pass no queue");
+        }
+        parameters::Pacing::Auto if !parameters.blocking => {
+            return plain(own, "a spinning thread is as punctual as the kernel's queue, and knows when it sent");
+        }
+        parameters::Pacing::Auto if parameters.rate() > CHOSEN_UP_TO_PACKET_PER_S => {
+            return plain(own, "at this rate not every departure is stamped, so a queue's would not be known");
+        }
+        parameters::Pacing::Auto => false,
+    };
+    match offer() {
+        Ok((keeper, check)) => {
+            let gap_ns = (1e9 / parameters.rate()) as u64;
+            let because = if asked {
+                format!("asked for with --pacing txtime; {} on {} keeps launch times", keeper.queue, keeper.interface)
+            } else {
+                let (queue, interface) = (&keeper.queue, &keeper.interface);
+                format!("{queue} on {interface} keeps launch times, and wake-ups of a sleeping program are late")
+            };
+            let facts = PacingFacts {
+                queue: Some(format!("{} on {}", keeper.queue, keeper.interface)),
+                check: Some(check),
+                lead: Some(keeper.lead(gap_ns)),
+                ..PacingFacts::of(Holder::Txtime, because)
+            };
+            Ok((facts, Some(keeper)))
+        }
+        Err(said) if asked => Err(Failure::Input(format!("pacing: found txtime, but {said}; or --pacing program"))),
+        Err(said) => plain(own, &format!("nothing on the way out keeps launch times: {said}")),
+    }
+}
+
+/// What there is on the way to `peer`, and whether it does what its name says.
+fn offer(clock: &Clock, peer: IpAddr, local: Option<IpAddr>) -> Offer {
+    let words = |error: vtare_sys::SysError| error.to_string();
+    let index = route::interface_to(peer).map_err(words)?;
+    let name = route::link(index).map_err(words)?.name;
+    let keeper = launch::keeper(&name, &queue::of_interface(index).map_err(words)?)?;
+    let found = launch::check(clock, peer, local, &keeper).map_err(|error| error.to_string())?;
+    let queue = &keeper.queue;
+    match found.judged {
+        Judged::Kept => Ok((keeper, found)),
+        Judged::NotKept => {
+            let early = time(found.earliest_ns.map(|ns| -ns as f64));
+            Err(format!("{name} has the queue discipline {queue}, and a packet left {early} before its launch time"))
+        }
+        Judged::NoStamps => Err(format!(
+            "{name} has the queue discipline {queue}, and its driver stamps no departures, so nobody can tell whether it keeps launch times"
+        )),
+        Judged::Dropped => Err(format!(
+            "{name} has the queue discipline {queue}, which dropped packets for their launch time: a larger delta gives it time to send them"
+        )),
+        Judged::TooLate => Err(format!(
+            "{name} has the queue discipline {queue}, and this machine is too busy to hand packets over before their launch time"
+        )),
+    }
+}
+
+#[cfg(test)]
+#[path = "pacing_tests.rs"]
+mod tests;

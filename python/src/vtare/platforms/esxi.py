@@ -1,0 +1,195 @@
+"""The `esxi` platform: machines on an ESXi host, made from a template over vSphere's interface and reached over SSH.
+
+A plan names it: `[platforms.NAME]` with `kind = "esxi"`, `server` (an ESXi host or a vCenter), `account`, `template`,
+and what `vtare.platforms.ssh` needs to get into the machines. The password comes from the file that `password_file`
+names, else from the environment, VTARE_ESXI_PASSWORD. Further settings: `server_port`; `thumbprint` or `ca_file` to
+tell the server by, or `tls = "insecure"`; `run_on`, `datastore`, `network` where they are not to be the template's.
+
+A machine is noted before it is made (`vtare.platforms.notes`), and `vtare clean` deletes those of gone lab processes.
+"""
+
+from __future__ import annotations
+
+import secrets
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, Final
+
+from vtare.errors import BadInput, MachineCannot
+from vtare.platforms.esxi_machine import CARDS, Order, Place, address_of, is_marked
+from vtare.platforms.notes import Notes
+from vtare.platforms.protocol import DEFAULT_RESOURCES, Leftover, Need, PlatformFailed, Resources, Settings
+from vtare.platforms.reached import Reached, refuse_site
+from vtare.platforms.vsphere import HTTPS_PORT, Server, missing_library, password_of, plain_thumbprint, session
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from vtare.platforms.network import Site
+    from vtare.platforms.ssh import SshInstance
+    from vtare.platforms.vsphere import Vsphere
+
+_SERVER: Final = ("server", "account", "password_file", "thumbprint", "ca_file", "tls")
+_ORDER: Final = ("template", "run_on", "datastore", "network")
+_TLS: Final = ("checked", "insecure")
+_LARGEST_PORT: Final = 65_535
+_MEBIBYTE: Final = 1 << 20
+_NOTES: Final = Notes("esxi")
+#: What is left of these takes nothing of this machine.
+ELSEWHERE: Final = True
+#: A machine's clock source is its own kernel's choice.
+_OFFERED: Final = frozenset({"vcpus", "memory_byte", "pinned", "nic"})
+
+
+class EsxiPlatform:
+    """Machines of an ESXi host or a vCenter, made for a run and deleted after it."""
+
+    def __init__(self, binary: Path, owner: str, settings: Settings | None = None) -> None:
+        """Use this binary; `owner` begins the names of machines; `settings` say where and from what.
+
+        Raises:
+            BadInput: a setting is unknown or of the wrong kind.
+        """
+        self.name = "esxi"
+        self._owner = owner
+        given = dict(settings or {})
+        self._port = _port(given.pop("server_port", HTTPS_PORT))
+        self._own = {key: _text(key, given.pop(key)) for key in (*_SERVER, *_ORDER) if key in given}
+        if "interface" in given:
+            raise BadInput("platform 'esxi': interface: ESXi has no place for vtare's capture; leave it out")
+        self._reached = Reached(binary, owner, given)
+        # Two tables of one plan may name two servers.
+        self._token = secrets.token_hex(4)
+        self._made: list[str] = []
+
+    def missing(self, resources: Resources = DEFAULT_RESOURCES) -> str | None:
+        """Why no such machine can be made from here, or None. Logs in to see whether the template is there."""
+        reason = resources.beyond(_OFFERED)
+        if reason is not None:
+            return f"a machine on ESXi {reason}"
+        if resources.nic is not None and resources.nic not in CARDS:
+            return f"ESXi has no network card '{resources.nic}'; wanted one of {', '.join(CARDS)}"
+        if resources.memory_byte is not None and resources.memory_byte % (4 * _MEBIBYTE):
+            return f"ESXi gives memory in steps of 4 MiB, found {resources.memory_byte} B"
+        for key in ("server", "account", "template"):
+            if key not in self._own:
+                return f"names no {key}; add `{key}` to the plan's table of this platform"
+        reason = missing_library() or self._reached.missing()
+        if reason is not None:
+            return reason
+        try:
+            password_of(self._server())
+            with session(self._server()) as vsphere:
+                self._place(vsphere).refuse_beyond(1, resources)
+        except (MachineCannot, PlatformFailed) as error:
+            return str(error)
+        return None
+
+    def need(self, resources: Resources = DEFAULT_RESOURCES) -> Need:
+        """What a connection takes here; what machines take of their host is looked at in `start`."""
+        return Need(memory_byte=4 << 20, processes=1)
+
+    def start(
+        self,
+        instances: int,
+        site: Site | None = None,
+        resources: Resources = DEFAULT_RESOURCES,
+        *,
+        first: int = 0,
+    ) -> Sequence[SshInstance]:
+        """Make and start so many machines and connect to each. See `Platform.start`.
+
+        Raises:
+            MachineCannot: the server refuses, is short of something, or a machine lets nobody in.
+            PlatformFailed: a machine did not come up.
+        """
+        refuse_site(site)
+        with session(self._server()) as vsphere:
+            place = self._place(vsphere)
+            place.refuse_beyond(instances, resources)
+            made = [self._one(vsphere, place, resources, index) for index in range(first, first + instances)]
+            # They start beside each other; each is waited for once all have been told to.
+            return [
+                self._reached.reach(name, address_of(machine, name), place.facts(machine)) for name, machine in made
+            ]
+
+    def stop(self) -> None:
+        """Delete every machine made here."""
+        made, self._made = self._made, []
+        with ExitStack() as stack:
+            for name in made:
+                stack.callback(_delete, name)
+            stack.callback(self._reached.leave)
+
+    def _one(self, vsphere: Vsphere, place: Place, resources: Resources, index: int) -> tuple[str, Any]:
+        name = f"{self._owner}-esxi-{self._token}-{index}"
+        mark = secrets.token_hex(16)
+        _NOTES.write(name, {"mark": mark, "server": vsphere.server.document()})
+        self._made.append(name)
+        return name, place.make(name, mark, resources)
+
+    def _place(self, vsphere: Vsphere) -> Place:
+        own = self._own
+        return Place(vsphere, Order(own["template"], own.get("run_on"), own.get("datastore"), own.get("network")))
+
+    def _server(self) -> Server:
+        own = self._own
+        return Server(
+            own["server"],
+            own["account"],
+            self._port,
+            own.get("password_file"),
+            own.get("thumbprint"),
+            own.get("ca_file"),
+            own.get("tls") == "insecure",
+        )
+
+
+def leftovers() -> tuple[Leftover, ...]:
+    """Machines of which gone lab processes have left a note."""
+    return _NOTES.leftovers("ESXi machine", _delete)
+
+
+def _delete(name: str) -> None:
+    """Stop and delete the machine of a note with its files, and then the note; one that is gone is fine."""
+    note = _NOTES.read(name)
+    if note is None:
+        return
+    with session(Server(**note["server"])) as vsphere:
+        from pyVmomi import vim
+
+        found = vsphere.find(vim.VirtualMachine, name)
+        if not found and vsphere.makes_machines():
+            raise PlatformFailed(
+                f"{vsphere.server.host}: there is no machine {name}, but the server is making one, which it may be; "
+                "run `vtare clean` again when it is done"
+            )
+        for machine in found:
+            if not is_marked(machine, str(note["mark"])):
+                raise PlatformFailed(
+                    f"{vsphere.server.host}: the machine {name} is not the one that was noted; it stays. "
+                    "Delete it by hand if it is yours"
+                )
+            if str(machine.runtime.powerState) != "poweredOff":
+                vsphere.wait(machine.PowerOffVM_Task(), f"stop {name}")
+            vsphere.wait(machine.Destroy_Task(), f"delete {name}")
+    _NOTES.drop(name)
+
+
+def _port(value: str | int) -> int:
+    if not isinstance(value, int) or not 0 < value <= _LARGEST_PORT:
+        raise BadInput(f"platform 'esxi': server_port: found {value!r}, wanted 1 to {_LARGEST_PORT}")
+    return value
+
+
+def _text(key: str, value: str | int) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise BadInput(f"platform 'esxi': {key}: found {value!r}, wanted a text")
+    if key == "tls" and value not in _TLS:
+        raise BadInput(f"platform 'esxi': tls: found '{value}', wanted one of: {', '.join(_TLS)}")
+    if key == "thumbprint" and plain_thumbprint(value) is None:
+        raise BadInput(
+            f"platform 'esxi': thumbprint: found '{value}', wanted the SHA-256 of the certificate, 64 hexadecimal "
+            "digits"
+        )
+    return value

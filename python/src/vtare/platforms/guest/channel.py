@@ -1,0 +1,97 @@
+"""What a control channel is, and a pseudo-terminal as one: Xen gives a guest's console as such."""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import time
+import tty
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, Protocol
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+#: A terminal that takes nothing for so long is given up.
+SEND_S: Final = 60.0
+
+
+class Channel(Protocol):
+    """What the lab talks to an agent over: a connected socket, or what does the same."""
+
+    def recv(self, size: int, /) -> bytes:
+        """Block until something has come; nothing where the other end is gone. Raises OSError."""
+        ...
+
+    def sendall(self, data: bytes, /) -> None:
+        """Pass everything on. Raises OSError, also where nothing is taken for long."""
+        ...
+
+    def shutdown(self, how: int, /) -> None:
+        """Wake who waits in `recv`. Raises OSError."""
+        ...
+
+    def close(self) -> None:
+        """Close it."""
+        ...
+
+
+class Terminal:
+    """One end of a terminal, with the calls of a connected socket that a channel needs. Every byte passes as it is."""
+
+    def __init__(self, path: Path, *, doubled: bytes = b"") -> None:
+        """Open it. `doubled` is a byte that the other end takes as itself only when it comes twice.
+
+        Raises OSError where it cannot be opened.
+        """
+        self._doubled = doubled
+        self._file = os.open(path, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            tty.setraw(self._file)
+            self._ended = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        except BaseException:
+            os.close(self._file)
+            raise
+
+    def recv(self, size: int) -> bytes:
+        """Block until something has come, and give it; nothing where the other end is gone or `shutdown` was called.
+
+        Raises OSError where the terminal fails.
+        """
+        poll = select.poll()
+        poll.register(self._file, select.POLLIN)
+        poll.register(self._ended, select.POLLIN)
+        while True:
+            if any(descriptor == self._ended for descriptor, _ in poll.poll()):
+                return b""
+            with suppress(BlockingIOError):
+                try:
+                    return os.read(self._file, size)
+                except OSError as error:
+                    # How a terminal says that nobody holds its other end.
+                    if error.errno == errno.EIO:
+                        return b""
+                    raise
+
+    def sendall(self, data: bytes) -> None:
+        """Pass everything on. Raises OSError where the terminal fails or takes nothing for `SEND_S`."""
+        poll = select.poll()
+        poll.register(self._file, select.POLLOUT)
+        deadline = time.monotonic() + SEND_S
+        rest = memoryview(data.replace(self._doubled, self._doubled * 2) if self._doubled else data)
+        while rest:
+            if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
+                raise TimeoutError(f"took nothing for {SEND_S:.0f} s")
+            with suppress(BlockingIOError):
+                rest = rest[os.write(self._file, rest) :]
+                deadline = time.monotonic() + SEND_S
+
+    def shutdown(self, _how: int, /) -> None:
+        """Wake who waits in `recv`."""
+        os.eventfd_write(self._ended, 1)
+
+    def close(self) -> None:
+        """Close it. Nobody may wait in `recv` any more."""
+        os.close(self._file)
+        os.close(self._ended)

@@ -1,0 +1,91 @@
+"""One guest on this host, whatever starts it: what the lab asks of it, and how its agent is waited for."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, Final
+
+from vtare.platforms.guest.agent import Agent, GuestFailed, connect
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from vtare.platforms.guest.qemu_command import GuestSpec
+
+_SOCKET_S: Final = 30.0
+_SAID_BYTE: Final = 400
+
+
+class GuestMachine(ABC):
+    """A started guest. Its agent may be asked once `wait_ready` has returned."""
+
+    def __init__(self, spec: GuestSpec) -> None:
+        """Take over what is being started as `spec` says."""
+        self.spec = spec
+        self._agent: Agent | None = None
+
+    @property
+    def agent(self) -> Agent:
+        """The control channel. Raises GuestFailed where it was never opened."""
+        if self._agent is None:
+            raise GuestFailed(f"guest {self.spec.name}: its control channel was never opened")
+        return self._agent
+
+    @property
+    def alive(self) -> bool:
+        """Whether it can be asked anything."""
+        return self._agent is not None and self._agent.lost is None and self.ended() is None
+
+    def wait_ready(self, timeout_s: float) -> dict[str, Any]:
+        """Wait for the agent's first words and return them.
+
+        Raises:
+            GuestFailed: the guest ended, hangs, or could not set itself up.
+        """
+        if self._agent is None:
+            channel = connect(self.spec.agent_socket, _SOCKET_S, self._gone)
+            self._agent = Agent(channel, self.spec.name, why_lost=self.last_words)
+        hello = self._agent.hello(timeout_s)
+        if hello.get("problems"):
+            raise GuestFailed(f"guest {self.spec.name}: {'; '.join(hello['problems'])}")
+        return hello
+
+    @abstractmethod
+    def pin(self, cpus: Sequence[int]) -> list[int]:
+        """Keep vCPU n on the n-th of these CPUs, round and round; the CPUs in the order of the vCPUs.
+
+        Raises:
+            MachineCannot: a CPU is not there, or the library that it takes is missing.
+            GuestFailed: what runs the guest does not answer.
+        """
+
+    @abstractmethod
+    def ended(self) -> str | None:
+        """How what runs the guest has ended, in words; None while it runs."""
+
+    @abstractmethod
+    def end(self) -> None:
+        """End the guest and remove its files. May be called twice."""
+
+    @abstractmethod
+    def last_words(self) -> str:
+        """How it stands with the guest, and what it said last."""
+
+    def _gone(self) -> str | None:
+        return None if self.ended() is None else f"guest {self.spec.name}: {self.last_words()}"
+
+
+def chosen_cpus(vcpus: int, cpus: Sequence[int]) -> list[int]:
+    """The CPU of each vCPU: these, round and round."""
+    return [cpus[number % len(cpus)] for number in range(vcpus)]
+
+
+def tail(path: Path) -> str:
+    """The end of a log, as far as it can be read by a person; empty where there is none."""
+    try:
+        text = path.read_bytes()[-_SAID_BYTE:].decode(errors="replace")
+    except OSError:
+        return ""
+    # Consoles colour and clear: only what can be read is passed on.
+    return " ".join("".join(char if char.isprintable() else " " for char in text).split())

@@ -1,0 +1,219 @@
+"""One paravirtual guest under Xen: what `xl` is told of it, and its life from creation to destruction."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from vtare.platforms import network
+from vtare.platforms.child import start_child
+from vtare.platforms.guest import xen_tools
+from vtare.platforms.guest.agent import Agent, GuestFailed
+from vtare.platforms.guest.channel import Terminal
+from vtare.platforms.guest.words import words_of_all
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from vtare.platforms.child import ProcessChild
+    from vtare.platforms.guest.words import Network
+
+#: The guest's end of its console, which is the control channel.
+_PORT: Final = "/dev/hvc0"
+#: On a console of this kind the kernel takes Ctrl-O for the beginning of a command to itself ("magic SysRq"), reboot
+#: among them, and for a byte like any other when it comes twice (drivers/tty/hvc/hvc_console.c, `hvc_poll`).
+_SYSRQ: Final = b"\x0f"
+_MEBIBYTE: Final = 1 << 20
+#: From `xl create` to a terminal of the guest's console.
+_CONSOLE_S: Final = 180.0
+_LOOK_S: Final = 0.2
+_SAID_CHARACTERS: Final = 400
+
+
+@dataclass(frozen=True, slots=True)
+class DomainSpec:
+    """One guest. `directory` is its own: what `xl` is told, what it says, and the script that joins its card."""
+
+    name: str
+    directory: Path
+    kernel: Path
+    initramfs: Path
+    memory_byte: int
+    vcpus: int = 1
+    pinned: tuple[int, ...] | None = None
+    clock_source: str | None = None
+    network: Network | None = None
+
+    @property
+    def config(self) -> Path:
+        """What `xl` is told."""
+        return self.directory / "domain.cfg"
+
+    @property
+    def script(self) -> Path:
+        """What `xl` runs when the host's end of the guest's card is there."""
+        return self.directory / "join"
+
+    @property
+    def vcpu_cpus(self) -> list[int] | None:
+        """The CPU on which each vCPU stays, round and round; None where none was asked for."""
+        return None if self.pinned is None else [self.pinned[n % len(self.pinned)] for n in range(self.vcpus)]
+
+
+def kernel_command_line(spec: DomainSpec) -> str:
+    """What the guest's kernel is told."""
+    # The console is the control channel too: after its boot the kernel says there that it panics, and nothing else.
+    cards = () if spec.network is None else (spec.network.card,)
+    return " ".join(("console=hvc0", "loglevel=1", *words_of_all(_PORT, spec.clock_source, cards)))
+
+
+def config(spec: DomainSpec) -> str:
+    """The text of an xl.cfg(5)."""
+    # A string of xl.cfg(5) has the escapes that JSON has for the characters that names and paths are made of.
+    told: dict[str, object] = {
+        "name": spec.name,
+        "type": "pv",
+        "kernel": str(spec.kernel),
+        "ramdisk": str(spec.initramfs),
+        "cmdline": kernel_command_line(spec),
+        "memory": spec.memory_byte // _MEBIBYTE,
+        "vcpus": spec.vcpus,
+        **{f"on_{event}": "destroy" for event in ("poweroff", "reboot", "crash", "watchdog")},
+    }
+    if spec.vcpu_cpus is not None:
+        told["cpus"] = [str(cpu) for cpu in spec.vcpu_cpus]
+    if spec.network is not None:
+        told["vif"] = [f"mac={network.mac(spec.network.address)},script={spec.script}"]
+    return "".join(f"{key} = {json.dumps(value)}\n" for key, value in told.items())
+
+
+def script(place: Network) -> str:
+    """The script that moves the host's end of a guest's card behind its site's bridge, under the port's name."""
+    inside, port, bridge = (shlex.quote(word) for word in (place.site.namespace, place.port, place.site.bridge))
+    return (
+        "#!/bin/sh\n"
+        "# Called by xl with the name of the device in $vif and its place in the store in $XENBUS_PATH.\n"
+        "set -e\n"
+        '[ "$1" = online ] || exit 0\n'
+        f'ip link set dev "$vif" netns {inside} name {port}\n'
+        f"ip -n {inside} link set dev {port} mtu {place.site.mtu_byte}\n"
+        f"ip -n {inside} link set dev {port} master {bridge} up\n"
+        'xenstore-write "$XENBUS_PATH/hotplug-status" connected\n'
+    )
+
+
+class XenDomain:
+    """A created guest. Its agent may be asked once `wait_ready` has returned.
+
+    `xl` stays in the foreground until the guest is gone, so that a guest that ends by itself is removed at once and its
+    console closed; it dies with the lab, the guest does not.
+    """
+
+    def __init__(self, spec: DomainSpec) -> None:
+        """Have `xl` create the guest. It dies with the lab, so call this in the thread that lives longest.
+
+        Raises:
+            GuestFailed: its directory cannot be made or `xl` cannot be started.
+        """
+        self.spec = spec
+        self._agent: Agent | None = None
+        self._log = spec.directory / "log"
+        try:
+            spec.directory.mkdir(mode=0o700)
+            spec.config.write_text(config(spec), encoding="utf-8")
+            if spec.network is not None:
+                spec.script.write_text(script(spec.network), encoding="utf-8")
+                spec.script.chmod(0o700)
+            self._process: ProcessChild = start_child(
+                (xen_tools.PROGRAM, "create", "-F", str(spec.config)),
+                directory=spec.directory,
+                stdout=self._log,
+                stderr=self._log,
+            )
+        except OSError as error:
+            raise GuestFailed(f"guest {spec.name}: {error}") from error
+
+    @property
+    def agent(self) -> Agent:
+        """The control channel. Raises GuestFailed where it was never opened."""
+        if self._agent is None:
+            raise GuestFailed(f"guest {self.spec.name}: its control channel was never opened")
+        return self._agent
+
+    @property
+    def alive(self) -> bool:
+        """Whether it can be asked anything."""
+        return self._process.returncode is None and self._agent is not None and self._agent.lost is None
+
+    def wait_ready(self, timeout_s: float) -> dict[str, Any]:
+        """Wait for the agent's first words and return them.
+
+        Raises:
+            GuestFailed: the guest was not created, ended, hangs, or could not set itself up.
+        """
+        if self._agent is None:
+            self._agent = Agent(self._open_console(), self.spec.name, why_lost=self.last_words)
+        hello = self._agent.hello(timeout_s)
+        if hello.get("problems"):
+            raise GuestFailed(f"guest {self.spec.name}: {'; '.join(hello['problems'])}")
+        return hello
+
+    def _open_console(self) -> Terminal:
+        deadline = time.monotonic() + _CONSOLE_S
+        while True:
+            place = xen_tools.console_of(self.spec.name)
+            if place is not None:
+                try:
+                    return Terminal(place, doubled=_SYSRQ)
+                except OSError as error:
+                    raise GuestFailed(
+                        f"guest {self.spec.name}: its console {place}: {error.strerror}; {self.last_words()}"
+                    ) from error
+            if self._process.returncode is not None:
+                raise GuestFailed(f"guest {self.spec.name}: {self.last_words()}")
+            if time.monotonic() > deadline:
+                raise GuestFailed(
+                    f"guest {self.spec.name}: has no console after {_CONSOLE_S:.0f} s (does xenconsoled run?); "
+                    f"{self.last_words()}"
+                )
+            time.sleep(_LOOK_S)
+
+    def end(self) -> None:
+        """Destroy the guest and remove its files. May be called twice.
+
+        Raises:
+            XenError: it cannot be destroyed.
+        """
+        # First, so that nobody goes on to create what is destroyed.
+        self._process.kill()
+        try:
+            xen_tools.destroy(self.spec.name)
+        finally:
+            if self._agent is not None:
+                self._agent.close()
+            shutil.rmtree(self.spec.directory, ignore_errors=True)
+
+    def last_words(self) -> str:
+        """How `xl` ended, what it said, and what the guest's kernel said last."""
+        code = self._process.wait(0.5)
+        how = "xl still waits for its end" if code is None else f"`xl create` ended with {_how(code)}"
+        try:
+            said = xen_tools.reason_in(self._log.read_text(encoding="utf-8", errors="replace"))
+        except OSError:
+            said = ""
+        noise = b"" if self._agent is None else self._agent.noise
+        return "; ".join(part for part in (how, said, _readable(noise)) if part)
+
+
+def _how(code: int) -> str:
+    return f"signal {-code}" if code < 0 else f"exit code {code}"
+
+
+def _readable(noise: bytes) -> str:
+    """What can be read of a console's last words."""
+    text = "".join(char if char.isprintable() else " " for char in noise.decode(errors="replace"))
+    return " ".join(text.split())[-_SAID_CHARACTERS:]

@@ -1,0 +1,73 @@
+"""Notes of machines that were made elsewhere: they must not be forgotten, whatever becomes of the lab process.
+
+Before such a machine is made, a note of it is written under the user's state directory, and stays until the machine is
+deleted. `vtare clean` finds the machines of gone lab processes by these notes. A note says how to reach what made the
+machine, but holds no secret.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vtare.platforms.owner import owner_of, still_runs
+from vtare.platforms.protocol import Leftover, PlatformFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+
+class Notes:
+    """The notes of one kind of platform: `$XDG_STATE_HOME/vtare/KIND`, else `~/.local/state/vtare/KIND`."""
+
+    def __init__(self, kind: str) -> None:
+        """Use this kind's notes; nothing is written yet."""
+        self._kind = kind
+
+    def write(self, name: str, document: Mapping[str, Any]) -> None:
+        """Note a machine, or note it anew: on the disk, whole or not at all. Raises OSError where that fails."""
+        place = self._place()
+        place.mkdir(parents=True, exist_ok=True)
+        partial_note = place / f".{name}"
+        with partial_note.open("w", encoding="utf-8") as file:
+            json.dump(dict(document), file)
+            file.flush()
+            os.fsync(file.fileno())
+        partial_note.rename(place / f"{name}.json")
+
+    def read(self, name: str) -> dict[str, Any] | None:
+        """The note of a machine; None where there is none (any more).
+
+        Raises:
+            PlatformFailed: it cannot be read.
+        """
+        path = self._place() / f"{name}.json"
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            raise PlatformFailed(
+                f"{path}: {error}; look after the machine {name} by hand and delete the note"
+            ) from error
+        return dict(found)
+
+    def drop(self, name: str) -> None:
+        """The machine is gone."""
+        (self._place() / f"{name}.json").unlink(missing_ok=True)
+
+    def leftovers(self, what: str, delete: Callable[[str], None]) -> tuple[Leftover, ...]:
+        """What the notes of lab processes tell of; `delete` deletes a machine by its name."""
+        place = self._place()
+        if not place.is_dir():
+            return ()
+        names = [note.stem for note in sorted(place.glob("*.json"))]
+        owned = ((name, owner_of(name)) for name in names)
+        return tuple(Leftover(what, name, still_runs(owner), partial(delete, name)) for name, owner in owned if owner)
+
+    def _place(self) -> Path:
+        state = os.environ.get("XDG_STATE_HOME")
+        return (Path(state) if state else Path.home() / ".local" / "state") / "vtare" / self._kind

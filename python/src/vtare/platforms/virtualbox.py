@@ -1,0 +1,256 @@
+"""The `virtualbox` platform: clones of a machine of this host's VirtualBox, by VBoxManage, reached over SSH.
+
+A plan names it: `[platforms.NAME]` with `kind = "virtualbox"`, `template` (a machine that is switched off, runs sshd
+and the Guest Additions, and gets an address that this host can reach), and what `vtare.platforms.ssh` needs to get in.
+
+**Unverified**: written and tested with what VirtualBox's documentation says that VBoxManage prints; no VirtualBox was
+run. The facts of every run and the report say so.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import shutil
+import subprocess
+import sys
+import time
+from contextlib import ExitStack
+from functools import cache, partial
+from typing import TYPE_CHECKING, Final
+
+from vtare.errors import BadInput
+from vtare.platforms.owner import owner_of, still_runs
+from vtare.platforms.protocol import DEFAULT_RESOURCES, Leftover, Need, PlatformFailed, Resources, Settings
+from vtare.platforms.reached import Reached, refuse_site
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from vtare.platforms.network import Site
+    from vtare.platforms.ssh import SshInstance
+
+PROGRAM: Final = "VBoxManage"
+UNVERIFIED: Final = "written from VirtualBox's documentation and tested with transcripts; no VirtualBox was run"
+#: Model of a network card -> VirtualBox's name of it.
+CARDS: Final = {
+    "virtio": "virtio",
+    "e1000": "82540EM",
+    "82540EM": "82540EM",
+    "82543GC": "82543GC",
+    "82545EM": "82545EM",
+    "pcnet": "Am79C973",
+    "Am79C973": "Am79C973",
+    "Am79C970A": "Am79C970A",
+}
+_MEBIBYTE: Final = 1 << 20
+#: VBoxHeadless beside the guest's memory, rounded up from what VirtualBox's documentation suggests to leave free.
+_OWN_MEMORY: Final = 256 * _MEBIBYTE
+_OWN_THREADS: Final = 32
+_ANSWER_S: Final = 60.0
+_CLONE_S: Final = 1800.0
+_ADDRESS_S: Final = 600.0
+_LOOK_S: Final = 1.0
+_ADDRESS: Final = "/VirtualBox/GuestInfo/Net/0/V4/IP"
+#: VirtualBox has no vCPUs to pin, and a machine's clock source is its own kernel's choice.
+_OFFERED: Final = frozenset({"vcpus", "memory_byte", "nic"})
+_LISTED: Final = re.compile(r'^"(?P<name>.*)" \{[0-9a-f-]+\}$', re.MULTILINE)
+_FACT: Final = re.compile(r'^"?(?P<key>[^"=]+)"?=(?:"(?P<text>.*)"|(?P<plain>.*))$', re.MULTILINE)
+
+
+class VirtualBoxPlatform:
+    """Clones of one machine, made for a run and deleted after it."""
+
+    def __init__(self, binary: Path, owner: str, settings: Settings | None = None) -> None:
+        """Use this binary; `owner` begins the names of machines; `settings` name the template.
+
+        Raises:
+            BadInput: a setting is unknown or of the wrong kind.
+        """
+        self.name = "virtualbox"
+        self._owner = owner
+        given = dict(settings or {})
+        template = given.pop("template", None)
+        if template is not None and (not isinstance(template, str) or not template.strip()):
+            raise BadInput(f"platform 'virtualbox': template: found {template!r}, wanted the name of a machine")
+        self._template = template
+        self._reached = Reached(binary, owner, given)
+        # Two tables of one plan may name two templates.
+        self._token = secrets.token_hex(4)
+        self._made: list[str] = []
+
+    def missing(self, resources: Resources = DEFAULT_RESOURCES) -> str | None:
+        """Why no such machine can be made here, or None."""
+        reason = resources.beyond(_OFFERED)
+        if reason is not None:
+            return f"a machine under VirtualBox {reason}"
+        if resources.nic is not None and resources.nic not in CARDS:
+            return f"VirtualBox has no network card '{resources.nic}'; wanted one of {', '.join(CARDS)}"
+        if shutil.which(PROGRAM) is None:
+            return f"the program '{PROGRAM}' is missing; install VirtualBox"
+        if self._template is None:
+            return "names no template; add `template` to the plan's table of this platform"
+        reason = self._reached.missing()
+        if reason is not None:
+            return reason
+        try:
+            found = _facts(self._template)
+        except PlatformFailed as error:
+            return str(error)
+        if found.get("VMState") not in ("poweroff", "aborted"):
+            return f"the template '{self._template}' is {found.get('VMState')}; switch it off"
+        return None
+
+    def need(self, resources: Resources = DEFAULT_RESOURCES) -> Need:
+        """What one machine takes: its memory and VirtualBox's own."""
+        memory = resources.memory_byte
+        if memory is None and self._template is not None:
+            memory = int(_facts(self._template).get("memory", "0")) * _MEBIBYTE
+        return Need(memory_byte=(memory or 0) + _OWN_MEMORY, processes=(resources.vcpus or 1) + _OWN_THREADS)
+
+    def start(
+        self,
+        instances: int,
+        site: Site | None = None,
+        resources: Resources = DEFAULT_RESOURCES,
+        *,
+        first: int = 0,
+    ) -> Sequence[SshInstance]:
+        """Clone and start so many machines and connect to each. See `Platform.start`.
+
+        Raises:
+            MachineCannot: a machine lets nobody in.
+            PlatformFailed: VirtualBox reports an error, or a machine did not come up.
+        """
+        refuse_site(site)
+        _say_unverified()
+        names = [self._one(resources, index) for index in range(first, first + instances)]
+        return [self._connected(name) for name in names]
+
+    def stop(self) -> None:
+        """Delete every machine made here."""
+        made, self._made = self._made, []
+        with ExitStack() as stack:
+            for name in made:
+                stack.callback(_delete, name)
+            stack.callback(self._reached.leave)
+
+    def _one(self, resources: Resources, index: int) -> str:
+        name = f"{self._owner}-vbox-{self._token}-{index}"
+        self._made.append(name)
+        _ask("clonevm", str(self._template), "--name", name, "--register", timeout_s=_CLONE_S)
+        given: list[str] = []
+        if resources.vcpus is not None:
+            given += ["--cpus", str(resources.vcpus)]
+        if resources.memory_byte is not None:
+            given += ["--memory", str(resources.memory_byte // _MEBIBYTE)]
+        if resources.nic is not None:
+            given += ["--nictype1", CARDS[resources.nic]]
+        if given:
+            _ask("modifyvm", name, *given)
+        _ask("startvm", name, "--type", "headless")
+        return name
+
+    def _connected(self, name: str) -> SshInstance:
+        address = _address_of(name)
+        found = _facts(name)
+        about: dict[str, object] = {
+            "hypervisor": "virtualbox",
+            "unverified": UNVERIFIED,
+            "version": _ask("--version").strip(),
+            "template": self._template,
+            "vcpus": _whole(found.get("cpus")),
+            "memory_byte": None if "memory" not in found else int(found["memory"]) * _MEBIBYTE,
+            "nic": found.get("nictype1"),
+            "network": found.get("nic1"),
+            "guest_type": found.get("ostype"),
+            "paravirtualized_by": found.get("paravirtprovider"),
+        }
+        # The host's own device towards the machine, where its network has one.
+        interface = found.get("hostonlyadapter1") or found.get("bridgeadapter1")
+        return self._reached.reach(name, address, about, interface)
+
+
+def leftovers() -> tuple[Leftover, ...]:
+    """Machines that lab processes left in this user's VirtualBox; none where there is no VirtualBox."""
+    if shutil.which(PROGRAM) is None:
+        return ()
+    owned = ((name, owner_of(name)) for name in _names())
+    return tuple(
+        Leftover("VirtualBox machine", name, still_runs(owner), partial(_delete, name))
+        for name, owner in owned
+        if owner
+    )
+
+
+def _delete(name: str) -> None:
+    """Switch a machine off and delete it with its files; one that is gone is fine."""
+    if name not in _names():
+        return
+    if _facts(name).get("VMState") not in ("poweroff", "aborted"):
+        _ask("controlvm", name, "poweroff")
+        deadline = time.monotonic() + _ANSWER_S
+        # Its session is closed some time after it has been switched off; until then it cannot be deleted.
+        while _facts(name).get("VMState") not in ("poweroff", "aborted"):
+            if time.monotonic() > deadline:
+                raise PlatformFailed(f"{PROGRAM}: {name} was not off {_ANSWER_S:.0f} s after `controlvm poweroff`")
+            time.sleep(_LOOK_S)
+    _ask("unregistervm", name, "--delete")
+
+
+def _names() -> list[str]:
+    return [match["name"] for match in _LISTED.finditer(_ask("list", "vms"))]
+
+
+def _facts(name: str) -> dict[str, str]:
+    """What VirtualBox says of a machine, as `showvminfo --machinereadable` has it."""
+    said = _ask("showvminfo", name, "--machinereadable")
+    return {match["key"]: match["text"] or match["plain"] or "" for match in _FACT.finditer(said)}
+
+
+def _address_of(name: str) -> str:
+    deadline = time.monotonic() + _ADDRESS_S
+    while True:
+        said = _ask("guestproperty", "get", name, _ADDRESS).strip()
+        if said.startswith("Value: "):
+            return said.removeprefix("Value: ")
+        if time.monotonic() > deadline:
+            raise PlatformFailed(
+                f"{name}: reported no address within {_ADDRESS_S:.0f} s ({said}); wanted a template with the "
+                "Guest Additions that gets an address by itself"
+            )
+        time.sleep(_LOOK_S)
+
+
+def _ask(*words: str, timeout_s: float = _ANSWER_S) -> str:
+    """Run VBoxManage and return what it prints.
+
+    Raises:
+        PlatformFailed: it reports an error, or does not end in time.
+    """
+    try:
+        done = subprocess.run(
+            (PROGRAM, *words),
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=timeout_s,
+            stdin=subprocess.DEVNULL,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise PlatformFailed(f"`{PROGRAM} {' '.join(words)}`: {error}") from error
+    if done.returncode != 0:
+        said = " ".join((done.stderr or done.stdout).split())[:400]
+        raise PlatformFailed(f"`{PROGRAM} {' '.join(words)}`: exit code {done.returncode}: {said}")
+    return done.stdout
+
+
+def _whole(text: str | None) -> int | None:
+    return None if text is None else int(text)
+
+
+@cache
+def _say_unverified() -> None:
+    sys.stderr.write(f"vtare: platform virtualbox is UNVERIFIED: {UNVERIFIED}. Every record says so.\n")

@@ -1,0 +1,271 @@
+"""The `xen` platform: paravirtual micro guests (PV domU) of the Xen hypervisor in whose dom0 the lab runs.
+
+A guest boots the distribution's kernel with vtare's own binary as first process (docs/guests.md), as under `qemu`; its
+console is the control channel, so that its network card (netfront) carries the measured packets alone. The host's end
+of the card (netback's `vifN.0`) becomes a port of the site's bridge: there the host captures.
+
+Guests are made by `xl`, which every Xen has; libvirt's driver for Xen is not needed.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from vtare.errors import BadInput, MachineCannot
+from vtare.platforms import network
+from vtare.platforms.guest import xen_tools
+from vtare.platforms.guest.image import image_for
+from vtare.platforms.guest.instance import GuestFiles, settled_facts
+from vtare.platforms.guest.kernel import FLAVOURS, find_kernel, flavour_for, missing_kernel
+from vtare.platforms.guest.modules import NETFRONT
+from vtare.platforms.guest.words import Network
+from vtare.platforms.guest.xen_domain import DomainSpec, XenDomain
+from vtare.platforms.owner import owner_of, still_runs
+from vtare.platforms.protocol import DEFAULT_RESOURCES, Leftover, Need, Resources
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from vtare.platforms.child import Child
+    from vtare.platforms.network import Site
+    from vtare.platforms.protocol import Settings
+
+_MEBIBYTE: Final = 1 << 20
+#: What each flavour's kernel needs to unpack itself and the initramfs.
+_LEAST_MEMORY: Final = {"cloud": 96 * _MEBIBYTE, "generic": 128 * _MEBIBYTE}
+#: What the hypervisor keeps for itself of each domain, rounded up.
+_OVERHEAD: Final = 4 * _MEBIBYTE
+#: `xl` in dom0, which waits for the guest's end.
+_OWN_MEMORY: Final = 8 * _MEBIBYTE
+#: Guests that boot at the same time: more only make each other slow.
+_AT_ONCE: Final = 4
+#: Seconds on a real machine; a nested one on a busy host gets far more before the guest counts as hung.
+READY_S: Final = 180.0
+_CLOCK_SOURCES: Final = ("xen", "tsc")
+_SUFFIX: Final = "-xen"
+
+
+class XenInstance:
+    """One guest."""
+
+    def __init__(self, domain: XenDomain, facts: dict[str, Any]) -> None:
+        """Take over a guest that is ready; `facts` say what it is made of."""
+        self._domain = domain
+        self._facts = facts
+        self._files = GuestFiles(domain.agent)
+        self.name = domain.spec.name
+
+    @property
+    def address(self) -> str | None:
+        """Its address behind the site's bridge."""
+        place = self._domain.spec.network
+        return None if place is None else place.address
+
+    @property
+    def alive(self) -> bool:
+        """Whether the guest still runs and can be asked."""
+        return self._domain.alive
+
+    def start(self, arguments: Sequence[str], *, directory: Path, stdout: Path, stderr: Path) -> Child:
+        """Start the guest's own binary. See `Instance.start`."""
+        return self._files.start(arguments, directory=directory, stdout=stdout, stderr=stderr)
+
+    def fetch(self, directory: Path) -> None:
+        """Bring back what programs in the guest left in `directory`."""
+        self._files.fetch(directory)
+
+    def facts(self) -> dict[str, object]:
+        """What the guest is made of and its host-side device."""
+        place = self._domain.spec.network
+        device = {} if place is None else {"device": network.interface_facts(place.site.namespace, place.port)}
+        return {"guest": dict(self._facts), **device}
+
+    def capture_interface(self) -> str | None:
+        """The host's end of its card."""
+        place = self._domain.spec.network
+        return None if place is None else place.port
+
+
+class XenPlatform:
+    """Paravirtual guests under Xen. Setting: `kernel`."""
+
+    name: Final = "xen"
+
+    def __init__(self, binary: Path, owner: str, settings: Settings | None = None) -> None:
+        """Boot this binary; `owner` begins the names of all that is made.
+
+        Raises:
+            BadInput: a setting is not known or has a wrong value.
+        """
+        self._binary = binary
+        self._owner = owner
+        for key, value in (settings or {}).items():
+            if key != "kernel":
+                raise BadInput(f"platform 'xen': found the setting '{key}', wanted: kernel")
+            if value not in FLAVOURS:
+                raise BadInput(f"platform 'xen': kernel: found '{value}', wanted one of: {', '.join(FLAVOURS)}")
+        self._kernel = str(settings["kernel"]) if settings else None
+        self._domains: list[XenDomain] = []
+
+    def missing(self, resources: Resources = DEFAULT_RESOURCES) -> str | None:
+        """Why this machine cannot run such guests, or None."""
+        flavour = flavour_for(NETFRONT, self._kernel)
+        reason = _beyond(resources, flavour) or xen_tools.missing_dom0() or missing_kernel(flavour)
+        if reason is not None:
+            return reason
+        try:
+            hypervisor = xen_tools.ask_hypervisor()
+        except MachineCannot as error:
+            return str(error)
+        for cpu in resources.pinned or ():
+            if hypervisor.cpus is not None and cpu >= hypervisor.cpus:
+                return f"CPU {cpu} to pin to is not there; wanted some of 0 to {hypervisor.cpus - 1}"
+        return short_of_memory(hypervisor, 1, resources.memory_byte or _LEAST_MEMORY[flavour])
+
+    def need(self, resources: Resources = DEFAULT_RESOURCES) -> Need:
+        """What one guest takes of dom0: a guest's own memory is the hypervisor's, and looked at by `start`."""
+        return Need(memory_byte=_OWN_MEMORY, processes=2)
+
+    def start(
+        self,
+        instances: int,
+        site: Site | None = None,
+        resources: Resources = DEFAULT_RESOURCES,
+        *,
+        first: int = 0,
+    ) -> Sequence[XenInstance]:
+        """Create so many guests, four at a time, and return once programs can be started in all of them.
+
+        Raises:
+            GuestFailed: one did not come up.
+            NetworkError: the host's end of its card does not come up.
+            MachineCannot: there is no kernel, too little memory, or a guest cannot be what is asked for.
+        """
+        flavour = flavour_for(NETFRONT, self._kernel)
+        memory_byte = resources.memory_byte or _LEAST_MEMORY[flavour]
+        hypervisor = xen_tools.ask_hypervisor()
+        short = short_of_memory(hypervisor, instances, memory_byte)
+        if short is not None:
+            raise MachineCannot(short)
+        started: list[XenInstance] = []
+        indices = list(range(first, first + instances))
+        for begin in range(0, instances, _AT_ONCE):
+            booting = [
+                self._create(index, site, resources, flavour, memory_byte)
+                for index in indices[begin : begin + _AT_ONCE]
+            ]
+            started += [_ready(domain, resources, hypervisor) for domain in booting]
+        if site is not None:
+            network.wait_forwarding([(site.namespace, site.port(index)) for index in indices])
+        return started
+
+    def _create(self, index: int, site: Site | None, resources: Resources, flavour: str, memory_byte: int) -> XenDomain:
+        name = f"{self._owner}-x{index}" if site is None else site.instance_namespace(index)
+        kernel = find_kernel(flavour)
+        domain = XenDomain(
+            DomainSpec(
+                name,
+                directory_of(name),
+                kernel.image,
+                # The driver of a paravirtual guest's console is in its kernel.
+                image_for(kernel, self._binary, None if site is None else NETFRONT, channel=()),
+                memory_byte,
+                vcpus=resources.vcpus or 1,
+                pinned=resources.pinned,
+                clock_source=resources.clock_source,
+                network=None if site is None else Network(site, index, NETFRONT),
+            )
+        )
+        self._domains.append(domain)
+        return domain
+
+    def stop(self) -> None:
+        """Destroy every guest and remove its files. The host's end of its card goes with it."""
+        domains, self._domains = self._domains, []
+        with ExitStack() as stack:
+            for domain in domains:
+                stack.callback(domain.end)
+
+
+def _beyond(resources: Resources, flavour: str) -> str | None:
+    """What of this a paravirtual guest never has, in words; None where nothing is."""
+    if resources.nic not in (None, NETFRONT):
+        return f"a paravirtual guest has no network card '{resources.nic}'; wanted {NETFRONT}"
+    if resources.clock_source not in (None, *_CLOCK_SOURCES):
+        return (
+            f"a paravirtual guest has no clock source '{resources.clock_source}'; wanted {' or '.join(_CLOCK_SOURCES)}"
+        )
+    least = _LEAST_MEMORY[flavour]
+    if resources.memory_byte is not None and resources.memory_byte < least:
+        found = resources.memory_byte / _MEBIBYTE
+        return f"a guest of {found:.0f} MiB does not boot; give it {least // _MEBIBYTE} MiB or more"
+    return None
+
+
+def short_of_memory(hypervisor: xen_tools.Hypervisor, instances: int, memory_byte: int) -> str | None:
+    """Why the hypervisor has no room for so many guests of this size, with the figures; None where it has.
+
+    Where dom0 gives memory to new domains, only creating one tells.
+    """
+    free = hypervisor.free_memory_byte
+    wanted = instances * (memory_byte + _OVERHEAD)
+    if free is None or hypervisor.dom0_gives_memory or wanted <= free:
+        return None
+    return (
+        f"{instances} {'guest' if instances == 1 else 'guests'} would take {wanted // _MEBIBYTE} MiB, but Xen has "
+        f"{free // _MEBIBYTE} MiB free (`xl info free_memory`); ask for fewer or smaller ones, give dom0 less "
+        f'(`xl mem-set 0 SIZE`), or set autoballoon="on" in /etc/xen/xl.conf'
+    )
+
+
+def _ready(domain: XenDomain, resources: Resources, hypervisor: xen_tools.Hypervisor) -> XenInstance:
+    """Wait until a guest is what was asked for."""
+    spec = domain.spec
+    hello = domain.wait_ready(READY_S)
+    inside = settled_facts(domain.agent, spec.name, resources.clock_source)
+    facts = {
+        "hypervisor": f"Xen {hypervisor.version}" if hypervisor.version else "Xen",
+        "accelerator": "xen",
+        "scheduler": hypervisor.scheduler,
+        "machine": "pv",
+        "vcpus": spec.vcpus,
+        "memory_byte": spec.memory_byte,
+        "pinned": spec.vcpu_cpus,
+        "nic": None if spec.network is None else spec.network.nic,
+        "kernel": inside.get("kernel"),
+        "clock_source": inside.get("clock_source"),
+        "agent": hello.get("version"),
+    }
+    return XenInstance(domain, facts)
+
+
+def directory_of(name: str) -> Path:
+    """The directory of the guest with this name: what `xl` was told and said."""
+    return Path(tempfile.gettempdir()) / f"{name}{_SUFFIX}"
+
+
+def leftovers() -> tuple[Leftover, ...]:
+    """Guests of lab processes, told by the names of domains and of their directories.
+
+    Raises:
+        XenError: which domains there are cannot be told.
+    """
+    domains = [domain.name for domain in xen_tools.domains()] if xen_tools.in_dom0() else []
+    directories = [path.name.removesuffix(_SUFFIX) for path in Path(tempfile.gettempdir()).glob(f"vtare-*{_SUFFIX}")]
+    found = []
+    for name in sorted({*domains, *directories}):
+        owner = owner_of(name)
+        if owner is not None:
+            found.append(Leftover("domain", name, still_runs(owner), partial(_remove, name, name in domains)))
+    return tuple(found)
+
+
+def _remove(name: str, is_domain: bool) -> None:
+    if is_domain:
+        xen_tools.destroy(name)
+    shutil.rmtree(directory_of(name), ignore_errors=True)

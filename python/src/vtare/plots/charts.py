@@ -1,0 +1,370 @@
+"""Interactive counterparts of some figures, as Vega-Lite made by Altair: zoom, hover, curves picked by the legend.
+
+Each stands for a `Drawing` of the same name that is printed, and shown where no script runs. A chart carries its data
+(nothing is fetched), draws in the page's own colours, and listens to three parameters that the page sets: `x_low` and
+`x_high`, the ends of the horizontal axis, and `picked`, the labels of the curves that are to stand out (none: all).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from vtare.plots.axes import AXIS_LABELS, Scale, log_ticks, scale_for
+from vtare.plots.ccdf import ccdf_values, share_ticks, steps
+from vtare.plots.curves import ends_of, scale_of, value_text
+from vtare.plots.format import packet_rate_unit, percent_points, rate_range_text, rate_text, rate_unit
+from vtare.plots.palette import GRID, INK, MUTED, Style, style_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import altair as alt
+
+    from vtare.plots.curves import Curve, Kind
+    from vtare.plots.inputs import CcdfLine, Floats
+    from vtare.plots.rates import EstimateMark
+
+_HEIGHT_PX: Final = 270
+_SHAPES: Final = {
+    "o": "circle", "s": "square", "D": "diamond", "^": "triangle-up", "v": "triangle-down", "P": "cross",
+}  # fmt: skip
+_DASH_SCALE: Final = 1.6
+"""matplotlib counts dashes in line widths, Vega in pixels."""
+_FONT: Final = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', 'DejaVu Sans', sans-serif"
+_PICKED: Final = "length(picked) == 0 || indexof(picked, datum.curve) >= 0"
+_FAINT: Final = 0.1
+_DIGITS: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class ChartKey:
+    """One entry of a chart's legend; `mark` says whether the curve is a line, markers, or both."""
+
+    label: str
+    style: str
+    mark: str = "line"
+
+    @property
+    def colour(self) -> str:
+        """The colour as a CSS value."""
+        return style_of(self.style).hue.css
+
+    @property
+    def dash(self) -> str:
+        """The dashes of its line as SVG writes them; empty for a solid one."""
+        return " ".join(f"{length:g}" for length in _dash(style_of(self.style)))
+
+    @property
+    def shape(self) -> str:
+        """The name of its marker."""
+        return _SHAPES[style_of(self.style).marker]
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """An interactive figure: its Vega-Lite specification, its legend, and the horizontal axis when nothing is zoomed.
+
+    `shared` charts of one question move together. `note` is what the still figure's legend says beside the names.
+    """
+
+    spec: Mapping[str, Any]
+    keys: tuple[ChartKey, ...]
+    low: float
+    high: float
+    log: bool
+    shared: bool
+    note: str = ""
+
+
+def ccdf_chart(lines: Sequence[CcdfLine], *, quantity: str, scale: Scale | None = None, floor: float) -> Chart:
+    """The curves of `ccdf`: hover tells share and value, the axis of values zooms.
+
+    Args:
+        lines: curves of `decimate.ccdf_line`.
+        quantity: column name of the quantity, in ns, for the axis label.
+        scale: shared horizontal scale of several panels.
+        floor: lowest share shown.
+    """
+    import altair as alt
+
+    shown = scale if scale is not None else scale_for(ccdf_values(lines), always_log=True)
+    keys = tuple(ChartKey(line.label, line.style) for line in lines)
+    rows, notes = [], []
+    for line in lines:
+        values, shares, told_of = steps(line, shown)
+        notes += [told_of] if told_of != line.label else []
+        rows += [
+            {"curve": line.label, "x": _short(a), "p": _short(b)}
+            for a, b in zip(values, shares, strict=True)
+            if b >= floor / 2
+        ]
+    means = [{"curve": line.label, "x": _short(line.mean)} for line in lines if line.mean > 0]
+    x = _x(f"x = {AXIS_LABELS.get(quantity, quantity)}, log scale", log=True, label=_log_time("datum.value"))
+    y = alt.Y(
+        "p:Q",
+        title="P(X > x), share of readings (1)",
+        scale=alt.Scale(type="log", domain=[floor, 1.4], nice=False),
+        axis=alt.Axis(
+            labelExpr="datum.value >= 1e-3 ? format(datum.value, '~r') : format(datum.value, '.0e')",
+            values=share_ticks(floor)[0],
+        ),
+    )
+    colour, dash = _colour(keys), _dashes(keys)
+    base = alt.Chart(alt.NamedData("rows")).encode(x=x, y=y, color=colour)
+    curves = base.mark_line(interpolate="step-after", clip=True, strokeWidth=1.6).encode(
+        strokeDash=dash, opacity=_opacity(1.0)
+    )
+    rules = (
+        alt.Chart(alt.NamedData("means"))
+        .mark_rule(strokeDash=[6, 4], strokeWidth=1, clip=True)
+        .encode(x=x, color=colour, opacity=_opacity(0.75))
+    )
+    told = base.transform_calculate(
+        reading=_time_text("datum.x"), share="datum.p >= 1e-3 ? format(datum.p, '.3~r') : format(datum.p, '.2~e')"
+    )
+    hover = _hover(told, {"curve": "curve", "reading": "x", "share": "P(X > x)"})
+    data = {"rows": rows, "means": means}
+    layers = alt.layer(curves, rules, hover)
+    return _chart(layers, data, keys, (shown.low, shown.high), log=True, shared=True, note="; ".join(notes))
+
+
+def estimates_chart(edges_s: Floats, truth: Floats, marks: Sequence[EstimateMark], *, limit: float) -> Chart:
+    """The course of `estimates_over_time`: hover tells an estimate with its window, interval and truth."""
+    import altair as alt
+
+    factor, unit = rate_unit(limit)
+    margin = 0.02 * float(edges_s[-1] - edges_s[0])
+    low, high = float(edges_s[0]) - margin, float(edges_s[-1]) + margin
+    styles = list(dict.fromkeys(mark.style for mark in marks))
+    keys = tuple(ChartKey(style, style, "marker") for style in styles)
+    known = [None if math.isnan(value) else _short(value / factor) for value in truth.tolist()]
+    course = [
+        {"t": _time_s(edge), "rate": rate} for edge, rate in zip(edges_s.tolist(), [*known, known[-1]], strict=True)
+    ]
+    rows = [
+        {
+            "curve": mark.style, "t": _time_s((mark.begin_s + mark.end_s) / 2), "begin": _time_s(mark.begin_s),
+            "end": _time_s(mark.end_s), "rate": _short(min(mark.value, limit) / factor),
+            "low": None if mark.low is None else _short(min(mark.low, limit) / factor),
+            "high": None if mark.high is None else _short(min(mark.high, limit) / factor),
+            "filled": not mark.hollow,
+            "said": rate_text(mark.value) + (" (off the scale)" if mark.value > limit else ""),
+            "interval": "none" if mark.low is None or mark.high is None else rate_range_text(mark.low, mark.high),
+            "true": "not known" if mark.truth is None else rate_text(mark.truth),
+            "error": "not known" if not mark.truth else percent_points(100 * (mark.value / mark.truth - 1)),
+            "window": f"{mark.begin_s:.3f} to {mark.end_s:.3f} s",
+        }
+        for mark in marks
+    ]  # fmt: skip
+    x = _x("time, s", log=False, field="t")
+    y = alt.Y(
+        "rate:Q",
+        title=f"available bandwidth, {unit}",
+        scale=alt.Scale(domain=[0, limit / factor], nice=False),
+        axis=alt.Axis(tickCount=5),
+    )
+    line = (
+        alt.Chart(alt.NamedData("course"))
+        .mark_line(interpolate="step-after", clip=True, strokeWidth=1.4, color=INK.css)
+        .encode(x=x, y=y)
+    )
+    base = alt.Chart(alt.NamedData("rows")).encode(x=x, y=y, color=_colour(keys))
+    bars = base.transform_filter("datum.low != null && datum.high != null").mark_rule(clip=True, strokeWidth=1.4)
+    windows = base.mark_rule(clip=True, strokeWidth=2)
+    points = base.mark_point(clip=True, size=48, strokeWidth=1.2).encode(
+        shape=_shape(keys), opacity=_opacity(1.0),
+        fillOpacity=alt.condition("datum.filled", alt.value(1.0), alt.value(0.0)), fill=_colour(keys),
+    )  # fmt: skip
+    told = {"curve": "method", "said": "estimate", "interval": "interval", "true": "truth", "error": "error",
+            "window": "window"}  # fmt: skip
+    layers = alt.layer(
+        line,
+        bars.encode(y=alt.Y("low:Q"), y2="high:Q", opacity=_opacity(0.6)),
+        windows.encode(x=alt.X("begin:Q"), x2="end:Q", opacity=_opacity(0.5)),
+        points,
+        _hover(base, told),
+    )
+    return _chart(layers, {"rows": rows, "course": course}, keys, (low, high), log=False, shared=False)
+
+
+def curves_chart(
+    lines: Sequence[Curve], *, x_label: str, y_label: str, x_kind: Kind = "plain", y_kind: Kind = "plain"
+) -> Chart:
+    """The curves of `curves`: hover tells a point with its interval, curves are picked by the legend."""
+    import altair as alt
+
+    points = [point for line in lines for point in line.points]
+    xs = [point.x for point in points]
+    heights = [value for p in points for value in (p.y, p.low, p.high) if value is not None]
+    x_factor, y_factor = scale_of(x_kind, xs), scale_of(y_kind, heights)
+    low, high = (end / x_factor for end in ends_of(x_kind, xs))
+    bottom, top = (end / y_factor for end in ends_of(y_kind, heights))
+    keys = tuple(ChartKey(line.label, line.style, "both") for line in lines)
+    rows = [
+        {
+            "curve": line.label, "x": _short(point.x / x_factor), "rate": _short(point.y / y_factor),
+            "low": None if point.low is None else _short(point.low / y_factor),
+            "high": None if point.high is None else _short(point.high / y_factor), "filled": not point.hollow,
+            "at": value_text(x_kind, point.x),
+            "said": ("at least " if point.hollow else "") + value_text(y_kind, point.y),
+            "interval": "none" if point.low is None or point.high is None
+            else f"{value_text(y_kind, point.low)} to {value_text(y_kind, point.high)}",
+        }
+        for line in lines
+        for point in sorted(line.points, key=lambda point: point.x)
+    ]  # fmt: skip
+    log_x, log_y = x_kind == "time", y_kind == "time"
+    x = _x(_with_unit(x_label, x_kind, xs), log=log_x, label=_log_time("datum.value") if log_x else None, field="x")
+    y = alt.Y(
+        "rate:Q",
+        title=_with_unit(y_label, y_kind, heights),
+        scale=alt.Scale(type="log" if log_y else "linear", domain=[bottom, top], nice=False),
+        axis=alt.Axis(labelExpr=_time_text("datum.value"), values=log_ticks(bottom, top, 5))
+        if log_y
+        else alt.Axis(tickCount=5),
+    )
+    base = alt.Chart(alt.NamedData("rows")).encode(x=x, y=y, color=_colour(keys))
+    strokes = base.mark_line(clip=True, strokeWidth=1.4).encode(strokeDash=_dashes(keys), opacity=_opacity(1.0))
+    bars = base.transform_filter("datum.low != null && datum.high != null").mark_rule(clip=True, strokeWidth=1.4)
+    markers = base.mark_point(clip=True, size=48, strokeWidth=1.2).encode(
+        shape=_shape(keys), opacity=_opacity(1.0),
+        fillOpacity=alt.condition("datum.filled", alt.value(1.0), alt.value(0.0)), fill=_colour(keys),
+    )  # fmt: skip
+    told = {"curve": "curve", "at": x_label, "said": y_label, "interval": "interval"}
+    layers = alt.layer(
+        strokes, bars.encode(y=alt.Y("low:Q"), y2="high:Q", opacity=_opacity(0.6)), markers, _hover(base, told)
+    )
+    return _chart(layers, {"rows": rows}, keys, (low, high), log=log_x, shared=True)
+
+
+def _with_unit(label: str, kind: Kind, values: Sequence[float]) -> str:
+    if kind == "packet_rate":
+        return f"{label}, {packet_rate_unit(max(values))[1]}"
+    return f"{label}, log scale" if kind == "time" else label
+
+
+def _short(value: float) -> float:
+    """As many digits as a figure can show."""
+    return float(f"{value:.{_DIGITS}g}")
+
+
+def _time_s(value: float) -> float:
+    """A time of a course to the tenth of a millisecond: on a long one, five digits would move it."""
+    return round(value, 4)
+
+
+def _dash(style: Style) -> tuple[float, ...]:
+    return () if isinstance(style.line, str) else tuple(_DASH_SCALE * length for length in style.line[1])
+
+
+def _time_text(value: str) -> str:
+    """A Vega expression that writes a time in ns as `time_text` does, to three digits."""
+    return (
+        f"({value} == 0 ? '0' : abs({value}) >= 999.5e6 ? format({value} / 1e9, '.3~r') + ' s'"
+        f" : abs({value}) >= 999.5e3 ? format({value} / 1e6, '.3~r') + ' ms'"
+        f" : abs({value}) >= 999.5 ? format({value} / 1e3, '.3~r') + ' \N{MICRO SIGN}s'"
+        f" : format({value}, '.3~r') + ' ns')"
+    )
+
+
+def _log_time(value: str) -> str:
+    """A label for a tick of a logarithmic axis of times: at 1, 2 and 5, at all of them where little is shown."""
+    digit = f"round({value} / pow(10, floor(log({value}) / LN10 + 1e-9)))"
+    return f"indexof([1, 2, 5], {digit}) < 0 && x_high > 3 * x_low ? '' : {_time_text(value)}"
+
+
+def _x(title: str, *, log: bool, label: str | None = None, field: str = "x") -> alt.X:
+    import altair as alt
+
+    scale = alt.Scale(
+        type="log" if log else "linear",
+        domainMin=alt.ExprRef("x_low"),
+        domainMax=alt.ExprRef("x_high"),
+        nice=False,
+        zero=alt.Undefined if log else False,
+    )
+    axis = alt.Axis(tickCount=5) if label is None else alt.Axis(tickCount=6, labelExpr=label)
+    return alt.X(f"{field}:Q", title=title, scale=scale, axis=axis)
+
+
+def _colour(keys: Sequence[ChartKey]) -> alt.Color:
+    import altair as alt
+
+    # The legend is the page's own: buttons, which a keyboard reaches.
+    scale = alt.Scale(domain=[key.label for key in keys], range=[key.colour for key in keys])
+    return alt.Color("curve:N", scale=scale, legend=None)
+
+
+def _dashes(keys: Sequence[ChartKey]) -> alt.StrokeDash:
+    import altair as alt
+
+    dashes = [list(_dash(style_of(key.style))) or [1, 0] for key in keys]
+    return alt.StrokeDash("curve:N", scale=alt.Scale(domain=[key.label for key in keys], range=dashes), legend=None)
+
+
+def _shape(keys: Sequence[ChartKey]) -> alt.Shape:
+    import altair as alt
+
+    shapes = [key.shape for key in keys]
+    return alt.Shape("curve:N", scale=alt.Scale(domain=[key.label for key in keys], range=shapes), legend=None)
+
+
+def _opacity(full: float) -> Any:
+    import altair as alt
+
+    return alt.condition(_PICKED, alt.value(full), alt.value(_FAINT * full))
+
+
+def _hover(base: alt.Chart, told: Mapping[str, str]) -> alt.Chart:
+    """A marker on the point nearest to the pointer, with what is told of it; points of faint curves are left out."""
+    import altair as alt
+
+    # The pointer is over the cell around a point, whose datum is the point's mark, and the reading that mark's datum.
+    said = ", ".join(f"{json.dumps(title)}: (datum.datum || datum)[{field!r}]" for field, title in told.items())
+    near = alt.selection_point(name="near", nearest=True, on="pointerover", clear="pointerout", empty=False)
+    found: alt.Chart = (
+        base.transform_filter(_PICKED)
+        .mark_point(clip=True, size=70, filled=True)
+        .encode(
+            opacity=alt.condition(near, alt.value(1.0), alt.value(0.0)),
+            tooltip=alt.value(alt.ExprRef(f"{{{said}}}")),
+        )
+        .add_params(near)
+    )
+    return found
+
+
+def _chart(
+    layers: alt.LayerChart | alt.FacetChart,
+    data: Mapping[str, Sequence[Mapping[str, Any]]],
+    keys: tuple[ChartKey, ...],
+    ends: tuple[float, float],
+    *,
+    log: bool,
+    shared: bool,
+    note: str = "",
+) -> Chart:
+    import altair as alt
+
+    low, high = ends
+    made = (
+        layers.add_params(
+            alt.param(name="picked", value=[]), alt.param(name="x_low", value=low), alt.param(name="x_high", value=high)
+        )
+        .properties(width="container", height=_HEIGHT_PX, autosize=alt.AutoSizeParams(type="fit", contains="padding"))
+        .configure(background="transparent", font=_FONT, padding=4)
+        .configure_view(stroke=None)
+        .configure_axis(
+            labelFontSize=11, titleFontSize=11.5, titleFontWeight="normal", labelColor=INK.css, titleColor=INK.css,
+            domainColor=MUTED.css, tickColor=MUTED.css, gridColor=GRID.css, labelOverlap="greedy", labelSeparation=4,
+        )
+    )  # fmt: skip
+    spec: dict[str, Any] = made.to_dict(format="vega-lite")
+    # Altair checks the specification; checking every row of the data would take a second a chart.
+    spec["datasets"] = data
+    # An address has no place in a page that fetches nothing, and the embedding is told what this is.
+    spec.pop("$schema", None)
+    return Chart(spec, keys, low, high, log, shared, note)

@@ -1,0 +1,246 @@
+"""A campaign of forwarding guests among what Batalla et al. print: the index of the loads, and a few figures.
+
+Throughput and latency by frame size and by J are plotted in the paper, not printed: nothing of them is overlaid. What
+is printed was had with KVM and Xen over a link of 1 Gbit/s: it tells orders of magnitude, and is no test.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from vtare import plots
+from vtare.papers.published import read_rows
+from vtare.plots.format import significant, time_text
+from vtare.quantities import parse, unit_of
+from vtare.report import text
+from vtare.report.figures import slug
+from vtare.report.inference import scenario_name
+from vtare.report.layout import key_text
+from vtare.report.tables import Column, Table
+from vtare.report.text import Shown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from vtare.plots import Drawing
+    from vtare.report.layout import Layout
+    from vtare.summary import Summary
+
+_SAME: Final = 1e-6
+"""Two closed forms are of the same loads where they differ by less."""
+_EXPERIMENT: Final = Column("experiment", "experiment", numeric=False)
+#: Printed latencies: quantity and subject of the prose, the frames they are stated for, and how they bound.
+_LATENCIES: Final = (
+    ("latency_min", "XEN 64 B", (64,), "Xen: more than {}"),
+    ("latency_max", "XEN 1518 B", (1518,), "Xen: at most {}"),
+    ("latency_max", "KVM <512 B", (64, 128), "KVM: at most {}"),
+    ("latency_min", "KVM large packets", (1518,), "KVM, large frames: above {}"),
+    ("latency_at_950", "KVM 1518 B", (1518,), "KVM at 950 Mbit/s: about {}"),
+)
+
+
+def throughput_tables(summary: Summary, layouts: Mapping[str, Layout]) -> list[Table]:
+    """The tables for which the paper prints something: loads, throughput, what an even load adds, latency."""
+    chosen = [layout for layout in layouts.values() if layout.experiment.instrument == "throughput"]
+    made = (_loads(summary, chosen), _rates(summary, chosen), _gains(summary, chosen), _latencies(summary, chosen))
+    return [table for table in made if table is not None]
+
+
+def jain_figures(summary: Summary, layouts: Mapping[str, Layout]) -> list[Drawing]:
+    """Jain's index over the share of guests that are loaded strongly: in the paper, as planned, as sent."""
+    printed = tuple(
+        plots.CurvePoint(k / n, index) for (n, k), index in sorted(_published_index().items(), key=lambda item: item[0])
+    )
+    guests = next(n for n, _ in _published_index())
+    found = []
+    for layout in layouts.values():
+        if layout.experiment.instrument != "throughput":
+            continue
+        cells = _cells(summary, layout, "jain")
+        by_guests: dict[int, list[dict[str, Any]]] = {}
+        for row in cells:
+            by_guests.setdefault(int(row["guests"]), []).append(row)
+        lines = [plots.Curve(f"Batalla et al., {guests} guests, closed form", "published", printed)]
+        for n, rows in sorted(by_guests.items()):
+            planned = {
+                int(row["loaded"]): float(row["jain_planned"]) for row in rows if row["jain_planned"] is not None
+            }
+            if any(abs(index - _published_index().get((n, k), -1.0)) > _SAME for k, index in planned.items()):
+                points = tuple(plots.CurvePoint(k / n, index) for k, index in sorted(planned.items()))
+                lines.append(plots.Curve(f"here, {text.plural(n, 'guest')}, closed form", "closed form here", points))
+            sent = tuple(plots.CurvePoint(int(row["loaded"]) / n, float(row["jain"])) for row in rows)
+            lines.append(plots.Curve(f"here, {text.plural(n, 'guest')}, frames sent", "cpu", sent))
+        if cells:
+            found.append(
+                plots.curves(
+                    lines, name=slug("standing-jain", layout.experiment.name),
+                    x_label="share of the guests that are loaded strongly", y_label="Jain's index (1: all alike)",
+                )
+            )  # fmt: skip
+    return found
+
+
+def throughput_notes(summary: Summary, layouts: Mapping[str, Layout]) -> list[str]:
+    """What cannot be compared, and why; empty where no guests forwarded."""
+    chosen = [layout for layout in layouts.values() if layout.experiment.instrument == "throughput"]
+    cells = [row for layout in chosen for row in _cells(summary, layout, "jain")]
+    if not cells:
+        return []
+    guests = sorted({int(row["guests"]) for row in cells})
+    printed = next(n for n, _ in _published_index())
+    platforms = sorted({str(row.get("platform") or "host") for row in cells})
+    notes = [
+        "Batalla et al. plot throughput and latency by frame size and by J and print a few figures only: no curve of "
+        "theirs can be drawn here.",
+        "Their guests are KVM and Xen on a link of 1 Gbit/s before a hardware tester; the guests here are "
+        f"{text.listing(platforms)}, and no link bounds the path. A rate beyond 1 Gbit/s contradicts nothing: theirs "
+        "at 1518 B is that of the link, a lower bound.",
+        "A printed latency belongs to loads that are not printed with it; here it is that at the throughput found.",
+    ]
+    if guests != [printed]:
+        notes.append(
+            f"Their index is that of {printed} guests; this campaign has {text.listing([str(n) for n in guests])}: "
+            "equal shares of loaded guests compare, equal numbers do not."
+        )
+    return notes
+
+
+def _cells(summary: Summary, layout: Layout, figure: str) -> list[dict[str, Any]]:
+    cells = summary.cells.filter((pl.col("experiment") == layout.experiment.name) & pl.col(figure).is_not_null())
+    return sorted(cells.iter_rows(named=True), key=layout.sort_key)
+
+
+def _published_index() -> dict[tuple[int, int], float]:
+    """Guests and strongly loaded guests -> the closed form of the paper."""
+    return {(int(row["n_vms"]), int(row["k_strongly_loaded"])): float(row["j_eq5"])
+            for row in read_rows("batalla_jain_index")}  # fmt: skip
+
+
+def _frame(row: Mapping[str, Any]) -> int:
+    unit = unit_of("frame_byte")
+    if unit is None:
+        raise AssertionError("a size in bytes has a unit")
+    return int(parse(str(row["frame_byte"]), unit))
+
+
+def _loads(summary: Summary, layouts: Sequence[Layout]) -> Table | None:
+    """Each number of loaded guests: the index of what was sent beside its closed form and that of the paper."""
+    published = _published_index()
+    rows = []
+    for layout in layouts:
+        by_load: dict[tuple[int, int], list[dict[str, Any]]] = {}
+        for row in _cells(summary, layout, "jain"):
+            by_load.setdefault((int(row["guests"]), int(row["loaded"])), []).append(row)
+        for (n, k), some in sorted(by_load.items()):
+            planned = next((float(row["jain_planned"]) for row in some if row["jain_planned"] is not None), None)
+            sent = max((float(row["jain"]) for row in some), key=lambda value: abs(value - (planned or 0.0)))
+            theirs = published.get((n, k))
+            same = theirs is not None and planned is not None and abs(theirs - planned) < _SAME
+            why = "other loads" if theirs is not None else f"not of {n}"
+            rows.append((
+                text.words(layout.experiment.name), text.count(n, ""), text.count(k, ""), text.number(sent, ""),
+                text.number(planned, "not known"),
+                text.missing("not known") if not planned else text.points(100 * (sent / planned - 1), ""),
+                text.number(theirs, "") if same else text.missing(why),
+            ))  # fmt: skip
+    columns = (
+        _EXPERIMENT,
+        Column("guests", "guests"),
+        Column("loaded", "loaded"),
+        Column("jain", "J of frames sent", about="of the cell that is furthest from the closed form"),
+        Column("jain_planned", "closed form here"),
+        Column("jain_error_percent", "off by"),
+        Column("published", "Batalla, equation 5", about="where guests and shares of the load are the same"),
+    )
+    return Table("standing-jain", "How even the loads are", columns, tuple(rows)) if rows else None
+
+
+def _rates(summary: Summary, layouts: Sequence[Layout]) -> Table | None:
+    """Throughput beside the one that is printed."""
+    theirs = next(float(row["value_mbps"]) * 1e6 for row in read_rows("batalla_prose")
+                  if (row["quantity"], row["subject"]) == ("throughput", "KVM 1518 B"))  # fmt: skip
+    rows = [
+        (
+            text.words(layout.experiment.name), text.words(scenario_name(layout, row)),
+            text.rate(row["throughput_bit_per_s"], ""), text.rate(theirs, ""),
+            text.words("above the paper's link" if row["throughput_bit_per_s"] > theirs else "below the paper's link"),
+        )
+        for layout in layouts
+        for row in _cells(summary, layout, "throughput_bit_per_s")
+        if _frame(row) == 1518
+    ]  # fmt: skip
+    columns = (
+        _EXPERIMENT,
+        Column("cell", "cell", numeric=False),
+        Column("throughput_bit_per_s", "throughput here"),
+        Column("published_bit_per_s", "Batalla, KVM", about="that of their link: a lower bound"),
+        Column("standing", "standing", numeric=False),
+    )
+    return Table("standing-rates", "Throughput of frames of 1518 B", columns, tuple(rows)) if rows else None
+
+
+def _gains(summary: Summary, layouts: Sequence[Layout]) -> Table | None:
+    """What the most even load passes over what the least even one does, all else the same."""
+    theirs = next(float(row["value_as_printed"]) for row in read_rows("batalla_prose")
+                  if row["quantity"] == "throughput_ratio_J1_over_J0.09")  # fmt: skip
+    rows = []
+    for layout in layouts:
+        others = [key for key in layout.keys if key != "loaded"]
+        by_place: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+        for row in _cells(summary, layout, "median"):
+            if row["jain"] is not None:
+                by_place.setdefault(tuple(row[key] for key in others), []).append(row)
+        for place, some in by_place.items():
+            least, most = (pick(some, key=lambda row: row["jain"]) for pick in (min, max))
+            if least is most or not least["median"]:
+                continue
+            where = ", ".join(
+                key_text(key, label) for key, label in zip(others, place, strict=True) if len(layout.order[key]) > 1
+            )
+            rows.append((
+                text.words(layout.experiment.name), text.words(where or "all"), text.number(least["jain"], ""),
+                text.number(most["jain"], ""), text.number(most["median"] / least["median"], ""),
+                Shown(f"Xen: {significant(theirs, 1)} on average, J 0.09 to 1", str(theirs), theirs),
+            ))  # fmt: skip
+    columns = (
+        _EXPERIMENT,
+        Column("where", "where", numeric=False),
+        Column("jain_least", "from J"),
+        Column("jain_most", "to J"),
+        Column("throughput_ratio", "times as much", about="throughput with the most even load over the least even"),
+        Column("published", "Batalla", numeric=False),
+    )
+    return Table("standing-gains", "What an even load adds", columns, tuple(rows)) if rows else None
+
+
+def _latencies(summary: Summary, layouts: Sequence[Layout]) -> Table | None:
+    """Latency beside what is printed for frames of that size."""
+    prose = {(row["quantity"], row["subject"]): row for row in read_rows("batalla_prose")}
+    rows = []
+    for layout in layouts:
+        for row in _cells(summary, layout, "latency_ns"):
+            frame = _frame(row)
+            printed = [
+                says.format(time_text(1e3 * float(prose[quantity, subject]["value_us"])))
+                for quantity, subject, frames, says in _LATENCIES
+                if frame in frames
+            ]
+            if printed:
+                rows.append((
+                    text.words(layout.experiment.name), text.words(scenario_name(layout, row)),
+                    text.time(row["latency_ns"], ""), text.rate(row["throughput_bit_per_s"], "not reached"),
+                    text.words("; ".join(printed)),
+                ))  # fmt: skip
+    columns = (
+        _EXPERIMENT,
+        Column("cell", "cell", numeric=False),
+        Column("latency_ns", "latency here", about="of all frames at the throughput, median"),
+        Column("throughput_bit_per_s", "at"),
+        Column("published", "Batalla", numeric=False),
+    )
+    return Table("standing-latencies", "Latency of frames", columns, tuple(rows)) if rows else None
+
+
+__all__ = ["jain_figures", "throughput_notes", "throughput_tables"]

@@ -1,0 +1,93 @@
+"""Counter programs in other languages: built once, laid beside the runs that call for them, and kept by no store."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vtare.campaign import Campaign, StopRequest, Store
+from vtare.campaign.programs import CounterPrograms, language_of
+from vtare.design import Run, make_design
+from vtare.errors import MachineCannot
+from vtare.plan import parse_plan
+
+PLAN = """
+schema = "vtare.plan/1"
+name = "languages"
+question = "Which language runs evenly?"
+blocks = 2
+settle = "0 ms"
+
+[[experiment]]
+name = "counter"
+instrument = "counter"
+parameters = { batches = 1, calls = 2, max_exponent = 1, unit_ms = "0.05 ms" }
+
+[experiment.factors]
+language = ["rust", "c", "java"]
+"""
+
+
+def run_of(language: str, **parameters: object) -> Run:
+    plan = parse_plan(PLAN, source=Path("languages.toml"))
+    found = next(run for run in make_design(plan, 1) if run.factors["language"] == language)
+    found.parameters.update(parameters)
+    return found
+
+
+def journal(store: Path) -> list[tuple[str, str | None]]:
+    with sqlite3.connect(store / "journal.sqlite") as connection:
+        return connection.execute("SELECT status, reason FROM runs").fetchall()
+
+
+def campaign(tmp_path: Path, fake: Any) -> Path:
+    path = tmp_path / "store"
+    plan = parse_plan(PLAN, source=Path("languages.toml"))
+    with Store.create(path, plan, 1) as store, StopRequest() as stop:
+        Campaign(store, fake.path, stop).run()
+    return path
+
+
+def test_each_language_is_built_once_and_no_store_keeps_its_program(tmp_path: Path, fake: Any) -> None:
+    store = campaign(tmp_path, fake)
+    assert [status for status, _ in journal(store)] == ["done"] * 6
+    assert sorted((fake.directory / "built").read_text().split()) == ["c", "java"]
+    assert list(store.rglob("counter-program")) == []
+
+
+def test_a_language_that_cannot_be_built_is_skipped_with_the_command_that_installs_it(
+    tmp_path: Path, fake: Any
+) -> None:
+    fake.behave(unbuildable="java")
+    rows = journal(campaign(tmp_path, fake))
+    assert sorted(status for status, _ in rows) == ["done"] * 4 + ["skipped"] * 2
+    reasons = {reason for status, reason in rows if status == "skipped"}
+    assert reasons == {"language java: found no compiler; install one with `apt-get install it`"}
+
+
+def test_instances_with_nothing_but_the_static_binary_run_c_only(tmp_path: Path, fake: Any) -> None:
+    programs = CounterPrograms(fake.path)
+    with programs.beside(run_of("c"), "docker", "docker", tmp_path) as placed:
+        assert Path(placed.parameters["program"]).stat().st_mode & 0o100
+    with (
+        pytest.raises(MachineCannot, match=r"language java on platform docker: .* host, netns, ssh, cloud"),
+        programs.beside(run_of("java"), "docker", "docker", tmp_path),
+    ):
+        pass
+    assert list(tmp_path.glob("counter-program")) == []
+
+
+def test_a_program_that_the_plan_names_is_left_alone(tmp_path: Path, fake: Any) -> None:
+    run = run_of("java", program="/opt/counter.jar")
+    with CounterPrograms(fake.path).beside(run, "docker", "docker", tmp_path) as placed:
+        assert placed is run
+
+
+def test_only_the_counter_has_languages() -> None:
+    assert language_of("counter", {"language": "java"}) == "java"
+    assert language_of("counter", {"language": "rust"}) is None
+    assert language_of("counter", {}) is None
+    assert language_of("timer", {}) is None

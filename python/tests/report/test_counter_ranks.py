@@ -1,0 +1,58 @@
+"""The counter in a report: told by its coefficient of variation, its levels ranked over matched runs."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from vtare.report import counter
+from vtare.report.content import layouts_of
+from vtare.report.sentences import plain
+from vtare.summary import Summary, summarise
+
+
+@pytest.fixture(scope="module")
+def summary(language_store: Path) -> Summary:
+    return summarise(language_store)
+
+
+def test_levels_are_ranked_over_matched_runs(summary: Summary) -> None:
+    layout = layouts_of(summary)["counter"]
+    table = counter.rank_table(summary, layout)
+    assert table is not None
+    keys = [column.key for column in table.columns]
+    rows = {row[1].raw: dict(zip(keys, row, strict=True)) for row in table.rows}
+    assert set(rows) == {"rust", "c"}
+    assert [row["sets"].raw for row in rows.values()] == ["6", "6"]
+    assert math.isclose(sum(float(row["mean_rank"].raw) for row in rows.values()), 3.0)
+    assert rows["c"]["ratio"].raw == "baseline"
+    assert float(rows["rust"]["ratio"].raw.split()[0]) > 0
+    assert 0 < float(rows["c"]["p_adjusted"].raw) <= 1
+
+
+def test_the_rank_and_the_cv_are_those_of_the_runs(summary: Summary) -> None:
+    layout = layouts_of(summary)["counter"]
+    table = counter.rank_table(summary, layout)
+    assert table is not None
+    figure = {row[1].raw: float(row[3].raw) for row in table.rows}
+    for language, cv in figure.items():
+        known = summary.runs.filter(pl.col("language") == language)["cv"].to_list()
+        assert math.isclose(cv, math.exp(sum(map(math.log, known)) / len(known)), rel_tol=1e-9)
+
+
+def test_the_answer_is_told_by_the_coefficient_of_variation(summary: Summary) -> None:
+    told = [plain(sentence) for sentence in counter.sentences(summary, layouts_of(summary)["counter"])]
+    assert len(told) == 2
+    assert "(language c) varies by" in told[0]
+    assert told[1].startswith("Against language c it is ")
+    assert "with rust" in told[1]
+
+
+def test_cells_are_compared_by_it_too(summary: Summary) -> None:
+    assert set(summary.comparisons["quantity"].to_list()) == {"cv"}
+    cells = summary.cells
+    assert cells.filter(pl.col("cv_low") > pl.col("cv")).height == 0
+    assert cells.filter(pl.col("cv_high") < pl.col("cv")).height == 0

@@ -1,0 +1,84 @@
+"""A campaign of forwarding guests beside Batalla et al.: what is printed, and words for what cannot be compared."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from forwarding_store import closed_form, throughput_of, write_forwarding_store
+
+from vtare.papers.published import read_rows
+from vtare.report import throughput
+from vtare.report.content import layouts_of
+from vtare.report.overlay import Overlay, overlay
+from vtare.summary import Summary, summarise
+
+
+@pytest.fixture(scope="module")
+def twelve(tmp_path_factory: pytest.TempPathFactory) -> Summary:
+    return summarise(write_forwarding_store(tmp_path_factory.mktemp("forwarding") / "store"))
+
+
+@pytest.fixture(scope="module")
+def beside(twelve: Summary) -> Overlay:
+    return overlay(twelve, "batalla2018")
+
+
+def rows_of(found: Overlay, table: str) -> list[dict[str, str | None]]:
+    (rows,) = (entry["rows"] for entry in found.document()["tables"] if entry["id"] == table)
+    return rows  # type: ignore[no-any-return]
+
+
+def test_the_index_of_the_frames_sent_stands_beside_its_closed_form_and_the_papers(beside: Overlay) -> None:
+    rows = rows_of(beside, "standing-jain")
+    assert [row["loaded"] for row in rows] == ["1", "6", "12"]
+    printed = {row["k_strongly_loaded"]: float(row["j_eq5"]) for row in read_rows("batalla_jain_index")}
+    for row in rows:
+        planned = closed_form(12, int(row["loaded"] or 0))
+        assert float(row["jain_planned"] or 0) == pytest.approx(planned)
+        assert float(row["published"] or 0) == pytest.approx(printed[row["loaded"] or ""])
+        assert float(row["jain_error_percent"] or 0) == pytest.approx(-0.1)
+
+
+def test_other_numbers_of_guests_are_given_no_printed_index(tmp_path: Path) -> None:
+    found = overlay(summarise(write_forwarding_store(tmp_path / "store", guests=4, loaded=(1, 4))), "batalla2018")
+    table = next(table for table in found.tables if table.id == "standing-jain")
+    assert [row[-1].text for row in table.rows] == ["n/a (not of 4)"] * 2
+    assert [row["published"] for row in rows_of(found, "standing-jain")] == [None, None]
+    assert any("equal shares of loaded guests compare" in note for note in found.notes)
+    assert "closed form" in found.drawings[0].text
+
+
+def test_what_an_even_load_adds_stands_beside_the_printed_twofold(beside: Overlay) -> None:
+    for row in rows_of(beside, "standing-gains"):
+        wanted = throughput_of(64, 1.0) / throughput_of(64, closed_form(12, 1))
+        assert float(row["throughput_ratio"] or 0) == pytest.approx(wanted, rel=1e-3)
+        assert row["published"] == "2.0"
+
+
+def test_only_frames_for_which_a_figure_is_printed_have_one_beside_them(beside: Overlay) -> None:
+    rates = rows_of(beside, "standing-rates")
+    assert len(rates) == 3
+    assert {row["published_bit_per_s"] for row in rates} == {"1000000000"}
+    assert {row["standing"] for row in rates} == {"above the paper's link"}
+    latencies = rows_of(beside, "standing-latencies")
+    assert len(latencies) == 6
+    small = [row["published"] for row in latencies if "64 B" in str(row["cell"])]
+    assert set(small) == {"Xen: more than 80.0 \N{MICRO SIGN}s; KVM: at most 100 \N{MICRO SIGN}s"}
+
+
+def test_words_say_what_cannot_be_compared(beside: Overlay) -> None:
+    notes = " ".join(beside.notes)
+    assert "plot throughput and latency" in notes
+    assert "the guests here are netns" in notes
+    assert "lower bound" in notes
+    assert beside.document()["notes"] == list(beside.notes)
+
+
+def test_throughput_over_j_and_latency_have_charts_beside_their_still_figures(twelve: Summary) -> None:
+    (layout,) = layouts_of(twelve).values()
+    panels = [panel for question in throughput.questions(twelve, layout) for panel in question.panels]
+    assert panels
+    for panel in panels:
+        assert panel.chart is not None
+        assert panel.chart().keys

@@ -1,0 +1,154 @@
+"""The outer machine of the tests under real hypervisors: emulated, with this machine's root read-only over 9p."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vtare.errors import MachineCannot
+from vtare.platforms.guest import cpio
+from vtare.platforms.guest.image import image_for, is_dynamic
+from vtare.platforms.guest.kernel import Kernel, find_kernel
+from vtare.platforms.guest.modules import Modules
+from vtare.platforms.guest.qemu_command import PROGRAM
+
+HERE = Path(__file__).resolve().parent / "hypervisors"
+#: Its root over 9p, and what networks between its guests are made of.
+DRIVERS = ("virtio_pci", "9pnet_virtio", "9p", "tun", "bridge", "veth")
+#: 2 to 5 minutes on two busy cores.
+TIME_LIMIT_S = 900
+
+
+@dataclass(frozen=True)
+class Told:
+    """What the job told, line by line, and all that was said around it, for whoever looks at a failure."""
+
+    lines: list[dict[str, Any]]
+    said: str
+
+    def of(self, nic: str) -> list[dict[str, Any]]:
+        """What was told of guests with one model of card: what is missing, facts, runs, and that it was destroyed."""
+        begin = next((at for at, line in enumerate(self.lines) if line.get("nic") == nic), None)
+        assert begin is not None, self.said
+        assert self.lines[begin]["missing"] is None, self.said
+        ends = (at for at, line in enumerate(self.lines) if at > begin and line.get("destroyed"))
+        end = next(ends, None)
+        assert end is not None, self.said
+        of_nic = self.lines[begin : end + 1]
+        assert len(of_nic) == 7, self.said
+        return of_nic
+
+
+def kernels() -> dict[str, Kernel]:
+    """Kernels of both flavours, or a skip with the reason."""
+    if shutil.which(PROGRAM) is None:
+        pytest.skip(f"the program '{PROGRAM}' is missing (Debian: qemu-system-x86)")
+    if os.geteuid() != 0:
+        pytest.skip("the outer machine reads this machine's root as root: run it with sudo")
+    try:
+        return {flavour: find_kernel(flavour) for flavour in ("cloud", "generic")}
+    except MachineCannot as error:
+        pytest.skip(str(error))
+
+
+def image(kernel: Kernel, drivers: Sequence[str]) -> bytes:
+    """The initramfs of the outer machine, with the drivers of its hypervisor beside its own."""
+    busybox = Path(shutil.which("busybox") or "/nowhere")
+    if not busybox.is_file() or is_dynamic(busybox.read_bytes()):
+        pytest.skip("a static busybox is missing (Debian: busybox-static)")
+    modules = Modules(kernel.modules).ordered((*DRIVERS, *drivers))
+    places = [f"modules/{name}.ko" for name, _ in modules]
+    return cpio.archive(
+        [
+            *(cpio.directory(name) for name in ("bin", "dev", "proc", "sys", "host", "modules")),
+            cpio.device("dev/console", 5, 1),
+            cpio.file("bin/busybox", busybox.read_bytes(), executable=True),
+            cpio.file("init", (HERE / "outer_init.sh").read_bytes(), executable=True),
+            *(cpio.file(place, content) for place, (_, content) in zip(places, modules, strict=True)),
+            cpio.file("modules/order", "".join(f"/{place}\n" for place in places).encode()),
+        ]
+    )
+
+
+def prepare_job(
+    job: Path,
+    vtare: Path,
+    kernels: dict[str, Kernel],
+    guests: Sequence[tuple[str, str, Sequence[str]]],
+    *,
+    platform: str,
+    before: str = "",
+) -> None:
+    """Lay out the directory of the job: what the adapter in there finds in its cache, and what is run.
+
+    `guests` are kernels' flavours, models of card and drivers of the control channel; `before` is shell that is run
+    first.
+    """
+    images = job / "cache/vtare/images"
+    images.mkdir(parents=True)
+    for flavour, kernel in kernels.items():
+        place = job / "cache/vtare/kernels" / flavour
+        place.mkdir(parents=True)
+        (place / "kept").symlink_to(kernel.modules.parents[2])
+    for flavour, nic, channel in guests:
+        try:
+            shutil.copy(image_for(kernels[flavour], vtare, nic, channel), images)
+        except MachineCannot as error:
+            pytest.skip(str(error))
+    nics = [nic for _, nic, _ in guests]
+    words = [sys.executable, str(HERE / "inner_job.py"), str(vtare.resolve()), platform, *nics]
+    paths = os.pathsep.join(path for path in sys.path if path)
+    # All but /run is read-only in there.
+    (job / "job.sh").write_text(
+        "export HOME=/run/tmp TMPDIR=/run/tmp XDG_CACHE_HOME=/run/job/cache PYTHONDONTWRITEBYTECODE=1\n"
+        f"export PATH={shlex.quote(os.environ['PATH'])}:/usr/sbin:/sbin PYTHONPATH={shlex.quote(paths)}\n"
+        f"{before}{shlex.join(words)} >/run/job/told\n"
+    )
+
+
+def boot(machine: Sequence[str], job: Path) -> Told:
+    """Boot the outer machine, wait for its end, and give what its job told."""
+    console = job.parent / "console"
+    command = [
+        *(PROGRAM, *machine, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"),
+        *("-serial", f"file:{console}"),
+        *("-virtfs", "local,path=/,mount_tag=host,security_model=none,readonly=on,multidevs=remap"),
+        *("-virtfs", f"local,path={job},mount_tag=job,security_model=none"),
+    ]
+    try:
+        said = subprocess.run(command, capture_output=True, text=True, timeout=TIME_LIMIT_S, check=False).stderr
+    except subprocess.TimeoutExpired:
+        said = f"the outer machine did not end within {TIME_LIMIT_S} s"
+    texts = [path.read_text(errors="replace") if path.is_file() else "" for path in (job / "told", job / "log")]
+    last = console.read_text(errors="replace")[-2000:] if console.is_file() else ""
+    # One that was killed may have left half a line.
+    lines = [json.loads(line) for line in texts[0].splitlines(keepends=True) if line.endswith("\n")]
+    return Told(lines, "\n".join([*texts, said, last]))
+
+
+def check_runs(told: list[dict[str, Any]], hypervisor: str) -> None:
+    """Timer, sleep and round trips were measured in a guest. Figures are judged by their sanity alone."""
+    runs = {line["instrument"]: line for line in told if "instrument" in line}
+    assert list(runs) == ["timer", "sleep", "rtt"]
+    for instrument, line in runs.items():
+        assert line["code"] == 0, (instrument, line["log"])
+        assert line["samples_byte"] > 0
+        assert line["document"]["machine"]["hypervisor"] == hypervisor
+    (cell,) = runs["rtt"]["document"]["cells"]
+    assert cell["received"] > 0
+    assert cell["sent"] == cell["received"] + cell["lost"]
+    assert cell["rtt_ns"]["min"] > 0
+    # Each probe and each reply passed the host's end of the guest's card.
+    capture = told[5]
+    assert (capture["code"], capture["interface"]) == (0, "port0"), capture["log"]
+    assert sum(seen["packets"] for seen in capture["document"]["cells"]) >= cell["sent"] + cell["received"]
