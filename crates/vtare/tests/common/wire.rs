@@ -20,6 +20,13 @@ pub(crate) struct Responder {
 }
 
 impl Responder {
+    /// Sends it a signal, by name.
+    #[allow(dead_code, reason = "each test file uses its part")]
+    pub(crate) fn signal(&self, name: &str) {
+        let words = [format!("-{name}"), self.process.id().to_string()];
+        assert!(Command::new("kill").args(words).status().expect("kill is there").success(), "it still runs");
+    }
+
     /// A responder for this host only, without a key, on a port of the kernel's choice.
     pub(crate) fn on_loopback() -> Self {
         Self::start(Command::new(VTARE).args(["serve", "--listen", "127.0.0.1:0", "--json"]))

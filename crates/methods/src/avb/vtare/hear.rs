@@ -11,9 +11,6 @@ use crate::avb::Observation;
 /// Cross traffic with so many times the variance of Poisson's comes in bursts: how a queue falls in one of its pauses says little.
 const BURSTY: f64 = 4.0;
 
-/// A train whose rate was off by more than this share of it.
-const ASTRAY: f64 = 0.1;
-
 /// Probes that left this much faster than the link is held to be show that it is faster.
 const OUTGROWN: f64 = 1.15;
 
@@ -172,7 +169,6 @@ impl Vtare {
         self.jitter_ns = score.jitter_ns;
         self.calm = self.calm && self.stayed_calm(&score, &known);
         let spread = (score.burst / score.seconds()).sqrt();
-        self.astray = (score.rate - score.value()).abs() > ASTRAY * score.rate;
         let drained = score.idle > self.settings.idle_share * score.least.max(0.0);
         if let Some(belief) = &mut self.belief {
             belief.learn(score.least, score.least + score.idle, (score.error.powi(2) + spread.powi(2)).sqrt());

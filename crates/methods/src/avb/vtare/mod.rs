@@ -62,8 +62,6 @@ pub struct Vtare {
     packet_byte: u32,
     /// Nothing crosses the path, as far as was seen: a stream just above the capacity makes a queue by itself, and bursts ask for no length.
     calm: bool,
-    /// The rate of the last train was far from the value.
-    astray: bool,
     /// Time that the train under way shall take behind its head, s.
     seconds: f64,
     epoch: Option<Epoch>,
@@ -148,7 +146,6 @@ impl Vtare {
             head: 0,
             packet_byte: setup.ability.most_packet_byte,
             calm: false,
-            astray: false,
             seconds: 0.0,
             epoch: None,
             epoch_s: 0.0,

@@ -20,8 +20,7 @@ const UNKNOWN: f64 = 2e10;
 /// A head of which less than this share is kept is no way to fill a queue.
 const LEAST_KEPT: f64 = 0.35;
 
-/// A train is so many times as long as the one before, at most, on paths where packets come in clumps; and no longer while its rate was far
-/// from the value.
+/// A train is so many times as long as the one before, at most, on paths where packets come in clumps.
 const LONGER: f64 = 4.0;
 
 /// A link that carries more than this share of the bytes in the time is fast: for each byte beyond, so many more may be spent, up to so
@@ -77,9 +76,8 @@ impl Vtare {
         let before = self.seconds;
         self.seconds = if measuring { self.measure_seconds() } else { self.search_seconds() };
         if measuring && before > 0.0 && self.capacity.clumps() {
-            let least = self.settings.least_train_ns as f64 / 1e9;
             // Where packets come in clumps a short train says little, and a long one at the wrong rate is lost as a whole: step by step.
-            self.seconds = self.seconds.min(if self.astray { before.max(least) } else { LONGER * before });
+            self.seconds = self.seconds.min(LONGER * before);
         }
         // Between two groups the queue must last as well.
         let group = plan::group(near, size_byte, &self.setup.ability);

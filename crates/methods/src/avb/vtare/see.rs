@@ -18,6 +18,7 @@ const MOST_RESTARTS: u32 = 3;
 /// Nothing crosses a path on which back-to-back packets come at this share of the capacity, and a stream's delays differ by less than so
 /// much of Poisson's variance and so many packets.
 const CALM_SHARE: f64 = 0.97;
+const CALM_S: f64 = 0.001;
 const CALM_MOST: f64 = 1.01;
 const CALM_DISPERSION: f64 = 0.05;
 const CALM_JITTER: f64 = 0.5;
@@ -138,7 +139,10 @@ impl Vtare {
     pub(super) fn seems_calm(&self, capacity: f64, received: f64, error: f64) -> bool {
         let single = plan::group(received, self.packet_byte, &self.setup.ability) == 1;
         let packet_by_packet = single && !self.capacity.clumps() && self.held_now_ns == 0.0;
-        packet_by_packet && received > CALM_SHARE * capacity && error < 1.0 - CALM_SHARE
+        // A train as short as a machine may stand still looks the same behind one that did.
+        let bits = f64::from(self.settings.calm_points * self.packet_byte * 8);
+        let long = bits / received > CALM_S;
+        long && packet_by_packet && received > CALM_SHARE * capacity && error < 1.0 - CALM_SHARE
     }
 
     /// Whether a train behind it met none either.
