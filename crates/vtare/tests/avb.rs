@@ -270,6 +270,7 @@ fn losses_at_the_receivers_buffer_are_not_the_paths() {
         "avb 10.111.0.2 --key-file {} --method adr --set packets=9000 --json --count 3",
         place.file("key").display()
     );
+    #[allow(clippy::disallowed_methods, reason = "waits for no condition: so long does the responder stand still")]
     let overloaded = |stopped: Duration| {
         let mut child = Command::new("ip")
             .args(["netns", "exec", here, VTARE])
