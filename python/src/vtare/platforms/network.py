@@ -278,12 +278,10 @@ def leftovers() -> tuple[Leftover, ...]:
         owner = owner_of(name)
         if owner is None:
             continue
-        try:
-            found.append(_leftover(name, owner))
-        except NetworkError:
-            # Gone since the names were read: its campaign has ended.
-            if name in namespaces():
-                raise
+        leftover = _leftover(name, owner)
+        # It may be gone since the names were read: its campaign has ended.
+        if name in namespaces():
+            found.append(leftover)
     return tuple(found)
 
 
