@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::files::Reach;
 use super::frame::Kind;
-use super::messages::{COMMANDS, Exited, SignalName, Start};
+use super::messages::{COMMANDS, Exited, Said, SignalName, Start};
 use super::port::Output;
 
 /// Commands that run at the same time at most.
@@ -72,18 +72,16 @@ impl Jobs {
     /// Passes on what a command says until it has ended, then how it ended.
     fn see_out(&self, job: u32, mut child: Child, output: &Output) {
         let pipes = (child.stdout.take(), child.stderr.take());
-        let status = thread::scope(|scope| {
-            scope.spawn(|| pass_on(pipes.0, Kind::Stdout, job, output));
-            scope.spawn(|| pass_on(pipes.1, Kind::Stderr, job, output));
-            child.wait()
+        let (status, stdout, stderr) = thread::scope(|scope| {
+            let stdout = scope.spawn(|| pass_on(pipes.0, Kind::Stdout, job, output));
+            let stderr = scope.spawn(|| pass_on(pipes.1, Kind::Stderr, job, output));
+            (child.wait(), stdout.join(), stderr.join())
         });
         // Taken off the list first: whoever hears of the end may use the number again.
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&job);
-        let exited = match status {
-            Ok(status) => Exited { code: status.code(), signal: status.signal() },
-            Err(_) => Exited { code: None, signal: None },
-        };
-        output.say_json(Kind::Exited, job, &exited);
+        let (code, signal) = status.map_or((None, None), |status| (status.code(), status.signal()));
+        let (stdout, stderr) = (stdout.unwrap_or_default(), stderr.unwrap_or_default());
+        output.say_json(Kind::Exited, job, &Exited { code, signal, stdout, stderr });
     }
 
     /// Sends a signal to a command and all it started.
@@ -110,15 +108,20 @@ impl Jobs {
     }
 }
 
-fn pass_on(pipe: Option<impl Read>, kind: Kind, job: u32, output: &Output) {
-    let Some(mut pipe) = pipe else { return };
+/// Passes on what a command writes, until it has closed the pipe; tells what that was.
+fn pass_on(pipe: Option<impl Read>, kind: Kind, job: u32, output: &Output) -> Said {
+    let mut said = Said::default();
+    let Some(mut pipe) = pipe else { return said };
     let mut bytes = [0; PIECE_BYTE];
     loop {
         match pipe.read(&mut bytes) {
-            Ok(0) => return,
-            Ok(got) => output.say(kind, job, &bytes[..got]),
+            Ok(0) => return said,
+            Ok(got) => {
+                said.add(&bytes[..got]);
+                output.say(kind, job, &bytes[..got]);
+            }
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(_) => return,
+            Err(_) => return said,
         }
     }
 }
