@@ -213,6 +213,12 @@ def test_output_that_cannot_be_kept_is_no_success(tmp_path: Path) -> None:
     output.keep(Kind.STDOUT, b"x")
     assert "No space left on device" in str(output.lost({}))
     output.close()
+    unread = Output(tmp_path / "o", tmp_path / "e")
+    nothing = {"byte": 0, "crc32": 0, "error": None}
+    assert unread.lost({"stdout": nothing, "stderr": nothing}) is None
+    failed = {**nothing, "error": "no more"}
+    assert unread.lost({"stdout": failed, "stderr": nothing}) == "its agent could not read stdout behind 0 B: no more"
+    unread.close()
     closed = Output(tmp_path / "o", tmp_path / "e")
     closed.close()
     closed.keep(Kind.STDOUT, b"x")

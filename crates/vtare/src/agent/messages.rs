@@ -78,12 +78,14 @@ pub(crate) struct Exited {
 }
 
 /// What was passed on of a stream.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Said {
     /// Bytes.
     pub(crate) byte: u64,
     /// Their CRC-32, as zlib's.
     pub(crate) crc32: u32,
+    /// Why the rest could not be read.
+    pub(crate) error: Option<String>,
 }
 
 impl Said {

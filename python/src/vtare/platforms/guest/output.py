@@ -35,7 +35,7 @@ class Output:
             self._unwritten = error
 
     def lost(self, sent: dict[str, Any]) -> str | None:
-        """What is missing or changed, in words; None where all came. `sent`: byte and crc32 by the stream's name."""
+        """What is missing or changed, in words; None where all came. `sent`: byte, crc32 and error of each stream."""
         if self._unwritten is not None:
             return f"what it wrote cannot be kept here: {self._unwritten}"
         wrong = []
@@ -44,7 +44,9 @@ class Output:
             figures = sent.get(name)
             if not isinstance(figures, dict) or not {"byte", "crc32"} <= figures.keys():
                 return f"its agent does not say how much {name} it has sent: found {figures!r}, want byte and crc32"
-            if figures["byte"] != byte:
+            if figures.get("error") is not None:
+                wrong.append(f"its agent could not read {name} behind {figures['byte']} B: {figures['error']}")
+            elif figures["byte"] != byte:
                 wrong.append(f"of {figures['byte']} B of {name} {byte} B came")
             elif figures["crc32"] != check:
                 wrong.append(f"{byte} B of {name} came with CRC-32 {check}, sent was {figures['crc32']}")
