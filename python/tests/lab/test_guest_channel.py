@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import socket
 import threading
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,9 +17,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vtare.platforms.guest import agent as agent_module
-from vtare.platforms.guest.agent import Agent, GuestFailed, connect
+from vtare.platforms.guest.agent import OUTPUT_LOST, Agent, GuestFailed, connect
 from vtare.platforms.guest.frames import MAX_PAYLOAD_BYTE, Decoder, Frame, Kind, encode
 from vtare.platforms.guest.instance import GuestFiles, settled_facts
+from vtare.platforms.guest.output import Output
 
 FRAMES = st.builds(
     Frame,
@@ -77,12 +80,13 @@ def test_a_changed_byte_never_makes_another_frame(frame: Frame, data: st.DataObj
     assert frame == following or frame not in found
 
 
-Answer = Callable[[Frame], list[Frame]]
+#: What the other end says to a frame, as frames or as bytes on the line.
+Answer = Callable[[Frame], "list[Frame] | bytes"]
 
 
 @contextmanager
 def guest(answer: Answer, *, hello: bytes | None = None) -> Iterator[Agent]:
-    """An agent whose other end answers each frame by a function; an empty `Frame` list says nothing."""
+    """An agent whose other end answers each frame by a function; an empty answer says nothing."""
     ours, theirs = socket.socketpair()
     first = json.dumps({"schema": "vtare.agent/1", "problems": []}).encode() if hello is None else hello
 
@@ -91,7 +95,8 @@ def guest(answer: Answer, *, hello: bytes | None = None) -> Iterator[Agent]:
         theirs.sendall(encode(Kind.HELLO, 0, first))
         while data := theirs.recv(1 << 16):
             for frame in decoder.take(data):
-                theirs.sendall(on_the_line(answer(frame)))
+                said = answer(frame)
+                theirs.sendall(said if isinstance(said, bytes) else on_the_line(said))
                 if frame.kind is Kind.END:
                     theirs.close()
                     return
@@ -111,6 +116,13 @@ def say(kind: Kind, job: int, document: object) -> Frame:
     return Frame(kind, job, json.dumps(document).encode())
 
 
+def exited(job: int, code: int, *, stdout: bytes = b"", stderr: bytes = b"") -> Frame:
+    """The end of a program that has written these bytes."""
+    streams = {"stdout": stdout, "stderr": stderr}
+    sent = {name: {"byte": len(said), "crc32": zlib.crc32(said)} for name, said in streams.items()}
+    return say(Kind.EXITED, job, {"code": code, "signal": None, **sent})
+
+
 def test_what_a_program_says_lands_in_its_files_and_its_end_wakes_the_lab(tmp_path: Path) -> None:
     def answer(frame: Frame) -> list[Frame]:
         if frame.kind is not Kind.START:
@@ -120,7 +132,7 @@ def test_what_a_program_says_lands_in_its_files_and_its_end_wakes_the_lab(tmp_pa
             say(Kind.ANSWER, frame.job, {"pid": 1}),
             Frame(Kind.STDOUT, frame.job, b"out"),
             Frame(Kind.STDERR, frame.job, b"ready\n"),
-            say(Kind.EXITED, frame.job, {"code": 3, "signal": None}),
+            exited(frame.job, 3, stdout=b"out", stderr=b"ready\n"),
         ]
 
     with guest(answer) as agent:
@@ -131,6 +143,86 @@ def test_what_a_program_says_lands_in_its_files_and_its_end_wakes_the_lab(tmp_pa
         with pytest.raises(ProcessLookupError):
             child.watch()
         assert child.terminate() == child.kill() == 3
+
+
+DOCUMENT = [b"{" + bytes(8190) + b"a", b"second piece", b"}\n"]
+
+
+def dropped(frames: list[bytes]) -> bytes:
+    return b"".join([*frames[:1], *frames[2:]])
+
+
+def doubled(frames: list[bytes]) -> bytes:
+    return b"".join([*frames[:2], *frames[1:]])
+
+
+def swapped(frames: list[bytes]) -> bytes:
+    return b"".join([frames[1], frames[0], *frames[2:]])
+
+
+def damaged(frames: list[bytes]) -> bytes:
+    # A message of a guest's kernel in the middle of a frame.
+    return b"".join([frames[0], frames[1][:20], b"[ 1.0] BUG: soft lockup\r\n", frames[1][20:], *frames[2:]])
+
+
+@pytest.mark.parametrize(
+    ("how", "lost"),
+    [
+        (dropped, r"of 8206 B of stdout 8194 B came; nothing came that was no frame"),
+        (doubled, r"of 8206 B of stdout 8218 B came; nothing came that was no frame"),
+        (swapped, r"8206 B of stdout came with CRC-32 \d+, sent was \d+; nothing came that was no frame"),
+        (damaged, r"of 8206 B of stdout 8194 B came; 58 B came that were no frame, the last b'vtG1.*soft lockup"),
+    ],
+)
+def test_output_that_the_channel_loses_fails_the_program_with_the_figures(
+    tmp_path: Path, how: Callable[[list[bytes]], bytes], lost: str
+) -> None:
+    def answer(frame: Frame) -> bytes:
+        if frame.kind is not Kind.START:
+            return b""
+        whole = exited(frame.job, 0, stdout=b"".join(DOCUMENT), stderr=b"ready\n")
+        pieces = how([encode(Kind.STDOUT, frame.job, piece) for piece in DOCUMENT])
+        begin = [say(Kind.ANSWER, frame.job, {"pid": 1}), Frame(Kind.STDERR, frame.job, b"ready\n")]
+        return on_the_line(begin) + pieces + on_the_line([whole])
+
+    with guest(answer) as agent:
+        child = agent.start(["measure"], directory=tmp_path, stdout=tmp_path / "o", stderr=tmp_path / "e")
+        assert child.wait(30) == OUTPUT_LOST
+        said = (tmp_path / "e").read_text().splitlines()
+        assert said[0] == "ready"
+        words = f"vtare: guest g: output is lost: {lost}.*; the program itself had ended with 0"
+        assert re.fullmatch(words, said[1]), said
+        # The channel itself goes on.
+        assert agent.lost is None
+
+
+@pytest.mark.parametrize("figures", [None, 3, {"byte": 0}])
+def test_an_agent_that_does_not_count_is_not_believed(tmp_path: Path, figures: object) -> None:
+    def answer(frame: Frame) -> list[Frame]:
+        end = {"code": 0, "signal": None, "stdout": figures}
+        return [say(Kind.ANSWER, frame.job, {"pid": 1}), say(Kind.EXITED, frame.job, end)]
+
+    with guest(answer) as agent:
+        child = agent.start(["measure"], directory=tmp_path, stdout=tmp_path / "o", stderr=tmp_path / "e")
+        assert child.wait(30) == OUTPUT_LOST
+        assert "does not say how much stdout it has sent" in (tmp_path / "e").read_text()
+
+
+def test_output_that_cannot_be_kept_is_no_success(tmp_path: Path) -> None:
+    output = Output(Path("/dev/full"), tmp_path / "e")
+    output.keep(Kind.STDOUT, b"x")
+    assert "No space left on device" in str(output.lost({}))
+    output.close()
+    unread = Output(tmp_path / "o", tmp_path / "e")
+    nothing = {"byte": 0, "crc32": 0, "error": None}
+    assert unread.lost({"stdout": nothing, "stderr": nothing}) is None
+    failed = {**nothing, "error": "no more"}
+    assert unread.lost({"stdout": failed, "stderr": nothing}) == "its agent could not read stdout behind 0 B: no more"
+    unread.close()
+    closed = Output(tmp_path / "o", tmp_path / "e")
+    closed.close()
+    closed.keep(Kind.STDOUT, b"x")
+    assert "cannot be kept" in str(closed.lost({}))
 
 
 def test_a_guest_that_dies_ends_its_programs_and_their_log_says_why(tmp_path: Path) -> None:
@@ -208,7 +300,7 @@ def test_files_go_in_when_they_are_new_and_only_those_of_the_guest_come_back(tmp
                 puts.append(on_the_way[job])
                 return [say(Kind.ANSWER, job, {})]
             case Kind.START:
-                return [say(Kind.ANSWER, job, {}), say(Kind.EXITED, job, {"code": 0, "signal": None})]
+                return [say(Kind.ANSWER, job, {}), exited(job, 0)]
             case Kind.LIST:
                 return [say(Kind.ANSWER, job, {"files": [{"name": n, "byte": len(c)} for n, c in inside.items()]})]
             case Kind.GET:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+import tty
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -260,6 +261,18 @@ def test_every_byte_passes_a_terminal_and_the_kernels_own_key_comes_twice() -> N
     while len(came) < len(every):
         came += terminal.recv(4096)
     assert came == every
+    terminal.close()
+    os.close(inner)
+    os.close(outer)
+
+
+def test_what_was_said_before_the_terminal_was_opened_is_heard() -> None:
+    outer, inner = os.openpty()
+    # As xenconsoled leaves it.
+    tty.setraw(inner)
+    os.write(outer, b"first words\n")
+    terminal = Terminal(Path(os.ttyname(inner)))
+    assert terminal.recv(4096) == b"first words\n"
     terminal.close()
     os.close(inner)
     os.close(outer)

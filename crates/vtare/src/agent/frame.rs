@@ -170,8 +170,13 @@ fn word(bytes: &[u8]) -> u32 {
 
 /// CRC-32 as in zlib and Ethernet (reflected polynomial 0xedb88320).
 fn check(bytes: &[u8]) -> u32 {
+    check_on(0, bytes)
+}
+
+/// The check of what has the check `before` with `bytes` behind it; that of nothing is 0.
+pub(crate) fn check_on(before: u32, bytes: &[u8]) -> u32 {
     let step = |sum: u32, byte: &u8| (sum >> 8) ^ TABLE[usize::from((sum as u8) ^ byte)];
-    !bytes.iter().fold(u32::MAX, step)
+    !bytes.iter().fold(!before, step)
 }
 
 const TABLE: [u32; 256] = {
@@ -226,6 +231,7 @@ mod tests {
     #[test]
     fn the_check_is_that_of_zlib() {
         assert_eq!(check(b"123456789"), 0xcbf4_3926);
+        assert_eq!(check_on(check_on(0, b"1234"), b"56789"), 0xcbf4_3926);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::files::Reach;
 use super::frame::Kind;
-use super::messages::{COMMANDS, Exited, SignalName, Start};
+use super::messages::{COMMANDS, Exited, Said, SignalName, Start};
 use super::port::Output;
 
 /// Commands that run at the same time at most.
@@ -72,18 +72,16 @@ impl Jobs {
     /// Passes on what a command says until it has ended, then how it ended.
     fn see_out(&self, job: u32, mut child: Child, output: &Output) {
         let pipes = (child.stdout.take(), child.stderr.take());
-        let status = thread::scope(|scope| {
-            scope.spawn(|| pass_on(pipes.0, Kind::Stdout, job, output));
-            scope.spawn(|| pass_on(pipes.1, Kind::Stderr, job, output));
-            child.wait()
+        let (status, stdout, stderr) = thread::scope(|scope| {
+            let stdout = scope.spawn(|| pass_on(pipes.0, Kind::Stdout, job, output));
+            let stderr = scope.spawn(|| pass_on(pipes.1, Kind::Stderr, job, output));
+            (child.wait(), stdout.join(), stderr.join())
         });
         // Taken off the list first: whoever hears of the end may use the number again.
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&job);
-        let exited = match status {
-            Ok(status) => Exited { code: status.code(), signal: status.signal() },
-            Err(_) => Exited { code: None, signal: None },
-        };
-        output.say_json(Kind::Exited, job, &exited);
+        let (code, signal) = status.map_or((None, None), |status| (status.code(), status.signal()));
+        let (stdout, stderr) = (stdout.unwrap_or_default(), stderr.unwrap_or_default());
+        output.say_json(Kind::Exited, job, &Exited { code, signal, stdout, stderr });
     }
 
     /// Sends a signal to a command and all it started.
@@ -110,15 +108,87 @@ impl Jobs {
     }
 }
 
-fn pass_on(pipe: Option<impl Read>, kind: Kind, job: u32, output: &Output) {
-    let Some(mut pipe) = pipe else { return };
+/// Passes on what a command writes, until it has closed the pipe; tells what that was.
+fn pass_on(pipe: Option<impl Read>, kind: Kind, job: u32, output: &Output) -> Said {
+    let mut said = Said::default();
+    let Some(mut pipe) = pipe else { return said };
     let mut bytes = [0; PIECE_BYTE];
     loop {
         match pipe.read(&mut bytes) {
-            Ok(0) => return,
-            Ok(got) => output.say(kind, job, &bytes[..got]),
+            Ok(0) => return said,
+            Ok(got) => {
+                said.add(&bytes[..got]);
+                output.say(kind, job, &bytes[..got]);
+            }
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(_) => return,
+            Err(error) => {
+                said.error = Some(error.to_string());
+                return said;
+            }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, File};
+    use std::io;
+
+    use super::super::frame::{Decoder, Frame};
+    use super::*;
+
+    /// What a stream becomes on the line, and what is said of it at the end.
+    fn passed_on(name: &str, pipe: impl Read) -> (Vec<u8>, Said) {
+        let path = std::env::temp_dir().join(format!("vtare-job-{}-{name}", std::process::id()));
+        let output = Output::to(File::create(&path).expect("the temporary directory is writable"));
+        let said = pass_on(Some(pipe), Kind::Stdout, 7, &output);
+        let line = fs::read(&path).expect("it was just written");
+        fs::remove_file(path).expect("it is ours");
+        (line, said)
+    }
+
+    /// What the other end counts, and how many bytes were no frame for it.
+    fn heard(line: &[u8]) -> (Said, u64) {
+        let (mut decoder, mut heard) = (Decoder::default(), Said::default());
+        for Frame { kind, job, payload } in decoder.take(line) {
+            assert_eq!((kind, job), (Kind::Stdout, 7));
+            heard.add(&payload);
+        }
+        (heard, decoder.skipped_byte)
+    }
+
+    #[test]
+    fn what_is_said_at_the_end_tells_a_lost_and_a_damaged_frame_from_a_whole_stream() {
+        let written: Vec<u8> = (0..PIECE_BYTE * 2 + 100).map(|number| (number % 251) as u8).collect();
+        let (line, said) = passed_on("whole", written.as_slice());
+        assert_eq!((said.byte, &said.error), (written.len() as u64, &None));
+        assert_eq!(heard(&line), (said, 0));
+        let (_, said) = passed_on("again", written.as_slice());
+
+        let frame_byte = Frame::encode(Kind::Stdout, 7, &written[..PIECE_BYTE]).len();
+        let dropped = [&line[..frame_byte], &line[frame_byte * 2..]].concat();
+        let (counted, skipped_byte) = heard(&dropped);
+        assert_eq!((counted.byte, skipped_byte), (said.byte - PIECE_BYTE as u64, 0));
+        // Frames of one length in another order: the same bytes by number, not by their check.
+        let swapped = [&line[frame_byte..frame_byte * 2], &line[..frame_byte], &line[frame_byte * 2..]].concat();
+        let (counted, _) = heard(&swapped);
+        assert!(counted.byte == said.byte && counted.crc32 != said.crc32);
+        let mut damaged = line;
+        damaged[frame_byte + 1000] ^= 1;
+        let (counted, skipped_byte) = heard(&damaged);
+        assert_eq!((counted.byte, skipped_byte), (said.byte - PIECE_BYTE as u64, frame_byte as u64));
+    }
+
+    #[test]
+    fn a_stream_that_cannot_be_read_is_told() {
+        struct Broken;
+        impl Read for Broken {
+            fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+                Err(io::Error::other("no more"))
+            }
+        }
+        let (line, said) = passed_on("broken", b"begun".chain(Broken));
+        assert_eq!((said.byte, said.error.as_deref()), (5, Some("no more")));
+        assert_eq!(heard(&line).0.byte, 5);
     }
 }

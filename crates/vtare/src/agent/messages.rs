@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::frame::check_on;
+
 /// The commands that the agent starts: those that measure or load, and the far end.
 pub(crate) const COMMANDS: [&str; 5] = ["measure", "load", "serve", "capture", "check"];
 
@@ -62,13 +64,36 @@ pub(crate) struct Listed {
     pub(crate) byte: u64,
 }
 
-/// How a command ended: just one of the two is not null.
+/// How a command ended: just one of code and signal is not null. What it wrote is told, so that the lab knows whether it heard all.
 #[derive(Debug, Serialize)]
 pub(crate) struct Exited {
     /// Its exit code.
     pub(crate) code: Option<i32>,
     /// The signal that ended it.
     pub(crate) signal: Option<i32>,
+    /// What was passed on of its stdout.
+    pub(crate) stdout: Said,
+    /// What was passed on of its stderr.
+    pub(crate) stderr: Said,
+}
+
+/// What was passed on of a stream.
+#[derive(Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Said {
+    /// Bytes.
+    pub(crate) byte: u64,
+    /// Their CRC-32, as zlib's.
+    pub(crate) crc32: u32,
+    /// Why the rest could not be read.
+    pub(crate) error: Option<String>,
+}
+
+impl Said {
+    /// Counts what follows.
+    pub(crate) fn add(&mut self, bytes: &[u8]) {
+        self.byte += bytes.len() as u64;
+        self.crc32 = check_on(self.crc32, bytes);
+    }
 }
 
 /// The agent's first words.

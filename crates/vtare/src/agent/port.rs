@@ -97,7 +97,8 @@ impl Port {
 pub(crate) struct Output(Arc<Mutex<File>>);
 
 impl Output {
-    fn to(file: File) -> Self {
+    /// Frames go to this file.
+    pub(crate) fn to(file: File) -> Self {
         Self(Arc::new(Mutex::new(file)))
     }
 

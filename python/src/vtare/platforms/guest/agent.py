@@ -16,10 +16,11 @@ import threading
 import time
 import weakref
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, BinaryIO, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from vtare.platforms.child import Child
 from vtare.platforms.guest.frames import Decoder, Frame, Kind, encode
+from vtare.platforms.guest.output import Output
 from vtare.platforms.protocol import PlatformFailed
 
 if TYPE_CHECKING:
@@ -33,6 +34,9 @@ ANSWER_S: Final = 60.0
 _PIECE_BYTE: Final = 32 << 10
 _SIGNALS: Final = {signal.SIGINT: "int", signal.SIGTERM: "term", signal.SIGKILL: "kill"}
 _KILL_S: Final = 20.0
+_SHOWN_BYTE: Final = 200
+#: The exit code of a program in a guest whose output did not come whole ("input/output error" in sysexits.h).
+OUTPUT_LOST: Final = os.EX_IOERR
 
 
 class GuestFailed(PlatformFailed):
@@ -85,6 +89,12 @@ class Agent:
     def noise(self) -> bytes:
         """What came last over the channel and was no frame: on a console, what the guest's kernel said."""
         return self._decoder.skipped
+
+    @property
+    def skipped(self) -> str:
+        """How much came that was no frame, and the last of it, in words."""
+        byte, last = self._decoder.skipped_byte, self._decoder.skipped[-_SHOWN_BYTE:]
+        return f"{byte} B came that were no frame, the last {last!r}" if byte else "nothing came that was no frame"
 
     def facts(self) -> dict[str, Any]:
         """The guest's own facts, as the footer of its samples has them.
@@ -280,14 +290,16 @@ class _Question:
 
 
 class GuestChild(Child):
-    """A program that runs in a guest. Where the guest is lost it counts as killed, and its log says why."""
+    """A program that runs in a guest. Where the guest is lost it counts as killed, and its log says why.
+
+    Where less of its output came than it wrote, or not the same, its exit code is `OUTPUT_LOST`, and its log says so.
+    """
 
     def __init__(self, agent: Agent, stdout: Path, stderr: Path) -> None:
         """Prepare to hear of a program. Raises OSError where a file cannot be opened."""
         self._agent = agent
         self.job = 0
-        self._files: dict[Kind, BinaryIO] = {Kind.STDOUT: stdout.open("ab", buffering=0)}
-        self._files[Kind.STDERR] = stderr.open("ab", buffering=0)
+        self._output = Output(stdout, stderr)
         self._code: int | None = None
         self._refused: str | None = None
         self._started = threading.Event()
@@ -297,11 +309,10 @@ class GuestChild(Child):
     def hear(self, frame: Frame | None) -> None:
         """Take what the agent says of this program; None where the channel is lost. Called by the reading thread."""
         if frame is None:
-            self._note(f"vtare: guest {self._agent._name}: {self._agent.lost}\n")
+            self._output.note(f"vtare: guest {self._agent._name}: {self._agent.lost}")
             self._end(-signal.SIGKILL)
-        elif frame.kind in self._files:
-            with suppress(OSError):
-                self._files[frame.kind].write(frame.payload)
+        elif frame.kind in (Kind.STDOUT, Kind.STDERR):
+            self._output.keep(frame.kind, frame.payload)
         elif frame.kind is Kind.ANSWER:
             self._started.set()
         elif frame.kind is Kind.FAILED and not self._started.is_set():
@@ -310,7 +321,12 @@ class GuestChild(Child):
         elif frame.kind is Kind.EXITED:
             how = _document(frame)
             code, number = how.get("code"), how.get("signal")
-            self._end(int(code) if code is not None else -int(number or signal.SIGKILL))
+            ended = int(code) if code is not None else -int(number or signal.SIGKILL)
+            if (lost := self._output.lost(how)) is not None:
+                said = f"{lost}; {self._agent.skipped}; the program itself had ended with {ended}"
+                self._output.note(f"vtare: guest {self._agent._name}: output is lost: {said}")
+                ended = OUTPUT_LOST
+            self._end(ended)
 
     def wait_started(self, timeout_s: float) -> None:
         """Wait until the guest has started it.
@@ -355,15 +371,10 @@ class GuestChild(Child):
         if self._code is not None:
             return
         self._agent._forget(self.job)
-        for file in self._files.values():
-            file.close()
+        self._output.close()
         self._code = code
         self._started.set()
         os.eventfd_write(self._ended, 1)
-
-    def _note(self, line: str) -> None:
-        with suppress(OSError, ValueError):
-            self._files[Kind.STDERR].write(line.encode())
 
 
 def _document(frame: Frame) -> dict[str, Any]:

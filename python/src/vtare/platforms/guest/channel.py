@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import select
+import termios
 import time
 import tty
 from contextlib import suppress
@@ -48,7 +49,8 @@ class Terminal:
         self._doubled = doubled
         self._file = os.open(path, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
-            tty.setraw(self._file)
+            # At once: what has come already, such as a guest's first words, is kept.
+            tty.setraw(self._file, termios.TCSANOW)
             self._ended = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         except BaseException:
             os.close(self._file)
