@@ -5,7 +5,7 @@ mod avb_sim;
 use avb_sim::{Outcome, SimRunner, ability};
 use vtare_methods::avb::{Budget, Estimate, METHODS, Method, Settings, Setup, Step, Stopped, Vtare, VtareSettings};
 use vtare_packet::link::sim::{
-    Cross, HopSpec, LossModel, PathSpec, SenderSpec, Step as CapacityStep, Traffic, TrainSpec,
+    Cross, HopSpec, LossModel, Noise, PathSpec, RelaySpec, SenderSpec, Step as CapacityStep, Traffic, TrainSpec,
 };
 
 const MBIT: u64 = 1_000_000;
@@ -122,6 +122,34 @@ fn a_program_that_holds_packets_up_does_not_make_the_link_look_faster() {
         let capacity = estimate.capacity_bit_per_s.expect("seen");
         assert!(capacity < 6e8, "{seed}: {estimate:?}");
     }
+}
+
+/// A link of 1 Gbit/s whose timer lets four packets go together, and a sender that needs 18 us a call: single packets overload nothing,
+/// and gaps show no capacity.
+fn clumped(cross: Traffic, seed: u64) -> TrainSpec {
+    let sender = SenderSpec { call_ns: 18_000.0, group: 44, line_bit_per_s: Some(1e10), ..SenderSpec::default() };
+    let late_ns = vec![36_000, 24_000, 12_000, 0];
+    let relay = RelaySpec { noise: Noise { late_ns, ..Noise::default() }, packet_ns: 200 };
+    TrainSpec { sender, relay, seed, ..on(hop(1_000 * MBIT).with_cross(cross)) }
+}
+
+#[test]
+fn a_link_whose_capacity_does_not_show_is_measured_next_to_the_value() {
+    for mbit in [100, 300, 500, 700] {
+        let outcome = run("vtare", &clumped(fluid(mbit * MBIT), 1));
+        assert_near(value(&outcome.estimate), 1e9 - (mbit * MBIT) as f64, 0.05);
+    }
+    let mut errors: Vec<f64> = (1..=15)
+        .map(|seed| {
+            let outcome = run("vtare", &clumped(poisson(500 * MBIT), seed));
+            let [low, high] = outcome.estimate.interval_bit_per_s.expect("it says how sure it is");
+            assert!(low <= outcome.truth && outcome.truth <= high, "{seed}: {outcome:?}");
+            (value(&outcome.estimate) / outcome.truth - 1.0).abs()
+        })
+        .collect();
+    errors.sort_by(f64::total_cmp);
+    println!("{errors:?}");
+    assert!(errors[7] < 0.03 && errors[13] < 0.15, "{errors:?}");
 }
 
 #[test]

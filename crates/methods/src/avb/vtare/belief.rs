@@ -21,6 +21,11 @@ impl Belief {
         Self { low, step, weight: vec![1.0 / CELLS as f64; CELLS] }
     }
 
+    /// Nothing is known but the capacity, bit/s.
+    pub(super) fn up_to(capacity: f64) -> Self {
+        Self::new(capacity / 1e4, capacity * 1.05)
+    }
+
     fn value(&self, cell: usize) -> f64 {
         self.low * (self.step * cell as f64).exp()
     }

@@ -153,6 +153,14 @@ impl Capacity {
     }
 }
 
+#[cfg(test)]
+impl Capacity {
+    /// As a path shows it whose packets come in clumps.
+    pub(super) fn clumped() -> Self {
+        Self { clumped: (1.0, 2.0), longest: (1.0, 1.0), ..Self::default() }
+    }
+}
+
 /// Of several dense places the lowest: above it packets had cross traffic between them, and under high load most have.
 fn lowest_mode(sorted: &[f64]) -> f64 {
     let mut mode = half_sample_mode(sorted);

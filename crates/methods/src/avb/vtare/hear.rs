@@ -14,6 +14,9 @@ const BURSTY: f64 = 4.0;
 /// Probes that left this much faster than the link is held to be show that it is faster.
 const OUTGROWN: f64 = 1.15;
 
+/// A queue runs empty behind any head, if the rate is below the value by more than this factor.
+const TOO_SLOW: f64 = 1.03;
+
 /// Different stamps that a back-to-back train must have.
 const BURST_STAMPS: usize = 8;
 
@@ -108,7 +111,7 @@ impl Vtare {
         if self.calm {
             self.near = received;
         }
-        self.belief = Some(Belief::new(capacity / 1e4, capacity * 1.05));
+        self.belief = Some(Belief::up_to(capacity));
         self.see_head(points);
         self.leave(points);
         self.stage = Stage::Search;
@@ -132,6 +135,7 @@ impl Vtare {
         let behind = self.settled_from(observation, points, epoch, known.capacity);
         self.take_into_account(points, behind, &known);
         self.see_head(points);
+        self.see_departures(observation);
         self.see_grain(observation, points, behind);
         let Some(mut score) = score(&self.account, &known) else {
             self.spoiled += 1;
@@ -177,6 +181,7 @@ impl Vtare {
             return;
         }
         let middle = score.value();
+        let prime = self.prime;
         if drained {
             // There is more than was asked for: the account holds up to where the queue first ran empty.
             self.drained += 1;
@@ -187,13 +192,19 @@ impl Vtare {
             let early = early.filter(|early| early.points >= EARLY_POINTS).map(|early| early.value());
             let upward = middle.min(1.4 * score.rate.max(score.least));
             self.near = early.map_or(upward, |early| early.max(score.least)).min(known.capacity);
-            if score.dispersion > BURSTY {
+            if score.dispersion > BURSTY && !self.unsure() {
                 self.near = self.near.max(middle.min(known.capacity));
             }
         } else {
             self.drained = self.drained.saturating_sub(1);
             self.near = middle.min(known.capacity);
         }
+        self.near = self.steadied(self.near, &score, drained, &known);
+        if drained && self.unsure() && self.near > TOO_SLOW * score.rate {
+            // It was the rate that emptied the queue, and no burst.
+            self.prime = prime;
+        }
+        self.see_astray(&score, drained, &known);
         if self.stage == Stage::Measure || (!drained && self.settled(&score)) {
             // The account goes on: it replaces its own earlier state.
             if let Some(last) = self.scores.last()

@@ -88,6 +88,8 @@ pub struct Vtare {
     burst: f64,
     /// Bits of packets that were sent back to back, and the time in which they arrived, s.
     heads: (f64, f64),
+    /// Rate at which the head of the last train left whose packets left many in a call, bit/s; 0: none did.
+    departs: f64,
     /// What other queues may add to a delay, ns.
     jitter_ns: f64,
     /// Time between points where arrivals are stamped in groups, s; 0 where each has a stamp of its own.
@@ -107,6 +109,8 @@ pub struct Vtare {
     sent_before_bit: f64,
     /// Trains in a row that emptied the queue.
     drained: u32,
+    /// The last train's rate was far from the value.
+    astray: bool,
     /// Trains of which nothing could be told, one after another.
     spoiled: u32,
     reordered: u32,
@@ -161,6 +165,7 @@ impl Vtare {
             near: 0.0,
             burst: 0.0,
             heads: (0.0, 0.0),
+            departs: 0.0,
             jitter_ns: 0.0,
             grain_s: 0.0,
             prime: settings.prime_deviations,
@@ -171,6 +176,7 @@ impl Vtare {
             told: None,
             sent_before_bit: 0.0,
             drained: 0,
+            astray: false,
             spoiled: 0,
             reordered: 0,
             silent: 0,

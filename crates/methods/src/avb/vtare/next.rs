@@ -3,7 +3,7 @@
 use vtare_units::{Monotonic, Timestamp};
 
 use super::plan::{self, Wanted};
-use super::slope::Known;
+use super::slope::{Known, Score};
 use super::{SETTLE, Stage, Vtare};
 use crate::avb::{Spacing, Train};
 
@@ -22,6 +22,21 @@ const LEAST_KEPT: f64 = 0.35;
 
 /// A train is so many times as long as the one before, at most, on paths where packets come in clumps.
 const LONGER: f64 = 4.0;
+
+/// The same behind a train whose rate was astray: it emptied the queue, or was corrected by more than so much of its rate.
+/// Both count from so many times the shortest train of the search.
+const LONGER_ASTRAY: f64 = 1.5;
+const SHORTEST: f64 = 5.0;
+const ASTRAY: f64 = 0.15;
+
+/// A capacity that is known no better than this, as a share, tells a slope's correction poorly: then the rate is kept so near to the value
+/// that what the capacity leaves open of the correction is no more than this share of it, and so much above it at least.
+const UNSURE: f64 = 0.1;
+const TRUST: f64 = 0.02;
+const UNSURE_MARGIN: f64 = 0.04;
+
+/// The trains so far are held to say where the value is where the upper of the belief's bounds (80 %) is below so many times the lower.
+const INFORMED: f64 = 2.0;
 
 /// A link that carries more than this share of the bytes in the time is fast: for each byte beyond, so many more may be spent, up to so
 /// many times the bytes.
@@ -70,17 +85,19 @@ impl Vtare {
             }
             Stage::Search | Stage::Measure => {}
         }
-        let (capacity, _) = self.link.unwrap_or((self.line, 1.0));
+        let (capacity, capacity_error) = self.link.unwrap_or((self.line, 1.0));
         let near = self.near.max(LEAST_SHARE * capacity);
         let measuring = self.stage == Stage::Measure;
         let before = self.seconds;
         self.seconds = if measuring { self.measure_seconds() } else { self.search_seconds() };
         if measuring && before > 0.0 && self.capacity.clumps() {
             // Where packets come in clumps a short train says little, and a long one at the wrong rate is lost as a whole: step by step.
-            self.seconds = self.seconds.min(LONGER * before);
+            let longer = if self.astray { LONGER_ASTRAY } else { LONGER };
+            self.seconds = self.seconds.min(longer * before.max(SHORTEST * self.settings.least_search_ns as f64 / 1e9));
         }
         // Between two groups the queue must last as well.
-        let group = plan::group(near, size_byte, &self.setup.ability);
+        let room = if self.unsure() { plan::SHARED_ROOM } else { plan::ROOM };
+        let group = plan::group(near, size_byte, &self.setup.ability, room);
         let held = self.prime * (self.burst * self.seconds).sqrt()
             + capacity * self.grain_s
             + self.capacity.credit_bit()
@@ -92,7 +109,7 @@ impl Vtare {
         let left = (capacity * self.left.1 / 1e9 - near * since_s.max(0.0)).max(0.0);
         // A link before the tight one may stretch the head to its own capacity, and the tight link sends on meanwhile: that much of the
         // head is gone when the stream begins.
-        let inflow = self.inflow(capacity, near);
+        let inflow = self.head_inflow(capacity, near);
         let kept = 1.0 - near / inflow;
         let needed = (held - left).max(0.0);
         let prime_bit = needed / kept.max(LEAST_KEPT);
@@ -100,6 +117,7 @@ impl Vtare {
             prime_bit.min(0.2 * self.seconds_left().max(0.0) * inflow).min(self.bytes_left() as f64 * 8.0 / 2.5);
         // What is in the queue already needs not be sent again: by the end of the train it shall hold as much as is wanted.
         let margin = match (measuring, self.calm) {
+            (true, _) if self.unsure() => UNSURE_MARGIN,
             (true, _) => 0.02,
             (false, true) => 0.03,
             (false, false) => 0.1,
@@ -109,7 +127,8 @@ impl Vtare {
         // Where hardly anything of a head is kept, the stream fills the queue.
         let fill = (needed - prime_bit * kept).max(0.0) / self.seconds;
         let rate = (near * (1.0 + margin) + swing + fill - (left - held).max(0.0) / self.seconds).min(1.2 * capacity);
-        let wanted = Wanted { prime_bit, rate: rate.max(0.4 * near), seconds: self.seconds, inflow };
+        let rate = if measuring && self.unsure() { rate.min(near * (1.0 + TRUST / capacity_error)) } else { rate };
+        let wanted = Wanted { prime_bit, rate: rate.max(0.4 * near), seconds: self.seconds, inflow, room };
         let wanted = Wanted { seconds: self.seconds + SETTLE * prime_bit / capacity, ..wanted };
         let (train, head) = plan::train(&wanted, size_byte, &self.setup.ability, self.bytes_left());
         self.head = head;
@@ -186,6 +205,45 @@ impl Vtare {
         wanted.min(of_bytes(self.bytes_left() / 2)).min(0.8 * self.seconds_left())
     }
 
+    /// Whether the capacity is known so poorly that the rate must stay next to the value: packets come in clumps.
+    pub(super) fn unsure(&self) -> bool {
+        self.capacity.clumps() && self.link.is_some_and(|(_, error)| error > UNSURE)
+    }
+
+    /// Notes whether a train's rate was so far from the value that a longer one like it would be lost.
+    pub(super) fn see_astray(&mut self, score: &Score, drained: bool, known: &Known) {
+        self.astray = drained || known.capacity * score.slope.abs() > ASTRAY * score.rate;
+    }
+
+    /// What all trains have told, as the bounds of so much of the belief; `None` where the capacity is known well, or they tell little.
+    fn informed(&self) -> Option<(f64, f64)> {
+        let belief = self.belief.as_ref().filter(|_| self.unsure())?;
+        let informed = belief.quantile(0.9) <= INFORMED * belief.quantile(0.1);
+        informed.then(|| (belief.quantile(0.25), belief.quantile(0.75)))
+    }
+
+    /// A value that is open to one side, within what all trains have told.
+    pub(super) fn within_told(&self, value: f64) -> f64 {
+        self.informed().map_or(value, |(low, high)| value.clamp(low, high))
+    }
+
+    /// The value to steer by, after a train that said `value`. Where the capacity is known poorly, so is a correction: one train weighs no
+    /// more than its error lets it, against all others or, as long as they tell little, against a value anywhere below the capacity.
+    pub(super) fn steadied(&self, value: f64, score: &Score, drained: bool, known: &Known) -> f64 {
+        if !self.unsure() {
+            return value;
+        }
+        let least = score.least.min(known.capacity);
+        if let Some((low, high)) = self.informed() {
+            return value.clamp(low, high).max(least);
+        }
+        if drained {
+            return value.max(least);
+        }
+        let (own, anywhere) = (score.error.powi(2), known.capacity.powi(2) / 12.0);
+        (value * anywhere + known.capacity / 2.0 * own) / (own + anywhere)
+    }
+
     pub(super) fn known(&self) -> Option<Known> {
         let (capacity, capacity_error) = self.link?;
         let capacity_error = capacity_error.max(self.settings.least_capacity_error);
@@ -203,5 +261,53 @@ impl Vtare {
             other_packets: if self.calm { CALM_OTHERS } else { 1.0 } * self.settings.other_packets,
             other_packet_bit: f64::from(self.packet_byte) * 8.0,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::avb::vtare::belief::Belief;
+    use crate::avb::vtare::capacity::Capacity;
+    use crate::avb::{Ability, Setup, VtareSettings};
+
+    /// Half of 1 Gbit/s is held to be free, the queue ran empty three times, and the cross traffic varies.
+    fn astray(clumps: bool) -> Vtare {
+        let ability = Ability { least_gap_ns: 18_000.0, most_group: 44, ..Ability::default() };
+        let mut method = Vtare::new(VtareSettings::default(), Setup { ability, ..Setup::default() });
+        method.stage = Stage::Measure;
+        method.link = Some((1e9, 0.2));
+        method.near = 5e8;
+        (method.drained, method.astray, method.burst, method.seconds) = (3, true, 5e13, 0.003);
+        method.capacity = if clumps { Capacity::clumped() } else { Capacity::default() };
+        method.belief = Some(Belief::up_to(1e9));
+        method
+    }
+
+    #[test]
+    fn where_the_capacity_is_known_poorly_a_train_stays_next_to_the_value_and_is_no_longer_for_being_wrong() {
+        let planned = |clumps| {
+            let mut method = astray(clumps);
+            let train = method.plan(Timestamp::from_nanos(1_000_000));
+            let Spacing::Primed { packets, gap_ns, .. } = train.spacing else { panic!("{train:?}") };
+            (f64::from(packets) * 12e12 / gap_ns, packets, method.seconds)
+        };
+        let ((free, _, _), (kept, group, seconds)) = (planned(false), planned(true));
+        assert!(free > 6e8, "{free}");
+        assert!((5e8..=5.51e8).contains(&kept), "{kept}");
+        assert!(group >= 2 && seconds <= 0.003 * LONGER_ASTRAY + 1e-9, "{group} {seconds}");
+    }
+
+    #[test]
+    fn what_all_trains_told_outweighs_a_value_that_is_open_to_one_side() {
+        let mut method = astray(true);
+        assert_eq!(method.within_told(9e8), 9e8);
+        let belief = method.belief.as_mut().expect("given");
+        belief.learn(4.8e8, 1e9, 5e6);
+        belief.learn(5.1e8, 5.1e8, 2e7);
+        assert!(method.within_told(9e8) < 5.5e8);
+        // A capacity that is known leaves the value as the account has it.
+        method.capacity = Capacity::default();
+        assert_eq!(method.within_told(9e8), 9e8);
     }
 }

@@ -12,15 +12,20 @@ pub(super) struct Wanted {
     /// Rate at which packets sent back to back come to the tight link, bit/s. The stream begins when the head has come there: links
     /// before it hold nothing of the head any more.
     pub(super) inflow: f64,
+    /// Groups are due so many call times one after the other, at least: [`ROOM`] or [`SHARED_ROOM`].
+    pub(super) room: f64,
 }
 
-/// A group is due so many call times after the one before, at least: pacing needs room.
-const ROOM: f64 = 1.5;
+/// A group is due so many call times after the one before, at least: pacing needs room ...
+pub(super) const ROOM: f64 = 1.5;
+
+/// ... and more, where the sender's processor has the path's work to do as well.
+pub(super) const SHARED_ROOM: f64 = 2.5;
 
 /// Packets that must leave in one call for this rate, bit/s.
-pub(super) fn group(rate: f64, size_byte: u32, ability: &Ability) -> u32 {
+pub(super) fn group(rate: f64, size_byte: u32, ability: &Ability, room: f64) -> u32 {
     let gap_ns = f64::from(size_byte) * 8e9 / rate;
-    ((ROOM * ability.least_gap_ns / gap_ns).ceil() as u32).clamp(1, ability.most_group.max(1))
+    ((room * ability.least_gap_ns / gap_ns).ceil() as u32).clamp(1, ability.most_group.max(1))
 }
 
 /// The train, and how many packets of it are its head.
@@ -29,7 +34,7 @@ pub(super) fn train(wanted: &Wanted, size_byte: u32, ability: &Ability, most_byt
     let bits = f64::from(size_byte) * 8.0;
     let rate = wanted.rate.min(ability.most_bit_per_s(size_byte) / ROOM);
     let gap_ns = bits * 1e9 / rate;
-    let group = group(rate, size_byte, ability);
+    let group = group(rate, size_byte, ability, wanted.room);
     // Rounding up may add a packet to the head and a group to the stream.
     let most_byte = most_byte.saturating_sub(u64::from(size_byte) * u64::from(group + 2));
     let shrink = (most_byte as f64 / bytes.max(1.0)).min(1.0);

@@ -23,6 +23,9 @@ const CALM_MOST: f64 = 1.01;
 const CALM_DISPERSION: f64 = 0.05;
 const CALM_JITTER: f64 = 0.5;
 
+/// Packets of a head that leaves many in a call, per call.
+const LEAST_TOGETHER: u32 = 8;
+
 impl Vtare {
     /// Whether a train's least delay shows that those before were held up as a whole, so that what they said of the link is of what let
     /// them go.
@@ -72,6 +75,28 @@ impl Vtare {
         if found < 0.8 * most { found.max(out).max(1.15 * near) } else { most }
     }
 
+    /// Notes at which rate a train's head left, where its packets leave many in a call.
+    pub(super) fn see_departures(&mut self, observation: &Observation) {
+        let head = &observation.packets[..(self.head as usize).min(observation.packets.len())];
+        let (Some(first), Some(last)) = (head.first(), head.last()) else { return };
+        // What the last call took is not seen.
+        let begin = head.iter().position(|packet| packet.call == last.call).unwrap_or(0);
+        let (from, to) = (first.left(), head[begin].left());
+        let grouped = head.len() as u32 >= LEAST_TOGETHER * (last.call - first.call + 1);
+        if let (Some(from), Some(to), true) = (from, to, grouped && last.call > first.call + 1)
+            && to > from
+        {
+            self.departs = begin as f64 * f64::from(self.packet_byte) * 8e9 / (to - from).as_nanos() as f64;
+        }
+    }
+
+    /// The same as [`Self::inflow`], for a head whose packets leave many in a call, on a path whose links cannot be told apart: it comes
+    /// to the tight link as fast as it leaves.
+    pub(super) fn head_inflow(&self, capacity: f64, near: f64) -> f64 {
+        let inflow = self.inflow(capacity, near);
+        if self.unsure() { inflow.max(self.departs) } else { inflow }
+    }
+
     /// How far apart in time arrivals can be told.
     pub(super) fn see_grain(&mut self, observation: &Observation, points: &[Point], behind: usize) {
         let calls = observation.packets[self.head as usize..].chunk_by(|a, b| a.call == b.call).count();
@@ -94,7 +119,7 @@ impl Vtare {
         }
         let head_bit = f64::from(self.head * self.packet_byte) * 8.0;
         let begin_ns = observation.packets.iter().find_map(Packet::left).map_or(0.0, |left| epoch.since_ns(left));
-        let inflow = self.inflow(capacity, self.near.min(capacity));
+        let inflow = self.head_inflow(capacity, self.near.min(capacity));
         let settled_ns = begin_ns + (1.0 / inflow + SETTLE / capacity) * head_bit * 1e9;
         let from = points.partition_point(|point| point.index < self.head || point.at_ns < settled_ns);
         let stream = points.partition_point(|point| point.index < self.head);
@@ -137,7 +162,7 @@ impl Vtare {
 
     /// Whether a back-to-back train met no cross traffic: all of it came at the capacity, packet by packet.
     pub(super) fn seems_calm(&self, capacity: f64, received: f64, error: f64) -> bool {
-        let single = plan::group(received, self.packet_byte, &self.setup.ability) == 1;
+        let single = plan::group(received, self.packet_byte, &self.setup.ability, plan::ROOM) == 1;
         let packet_by_packet = single && !self.capacity.clumps() && self.held_now_ns == 0.0;
         // A train as short as a machine may stand still looks the same behind one that did.
         let bits = f64::from(self.settings.calm_points * self.packet_byte * 8);
@@ -161,12 +186,14 @@ impl Vtare {
         self.account.clear();
         self.told = None;
         self.drained = 0;
+        self.astray = false;
         self.wanted_seconds = 0.0;
         self.capacity = Capacity::default();
         self.bounds = Bounds::default();
         self.held_ns = 0.0;
         self.outgrown = 0.0;
         self.heads = (0.0, 0.0);
+        self.departs = 0.0;
         self.burst = 0.0;
         self.calm = false;
         self.room_bit = f64::INFINITY;

@@ -1,5 +1,6 @@
 //! When it is enough, and what is said then.
 
+use super::belief::Belief;
 use super::slope::{Known, Score};
 use super::{Stage, Vtare};
 use crate::avb::classic::sound;
@@ -115,7 +116,7 @@ impl Vtare {
             queued_ns: Some(self.queued_ns),
             window_s: Some([at(mean.from_ns), at(mean.to_ns)]),
             notes: self.notes.clone(),
-            ..Estimate::of(&self.spent, stopped, mean.value.max(0.0))
+            ..Estimate::of(&self.spent, stopped, self.within_told(mean.value).min(mean.high).max(mean.low).max(0.0))
         }
     }
 
@@ -142,6 +143,10 @@ impl Vtare {
         self.account.clear();
         self.wanted_seconds = 0.0;
         self.spoiled = 0;
+        if let (true, Some((capacity, _))) = (self.unsure(), self.link) {
+            // What steers the rate is of this round only: the value may have moved.
+            self.belief = Some(Belief::up_to(capacity));
+        }
         self.begin_round();
     }
 
