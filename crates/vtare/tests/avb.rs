@@ -18,7 +18,7 @@ use wire::{Responder, Wire, new_key};
 /// What the shaper lets through, bit/s of IP.
 const SHAPED: f64 = 50e6;
 /// A standstill that leaves no train to measure with, ns.
-const STOOD_STILL_NS: u64 = 50_000_000;
+const STOOD_STILL_NS: u64 = 20_000_000;
 
 /// A wire whose way to the far end is shaped, and its responder; `None`, with the reason on stderr, where this cannot be.
 struct Shaped {
@@ -88,7 +88,7 @@ fn answered(shaped: &Shaped, more: &str) -> Option<Value> {
         let why = format!("no answer: {}", cell["stopped"]);
         match cell["avb_bit_per_s"].is_null() {
             false => Judged::Good,
-            true if disturbance.explains(STOOD_STILL_NS) => Judged::Explained(why),
+            true if disturbance.still_ns >= STOOD_STILL_NS => Judged::Explained(why),
             true => Judged::Unexplained(why),
         }
     })
