@@ -145,7 +145,8 @@ impl Unsteady {
     const SLOT_S: f64 = 0.4;
 
     fn packet_per_s(&self, slot: u64) -> f64 {
-        let often = 0.5 + 0.4 * (std::f64::consts::TAU * (slot as f64 * Self::SLOT_S / 60.0 + self.seed as f64 / 7.0)).sin();
+        let often =
+            0.5 + 0.4 * (std::f64::consts::TAU * (slot as f64 * Self::SLOT_S / 60.0 + self.seed as f64 / 7.0)).sin();
         let slow = StdRng::seed_from_u64(self.seed << 32 | slot).random_bool(often);
         if slow { 250_000.0 } else { 330_000.0 }
     }
@@ -195,11 +196,14 @@ fn searches_in_turn_answer_more_alike_than_one_after_another_where_the_machine_c
         in_turn.push((spread(&answers), device.now_s));
     }
     let middle = |of: &[(f64, f64)]| {
-        let of = |get: fn(&(f64, f64)) -> f64| Repeated::of(&of.iter().map(get).collect::<Vec<_>>()).median.expect("ten");
+        let of =
+            |get: fn(&(f64, f64)) -> f64| Repeated::of(&of.iter().map(get).collect::<Vec<_>>()).median.expect("ten");
         (of(|it| it.0), of(|it| it.1))
     };
     let ((turns, turns_s), (row, row_s)) = (middle(&in_turn), middle(&after_another));
-    eprintln!("half IQR of nine answers, median of ten: {turns:.4} in turn ({turns_s:.0} s), {row:.4} one after another ({row_s:.0} s)");
+    eprintln!(
+        "half IQR of nine answers, median of ten: {turns:.4} in turn ({turns_s:.0} s), {row:.4} one after another ({row_s:.0} s)"
+    );
     eprintln!("{in_turn:?}\n{after_another:?}");
     assert!(turns < row, "{turns} {row}");
 }

@@ -126,10 +126,10 @@ mod tests {
         }
         assert!(matches!(turns.step(), Turn::Done(0, _)));
         let broken = turns.break_off();
-        assert_eq!(broken.iter().map(|(number, answer)| (*number, answer.stopped)).collect::<Vec<_>>(), [
-            (1, Stopped::TimeBudget),
-            (2, Stopped::TimeBudget)
-        ]);
+        assert_eq!(
+            broken.iter().map(|(number, answer)| (*number, answer.stopped)).collect::<Vec<_>>(),
+            [(1, Stopped::TimeBudget), (2, Stopped::TimeBudget)]
+        );
         assert_eq!(turns.step(), Turn::Over);
         assert_eq!(Turns::new(vec![]).step(), Turn::Over);
     }
