@@ -204,8 +204,7 @@ fn searches_in_turn_answer_more_alike_than_one_after_another_where_the_machine_c
     eprintln!(
         "half IQR of nine answers, median of ten: {turns:.4} in turn ({turns_s:.0} s), {row:.4} one after another ({row_s:.0} s)"
     );
-    eprintln!("{in_turn:?}\n{after_another:?}");
-    assert!(turns < row, "{turns} {row}");
+    assert!(turns < row, "{in_turn:?}\n{after_another:?}");
 }
 
 /// Breaks a search off after so many trials; `None` where it ended before.
