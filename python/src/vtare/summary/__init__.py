@@ -121,8 +121,8 @@ def summarise(store: Path, *, crew: Crew = ALONE) -> Summary:
     One run is in memory at a time; the `crew` reads cell by cell.
 
     Raises:
-        vtare.errors.BadInput: the path is no store, or its runs must not be pooled (other kernel, clock source, CPU or
-            program version than the rest).
+        vtare.errors.BadInput: the path is no store, or its runs must not be pooled (other kernel, CPU or program version
+            than the rest).
     """
     measured = read_measured(store, crew=crew)
     plan, runs, seed, entries = measured.plan, measured.runs, measured.seed, measured.entries
