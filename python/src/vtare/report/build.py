@@ -12,7 +12,7 @@ import polars as pl
 from markupsafe import Markup, escape
 
 from vtare.plots import css_colours
-from vtare.report import text
+from vtare.report import layers, text
 from vtare.report.content import Content, content_of
 from vtare.report.embed import SHAPES, bundle, embed
 from vtare.report.facts import facts_of, load_facts, own_kernels
@@ -25,6 +25,13 @@ if TYPE_CHECKING:
     from vtare.report.layout import Layout
     from vtare.report.sentences import Sentence
     from vtare.summary import Summary
+
+
+LAYERS_WORDS = (
+    "Ratios with their intervals, and what they show: more and less are shown at the plan's level, all comparisons of "
+    "a family taken together; alike: the interval lies inside the margin; all else is not shown."
+)
+"""What the verdicts of the section on layers mean."""
 
 
 def environment() -> jinja2.Environment:
@@ -60,6 +67,10 @@ def render(content: Content, *, live: bool = False) -> str:
         "headline": content.headline,
         "headline_title": layouts[said.headline].experiment.title if said.headline is not None else "",
         "effects": content.effects,
+        "layers": content.layers,
+        "layers_title": layers.title(summary),
+        "layers_words": LAYERS_WORDS,
+        "costs": [_marked(sentence) for sentence in content.costs],
         "verdicts": content.verdicts,
         "verdict_counts": verdict_counts(summary),
         "tests": content.tests,
@@ -171,7 +182,8 @@ def versions(summary: Summary) -> list[str]:
 
 
 def _contents(context: Mapping[str, Any], layouts: Mapping[str, Layout]) -> list[tuple[str, str]]:
-    found = [("verdicts", "What differs")] if context["verdicts"] is not None else []
+    found = [("layers", context["layers_title"])] if context["layers"] is not None else []
+    found += [("verdicts", "What differs")] if context["verdicts"] is not None else []
     found += [(slug("experiment", name), layout.experiment.title) for name, layout in layouts.items()]
     if context["placements"] or context["placement_table"] is not None:
         found.append(("placement", "Published platforms"))
