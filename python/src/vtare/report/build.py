@@ -27,13 +27,6 @@ if TYPE_CHECKING:
     from vtare.summary import Summary
 
 
-LAYERS_WORDS = (
-    "Ratios with their intervals, and what they show: more and less are shown at the plan's level, all comparisons of "
-    "a family taken together; alike: the interval lies inside the margin; all else is not shown."
-)
-"""What the verdicts of the section on layers mean."""
-
-
 def environment() -> jinja2.Environment:
     """The templates of the package; values are escaped unless a template says otherwise, unknown names are errors."""
     return jinja2.Environment(
@@ -69,7 +62,7 @@ def render(content: Content, *, live: bool = False) -> str:
         "effects": content.effects,
         "layers": content.layers,
         "layers_title": layers.title(summary),
-        "layers_words": LAYERS_WORDS,
+        "layers_words": layers.words(summary),
         "costs": [_marked(sentence) for sentence in content.costs],
         "verdicts": content.verdicts,
         "verdict_counts": verdict_counts(summary),

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
+from vtare.platforms import kind_of
 from vtare.report import text
 from vtare.report.layout import ERROR, READ_COST, key_name, key_text
 from vtare.report.sentences import Sentence, Told, told_ratio
@@ -25,7 +26,14 @@ _FIGURES: Final = {
     "step_ns": "time of one step", "runtime_ns": "run time", "throughput_packet_per_s": "throughput",
     "latency_shared_ns": "latency at the load that all share", ERROR: "error", "gap_ns": "gap",
 }  # fmt: skip
+_COSTS: Final = "What the layer costs"
+_MEANING: Final = (
+    "Ratios with their intervals, and what they show: more and less are shown at the plan's level, all comparisons of "
+    "a family taken together; alike: the interval lies inside the margin; all else is not shown."
+)
 _LAYER_NAMES: Final = ("the host", "container", "guest")
+_REACHED: Final = ("ssh", "cloud")
+"""Kinds of platform that may be machines without any layer between."""
 _WORDS: Final = (MORE, LESS, ALIKE, NOT_SHOWN)
 _KINDS: Final = {MORE: "differs", LESS: "differs", ALIKE: "equivalent", NOT_SHOWN: "undecided"}
 _MOST_LISTED: Final = 4
@@ -35,7 +43,16 @@ _MOST_LISTED: Final = 4
 def title(summary: Summary) -> str:
     """The heading of the section."""
     costs = summary.layers.filter(pl.col("kind") == "cost").height
-    return "What the layer costs" if costs else "What load does to the tails"
+    return _COSTS if costs else "What load does to the tails"
+
+
+def words(summary: Summary) -> str:
+    """What the verdicts mean, and which platforms were emulated: their costs are the emulator's."""
+    emulated = sorted({m.platform for m in summary.machines if m.machine.get("hypervisor") == "tcg"})
+    if not emulated or title(summary) != _COSTS:
+        return _MEANING
+    are = "is" if len(emulated) == 1 else "are"
+    return f"{_MEANING} {text.listing(emulated)} {are} emulated in software (TCG), not virtualized."
 
 
 def figure_text(figure: str) -> str:
@@ -71,6 +88,8 @@ def _cost(summary: Summary, layout: Layout, rows: Sequence[Mapping[str, Any]]) -
     for at, (pair, same) in enumerate(sorted(groups.items(), key=lambda item: (-item[0][0], -item[0][1]))):
         pairs = [f"{text.level(r['level'])} to {text.level(r['against'])}" for r in same]
         names = [_LAYER_NAMES[layer] for layer in pair]
+        if any(kind_of(row["level"], platforms.get(row["level"])) in _REACHED for row in same):
+            names[0] = "machine"
         pieces.append(f"{'. ' if at else ''}{names[0].capitalize()} against {names[1]}: ")
         pieces += _by_verdict(summary, same, pairs)
     return (*pieces, ".")
@@ -93,7 +112,8 @@ def _by_verdict(summary: Summary, rows: Sequence[Mapping[str, Any]], names: Sequ
         same = [(row, name) for row, name in zip(rows, names, strict=True) if row["verdict"] == word]
         if not same:
             continue
-        pieces.append(f"{'; ' if pieces else ''}{verdict_text(summary, word)}")
+        pieces += ["; "] if pieces else []
+        pieces.append(Told(verdict_text(summary, word)))
         pieces += _listed(same, len(rows))
     return pieces
 
@@ -166,4 +186,4 @@ def ratio_level(summary: Summary) -> str:
     return text.level_text(1 - summary.plan.analysis.alpha)
 
 
-__all__ = ["figure_text", "ratio_level", "sentences", "table", "title", "verdict_text"]
+__all__ = ["figure_text", "ratio_level", "sentences", "table", "title", "verdict_text", "words"]

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from vtare.report import layers, text
-from vtare.report.build import LAYERS_WORDS, flagged_text, pending_text, verdict_counts, versions
+from vtare.report.build import flagged_text, pending_text, verdict_counts, versions
 from vtare.report.method import caveats_of, method_of
 from vtare.report.sentences import plain
 
@@ -60,7 +60,7 @@ def _sections(content: Content) -> list[tuple[str, str, list[Table]]]:
     summary = content.summary
     found: list[tuple[str, str, list[Table]]] = []
     if content.layers is not None:
-        found.append((layers.title(summary), LAYERS_WORDS, [content.layers]))
+        found.append((layers.title(summary), layers.words(summary), [content.layers]))
     compared = [table for table in (content.verdicts, content.tests) if table is not None]
     if compared:
         found.append(("What differs from what", verdict_counts(summary), compared))

@@ -162,7 +162,7 @@ def _from_comparison(row: Mapping[str, Any], kind: str) -> dict[str, Any]:
 def _tails(
     work: CellWork, experiment: Experiment, cells: Sequence[Cell], comparisons: pl.DataFrame, tails: pl.DataFrame
 ) -> Iterator[dict[str, Any]]:
-    """What each load makes of the tails: the tests of `tails`, of the counter its scatter, of forwarding its latency."""
+    """What each load makes of tails: the tests of `tails`, of the counter its scatter, of forwarding its latency."""
     alpha = work.plan.analysis.alpha
     for row in comparisons.filter(
         (pl.col("experiment") == experiment.name) & pl.col("factor").is_in(_LOADS) & (pl.col("quantity") == _SCATTER)
