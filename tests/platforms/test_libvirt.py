@@ -39,6 +39,13 @@ for directory in /etc/libvirt /var/lib/libvirt /var/cache/libvirt /var/log/libvi
   mkdir -p $directory && mount -t tmpfs none $directory || exit 1
 done
 cp $place/qemu.conf /etc/libvirt/
+# The user and groups that Debian's daemon asks for before it reads its settings: a package of services makes them.
+for line in passwd:libvirt-qemu:x:64055:64055::/:/bin/false group:libvirt-qemu:x:64055: group:kvm:x:64056:; do
+  file=${line%%:*} entry=${line#*:}
+  [ -e $place/$file ] || cp /etc/$file $place/$file
+  grep -q "^${entry%%:*}:" $place/$file || echo "$entry" >>$place/$file
+done
+mount --bind $place/passwd /etc/passwd && mount --bind $place/group /etc/group || exit 1
 exec libvirtd --config $place/libvirtd.conf --pid-file $place/pid
 """
 #: Logs in files, since there is no virtlogd; no control groups, which belong to a service manager.

@@ -25,6 +25,7 @@ _FIGURES: Final = {
     "overhead_ns": "overhead between program and capture point", "cv": "coefficient of variation",
     "step_ns": "time of one step", "runtime_ns": "run time", "throughput_packet_per_s": "throughput",
     "latency_shared_ns": "latency at the load that all share", ERROR: "error", "gap_ns": "gap",
+    "mean": "mean reading",
 }  # fmt: skip
 _COSTS: Final = "What the layer costs"
 _MEANING: Final = (

@@ -176,6 +176,22 @@ def _tails(
     if experiment.instrument == "throughput":
         for row in _latencies(work, experiment, cells):
             yield _from_tail(row, alpha)
+    if experiment.instrument == "timer":
+        for row in _means(work, experiment, cells):
+            yield _from_tail(row, alpha)
+
+
+def _means(work: CellWork, experiment: Experiment, cells: Sequence[Cell]) -> list[dict[str, Any]]:
+    """The mean reading of a timer by load: a CPU that is taken away lengthens few readings, and those by far."""
+    baselines = {factor.name: factor.baseline for factor in experiment.factors if factor.name in _LOADS}
+    found = [
+        (cell, other, about, f"{experiment.name}: {about['factor']}, mean")
+        for cell, other, about in contrasts.pairs(cells, baselines, experiment=experiment.name)
+    ]
+    return contrasts.tail_rows(
+        found, "mean", work.plan.analysis,
+        rng_of=lambda about: rng_for(work.seed, experiment.name, "mean", repr(sorted(about.items()))),
+    )  # fmt: skip
 
 
 def _from_tail(row: Mapping[str, Any], alpha: float) -> dict[str, Any]:
