@@ -17,6 +17,7 @@ from vtare.report.content import content_of, layouts_of
 from vtare.report.plain import markdown
 from vtare.report.sentences import plain
 from vtare.summary import Summary, summarise
+from vtare.summary import layers as summary_layers
 
 PLAN = """
 schema = "vtare.plan/1"
@@ -129,6 +130,18 @@ def test_too_few_runs_show_nothing_and_say_why(one_run: Any) -> None:
     found = one_run.summary.layers
     assert set(found["verdict"].to_list()) <= {"not shown"}
     assert all(found["reason"].to_list())
+
+
+def test_a_tail_is_shown_only_where_its_interval_leaves_out_1_too() -> None:
+    row = {
+        "factor": "load", "level": "cpu", "baseline": "idle", "tail": "p99", "n_runs": 5, "n_runs_baseline": 5,
+        "ratio": 8.5, "difference": 1e6, "p_adjusted": 0.02, "p_text": "0.02", "family": "f", "refused": None,
+    }  # fmt: skip
+    shown = summary_layers.from_tail({**row, "ratio_low": 1.2, "ratio_high": 60.0}, 0.05)
+    open_ = summary_layers.from_tail({**row, "ratio_low": 0.99, "ratio_high": 73.0}, 0.05)
+    alike = summary_layers.from_tail({**row, "ratio_low": None, "ratio_high": None, "difference": 0.0}, 0.05)
+    assert [one["verdict"] for one in (shown, open_, alike)] == ["more", "not shown", "not shown"]
+    assert open_["reason"] == "p 0.02 by permutation of runs, but the interval holds 1"
 
 
 def test_latency_of_what_forwards_is_compared_between_its_loads(tmp_path: Path) -> None:

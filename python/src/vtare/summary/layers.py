@@ -172,13 +172,13 @@ def _tails(
     known = tested.filter(pl.col("ratio").is_not_null() | pl.col("difference").is_not_null())
     # Where no run was long enough for any tail, one row a pair says so.
     for row in (known if known.height else tested.filter(pl.col("tail") == "p99")).iter_rows(named=True):
-        yield _from_tail(row, alpha)
+        yield from_tail(row, alpha)
     if experiment.instrument == "throughput":
         for row in _latencies(work, experiment, cells):
-            yield _from_tail(row, alpha)
+            yield from_tail(row, alpha)
     if experiment.instrument == "timer":
         for row in _means(work, experiment, cells):
-            yield _from_tail(row, alpha)
+            yield from_tail(row, alpha)
 
 
 def _means(work: CellWork, experiment: Experiment, cells: Sequence[Cell]) -> list[dict[str, Any]]:
@@ -194,10 +194,14 @@ def _means(work: CellWork, experiment: Experiment, cells: Sequence[Cell]) -> lis
     )  # fmt: skip
 
 
-def _from_tail(row: Mapping[str, Any], alpha: float) -> dict[str, Any]:
+def from_tail(row: Mapping[str, Any], alpha: float) -> dict[str, Any]:
+    """A row of `tails` with its verdict."""
     sure = row["p_adjusted"] is not None and row["p_adjusted"] <= alpha and row["difference"] != 0
-    verdict = (MORE if row["difference"] > 0 else LESS) if sure else NOT_SHOWN
+    # Test and interval are two methods here: what one of them leaves open is not shown.
+    holds_1 = row["ratio_low"] is not None and row["ratio_low"] <= 1 <= row["ratio_high"]
+    verdict = (MORE if row["difference"] > 0 else LESS) if sure and not holds_1 else NOT_SHOWN
     shown = "" if row["p_adjusted"] is None else f"p {row['p_text']} by permutation of runs"
+    shown += ", but the interval holds 1" if sure and holds_1 else ""
     return {
         **{name: value for name, value in row.items() if name not in contrasts.TAIL_COLUMNS},
         "kind": "tail",
@@ -239,4 +243,4 @@ def _latencies(work: CellWork, experiment: Experiment, cells: Sequence[Cell]) ->
         }  # fmt: skip
 
 
-__all__ = ["ALIKE", "COLUMNS", "LESS", "MORE", "NOT_SHOWN", "frame", "layer_of"]
+__all__ = ["ALIKE", "COLUMNS", "LESS", "MORE", "NOT_SHOWN", "frame", "from_tail", "layer_of"]
