@@ -3,12 +3,13 @@
 The outer machine boots the distribution's kernel, mounts this machine's root read-only over 9p, and runs the lab there
 as on any host: guests under KVM with two models of network card, and a paravirtual guest under Xen, measure timer,
 sleep and round trips. Nothing here is fast, and no figure is judged beyond its sanity; `make test-hypervisors` takes
-3 to 10 minutes.
+2 to 10 minutes.
 """
 
 from __future__ import annotations
 
 import gzip
+import warnings
 from pathlib import Path
 
 import outer
@@ -87,6 +88,10 @@ def test_a_guest_under_real_xen_measures_timer_sleep_and_round_trips(
         *("-append", XEN_WORDS),
     ]
     told = outer.boot(machine, job)
+    if told.damaged:
+        warnings.warn(f"a program's output came changed, once more in a new machine:\n{told.said}", stacklevel=1)
+        told = outer.boot(machine, job)
+    assert not told.damaged, f"a program's output came changed twice: the emulation, or the console\n{told.said}"
     of_nic = told.of("netfront")
     guest = of_nic[1]["facts"]["guest"]
     assert (guest["accelerator"], guest["nic"], guest["clock_source"]) == ("xen", "netfront", "xen")
