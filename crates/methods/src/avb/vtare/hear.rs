@@ -51,9 +51,17 @@ impl Vtare {
         if observation.reordered() * 4 > observation.received() {
             self.reordered += 1;
         }
-        self.capacity.add(observation, self.head as usize);
         let service_ns_per_bit = self.link.map_or(0.0, |(capacity, _)| 1e9 / capacity);
         let (points, held_ns) = points(observation, epoch, service_ns_per_bit);
+        if self.was_held_whole(&points) {
+            self.held_whole += 1;
+            self.spoiled += 1;
+            self.account.clear();
+            self.leave(&points);
+            self.rest = observation.finished.checked_add(span(self.settings.rest_ns));
+            return;
+        }
+        self.capacity.add(observation, self.head as usize);
         self.held_ns = self.held_ns.max(held_ns);
         self.held_now_ns = held_ns;
         if self.was_held_up(&points) {

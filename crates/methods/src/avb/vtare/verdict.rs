@@ -198,13 +198,12 @@ impl Vtare {
             ));
             return estimate;
         }
-        if self.held_ns > self.settings.most_held_ns as f64 {
+        if self.held_ns > self.settings.most_held_ns as f64 || self.held_whole + self.restarts > 0 {
             let mut estimate = Estimate::none(&self.spent, Stopped::Disturbed);
             estimate.notes = self.notes.clone();
+            let held = if self.held_ns > 0.0 { format!(" for up to {:.1} ms", self.held_ns / 1e6) } else { String::new() };
             estimate.notes.push(format!(
-                "packets waited behind the tight link for up to {:.1} ms, since a machine or a program on the way stood still: no train \
-                 could measure",
-                self.held_ns / 1e6
+                "packets waited behind the tight link{held}, since a machine or a program on the way stood still: no train could measure"
             ));
             return estimate;
         }
