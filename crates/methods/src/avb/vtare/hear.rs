@@ -11,6 +11,9 @@ use crate::avb::Observation;
 /// Cross traffic with so many times the variance of Poisson's comes in bursts: how a queue falls in one of its pauses says little.
 const BURSTY: f64 = 4.0;
 
+/// A measuring train whose queue may have been empty for more than this share of the value was sent far below it.
+const OFTEN: f64 = 0.1;
+
 /// Probes that left this much faster than the link is held to be show that it is faster.
 const OUTGROWN: f64 = 1.15;
 
@@ -140,8 +143,10 @@ impl Vtare {
         }
         self.see_capacity(points);
         let Some(mut known) = self.known() else { return };
-        let behind = self.settled_from(observation, points, epoch, known.capacity);
+        let (behind, unsettled_ns) = self.settled_from(observation, points, epoch, known.capacity);
         self.take_into_account(points, behind, &known);
+        // An account that goes on began earlier.
+        known.unsettled_ns = if self.account.len() + behind > points.len() { 0.0 } else { unsettled_ns };
         self.see_head(points);
         self.see_departures(observation);
         self.see_grain(observation, points, behind);
@@ -200,7 +205,9 @@ impl Vtare {
             let early = early.filter(|early| early.points >= EARLY_POINTS).map(|early| early.value());
             let upward = middle.min(1.4 * score.rate.max(score.least));
             self.near = early.map_or(upward, |early| early.max(score.least)).min(known.capacity);
-            if score.dispersion > BURSTY && !self.unsure() {
+            let often = self.stage == Stage::Measure && score.idle > OFTEN * score.least.max(0.0);
+            // Even a guess of how long it was empty leads there sooner than one step after another.
+            if (score.dispersion > BURSTY || often) && !self.unsure() {
                 self.near = self.near.max(middle.min(known.capacity));
             }
         } else {
