@@ -56,12 +56,15 @@ impl Vtare {
         let (points, held_ns) = points(observation, epoch, service_ns_per_bit);
         self.held_ns = self.held_ns.max(held_ns);
         self.held_now_ns = held_ns;
-        if self.was_held_up(&points) {
-            self.restarts += 1;
-            self.forget();
-        }
+        let held_up = self.was_held_up(&points) && !self.shows_the_same_link(observation);
         // The path's least delay; it may rise again slowly, since clocks drift apart.
         self.base_ns = points.iter().map(|point| point.delay_ns).fold(self.base_ns, f64::min);
+        if held_up {
+            // This train was made for what was held to be known: it is no first one, and tells no more.
+            self.restarts += 1;
+            self.forget();
+            return;
+        }
         match self.stage {
             Stage::First | Stage::Flood => self.hear_burst(observation, &points),
             Stage::Police => {
