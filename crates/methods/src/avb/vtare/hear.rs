@@ -3,7 +3,7 @@
 use super::belief::Belief;
 use super::points::{Epoch, Point, points};
 use super::see::BOUND_ERROR;
-use super::slope::{self, Known, score};
+use super::slope::{self, Known, Score, score};
 use super::spoil::overflows;
 use super::{Stage, Vtare, capacity, span};
 use crate::avb::Observation;
@@ -16,6 +16,10 @@ const OUTGROWN: f64 = 1.15;
 
 /// A queue runs empty behind any head, if the rate is below the value by more than this factor.
 const TOO_SLOW: f64 = 1.03;
+
+/// A train whose standard error is above this share of its value says roughly where that is; steered by is what lies so many of them above.
+const HAZY: f64 = 0.3;
+const UPWARD: f64 = 1.5;
 
 /// Different stamps that a back-to-back train must have.
 const BURST_STAMPS: usize = 8;
@@ -200,7 +204,7 @@ impl Vtare {
             }
         } else {
             self.drained = self.drained.saturating_sub(1);
-            self.near = middle.min(known.capacity);
+            self.near = steered(&score).min(known.capacity);
         }
         self.near = self.steadied(self.near, &score, drained, &known);
         if drained && self.unsure() && self.near > TOO_SLOW * score.rate {
@@ -223,6 +227,13 @@ impl Vtare {
             self.stage = Stage::Measure;
         }
     }
+}
+
+/// The value to steer by, bit/s. A short train at a rate far above it hardly tells a small value from none; a rate below it would empty
+/// the queue and take all the time there is, one above it costs a little accuracy once: so towards the upper end of what it may be.
+fn steered(score: &Score) -> f64 {
+    let (value, rate) = (score.value(), score.rate);
+    if score.error <= HAZY * value { value } else { (value + UPWARD * score.error).min(rate / 2.0).max(value) }
 }
 
 /// The points up to the first that met an empty queue.
