@@ -3,7 +3,7 @@
 use super::belief::Belief;
 use super::points::{Epoch, Point, points};
 use super::see::BOUND_ERROR;
-use super::slope::{self, Known, score};
+use super::slope::{self, Known, Score, score};
 use super::spoil::overflows;
 use super::{Stage, Vtare, capacity, span};
 use crate::avb::Observation;
@@ -19,6 +19,10 @@ const OUTGROWN: f64 = 1.15;
 
 /// A queue runs empty behind any head, if the rate is below the value by more than this factor.
 const TOO_SLOW: f64 = 1.03;
+
+/// A train whose standard error is above this share of its value says roughly where that is; steered by is what lies so many of them above.
+const HAZY: f64 = 0.3;
+const UPWARD: f64 = 1.5;
 
 /// Different stamps that a back-to-back train must have.
 const BURST_STAMPS: usize = 8;
@@ -67,12 +71,15 @@ impl Vtare {
         self.capacity.add(observation, self.head as usize);
         self.held_ns = self.held_ns.max(held_ns);
         self.held_now_ns = held_ns;
-        if self.was_held_up(&points) {
-            self.restarts += 1;
-            self.forget();
-        }
+        let held_up = self.was_held_up(&points) && !self.shows_the_same_link(observation);
         // The path's least delay; it may rise again slowly, since clocks drift apart.
         self.base_ns = points.iter().map(|point| point.delay_ns).fold(self.base_ns, f64::min);
+        if held_up {
+            // This train was made for what was held to be known: it is no first one, and tells no more.
+            self.restarts += 1;
+            self.forget();
+            return;
+        }
         match self.stage {
             Stage::First | Stage::Flood => self.hear_burst(observation, &points),
             Stage::Police => {
@@ -212,7 +219,7 @@ impl Vtare {
             }
         } else {
             self.drained = self.drained.saturating_sub(1);
-            self.near = middle.min(known.capacity);
+            self.near = steered(&score).min(known.capacity);
         }
         self.near = self.steadied(self.near, &score, drained, &known);
         if drained && self.unsure() && self.near > TOO_SLOW * score.rate {
@@ -235,6 +242,13 @@ impl Vtare {
             self.stage = Stage::Measure;
         }
     }
+}
+
+/// The value to steer by, bit/s. A short train at a rate far above it hardly tells a small value from none; a rate below it would empty
+/// the queue and take all the time there is, one above it costs a little accuracy once: so towards the upper end of what it may be.
+fn steered(score: &Score) -> f64 {
+    let (value, rate) = (score.value(), score.rate);
+    if score.error <= HAZY * value { value } else { (value + UPWARD * score.error).min(rate / 2.0).max(value) }
 }
 
 /// The points up to the first that met an empty queue.

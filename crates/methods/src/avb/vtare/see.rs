@@ -15,6 +15,9 @@ const FELL_NS: f64 = 300_000.0;
 const FELL_SERVICES: f64 = 30.0;
 const MOST_RESTARTS: u32 = 3;
 
+/// ... unless the train that shows it finds the capacity within this share of the one found before.
+const SAME_LINK: f64 = 0.1;
+
 /// Nothing crosses a path on which back-to-back packets come at this share of the capacity, and a stream's delays differ by less than so
 /// much of Poisson's variance and so many packets.
 const CALM_SHARE: f64 = 0.97;
@@ -42,6 +45,15 @@ impl Vtare {
         let least = points.iter().map(|point| point.delay_ns).fold(f64::INFINITY, f64::min);
         let queue_ns = FELL_SERVICES * f64::from(self.packet_byte) * 8e9 / capacity;
         self.base_ns.is_finite() && self.restarts < MOST_RESTARTS && least < self.base_ns - FELL_NS.max(queue_ns)
+    }
+
+    /// Whether a train's own head shows the capacity that all is reckoned with: then a delay that fell was a queue of cross traffic, which
+    /// under high load no train before has seen empty.
+    pub(super) fn shows_the_same_link(&self, observation: &Observation) -> bool {
+        let mut own = Capacity::default();
+        own.add(observation, self.head as usize);
+        let shown = own.estimate().zip(self.link);
+        shown.is_some_and(|((own, _), (link, _))| (own / link - 1.0).abs() < SAME_LINK)
     }
 
     /// The capacity by all gaps so far, unless overloads contradict them.
