@@ -6,7 +6,7 @@ use super::see::BOUND_ERROR;
 use super::slope::{self, Known, Score, score};
 use super::spoil::overflows;
 use super::{Stage, Vtare, capacity, span};
-use crate::avb::Observation;
+use crate::avb::{Observation, Packet};
 
 /// Cross traffic with so many times the variance of Poisson's comes in bursts: how a queue falls in one of its pauses says little.
 const BURSTY: f64 = 4.0;
@@ -31,7 +31,7 @@ const BURST_STAMPS: usize = 8;
 const EARLY_POINTS: usize = 20;
 
 /// Below this capacity, bit/s, no packets larger than [`SMALL`].
-const SMALL_BELOW: f64 = 5e8;
+pub(super) const SMALL_BELOW: f64 = 5e8;
 
 /// Bytes of an Ethernet's largest IP packet.
 const SMALL: u32 = 1500;
@@ -102,6 +102,11 @@ impl Vtare {
             return;
         }
         if received > 0.9 * sent {
+            if stood_still(observation) {
+                // It was not the sender's rate that the path took.
+                self.spoiled += 1;
+                return;
+            }
             let packet_bit = f64::from(self.packet_byte) * 8.0;
             let long = f64::from(self.head) * packet_bit / sent >= self.settings.least_train_ns as f64 / 1e9;
             if self.link.is_none() && (long || self.head >= self.setup.ability.most_packets) {
@@ -244,11 +249,19 @@ impl Vtare {
     }
 }
 
+/// Whether most of the time that a train took to leave passed between two of its packets.
+fn stood_still(observation: &Observation) -> bool {
+    let left: Vec<_> = observation.packets.iter().filter_map(Packet::left).collect();
+    let longest = left.windows(2).map(|pair| (pair[1] - pair[0]).as_nanos()).max();
+    let all = left.first().zip(left.last()).map(|(&first, &last)| (last - first).as_nanos());
+    longest.zip(all).is_some_and(|(longest, all)| left.len() > 2 && longest * 2 > all)
+}
+
 /// The value to steer by, bit/s. A short train at a rate far above it hardly tells a small value from none; a rate below it would empty
 /// the queue and take all the time there is, one above it costs a little accuracy once: so towards the upper end of what it may be.
 fn steered(score: &Score) -> f64 {
     let (value, rate) = (score.value(), score.rate);
-    if score.error <= HAZY * value { value } else { (value + UPWARD * score.error).min(rate / 2.0).max(value) }
+    if score.error <= HAZY * value { value } else { (value + UPWARD * score.error).min(rate / 4.0).max(value) }
 }
 
 /// The points up to the first that met an empty queue.

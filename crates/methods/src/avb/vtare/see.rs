@@ -2,6 +2,7 @@
 
 use super::bound::{Bound, Bounds};
 use super::capacity::Capacity;
+use super::hear::SMALL_BELOW;
 use super::points::{Epoch, Point};
 use super::slope::{self, Known, Score};
 use super::{SETTLE, Stage, Vtare, plan};
@@ -53,7 +54,8 @@ impl Vtare {
         let mut own = Capacity::default();
         own.add(observation, self.head as usize);
         let shown = own.estimate().zip(self.link);
-        shown.is_some_and(|((own, _), (link, _))| (own / link - 1.0).abs() < SAME_LINK)
+        // On faster links a whole train may be shorter than what it was held up for, and be let go at about the same rate.
+        shown.is_some_and(|((own, _), (link, _))| link < SMALL_BELOW && (own / link - 1.0).abs() < SAME_LINK)
     }
 
     /// The capacity by all gaps so far, unless overloads contradict them.
