@@ -31,6 +31,8 @@ const SHORTEST: f64 = 5.0;
 /// The same on other paths: there a train at a wrong rate costs bytes as well, but less is wrong.
 const LONGER_DRAINED: f64 = 3.0;
 const LONGER_FAR: f64 = 8.0;
+/// Only where the time is enough for so many trains like the one before.
+const TRAINS_LEFT: f64 = 20.0;
 const ASTRAY: f64 = 0.15;
 
 /// A capacity that is known no better than this, as a share, tells a slope's correction poorly: then the rate is kept so near to the value
@@ -99,7 +101,8 @@ impl Vtare {
             let longer = if self.astray { LONGER_ASTRAY } else { LONGER };
             self.seconds = self.seconds.min(longer * before.max(SHORTEST * self.settings.least_search_ns as f64 / 1e9));
         }
-        if measuring && before > 0.0 && self.astray && !self.capacity.clumps() {
+        let affordable = TRAINS_LEFT * before < self.seconds_left();
+        if measuring && before > 0.0 && self.astray && affordable && !self.capacity.clumps() {
             let longer = if self.drained > 0 { LONGER_DRAINED } else { LONGER_FAR };
             self.seconds = self.seconds.min(longer * before.max(SHORTEST * self.settings.least_search_ns as f64 / 1e9));
         }

@@ -24,6 +24,10 @@ const NEARLY: f64 = 0.8;
 /// An account that says so many times the capacity, beyond its error, is none.
 const ABSURD: f64 = 1.2;
 
+/// Where trains were held up, one that lasted for less than this, s, and says that so much of the link is free, was held up as well.
+const STANDSTILL_S: f64 = 0.003;
+const IDLE_LINK: f64 = 0.9;
+
 /// A share of the capacity as small as this cannot be told from nothing by the search alone.
 const NOTHING: f64 = 1e-3;
 
@@ -101,7 +105,18 @@ impl Vtare {
         let carried = self.link.map_or(f64::INFINITY, |(link, error)| {
             ABSURD * link * (1.0 + SIDES * error.max(self.settings.least_capacity_error))
         });
-        let since = self.scores.iter().rposition(|score| score.least > carried).map_or(since, |at| since.max(at + 1));
+        // So may have been one that met nothing, where trains were: one that lasted for less than machines stand still.
+        let stood = self.held_whole + self.restarts > 0;
+        let idle = |score: &Score| {
+            stood
+                && score.seconds() < STANDSTILL_S
+                && score.least > IDLE_LINK * self.link.map_or(f64::INFINITY, |it| it.0)
+        };
+        let since = self
+            .scores
+            .iter()
+            .rposition(|score| score.least > carried || idle(score))
+            .map_or(since, |at| since.max(at + 1));
         &self.scores[since..]
     }
 
