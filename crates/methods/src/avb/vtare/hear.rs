@@ -224,7 +224,9 @@ impl Vtare {
             }
         } else {
             self.drained = self.drained.saturating_sub(1);
-            self.near = steered(&score).min(known.capacity);
+            // Where a train takes a good part of all the time, a step from above costs as much as one from below.
+            let steered = if self.affords_another() { steered(&score) } else { middle };
+            self.near = steered.min(known.capacity);
         }
         self.near = self.steadied(self.near, &score, drained, &known);
         if drained && self.unsure() && self.near > TOO_SLOW * score.rate {

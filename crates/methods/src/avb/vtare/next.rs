@@ -95,13 +95,13 @@ impl Vtare {
         let near = self.near.max(LEAST_SHARE * capacity);
         let measuring = self.stage == Stage::Measure;
         let before = self.seconds;
+        let affordable = self.affords_another();
         self.seconds = if measuring { self.measure_seconds() } else { self.search_seconds() };
         if measuring && before > 0.0 && self.capacity.clumps() {
             // Where packets come in clumps a short train says little, and a long one at the wrong rate is lost as a whole: step by step.
             let longer = if self.astray { LONGER_ASTRAY } else { LONGER };
             self.seconds = self.seconds.min(longer * before.max(SHORTEST * self.settings.least_search_ns as f64 / 1e9));
         }
-        let affordable = TRAINS_LEFT * before < self.seconds_left();
         if measuring && before > 0.0 && self.astray && affordable && !self.capacity.clumps() {
             let longer = if self.drained > 0 { LONGER_DRAINED } else { LONGER_FAR };
             self.seconds = self.seconds.min(longer * before.max(SHORTEST * self.settings.least_search_ns as f64 / 1e9));
@@ -214,6 +214,11 @@ impl Vtare {
         let wanted = bursts.min(of_bytes(burst_byte)).max(self.wanted_seconds).min(most_s).max(least);
         // The head takes its part as well.
         wanted.min(of_bytes(self.bytes_left() / 2)).min(0.8 * self.seconds_left())
+    }
+
+    /// Whether the time is enough for many more trains like the last one.
+    pub(super) fn affords_another(&self) -> bool {
+        TRAINS_LEFT * self.seconds < self.seconds_left()
     }
 
     /// Whether the capacity is known so poorly that the rate must stay next to the value: packets come in clumps.
