@@ -156,7 +156,7 @@ test-platforms: $(DONE)/dev $(DONE)/platforms $(DONE)/installed
 test: test-fast test-e2e test-platforms
 
 test-hypervisors: $(DONE)/dev $(DONE)/platforms $(DONE)/installed
-	$(call say,pytest: guests under real hypervisors inside an emulated machine: 4 to 10 minutes)
+	$(call say,pytest: guests under real hypervisors inside an emulated machine: 2 to 10 minutes)
 	@PATH="$(abspath $(BIN)):$$PATH" tools/again pytest $(BIN)/python -m pytest -q -m hypervisors
 
 # One of them alone: test-hypervisors-kvm, test-hypervisors-xen.

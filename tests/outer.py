@@ -17,6 +17,7 @@ import pytest
 
 from vtare.errors import MachineCannot
 from vtare.platforms.guest import cpio
+from vtare.platforms.guest.agent import OUTPUT_LOST
 from vtare.platforms.guest.image import image_for, is_dynamic
 from vtare.platforms.guest.kernel import Kernel, find_kernel
 from vtare.platforms.guest.modules import Modules
@@ -35,6 +36,11 @@ class Told:
 
     lines: list[dict[str, Any]]
     said: str
+
+    @property
+    def damaged(self) -> bool:
+        """Whether output of a program in a guest came otherwise than it was written."""
+        return any(line.get("code") == OUTPUT_LOST for line in self.lines)
 
     def of(self, nic: str) -> list[dict[str, Any]]:
         """What was told of guests with one model of card: what is missing, facts, runs, and that it was destroyed."""

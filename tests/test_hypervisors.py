@@ -3,12 +3,13 @@
 The outer machine boots the distribution's kernel, mounts this machine's root read-only over 9p, and runs the lab there
 as on any host: guests under KVM with two models of network card, and a paravirtual guest under Xen, measure timer,
 sleep and round trips. Nothing here is fast, and no figure is judged beyond its sanity; `make test-hypervisors` takes
-3 to 10 minutes.
+2 to 10 minutes.
 """
 
 from __future__ import annotations
 
 import gzip
+import warnings
 from pathlib import Path
 
 import outer
@@ -20,6 +21,14 @@ from vtare.platforms.guest.modules import CHANNEL_DRIVERS
 pytestmark = [pytest.mark.e2e, pytest.mark.platform, pytest.mark.hypervisors]
 
 KVM_NICS = ("virtio", "e1000")
+# With SMAP and SMEP dom0 does not come up. Xen on AMD leaves vector registers as they are until the next domain touches
+# them and a trap (CR0.TS) comes, but QEMU's XSAVE and XRSTOR do not look at CR0.TS: programs then found the values of
+# another domain in their registers (docs/guests.md). Without these instructions, or with Xen told to switch registers
+# at once, none did.
+XEN_CPU = "max,-smap,-smep,-xsave"
+XEN_WORDS = (
+    "dom0_mem=1024M,max:1024M spec-ctrl=eager-fpu com1=115200,8n1 console=com1 loglvl=warning guest_loglvl=warning"
+)
 XEN_DRIVERS = ("xen_netback", "xenfs", "xen_privcmd", "xen_evtchn", "xen_gntdev", "xen_gntalloc")
 
 
@@ -74,13 +83,15 @@ def test_a_guest_under_real_xen_measures_timer_sleep_and_round_trips(
     # Commas part multiboot modules.
     dom0 = f"{kernels['generic'].image} console=hvc0 quiet panic=-1 cryptomgr.notests,{image}"
     machine = [
-        # A plain CPU: with all that QEMU 7.2 emulates (max) dom0 does not come up, for SMAP and SMEP; without those,
-        # programs in dom0 and in guests found their memory changed now and then.
-        *("-machine", "pc", "-accel", "tcg,thread=multi", "-cpu", "Nehalem,-svm", "-smp", "1", "-m", "2048"),
+        *("-machine", "pc", "-accel", "tcg,thread=multi", "-cpu", XEN_CPU, "-smp", "1", "-m", "2048"),
         *("-kernel", str(xen), "-initrd", dom0),
-        *("-append", "dom0_mem=1024M,max:1024M com1=115200,8n1 console=com1 loglvl=warning guest_loglvl=warning"),
+        *("-append", XEN_WORDS),
     ]
     told = outer.boot(machine, job)
+    if told.damaged:
+        warnings.warn(f"a program's output came changed, once more in a new machine:\n{told.said}", stacklevel=1)
+        told = outer.boot(machine, job)
+    assert not told.damaged, f"a program's output came changed twice: the emulation, or the console\n{told.said}"
     of_nic = told.of("netfront")
     guest = of_nic[1]["facts"]["guest"]
     assert (guest["accelerator"], guest["nic"], guest["clock_source"]) == ("xen", "netfront", "xen")

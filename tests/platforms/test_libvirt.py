@@ -1,15 +1,17 @@
 """Micro guests under a libvirt daemon, for real where one answers: measured behind the bridge, killed, cleaned up.
 
-None is started here: `make test-platforms` uses the machine's own, at VTARE_LIBVIRT_URI or qemu:///system.
+The machine's own is used where it answers, at VTARE_LIBVIRT_URI or qemu:///system; else one of these tests' own.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,7 @@ from vtare.links import TwoHosts
 from vtare.overhead import figures_of, join, read_capture, read_round_trips
 from vtare.platforms import Platform, Resources, network, open_platform, qemu
 from vtare.platforms.guest.kernel import find_kernel
-from vtare.platforms.guest.libvirt_machine import found_manager
+from vtare.platforms.guest.libvirt_machine import URI_VARIABLE, found_manager
 from vtare.platforms.host import HostInstance
 from vtare.platforms.owner import own_prefix
 
@@ -30,16 +32,82 @@ pytestmark = [pytest.mark.e2e, pytest.mark.platform]
 SETTINGS = {"manager": "libvirt"}
 
 
+#: A daemon whose state nobody else sees: empty directories in a mount namespace of its own, a socket that all see.
+DAEMON = """
+place=$1
+for directory in /etc/libvirt /var/lib/libvirt /var/cache/libvirt /var/log/libvirt /run/libvirt; do
+  mkdir -p $directory && mount -t tmpfs none $directory || exit 1
+done
+cp $place/qemu.conf /etc/libvirt/
+# The user and groups that Debian's daemon asks for before it reads its settings: a package of services makes them.
+for line in passwd:libvirt-qemu:x:64055:64055::/:/bin/false group:libvirt-qemu:x:64055: group:kvm:x:64056:; do
+  file=${line%%:*} entry=${line#*:}
+  [ -e $place/$file ] || cp /etc/$file $place/$file
+  grep -q "^${entry%%:*}:" $place/$file || echo "$entry" >>$place/$file
+done
+mount --bind $place/passwd /etc/passwd && mount --bind $place/group /etc/group || exit 1
+exec libvirtd --config $place/libvirtd.conf --pid-file $place/pid
+"""
+#: Logs in files, since there is no virtlogd; no control groups, which belong to a service manager.
+QEMU_CONF = """
+stdio_handler = "file"
+cgroup_controllers = []
+namespaces = []
+security_driver = "none"
+user = "root"
+group = "root"
+"""
+
+
 @pytest.fixture(scope="module", autouse=True)
-def able() -> None:
-    """Skip where libvirt or a kernel cannot be had, with the reason."""
-    manager = found_manager()
-    if manager.uri is None:
-        pytest.skip(manager.reason)
+def able() -> Iterator[None]:
+    """A daemon of these tests' own where none answers; skip where libvirt or a kernel is not to be had, and say why."""
     try:
         find_kernel("generic")
     except MachineCannot as error:
         pytest.skip(str(error))
+    if found_manager().uri is not None:
+        yield
+        return
+    pytest.importorskip("libvirt", reason="the Python package 'libvirt-python' is missing: pip install vtare[libvirt]")
+    path = f"{os.environ['PATH']}:/usr/sbin:/sbin"
+    if shutil.which("libvirtd", path=path) is None or os.geteuid() != 0 or URI_VARIABLE in os.environ:
+        pytest.skip(
+            f"{found_manager().reason}; libvirtd is not installed (Debian: libvirt-daemon), or this is not root"
+        )
+    # Short: the path of a socket has 108 bytes at most.
+    place = Path(f"/tmp/vtare-libvirtd-{os.getpid()}")
+    place.mkdir()
+    (place / "qemu.conf").write_text(QEMU_CONF)
+    (place / "libvirtd.conf").write_text(f'unix_sock_dir = "{place}"\nauth_unix_ro = "none"\nauth_unix_rw = "none"\n')
+    words = ["unshare", "--mount", "--propagation", "private", "sh", "-c", DAEMON, "sh", str(place)]
+    with (place / "log").open("wb") as log:
+        daemon = subprocess.Popen(
+            words, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env={**os.environ, "PATH": path}
+        )  # fmt: skip
+
+    def answers() -> bool:
+        found_manager.cache_clear()
+        return found_manager().uri is not None or daemon.poll() is not None
+
+    try:
+        os.environ[URI_VARIABLE] = f"qemu+unix:///system?socket={place}/libvirt-sock"
+        deadline = time.monotonic() + PATIENCE_S
+        while not answers() and time.monotonic() < deadline:
+            time.sleep(0.1)
+        if found_manager().uri is None:
+            pytest.skip(f"libvirtd does not work on this machine: {(place / 'log').read_text(errors='replace')[-300:]}")
+        yield
+    finally:
+        daemon.terminate()
+        try:
+            daemon.wait(PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            daemon.kill()
+            daemon.wait()
+        os.environ.pop(URI_VARIABLE, None)
+        found_manager.cache_clear()
+        shutil.rmtree(place, ignore_errors=True)
 
 
 def domains(prefix: str) -> set[str]:

@@ -3,8 +3,8 @@
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use vtare_methods::throughput::{
-    Answer, BinarySearch, BinarySettings, Cap, Goal, MlrSettings, Mlrsearch, Range, Search, Seen, Step, Stopped, Trial,
-    Void,
+    Answer, BinarySearch, BinarySettings, Cap, Goal, MlrSettings, Mlrsearch, Range, Repeated, Search, Seen, Step,
+    Stopped, Trial, Turn, Turns, Void,
 };
 use vtare_packet::link::sim::{Fate, HopSpec, Path, PathSpec};
 use vtare_units::Timestamp;
@@ -133,6 +133,78 @@ fn mlrsearch_answers_alike_where_single_trials_fail_for_no_reason_of_the_load() 
     let binary_good = (0..100).filter(|seed| within(&mut binary(range), *seed)).count();
     eprintln!("of 100 searches within 7 %: MLRsearch {mlr_good}, binary {binary_good}");
     assert!(mlr_good >= 95 && binary_good < mlr_good, "MLRsearch {mlr_good}, binary {binary_good}");
+}
+
+/// A device on a machine that others share: for 400 ms at a time it is fast or slow, and more often slow in one half minute than in the next.
+struct Unsteady {
+    seed: u64,
+    now_s: f64,
+}
+
+impl Unsteady {
+    const SLOT_S: f64 = 0.4;
+
+    fn packet_per_s(&self, slot: u64) -> f64 {
+        let often =
+            0.5 + 0.4 * (std::f64::consts::TAU * (slot as f64 * Self::SLOT_S / 60.0 + self.seed as f64 / 7.0)).sin();
+        let slow = StdRng::seed_from_u64(self.seed << 32 | slot).random_bool(often);
+        if slow { 250_000.0 } else { 330_000.0 }
+    }
+
+    fn offer(&mut self, trial: Trial) -> Seen {
+        let (load, lasts_s) = (trial.packet_per_s as f64, trial.duration_ns as f64 / 1e9);
+        // Looked at every 10 ms.
+        let looks = (lasts_s * 100.0).ceil() as u64;
+        let slot = |look: u64| ((self.now_s + look as f64 / 100.0) / Self::SLOT_S) as u64;
+        let came = (0..looks).map(|look| self.packet_per_s(slot(look)).min(load)).sum::<f64>() / looks as f64;
+        // With the wait for what is under way.
+        self.now_s += lasts_s + 0.08;
+        let sent = (load * lasts_s) as u64;
+        Seen { sent, received: ((came * lasts_s).ceil() as u64).min(sent), void: None }
+    }
+}
+
+/// Half the interquartile range of answers as share of their median.
+fn spread(answers: &[Answer]) -> f64 {
+    let values: Vec<f64> = answers.iter().filter_map(|answer| answer.goals[0].throughput_packet_per_s).collect();
+    let all = Repeated::of(&values);
+    all.half_iqr.zip(all.median).map(|(half, median)| half / median).expect("nine answers")
+}
+
+#[test]
+fn searches_in_turn_answer_more_alike_than_one_after_another_where_the_machine_changes() {
+    let range = Range { least: 100, most: 2_600_000 };
+    let search = || {
+        let settings = MlrSettings { goals: vec![Goal::default()], ..MlrSettings::default() };
+        Mlrsearch::new(settings, range).expect("good")
+    };
+    let (mut in_turn, mut after_another) = (Vec::new(), Vec::new());
+    for seed in 0..10 {
+        let mut device = Unsteady { seed, now_s: 0.0 };
+        let answers: Vec<Answer> = (0..9).map(|_| answer(&mut search(), |trial| device.offer(trial))).collect();
+        after_another.push((spread(&answers), device.now_s));
+        let mut device = Unsteady { seed, now_s: 0.0 };
+        let mut turns = Turns::new((0..9).map(|_| Box::new(search()) as Box<dyn Search>).collect());
+        let mut answers = Vec::new();
+        loop {
+            match turns.step() {
+                Turn::Trial(_, trial) => turns.observe(&device.offer(trial)),
+                Turn::Done(_, answer) => answers.push(answer),
+                Turn::Over => break,
+            }
+        }
+        in_turn.push((spread(&answers), device.now_s));
+    }
+    let middle = |of: &[(f64, f64)]| {
+        let of =
+            |get: fn(&(f64, f64)) -> f64| Repeated::of(&of.iter().map(get).collect::<Vec<_>>()).median.expect("ten");
+        (of(|it| it.0), of(|it| it.1))
+    };
+    let ((turns, turns_s), (row, row_s)) = (middle(&in_turn), middle(&after_another));
+    eprintln!(
+        "half IQR of nine answers, median of ten: {turns:.4} in turn ({turns_s:.0} s), {row:.4} one after another ({row_s:.0} s)"
+    );
+    assert!(turns < row, "{in_turn:?}\n{after_another:?}");
 }
 
 /// Breaks a search off after so many trials; `None` where it ended before.

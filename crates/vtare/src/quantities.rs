@@ -47,7 +47,7 @@ pub(crate) fn bytes(text: &str) -> Option<u64> {
 /// # Errors
 /// Without the sign, and outside 0 to 100 %.
 pub(crate) fn share(text: &str) -> Result<f64, String> {
-    let wanted = || format!("found '{text}', want a share in percent, as 1% or 0.01%");
+    let wanted = || format!("found '{text}', want a share in percent from 0% to 100%, as 1% or 0.01%");
     let percent: f64 = text.strip_suffix('%').ok_or_else(wanted)?.trim().parse().map_err(|_| wanted())?;
     if (0.0..=100.0).contains(&percent) { Ok(percent / 100.0) } else { Err(wanted()) }
 }

@@ -4,12 +4,12 @@ use serde_json::{Map, Value, json};
 
 use crate::failure::{Exit, Failure};
 use crate::instrument::{self, Instrument, RUN_SCHEMA};
-use crate::measure;
+use crate::{link, load_net, measure};
 
 /// Arguments of `vtare schema`.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(crate) struct SchemaArguments {
-    /// The columns of the samples of each instrument, instead of the schema of run.json
+    /// The columns of the samples of each instrument and of the logs, instead of the schema of run.json
     #[arg(long)]
     columns: bool,
 }
@@ -42,11 +42,12 @@ pub(crate) fn command(arguments: &SchemaArguments) -> Result<Exit, Failure> {
     Ok(Exit::Measured)
 }
 
-/// The columns of each instrument.
+/// The columns of each instrument, and those of the files that helpers of a run leave (`link --log`, `load net --out`).
 fn columns(described: Vec<Described>) -> Value {
     let instruments: Map<String, Value> =
         described.into_iter().map(|instrument| (instrument.name.to_owned(), instrument.columns)).collect();
-    json!({"schema": "vtare.columns/1", "instruments": instruments})
+    let logs = json!({"link": link::COLUMNS, "load net": load_net::COLUMNS});
+    json!({"schema": "vtare.columns/1", "instruments": instruments, "logs": logs})
 }
 
 /// JSON Schema of run.json: one alternative for each instrument.

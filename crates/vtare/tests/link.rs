@@ -169,6 +169,8 @@ fn every_packet_is_accounted_for_and_the_log_holds_the_same_truth() {
     assert_eq!(count(&sink, "net.ip_byte"), count(way, "outlet.sent_byte"));
     assert_eq!(count(&link, "directions.1.arrived_packet"), 0, "nothing came back");
 
+    let (found, stated) = common::found_and_stated_columns(&log, "logs", "link");
+    assert_eq!(found, stated);
     let reader = SerializedFileReader::new(std::fs::File::open(&log).expect("it is there")).expect("it is Parquet");
     let mut sums = [0_i64; 4];
     let mut bins = Vec::new();

@@ -136,6 +136,10 @@ fn the_net_load_and_its_sink_agree_to_the_byte() {
     assert_eq!(sender["net"]["sender"]["seed"], 5);
     assert!(sender["net"]["packets"].as_u64().is_some_and(|packets| packets > 0), "{sender:#}");
     assert_eq!(place.files(), ["counted.parquet", "sent.parquet"]);
+    for path in [&out, &counted] {
+        let (found, stated) = common::found_and_stated_columns(path, "logs", "load net");
+        assert_eq!(found, stated, "{}", path.display());
+    }
     if sink["net"]["sink"]["socket_drops"] != 0 {
         return common::skips::spoiled(&format!(
             "the sink's buffer was full: {} drops",

@@ -60,15 +60,7 @@ fn every_instrument_runs_from_a_file() {
         if let Some(rows) = rows {
             assert_eq!(reader.metadata().file_metadata().num_rows(), rows, "{instrument}");
         }
-        let columns: Value = vtare_line("schema --columns").json();
-        let names: Vec<&str> = columns["instruments"][instrument]
-            .as_array()
-            .expect("the columns are stated")
-            .iter()
-            .map(|column| column["name"].as_str().expect("a name"))
-            .collect();
-        let schema = reader.metadata().file_metadata().schema_descr_ptr();
-        let found: Vec<&str> = schema.columns().iter().map(|column| column.name()).collect();
+        let (found, names) = common::found_and_stated_columns(&out, "instruments", instrument);
         assert_eq!(found, names, "{instrument}");
     }
 }

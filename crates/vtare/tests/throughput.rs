@@ -161,6 +161,8 @@ fn ports_that_are_not_there_not_large_enough_or_do_not_see_each_other_are_refuse
     router.0.vtare(line).refused(2, &["port nowhere", "here are", "va2"]);
     assert!(router.0.there("sysctl -qw net.ipv4.ip_forward=0").is_some());
     router.vtare("--engine packet --frame 64").refused(2, &["do not see each other", "flow 1", "198.19.0.1"]);
+    // All sizes are looked at before the first is measured.
+    router.vtare("--frame 64,9000").refused(2, &["MTU of port va is 1500 B"]);
     assert!(router.0.here("ip link set va2 down").is_some());
     router.vtare("--engine packet --frame 64").refused(2, &["port va2 is down"]);
 }

@@ -55,9 +55,7 @@ class TwoHosts:
         """Every command that makes the topology, in order."""
         sites = (self.sender, self.responder)
         found = [step for site in sites for step in network.make_namespace(site.namespace)]
-        for site in sites:
-            bridge = ("type", "bridge", "stp_state", "0", "forward_delay", "0", "mcast_snooping", "0")
-            found.append(Step(("ip", "-n", site.namespace, "link", "add", site.bridge, *bridge)))
+        found += [network.make_bridge(site.namespace, site.bridge) for site in sites]
         found += self._between()
         for site in sites:
             found.append(Step(("ip", "-n", site.namespace, "link", "set", _UPLINK, "master", site.bridge, "up")))
@@ -67,7 +65,7 @@ class TwoHosts:
 
     def _between(self) -> list[Step]:
         """What joins the two uplinks."""
-        return _pair((self.sender.namespace, _UPLINK), (self.responder.namespace, _UPLINK), self.sender.mtu_byte)
+        return network.pair((self.sender.namespace, _UPLINK), (self.responder.namespace, _UPLINK), self.sender.mtu_byte)
 
     def _carriers(self) -> list[tuple[str, str]]:
         """Every device that must carry packets before the topology is ready."""
@@ -197,13 +195,12 @@ class RoutedHosts(TwoHosts):
 
     def _between(self) -> list[Step]:
         mtu = self.sender.mtu_byte
-        found = _pair((self.sender.namespace, _UPLINK), (self.router, _INWARD), mtu)
-        found += _pair((self.router, _OUTWARD), (self.responder.namespace, _UPLINK), mtu)
+        found = network.pair((self.sender.namespace, _UPLINK), (self.router, _INWARD), mtu)
+        found += network.pair((self.router, _OUTWARD), (self.responder.namespace, _UPLINK), mtu)
         if not self.bridged:
             ups = (Step(("ip", "-n", self.router, "link", "set", device, "up")) for device in (_INWARD, _OUTWARD))
             return [*found, *ups]
-        bridge = ("br0", "type", "bridge", "stp_state", "0", "forward_delay", "0", "mcast_snooping", "0")
-        found.append(Step(("ip", "-n", self.router, "link", "add", *bridge)))
+        found.append(network.make_bridge(self.router, "br0"))
         for device in (_INWARD, _OUTWARD):
             found.append(Step(("ip", "-n", self.router, "link", "set", device, "master", "br0", "up")))
         return [*found, Step(("ip", "-n", self.router, "link", "set", "br0", "up"))]
@@ -214,13 +211,6 @@ class RoutedHosts(TwoHosts):
 
     def _beside(self) -> list[str]:
         return [self.router]
-
-
-def _pair(one: tuple[str, str], other: tuple[str, str], mtu_byte: int) -> list[Step]:
-    """Steps that make a pair of devices, given as namespace and name."""
-    peer = ("type", "veth", "peer", "name", other[1], "netns", other[0])
-    add = Step(("ip", "link", "add", one[1], "netns", one[0], *peer))
-    return [add, *network.set_mtu((one, other), mtu_byte)]
 
 
 __all__ = ["NetworkError", "RoutedHosts", "TwoHosts"]

@@ -1,8 +1,9 @@
 """Samples of a campaign: Parquet files and their footers, joined with the design, checked before anything is pooled.
 
-A file that cannot be used is named and left out, never silently. Runs whose kernel, clock source, CPU or program
-version differ are not pooled, unless they ran on different platforms and `platform` is a factor; nor need the clock
-source agree between levels of `guest_clock`, which is there to change it.
+A file that cannot be used is named and left out, never silently. Runs whose kernel, CPU or program version differ are
+not pooled, unless they ran on different platforms and `platform` is a factor. A run whose kernel kept time by another
+clock source than most of its kind is left out: a guest's kernel chooses at each boot, and may give up the counter when
+its machine stands still. Levels of `guest_clock` are there to change it.
 """
 
 from __future__ import annotations
@@ -31,10 +32,11 @@ OWN_FAR_END: Final = "responder"
 _MUST_AGREE: Final = (
     # A network card's model may ask for another kernel: not every one has its driver.
     ("kernel", ("machine", "kernel"), ("platform", "nic")),
-    ("clock source", ("machine", "clock_source"), ("platform", "guest_clock")),
     ("CPU", ("machine", "cpu_model"), ("platform",)),
     ("program version", ("program", "version"), ("platform",)),
 )
+#: The factors between whose levels clock sources may differ.
+_SETS_CLOCK: Final = ("platform", "guest_clock")
 #: The level of runs whose experiment has no such factor.
 _ELSE: Final = {"platform": "host"}
 #: Instrument -> (expression of the value, in ns but for the rates of `avb` and `throughput`; expression of its weight).
@@ -195,7 +197,7 @@ def open_samples(store: Path, plan: Plan, runs: Iterable[Run]) -> SampleSet:
     `runs` are the finished ones. Only footers are read.
 
     Raises:
-        BadInput: kernel, clock source, CPU or program version differ between runs of one platform.
+        BadInput: kernel, CPU or program version differ between runs of one platform.
     """
     files: list[RunFile] = []
     problems: list[Problem] = []
@@ -214,7 +216,7 @@ def open_samples(store: Path, plan: Plan, runs: Iterable[Run]) -> SampleSet:
         except BadInput as error:
             problems.append(Problem(run.run_id, path, str(error)))
     refuse_mixture(files)
-    return SampleSet(plan, tuple(files), tuple(problems))
+    return SampleSet(plan, tuple(files), tuple(problems)).without(other_clocks(files))
 
 
 def _read_load(path: Path) -> dict[str, Any] | None:
@@ -231,20 +233,55 @@ def refuse_mixture(files: Sequence[RunFile]) -> None:
     Raises:
         BadInput: with what differs, the values and a run of each.
     """
-    for words, (part, key), factors in _MUST_AGREE:
-        alike: dict[tuple[str | None, ...], dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
-        for file in files:
-            value = file.footer.get(part, {}).get(key)
-            if value is not None:
-                levels = tuple(file.run.factors.get(factor, _ELSE.get(factor)) for factor in factors)
-                alike[levels][str(value)].append(file.run.run_id)
-        for levels, seen in alike.items():
+    for words, where, factors in _MUST_AGREE:
+        for levels, seen in _by_levels(files, where, factors).items():
             if len(seen) > 1:
-                named = [
-                    f"{factor} '{level}'" for factor, level in zip(factors, levels, strict=True) if level is not None
-                ]
-                shown = "; ".join(f"'{value}' in {len(ids)} runs (such as {ids[0]})" for value, ids in seen.items())
+                shown = "; ".join(
+                    f"'{value}' in {len(some)} runs (such as {some[0].run.run_id})" for value, some in seen.items()
+                )
                 raise BadInput(
-                    f"runs on {' with '.join(named)} must not be pooled: their {words} differs: {shown}; "
+                    f"runs on {_named(factors, levels)} must not be pooled: their {words} differs: {shown}; "
                     "measure again into a new store, or make what differs a factor"
                 )
+
+
+def other_clocks(files: Sequence[RunFile]) -> list[Problem]:
+    """Return the runs whose kernel kept time by another clock source than most of the same levels, with the reason.
+
+    Where two sources have as many runs, that of the earliest run counts.
+    """
+    found = []
+    for levels, seen in _by_levels(files, ("machine", "clock_source"), _SETS_CLOCK).items():
+        usual = max(seen, key=lambda value: (len(seen[value]), -min(file.run.position for file in seen[value])))
+        for value, some in seen.items():
+            if value == usual:
+                continue
+            reason = (
+                f"its kernel kept time by '{value}', that of {len(seen[usual])} other runs on "
+                f"{_named(_SETS_CLOCK, levels)} by '{usual}': not to be pooled; the factor guest_clock sets a guest's"
+            )
+            found += [Problem(file.run.run_id, file.path, f"{file.path}: {reason}") for file in some]
+    return found
+
+
+_Levels = tuple[str | None, ...]
+
+
+def _by_levels(
+    files: Sequence[RunFile], where: tuple[str, str], factors: Sequence[str]
+) -> dict[_Levels, dict[str, list[RunFile]]]:
+    """Runs by their levels of these factors, then by a fact of their footers; without those that do not have it."""
+    part, key = where
+    alike: dict[_Levels, dict[str, list[RunFile]]] = defaultdict(lambda: defaultdict(list))
+    for file in files:
+        value = file.footer.get(part, {}).get(key)
+        if value is not None:
+            levels = tuple(file.run.factors.get(factor, _ELSE.get(factor)) for factor in factors)
+            alike[levels][str(value)].append(file)
+    return alike
+
+
+def _named(factors: Sequence[str], levels: _Levels) -> str:
+    """The levels in words: `platform 'qemu' with guest_clock 'hpet'`."""
+    pairs = zip(factors, levels, strict=True)
+    return " with ".join(f"{factor} '{level}'" for factor, level in pairs if level is not None)

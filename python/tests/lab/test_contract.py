@@ -24,6 +24,14 @@ def test_every_instrument_has_parameters_columns_and_a_quantity() -> None:
         assert set(parts) <= set(columns()[instrument])
 
 
+def test_logs_of_helpers_state_the_columns_that_the_truth_is_read_from() -> None:
+    logs = json.loads((DATA / "columns.json").read_text())["logs"]
+    named = {log: {column["name"] for column in entries} for log, entries in logs.items()}
+    assert {"lane", "bin_monotonic_ns", "capacity_bit_per_s", "socket_drop_frame"} <= named["link"]
+    assert named["load net"] == {"bin_monotonic_ns", "ip_byte", "packets"}
+    assert not named.keys() & columns().keys()
+
+
 def test_schema_is_read_however_it_ties_parameters_to_instruments() -> None:
     parameters = {"type": "object", "properties": {"n": {"type": ["integer", "null"], "minimum": 2, "default": None}}}
     tagged = {"oneOf": [{"properties": {"instrument": {"const": "x"}, "parameters": {"$ref": "#/$defs/p"}}}]}

@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -19,7 +20,7 @@ from hypothesis import strategies as st
 from vtare.platforms.guest import agent as agent_module
 from vtare.platforms.guest.agent import OUTPUT_LOST, Agent, GuestFailed, connect
 from vtare.platforms.guest.frames import MAX_PAYLOAD_BYTE, Decoder, Frame, Kind, encode
-from vtare.platforms.guest.instance import GuestFiles, settled_facts
+from vtare.platforms.guest.instance import GuestFiles, settled_facts, start_in_turn
 from vtare.platforms.guest.output import Output
 
 FRAMES = st.builds(
@@ -332,6 +333,22 @@ def test_a_guest_is_ready_when_its_kernel_stays_with_its_clock_source() -> None:
 
     with guest(answer) as agent:
         assert settled_facts(agent, "g", None)["clock_source"] == "tsc"
+
+
+def test_guests_come_up_four_at_a_time_and_in_order() -> None:
+    seen: list[str] = []
+
+    def create(number: int) -> Any:
+        seen.append(f"create {number}")
+        return number
+
+    def ready(guest: Any) -> int:
+        seen.append(f"ready {guest}")
+        return int(guest) * 10
+
+    assert start_in_turn(range(6), create, ready) == [0, 10, 20, 30, 40, 50]
+    first = [f"{what} {n}" for what in ("create", "ready") for n in range(4)]
+    assert seen == [*first, "create 4", "create 5", "ready 4", "ready 5"]
 
 
 def test_a_program_that_ends_before_its_socket_is_there_is_named(tmp_path: Path) -> None:

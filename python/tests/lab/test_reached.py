@@ -9,10 +9,12 @@ import pytest
 
 from vtare import platforms
 from vtare.errors import MachineCannot
-from vtare.platforms import PlatformFailed, cloud, netns, reached, remove_leftovers
+from vtare.platforms import PlatformFailed, Resources, cloud, netns, reached, remove_leftovers
+from vtare.platforms.network import Site
 from vtare.platforms.notes import Notes
 from vtare.platforms.owner import own_prefix
-from vtare.platforms.reached import Reached
+from vtare.platforms.reached import MadePlatform, Reached
+from vtare.platforms.ssh import SshInstance
 
 OWNER = "vtare-1-2"
 
@@ -82,6 +84,29 @@ def test_a_machine_that_never_answers_costs_its_run(way_with: Any, monkeypatch: 
     monkeypatch.setattr(reached, "LISTENS_S", -1.0)
     with pytest.raises(PlatformFailed, match=r"mine: nobody answers at 10.0.0.1 .*Connection refused"):
         Reached(Path("/vtare"), OWNER, {}).reach("mine", "10.0.0.1", {})
+
+
+def test_machines_are_made_in_order_and_deleted_though_one_resists(way_with: Any) -> None:
+    hosts = way_with(None, None)
+
+    class Made(MadePlatform):
+        def _make(self, indices: range, resources: Resources) -> list[SshInstance]:
+            self._made += [f"m{index}" for index in indices]
+            return [self._reached.reach(name, "10.0.0.1", {}) for name in self._made]
+
+        def _delete(self, name: str) -> None:
+            hosts.append(f"delete {name}")
+            if name == "m4":
+                raise PlatformFailed("it resists")
+
+    platform = Made("made", Path("/vtare"), OWNER, {"user": "root"})
+    with pytest.raises(MachineCannot, match="behind no bridge"):
+        platform.start(1, Site("sender server", "vtare-1-2-s", 1, ("10.77.2.1",)))
+    platform.start(2, first=3)
+    with pytest.raises(PlatformFailed, match="it resists"):
+        platform.stop()
+    platform.stop()
+    assert hosts == ["10.0.0.1", "m3", "10.0.0.1", "m4", "left", "left", "delete m4", "delete m3"]
 
 
 def test_a_note_stays_until_its_machine_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

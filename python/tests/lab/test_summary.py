@@ -14,7 +14,7 @@ from vtare.campaign import CampaignResult, Store
 from vtare.design import Run as RunRow
 from vtare.errors import BadInput
 from vtare.plan import Plan
-from vtare.samples import RunFile, refuse_mixture
+from vtare.samples import RunFile, other_clocks, refuse_mixture
 from vtare.summary import Summary, summarise
 from vtare.summary.cells import CELL_COLUMNS, CONTROL_COLUMNS, OUTLIER_COLUMNS, control_drift
 from vtare.summary.contrasts import COMPARISON_COLUMNS, TAIL_COLUMNS
@@ -263,7 +263,6 @@ def rewrite(path: Path, change: Callable[[dict[str, Any]], None], drop: str | No
     ("part", "key", "words"),
     [
         ("machine", "kernel", "kernel differs: '"),
-        ("machine", "clock_source", "clock source differs"),
         ("machine", "cpu_model", "CPU differs"),
         ("program", "version", "program version differs"),
     ],
@@ -276,8 +275,22 @@ def test_runs_of_another_machine_or_program_are_not_pooled(copy: Path, part: str
     assert "'other' in 1 runs" in str(error.value)
 
 
-def on_clock(run_id: str, clock_source: str, **factors: str) -> RunFile:
-    run = RunRow(0, 1, 1, run_id, "e", "timer", None, factors, {})
+def test_a_run_on_another_clock_source_costs_itself_and_not_the_report(copy: Path) -> None:
+    odd = first_run(copy, "sleep")
+    before = summarise(copy)
+    rewrite(odd, lambda footer: footer["machine"].update({"clock_source": "hpet"}))
+    after = summarise(copy)
+    (problem,) = after.sample_set.problems
+    assert problem.run_id == odd.parent.name
+    assert "its kernel kept time by 'hpet'" in problem.reason
+    assert "guest_clock" in problem.reason
+    assert odd.parent.name in after.failed["run_id"].to_list()
+    assert after.runs.height < before.runs.height
+    assert after.comparisons.height == before.comparisons.height
+
+
+def on_clock(run_id: str, clock_source: str, position: int = 0, **factors: str) -> RunFile:
+    run = RunRow(position, 1, 1, run_id, "e", "timer", None, factors, {})
     return RunFile(run, Path(run_id), {"machine": {"clock_source": clock_source, "kernel": "6.1"}}, None)
 
 
@@ -288,15 +301,20 @@ def test_clock_sources_may_differ_between_levels_of_the_factor_that_sets_them_an
         for level, source in levels.items()
         for number in range(2)
     ]
-    refuse_mixture([*files, on_clock("plain", "kvm-clock", platform="qemu"), on_clock("host", "acpi_pm")])
-    with pytest.raises(BadInput) as error:
-        refuse_mixture([*files, on_clock("odd", "tsc", platform="qemu", guest_clock="hpet")])
-    assert "platform 'qemu' with guest_clock 'hpet'" in str(error.value)
-    assert "clock source differs: 'hpet' in 2 runs (such as hpet-0); 'tsc' in 1 runs (such as odd)" in str(error.value)
+    others = [on_clock("plain", "kvm-clock", platform="qemu"), on_clock("host", "acpi_pm")]
+    assert other_clocks([*files, *others]) == []
+    (odd,) = other_clocks([*files, on_clock("odd", "tsc", platform="qemu", guest_clock="hpet")])
+    assert odd.run_id == "odd"
+    assert "kept time by 'tsc', that of 2 other runs on platform 'qemu' with guest_clock 'hpet' by 'hpet'" in odd.reason
     # What the factor does not set must agree all the same.
     files[0].footer["machine"]["kernel"] = "6.2"
     with pytest.raises(BadInput, match="platform 'qemu' must not be pooled: their kernel differs"):
         refuse_mixture(files)
+
+
+def test_of_two_clock_sources_with_as_many_runs_the_earlier_one_counts() -> None:
+    files = [on_clock("later", "hpet", 7, platform="qemu"), on_clock("first", "tsc", 2, platform="qemu")]
+    assert [problem.run_id for problem in other_clocks(files)] == ["later"]
 
 
 def test_file_without_a_column_of_the_contract_is_left_out(copy: Path) -> None:

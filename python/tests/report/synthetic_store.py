@@ -144,6 +144,8 @@ class Recipe:
     frozen: tuple[str, ...] = ()
     """Methods whose readings are all the same: their spread is below the clock's quantum."""
     plan_text: str | None = None
+    platform_factor: Mapping[str, float] = field(default_factory=dict)
+    """How many times the host's miss a sleep has on a platform; 1 where it is not named."""
 
 
 def plan_of(recipe: Recipe, source: Path) -> Plan:
@@ -240,7 +242,9 @@ def samples_of(run: Run, recipe: Recipe) -> pl.DataFrame:
         return counter_samples(rng, p, load)
     if run.instrument == "noise":
         return noise_samples(rng, p, load)
-    samples = sleep_samples(rng, p["method"], p["target_ns"], p["samples"], recipe.miss_ns[load], recipe.between_runs)
+    times = recipe.platform_factor.get(run.factors.get("platform", "host"), 1.0)
+    medians = {method: times * median for method, median in recipe.miss_ns[load].items()}
+    samples = sleep_samples(rng, p["method"], p["target_ns"], p["samples"], medians, recipe.between_runs)
     same = pl.col("miss_ns").median().over("method", "target_ns").cast(pl.Int64)
     return samples.with_columns(miss_ns=pl.when(pl.col("method").is_in(recipe.frozen)).then(same).otherwise("miss_ns"))
 

@@ -210,7 +210,7 @@ impl Mlrsearch {
             if lower >= most {
                 return None;
             }
-            if let Some(candidate) = earlier.upper.filter(|load| *load > lower && *load <= most) {
+            if let Some(candidate) = earlier.upper.filter(|load| *load > lower && *load < most) {
                 return Some(candidate);
             }
             return Some(if self.phase == 0 && self.goal == 0 { most } else { self.stretch(lower, goal.width, true) });
@@ -221,11 +221,12 @@ impl Mlrsearch {
         }
         // A bound of the step before may lie closer than the middle, and is worth more: it was measured already.
         let between = [earlier.lower, earlier.upper].into_iter().flatten().find(|load| *load > lower && *load < upper);
-        Some(
-            between
-                .filter(|load| class_of(*load).is_none_or(|class| class == Class::Undecided))
-                .unwrap_or(middle(lower, upper)),
-        )
+        if let Some(known) = between.filter(|load| class_of(*load).is_none_or(|class| class == Class::Undecided)) {
+            return Some(known);
+        }
+        // What came of the greatest load has led to the lower bound: the upper one is looked for from there, and not from above.
+        let beyond = if upper == most { self.stretch(lower, goal.width, true) } else { upper };
+        Some(beyond.min(middle(lower, upper)))
     }
 
     /// The load of the last trial, where it is still open.

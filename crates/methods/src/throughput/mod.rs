@@ -12,6 +12,7 @@
 //!
 //! - [`BinarySearch`]: RFC 2544, no frame lost.
 //! - [`Mlrsearch`]: RFC 9971, several tolerances of loss at once, conditional throughput.
+//! - [`Turns`]: several searches at once, a trial each in turn.
 //! - [`Void`]: what makes a trial say nothing about the device; such a trial is made again.
 //! - [`Distribution`]: how the load is spread over guests, with Jain's index.
 //! - [`total_latency_ns`], [`Repeated`]: what many guests and several searches come to.
@@ -25,6 +26,7 @@ mod latency;
 mod load;
 mod mlr;
 mod repeated;
+mod turns;
 
 use serde::{Deserialize, Serialize};
 
@@ -35,6 +37,7 @@ pub use latency::{LatencyError, total_latency_ns};
 pub use load::{Distribution, LoadError, SLOTS_MOST, SlotTable, jain};
 pub use mlr::{MlrSettings, Mlrsearch};
 pub use repeated::Repeated;
+pub use turns::{Turn, Turns};
 
 /// A load to offer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

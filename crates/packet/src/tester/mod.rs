@@ -321,6 +321,28 @@ impl Port {
     }
 }
 
+/// Both ports, where they and the engine carry frames of this size.
+fn ports(tx: &str, rx: &str, frame_byte: u32, engine: Engine) -> Result<(Port, Port), TesterError> {
+    let most_byte = engine.most_frame_byte();
+    if frame_byte < SMALLEST_BYTE || frame_byte > most_byte {
+        let because = if (SMALLEST_BYTE..=LARGEST_BYTE).contains(&frame_byte) {
+            " with this engine: use engine packet"
+        } else {
+            ""
+        };
+        return Err(TesterError::Size { found_byte: frame_byte, most_byte, because });
+    }
+    Ok((Port::find(tx, frame_byte)?, Port::find(rx, frame_byte)?))
+}
+
+/// Sees that both ports are there and up, and that they and the engine carry frames of this size: before hours are spent on smaller ones.
+///
+/// # Errors
+/// [`TesterError`], with the way out.
+pub fn check(tx: &str, rx: &str, frame_byte: u32, engine: Engine) -> Result<(), TesterError> {
+    ports(tx, rx, frame_byte, engine).map(drop)
+}
+
 /// The hardware address of a port.
 ///
 /// # Errors
@@ -353,17 +375,7 @@ impl Tester {
     }
 
     fn ready(options: TesterOptions, counted: bool) -> Result<Self, TesterError> {
-        let frame_byte = options.frame_byte;
-        let most_byte = options.engine.most_frame_byte();
-        if frame_byte < SMALLEST_BYTE || frame_byte > most_byte {
-            let because = if (SMALLEST_BYTE..=LARGEST_BYTE).contains(&frame_byte) {
-                " with this engine: use engine packet"
-            } else {
-                ""
-            };
-            return Err(TesterError::Size { found_byte: frame_byte, most_byte, because });
-        }
-        let (tx, rx) = (Port::find(&options.tx, frame_byte)?, Port::find(&options.rx, frame_byte)?);
+        let (tx, rx) = ports(&options.tx, &options.rx, options.frame_byte, options.engine)?;
         let (shared, counting, fallback) =
             if counted { count(&options, &tx, &rx)? } else { (memory(&options, &tx)?, Counting::Nobody, None) };
         let generator = Generator::open(&options, &tx, &shared)?;

@@ -82,6 +82,21 @@ pub(super) fn failure(error: TesterError) -> Failure {
     }
 }
 
+/// Sees that the ports carry every size before the first is measured.
+///
+/// # Errors
+/// [`Failure::Input`] for ports that are not there, and frames that they or the engines do not carry.
+pub(super) fn check(parameters: &Parameters) -> Result<(), Failure> {
+    for &frame_byte in &parameters.frame_byte {
+        let able = |engine: &&Engine| frame_byte <= engine.most_frame_byte();
+        let engines = parameters.engine.engines();
+        // One that cannot is refused with its limit.
+        let Some(&engine) = engines.iter().find(able).or(engines.first()) else { continue };
+        tester::check(&parameters.tx_port, &parameters.rx_port, frame_byte, engine).map_err(failure)?;
+    }
+    Ok(())
+}
+
 fn prepare(cpu: Option<usize>, fifo: Option<u8>) -> Result<(), SysError> {
     if let Some(cpu) = cpu {
         sched::pin_to(&[cpu])?;

@@ -393,6 +393,11 @@ impl Gathered {
         self.answers.push(answer);
     }
 
+    /// Searches that have ended.
+    pub(super) fn answered(&self) -> u64 {
+        self.answers.len() as u64
+    }
+
     /// Fills in what the searches say together.
     pub(super) fn sum_up(&self, cell: &mut ThroughputCell) {
         let found: Vec<Found> = self.answers.iter().map(Found::of).collect();

@@ -6,8 +6,8 @@ mod bench;
 mod cell;
 mod parameters;
 
-use vtare_methods::throughput::{Answer, BinarySearch, Distribution, Mlrsearch, Search, Step, Trial};
-use vtare_units::{Monotonic, Span, Timestamp};
+use vtare_methods::throughput::{BinarySearch, Distribution, Mlrsearch, Range, Search, Trial, Turn, Turns};
+use vtare_units::{Monotonic, Span};
 
 use crate::avb::megabits;
 use crate::context::Context;
@@ -53,6 +53,7 @@ impl Instrument for Throughput {
             let text = "the sending thread could move between CPUs, and share one with what is tested: trials are then void; --cpu N keeps it on one";
             notes.push(Note::new("not_pinned", text));
         }
+        bench::check(parameters)?;
         let mut cells = Vec::new();
         for &frame_byte in &parameters.frame_byte {
             for &loaded in parameters.loaded.iter().flatten() {
@@ -180,17 +181,7 @@ fn measure_cell(
     let mut gathered = Gathered::default();
     let label = format!("throughput {frame_byte} B, {} of {} guests", distribution.loaded(), distribution.guests());
     let progress = context.progress(&label, parameters.searches.into());
-    let began = vtare_sys::clocks::now::<Monotonic>();
-    for number in 0..u64::from(parameters.searches) {
-        let ends = parameters.most_ns.map(|most| {
-            let now = vtare_sys::clocks::now::<Monotonic>();
-            share_of_time(began + Span::from_nanos(most.cast_signed()), now, u64::from(parameters.searches) - number)
-        });
-        let Some(answer) = search(parameters, &mut bench, (number, ends), rows, session, &mut gathered)? else { break };
-        rows.answer(&mut session.samples, number, &answer)?;
-        gathered.answer(answer);
-        progress.set(number + 1);
-    }
+    search(parameters, &mut bench, rows, session, &mut gathered, &progress)?;
     let mut cell = ThroughputCell {
         frame_byte,
         guests: distribution.guests(),
@@ -233,43 +224,55 @@ fn short_trials(cell: &ThroughputCell, trial_ns: u64) -> Option<Note> {
     Some(Note::new("queues", text))
 }
 
-/// When a search ends of which `left` are still to be made, so that all have the same part of the time; those that need less leave it to the others.
-fn share_of_time(ends: Timestamp<Monotonic>, now: Timestamp<Monotonic>, left: u64) -> Timestamp<Monotonic> {
-    let rest = (ends - now).max(Span::ZERO);
-    now + Span::from_nanos(rest.as_nanos() / left.max(1).cast_signed())
+/// The search that is asked for.
+fn searching(parameters: &Parameters, range: Range) -> Result<Box<dyn Search>, Failure> {
+    let wrong = |error: vtare_methods::throughput::SettingsError| Failure::Input(error.to_string());
+    Ok(match parameters.method {
+        SearchMethod::Mlrsearch => Box::new(Mlrsearch::new(parameters.mlrsearch(), range).map_err(wrong)?),
+        SearchMethod::Binary => Box::new(BinarySearch::new(parameters.binary(), range).map_err(wrong)?),
+    })
 }
 
-/// One search; `None` where a signal ended it.
+/// All searches of a cell, in turn. Those that a signal ended have no answer.
 fn search(
     parameters: &Parameters,
     bench: &mut Bench<'_>,
-    (number, ends): (u64, Option<Timestamp<Monotonic>>),
     rows: Rows,
     session: &mut Session<'_>,
     gathered: &mut Gathered,
-) -> Result<Option<Answer>, Failure> {
+    progress: &Progress,
+) -> Result<(), Failure> {
     let range = bench.range();
-    let wrong = |error: vtare_methods::throughput::SettingsError| Failure::Input(error.to_string());
-    let mut search: Box<dyn Search> = match parameters.method {
-        SearchMethod::Mlrsearch => Box::new(Mlrsearch::new(parameters.mlrsearch(), range).map_err(wrong)?),
-        SearchMethod::Binary => Box::new(BinarySearch::new(parameters.binary(), range).map_err(wrong)?),
-    };
+    let all: Result<_, Failure> = (0..parameters.searches).map(|_| searching(parameters, range)).collect();
+    let mut turns = Turns::new(all?);
+    let began = vtare_sys::clocks::now::<Monotonic>();
+    let ends = parameters.most_ns.map(|most| began + Span::from_nanos(most.cast_signed()));
     loop {
-        let trial = match search.step() {
-            Step::Done(answer) => return Ok(Some(answer)),
-            Step::Trial(trial) => trial,
+        let (number, trial) = match turns.step() {
+            Turn::Over => return Ok(()),
+            Turn::Trial(number, trial) => (number, trial),
+            Turn::Done(number, answer) => {
+                rows.answer(&mut session.samples, number as u64, &answer)?;
+                gathered.answer(answer);
+                progress.set(gathered.answered());
+                continue;
+            }
         };
         let over = vtare_sys::clocks::now::<Monotonic>() + Span::from_nanos(trial.duration_ns.cast_signed());
         if ends.is_some_and(|ends| over > ends) {
-            return Ok(Some(search.broken_off()));
+            for (number, answer) in turns.break_off() {
+                rows.answer(&mut session.samples, number as u64, &answer)?;
+                gathered.answer(answer);
+            }
+            return Ok(());
         }
         let made = bench.offer(trial)?;
         if made.heard.stopped || session.context.stop_requested() {
-            return Ok(None);
+            return Ok(());
         }
-        rows.trial(&mut session.samples, Some(number), &made)?;
+        rows.trial(&mut session.samples, Some(number as u64), &made)?;
         gathered.trial(&made);
-        search.observe(&made.seen());
+        turns.observe(&made.seen());
     }
 }
 
@@ -328,9 +331,8 @@ fn frames(rate: Option<f64>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{ThroughputCell, frames, share_of_time, short_trials};
+    use super::{ThroughputCell, frames, short_trials};
     use crate::summary::Summary;
-    use vtare_units::{Span, Timestamp};
 
     #[test]
     fn frames_that_wait_long_beside_a_trial_are_said() {
@@ -342,18 +344,6 @@ mod tests {
         assert_eq!((waited(None), waited(Some(14e6))), (None, None));
         let note = waited(Some(60e6)).expect("a fifth of the trial");
         assert!(note.text.contains("took longer than 60.0 ms, and a trial 300 ms"), "{}", note.text);
-    }
-
-    #[test]
-    fn searches_share_the_time_and_leave_what_they_do_not_need_to_the_others() {
-        let at = Timestamp::from_nanos;
-        let ends = |now, left| share_of_time(at(1_000), at(now), left);
-        assert_eq!(
-            [ends(0, 5), ends(200, 4), ends(250, 3), ends(990, 1)].map(|end| end.as_nanos()),
-            [200, 400, 500, 1_000]
-        );
-        // Over: none is left for the others, and nothing is negative.
-        assert_eq!(ends(1_200, 2) - at(1_200), Span::ZERO);
     }
 
     #[test]

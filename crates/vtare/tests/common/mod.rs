@@ -277,3 +277,13 @@ pub(crate) fn golden(path: &str, found: &str) {
     let name = path.display();
     assert!(found == wanted, "{name} differs; VTARE_BLESS=1 cargo test -p vtare writes it anew. Found:\n{found}");
 }
+
+/// The names of the columns of a Parquet file, and those that `vtare schema --columns` states at this place.
+pub(crate) fn found_and_stated_columns(path: &Path, part: &str, name: &str) -> (Vec<String>, Vec<String>) {
+    use parquet::file::reader::{FileReader, SerializedFileReader};
+    let reader = SerializedFileReader::new(std::fs::File::open(path).expect("written")).expect("it is Parquet");
+    let found = reader.metadata().file_metadata().schema_descr().columns().iter().map(|one| one.name().to_owned());
+    let stated = vtare_line("schema --columns").json();
+    let stated = stated[part][name].as_array().expect("the columns are stated").iter();
+    (found.collect(), stated.map(|column| column["name"].as_str().expect("a name").to_owned()).collect())
+}

@@ -265,8 +265,6 @@ class QemuGuests:
 def cable(outer: tuple[str, str, str], fabric: str, port: str, mtu_byte: int) -> list[Step]:
     """Steps that join a device, as namespace, name and hardware address, with a port-to-be of the switch."""
     namespace, name, mac = outer
-    peer = ("type", "veth", "peer", "name", port, "netns", fabric)
-    add = Step(("ip", "link", "add", name, "netns", namespace, "address", mac, *peer))
     ends = ((namespace, name), (fabric, port))
     ups = [Step(("ip", "-n", place, "link", "set", device, "up")) for place, device in ends]
-    return [add, *network.set_mtu(ends, mtu_byte), *ups]
+    return [*network.pair(*ends, mtu_byte, mac=mac), *ups]

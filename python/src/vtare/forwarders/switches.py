@@ -72,10 +72,9 @@ class LinuxBridges:
     def steps(self, fabric: str, mtu_byte: int) -> list[Step]:
         """See `Switch.steps`."""
         found = network.make_namespace(fabric)
-        kind = ("type", "bridge", "stp_state", "0", "forward_delay", "0", "mcast_snooping", "0")
         for bridge in _BRIDGES:
             found += [
-                Step(("ip", "-n", fabric, "link", "add", bridge, *kind)),
+                network.make_bridge(fabric, bridge),
                 *network.set_mtu([(fabric, bridge)], mtu_byte),
                 Step(("ip", "-n", fabric, "link", "set", bridge, "up")),
             ]

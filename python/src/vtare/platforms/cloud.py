@@ -11,19 +11,17 @@ and stays until it is deleted. `vtare clean` finds the machines of gone lab proc
 from __future__ import annotations
 
 import os
-from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final
 
 from vtare.errors import BadInput, MachineCannot
 from vtare.platforms.notes import Notes
-from vtare.platforms.protocol import DEFAULT_RESOURCES, Leftover, Need, PlatformFailed, Resources, Settings
-from vtare.platforms.reached import Reached, refuse_site
+from vtare.platforms.protocol import DEFAULT_RESOURCES, Leftover, PlatformFailed, Resources, Settings
+from vtare.platforms.reached import MadePlatform, unnamed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from vtare.platforms.network import Site
     from vtare.platforms.ssh import SshInstance
 
 _OWN: Final[tuple[str, ...]] = ("driver", "image", "size", "region")
@@ -35,7 +33,7 @@ _NOTES: Final = Notes("cloud")
 ELSEWHERE: Final = True
 
 
-class CloudPlatform:
+class CloudPlatform(MadePlatform):
     """Machines of a cloud, made for a run and deleted after it."""
 
     def __init__(self, binary: Path, owner: str, settings: Settings | None = None) -> None:
@@ -45,21 +43,15 @@ class CloudPlatform:
             BadInput: a setting is unknown or of the wrong kind.
         """
         given = dict(settings or {})
-        self.name = "cloud"
-        self._owner = owner
         self._cloud: dict[str, str] = {key: str(given.pop(key)) for key in _OWN if key in given}
-        self._reached = Reached(binary, owner, given)
-        self._made: list[str] = []
+        super().__init__("cloud", binary, owner, given)
 
     def missing(self, resources: Resources = DEFAULT_RESOURCES) -> str | None:
         """Why no machine can be made from here, or None."""
         reason = resources.beyond(frozenset())
         if reason is not None:
             return f"a machine of a cloud {reason}; its size says what it has"
-        for key in ("driver", "image", "size"):
-            if key not in self._cloud:
-                return f"names no {key}; add `{key}` to the plan's table of this platform"
-        reason = self._reached.missing()
+        reason = unnamed(self._cloud, ("driver", "image", "size")) or self._reached.missing()
         if reason is not None:
             return reason
         try:
@@ -68,35 +60,12 @@ class CloudPlatform:
             return str(error)
         return None
 
-    def need(self, resources: Resources = DEFAULT_RESOURCES) -> Need:
-        """What a connection takes here."""
-        return Need(memory_byte=4 << 20, processes=1)
-
-    def start(
-        self,
-        instances: int,
-        site: Site | None = None,
-        resources: Resources = DEFAULT_RESOURCES,
-        *,
-        first: int = 0,
-    ) -> Sequence[SshInstance]:
-        """Make so many machines and connect to each. See `Platform.start`; they stand behind no bridge of the lab.
-
-        Raises:
-            MachineCannot: the provider refuses, or a machine lets nobody in.
-            PlatformFailed: a machine did not come up.
-        """
-        refuse_site(site)
+    def _make(self, indices: range, resources: Resources) -> Sequence[SshInstance]:
         driver = _driver(self._cloud)
-        return [self._one(driver, number) for number in range(first, first + instances)]
+        return [self._one(driver, number) for number in indices]
 
-    def stop(self) -> None:
-        """Delete every machine made here."""
-        made, self._made = self._made, []
-        with ExitStack() as stack:
-            for name in made:
-                stack.callback(_delete, name)
-            stack.callback(self._reached.leave)
+    def _delete(self, name: str) -> None:
+        _delete(name)
 
     def _one(self, driver: Any, number: int) -> SshInstance:
         name = f"{self._owner}-cloud-{number}"

@@ -11,21 +11,19 @@ A machine is noted before it is made (`vtare.platforms.notes`), and `vtare clean
 from __future__ import annotations
 
 import secrets
-from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final
 
 from vtare.errors import BadInput, MachineCannot
 from vtare.platforms.esxi_machine import CARDS, Order, Place, address_of, is_marked
 from vtare.platforms.notes import Notes
-from vtare.platforms.protocol import DEFAULT_RESOURCES, Leftover, Need, PlatformFailed, Resources, Settings
-from vtare.platforms.reached import Reached, refuse_site
+from vtare.platforms.protocol import DEFAULT_RESOURCES, Leftover, PlatformFailed, Resources, Settings
+from vtare.platforms.reached import MadePlatform, unnamed
 from vtare.platforms.vsphere import HTTPS_PORT, Server, missing_library, password_of, plain_thumbprint, session
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from vtare.platforms.network import Site
     from vtare.platforms.ssh import SshInstance
     from vtare.platforms.vsphere import Vsphere
 
@@ -41,7 +39,7 @@ ELSEWHERE: Final = True
 _OFFERED: Final = frozenset({"vcpus", "memory_byte", "pinned", "nic"})
 
 
-class EsxiPlatform:
+class EsxiPlatform(MadePlatform):
     """Machines of an ESXi host or a vCenter, made for a run and deleted after it."""
 
     def __init__(self, binary: Path, owner: str, settings: Settings | None = None) -> None:
@@ -50,17 +48,14 @@ class EsxiPlatform:
         Raises:
             BadInput: a setting is unknown or of the wrong kind.
         """
-        self.name = "esxi"
-        self._owner = owner
         given = dict(settings or {})
         self._port = _port(given.pop("server_port", HTTPS_PORT))
         self._own = {key: _text(key, given.pop(key)) for key in (*_SERVER, *_ORDER) if key in given}
         if "interface" in given:
             raise BadInput("platform 'esxi': interface: ESXi has no place for vtare's capture; leave it out")
-        self._reached = Reached(binary, owner, given)
+        super().__init__("esxi", binary, owner, given)
         # Two tables of one plan may name two servers.
         self._token = secrets.token_hex(4)
-        self._made: list[str] = []
 
     def missing(self, resources: Resources = DEFAULT_RESOURCES) -> str | None:
         """Why no such machine can be made from here, or None. Logs in to see whether the template is there."""
@@ -71,10 +66,7 @@ class EsxiPlatform:
             return f"ESXi has no network card '{resources.nic}'; wanted one of {', '.join(CARDS)}"
         if resources.memory_byte is not None and resources.memory_byte % (4 * _MEBIBYTE):
             return f"ESXi gives memory in steps of 4 MiB, found {resources.memory_byte} B"
-        for key in ("server", "account", "template"):
-            if key not in self._own:
-                return f"names no {key}; add `{key}` to the plan's table of this platform"
-        reason = missing_library() or self._reached.missing()
+        reason = unnamed(self._own, ("server", "account", "template")) or missing_library() or self._reached.missing()
         if reason is not None:
             return reason
         try:
@@ -85,41 +77,18 @@ class EsxiPlatform:
             return str(error)
         return None
 
-    def need(self, resources: Resources = DEFAULT_RESOURCES) -> Need:
-        """What a connection takes here; what machines take of their host is looked at in `start`."""
-        return Need(memory_byte=4 << 20, processes=1)
-
-    def start(
-        self,
-        instances: int,
-        site: Site | None = None,
-        resources: Resources = DEFAULT_RESOURCES,
-        *,
-        first: int = 0,
-    ) -> Sequence[SshInstance]:
-        """Make and start so many machines and connect to each. See `Platform.start`.
-
-        Raises:
-            MachineCannot: the server refuses, is short of something, or a machine lets nobody in.
-            PlatformFailed: a machine did not come up.
-        """
-        refuse_site(site)
+    def _make(self, indices: range, resources: Resources) -> Sequence[SshInstance]:
         with session(self._server()) as vsphere:
             place = self._place(vsphere)
-            place.refuse_beyond(instances, resources)
-            made = [self._one(vsphere, place, resources, index) for index in range(first, first + instances)]
+            place.refuse_beyond(len(indices), resources)
+            made = [self._one(vsphere, place, resources, index) for index in indices]
             # They start beside each other; each is waited for once all have been told to.
             return [
                 self._reached.reach(name, address_of(machine, name), place.facts(machine)) for name, machine in made
             ]
 
-    def stop(self) -> None:
-        """Delete every machine made here."""
-        made, self._made = self._made, []
-        with ExitStack() as stack:
-            for name in made:
-                stack.callback(_delete, name)
-            stack.callback(self._reached.leave)
+    def _delete(self, name: str) -> None:
+        _delete(name)
 
     def _one(self, vsphere: Vsphere, place: Place, resources: Resources, index: int) -> tuple[str, Any]:
         name = f"{self._owner}-esxi-{self._token}-{index}"

@@ -150,6 +150,20 @@ def plug_in(site: Site, index: int) -> list[Step]:
     ]
 
 
+def make_bridge(namespace: str, name: str) -> Step:
+    """The step that makes a bridge which forwards at once: no spanning tree, no listening to multicast."""
+    kind = ("type", "bridge", "stp_state", "0", "forward_delay", "0", "mcast_snooping", "0")
+    return Step(("ip", "-n", namespace, "link", "add", name, *kind))
+
+
+def pair(one: tuple[str, str], other: tuple[str, str], mtu_byte: int, *, mac: str | None = None) -> list[Step]:
+    """Steps that make a pair of devices, given as namespace and name; `mac` is the hardware address of the first."""
+    address = () if mac is None else ("address", mac)
+    peer = ("type", "veth", "peer", "name", other[1], "netns", other[0])
+    add = Step(("ip", "link", "add", one[1], "netns", one[0], *address, *peer))
+    return [add, *set_mtu((one, other), mtu_byte)]
+
+
 def set_mtu(devices: Iterable[tuple[str, str]], mtu_byte: int) -> list[Step]:
     """Steps that give devices, as pairs of namespace and name, an MTU; none where it is the usual one."""
     if mtu_byte == USUAL_MTU_BYTE:

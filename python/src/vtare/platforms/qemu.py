@@ -17,14 +17,21 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from vtare.errors import BadInput, MachineCannot
 from vtare.platforms import network
 from vtare.platforms.guest import accelerator, taps
 from vtare.platforms.guest.agent import GuestFailed
 from vtare.platforms.guest.image import image_for
-from vtare.platforms.guest.instance import GuestFiles, settled_facts
+from vtare.platforms.guest.instance import (
+    LEAST_MEMORY,
+    MEBIBYTE,
+    READY_S,
+    GuestInstance,
+    settled_facts,
+    start_in_turn,
+)
 from vtare.platforms.guest.kernel import FLAVOURS, find_kernel, flavour_for, missing_kernel
 from vtare.platforms.guest.libvirt_machine import LibvirtMachine, Manager, found_manager, remove_domain
 from vtare.platforms.guest.modules import EMULATED_NICS, QUEUE_DRIVERS
@@ -37,25 +44,18 @@ from vtare.platforms.protocol import DEFAULT_RESOURCES, Leftover, Need, Resource
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from vtare.platforms.child import Child, ProcessChild
+    from vtare.platforms.child import ProcessChild
     from vtare.platforms.guest.accelerator import Accelerator
     from vtare.platforms.guest.machine import GuestMachine
     from vtare.platforms.guest.words import Card
     from vtare.platforms.network import Site
     from vtare.platforms.protocol import Settings
 
-_MEBIBYTE: Final = 1 << 20
-#: What each flavour's kernel needs to unpack itself and the initramfs: below, it ends with "deadlocked on memory".
-_LEAST_MEMORY: Final = {"cloud": 96 * _MEBIBYTE, "generic": 128 * _MEBIBYTE}
 #: QEMU's own, measured: 110 MiB beyond the guest's memory with 32 MiB of translated code.
-_OWN_MEMORY: Final = 128 * _MEBIBYTE
+_OWN_MEMORY: Final = 128 * MEBIBYTE
 _OWN_THREADS: Final = 6
 #: CPU time that an idle guest takes, measured emulated, rounded up: 0.4 to 0.8 % of a CPU.
 _IDLE_CPUS: Final = 0.01
-#: Guests that boot at the same time: more only make each other slow.
-_AT_ONCE: Final = 4
-#: Ten seconds emulated on an idle machine; a busy one gets far more before the guest counts as hung.
-READY_S: Final = 180.0
 _MACHINES: Final = ("q35", "pc")
 _ACCELERATORS: Final = ("auto", "kvm", "tcg")
 _MANAGERS: Final = ("auto", "libvirt", "qemu")
@@ -63,31 +63,13 @@ _SUFFIX: Final = "-qemu"
 _VHOST: Final = Path("/dev/vhost-net")
 
 
-class QemuInstance:
+class QemuInstance(GuestInstance["GuestMachine"]):
     """One guest."""
-
-    def __init__(self, machine: GuestMachine, facts: dict[str, Any]) -> None:
-        """Take over a guest that is ready; `facts` say what it is made of."""
-        self._machine = machine
-        self._facts = facts
-        self._files = GuestFiles(machine.agent)
-        self.name = machine.spec.name
-
-    @property
-    def address(self) -> str | None:
-        """Its address behind the site's bridge."""
-        place = self._machine.spec.network
-        return None if place is None else place.address
 
     @property
     def directory(self) -> Path:
         """Where its sockets and logs lie."""
         return self._machine.spec.directory
-
-    @property
-    def alive(self) -> bool:
-        """Whether the guest still runs and can be asked."""
-        return self._machine.alive
 
     @property
     def emulator(self) -> ProcessChild:
@@ -111,25 +93,6 @@ class QemuInstance:
             GuestFailed: it is gone, or hangs.
         """
         self._machine.agent.facts()
-
-    def start(self, arguments: Sequence[str], *, directory: Path, stdout: Path, stderr: Path) -> Child:
-        """Start the guest's own binary. See `Instance.start`."""
-        return self._files.start(arguments, directory=directory, stdout=stdout, stderr=stderr)
-
-    def fetch(self, directory: Path) -> None:
-        """Bring back what programs in the guest left in `directory`."""
-        self._files.fetch(directory)
-
-    def facts(self) -> dict[str, object]:
-        """What the guest is made of and its host-side device."""
-        place = self._machine.spec.network
-        device = {} if place is None else {"device": network.interface_facts(place.site.namespace, place.port)}
-        return {"guest": dict(self._facts), **device}
-
-    def capture_interface(self) -> str | None:
-        """The tap in front of it."""
-        place = self._machine.spec.network
-        return None if place is None else place.port
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,10 +155,10 @@ class QemuPlatform:
                 f"guests have no driver for the network card '{resources.nic}'; "
                 f"wanted one of {', '.join(EMULATED_NICS)}"
             )
-        least = _LEAST_MEMORY[flavour]
+        least = LEAST_MEMORY[flavour]
         if resources.memory_byte is not None and resources.memory_byte < least:
-            found = resources.memory_byte / _MEBIBYTE
-            return f"a guest of {found:.0f} MiB does not boot; give it {least // _MEBIBYTE} MiB or more"
+            found = resources.memory_byte / MEBIBYTE
+            return f"a guest of {found:.0f} MiB does not boot; give it {least // MEBIBYTE} MiB or more"
         if resources.pinned is not None:
             absent = sorted(set(resources.pinned) - os.sched_getaffinity(0))
             if absent:
@@ -217,7 +180,7 @@ class QemuPlatform:
 
     def need(self, resources: Resources = DEFAULT_RESOURCES) -> Need:
         """What one guest takes: its memory and QEMU's own, a thread for each vCPU beside QEMU's own, and CPU time."""
-        memory = resources.memory_byte or _LEAST_MEMORY[flavour_for(resources.nic, self._kernel)]
+        memory = resources.memory_byte or LEAST_MEMORY[flavour_for(resources.nic, self._kernel)]
         processes = (resources.vcpus or 1) + _OWN_THREADS
         return Need(memory_byte=memory + _OWN_MEMORY, processes=processes, cpus=_IDLE_CPUS)
 
@@ -254,13 +217,11 @@ class QemuPlatform:
         manager = self._manager(forward=any(stand.cards for stand in stands))
         _say_if_emulated(chosen)
         _say_if_managed(manager)
-        started: list[QemuInstance] = []
-        for begin in range(0, len(stands), _AT_ONCE):
-            booting = [
-                self._boot(stand, resources, flavour, chosen, manager) for stand in stands[begin : begin + _AT_ONCE]
-            ]
-            started += [_ready(machine, resources, chosen, manager) for machine in booting]
-        return started
+        return start_in_turn(
+            stands,
+            lambda stand: self._boot(stand, resources, flavour, chosen, manager),
+            lambda machine: _ready(machine, resources, chosen, manager),
+        )
 
     def _boot(
         self, stand: Stand, resources: Resources, flavour: str, chosen: Accelerator, manager: Manager
@@ -274,7 +235,7 @@ class QemuPlatform:
             self._spec(stand.name, flavour, stand.nic),
             accelerator=chosen.name,
             vcpus=resources.vcpus or 1,
-            memory_byte=resources.memory_byte or _LEAST_MEMORY[flavour],
+            memory_byte=resources.memory_byte or LEAST_MEMORY[flavour],
             clock_source=resources.clock_source,
             network=stand.network,
             vhost=chosen.name == "kvm" and os.access(_VHOST, os.R_OK | os.W_OK),
@@ -290,7 +251,7 @@ class QemuPlatform:
         kernel = find_kernel(flavour)
         directory = directory_of(name)
         image = image_for(kernel, self._binary, nic, queue=None if nic is None else self.queue)
-        return GuestSpec(name, directory, kernel.image, image, "tcg", self._type, memory_byte=_LEAST_MEMORY[flavour])
+        return GuestSpec(name, directory, kernel.image, image, "tcg", self._type, memory_byte=LEAST_MEMORY[flavour])
 
     def _manager(self, *, forward: bool = False) -> Manager:
         if self._managed_by == "qemu":

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
 from vtare.errors import MachineCannot
-from vtare.platforms.protocol import PlatformFailed
-from vtare.platforms.ssh import NO_BRIDGE, SshInstance, SshPlatform
+from vtare.platforms.protocol import DEFAULT_RESOURCES, Need, PlatformFailed, Resources
+from vtare.platforms.ssh import CONNECTION, SshInstance, SshPlatform, refuse_site
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Container, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from vtare.platforms.network import Site
@@ -79,11 +80,61 @@ class Reached:
                 stack.callback(way.stop)
 
 
-def refuse_site(site: Site | None) -> None:
-    """Such a machine is no part of a topology of the lab.
+class MadePlatform(ABC):
+    """A platform whose machines are made for a run, reached over SSH, and deleted after it."""
 
-    Raises:
-        MachineCannot: it was asked for behind a bridge of the lab.
-    """
-    if site is not None:
-        raise MachineCannot(NO_BRIDGE)
+    def __init__(self, name: str, binary: Path, owner: str, login: Settings) -> None:
+        """Use this binary; `owner` begins the names of machines; `login` are settings as `ssh` takes them.
+
+        Raises:
+            BadInput: a setting is unknown or of the wrong kind.
+        """
+        self.name = name
+        self._owner = owner
+        self._reached = Reached(binary, owner, login)
+        self._made: list[str] = []
+
+    def need(self, resources: Resources = DEFAULT_RESOURCES) -> Need:
+        """What a connection takes here; what a machine takes is its host's."""
+        return CONNECTION
+
+    def start(
+        self,
+        instances: int,
+        site: Site | None = None,
+        resources: Resources = DEFAULT_RESOURCES,
+        *,
+        first: int = 0,
+    ) -> Sequence[SshInstance]:
+        """Make so many machines and connect to each. See `Platform.start`; they stand behind no bridge of the lab.
+
+        Raises:
+            MachineCannot: the machines' host or provider refuses or is short of something, or one lets nobody in.
+            PlatformFailed: a machine did not come up.
+        """
+        refuse_site(site)
+        return self._make(range(first, first + instances), resources)
+
+    def stop(self) -> None:
+        """Delete every machine made here."""
+        made, self._made = self._made, []
+        with ExitStack() as stack:
+            for name in made:
+                stack.callback(self._delete, name)
+            stack.callback(self._reached.leave)
+
+    @abstractmethod
+    def _make(self, indices: range, resources: Resources) -> Sequence[SshInstance]:
+        """Make a machine for each of these, its name in `_made` before there is one, and reach it."""
+
+    @abstractmethod
+    def _delete(self, name: str) -> None:
+        """Delete the machine of this name; one that is gone is fine."""
+
+
+def unnamed(settings: Container[object], wanted: Iterable[str]) -> str | None:
+    """Which of these settings a plan leaves out, in words; None where none."""
+    for key in wanted:
+        if key not in settings:
+            return f"names no {key}; add `{key}` to the plan's table of this platform"
+    return None

@@ -26,10 +26,8 @@ if TYPE_CHECKING:
 
 _TEXTS: Final = ("host", "user", "key_file", "known_hosts", "host_key_alias", "address", "interface", "directory")
 _LARGEST_PORT: Final = 65_535
-#: Why such a machine is no part of a topology.
-NO_BRIDGE: Final = (
-    "a machine over SSH stands behind no bridge of the lab; name the far end with `peer` and run `vtare serve` there"
-)
+#: What a connection takes here.
+CONNECTION: Final = Need(memory_byte=4 << 20, processes=1)
 
 
 class SshInstance:
@@ -118,7 +116,7 @@ class SshPlatform:
 
     def need(self, resources: Resources = DEFAULT_RESOURCES) -> Need:
         """What a connection takes here."""
-        return Need(memory_byte=4 << 20, processes=1)
+        return CONNECTION
 
     def start(
         self,
@@ -134,8 +132,7 @@ class SshPlatform:
             MachineCannot: one cannot be reached, is no place for the binary, or was asked for at a site.
             PlatformFailed: there are fewer.
         """
-        if site is not None:
-            raise MachineCannot(NO_BRIDGE)
+        refuse_site(site)
         hosts = [host.strip() for host in str(self._settings["host"]).split(",")]
         if first + instances > len(hosts):
             raise PlatformFailed(f"platform ssh has {len(hosts)} machines, {first + instances} were asked for")
@@ -165,6 +162,19 @@ class SshPlatform:
         self._machines.append(machine)
         facts = {"host": str(login), "binary_sha256": digest(self._binary)}
         return SshInstance(machine, text.get("address", name), text.get("interface"), self._owner, facts)
+
+
+def refuse_site(site: Site | None) -> None:
+    """A machine over SSH is no part of a topology of the lab.
+
+    Raises:
+        MachineCannot: it was asked for behind a bridge of the lab.
+    """
+    if site is not None:
+        raise MachineCannot(
+            "a machine over SSH stands behind no bridge of the lab; name the far end with `peer` and run "
+            "`vtare serve` there"
+        )
 
 
 def _checked(settings: dict[str, str | int]) -> dict[str, str | int]:

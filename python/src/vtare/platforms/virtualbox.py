@@ -15,20 +15,18 @@ import shutil
 import subprocess
 import sys
 import time
-from contextlib import ExitStack
 from functools import cache, partial
 from typing import TYPE_CHECKING, Final
 
 from vtare.errors import BadInput
 from vtare.platforms.owner import owner_of, still_runs
 from vtare.platforms.protocol import DEFAULT_RESOURCES, Leftover, Need, PlatformFailed, Resources, Settings
-from vtare.platforms.reached import Reached, refuse_site
+from vtare.platforms.reached import MadePlatform
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from vtare.platforms.network import Site
     from vtare.platforms.ssh import SshInstance
 
 PROGRAM: Final = "VBoxManage"
@@ -59,7 +57,7 @@ _LISTED: Final = re.compile(r'^"(?P<name>.*)" \{[0-9a-f-]+\}$', re.MULTILINE)
 _FACT: Final = re.compile(r'^"?(?P<key>[^"=]+)"?=(?:"(?P<text>.*)"|(?P<plain>.*))$', re.MULTILINE)
 
 
-class VirtualBoxPlatform:
+class VirtualBoxPlatform(MadePlatform):
     """Clones of one machine, made for a run and deleted after it."""
 
     def __init__(self, binary: Path, owner: str, settings: Settings | None = None) -> None:
@@ -68,17 +66,14 @@ class VirtualBoxPlatform:
         Raises:
             BadInput: a setting is unknown or of the wrong kind.
         """
-        self.name = "virtualbox"
-        self._owner = owner
         given = dict(settings or {})
         template = given.pop("template", None)
         if template is not None and (not isinstance(template, str) or not template.strip()):
             raise BadInput(f"platform 'virtualbox': template: found {template!r}, wanted the name of a machine")
         self._template = template
-        self._reached = Reached(binary, owner, given)
+        super().__init__("virtualbox", binary, owner, given)
         # Two tables of one plan may name two templates.
         self._token = secrets.token_hex(4)
-        self._made: list[str] = []
 
     def missing(self, resources: Resources = DEFAULT_RESOURCES) -> str | None:
         """Why no such machine can be made here, or None."""
@@ -109,32 +104,13 @@ class VirtualBoxPlatform:
             memory = int(_facts(self._template).get("memory", "0")) * _MEBIBYTE
         return Need(memory_byte=(memory or 0) + _OWN_MEMORY, processes=(resources.vcpus or 1) + _OWN_THREADS)
 
-    def start(
-        self,
-        instances: int,
-        site: Site | None = None,
-        resources: Resources = DEFAULT_RESOURCES,
-        *,
-        first: int = 0,
-    ) -> Sequence[SshInstance]:
-        """Clone and start so many machines and connect to each. See `Platform.start`.
-
-        Raises:
-            MachineCannot: a machine lets nobody in.
-            PlatformFailed: VirtualBox reports an error, or a machine did not come up.
-        """
-        refuse_site(site)
+    def _make(self, indices: range, resources: Resources) -> Sequence[SshInstance]:
         _say_unverified()
-        names = [self._one(resources, index) for index in range(first, first + instances)]
+        names = [self._one(resources, index) for index in indices]
         return [self._connected(name) for name in names]
 
-    def stop(self) -> None:
-        """Delete every machine made here."""
-        made, self._made = self._made, []
-        with ExitStack() as stack:
-            for name in made:
-                stack.callback(_delete, name)
-            stack.callback(self._reached.leave)
+    def _delete(self, name: str) -> None:
+        _delete(name)
 
     def _one(self, resources: Resources, index: int) -> str:
         name = f"{self._owner}-vbox-{self._token}-{index}"

@@ -14,13 +14,20 @@ import tempfile
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from vtare.errors import BadInput, MachineCannot
 from vtare.platforms import network
 from vtare.platforms.guest import xen_tools
 from vtare.platforms.guest.image import image_for
-from vtare.platforms.guest.instance import GuestFiles, settled_facts
+from vtare.platforms.guest.instance import (
+    LEAST_MEMORY,
+    MEBIBYTE,
+    READY_S,
+    GuestInstance,
+    settled_facts,
+    start_in_turn,
+)
 from vtare.platforms.guest.kernel import FLAVOURS, find_kernel, flavour_for, missing_kernel
 from vtare.platforms.guest.modules import NETFRONT
 from vtare.platforms.guest.words import Network
@@ -31,64 +38,15 @@ from vtare.platforms.protocol import DEFAULT_RESOURCES, Leftover, Need, Resource
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from vtare.platforms.child import Child
     from vtare.platforms.network import Site
     from vtare.platforms.protocol import Settings
 
-_MEBIBYTE: Final = 1 << 20
-#: What each flavour's kernel needs to unpack itself and the initramfs.
-_LEAST_MEMORY: Final = {"cloud": 96 * _MEBIBYTE, "generic": 128 * _MEBIBYTE}
 #: What the hypervisor keeps for itself of each domain, rounded up.
-_OVERHEAD: Final = 4 * _MEBIBYTE
+_OVERHEAD: Final = 4 * MEBIBYTE
 #: `xl` in dom0, which waits for the guest's end.
-_OWN_MEMORY: Final = 8 * _MEBIBYTE
-#: Guests that boot at the same time: more only make each other slow.
-_AT_ONCE: Final = 4
-#: Seconds on a real machine; a nested one on a busy host gets far more before the guest counts as hung.
-READY_S: Final = 180.0
+_OWN_MEMORY: Final = 8 * MEBIBYTE
 _CLOCK_SOURCES: Final = ("xen", "tsc")
 _SUFFIX: Final = "-xen"
-
-
-class XenInstance:
-    """One guest."""
-
-    def __init__(self, domain: XenDomain, facts: dict[str, Any]) -> None:
-        """Take over a guest that is ready; `facts` say what it is made of."""
-        self._domain = domain
-        self._facts = facts
-        self._files = GuestFiles(domain.agent)
-        self.name = domain.spec.name
-
-    @property
-    def address(self) -> str | None:
-        """Its address behind the site's bridge."""
-        place = self._domain.spec.network
-        return None if place is None else place.address
-
-    @property
-    def alive(self) -> bool:
-        """Whether the guest still runs and can be asked."""
-        return self._domain.alive
-
-    def start(self, arguments: Sequence[str], *, directory: Path, stdout: Path, stderr: Path) -> Child:
-        """Start the guest's own binary. See `Instance.start`."""
-        return self._files.start(arguments, directory=directory, stdout=stdout, stderr=stderr)
-
-    def fetch(self, directory: Path) -> None:
-        """Bring back what programs in the guest left in `directory`."""
-        self._files.fetch(directory)
-
-    def facts(self) -> dict[str, object]:
-        """What the guest is made of and its host-side device."""
-        place = self._domain.spec.network
-        device = {} if place is None else {"device": network.interface_facts(place.site.namespace, place.port)}
-        return {"guest": dict(self._facts), **device}
-
-    def capture_interface(self) -> str | None:
-        """The host's end of its card."""
-        place = self._domain.spec.network
-        return None if place is None else place.port
 
 
 class XenPlatform:
@@ -125,7 +83,7 @@ class XenPlatform:
         for cpu in resources.pinned or ():
             if hypervisor.cpus is not None and cpu >= hypervisor.cpus:
                 return f"CPU {cpu} to pin to is not there; wanted some of 0 to {hypervisor.cpus - 1}"
-        return short_of_memory(hypervisor, 1, resources.memory_byte or _LEAST_MEMORY[flavour])
+        return short_of_memory(hypervisor, 1, resources.memory_byte or LEAST_MEMORY[flavour])
 
     def need(self, resources: Resources = DEFAULT_RESOURCES) -> Need:
         """What one guest takes of dom0: a guest's own memory is the hypervisor's, and looked at by `start`."""
@@ -138,7 +96,7 @@ class XenPlatform:
         resources: Resources = DEFAULT_RESOURCES,
         *,
         first: int = 0,
-    ) -> Sequence[XenInstance]:
+    ) -> Sequence[GuestInstance[XenDomain]]:
         """Create so many guests, four at a time, and return once programs can be started in all of them.
 
         Raises:
@@ -147,19 +105,17 @@ class XenPlatform:
             MachineCannot: there is no kernel, too little memory, or a guest cannot be what is asked for.
         """
         flavour = flavour_for(NETFRONT, self._kernel)
-        memory_byte = resources.memory_byte or _LEAST_MEMORY[flavour]
+        memory_byte = resources.memory_byte or LEAST_MEMORY[flavour]
         hypervisor = xen_tools.ask_hypervisor()
         short = short_of_memory(hypervisor, instances, memory_byte)
         if short is not None:
             raise MachineCannot(short)
-        started: list[XenInstance] = []
-        indices = list(range(first, first + instances))
-        for begin in range(0, instances, _AT_ONCE):
-            booting = [
-                self._create(index, site, resources, flavour, memory_byte)
-                for index in indices[begin : begin + _AT_ONCE]
-            ]
-            started += [_ready(domain, resources, hypervisor) for domain in booting]
+        indices = range(first, first + instances)
+        started = start_in_turn(
+            indices,
+            lambda index: self._create(index, site, resources, flavour, memory_byte),
+            lambda domain: _ready(domain, resources, hypervisor),
+        )
         if site is not None:
             network.wait_forwarding([(site.namespace, site.port(index)) for index in indices])
         return started
@@ -200,10 +156,10 @@ def _beyond(resources: Resources, flavour: str) -> str | None:
         return (
             f"a paravirtual guest has no clock source '{resources.clock_source}'; wanted {' or '.join(_CLOCK_SOURCES)}"
         )
-    least = _LEAST_MEMORY[flavour]
+    least = LEAST_MEMORY[flavour]
     if resources.memory_byte is not None and resources.memory_byte < least:
-        found = resources.memory_byte / _MEBIBYTE
-        return f"a guest of {found:.0f} MiB does not boot; give it {least // _MEBIBYTE} MiB or more"
+        found = resources.memory_byte / MEBIBYTE
+        return f"a guest of {found:.0f} MiB does not boot; give it {least // MEBIBYTE} MiB or more"
     return None
 
 
@@ -217,13 +173,13 @@ def short_of_memory(hypervisor: xen_tools.Hypervisor, instances: int, memory_byt
     if free is None or hypervisor.dom0_gives_memory or wanted <= free:
         return None
     return (
-        f"{instances} {'guest' if instances == 1 else 'guests'} would take {wanted // _MEBIBYTE} MiB, but Xen has "
-        f"{free // _MEBIBYTE} MiB free (`xl info free_memory`); ask for fewer or smaller ones, give dom0 less "
+        f"{instances} {'guest' if instances == 1 else 'guests'} would take {wanted // MEBIBYTE} MiB, but Xen has "
+        f"{free // MEBIBYTE} MiB free (`xl info free_memory`); ask for fewer or smaller ones, give dom0 less "
         f'(`xl mem-set 0 SIZE`), or set autoballoon="on" in /etc/xen/xl.conf'
     )
 
 
-def _ready(domain: XenDomain, resources: Resources, hypervisor: xen_tools.Hypervisor) -> XenInstance:
+def _ready(domain: XenDomain, resources: Resources, hypervisor: xen_tools.Hypervisor) -> GuestInstance[XenDomain]:
     """Wait until a guest is what was asked for."""
     spec = domain.spec
     hello = domain.wait_ready(READY_S)
@@ -241,7 +197,7 @@ def _ready(domain: XenDomain, resources: Resources, hypervisor: xen_tools.Hyperv
         "clock_source": inside.get("clock_source"),
         "agent": hello.get("version"),
     }
-    return XenInstance(domain, facts)
+    return GuestInstance(domain, facts)
 
 
 def directory_of(name: str) -> Path:

@@ -12,7 +12,7 @@ import polars as pl
 from markupsafe import Markup, escape
 
 from vtare.plots import css_colours
-from vtare.report import text
+from vtare.report import layers, text
 from vtare.report.content import Content, content_of
 from vtare.report.embed import SHAPES, bundle, embed
 from vtare.report.facts import facts_of, load_facts, own_kernels
@@ -60,6 +60,10 @@ def render(content: Content, *, live: bool = False) -> str:
         "headline": content.headline,
         "headline_title": layouts[said.headline].experiment.title if said.headline is not None else "",
         "effects": content.effects,
+        "layers": content.layers,
+        "layers_title": layers.title(summary),
+        "layers_words": layers.words(summary),
+        "costs": [_marked(sentence) for sentence in content.costs],
         "verdicts": content.verdicts,
         "verdict_counts": verdict_counts(summary),
         "tests": content.tests,
@@ -171,7 +175,8 @@ def versions(summary: Summary) -> list[str]:
 
 
 def _contents(context: Mapping[str, Any], layouts: Mapping[str, Layout]) -> list[tuple[str, str]]:
-    found = [("verdicts", "What differs")] if context["verdicts"] is not None else []
+    found = [("layers", context["layers_title"])] if context["layers"] is not None else []
+    found += [("verdicts", "What differs")] if context["verdicts"] is not None else []
     found += [(slug("experiment", name), layout.experiment.title) for name, layout in layouts.items()]
     if context["placements"] or context["placement_table"] is not None:
         found.append(("placement", "Published platforms"))

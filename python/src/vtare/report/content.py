@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from vtare.plots.format import time_text
-from vtare.report import bandwidth, counter, text, throughput
+from vtare.report import bandwidth, counter, layers, text, throughput
 from vtare.report.claims import Answer, answer
 from vtare.report.facts import quantum_of
 from vtare.report.figures import cpu_figures, distribution_figures, drift_figure, median_figures, slug
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from vtare.plots import Drawing
     from vtare.report.figures import Question
     from vtare.report.layout import Layout
+    from vtare.report.sentences import Sentence
     from vtare.summary import Summary
 
 
@@ -43,12 +44,18 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """A whole report without its form. `headline` is the main figure, `effects` the heat map of all cells."""
+    """A whole report without its form.
+
+    `headline` is the main figure, `effects` the heat map of all cells, `costs` says what the layer costs, of which
+    `layers` is the table.
+    """
 
     summary: Summary
     layouts: Mapping[str, Layout]
     said: Answer
     headline: Question | None
+    costs: tuple[Sentence, ...]
+    layers: Table | None
     effects: Question | None
     verdicts: Table | None
     tests: Table | None
@@ -76,7 +83,7 @@ class Content:
 
     def tables(self) -> Iterator[Table]:
         """Every table, in the order of the page."""
-        yield from (table for table in (self.verdicts, self.tests) if table is not None)
+        yield from (table for table in (self.layers, self.verdicts, self.tests) if table is not None)
         for part in self.parts:
             yield part.cells
             yield from part.tables
@@ -124,6 +131,8 @@ def content_of(summary: Summary, *, figures: bool = True) -> Content:
         layouts=layouts,
         said=said,
         headline=headline,
+        costs=layers.sentences(summary, layouts),
+        layers=layers.table(summary, layouts),
         effects=effect_figure(summary, layouts) if figures else None,
         verdicts=verdict_table(summary, layouts),
         tests=test_table(summary),

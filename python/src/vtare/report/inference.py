@@ -222,7 +222,7 @@ def _interaction_panel(layout: Layout, row: Mapping[str, Any], cells: Sequence[M
             if values:
                 points.append(plots.Point(at, math.exp(sum(math.log(value) for value in values) / len(values))))
         if points:
-            label = text.level(level) if lines_of == layout.series else key_text(lines_of, level)
+            label = layout.series_text({lines_of: level}) if lines_of == layout.series else key_text(lines_of, level)
             lines.append(plots.Profile(label, str(level), tuple(points)))
     if not lines:
         return None

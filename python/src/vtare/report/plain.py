@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from vtare.report import text
+from vtare.report import layers, text
 from vtare.report.build import flagged_text, pending_text, verdict_counts, versions
 from vtare.report.method import caveats_of, method_of
 from vtare.report.sentences import plain
@@ -22,6 +22,7 @@ FORMATS: Final = {"md": "report.md", "latex": "report.tex"}
 
 _NARROW: Final = {
     "verdicts": ("where", "change", "ratio_of_medians", "verdict", "p_adjusted", "runs"),
+    "layers": ("figure", "where", "change", "ratio", "verdict", "runs"),
     "tests": ("factor", "where", "test", "statistic", "p_adjusted"),
     "tails": ("where", "change", "tail", "ratio_of_means", "p_adjusted", "runs"),
     "interactions": ("effect", "where", "f", "freedom", "p_adjusted"),
@@ -58,6 +59,8 @@ def _sections(content: Content) -> list[tuple[str, str, list[Table]]]:
     """Titles, a sentence under each, and tables."""
     summary = content.summary
     found: list[tuple[str, str, list[Table]]] = []
+    if content.layers is not None:
+        found.append((layers.title(summary), layers.words(summary), [content.layers]))
     compared = [table for table in (content.verdicts, content.tests) if table is not None]
     if compared:
         found.append(("What differs from what", verdict_counts(summary), compared))
@@ -88,6 +91,8 @@ def markdown(content: Content) -> str:
         lines += ["", f"## {_md(title)}", ""]
         if words:
             lines += [_md(words), ""]
+        if content.layers in tables:
+            lines += [*(f"- {_md(plain(sentence))}" for sentence in content.costs), ""]
         for table in tables:
             lines += [f"### {_md(table.caption)}", "", *_md_table(table), ""]
     lines += ["", "## How it was measured", "", *(f"- {_md(line)}" for line in method_of(summary, content.layouts))]

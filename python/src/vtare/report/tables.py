@@ -128,9 +128,9 @@ def _effect_order(row: dict[str, Any]) -> tuple[int, float]:
 def where_of(layout: Layout, row: Mapping[str, Any], *, without: str) -> str:
     """The levels of a cell without one factor, in words."""
     parts = [
-        f"{key_name(key)} {text.level(row[key])}"
-        if key != layout.series or layout.series in ("argument", "cpu")
-        else text.level(row[key])
+        layout.series_text(dict(row))
+        if key == layout.series and key not in ("argument", "cpu")
+        else f"{key_name(key)} {text.level(row[key])}"
         for key in layout.keys
         if key != without and len(layout.order[key]) > 1 and row.get(key) is not None
     ]

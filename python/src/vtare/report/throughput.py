@@ -239,6 +239,7 @@ def _over_load(layout: Layout, loads: pl.DataFrame) -> Question | None:
 def cell_table(layout: Layout, cells: pl.DataFrame) -> Table:
     """All figures of one experiment's cells."""
     none, unreached = "no run", "not reached"
+    lossless = unreached if layout.experiment.parameters.get("zero_loss", True) else "not asked for"
     columns: tuple[tuple[Column, Callable[[dict[str, Any]], Shown]], ...] = (
         (Column("jain", "J", about="Jain's index of the frames sent to each guest, median over runs"),
          lambda r: text.number(r["jain"], none)),
@@ -252,7 +253,7 @@ def cell_table(layout: Layout, cells: pl.DataFrame) -> Table:
         (Column("throughput_bit_per_s", "rate", about="bits of frames with check sequence, without preamble and gap"),
          lambda r: text.rate(r["throughput_bit_per_s"], unreached)),
         (Column("zero_loss_packet_per_s", "without loss", about="the highest load without any loss, median"),
-         lambda r: text.packet_rate(r["zero_loss_packet_per_s"], unreached)),
+         lambda r: text.packet_rate(r["zero_loss_packet_per_s"], lossless)),
         (Column("latency_ns", "latency", about="of all frames at the throughput, median"),
          lambda r: text.time(r["latency_ns"], "not measured")),
         (Column("latency_p99_ns", "p99"), lambda r: text.time(r["latency_p99_ns"], "not estimable")),

@@ -24,12 +24,13 @@ max, mean, p99, p999, exceed_per_s` (readings above `threshold_ns` per second of
 `elapsed_s` (of the run), `interrupted`, `warmup_n` (readings cut from the start before the figures above were made;
 null where no warm-up was looked for), `settled` (false: the run changes to its end, and nothing was cut); and where
 the instrument has them `read_cost_ns` (timer), `cpu_fraction,
-disturbed_fraction, spin_ns_mean` (sleep), `cv, cv_within, cv_between, cv_thread_cpu` (counter), `lost_fraction,
-gaps_per_s` (noise); for rtt, whose readings are the packets that came back, `sent, unsent, lost, late, lost_fraction,
-duplicate, reordered, achieved_packet_per_s, rtt_scheduled_ns, rtt_scheduled_p99_ns`, and where it was captured, medians
-of paired differences (docs/overhead.md): `overhead_ns, overhead_share_percent, overhead_relative_percent,
-sender_overhead_ns, wire_ns, responder_side_ns, responder_overhead_ns, turnaround_ns`, with `paired, not_captured,
-negative` (packets with all stamps, without, pieces below 0).
+disturbed_fraction, spin_ns_mean` (sleep), `cv, cv_within, cv_between, cv_thread_cpu, step_ns` (counter; the
+time of one step of the counting function), `lost_fraction, gaps_per_s` (noise); for rtt, whose readings are the packets
+that came back, `sent, unsent, lost, late, lost_fraction, duplicate, reordered, achieved_packet_per_s, rtt_scheduled_ns,
+rtt_scheduled_p99_ns`, and where it was captured, medians of paired differences (docs/overhead.md): `overhead_ns,
+overhead_share_percent, overhead_relative_percent, sender_overhead_ns, wire_ns, responder_side_ns,
+responder_overhead_ns, turnaround_ns`, with `paired, not_captured, negative` (packets with all stamps, without, pieces
+below 0).
 
 For avb, whose readings are the answers in bit/s: `truth_bit_per_s, error_percent, error_half_iqr_percent,
 absolute_error_percent` (medians over the run's estimates, each beside the truth of its own window), `estimate_byte,
@@ -67,6 +68,12 @@ n_runs, n_runs_baseline` (runs that have the figure), `ratio, ratio_low, ratio_h
 by Welch's t on logarithms), `difference` (of means), `p_value, p_adjusted, p_text, family, adjustment, exact, least_p,
 refused`; by permutation of runs.
 
+`layers`: what platforms cost and what loads do to tails, in one list: keys, `kind` (`cost` or `tail`), `figure` (of a
+run), `factor, level, against, n_runs, n_runs_against, ratio, ratio_low, ratio_high, p_adjusted, family, verdict`
+(`more`, `less`, `alike` within the margin, `not shown`), `reason`. Rows that stand in `comparisons` or `tails` are
+taken from there as they are; what only this list compares (guests with containers, overhead, the counter's step,
+latency) is a family of its own. Costs are told where all other factors are at their baseline.
+
 `tests`: one row per experiment, factor and rest of the cell: `experiment, factor, where` (text: the other keys),
 `test` (`friedman` or `kruskal_wallis`), `statistic, p_value, p_adjusted, p_text, family, adjustment, exact, n_runs,
 levels, refused` (why the test was not made, else null).
@@ -102,7 +109,7 @@ import polars as pl
 
 from vtare.bulk import ALONE, Crew
 from vtare.design import design_frame
-from vtare.summary import bandwidth, round_trips
+from vtare.summary import bandwidth, layers, round_trips
 from vtare.summary.cells import CONTROL_COLUMNS
 from vtare.summary.context import loads, machines, missing_frame, notes_for, statuses
 from vtare.summary.measured import read_measured
@@ -121,8 +128,8 @@ def summarise(store: Path, *, crew: Crew = ALONE) -> Summary:
     One run is in memory at a time; the `crew` reads cell by cell.
 
     Raises:
-        vtare.errors.BadInput: the path is no store, or its runs must not be pooled (other kernel, clock source, CPU or
-            program version than the rest).
+        vtare.errors.BadInput: the path is no store, or its runs must not be pooled (other kernel, CPU or program
+            version than the rest).
     """
     measured = read_measured(store, crew=crew)
     plan, runs, seed, entries = measured.plan, measured.runs, measured.seed, measured.entries
@@ -133,6 +140,7 @@ def summarise(store: Path, *, crew: Crew = ALONE) -> Summary:
     controls = pl.DataFrame(work.drift(), schema=CONTROL_COLUMNS)
     flagged = tuple(sorted(set(controls.filter(pl.col("drifted"))["block"].to_list())))
     estimates = bandwidth.estimates_frame(samples, work.key_names)
+    comparisons, tails = work.comparisons_frame(), work.tails_frame()
     pending = sum(1 for word in status.values() if word == "pending")
     return Summary(
         store=store,
@@ -145,9 +153,10 @@ def summarise(store: Path, *, crew: Crew = ALONE) -> Summary:
         ),
         runs=runs_frame,
         cells=work.cells_frame(runs, status),
-        comparisons=work.comparisons_frame(),
+        comparisons=comparisons,
         tests=work.tests_frame(),
-        tails=work.tails_frame(),
+        tails=tails,
+        layers=layers.frame(work, comparisons, tails),
         interactions=work.interactions_frame(),
         levels=work.levels_frame(),
         outliers=work.outliers_frame(),

@@ -32,7 +32,7 @@ COMPARED_FIGURES: Final = ("read_cost_ns", "cv", "absolute_error_percent")
 
 MEDIAN_OVER_RUNS: Final = (
     "half_iqr", "mad_raw", "p99", "p999", "exceed_per_s", "cpu_fraction", "disturbed_fraction", "cv", "cv_within",
-    "cv_between", "cv_thread_cpu", "lost_fraction", "gaps_per_s", *round_trips.MEDIANS,
+    "cv_between", "cv_thread_cpu", "step_ns", "lost_fraction", "gaps_per_s", *round_trips.MEDIANS,
     *bandwidth.MEDIANS, *throughput.MEDIANS,
 )  # fmt: skip
 

@@ -119,12 +119,15 @@ def contrast_of(
     *,
     rng: np.random.Generator,
     quantum_ns: float,
+    figure: str | None = None,
 ) -> Contrast | None:
-    """Compare two cells; None where one of them has no readings."""
+    """Compare two cells by their main figure, or by another one of their runs; None where one of them has none."""
     if cell.pool is None or other.pool is None:
         return None
+    other_figure = figure or compared_figure((cell, other))
+    if not cell.known(other_figure) or not other.known(other_figure):
+        return None
     quantity, figure, sides = str(cell.figures[0]["quantity"]), "median", (cell.pool, other.pool)
-    other_figure = compared_figure((cell, other))
     if other_figure != figure:
         quantity, figure, quantum_ns = other_figure, other_figure, 0.0
         sides = tuple(  # type: ignore[assignment]

@@ -41,7 +41,7 @@ FIGURE_COLUMNS: Final[dict[str, Any]] = {
     **dict.fromkeys(
         (
             "read_cost_ns", "cpu_fraction", "disturbed_fraction", "spin_ns_mean",
-            "cv", "cv_within", "cv_between", "cv_thread_cpu",
+            "cv", "cv_within", "cv_between", "cv_thread_cpu", "step_ns",
             "lost_fraction", "gaps_per_s",
         ),
         pl.Float64,
@@ -210,7 +210,15 @@ def _special(group: pl.DataFrame, instrument: str, cell: Mapping[str, Any]) -> d
         batches = group["batch"].to_list()
         wall = stats.coefficient_of_variation(group["wall_ns"].to_numpy(), groups=batches)
         cpu = stats.coefficient_of_variation(group["cpu_ns"].to_numpy())
-        return {"cv": wall.cv, "cv_within": wall.within, "cv_between": wall.between, "cv_thread_cpu": cpu.cv}
+        steps = cell.get("steps")
+        return {
+            "cv": wall.cv,
+            "cv_within": wall.within,
+            "cv_between": wall.between,
+            "cv_thread_cpu": cpu.cv,
+            # Each machine finds its own number of steps for a call of the same length: the time of one is its speed.
+            "step_ns": float(np.median(group["wall_ns"].to_numpy())) / steps if steps and group.height else None,
+        }
     if instrument == "noise":
         return {"lost_fraction": cell.get("lost_fraction"), "gaps_per_s": cell.get("gaps_per_s")}
     return {}

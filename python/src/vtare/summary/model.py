@@ -80,6 +80,7 @@ class Summary:
     comparisons: pl.DataFrame
     tests: pl.DataFrame
     tails: pl.DataFrame
+    layers: pl.DataFrame
     interactions: pl.DataFrame
     levels: pl.DataFrame
     outliers: pl.DataFrame

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 #: Figures of a run of which a cell shows the median over its runs.
 MEDIANS: Final = (
     "jain", "jain_planned", "throughput_bit_per_s", "zero_loss_packet_per_s", "latency_ns", "latency_p99_ns",
-    "latency_p999_ns", "latency_total_ns", "tagged_ns", "trial_s",
+    "latency_p999_ns", "latency_total_ns", "tagged_ns", "trial_s", "latency_shared_ns", "latency_least_p99_ns",
+    "latency_most_p99_ns",
 )  # fmt: skip
 #: Counts of a run that a cell sums up.
 TOTALS: Final = ("searches", "unanswered_searches", "censored_runs", "trials", "void_trials", "disturbed_trials")
@@ -37,9 +38,17 @@ LOAD_COLUMNS: Final[dict[str, Any]] = {
 
 
 def figures(cell: Mapping[str, Any]) -> dict[str, Any]:
-    """The figures of one run's cell, as its footer has them; null where the cell is not there."""
+    """The figures of one run's cell, as its footer has them; null where the cell is not there.
+
+    `latency_shared_ns` is the median at the first load that all cells share, `latency_least_p99_ns` and
+    `latency_most_p99_ns` are the p99 at the least and the greatest share of the throughput that was found.
+    """
     latency = cell.get("latency_ns") or {}
-    at: Mapping[str, Any] = next((one for one in cell.get("latencies") or () if one.get("load_share") == 1.0), {})
+    latencies: Sequence[Mapping[str, Any]] = cell.get("latencies") or ()
+    at: Mapping[str, Any] = next((one for one in latencies if one.get("load_share") == 1.0), {})
+    shared = next((one for one in latencies if one.get("load_share") is None), None)
+    shares = sorted((one for one in latencies if one.get("load_share") is not None), key=lambda one: one["load_share"])
+    least, most = (shares[0], shares[-1]) if len(shares) > 1 else (None, None)
     return {
         "jain": cell.get("jain"),
         "jain_planned": cell.get("jain_planned"),
@@ -51,6 +60,9 @@ def figures(cell: Mapping[str, Any]) -> dict[str, Any]:
         "latency_total_ns": at.get("latency_total_ns"),
         "tagged_ns": (at.get("tagged_ns") or {}).get("mean"),
         "trial_s": cell.get("trial_s"),
+        "latency_shared_ns": _latency(shared, "median"),
+        "latency_least_p99_ns": _latency(least, "p99"),
+        "latency_most_p99_ns": _latency(most, "p99"),
         "searches": cell.get("searches"),
         "unanswered_searches": cell.get("unanswered"),
         "censored_runs": None if not cell else int(cell.get("censored") is not None),
@@ -58,6 +70,11 @@ def figures(cell: Mapping[str, Any]) -> dict[str, Any]:
         "void_trials": cell.get("void_trials"),
         "disturbed_trials": cell.get("disturbed_trials"),
     }
+
+
+def _latency(one: Mapping[str, Any] | None, figure: str) -> float | None:
+    found: float | None = ((one or {}).get("latency_ns") or {}).get(figure)
+    return found
 
 
 def loads_frame(samples: SampleSet, experiment: str, keys: Sequence[str]) -> pl.DataFrame:

@@ -1,4 +1,4 @@
-"""Programs and files of one guest over its control channel: the part of an instance that is the same for all guests."""
+"""The part of an instance that is the same for all guests: programs and files over the control channel, and facts."""
 
 from __future__ import annotations
 
@@ -6,19 +6,87 @@ import os
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from vtare.errors import MachineCannot
+from vtare.platforms import network
+from vtare.platforms.guest.machine import RunningGuest
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from vtare.platforms.child import Child
     from vtare.platforms.guest.agent import Agent
 
+MEBIBYTE: Final = 1 << 20
+#: What each flavour's kernel needs to unpack itself and the initramfs: below, it ends with "deadlocked on memory".
+LEAST_MEMORY: Final = {"cloud": 96 * MEBIBYTE, "generic": 128 * MEBIBYTE}
+#: Seconds on a real machine, ten emulated; a busy host gets far more before a guest counts as hung.
+READY_S: Final = 180.0
+#: Guests that boot at the same time: more only make each other slow.
+_AT_ONCE: Final = 4
 _EARLY: Final = "-early"
 _SETTLE_S: Final = 30.0
 _LOOK_S: Final = 0.2
+
+
+_Made = TypeVar("_Made", bound=RunningGuest)
+_Wanted = TypeVar("_Wanted")
+_Ready = TypeVar("_Ready")
+
+
+class GuestInstance(Generic[_Made]):
+    """One guest that is ready."""
+
+    def __init__(self, machine: _Made, facts: dict[str, Any]) -> None:
+        """Take over a guest that is ready; `facts` say what it is made of."""
+        self._machine = machine
+        self._facts = facts
+        self._files = GuestFiles(machine.agent)
+        self.name = machine.name
+
+    @property
+    def address(self) -> str | None:
+        """Its address behind the site's bridge."""
+        place = self._machine.network
+        return None if place is None else place.address
+
+    @property
+    def alive(self) -> bool:
+        """Whether the guest still runs and can be asked."""
+        return self._machine.alive
+
+    def start(self, arguments: Sequence[str], *, directory: Path, stdout: Path, stderr: Path) -> Child:
+        """Start the guest's own binary. See `Instance.start`."""
+        return self._files.start(arguments, directory=directory, stdout=stdout, stderr=stderr)
+
+    def fetch(self, directory: Path) -> None:
+        """Bring back what programs in the guest left in `directory`."""
+        self._files.fetch(directory)
+
+    def facts(self) -> dict[str, object]:
+        """What the guest is made of and its host-side device."""
+        place = self._machine.network
+        device = {} if place is None else {"device": network.interface_facts(place.site.namespace, place.port)}
+        return {"guest": dict(self._facts), **device}
+
+    def capture_interface(self) -> str | None:
+        """The host's end of its card: a port of the site's bridge."""
+        place = self._machine.network
+        return None if place is None else place.port
+
+
+def start_in_turn(
+    wanted: Iterable[_Wanted], create: Callable[[_Wanted], _Made], ready: Callable[[_Made], _Ready]
+) -> list[_Ready]:
+    """Create a guest for each, four at a time, and give what `ready` makes of them when it has waited for them."""
+    started: list[_Ready] = []
+    rest = list(wanted)
+    while rest:
+        booting = [create(one) for one in rest[:_AT_ONCE]]
+        started += [ready(machine) for machine in booting]
+        rest = rest[_AT_ONCE:]
+    return started
 
 
 class GuestFiles:

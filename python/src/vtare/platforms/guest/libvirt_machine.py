@@ -123,7 +123,7 @@ class LibvirtMachine(GuestMachine):
         return chosen
 
     def ended(self) -> str | None:
-        """See `GuestMachine.ended`."""
+        """See `RunningGuest.ended`."""
         try:
             if self._domain.isActive():
                 return None
@@ -133,7 +133,7 @@ class LibvirtMachine(GuestMachine):
             return f"libvirt's domain has ended ({error})"
 
     def end(self) -> None:
-        """See `GuestMachine.end`."""
+        """See `RunningGuest.end`."""
         with suppress(self._libvirt.libvirtError):
             self._domain.destroy()
         if self._agent is not None:
@@ -141,7 +141,7 @@ class LibvirtMachine(GuestMachine):
         self._leave()
 
     def last_words(self) -> str:
-        """See `GuestMachine.last_words`."""
+        """See `RunningGuest.last_words`."""
         # The channel of a guest that ends closes before its daemon has seen it.
         deadline = time.monotonic() + _SEEN_S
         while self.ended() is None and time.monotonic() < deadline:

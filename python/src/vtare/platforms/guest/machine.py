@@ -1,4 +1,4 @@
-"""One guest on this host, whatever starts it: what the lab asks of it, and how its agent is waited for."""
+"""One guest on this host, whatever runs it: what the lab asks of it, and how its agent is waited for."""
 
 from __future__ import annotations
 
@@ -11,25 +11,29 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from vtare.platforms.guest.channel import Channel
     from vtare.platforms.guest.qemu_command import GuestSpec
+    from vtare.platforms.guest.words import Network
 
 _SOCKET_S: Final = 30.0
-_SAID_BYTE: Final = 400
+#: So much of what a guest said last is passed on.
+SAID_BYTE: Final = 400
 
 
-class GuestMachine(ABC):
+class RunningGuest(ABC):
     """A started guest. Its agent may be asked once `wait_ready` has returned."""
 
-    def __init__(self, spec: GuestSpec) -> None:
-        """Take over what is being started as `spec` says."""
-        self.spec = spec
+    def __init__(self, name: str, network: Network | None) -> None:
+        """Take over what is being started under this name, with its card at this place where it has one."""
+        self.name = name
+        self.network = network
         self._agent: Agent | None = None
 
     @property
     def agent(self) -> Agent:
         """The control channel. Raises GuestFailed where it was never opened."""
         if self._agent is None:
-            raise GuestFailed(f"guest {self.spec.name}: its control channel was never opened")
+            raise GuestFailed(f"guest {self.name}: its control channel was never opened")
         return self._agent
 
     @property
@@ -41,24 +45,14 @@ class GuestMachine(ABC):
         """Wait for the agent's first words and return them.
 
         Raises:
-            GuestFailed: the guest ended, hangs, or could not set itself up.
+            GuestFailed: the guest was not made, ended, hangs, or could not set itself up.
         """
         if self._agent is None:
-            channel = connect(self.spec.agent_socket, _SOCKET_S, self._gone)
-            self._agent = Agent(channel, self.spec.name, why_lost=self.last_words)
+            self._agent = Agent(self._open_channel(), self.name, why_lost=self.last_words)
         hello = self._agent.hello(timeout_s)
         if hello.get("problems"):
-            raise GuestFailed(f"guest {self.spec.name}: {'; '.join(hello['problems'])}")
+            raise GuestFailed(f"guest {self.name}: {'; '.join(hello['problems'])}")
         return hello
-
-    @abstractmethod
-    def pin(self, cpus: Sequence[int]) -> list[int]:
-        """Keep vCPU n on the n-th of these CPUs, round and round; the CPUs in the order of the vCPUs.
-
-        Raises:
-            MachineCannot: a CPU is not there, or the library that it takes is missing.
-            GuestFailed: what runs the guest does not answer.
-        """
 
     @abstractmethod
     def ended(self) -> str | None:
@@ -72,6 +66,31 @@ class GuestMachine(ABC):
     def last_words(self) -> str:
         """How it stands with the guest, and what it said last."""
 
+    @abstractmethod
+    def _open_channel(self) -> Channel:
+        """Open the control channel, as soon as it is there. Raises GuestFailed where it does not come."""
+
+
+class GuestMachine(RunningGuest):
+    """A guest under QEMU."""
+
+    def __init__(self, spec: GuestSpec) -> None:
+        """Take over what is being started as `spec` says."""
+        super().__init__(spec.name, spec.network)
+        self.spec = spec
+
+    @abstractmethod
+    def pin(self, cpus: Sequence[int]) -> list[int]:
+        """Keep vCPU n on the n-th of these CPUs, round and round; the CPUs in the order of the vCPUs.
+
+        Raises:
+            MachineCannot: a CPU is not there, or the library that it takes is missing.
+            GuestFailed: what runs the guest does not answer.
+        """
+
+    def _open_channel(self) -> Channel:
+        return connect(self.spec.agent_socket, _SOCKET_S, self._gone)
+
     def _gone(self) -> str | None:
         return None if self.ended() is None else f"guest {self.spec.name}: {self.last_words()}"
 
@@ -84,8 +103,17 @@ def chosen_cpus(vcpus: int, cpus: Sequence[int]) -> list[int]:
 def tail(path: Path) -> str:
     """The end of a log, as far as it can be read by a person; empty where there is none."""
     try:
-        text = path.read_bytes()[-_SAID_BYTE:].decode(errors="replace")
+        return readable(path.read_bytes()[-SAID_BYTE:])
     except OSError:
         return ""
+
+
+def readable(said: bytes) -> str:
+    """What a person can read of a console's words."""
     # Consoles colour and clear: only what can be read is passed on.
-    return " ".join("".join(char if char.isprintable() else " " for char in text).split())
+    return " ".join("".join(char if char.isprintable() else " " for char in said.decode(errors="replace")).split())
+
+
+def how(code: int) -> str:
+    """How a program ended, by its exit code as `subprocess` tells it."""
+    return f"signal {-code}" if code < 0 else f"exit code {code}"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from vtare.errors import MachineCannot
 from vtare.platforms.child import start_child
 from vtare.platforms.guest.agent import GuestFailed
-from vtare.platforms.guest.machine import GuestMachine, chosen_cpus, tail
+from vtare.platforms.guest.machine import GuestMachine, chosen_cpus, how, tail
 from vtare.platforms.guest.qemu_command import GuestSpec, command
 
 if TYPE_CHECKING:
@@ -73,9 +73,9 @@ class QemuMachine(GuestMachine):
             raise GuestFailed(f"guest {self.spec.name}: QEMU's monitor, asked {question}: {error!r}") from error
 
     def ended(self) -> str | None:
-        """See `GuestMachine.ended`."""
+        """See `RunningGuest.ended`."""
         code = self._process.returncode
-        return None if code is None else f"QEMU ended with {_how(code)}"
+        return None if code is None else f"QEMU ended with {how(code)}"
 
     def end(self) -> None:
         """End the guest and remove its files. May be called twice."""
@@ -108,7 +108,3 @@ async def _ask(path: str, question: str) -> Any:
         return await monitor.execute(question)
     finally:
         await monitor.disconnect()
-
-
-def _how(code: int) -> str:
-    return f"signal {-code}" if code < 0 else f"exit code {code}"

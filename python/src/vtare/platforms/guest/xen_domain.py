@@ -7,13 +7,14 @@ import shlex
 import shutil
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from vtare.platforms import network
 from vtare.platforms.child import start_child
 from vtare.platforms.guest import xen_tools
-from vtare.platforms.guest.agent import Agent, GuestFailed
+from vtare.platforms.guest.agent import GuestFailed
 from vtare.platforms.guest.channel import Terminal
+from vtare.platforms.guest.machine import SAID_BYTE, RunningGuest, chosen_cpus, how, readable
 from vtare.platforms.guest.words import words_of_all
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ _MEBIBYTE: Final = 1 << 20
 #: From `xl create` to a terminal of the guest's console.
 _CONSOLE_S: Final = 180.0
 _LOOK_S: Final = 0.2
-_SAID_CHARACTERS: Final = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class DomainSpec:
     @property
     def vcpu_cpus(self) -> list[int] | None:
         """The CPU on which each vCPU stays, round and round; None where none was asked for."""
-        return None if self.pinned is None else [self.pinned[n % len(self.pinned)] for n in range(self.vcpus)]
+        return None if self.pinned is None else chosen_cpus(self.vcpus, self.pinned)
 
 
 def kernel_command_line(spec: DomainSpec) -> str:
@@ -106,8 +106,8 @@ def script(place: Network) -> str:
     )
 
 
-class XenDomain:
-    """A created guest. Its agent may be asked once `wait_ready` has returned.
+class XenDomain(RunningGuest):
+    """A created guest.
 
     `xl` stays in the foreground until the guest is gone, so that a guest that ends by itself is removed at once and its
     console closed; it dies with the lab, the guest does not.
@@ -119,8 +119,8 @@ class XenDomain:
         Raises:
             GuestFailed: its directory cannot be made or `xl` cannot be started.
         """
+        super().__init__(spec.name, spec.network)
         self.spec = spec
-        self._agent: Agent | None = None
         self._log = spec.directory / "log"
         try:
             spec.directory.mkdir(mode=0o700)
@@ -137,32 +137,12 @@ class XenDomain:
         except OSError as error:
             raise GuestFailed(f"guest {spec.name}: {error}") from error
 
-    @property
-    def agent(self) -> Agent:
-        """The control channel. Raises GuestFailed where it was never opened."""
-        if self._agent is None:
-            raise GuestFailed(f"guest {self.spec.name}: its control channel was never opened")
-        return self._agent
+    def ended(self) -> str | None:
+        """See `RunningGuest.ended`."""
+        code = self._process.returncode
+        return None if code is None else f"`xl create` ended with {how(code)}"
 
-    @property
-    def alive(self) -> bool:
-        """Whether it can be asked anything."""
-        return self._process.returncode is None and self._agent is not None and self._agent.lost is None
-
-    def wait_ready(self, timeout_s: float) -> dict[str, Any]:
-        """Wait for the agent's first words and return them.
-
-        Raises:
-            GuestFailed: the guest was not created, ended, hangs, or could not set itself up.
-        """
-        if self._agent is None:
-            self._agent = Agent(self._open_console(), self.spec.name, why_lost=self.last_words)
-        hello = self._agent.hello(timeout_s)
-        if hello.get("problems"):
-            raise GuestFailed(f"guest {self.spec.name}: {'; '.join(hello['problems'])}")
-        return hello
-
-    def _open_console(self) -> Terminal:
+    def _open_channel(self) -> Terminal:
         deadline = time.monotonic() + _CONSOLE_S
         while True:
             place = xen_tools.console_of(self.spec.name)
@@ -173,7 +153,7 @@ class XenDomain:
                     raise GuestFailed(
                         f"guest {self.spec.name}: its console {place}: {error.strerror}; {self.last_words()}"
                     ) from error
-            if self._process.returncode is not None:
+            if self.ended() is not None:
                 raise GuestFailed(f"guest {self.spec.name}: {self.last_words()}")
             if time.monotonic() > deadline:
                 raise GuestFailed(
@@ -199,21 +179,11 @@ class XenDomain:
 
     def last_words(self) -> str:
         """How `xl` ended, what it said, and what the guest's kernel said last."""
-        code = self._process.wait(0.5)
-        how = "xl still waits for its end" if code is None else f"`xl create` ended with {_how(code)}"
+        self._process.wait(0.5)
         try:
             said = xen_tools.reason_in(self._log.read_text(encoding="utf-8", errors="replace"))
         except OSError:
             said = ""
         noise = b"" if self._agent is None else self._agent.noise
-        return "; ".join(part for part in (how, said, _readable(noise)) if part)
-
-
-def _how(code: int) -> str:
-    return f"signal {-code}" if code < 0 else f"exit code {code}"
-
-
-def _readable(noise: bytes) -> str:
-    """What can be read of a console's last words."""
-    text = "".join(char if char.isprintable() else " " for char in noise.decode(errors="replace"))
-    return " ".join(text.split())[-_SAID_CHARACTERS:]
+        state = self.ended() or "xl still waits for its end"
+        return "; ".join(part for part in (state, said, readable(noise)[-SAID_BYTE:]) if part)

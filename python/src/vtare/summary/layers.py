@@ -1,0 +1,246 @@
+"""What a layer costs: kinds of machine against each other, and what loads do to the tails, each with a verdict.
+
+Comparisons that were made elsewhere are taken as they are, so that no two tables disagree. Beside them stand those
+that a plan with one baseline does not make: guests against containers, and figures that are not the main one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from vtare import stats
+from vtare.platforms import kind_of
+from vtare.summary import contrasts
+from vtare.summary.cells import Cell, rng_for
+
+if TYPE_CHECKING:
+    from vtare.plan import Experiment
+    from vtare.summary.work import CellWork
+
+COLUMNS: Final[dict[str, Any]] = {
+    **dict.fromkeys(("kind", "figure", "factor", "level", "against"), pl.String),
+    **dict.fromkeys(("n_runs", "n_runs_against"), pl.Int64),
+    **dict.fromkeys(("ratio", "ratio_low", "ratio_high", "p_adjusted"), pl.Float64),
+    **dict.fromkeys(("family", "verdict", "reason"), pl.String),
+}
+MORE: Final = "more"
+LESS: Final = "less"
+ALIKE: Final = "alike"
+NOT_SHOWN: Final = "not shown"
+
+#: Kinds of platform by how much lies between a program and the machine.
+_LAYERS: Final = {"host": 0, "netns": 1, "docker": 1, "lxc": 1}
+_MACHINE: Final = 2
+#: Figures that tell a layer's cost beside the main one.
+_FURTHER: Final = {
+    "rtt": ("overhead_ns",),
+    "counter": ("step_ns",),
+    "throughput": ("latency_shared_ns",),
+}
+#: Factors whose levels are loads.
+_LOADS: Final = ("load", "background")
+_SCATTER: Final = "cv"
+_TAIL_NAMES: Final = {"p99": "p99", "p999": "p99.9"}
+
+
+def layer_of(platform: str, platforms: Mapping[str, Mapping[str, str | int]]) -> int:
+    """0 for the host, 1 for containers and namespaces, 2 for machines: what has a kernel of its own."""
+    return _LAYERS.get(kind_of(platform, platforms.get(platform)), _MACHINE)
+
+
+def frame(work: CellWork, comparisons: pl.DataFrame, tails: pl.DataFrame) -> pl.DataFrame:
+    """The rows of all experiments: first what each layer costs, then what loads do to its tails."""
+    rows: list[dict[str, Any]] = []
+    for experiment in work.plan.experiments:
+        cells = work.cells[experiment.name]
+        about = {"experiment": experiment.name, "instrument": experiment.instrument}
+        made = [
+            *_costs(work, experiment, cells, comparisons.filter(pl.col("experiment") == experiment.name)),
+            *_tails(work, experiment, cells, comparisons, tails.filter(pl.col("experiment") == experiment.name)),
+        ]
+        rows += [{**about, **row} for row in made]
+    blank = dict.fromkeys(work.schema(COLUMNS))
+    return pl.DataFrame([{**blank, **row} for row in rows], schema=work.schema(COLUMNS), orient="row")
+
+
+def _costs(
+    work: CellWork, experiment: Experiment, cells: Sequence[Cell], comparisons: pl.DataFrame
+) -> Iterator[dict[str, Any]]:
+    """Every platform against the baseline's, and machines against containers, where all else is at its baseline."""
+    factor = next((f for f in experiment.factors if f.name == "platform" and len(f.levels) > 1), None)
+    if factor is None:
+        return
+    there = {row["level"]: row for row in comparisons.iter_rows(named=True) if _at_home(work, experiment, cells, row)}
+    figures = (None, *_FURTHER.get(experiment.instrument, ()))
+    found: list[contrasts.Contrast] = []
+    taken: list[dict[str, Any]] = []
+    for figure in figures:
+        at = _home(experiment, cells, figure)
+        for level, against in _pairs(work, factor.baseline, list(at)):
+            if figure is None and against == factor.baseline:
+                if level in there:
+                    taken.append(_from_comparison(there[level], "cost"))
+                continue
+            about = {**at[level].labels, "factor": factor.name, "level": level, "baseline": against}
+            rng = rng_for(work.seed, experiment.name, "layers", figure or "", level, against)
+            family = f"{experiment.name}: what the layer costs"
+            contrast = contrasts.contrast_of(
+                at[level], at[against], about, family, work.plan.analysis,
+                rng=rng, quantum_ns=0.0 if figure else work.quantum_ns, figure=figure,
+            )  # fmt: skip
+            if contrast is not None:
+                found.append(contrast)
+    made = [_from_comparison(row, "cost") for row in contrasts.judge(found, work.plan.analysis)]
+    order = list(dict.fromkeys(row["figure"] for row in (*taken, *made)))
+    yield from sorted((*taken, *made), key=lambda row: order.index(row["figure"]))
+
+
+def _pairs(work: CellWork, baseline: str, levels: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Which platforms are set beside which: all beside the baseline, then machines beside containers."""
+    if baseline not in levels:
+        return
+    layers = {level: layer_of(level, work.plan.platforms) for level in levels}
+    yield from ((level, baseline) for level in levels if level != baseline)
+    machines = [level for level in levels if layers[level] == _MACHINE]
+    containers = [level for level in levels if layers[level] == 1]
+    yield from ((one, other) for one, other in product(machines, containers) if baseline not in (one, other))
+
+
+def _home(experiment: Experiment, cells: Sequence[Cell], figure: str | None) -> dict[str, Cell]:
+    """The cell of each platform where all other factors are at their baseline, and parts of a run at their first.
+
+    For a figure that needs captures, `capture` may be at another level.
+    """
+    baselines = {factor.name: factor.baseline for factor in experiment.factors if factor.name != "platform"}
+    parts = [name for name in dict.fromkeys(name for cell in cells for name in cell.labels)
+             if name not in {factor.name for factor in experiment.factors}]  # fmt: skip
+    found: dict[str, Cell] = {}
+    # Numbers without leading zeros: the shorter is the smaller.
+    for cell in sorted(
+        cells, key=lambda cell: [(len(cell.labels.get(part, "")), cell.labels.get(part)) for part in parts]
+    ):
+        if figure is not None and not cell.known(figure):
+            continue
+        away = {name for name, level in baselines.items() if cell.labels.get(name) != level}
+        if away <= ({"capture"} if figure is not None else set()):
+            found.setdefault(cell.labels["platform"], cell)
+    order = [level.label for factor in experiment.factors if factor.name == "platform" for level in factor.levels]
+    return {level: found[level] for level in order if level in found}
+
+
+def _at_home(work: CellWork, experiment: Experiment, cells: Sequence[Cell], row: Mapping[str, Any]) -> bool:
+    """Whether a comparison is that of a platform where all else is at its baseline."""
+    if row["factor"] != "platform":
+        return False
+    cell = _home(experiment, cells, None).get(row["level"])
+    return cell is not None and all(row[key] == label for key, label in cell.labels.items() if key in work.key_names)
+
+
+def _from_comparison(row: Mapping[str, Any], kind: str) -> dict[str, Any]:
+    ratio = row["ratio"]
+    words = {"differs": MORE if (ratio or 0.0) > 1 else LESS, "equivalent": ALIKE, "undecided": NOT_SHOWN}
+    if row["verdict"] == "differs" and ratio is None:
+        words["differs"] = MORE if row["difference"] > 0 else LESS
+    return {
+        **{name: value for name, value in row.items() if name not in contrasts.COMPARISON_COLUMNS},
+        "kind": kind,
+        "figure": row["quantity"],
+        "factor": row["factor"],
+        "level": row["level"],
+        "against": row["baseline"],
+        "n_runs": row["n_runs"],
+        "n_runs_against": row["n_runs_baseline"],
+        **{name: row[name] for name in ("ratio", "ratio_low", "ratio_high", "p_adjusted", "family", "reason")},
+        "verdict": words[row["verdict"]],
+    }
+
+
+def _tails(
+    work: CellWork, experiment: Experiment, cells: Sequence[Cell], comparisons: pl.DataFrame, tails: pl.DataFrame
+) -> Iterator[dict[str, Any]]:
+    """What each load makes of tails: the tests of `tails`, of the counter its scatter, of forwarding its latency."""
+    alpha = work.plan.analysis.alpha
+    for row in comparisons.filter(
+        (pl.col("experiment") == experiment.name) & pl.col("factor").is_in(_LOADS) & (pl.col("quantity") == _SCATTER)
+    ).iter_rows(named=True):
+        yield _from_comparison(row, "tail")
+    tested = tails.filter(pl.col("factor").is_in(_LOADS))
+    known = tested.filter(pl.col("ratio").is_not_null() | pl.col("difference").is_not_null())
+    # Where no run was long enough for any tail, one row a pair says so.
+    for row in (known if known.height else tested.filter(pl.col("tail") == "p99")).iter_rows(named=True):
+        yield from_tail(row, alpha)
+    if experiment.instrument == "throughput":
+        for row in _latencies(work, experiment, cells):
+            yield from_tail(row, alpha)
+    if experiment.instrument == "timer":
+        for row in _means(work, experiment, cells):
+            yield from_tail(row, alpha)
+
+
+def _means(work: CellWork, experiment: Experiment, cells: Sequence[Cell]) -> list[dict[str, Any]]:
+    """The mean reading of a timer by load: a CPU that is taken away lengthens few readings, and those by far."""
+    baselines = {factor.name: factor.baseline for factor in experiment.factors if factor.name in _LOADS}
+    found = [
+        (cell, other, about, f"{experiment.name}: {about['factor']}, mean")
+        for cell, other, about in contrasts.pairs(cells, baselines, experiment=experiment.name)
+    ]
+    return contrasts.tail_rows(
+        found, "mean", work.plan.analysis,
+        rng_of=lambda about: rng_for(work.seed, experiment.name, "mean", repr(sorted(about.items()))),
+    )  # fmt: skip
+
+
+def from_tail(row: Mapping[str, Any], alpha: float) -> dict[str, Any]:
+    """A row of `tails` with its verdict."""
+    sure = row["p_adjusted"] is not None and row["p_adjusted"] <= alpha and row["difference"] != 0
+    # Test and interval are two methods here: what one of them leaves open is not shown.
+    holds_1 = row["ratio_low"] is not None and row["ratio_low"] <= 1 <= row["ratio_high"]
+    verdict = (MORE if row["difference"] > 0 else LESS) if sure and not holds_1 else NOT_SHOWN
+    shown = "" if row["p_adjusted"] is None else f"p {row['p_text']} by permutation of runs"
+    shown += ", but the interval holds 1" if sure and holds_1 else ""
+    return {
+        **{name: value for name, value in row.items() if name not in contrasts.TAIL_COLUMNS},
+        "kind": "tail",
+        "figure": _TAIL_NAMES.get(row["tail"], row["tail"]),
+        "factor": row["factor"],
+        "level": row["level"],
+        "against": row["baseline"],
+        "n_runs": row["n_runs"],
+        "n_runs_against": row["n_runs_baseline"],
+        **{name: row[name] for name in ("ratio", "ratio_low", "ratio_high", "p_adjusted", "family")},
+        "verdict": verdict,
+        "reason": row["refused"] or shown,
+    }
+
+
+def _latencies(work: CellWork, experiment: Experiment, cells: Sequence[Cell]) -> Iterator[dict[str, Any]]:
+    """The p99 of latency at the greatest share of the throughput that was found, against that at the least."""
+    shares = experiment.parameters.get("latency_load") or ()
+    if len(shares) < 2:
+        return
+    level, baseline = (f"{100 * share:g} %" for share in (max(shares), min(shares)))
+    family = f"{experiment.name}: load, p99 of latency"
+    tests = []
+    for cell in cells:
+        most, least = cell.known("latency_most_p99_ns"), cell.known("latency_least_p99_ns")
+        rng = rng_for(work.seed, experiment.name, family, repr(sorted(cell.labels.items())))
+        tests.append((cell, stats.permute_runs(most, least, family=family, rng=rng, alpha=work.plan.analysis.alpha)))
+    known = [test.p for _, test in tests if test.p is not None]
+    adjusted = iter(
+        stats.adjust([p.raw for p in known], family=family, adjustment="bh", exact=[p.exact for p in known])
+    )
+    for cell, test in tests:
+        p = next(adjusted) if test.p is not None else None
+        yield {
+            **cell.labels, "factor": "offered load", "level": level, "baseline": baseline, "tail": "p99 of latency",
+            "n_runs": test.n_a, "n_runs_baseline": test.n_b, "ratio": test.ratio, "ratio_low": test.low,
+            "ratio_high": test.high, "difference": test.difference, "family": family, "refused": test.refused,
+            "p_adjusted": None if p is None else p.adjusted, "p_text": None if p is None else str(p),
+        }  # fmt: skip
+
+
+__all__ = ["ALIKE", "COLUMNS", "LESS", "MORE", "NOT_SHOWN", "frame", "from_tail", "layer_of"]

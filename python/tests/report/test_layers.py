@@ -1,0 +1,153 @@
+"""What the layer costs: which kinds of machine are set side by side, and that verdicts are those of other tables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from forwarding_store import write_forwarding_store
+from synthetic_store import MISS_NS, Recipe
+
+from vtare.report import layers
+from vtare.report.content import content_of, layouts_of
+from vtare.report.plain import markdown
+from vtare.report.sentences import plain
+from vtare.summary import Summary, summarise
+from vtare.summary import layers as summary_layers
+
+PLAN = """
+schema = "vtare.plan/1"
+name = "layers"
+question = "What does the layer cost?"
+blocks = 6
+control = false
+
+[platforms.lab2]
+kind = "ssh"
+host = "lab2.example.org"
+user = "measure"
+
+[analysis]
+margin_percent = 5
+
+[[experiment]]
+name = "sleeps"
+title = "Miss of a sleep"
+instrument = "sleep"
+parameters = { target_ns = "1 ms", samples = 400, method = "usleep" }
+baseline = { platform = "host", load = "idle" }
+
+[experiment.factors]
+platform = ["host", "docker", "lxc", "lab2"]
+load = ["idle", { kind = "cpu", threads = 8, label = "cpu" }]
+"""
+
+
+@pytest.fixture(scope="module")
+def made(reported: Callable[[Recipe], Any]) -> Any:
+    # The load moves docker's and the host's sleeps far, and those of machines not at all.
+    factors = {"docker": 1.0, "lxc": 1.6, "lab2": 4.0}
+    recipe = Recipe(plan_text=PLAN, platform_factor=factors, between_runs=0.004, miss_ns=MISS_NS)
+    return reported(recipe)
+
+
+def rows_of(summary: Summary, kind: str) -> dict[tuple[str, str], dict[str, Any]]:
+    found = summary.layers.filter(pl.col("kind") == kind).iter_rows(named=True)
+    return {(row["level"], row["against"]): row for row in found}
+
+
+def test_machines_containers_and_the_host_are_set_side_by_side(made: Any) -> None:
+    costs = rows_of(made.summary, "cost")
+    assert set(costs) == {
+        ("docker", "host"), ("lxc", "host"), ("lab2", "host"), ("lab2", "docker"), ("lab2", "lxc"),
+    }  # fmt: skip
+    verdicts = {pair: row["verdict"] for pair, row in costs.items()}
+    assert verdicts == {
+        ("docker", "host"): "alike",
+        ("lxc", "host"): "more",
+        ("lab2", "host"): "more",
+        ("lab2", "docker"): "more",
+        ("lab2", "lxc"): "more",
+    }
+    for row in costs.values():
+        assert row["ratio_low"] < row["ratio"] < row["ratio_high"]
+        assert row["load"] == "idle"
+        assert row["figure"] == "miss_ns"
+    assert math.isclose(costs["lab2", "lxc"]["ratio"], 2.5, rel_tol=0.05)
+
+
+def test_what_other_tables_compare_is_told_as_it_stands_there(made: Any) -> None:
+    summary: Summary = made.summary
+    for row in rows_of(summary, "cost").values():
+        there = summary.comparisons.filter(
+            (pl.col("factor") == "platform") & (pl.col("level") == row["level"]) & (pl.col("load") == "idle")
+        ).row(0, named=True)
+        same = row["against"] == "host"
+        assert (row["ratio"] == there["ratio"] and row["p_adjusted"] == there["p_adjusted"]) == same
+        assert (row["family"] == "sleeps: what the layer costs") != same
+    tails = summary.tails.filter((pl.col("factor") == "load") & pl.col("ratio").is_not_null())
+    mine = summary.layers.filter(pl.col("kind") == "tail")
+    assert mine["ratio"].to_list() == tails["ratio"].to_list()
+    assert set(mine["figure"].to_list()) == {"p99"}, "400 readings give no p99.9"
+    assert set(mine["verdict"].to_list()) == {"more"}
+    assert (mine["ratio_low"] > 1).all()
+
+
+def test_the_report_says_it_with_intervals_in_every_form(made: Any) -> None:
+    summary: Summary = made.summary
+    cost, tail = (plain(sentence) for sentence in layers.sentences(summary, layouts_of(summary)))
+    assert cost.startswith("Miss of a sleep: Machine against container: more: ")
+    for words in ("lab2 to docker", "lab2 to lxc. Machine against the host: more: ", "alike within 5 %: 1.0"):
+        assert words in cost
+    assert tail.startswith("Miss of a sleep, p99 with load cpu against idle: more: ")
+    assert "at platform lxc" in tail
+    table = layers.table(summary, layouts_of(summary))
+    assert table is not None
+    assert len(table.rows) == summary.layers.height == 9
+    assert '<section id="layers"><h2>What the layer costs</h2>' in made.html
+    written = markdown(content_of(summary, figures=False))
+    assert "## What the layer costs" in written
+    assert written.count("Machine against container") == 1
+
+
+def test_where_no_platforms_vary_the_section_is_about_tails(five_runs: Any) -> None:
+    summary: Summary = five_runs.summary
+    assert set(summary.layers["kind"].to_list()) == {"tail"}
+    assert layers.title(summary) == "What load does to the tails"
+    # What takes the CPU away hits too few readings for a quantile: the mean has them all.
+    means = summary.layers.filter((pl.col("experiment") == "timers") & (pl.col("figure") == "mean"))
+    assert means.height == 10
+    assert set(means["against"].to_list()) == {"idle"}
+    assert (means["ratio"] > 1).all()
+    assert '<section id="layers"><h2>What load does to the tails</h2>' in five_runs.html
+
+
+def test_too_few_runs_show_nothing_and_say_why(one_run: Any) -> None:
+    found = one_run.summary.layers
+    assert set(found["verdict"].to_list()) <= {"not shown"}
+    assert all(found["reason"].to_list())
+
+
+def test_a_tail_is_shown_only_where_its_interval_leaves_out_1_too() -> None:
+    row = {
+        "factor": "load", "level": "cpu", "baseline": "idle", "tail": "p99", "n_runs": 5, "n_runs_baseline": 5,
+        "ratio": 8.5, "difference": 1e6, "p_adjusted": 0.02, "p_text": "0.02", "family": "f", "refused": None,
+    }  # fmt: skip
+    shown = summary_layers.from_tail({**row, "ratio_low": 1.2, "ratio_high": 60.0}, 0.05)
+    open_ = summary_layers.from_tail({**row, "ratio_low": 0.99, "ratio_high": 73.0}, 0.05)
+    alike = summary_layers.from_tail({**row, "ratio_low": None, "ratio_high": None, "difference": 0.0}, 0.05)
+    assert [one["verdict"] for one in (shown, open_, alike)] == ["more", "not shown", "not shown"]
+    assert open_["reason"] == "p 0.02 by permutation of runs, but the interval holds 1"
+
+
+def test_latency_of_what_forwards_is_compared_between_its_loads(tmp_path: Path) -> None:
+    summary = summarise(write_forwarding_store(tmp_path / "store", shares=(0.3, 1.0)))
+    found = summary.layers.filter(pl.col("figure") == "p99 of latency")
+    assert found.height > 0
+    assert set(found["level"].to_list()) == {"100 %"}
+    assert set(found["against"].to_list()) == {"30 %"}
+    assert all(math.isclose(ratio, 4.0, rel_tol=1e-6) for ratio in found["ratio"].to_list())
