@@ -40,6 +40,9 @@ const RATE_STAMPS: usize = 8;
 const CLUMPED_SHARE: f64 = 0.15;
 const CLUMPED_ERROR: f64 = 0.2;
 
+/// Gaps of which no two are alike tell the capacity so well, as a share.
+const SCATTERED_ERROR: f64 = 0.3;
+
 /// Share of all neighbours that another place must have.
 const LEAST_PART: f64 = 0.06;
 
@@ -141,6 +144,10 @@ impl Capacity {
         }
         let mode = lowest_mode(&self.per_bit_ns);
         let near: Vec<f64> = self.per_bit_ns.iter().copied().filter(|it| (it / mode - 1.0).abs() < NEAR).collect();
+        if near.is_empty() {
+            // The densest place is two gaps that have nothing to do with each other.
+            return Some((1e9 / mode, SCATTERED_ERROR));
+        }
         let n = near.len() as f64;
         let mean = near.iter().sum::<f64>() / n;
         let variance = near.iter().map(|it| (it / mean - 1.0).powi(2)).sum::<f64>() / n;
@@ -232,6 +239,13 @@ mod tests {
             assert!((found / 1e9 - 1.0).abs() < 0.05, "{clump}: {found} {error}");
             assert_eq!(error >= CLUMPED_ERROR, clump > 1, "{clump}: {error}");
         }
+    }
+
+    #[test]
+    fn gaps_of_which_no_two_are_alike_are_a_poor_capacity_and_not_none() {
+        let capacity = Capacity { per_bit_ns: vec![1.0, 2.0, 4.0], packets: 3.0, ..Capacity::default() };
+        let (found, error) = capacity.estimate().expect("pairs");
+        assert!(found > 2e8 && found < 1e9 && error >= SCATTERED_ERROR, "{found} {error}");
     }
 
     #[test]

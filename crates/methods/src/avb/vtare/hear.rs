@@ -3,19 +3,26 @@
 use super::belief::Belief;
 use super::points::{Epoch, Point, points};
 use super::see::BOUND_ERROR;
-use super::slope::{self, Known, score};
+use super::slope::{self, Known, Score, score};
 use super::spoil::overflows;
 use super::{Stage, Vtare, capacity, span};
-use crate::avb::Observation;
+use crate::avb::{Observation, Packet};
 
 /// Cross traffic with so many times the variance of Poisson's comes in bursts: how a queue falls in one of its pauses says little.
 const BURSTY: f64 = 4.0;
+
+/// A measuring train whose queue may have been empty for more than this share of the value was sent far below it.
+const OFTEN: f64 = 0.1;
 
 /// Probes that left this much faster than the link is held to be show that it is faster.
 const OUTGROWN: f64 = 1.15;
 
 /// A queue runs empty behind any head, if the rate is below the value by more than this factor.
 const TOO_SLOW: f64 = 1.03;
+
+/// A train whose standard error is above this share of its value says roughly where that is; steered by is what lies so many of them above.
+const HAZY: f64 = 0.3;
+const UPWARD: f64 = 1.5;
 
 /// Different stamps that a back-to-back train must have.
 const BURST_STAMPS: usize = 8;
@@ -24,7 +31,7 @@ const BURST_STAMPS: usize = 8;
 const EARLY_POINTS: usize = 20;
 
 /// Below this capacity, bit/s, no packets larger than [`SMALL`].
-const SMALL_BELOW: f64 = 5e8;
+pub(super) const SMALL_BELOW: f64 = 5e8;
 
 /// Bytes of an Ethernet's largest IP packet.
 const SMALL: u32 = 1500;
@@ -51,17 +58,28 @@ impl Vtare {
         if observation.reordered() * 4 > observation.received() {
             self.reordered += 1;
         }
-        self.capacity.add(observation, self.head as usize);
         let service_ns_per_bit = self.link.map_or(0.0, |(capacity, _)| 1e9 / capacity);
         let (points, held_ns) = points(observation, epoch, service_ns_per_bit);
+        if self.was_held_whole(&points) {
+            self.held_whole += 1;
+            self.spoiled += 1;
+            self.account.clear();
+            self.leave(&points);
+            self.rest = observation.finished.checked_add(span(self.settings.rest_ns));
+            return;
+        }
+        self.capacity.add(observation, self.head as usize);
         self.held_ns = self.held_ns.max(held_ns);
         self.held_now_ns = held_ns;
-        if self.was_held_up(&points) {
-            self.restarts += 1;
-            self.forget();
-        }
+        let held_up = self.was_held_up(&points) && !self.shows_the_same_link(observation);
         // The path's least delay; it may rise again slowly, since clocks drift apart.
         self.base_ns = points.iter().map(|point| point.delay_ns).fold(self.base_ns, f64::min);
+        if held_up {
+            // This train was made for what was held to be known: it is no first one, and tells no more.
+            self.restarts += 1;
+            self.forget();
+            return;
+        }
         match self.stage {
             Stage::First | Stage::Flood => self.hear_burst(observation, &points),
             Stage::Police => {
@@ -84,6 +102,11 @@ impl Vtare {
             return;
         }
         if received > 0.9 * sent {
+            if stood_still(observation) {
+                // It was not the sender's rate that the path took.
+                self.spoiled += 1;
+                return;
+            }
             let packet_bit = f64::from(self.packet_byte) * 8.0;
             let long = f64::from(self.head) * packet_bit / sent >= self.settings.least_train_ns as f64 / 1e9;
             if self.link.is_none() && (long || self.head >= self.setup.ability.most_packets) {
@@ -132,8 +155,10 @@ impl Vtare {
         }
         self.see_capacity(points);
         let Some(mut known) = self.known() else { return };
-        let behind = self.settled_from(observation, points, epoch, known.capacity);
+        let (behind, unsettled_ns) = self.settled_from(observation, points, epoch, known.capacity);
         self.take_into_account(points, behind, &known);
+        // An account that goes on began earlier.
+        known.unsettled_ns = if self.account.len() + behind > points.len() { 0.0 } else { unsettled_ns };
         self.see_head(points);
         self.see_departures(observation);
         self.see_grain(observation, points, behind);
@@ -192,12 +217,16 @@ impl Vtare {
             let early = early.filter(|early| early.points >= EARLY_POINTS).map(|early| early.value());
             let upward = middle.min(1.4 * score.rate.max(score.least));
             self.near = early.map_or(upward, |early| early.max(score.least)).min(known.capacity);
-            if score.dispersion > BURSTY && !self.unsure() {
+            let often = self.stage == Stage::Measure && score.idle > OFTEN * score.least.max(0.0);
+            // Even a guess of how long it was empty leads there sooner than one step after another.
+            if (score.dispersion > BURSTY || often) && !self.unsure() {
                 self.near = self.near.max(middle.min(known.capacity));
             }
         } else {
             self.drained = self.drained.saturating_sub(1);
-            self.near = middle.min(known.capacity);
+            // Where a train takes a good part of all the time, a step from above costs as much as one from below.
+            let steered = if self.affords_another() { steered(&score) } else { middle };
+            self.near = steered.min(known.capacity);
         }
         self.near = self.steadied(self.near, &score, drained, &known);
         if drained && self.unsure() && self.near > TOO_SLOW * score.rate {
@@ -220,6 +249,21 @@ impl Vtare {
             self.stage = Stage::Measure;
         }
     }
+}
+
+/// Whether most of the time that a train took to leave passed between two of its packets.
+fn stood_still(observation: &Observation) -> bool {
+    let left: Vec<_> = observation.packets.iter().filter_map(Packet::left).collect();
+    let longest = left.windows(2).map(|pair| (pair[1] - pair[0]).as_nanos()).max();
+    let all = left.first().zip(left.last()).map(|(&first, &last)| (last - first).as_nanos());
+    longest.zip(all).is_some_and(|(longest, all)| left.len() > 2 && longest * 2 > all)
+}
+
+/// The value to steer by, bit/s. A short train at a rate far above it hardly tells a small value from none; a rate below it would empty
+/// the queue and take all the time there is, one above it costs a little accuracy once: so towards the upper end of what it may be.
+fn steered(score: &Score) -> f64 {
+    let (value, rate) = (score.value(), score.rate);
+    if score.error <= HAZY * value { value } else { (value + UPWARD * score.error).min(rate / 4.0).max(value) }
 }
 
 /// The points up to the first that met an empty queue.

@@ -115,6 +115,8 @@ pub struct Vtare {
     spoiled: u32,
     reordered: u32,
     silent: u32,
+    /// Trains that were held up as a whole.
+    held_whole: u32,
     /// How often all was begun anew since the trains before had been held up.
     restarts: u32,
     queued_ns: f64,
@@ -180,6 +182,7 @@ impl Vtare {
             spoiled: 0,
             reordered: 0,
             silent: 0,
+            held_whole: 0,
             restarts: 0,
             queued_ns: 0.0,
             bucket_byte: None,

@@ -27,6 +27,12 @@ const LONGER: f64 = 4.0;
 /// Both count from so many times the shortest train of the search.
 const LONGER_ASTRAY: f64 = 1.5;
 const SHORTEST: f64 = 5.0;
+
+/// The same on other paths: there a train at a wrong rate costs bytes as well, but less is wrong.
+const LONGER_DRAINED: f64 = 3.0;
+const LONGER_FAR: f64 = 8.0;
+/// Only where the time is enough for so many trains like the one before.
+const TRAINS_LEFT: f64 = 20.0;
 const ASTRAY: f64 = 0.15;
 
 /// A capacity that is known no better than this, as a share, tells a slope's correction poorly: then the rate is kept so near to the value
@@ -89,10 +95,15 @@ impl Vtare {
         let near = self.near.max(LEAST_SHARE * capacity);
         let measuring = self.stage == Stage::Measure;
         let before = self.seconds;
+        let affordable = self.affords_another();
         self.seconds = if measuring { self.measure_seconds() } else { self.search_seconds() };
         if measuring && before > 0.0 && self.capacity.clumps() {
             // Where packets come in clumps a short train says little, and a long one at the wrong rate is lost as a whole: step by step.
             let longer = if self.astray { LONGER_ASTRAY } else { LONGER };
+            self.seconds = self.seconds.min(longer * before.max(SHORTEST * self.settings.least_search_ns as f64 / 1e9));
+        }
+        if measuring && before > 0.0 && self.astray && affordable && !self.capacity.clumps() {
+            let longer = if self.drained > 0 { LONGER_DRAINED } else { LONGER_FAR };
             self.seconds = self.seconds.min(longer * before.max(SHORTEST * self.settings.least_search_ns as f64 / 1e9));
         }
         // Between two groups the queue must last as well.
@@ -205,6 +216,11 @@ impl Vtare {
         wanted.min(of_bytes(self.bytes_left() / 2)).min(0.8 * self.seconds_left())
     }
 
+    /// Whether the time is enough for many more trains like the last one.
+    pub(super) fn affords_another(&self) -> bool {
+        TRAINS_LEFT * self.seconds < self.seconds_left()
+    }
+
     /// Whether the capacity is known so poorly that the rate must stay next to the value: packets come in clumps.
     pub(super) fn unsure(&self) -> bool {
         self.capacity.clumps() && self.link.is_some_and(|(_, error)| error > UNSURE)
@@ -255,6 +271,7 @@ impl Vtare {
             base_ns: self.base_ns,
             stamp_error_ns,
             held_ns: self.held_now_ns,
+            unsettled_ns: 0.0,
             grain_ns: self.grain_s * 1e9,
             service_ns,
             // Where nothing crosses there is next to nothing to wait for.

@@ -2,10 +2,11 @@
 
 use super::bound::{Bound, Bounds};
 use super::capacity::Capacity;
+use super::hear::SMALL_BELOW;
 use super::points::{Epoch, Point};
 use super::slope::{self, Known, Score};
 use super::{SETTLE, Stage, Vtare, plan};
-use crate::avb::{Observation, Packet};
+use crate::avb::{Observation, Packet, Spacing};
 
 /// A capacity that gaps do not show, but the account of an overload, is known so well, as a share.
 pub(super) const BOUND_ERROR: f64 = 0.25;
@@ -15,6 +16,9 @@ const FELL_NS: f64 = 300_000.0;
 const FELL_SERVICES: f64 = 30.0;
 const MOST_RESTARTS: u32 = 3;
 
+/// ... unless the train that shows it finds the capacity within this share of the one found before.
+const SAME_LINK: f64 = 0.1;
+
 /// Nothing crosses a path on which back-to-back packets come at this share of the capacity, and a stream's delays differ by less than so
 /// much of Poisson's variance and so many packets.
 const CALM_SHARE: f64 = 0.97;
@@ -22,6 +26,12 @@ const CALM_S: f64 = 0.001;
 const CALM_MOST: f64 = 1.01;
 const CALM_DISPERSION: f64 = 0.05;
 const CALM_JITTER: f64 = 0.5;
+
+/// A link that drains so slowly behind a head that it takes so many times the usual time is not waited for.
+const SETTLE_MOST: f64 = 3.0;
+
+/// Nor is one that holds back less than this share of a head.
+const BACK_LEAST: f64 = 0.05;
 
 /// Packets of a head that leaves many in a call, per call.
 const LEAST_TOGETHER: u32 = 8;
@@ -36,6 +46,16 @@ impl Vtare {
         let least = points.iter().map(|point| point.delay_ns).fold(f64::INFINITY, f64::min);
         let queue_ns = FELL_SERVICES * f64::from(self.packet_byte) * 8e9 / capacity;
         self.base_ns.is_finite() && self.restarts < MOST_RESTARTS && least < self.base_ns - FELL_NS.max(queue_ns)
+    }
+
+    /// Whether a train's own head shows the capacity that all is reckoned with: then a delay that fell was a queue of cross traffic, which
+    /// under high load no train before has seen empty.
+    pub(super) fn shows_the_same_link(&self, observation: &Observation) -> bool {
+        let mut own = Capacity::default();
+        own.add(observation, self.head as usize);
+        let shown = own.estimate().zip(self.link);
+        // On faster links a whole train may be shorter than what it was held up for, and be let go at about the same rate.
+        shown.is_some_and(|((own, _), (link, _))| link < SMALL_BELOW && (own / link - 1.0).abs() < SAME_LINK)
     }
 
     /// The capacity by all gaps so far, unless overloads contradict them.
@@ -106,24 +126,36 @@ impl Vtare {
         }
     }
 
-    /// The first point from which on the links before the tight one have settled again after a train's head.
+    /// The first point from which on the links before the tight one have settled again after a train's head, and what one of them may
+    /// still hold of it there, ns of the tight link.
     pub(super) fn settled_from(
         &self,
         observation: &Observation,
         points: &[Point],
         epoch: Epoch,
         capacity: f64,
-    ) -> usize {
+    ) -> (usize, f64) {
         if self.calm {
-            return 0;
+            return (0, 0.0);
         }
         let head_bit = f64::from(self.head * self.packet_byte) * 8.0;
         let begin_ns = observation.packets.iter().find_map(Packet::left).map_or(0.0, |left| epoch.since_ns(left));
         let inflow = self.head_inflow(capacity, self.near.min(capacity));
-        let settled_ns = begin_ns + (1.0 / inflow + SETTLE / capacity) * head_bit * 1e9;
+        // At half the load of the tight one a link of its capacity holds back so much of a head, and drains so fast behind it.
+        let available = self.near.min(capacity);
+        let stream_rate = match observation.train.spacing {
+            Spacing::Primed { packets, gap_ns, .. } => f64::from(packets * self.packet_byte) * 8e9 / gap_ns.max(1.0),
+            _ => available,
+        };
+        let (back, drain) = ((capacity - available) / 2.0, (capacity + available) / 2.0 - stream_rate);
+        let slower = if drain * SETTLE_MOST > back { (back / drain).max(1.0) } else { SETTLE_MOST };
+        let settle = SETTLE * if back > BACK_LEAST * capacity { slower } else { 1.0 };
+        let settled_ns = begin_ns + (1.0 / inflow + settle / capacity) * head_bit * 1e9;
         let from = points.partition_point(|point| point.index < self.head || point.at_ns < settled_ns);
         let stream = points.partition_point(|point| point.index < self.head);
-        from.min(stream + (points.len() - stream) / 2)
+        let from = from.min(stream + (points.len() - stream) / 2);
+        let early_ns = points.get(from).map_or(0.0, |point| settled_ns - point.at_ns).max(0.0);
+        (from, early_ns * drain.max(0.05 * capacity) / capacity)
     }
 
     /// Whether a train of the search already says as much as a measuring one would.

@@ -23,6 +23,8 @@ pub(super) struct Score {
     pub(super) idle_mean: f64,
     /// Standard error from the ends of the delay and from lost packets, bit/s.
     pub(super) error: f64,
+    /// The part of that which comes from a rate that was far from the value, and not from a train that was short, bit/s.
+    pub(super) far_error: f64,
     /// Rate at which the probes entered, bit/s.
     pub(super) rate: f64,
     /// Change of delay over time.
@@ -66,6 +68,8 @@ pub(super) struct Known {
     pub(super) stamp_error_ns: f64,
     /// How long packets of this train were seen to wait behind the tight link, ns: one that nobody saw may be at an end.
     pub(super) held_ns: f64,
+    /// What a link before the tight one may still hold of the train's head where the account begins, ns of the tight link.
+    pub(super) unsettled_ns: f64,
     /// How long an arrival may wait for its stamp, ns: such delays are no queue.
     pub(super) grain_ns: f64,
     /// Packets that queues of other links are held to differ by between two ends, for traffic as bursty as Poisson's twice that.
@@ -82,6 +86,10 @@ const FAR_ERROR: f64 = 0.2;
 
 /// Dispersion above which bursts are so long that they last in queues of links of the same capacity for longer than a train's end.
 const FEW_BURSTS: f64 = 3.0;
+const LONG_BURSTS: f64 = 5.0;
+
+/// A queue that may have been empty for more than this share of the value ran empty.
+const IDLE_SHARE: f64 = 0.02;
 
 /// Share of the longest wait behind the tight link that is held to be at an end of the account unseen (one standard deviation).
 const HELD_UNSEEN: f64 = 0.1;
@@ -127,24 +135,32 @@ pub(super) fn score(points: &[Point], known: &Known) -> Option<Score> {
     let crossing = (known.capacity - rate + known.capacity * slope).max(0.05 * known.capacity);
     let packet_bit = known.other_packet_bit;
     let dispersion = burst / (crossing * packet_bit);
-    let bursts = 2.0 * dispersion + 2.0 * (dispersion - FEW_BURSTS).max(0.0);
+    let bursts = 2.0 * dispersion + LONG_BURSTS * (dispersion - FEW_BURSTS).max(0.0);
     let others_ns = known.other_packets * (0.3 + bursts) * packet_bit / known.capacity * 1e9;
     let held_ns = HELD_UNSEEN * known.held_ns;
-    let end_error = known.capacity * end_ns.hypot(others_ns).hypot(held_ns) / (seconds * 1e9);
+    let unsettled_ns = known.unsettled_ns / 2.0;
+    let end_error = known.capacity * end_ns.hypot(others_ns).hypot(held_ns).hypot(unsettled_ns) / (seconds * 1e9);
     // Far above the value other links may queue as well, and a slope is not the tight link's alone.
     let corrected = known.capacity * slope.abs();
     let capacity_error = known.capacity_error * corrected + FAR_ERROR * (corrected - FAR * rate).max(0.0);
     let queued = |point: &Point| point.delay_ns - known.base_ns;
     let scored = |point: &&Point| (from.at_ns..=to.at_ns).contains(&point.at_ns);
     let scored: Vec<Point> = points.iter().filter(scored).copied().collect();
-    let (idle_ns, idle_mean_ns) = idle_ns(&scored, known, &noise);
+    let (mut idle_ns, idle_mean_ns) = idle_ns(&scored, known, &noise);
+    let least = rate - known.capacity * slope;
+    if known.capacity * idle_ns > IDLE_SHARE * least.max(0.0) * seconds * 1e9 {
+        // Where the queue ran empty, other links' queues may hide that it did so more often.
+        let hidden = Known { base_ns: known.base_ns + others_ns, ..*known };
+        idle_ns = idle_ns.max(self::idle_ns(&scored, &hidden, &noise).0);
+    }
     Some(Score {
         from_ns: from.at_ns,
         to_ns: to.at_ns,
-        least: rate - known.capacity * slope,
+        least,
         idle: known.capacity * idle_ns / (seconds * 1e9),
         idle_mean: known.capacity * idle_mean_ns / (seconds * 1e9),
         error: (end_error.powi(2) + loss_error.powi(2) + capacity_error.powi(2)).sqrt(),
+        far_error: capacity_error,
         rate,
         slope,
         burst,
@@ -272,6 +288,7 @@ mod tests {
             base_ns: 0.0,
             stamp_error_ns: 1.0,
             held_ns: 0.0,
+            unsettled_ns: 0.0,
             grain_ns: 0.0,
             service_ns: 100_000.0,
             other_packets: 0.0,

@@ -13,7 +13,34 @@ const LOST_HIGH: f64 = 0.85;
 /// A delay is at the top if it is nearer to it than this share of the range.
 const LOST_NEAR: f64 = 0.2;
 
+/// A train whose packets all waited for longer than this share of the time in which they left, and for longer than this, ns, was held up as
+/// a whole, if nothing came between them: they came at this share of the capacity; and unless probes filled the queue: with more than this
+/// share of the wait.
+const HELD_WHOLE: f64 = 0.7;
+const HELD_WHOLE_NS: f64 = 300_000.0;
+const HELD_RATE: f64 = 0.9;
+const OWN_QUEUE: f64 = 0.5;
+
 impl Vtare {
+    /// Whether a train was held up as a whole behind the link by something that stood still, and then came as fast as that lets packets go: it
+    /// looks like one on a faster link. All of it waited for longer than it took to send, it is not the probes that filled the queue so, and the
+    /// cross traffic that would have filled it is not between them.
+    pub(super) fn was_held_whole(&self, points: &[Point]) -> bool {
+        let Some((capacity, _)) = self.link.filter(|_| matches!(self.stage, Stage::Search | Stage::Measure)) else {
+            return false;
+        };
+        let stream = &points[points.partition_point(|point| point.index < self.head)..];
+        let (Some(first), Some(last)) = (stream.first(), stream.last()) else { return false };
+        let waited_ns = stream.iter().map(|point| point.delay_ns).fold(f64::INFINITY, f64::min) - self.base_ns;
+        let drained_ns = self.left.1 - (first.at_ns - self.left.0) * self.near / capacity;
+        let own_ns = first.sent_bit / capacity * 1e9 + drained_ns.max(0.0);
+        let came_ns = last.at_ns + last.delay_ns - first.at_ns - first.delay_ns;
+        let alone = (last.arrived_bit - first.arrived_bit) * 1e9 > HELD_RATE * capacity * came_ns;
+        alone
+            && waited_ns > (HELD_WHOLE * (last.at_ns - first.at_ns)).max(HELD_WHOLE_NS)
+            && own_ns < OWN_QUEUE * waited_ns
+    }
+
     /// A policer drops what is too much and delays nothing. Then the rate that got through behind its bucket is the answer.
     pub(super) fn seems_policed(&mut self, observation: &Observation, points: &[Point]) -> bool {
         let Some(loss) = observation.loss() else { return false };
@@ -101,4 +128,41 @@ pub(super) fn overflows(observation: &Observation) -> bool {
     }
     let high_up = ranks.iter().sum::<f64>() / ranks.len() as f64 > LOST_HIGH;
     ranks.len() >= LOST_AT_LEAST && (high_up || at_top * 10 > ranks.len() * 7)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::avb::{Setup, VtareSettings};
+
+    /// A head of 20 packets at once, then 80 packets every 5 us; a packet waits so long, ns.
+    fn train(delay_ns: impl Fn(u32) -> f64) -> Vec<Point> {
+        let point = |index: u32| {
+            let bits = f64::from(index + 1) * 12e3;
+            let at_ns = f64::from(index.saturating_sub(19)) * 5_000.0;
+            Point { index, at_ns, delay_ns: delay_ns(index), sent_bit: bits, arrived_bit: bits }
+        };
+        (0..100).map(point).collect()
+    }
+
+    fn held_whole(points: &[Point]) -> bool {
+        let mut method = Vtare::new(VtareSettings::default(), Setup::default());
+        method.stage = Stage::Measure;
+        (method.head, method.base_ns, method.near) = (20, 0.0, 2.4e9);
+        // Packets leave 4 us apart what stood still: 3 Gbit/s.
+        method.link = Some((3e9, 0.01));
+        method.was_held_whole(points)
+    }
+
+    #[test]
+    fn a_train_that_waited_longer_than_it_took_to_send_and_came_alone_was_held_up() {
+        let came = |from_ns: f64| {
+            move |index: u32| from_ns + f64::from(index) * 4_000.0 - f64::from(index.saturating_sub(19)) * 5_000.0
+        };
+        assert!(held_whole(&train(came(2e6))));
+        // The head alone makes such a queue.
+        assert!(!held_whole(&train(came(0.0))));
+        // Cross traffic came between the packets: it may have filled the queue.
+        assert!(!held_whole(&train(|index| 2e6 + 1_000.0 * f64::from(index))));
+    }
 }

@@ -9,6 +9,28 @@ use crate::avb::{Estimate, Step, Stopped, Train};
 /// Two standard errors: 95 %.
 const SIDES: f64 = 2.0;
 
+/// A window must last for so much of what the bursts ask for: the account begins and ends within a seventh of a train. The shortest train is long
+/// enough for cross traffic with less than this share of the variance of Poisson's, of which as much as the ends may leave out is left out.
+const LONG: f64 = 0.7;
+const LONG_EVEN: f64 = 0.5;
+const EVEN: f64 = 0.3;
+
+/// A queue that may have been empty for more than this share of the value was so for want of probes, not for the train's length.
+const OFTEN: f64 = 0.2;
+
+/// A train that would be so much of what is wanted wide, were its rate near the value, need not be longer.
+const NEARLY: f64 = 0.8;
+
+/// An account that says so many times the capacity, beyond its error, is none.
+const ABSURD: f64 = 1.2;
+
+/// Where trains were held up, one that lasted for less than this, s, and says that so much of the link is free, was held up as well.
+const STANDSTILL_S: f64 = 0.003;
+const IDLE_LINK: f64 = 0.9;
+
+/// A share of the capacity as small as this cannot be told from nothing by the search alone.
+const NOTHING: f64 = 1e-3;
+
 /// Share of a time that must have been looked at for the whole of it to be told.
 const LEAST_SEEN: f64 = 0.9;
 
@@ -42,16 +64,30 @@ impl Vtare {
             self.answer.clone_from(&self.fresh);
         }
         let narrow = mean.width() <= self.settings.interval_share * mean.value.max(0.0);
-        let long_enough = (mean.to_ns - mean.from_ns) / 1e9 >= 0.7 * self.measure_seconds();
+        let even = self.scores.last().is_some_and(|last| last.dispersion < EVEN);
+        let share = if even { LONG_EVEN } else { LONG };
+        let long_enough = (mean.to_ns - mean.from_ns) / 1e9 >= share * self.measure_seconds();
         // A queue that ran empty leaves the value open to one side; a fuller one is soon had.
         let closed = self.scores.last().is_none_or(|last| last.idle <= self.settings.idle_share * last.least.max(0.0));
         if narrow && closed && long_enough {
             self.conclude(Stopped::Converged);
             return;
         }
-        let ratio = mean.width() / (self.settings.interval_share * mean.value).max(1.0);
+        // What comes of a rate that was far from the value, the next train has not, however long it is; but bursts move the value again.
+        let lasting = |last: &Score| {
+            let error = (last.error.powi(2) - last.far_error.powi(2)).max(0.0).sqrt();
+            2.0 * (SIDES * error + self.settings.least_error * last.value().abs()) + last.idle
+        };
+        let width = self.scores.last().filter(|_| even).map_or(f64::INFINITY, lasting).min(mean.width());
+        let ratio = width / (self.settings.interval_share * mean.value).max(1.0);
         let seconds = self.scores.last().map_or(0.0, Score::seconds);
-        self.wanted_seconds = if narrow { 0.0 } else { seconds * (1.6 * ratio).clamp(1.5, 8.0) };
+        // Nor is a longer one of use at a rate that lets the queue run empty.
+        let empty = self.scores.last().is_some_and(|last| last.idle > OFTEN * last.least.max(0.0)) && !self.unsure();
+        self.wanted_seconds = match ratio {
+            _ if narrow => 0.0,
+            ratio if ratio < NEARLY || empty => 0.5 * seconds,
+            ratio => seconds * (1.6 * ratio).clamp(1.5, 8.0),
+        };
     }
 
     /// Trains that agree, from the last one back.
@@ -65,6 +101,22 @@ impl Vtare {
                 + 0.02 * last.least.abs()
         };
         let since = self.scores.iter().rposition(|score| !agrees(score)).map_or(0, |before| before + 1);
+        // More than the link carries, as it is known by now: the train was held up, and let go by something faster.
+        let carried = self.link.map_or(f64::INFINITY, |(link, error)| {
+            ABSURD * link * (1.0 + SIDES * error.max(self.settings.least_capacity_error))
+        });
+        // So may have been one that met nothing, where trains were: one that lasted for less than machines stand still.
+        let stood = self.held_whole + self.restarts > 0;
+        let idle = |score: &Score| {
+            stood
+                && score.seconds() < STANDSTILL_S
+                && score.least > IDLE_LINK * self.link.map_or(f64::INFINITY, |it| it.0)
+        };
+        let since = self
+            .scores
+            .iter()
+            .rposition(|score| score.least > carried || idle(score))
+            .map_or(since, |at| since.max(at + 1));
         &self.scores[since..]
     }
 
@@ -198,13 +250,13 @@ impl Vtare {
             ));
             return estimate;
         }
-        if self.held_ns > self.settings.most_held_ns as f64 {
+        if self.held_ns > self.settings.most_held_ns as f64 || self.held_whole + self.restarts > 0 {
             let mut estimate = Estimate::none(&self.spent, Stopped::Disturbed);
             estimate.notes = self.notes.clone();
+            let held =
+                if self.held_ns > 0.0 { format!(" for up to {:.1} ms", self.held_ns / 1e6) } else { String::new() };
             estimate.notes.push(format!(
-                "packets waited behind the tight link for up to {:.1} ms, since a machine or a program on the way stood still: no train \
-                 could measure",
-                self.held_ns / 1e6
+                "packets waited behind the tight link{held}, since a machine or a program on the way stood still: no train could measure"
             ));
             return estimate;
         }
@@ -218,7 +270,9 @@ impl Vtare {
             // Trains of the search are short and their rates far from the value: what they say may be wrong by more than it seems.
             let (low, high) = (belief.quantile(0.025), belief.quantile(0.975));
             estimate.avb_bit_per_s = Some(self.near.clamp(belief.quantile(0.1), belief.quantile(0.9)));
-            estimate.interval_bit_per_s = Some([low / 5.0, (5.0 * high).min(1.1 * capacity).max(high)]);
+            // The belief knows no value below its least: there it may be none at all.
+            let low = if low < NOTHING * capacity { 0.0 } else { low / 5.0 };
+            estimate.interval_bit_per_s = Some([low, (5.0 * high).min(1.1 * capacity).max(high)]);
             estimate.capacity_bit_per_s = Some(capacity);
             estimate.notes.push("ended before a train could measure: from the search alone".to_owned());
         }
