@@ -264,6 +264,13 @@ def test_an_unknown_name_always_gets_the_same_style() -> None:
     assert plots.style_of("some_new_method") == plots.style_of("some_new_method")
 
 
+def test_numbers_that_stand_in_one_figure_differ_in_hue_and_marker() -> None:
+    for names in (("1", "2", "4"), ("1", "6", "12"), ("0", "1", "2", "3")):
+        styles = [plots.style_of(name) for name in names]
+        assert len({(style.hue, style.marker) for style in styles}) == len(names)
+        assert len({style.marker for style in styles}) == len(names)
+
+
 # --- decimation ---
 
 readings = st.lists(st.integers(min_value=-50, max_value=10**9), min_size=1, max_size=400)

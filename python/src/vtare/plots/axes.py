@@ -26,6 +26,7 @@ AXIS_LABELS: Final[dict[str, str]] = {
     "rtt_ns": "round-trip time",
     "estimate_ns": "time of an estimate",
     "packet_gap_ns": "gap between packets at a capture point",
+    "throughput_packet_per_s": "throughput",
 }
 """What each quantity of a store is called on an axis; its unit stands on every tick."""
 

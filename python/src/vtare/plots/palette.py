@@ -110,6 +110,7 @@ _KNOWN: Final[dict[str, Style]] = {
 _SPARE_HUES: Final = (TEAL, WINE, BLUE, ORANGE, PURPLE, VERMILLION)
 _SPARE_MARKERS: Final = ("o", "s", "D", "^", "v", "P")
 _SPARE_LINES: Final = ("-", _DASH, _DOT, _DASH_DOT)
+_NUMBER_HUES: Final = (WINE, BLUE, VERMILLION, GREEN, PURPLE, ORANGE)
 
 
 def style_of(name: str) -> Style:
@@ -118,6 +119,12 @@ def style_of(name: str) -> Style:
     known = _KNOWN.get(name, _KNOWN.get(name.partition(":")[0]))
     if known is not None:
         return known
+    if name.isdecimal():
+        # Numbers near each other stand in one figure: CPUs, packets, loaded guests.
+        number = int(name)
+        place = number + 2 * (number // len(_NUMBER_HUES))
+        marker, line = _SPARE_MARKERS[place % len(_SPARE_MARKERS)], _SPARE_LINES[place % len(_SPARE_LINES)]
+        return Style(_NUMBER_HUES[number % len(_NUMBER_HUES)], marker, line)
     # A checksum, not hash(): the latter is salted per process and would change the colours from run to run.
     pick = zlib.crc32(name.encode())
     return Style(

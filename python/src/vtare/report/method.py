@@ -234,7 +234,8 @@ def _machine(summary: Summary) -> list[str]:
     names = [machine.hostname for machine in summary.machines if machine.platform == "host"]
     if len(names) > 1:
         found.append(f"The campaign ran on {len(names)} machines: differences between them are part of every figure.")
-    return found
+    # One machine may stand for several platforms.
+    return list(dict.fromkeys(found))
 
 
 def _loads(summary: Summary) -> list[str]:
