@@ -51,10 +51,19 @@ def test_the_token_bucket_counts_ip_bytes() -> None:
 
 
 def test_htb_shapes_one_class_and_has_a_queue_in_bytes() -> None:
-    root, one, queue = shape_steps(steady(10**9, "htb"), "r", "out0")
+    root, one, queue = shape_steps(steady(9 * 10**8, "htb"), "r", "out0")
     assert "stab overhead -14 htb default 1" in str(root)
-    assert "rate 1000000000bit ceil 1000000000bit burst 9000 cburst 9000" in str(one)
+    assert "rate 900000000bit ceil 900000000bit burst 8100 cburst 8100" in str(one)
     assert "bfifo limit 1500000" in str(queue)
+
+
+def test_where_packets_come_in_groups_the_shaper_counts_frames_at_their_rate() -> None:
+    (step,) = shape_steps(steady(10**9), "r", "out0")
+    assert "stab" not in str(step)
+    assert f"tbf rate {10**9 * 1514 // 1500}bit burst 9000" in str(step)
+    root, one, _ = shape_steps(steady(10**10, "htb", mtu_byte=9000), "r", "out0")
+    assert "stab" not in str(root)
+    assert f"rate {10**10 * 9014 // 9000}bit" in str(one)
 
 
 def test_a_change_of_rate_changes_its_bucket_too() -> None:
