@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -22,6 +23,16 @@ def wait_until(what: str, holds: Callable[[], bool], patience_s: float = PATIENC
     while not holds():
         assert time.monotonic() < deadline, f"waited {patience_s:g} s in vain: {what}"
         time.sleep(0.02)
+
+
+def end_daemon(daemon: subprocess.Popen[bytes]) -> None:
+    """End a daemon of these tests: kindly at first."""
+    daemon.terminate()
+    try:
+        daemon.wait(PATIENCE_S)
+    except subprocess.TimeoutExpired:
+        daemon.kill()
+        daemon.wait()
 
 
 def skip_unless_made(

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from machines import PATIENCE_S, Sshd, skip_unless_made, wait_until
+from machines import PATIENCE_S, Sshd, end_daemon, skip_unless_made, wait_until
 
 from vtare.links import TwoHosts
 from vtare.platforms import network
@@ -66,12 +66,7 @@ def docker_host(namespaces: None, tmp_path_factory: pytest.TempPathFactory) -> I
             pytest.skip(f"dockerd does not work on this machine: {last}")
         yield address
     finally:
-        daemon.terminate()
-        try:
-            daemon.wait(PATIENCE_S)
-        except subprocess.TimeoutExpired:
-            daemon.kill()
-            daemon.wait()
+        end_daemon(daemon)
         shutil.rmtree(place, ignore_errors=True)
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from machines import PATIENCE_S
+from machines import PATIENCE_S, end_daemon
 
 from vtare.errors import MachineCannot
 from vtare.links import TwoHosts
@@ -99,12 +99,7 @@ def able() -> Iterator[None]:
             pytest.skip(f"libvirtd does not work on this machine: {(place / 'log').read_text(errors='replace')[-300:]}")
         yield
     finally:
-        daemon.terminate()
-        try:
-            daemon.wait(PATIENCE_S)
-        except subprocess.TimeoutExpired:
-            daemon.kill()
-            daemon.wait()
+        end_daemon(daemon)
         os.environ.pop(URI_VARIABLE, None)
         found_manager.cache_clear()
         shutil.rmtree(place, ignore_errors=True)

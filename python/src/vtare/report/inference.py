@@ -13,6 +13,7 @@ from vtare.report import text
 from vtare.report.figures import Panel, Question, slug
 from vtare.report.layout import ERROR, SCATTER, key_name, key_text
 from vtare.report.tables import where_of, where_words
+from vtare.summary.contrasts import TAIL_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,7 +26,6 @@ MOST_ROWS: Final = 40
 _MOST_PANELS: Final = 12
 _MOST_SCENARIOS: Final = 16
 _EDGES: Final[dict[str, Any]] = {"differs": "sure", "equivalent": "alike"}
-_TAIL_NAMES: Final = {"p99": "p99", "p999": "p99.9"}
 _QUANTILES: Final = (("median", "median"), ("p99", "p99"), ("p999", "p99.9"))
 _FIGURE_NAMES: Final = {
     "read_cost_ns": "read cost", "cv": "CV", "half_iqr": "half IQR", "p99": "p99", "p999": "p99.9",
@@ -115,7 +115,7 @@ def tail_figures(summary: Summary, layout: Layout) -> Question | None:
         for row in ordered:
             group = f"{key_name(str(factor))}: {text.level(row['level'])} against {text.level(row['baseline'])}"
             sure = row["p_adjusted"] is not None and row["p_adjusted"] <= summary.plan.analysis.alpha
-            mark = plots.RatioMark(_TAIL_NAMES[row["tail"]], row["ratio"], sure)
+            mark = plots.RatioMark(TAIL_NAMES[row["tail"]], row["ratio"], sure)
             rows.setdefault((group, where_of(layout, row, without=str(factor)) or "everywhere"), []).append(mark)
         shown = list(rows.items())[:MOST_ROWS]
         left += len(rows) - len(shown)

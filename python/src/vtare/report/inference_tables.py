@@ -11,14 +11,13 @@ from vtare.report.inference import figure_name, scenario_name
 from vtare.report.layout import key_name
 from vtare.report.tables import Column, Table, p_text, where_of, where_words
 from vtare.report.text import Shown, missing
+from vtare.summary.contrasts import TAIL_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from vtare.report.layout import Layout
     from vtare.summary import Summary
-
-_TAIL_NAMES = {"p99": "p99", "p999": "p99.9"}
 
 
 def inference_tables(summary: Summary, layout: Layout) -> tuple[Table, ...]:
@@ -68,7 +67,7 @@ def _tails(summary: Summary, layout: Layout) -> Table | None:
         rows.append((
             text.words(where_of(layout, row, without=factor) or "everywhere"),
             text.words(f"{key_name(factor)}: {row['level']} against {row['baseline']}"),
-            text.words(_TAIL_NAMES[row["tail"]]),
+            text.words(TAIL_NAMES[row["tail"]]),
             text.ratio(row["ratio"], row["ratio_low"], row["ratio_high"], "not estimable"),
             text.figure(row["quantity"], row["difference"], "not estimable"),
             *_p(row),

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 #: The tails that are compared: columns of a run's figures.
 TAILS: Final = ("p99", "p999")
+#: What people call them.
+TAIL_NAMES: Final = {"p99": "p99", "p999": "p99.9"}
 
 COMPARISON_COLUMNS: Final[dict[str, Any]] = {
     "quantity": pl.String,
@@ -221,17 +223,45 @@ def tail_rows(
     rng_of: Callable[[Mapping[str, Any]], np.random.Generator],
 ) -> list[dict[str, Any]]:
     """Permute the runs of each pair of cells, and adjust family by family."""
-    tests = []
-    for cell, other, about, family in found:
-        a, b = cell.known(tail), other.known(tail)
-        test = stats.permute_runs(a, b, family=family, rng=rng_of(about), alpha=analysis.alpha)
-        if not a or not b:
+    groups = [
+        RunGroups(cell.known(tail), other.known(tail), about, family, str(cell.figures[0]["quantity"]))
+        for cell, other, about, family in found
+    ]
+    rows = permuted_rows(groups, tail, analysis, rng_of=rng_of)
+    for row, group, (cell, other, _, _) in zip(rows, groups, found, strict=True):
+        if tail in TAILS and (not group.here or not group.there):
             longest = max((int(f["n"]) for one in (cell, other) for f in one.figures), default=0)
             needed = stats.least_n(0.99 if tail == "p99" else 0.999)
-            reason: str | None = f"{tail} needs {needed} readings in a run, the longest has {longest}"
-        else:
-            reason = test.refused
-        tests.append((about, family, str(cell.figures[0]["quantity"]), test, reason))
+            row["refused"] = f"{tail} needs {needed} readings in a run, the longest has {longest}"
+    return rows
+
+
+@dataclass(frozen=True, slots=True)
+class RunGroups:
+    """A figure of the runs of two kinds, `about` which factor and levels, and the family in which they are tested."""
+
+    here: Sequence[float]
+    there: Sequence[float]
+    about: Mapping[str, Any]
+    family: str
+    quantity: str
+
+
+def permuted_rows(
+    found: Sequence[RunGroups],
+    figure: str,
+    analysis: Analysis,
+    *,
+    rng_of: Callable[[Mapping[str, Any]], np.random.Generator],
+) -> list[dict[str, Any]]:
+    """Permute runs between the two kinds of each, and adjust family by family; rows of `TAIL_COLUMNS`."""
+    tests = [
+        (
+            one.about, one.family, one.quantity,
+            stats.permute_runs(one.here, one.there, family=one.family, rng=rng_of(one.about), alpha=analysis.alpha),
+        )
+        for one in found
+    ]  # fmt: skip
     adjusted: dict[int, stats.PValue] = {}
     for family in dict.fromkeys(entry[1] for entry in tests):
         made = [(i, entry[3].p) for i, entry in enumerate(tests) if entry[1] == family and entry[3].p is not None]
@@ -242,7 +272,7 @@ def tail_rows(
         {
             **about,
             "quantity": quantity,
-            "tail": tail,
+            "tail": figure,
             "n_runs": test.n_a,
             "n_runs_baseline": test.n_b,
             "ratio": test.ratio,
@@ -256,7 +286,7 @@ def tail_rows(
             "adjustment": "bh",
             "exact": adjusted[i].exact if i in adjusted else None,
             "least_p": test.least_p,
-            "refused": reason,
+            "refused": test.refused,
         }
-        for i, (about, family, quantity, test, reason) in enumerate(tests)
+        for i, (about, family, quantity, test) in enumerate(tests)
     ]

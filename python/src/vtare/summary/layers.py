@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from vtare import stats
 from vtare.platforms import kind_of
 from vtare.summary import contrasts
 from vtare.summary.cells import Cell, rng_for
@@ -44,7 +43,6 @@ _FURTHER: Final = {
 #: Factors whose levels are loads.
 _LOADS: Final = ("load", "background")
 _SCATTER: Final = "cv"
-_TAIL_NAMES: Final = {"p99": "p99", "p999": "p99.9"}
 
 
 def layer_of(platform: str, platforms: Mapping[str, Mapping[str, str | int]]) -> int:
@@ -205,7 +203,7 @@ def from_tail(row: Mapping[str, Any], alpha: float) -> dict[str, Any]:
     return {
         **{name: value for name, value in row.items() if name not in contrasts.TAIL_COLUMNS},
         "kind": "tail",
-        "figure": _TAIL_NAMES.get(row["tail"], row["tail"]),
+        "figure": contrasts.TAIL_NAMES.get(row["tail"], row["tail"]),
         "factor": row["factor"],
         "level": row["level"],
         "against": row["baseline"],
@@ -217,30 +215,25 @@ def from_tail(row: Mapping[str, Any], alpha: float) -> dict[str, Any]:
     }
 
 
-def _latencies(work: CellWork, experiment: Experiment, cells: Sequence[Cell]) -> Iterator[dict[str, Any]]:
+def _latencies(work: CellWork, experiment: Experiment, cells: Sequence[Cell]) -> list[dict[str, Any]]:
     """The p99 of latency at the greatest share of the throughput that was found, against that at the least."""
     shares = experiment.parameters.get("latency_load") or ()
     if len(shares) < 2:
-        return
+        return []
     level, baseline = (f"{100 * share:g} %" for share in (max(shares), min(shares)))
     family = f"{experiment.name}: load, p99 of latency"
-    tests = []
+    found = []
     for cell in cells:
+        about = {**cell.labels, "factor": "offered load", "level": level, "baseline": baseline}
         most, least = cell.known("latency_most_p99_ns"), cell.known("latency_least_p99_ns")
-        rng = rng_for(work.seed, experiment.name, family, repr(sorted(cell.labels.items())))
-        tests.append((cell, stats.permute_runs(most, least, family=family, rng=rng, alpha=work.plan.analysis.alpha)))
-    known = [test.p for _, test in tests if test.p is not None]
-    adjusted = iter(
-        stats.adjust([p.raw for p in known], family=family, adjustment="bh", exact=[p.exact for p in known])
-    )
-    for cell, test in tests:
-        p = next(adjusted) if test.p is not None else None
-        yield {
-            **cell.labels, "factor": "offered load", "level": level, "baseline": baseline, "tail": "p99 of latency",
-            "n_runs": test.n_a, "n_runs_baseline": test.n_b, "ratio": test.ratio, "ratio_low": test.low,
-            "ratio_high": test.high, "difference": test.difference, "family": family, "refused": test.refused,
-            "p_adjusted": None if p is None else p.adjusted, "p_text": None if p is None else str(p),
-        }  # fmt: skip
+        found.append(contrasts.RunGroups(most, least, about, family, "latency_ns"))
+    return contrasts.permuted_rows(
+        found, "p99 of latency", work.plan.analysis,
+        rng_of=lambda about: rng_for(
+            work.seed, experiment.name, family,
+            repr(sorted((key, label) for key, label in about.items() if key not in ("factor", "level", "baseline"))),
+        ),
+    )  # fmt: skip
 
 
 __all__ = ["ALIKE", "COLUMNS", "LESS", "MORE", "NOT_SHOWN", "frame", "from_tail", "layer_of"]

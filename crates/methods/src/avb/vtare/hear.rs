@@ -31,7 +31,7 @@ const BURST_STAMPS: usize = 8;
 const EARLY_POINTS: usize = 20;
 
 /// Below this capacity, bit/s, no packets larger than [`SMALL`].
-pub(super) const SMALL_BELOW: f64 = 5e8;
+const SMALL_BELOW: f64 = 5e8;
 
 /// Bytes of an Ethernet's largest IP packet.
 const SMALL: u32 = 1500;
@@ -270,4 +270,89 @@ fn steered(score: &Score) -> f64 {
 fn until_empty<'a>(points: &'a [Point], known: &Known) -> Option<&'a [Point]> {
     let empty = points.windows(2).position(|pair| slope::may_be_empty(&pair[0], &pair[1], known, 0.0))?;
     (empty >= 6).then(|| &points[..empty])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::avb::{Setup, Spacing, Train, VtareSettings};
+    use vtare_units::Timestamp;
+
+    /// Packets of 1500 B that left at these times, us, and arrived over a link of 300 Mbit/s that holds so much before, us.
+    fn observed(left_us: &[u64], queued_us: u64) -> Observation {
+        let mut free = queued_us;
+        let packets = left_us.iter().enumerate().map(|(index, &left)| {
+            free = free.max(left) + 40;
+            Packet {
+                scheduled: Timestamp::from_nanos(left * 1_000),
+                sent: Some(Timestamp::from_nanos(left * 1_000)),
+                kernel_sent: None,
+                received: Some(Timestamp::from_nanos((free + 500) * 1_000)),
+                place: Some(index as u32),
+                size_byte: 1500,
+                call: index as u32,
+                group: None,
+                descheduled: false,
+            }
+        });
+        let packets: Vec<Packet> = packets.collect();
+        let spacing = Spacing::Primed { head: 24, after_ns: 1.0, packets: 1, gap_ns: 2e6 };
+        let train = Train { packets: packets.len() as u32, size_byte: 1500, spacing, idle_before_ns: 0 };
+        let finished = Timestamp::from_nanos(1_000_000_000);
+        Observation { train, packets, finished, receiver_drops: None, duplicates: None }
+    }
+
+    /// 24 packets at once, then one every 2 ms.
+    fn primed(begin_us: u64, queued_us: u64) -> Observation {
+        let at = |index: u64| begin_us + if index < 24 { index } else { (index - 23) * 2_000 };
+        observed(&(0..40).map(at).collect::<Vec<_>>(), begin_us + queued_us)
+    }
+
+    /// At a train behind a first one that met a queue of 20 ms.
+    fn searching() -> Vtare {
+        let mut method = Vtare::new(VtareSettings::default(), Setup::default());
+        method.head = 24;
+        method.hear(&observed(&(0..24).collect::<Vec<_>>(), 20_000));
+        assert_eq!(method.stage, Stage::Search);
+        method
+    }
+
+    #[test]
+    fn a_queue_that_falls_on_a_link_that_stays_begins_nothing_anew() {
+        let mut method = searching();
+        let before = method.base_ns;
+        method.hear(&primed(100_000, 0));
+        assert!(method.base_ns < before - 10e6, "{} {before}", method.base_ns);
+        assert_eq!((method.restarts, method.stage == Stage::Flood), (0, false));
+    }
+
+    #[test]
+    fn where_all_is_begun_anew_the_train_that_showed_it_is_no_first_one() {
+        let mut method = searching();
+        // What let the first train go was ten times as fast.
+        method.link = Some((3e9, 0.01));
+        method.hear(&primed(100_000, 0));
+        assert_eq!((method.restarts, method.stage), (1, Stage::First));
+        assert!(method.done.is_none());
+    }
+
+    #[test]
+    fn a_sender_that_stood_still_is_told_from_one_that_is_slow() {
+        assert!(stood_still(&observed(&[0, 5, 10, 13_000, 13_005], 0)));
+        assert!(!stood_still(&observed(&[0, 500, 1_000, 1_500], 0)));
+        let mut method = Vtare::new(VtareSettings::default(), Setup::default());
+        method.head = 24;
+        let times: Vec<u64> = (0..24).map(|index| if index < 12 { index } else { 13_000 + index }).collect();
+        method.hear(&observed(&times, 0));
+        assert!(method.done.is_none(), "the sender is not the limit");
+        assert_eq!((method.stage, method.spoiled), (Stage::First, 1));
+    }
+
+    #[test]
+    fn a_hazy_train_steers_upward_and_never_above_a_quarter_of_its_rate() {
+        let of = |least: f64, error: f64| steered(&Score { least, error, rate: 2.4e8, ..Score::default() });
+        assert_eq!(of(5e7, 1e6), 5e7);
+        assert_eq!(of(-2e7, 4e7), 4e7);
+        assert_eq!(of(1e7, 9e7), 6e7);
+    }
 }

@@ -24,16 +24,19 @@ const LEAST_KEPT: f64 = 0.35;
 const LONGER: f64 = 4.0;
 
 /// The same behind a train whose rate was astray: it emptied the queue, or was corrected by more than so much of its rate.
-/// Both count from so many times the shortest train of the search.
 const LONGER_ASTRAY: f64 = 1.5;
-const SHORTEST: f64 = 5.0;
+const ASTRAY: f64 = 0.15;
 
-/// The same on other paths: there a train at a wrong rate costs bytes as well, but less is wrong.
+/// The same on other paths, behind a train that emptied the queue and behind another that was astray: there a train at a wrong rate costs
+/// bytes as well, but less is wrong.
 const LONGER_DRAINED: f64 = 3.0;
 const LONGER_FAR: f64 = 8.0;
-/// Only where the time is enough for so many trains like the one before.
+
+/// All of these count from so many times the shortest train of the search.
+const SHORTEST: f64 = 5.0;
+
+/// The time is enough for another train where it is for so many like the one before.
 const TRAINS_LEFT: f64 = 20.0;
-const ASTRAY: f64 = 0.15;
 
 /// A capacity that is known no better than this, as a share, tells a slope's correction poorly: then the rate is kept so near to the value
 /// that what the capacity leaves open of the correction is no more than this share of it, and so much above it at least.
@@ -97,13 +100,15 @@ impl Vtare {
         let before = self.seconds;
         let affordable = self.affords_another();
         self.seconds = if measuring { self.measure_seconds() } else { self.search_seconds() };
-        if measuring && before > 0.0 && self.capacity.clumps() {
-            // Where packets come in clumps a short train says little, and a long one at the wrong rate is lost as a whole: step by step.
-            let longer = if self.astray { LONGER_ASTRAY } else { LONGER };
-            self.seconds = self.seconds.min(longer * before.max(SHORTEST * self.settings.least_search_ns as f64 / 1e9));
-        }
-        if measuring && before > 0.0 && self.astray && affordable && !self.capacity.clumps() {
-            let longer = if self.drained > 0 { LONGER_DRAINED } else { LONGER_FAR };
+        if measuring && before > 0.0 {
+            // A long train at the wrong rate is lost as a whole: step by step. Where packets come in clumps a short one says little.
+            let longer = match (self.capacity.clumps(), self.astray) {
+                (true, true) => LONGER_ASTRAY,
+                (true, false) => LONGER,
+                (false, true) if affordable && self.drained > 0 => LONGER_DRAINED,
+                (false, true) if affordable => LONGER_FAR,
+                (false, _) => f64::INFINITY,
+            };
             self.seconds = self.seconds.min(longer * before.max(SHORTEST * self.settings.least_search_ns as f64 / 1e9));
         }
         // Between two groups the queue must last as well.
@@ -274,6 +279,7 @@ impl Vtare {
             unsettled_ns: 0.0,
             grain_ns: self.grain_s * 1e9,
             service_ns,
+            idle_share: self.settings.idle_share,
             // Where nothing crosses there is next to nothing to wait for.
             other_packets: if self.calm { CALM_OTHERS } else { 1.0 } * self.settings.other_packets,
             other_packet_bit: f64::from(self.packet_byte) * 8.0,

@@ -2,7 +2,6 @@
 
 use super::bound::{Bound, Bounds};
 use super::capacity::Capacity;
-use super::hear::SMALL_BELOW;
 use super::points::{Epoch, Point};
 use super::slope::{self, Known, Score};
 use super::{SETTLE, Stage, Vtare, plan};
@@ -16,8 +15,10 @@ const FELL_NS: f64 = 300_000.0;
 const FELL_SERVICES: f64 = 30.0;
 const MOST_RESTARTS: u32 = 3;
 
-/// ... unless the train that shows it finds the capacity within this share of the one found before.
+/// ... unless the train that shows it finds the capacity within this share of the one found before, and that is below so much, bit/s: on
+/// faster links a whole train may be shorter than what it was held up for, and be let go at about the same rate.
 const SAME_LINK: f64 = 0.1;
+const SAME_LINK_BELOW: f64 = 5e8;
 
 /// Nothing crosses a path on which back-to-back packets come at this share of the capacity, and a stream's delays differ by less than so
 /// much of Poisson's variance and so many packets.
@@ -54,8 +55,7 @@ impl Vtare {
         let mut own = Capacity::default();
         own.add(observation, self.head as usize);
         let shown = own.estimate().zip(self.link);
-        // On faster links a whole train may be shorter than what it was held up for, and be let go at about the same rate.
-        shown.is_some_and(|((own, _), (link, _))| link < SMALL_BELOW && (own / link - 1.0).abs() < SAME_LINK)
+        shown.is_some_and(|((own, _), (link, _))| link < SAME_LINK_BELOW && (own / link - 1.0).abs() < SAME_LINK)
     }
 
     /// The capacity by all gaps so far, unless overloads contradict them.

@@ -9,7 +9,7 @@
 use super::points::{Point, median};
 
 /// The available bandwidth in the time of one train.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Score {
     /// From here, ns since the epoch.
     pub(super) from_ns: f64,
@@ -70,6 +70,8 @@ pub(super) struct Known {
     pub(super) held_ns: f64,
     /// What a link before the tight one may still hold of the train's head where the account begins, ns of the tight link.
     pub(super) unsettled_ns: f64,
+    /// A queue that may have been empty for more than this share of the value ran empty.
+    pub(super) idle_share: f64,
     /// How long an arrival may wait for its stamp, ns: such delays are no queue.
     pub(super) grain_ns: f64,
     /// Packets that queues of other links are held to differ by between two ends, for traffic as bursty as Poisson's twice that.
@@ -87,9 +89,6 @@ const FAR_ERROR: f64 = 0.2;
 /// Dispersion above which bursts are so long that they last in queues of links of the same capacity for longer than a train's end.
 const FEW_BURSTS: f64 = 3.0;
 const LONG_BURSTS: f64 = 5.0;
-
-/// A queue that may have been empty for more than this share of the value ran empty.
-const IDLE_SHARE: f64 = 0.02;
 
 /// Share of the longest wait behind the tight link that is held to be at an end of the account unseen (one standard deviation).
 const HELD_UNSEEN: f64 = 0.1;
@@ -148,7 +147,7 @@ pub(super) fn score(points: &[Point], known: &Known) -> Option<Score> {
     let scored: Vec<Point> = points.iter().filter(scored).copied().collect();
     let (mut idle_ns, idle_mean_ns) = idle_ns(&scored, known, &noise);
     let least = rate - known.capacity * slope;
-    if known.capacity * idle_ns > IDLE_SHARE * least.max(0.0) * seconds * 1e9 {
+    if known.capacity * idle_ns > known.idle_share * least.max(0.0) * seconds * 1e9 {
         // Where the queue ran empty, other links' queues may hide that it did so more often.
         let hidden = Known { base_ns: known.base_ns + others_ns, ..*known };
         idle_ns = idle_ns.max(self::idle_ns(&scored, &hidden, &noise).0);
@@ -289,6 +288,7 @@ mod tests {
             stamp_error_ns: 1.0,
             held_ns: 0.0,
             unsettled_ns: 0.0,
+            idle_share: 0.02,
             grain_ns: 0.0,
             service_ns: 100_000.0,
             other_packets: 0.0,

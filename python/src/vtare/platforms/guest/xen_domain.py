@@ -14,6 +14,7 @@ from vtare.platforms.child import start_child
 from vtare.platforms.guest import xen_tools
 from vtare.platforms.guest.agent import GuestFailed
 from vtare.platforms.guest.channel import Terminal
+from vtare.platforms.guest.instance import MEBIBYTE
 from vtare.platforms.guest.machine import SAID_BYTE, RunningGuest, chosen_cpus, how, readable
 from vtare.platforms.guest.words import words_of_all
 
@@ -28,7 +29,6 @@ _PORT: Final = "/dev/hvc0"
 #: On a console of this kind the kernel takes Ctrl-O for the beginning of a command to itself ("magic SysRq"), reboot
 #: among them, and for a byte like any other when it comes twice (drivers/tty/hvc/hvc_console.c, `hvc_poll`).
 _SYSRQ: Final = b"\x0f"
-_MEBIBYTE: Final = 1 << 20
 #: From `xl create` to a terminal of the guest's console.
 _CONSOLE_S: Final = 180.0
 _LOOK_S: Final = 0.2
@@ -80,7 +80,7 @@ def config(spec: DomainSpec) -> str:
         "kernel": str(spec.kernel),
         "ramdisk": str(spec.initramfs),
         "cmdline": kernel_command_line(spec),
-        "memory": spec.memory_byte // _MEBIBYTE,
+        "memory": spec.memory_byte // MEBIBYTE,
         "vcpus": spec.vcpus,
         **{f"on_{event}": "destroy" for event in ("poweroff", "reboot", "crash", "watchdog")},
     }
