@@ -16,6 +16,7 @@ from vtare.design import Run
 from vtare.errors import MachineCannot
 from vtare.links import TwoHosts
 from vtare.platforms import Instance, Platform, Resources, leftovers, open_platform
+from vtare.platforms.lxc import AttachedChild
 from vtare.platforms.owner import own_prefix
 
 pytestmark = [pytest.mark.e2e, pytest.mark.platform]
@@ -154,6 +155,20 @@ def test_instances_behind_two_bridges_answer_each_other(
             assert near.capture_interface() == "port0"
         finally:
             platform.stop()
+
+
+@pytest.mark.parametrize("kind", ["lxc"], indirect=True)
+def test_lxc_takes_the_sealed_copy_of_its_tool_for_one_of_its_own(platform: Platform, tmp_path: Path) -> None:
+    (instance,) = platform.start(1)
+    log = tmp_path / "log"
+    child = instance.start(["load", "idle"], directory=tmp_path, stdout=tmp_path / "out", stderr=log)
+    try:
+        wait_until("the program runs", lambda: b"ready" in log.read_bytes().splitlines())
+        assert isinstance(child, AttachedChild)
+        # Had LXC made a copy of its own, it would run as that.
+        assert Path(f"/proc/{child.pid}/exe").readlink().name == "memfd:vtare-lxc-attach (deleted)"
+    finally:
+        assert child.terminate(PATIENCE_S) == 0
 
 
 @pytest.fixture

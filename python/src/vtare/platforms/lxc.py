@@ -8,7 +8,6 @@ virtual Ethernet devices, as LXC would make one, so that its host side stands be
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import signal
 from contextlib import ExitStack, suppress
@@ -30,6 +29,7 @@ from vtare.platforms.protocol import (
     Settings,
     no_settings,
 )
+from vtare.platforms.sealed import sealed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -86,7 +86,7 @@ class LxcInstance:
             if path.is_file():
                 shutil.copy2(path, inside / path.name)
                 self._sent.add(path.name)
-        attach = ["lxc-attach", "-n", self.name, "-P", str(CONTAINERS), "--keep-env"]
+        attach = [sealed("lxc-attach"), "-n", self.name, "-P", str(CONTAINERS), "--keep-env"]
         program = [f"/{_BINARY}", *arguments]
         child = start_child([*attach, "--", *program], directory=directory, stdout=stdout, stderr=stderr)
         return AttachedChild(child.process)
@@ -259,15 +259,21 @@ def _limits(resources: Resources) -> dict[str, str]:
 
 
 def _descendants(pid: int) -> list[int]:
-    """The processes that a process has started, and theirs, except tools of LXC."""
+    """The processes that a process has started, and theirs, except those that still run the same program as it."""
+    try:
+        tool = os.stat(f"/proc/{pid}/exe")
+    except OSError:
+        return []
     found = []
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        with suppress(OSError):
-            for word in task.read_text(encoding="ascii").split():
-                child = int(word)
-                if not re.match("lxc-", Path(f"/proc/{child}/comm").read_text(encoding="utf-8", errors="replace")):
-                    found.append(child)
-                found += _descendants(child)
+    waiting = [pid]
+    while waiting:
+        for task in Path(f"/proc/{waiting.pop()}/task").glob("*/children"):
+            with suppress(OSError):
+                for child in map(int, task.read_text(encoding="ascii").split()):
+                    waiting.append(child)
+                    with suppress(OSError):
+                        if not os.path.samestat(os.stat(f"/proc/{child}/exe"), tool):
+                            found.append(child)
     return found
 
 
