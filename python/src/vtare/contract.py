@@ -216,6 +216,8 @@ def check_samples_file(path: Path, *, run_id: str, instrument: str) -> dict[str,
         found = pl.read_parquet_schema(path)
     except FileNotFoundError as error:
         raise BadInput(f"{path}: the file is gone") from error
+    except PermissionError as error:
+        raise BadInput(f"{path}: cannot be read: permission denied; give yourself read access") from error
     except (OSError, KeyError, ValueError, pl.exceptions.PolarsError) as error:
         raise BadInput(f"{path}: damaged, or not written by vtare ({error})") from error
     schema = footer.get("schema") if isinstance(footer, dict) else None

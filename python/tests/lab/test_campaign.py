@@ -3,6 +3,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import sqlite3
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -312,6 +313,30 @@ def test_journal_keeps_meta_and_refuses_other_files(tmp_path: Path) -> None:
         Journal(tmp_path / "text", read_only=True)
     with pytest.raises(BadInput, match="cannot read the journal"):
         Journal(tmp_path / "none", read_only=True)
+
+
+@pytest.mark.parametrize("damage", ["other version", "emptied"])
+def test_going_on_with_another_versions_or_a_lost_journal_is_refused_and_keeps_all_runs(
+    tmp_path: Path, tiny_plan: Plan, fake: Any, run_campaign: Run, damage: str
+) -> None:
+    path = tmp_path / "store"
+    with Store.create(path, small(tiny_plan), 7) as store:
+        run_campaign(store)
+    kept = sorted((path / "runs").iterdir())
+    journal = path / "journal.sqlite"
+    if damage == "emptied":
+        journal.write_bytes(b"")
+        message = "cannot read the journal"
+    else:
+        with sqlite3.connect(journal) as connection:
+            connection.execute("UPDATE meta SET value = 'vtare.journal/0' WHERE key = 'schema'")
+        connection.close()
+        message = r"journal schema is 'vtare.journal/0', this program reads 'vtare.journal/1': use the version"
+    for _ in range(2):
+        with pytest.raises(BadInput, match=message):
+            Store.open(path)
+    assert len(kept) == 4
+    assert sorted((path / "runs").iterdir()) == kept
 
 
 def test_default_store_takes_the_next_free_name(tmp_path: Path) -> None:

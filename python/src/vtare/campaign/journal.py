@@ -67,27 +67,36 @@ def not_needed(run: Run, entries: Mapping[str, Entry], stopped: Stopped | None) 
 class Journal:
     """An open journal. Use it as a context manager."""
 
-    def __init__(self, path: Path, *, read_only: bool = False) -> None:
-        """Open, and unless `read_only` make, the journal.
+    def __init__(self, path: Path, *, read_only: bool = False, there: bool = False) -> None:
+        """Open the journal, and unless it is `read_only` or must be `there` already, make it.
 
         Raises:
-            BadInput: the file is missing, unreadable or no journal.
+            BadInput: the file is missing, unreadable, no journal, or one of another version.
         """
         self._path = path
         try:
             self._connection = self._connect_read_only(path) if read_only else sqlite3.connect(path, timeout=10)
+            if there:
+                self._refuse_other_schema()
             if not read_only:
                 self._connection.execute("PRAGMA journal_mode=WAL")
                 self._connection.execute("PRAGMA synchronous=FULL")
                 self._connection.executescript(_TABLES)
-                self.set_meta("schema", JOURNAL_SCHEMA)
-            found = self.meta("schema")
+                if self.meta("schema") is None:
+                    self.set_meta("schema", JOURNAL_SCHEMA)
+            self._refuse_other_schema()
         except sqlite3.Error as error:
             raise BadInput(
                 f"{path}: cannot read the journal ({error}); is this a store made by `vtare run`?"
             ) from error
+
+    def _refuse_other_schema(self) -> None:
+        found = self.meta("schema")
         if found != JOURNAL_SCHEMA:
-            raise BadInput(f"{path}: journal schema is {found!r}, this program reads '{JOURNAL_SCHEMA}'")
+            raise BadInput(
+                f"{self._path}: journal schema is {found!r}, this program reads '{JOURNAL_SCHEMA}': use the version of "
+                "vtare that made this store, or measure into a new one"
+            )
 
     @staticmethod
     def _connect_read_only(path: Path) -> sqlite3.Connection:

@@ -44,7 +44,7 @@ class Store:
         self.seed = seed
         self.files = files
         self._lock_fd = lock_fd
-        self.journal = Journal(self.path / "journal.sqlite")
+        self.journal = Journal(self.path / "journal.sqlite", there=True)
         self.journal.set_meta("holder_pid", str(os.getpid()))
 
     @classmethod
@@ -96,7 +96,12 @@ class Store:
         plan, runs, seed = read_store(path, contract=contract)
         if not os.access(path, os.W_OK) or not os.access(path / "runs", os.W_OK):
             raise BadInput(f"{path}: cannot write to this store; give yourself write access or copy it elsewhere")
-        return cls(path, plan, runs, seed, _lock(path), files or Files())
+        lock_fd = _lock(path)
+        try:
+            return cls(path, plan, runs, seed, lock_fd, files or Files())
+        except BadInput:
+            os.close(lock_fd)
+            raise
 
     def __enter__(self) -> Self:
         """Return the store itself."""
@@ -144,6 +149,8 @@ def read_store(path: Path, *, contract: Contract | None = None) -> tuple[Plan, t
     Raises:
         BadInput: the path is no store.
     """
+    if path.exists() and not path.is_dir():
+        raise BadInput(f"{path}: found a file, wanted the directory that a campaign left")
     if not path.is_dir():
         raise BadInput(f"{path}: no such store; make one with `vtare run PLAN --store {path}`")
     missing = [name for name in ("plan.toml", "design.parquet", "journal.sqlite", "runs") if not (path / name).exists()]
