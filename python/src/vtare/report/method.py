@@ -12,6 +12,7 @@ from vtare.plots.format import significant, time_text
 from vtare.report import bandwidth, text, throughput
 from vtare.report.facts import own_kernels
 from vtare.report.layout import key_name
+from vtare.report.ranges import said_once
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -156,10 +157,10 @@ def caveats_of(summary: Summary) -> tuple[str, ...]:
             "Sender, responder and both servers share the CPUs of one machine: a wake-up on a busy CPU is part of "
             "every piece, and rates are those of all of them together."
         )
-    for note in summary.notes:
+    for note, merged in said_once(summary.notes):
         if note.id in _TOLD_ELSEWHERE:
             continue
-        runs = f" ({text.plural(note.runs, 'run')})" if note.runs else ""
+        runs = f" ({text.plural(note.runs, 'time' if merged > 1 else 'run')})" if note.runs else ""
         sentence = note.text.rstrip(".")
         found.append(f"{sentence[:1].upper()}{sentence[1:]}{runs}.")
     if any(experiment.instrument == "timer" for experiment in summary.plan.experiments):
