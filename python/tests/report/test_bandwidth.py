@@ -14,6 +14,7 @@ from vtare.report import bandwidth
 from vtare.report.build import build
 from vtare.report.claims import answer
 from vtare.report.content import layouts_of
+from vtare.report.inference import interaction_figures
 from vtare.report.sentences import plain
 from vtare.summary import Summary, summarise
 from vtare.summary.cells import Cell, compared_figure
@@ -113,6 +114,27 @@ def test_estimates_with_a_truth_are_compared_by_their_error(summary: Summary) ->
             for level in ({}, {row["factor"]: row["baseline"]})
         )
         assert row["difference"] == pytest.approx(here["absolute_error_percent"] - baseline["absolute_error_percent"])
+
+
+def test_an_interaction_is_drawn_of_the_figure_that_was_tested(summary: Summary) -> None:
+    (layout,) = layouts_of(summary).values()
+    assert set(summary.interactions["figure"]) == {"absolute_error_percent"}
+    question = interaction_figures(summary, layout)
+    assert question is not None
+    assert "On the log axis parallel lines mean" in question.caption
+    for panel in question.panels:
+        assert "absolute error" in panel.drawing.svg
+        assert "Mbit/s" not in panel.drawing.svg
+
+
+def test_errors_without_a_direction_have_no_sign(summary: Summary) -> None:
+    (layout,) = layouts_of(summary).values()
+    table = bandwidth.cell_table(summary, layout, summary.cells)
+    columns = {column.key: at for at, column in enumerate(table.columns)}
+    shown = {key: [row[at].text for row in table.rows] for key, at in columns.items()}
+    assert any(text[0] in "+\N{MINUS SIGN}" for text in shown["error_percent"])
+    for key in ("absolute_error_percent", "error_half_iqr_percent"):
+        assert not any(text[0] in "+-\N{MINUS SIGN}" for text in shown[key])
 
 
 def test_a_run_without_a_truth_leaves_the_estimates_to_be_compared() -> None:

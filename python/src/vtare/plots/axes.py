@@ -27,6 +27,8 @@ AXIS_LABELS: Final[dict[str, str]] = {
     "estimate_ns": "time of an estimate",
     "packet_gap_ns": "gap between packets at a capture point",
     "throughput_packet_per_s": "throughput",
+    "avb_bit_per_s": "available bandwidth",
+    "absolute_error_percent": "absolute error",
 }
 """What each quantity of a store is called on an axis; its unit stands on every tick."""
 
@@ -101,6 +103,8 @@ def _crowded(ticks: list[float], low: float, high: float) -> bool:
 
 def ticks_of(quantity: str) -> Callable[[float], str]:
     """What writes the ticks of a quantity: shares in percent, all others as times."""
+    if quantity.endswith("_percent"):
+        return lambda percent: f"{percent:.6g} %"
     return _percent_tick if quantity == "cv" else tick_text
 
 

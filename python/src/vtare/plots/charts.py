@@ -37,6 +37,8 @@ _FONT: Final = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', 'Deja
 _PICKED: Final = "length(picked) == 0 || indexof(picked, datum.curve) >= 0"
 _FAINT: Final = 0.1
 _DIGITS: Final = 5
+_EDGE: Final = 0.97
+"""Where an estimate beyond the axis is drawn, as a share of its end: all of the triangle is seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +149,8 @@ def estimates_chart(edges_s: Floats, truth: Floats, marks: Sequence[EstimateMark
     rows = [
         {
             "curve": mark.style, "t": _time_s((mark.begin_s + mark.end_s) / 2), "begin": _time_s(mark.begin_s),
-            "end": _time_s(mark.end_s), "rate": _short(min(mark.value, limit) / factor),
+            "end": _time_s(mark.end_s), "beyond": mark.value > limit,
+            "rate": _short((_EDGE * limit if mark.value > limit else mark.value) / factor),
             "low": None if mark.low is None else _short(min(mark.low, limit) / factor),
             "high": None if mark.high is None else _short(min(mark.high, limit) / factor),
             "filled": not mark.hollow,
@@ -175,7 +178,7 @@ def estimates_chart(edges_s: Floats, truth: Floats, marks: Sequence[EstimateMark
     bars = base.transform_filter("datum.low != null && datum.high != null").mark_rule(clip=True, strokeWidth=1.4)
     windows = base.mark_rule(clip=True, strokeWidth=2)
     points = base.mark_point(clip=True, size=48, strokeWidth=1.2).encode(
-        shape=_shape(keys), opacity=_opacity(1.0),
+        shape=alt.condition("datum.beyond", alt.value("triangle-up"), _shape(keys)), opacity=_opacity(1.0),
         fillOpacity=alt.condition("datum.filled", alt.value(1.0), alt.value(0.0)), fill=_colour(keys),
     )  # fmt: skip
     told = {"curve": "method", "said": "estimate", "interval": "interval", "true": "truth", "error": "error",

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from matplotlib.lines import Line2D
 
 from vtare.plots.axes import AXIS_LABELS, Scale, scale_for, ticks_of, time_axis
-from vtare.plots.format import packet_rate_text, packet_rate_unit, percent_text, rate_text, rate_unit, time_text
+from vtare.plots.format import (
+    packet_rate_text,
+    packet_rate_unit,
+    percent_points,
+    percent_text,
+    rate_text,
+    rate_unit,
+    time_text,
+)
 from vtare.plots.palette import style_of
 from vtare.plots.svg import Drawing, new_figure, style_context, to_drawing
 
@@ -98,7 +107,7 @@ def profiles(
                 tick.set(rotation=30, ha="right", rotation_mode="anchor")
         axes.set_xlabel(label)
         title = what if what is not None else AXIS_LABELS.get(quantity, quantity).split(":")[0]
-        if writer not in (time_text, percent_text):
+        if quantity.endswith("_per_s"):
             factor, unit = (rate_unit if writer is rate_text else packet_rate_unit)(max(*values, 1.0))
             _rate_axis(axes, values, f"{title}, {unit}", factor)
         else:
@@ -135,6 +144,8 @@ def _writer(quantity: str) -> Callable[[float], str]:
         return packet_rate_text
     if quantity == "cv":
         return percent_text
+    if quantity.endswith("_percent"):
+        return partial(percent_points, signed=False)
     return rate_text if quantity.endswith("_bit_per_s") else time_text
 
 

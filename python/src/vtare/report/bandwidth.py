@@ -281,7 +281,7 @@ def _over_time(summary: Summary, layout: Layout, estimates: pl.DataFrame) -> Que
     more = f" {text.plural(left, 'cell')} more in the other figures." if left > 0 else ""
     caption = (
         "One run of each cell. Dark line: the truth. Markers: estimates, in the middle of the window that they are the "
-        f"mean of, bars: their intervals. {_HOLLOW}{more}"
+        f"mean of, bars: their intervals. A triangle at the upper edge lies beyond. {_HOLLOW}{more}"
     )
     return Question(
         slug("course", layout.experiment.name), "How do estimates follow the truth?", caption, tuple(panels)
@@ -406,9 +406,9 @@ def cell_table(summary: Summary, layout: Layout, cells: pl.DataFrame) -> Table:
         (Column("error_percent", "error", about="of an estimate against the truth of its window, median"),
          lambda r: text.points(r["error_percent"], _NO_TRUTH)),
         (Column("error_half_iqr_percent", "half IQR", about="half the interquartile range of the error in a run"),
-         lambda r: text.points(r["error_half_iqr_percent"], _NO_TRUTH)),
+         lambda r: text.points(r["error_half_iqr_percent"], _NO_TRUTH, signed=False)),
         (Column("absolute_error_percent", "absolute error", about="median of the error without its sign"),
-         lambda r: text.points(r["absolute_error_percent"], _NO_TRUTH)),
+         lambda r: text.points(r["absolute_error_percent"], _NO_TRUTH, signed=False)),
         (Column("coverage", "interval holds truth", about="of the estimates that have an interval and a truth"),
          coverage),
         (Column("estimate_byte", "bytes", about="that an estimate puts on the path, median"),

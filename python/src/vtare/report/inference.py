@@ -11,7 +11,7 @@ from vtare import plots
 from vtare.plots.format import percent_text, ratio_text
 from vtare.report import text
 from vtare.report.figures import Panel, Question, slug
-from vtare.report.layout import ERROR, SCATTER, key_name, key_text
+from vtare.report.layout import ERROR, SCATTER, figure_name, key_name, key_text
 from vtare.report.tables import where_of, where_words
 from vtare.summary.contrasts import TAIL_NAMES
 
@@ -27,15 +27,6 @@ _MOST_PANELS: Final = 12
 _MOST_SCENARIOS: Final = 16
 _EDGES: Final[dict[str, Any]] = {"differs": "sure", "equivalent": "alike"}
 _QUANTILES: Final = (("median", "median"), ("p99", "p99"), ("p999", "p99.9"))
-_FIGURE_NAMES: Final = {
-    "read_cost_ns": "read cost", "cv": "CV", "half_iqr": "half IQR", "p99": "p99", "p999": "p99.9",
-    "overhead_ns": "overhead", "overhead_share_percent": "share", "absolute_error_percent": "error",
-}  # fmt: skip
-
-
-def figure_name(figure: str) -> str:
-    """A figure of a run as a person says it."""
-    return _FIGURE_NAMES.get(figure, figure.removesuffix("_ns").replace("_", " "))
 
 
 def _of(frame: pl.DataFrame, layout: Layout) -> pl.DataFrame:
@@ -182,11 +173,7 @@ def percentile_figures(summary: Summary, layout: Layout) -> Question | None:
 def interaction_figures(summary: Summary, layout: Layout) -> Question | None:
     """Interactions of two factors: a line for each level of one over the levels of the other."""
     found = _of(summary.interactions, layout).filter(pl.col("factors").list.len() == 2)
-    cells = [
-        row
-        for row in _of(summary.cells, layout).iter_rows(named=True)
-        if layout.value(row) is not None and (layout.value(row) or 0.0) > 0
-    ]
+    cells = list(_of(summary.cells, layout).iter_rows(named=True))
     panels = []
     for row in list(found.iter_rows(named=True))[:_MOST_PANELS]:
         panel = _interaction_panel(layout, row, cells)
@@ -195,10 +182,13 @@ def interaction_figures(summary: Summary, layout: Layout) -> Question | None:
     if not panels:
         return None
     said = "; ".join(panel.heading for panel in panels)
+    rates = layout.main.quantity.endswith("_per_s") and ERROR not in found["figure"]
+    axis = "Lines that go up or down by the same factor mean" if rates else "On the log axis parallel lines mean"
+    others = "other lines" if rates else "lines that are not parallel"
     caption = (
-        f"{said}. Medians of cells, where there are further factors their geometric mean. On the log axis parallel "
-        "lines mean: the one factor has the same ratio at every level of the other. The test (aligned rank "
-        "transform of run figures, on logarithms) says whether lines that are not parallel may be chance."
+        f"{said}. Medians of cells, where there are further factors their geometric mean. {axis}: the one factor has "
+        "the same ratio at every level of the other. The test (aligned rank transform of run figures, on logarithms) "
+        f"says whether {others} may be chance."
     )
     title = "Does one factor change what another does?"
     return Question(slug("interactions", layout.experiment.name), title, caption, tuple(panels))
@@ -214,11 +204,13 @@ def _interaction_panel(layout: Layout, row: Mapping[str, Any], cells: Sequence[M
         cell for cell in cells
         if not row["where"] or all(_has(cell, part) for part in row["where"].split(", "))
     ]  # fmt: skip
+    error = row["figure"] == ERROR
     lines = []
     for level in layout.order[lines_of]:
         points = []
         for at, other in enumerate(layout.order[along]):
-            values = [layout.value(cell) or 0.0 for cell in places if cell[lines_of] == level and cell[along] == other]
+            here = [cell for cell in places if cell[lines_of] == level and cell[along] == other]
+            values = [value for cell in here if (value := (cell[ERROR] if error else layout.value(cell)) or 0.0) > 0]
             if values:
                 points.append(plots.Point(at, math.exp(sum(math.log(value) for value in values) / len(values))))
         if points:
@@ -229,7 +221,7 @@ def _interaction_panel(layout: Layout, row: Mapping[str, Any], cells: Sequence[M
     name = slug("interaction", layout.experiment.name, *factors, row["where"])
     drawing = plots.profiles(
         lines, [text.level(level) for level in layout.order[along]], name=name, label=key_name(along),
-        quantity=layout.main.quantity,
+        quantity=ERROR if error else layout.main.quantity,
     )  # fmt: skip
     pieces = [part.partition(" ") for part in (row["where"] or "").split(", ") if part]
     told = [key_text(key, label) for key, _, label in pieces if len(layout.order.get(key, ())) > 1]
@@ -262,7 +254,7 @@ def level_figures(summary: Summary, layout: Layout) -> Question | None:
             squares[row["factor"], row["level"], row["figure"]] = plots.Square(tint, shown, "sure" if sure else "open")
         drawing = plots.matrix(
             [_level_name(factor, level) for factor, level in rows],
-            [figure_name(figure) for figure in figures],
+            [figure_name(figure, short=True) for figure in figures],
             [[squares.get((factor, level, figure)) for figure in figures] for factor, level in rows],
             name=slug("levels", layout.experiment.name, str(where)),
             label="Kendall's tau-b with this figure of the runs",

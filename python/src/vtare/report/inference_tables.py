@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from vtare.report import text
-from vtare.report.inference import figure_name, scenario_name
-from vtare.report.layout import key_name
+from vtare.report.inference import scenario_name
+from vtare.report.layout import figure_name, key_name
 from vtare.report.tables import Column, Table, p_text, where_of, where_words
 from vtare.report.text import Shown, missing
 from vtare.summary.contrasts import TAIL_NAMES
@@ -122,7 +122,7 @@ def _levels(summary: Summary, layout: Layout) -> Table | None:
             text.words(key_name(row["factor"])),
             text.words(row["level"] or "as a number"),
             text.words(where_words(row["where"])),
-            text.words(figure_name(row["figure"])),
+            text.words(figure_name(row["figure"], short=True)),
             text.number(row["tau_b"], "refused"),
             text.number(row["tau_bound"], "not estimable"),
             text.number(row["cliffs_delta"], "ordered factor"),

@@ -8,7 +8,7 @@ import polars as pl
 
 from vtare.platforms import kind_of
 from vtare.report import text
-from vtare.report.layout import ERROR, READ_COST, key_name, key_text
+from vtare.report.layout import READ_COST, figure_name, key_name, key_text
 from vtare.report.sentences import Sentence, Told, told_ratio
 from vtare.report.tables import Column, Table, p_text, where_of
 from vtare.report.text import Shown, missing
@@ -20,13 +20,6 @@ if TYPE_CHECKING:
     from vtare.report.layout import Layout
     from vtare.summary import Summary
 
-_FIGURES: Final = {
-    "read_cost_ns": "cost of a reading", "cost_ns": "cost of a reading", "miss_ns": "miss", "rtt_ns": "round-trip time",
-    "overhead_ns": "overhead between program and capture point", "cv": "coefficient of variation",
-    "step_ns": "time of one step", "runtime_ns": "run time", "throughput_packet_per_s": "throughput",
-    "latency_shared_ns": "latency at the load that all share", ERROR: "error", "gap_ns": "gap",
-    "mean": "mean reading",
-}  # fmt: skip
 _COSTS: Final = "What the layer costs"
 _MEANING: Final = (
     "Ratios with their intervals, and what they show: more and less are shown at the plan's level, all comparisons of "
@@ -56,11 +49,6 @@ def words(summary: Summary) -> str:
     return f"{_MEANING} {text.listing(emulated)} {are} emulated in software (TCG), not virtualized."
 
 
-def figure_text(figure: str) -> str:
-    """A figure of the rows as a person says it."""
-    return _FIGURES.get(figure, figure)
-
-
 def sentences(summary: Summary, layouts: Mapping[str, Layout]) -> tuple[Sentence, ...]:
     """One sentence for each figure of each experiment: what was shown with its interval, and what was not."""
     found: list[Sentence] = []
@@ -84,7 +72,7 @@ def _cost(summary: Summary, layout: Layout, rows: Sequence[Mapping[str, Any]]) -
         groups.setdefault(pair, []).append(row)
     # The title says what the main figure is.
     figure = rows[0]["figure"]
-    named = "" if figure in (layout.quantity, READ_COST.quantity) else f", {figure_text(figure)}"
+    named = "" if figure in (layout.quantity, READ_COST.quantity) else f", {figure_name(figure)}"
     pieces: list[str | Told] = [f"{layout.experiment.title}{named}: "]
     for at, (pair, same) in enumerate(sorted(groups.items(), key=lambda item: (-item[0][0], -item[0][1]))):
         pairs = [f"{text.level(r['level'])} to {text.level(r['against'])}" for r in same]
@@ -102,7 +90,7 @@ def _tail(summary: Summary, layout: Layout, rows: Sequence[Mapping[str, Any]]) -
     change = f"{key_text(first['factor'], first['level'])} against {text.level(first['against'])}"
     places = [where_of(layout, row, without=row["factor"]) for row in rows]
     places = [f"at {place}" if place else "" for place in places]
-    start = f"{layout.experiment.title}, {figure_text(first['figure'])} with {change}: "
+    start = f"{layout.experiment.title}, {figure_name(first['figure'])} with {change}: "
     return (start, *_by_verdict(summary, rows, places), ".")
 
 
@@ -157,7 +145,7 @@ def table(summary: Summary, layouts: Mapping[str, Layout]) -> Table | None:
         rows.append((
             text.words(layout.experiment.name),
             text.words("cost" if row["kind"] == "cost" else "tail"),
-            text.words(figure_text(row["figure"])),
+            text.words(figure_name(row["figure"])),
             text.words(where_of(layout, row, without=factor) or "everywhere"),
             text.words(f"{key_name(factor)}: {row['level']} against {row['against']}"),
             text.ratio(row["ratio"], row["ratio_low"], row["ratio_high"], "not estimable"),
@@ -187,4 +175,4 @@ def ratio_level(summary: Summary) -> str:
     return text.level_text(1 - summary.plan.analysis.alpha)
 
 
-__all__ = ["figure_text", "ratio_level", "sentences", "table", "title", "verdict_text", "words"]
+__all__ = ["ratio_level", "sentences", "table", "title", "verdict_text", "words"]

@@ -120,6 +120,24 @@ def key_name(key: str) -> str:
     return _KEY_NAMES.get(key, key.removesuffix("_ns").replace("_", " "))
 
 
+#: Figures of a run: where there is little room, and in a sentence (None: the same).
+_FIGURE_NAMES: Final[dict[str, tuple[str, str | None]]] = {
+    "read_cost_ns": ("read cost", "cost of a reading"), "cost_ns": ("cost", "cost of a reading"),
+    "miss_ns": ("miss", None), "rtt_ns": ("RTT", "round-trip time"), "gap_ns": ("gap", None),
+    "overhead_ns": ("overhead", "overhead between program and capture point"),
+    "overhead_share_percent": ("share", "share of the overhead"), "cv": ("CV", "coefficient of variation"),
+    "step_ns": ("step", "time of one step"), "runtime_ns": ("run time", None), "mean": ("mean", "mean reading"),
+    "throughput_packet_per_s": ("throughput", None), ERROR: ("error", None), "half_iqr": ("half IQR", None),
+    "latency_shared_ns": ("latency", "latency at the load that all share"), "p999": ("p99.9", None),
+}  # fmt: skip
+
+
+def figure_name(figure: str, *, short: bool = False) -> str:
+    """A figure of a run as a person says it."""
+    brief, words = _FIGURE_NAMES.get(figure, (figure.removesuffix("_ns").replace("_", " "), None))
+    return brief if short or words is None else words
+
+
 def key_text(key: str, label: str | None) -> str:
     """A key with its level: `target 1 ms`, `load idle`."""
     return f"{key_name(key)} {text.level(label)}"

@@ -168,7 +168,7 @@ def _errors(summary: Summary, layouts: dict[str, Layout], papers: tuple[str, ...
             rows.append((
                 text.words(layout.experiment.name), text.words(scenario_name(layout, row)),
                 text.points(row["error_percent"], ""),
-                text.points(row["absolute_error_percent"], "no truth"),
+                text.points(row["absolute_error_percent"], "no truth", signed=False),
                 Shown(listed or "not in a paper", listed, listed, "" if listed else "missing"),
             ))  # fmt: skip
     columns = (

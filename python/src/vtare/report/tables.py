@@ -68,7 +68,7 @@ class _Cells:
             return missing("not measured")
         layout = self._layouts[row["experiment"]]
         if row["quantity"] == ERROR:
-            return text.points(cell[ERROR], "no truth")
+            return text.points(cell[ERROR], "no truth", signed=False)
         value, ends = layout.value(cell), layout.ends(cell)
         shown = text.figure(layout.main.quantity, value, "no finished run")
         if ends is None:

@@ -103,9 +103,11 @@ def packet_rate(packet_per_s: float | None, why: str) -> Shown:
     return Shown(keep(packet_rate_text(packet_per_s)), _raw(packet_per_s), packet_per_s)
 
 
-def points(percent: float | None, why: str) -> Shown:
-    """A figure in percent, with its sign."""
-    return missing(why) if percent is None else Shown(keep(percent_points(percent)), _raw(percent), percent)
+def points(percent: float | None, why: str, *, signed: bool = True) -> Shown:
+    """A figure in percent, with its sign where it may have one."""
+    if percent is None:
+        return missing(why)
+    return Shown(keep(percent_points(percent, signed=signed)), _raw(percent), percent)
 
 
 def figure(quantity: str, value: float | None, why: str) -> Shown:

@@ -64,8 +64,12 @@ def write_figures(content: Content, directory: Path, *, only: tuple[str, ...] = 
     drawings = {drawing.name: drawing for drawing in content.drawings()}
     chosen = [name for name in drawings if not only or any(word in name for word in only)]
     if not chosen:
-        names = ", ".join(drawings) or "none"
-        raise BadInput(f"found no figure with {' or '.join(only) or 'any name'} in its name, wanted one of: {names}")
+        kinds = ", ".join(dict.fromkeys(name.partition("-")[0] for name in drawings)) or "none"
+        asked = " or ".join(f"'{word}'" for word in only) or "any name"
+        raise BadInput(
+            f"--only: found no figure with {asked} in its name, wanted a part of one: they begin with {kinds}, and go "
+            "on with experiment and levels"
+        )
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -120,4 +124,5 @@ def write_whole(path: Path, content: str) -> None:
     except OSError as error:
         temporary.unlink(missing_ok=True)
         reason = error.strerror or str(error)
-        raise BadInput(f"{path}: cannot write the report: {reason}; choose another file with --out") from error
+        what = "figure" if path.suffix == ".svg" else "report"
+        raise BadInput(f"{path}: cannot write the {what}: {reason}; choose another place with --out") from error

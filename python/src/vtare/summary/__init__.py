@@ -79,8 +79,9 @@ latency) is a family of its own. Costs are told where all other factors are at t
 levels, refused` (why the test was not made, else null).
 
 `interactions`: one row per experiment and combination of two or more factors: `experiment, where, effect, factors,
-scale` (`log`, or `plain` where a figure is not above 0), `f, freedom, freedom_error, p_value, p_adjusted, p_text,
-family, adjustment, n_runs, refused`; by the aligned rank transform of run figures, blocks taken off the error.
+figure` (of a run, that was tested), `scale` (`log`, or `plain` where a figure is not above 0), `f, freedom,
+freedom_error, p_value, p_adjusted, p_text, family, adjustment, n_runs, refused`; by the aligned rank transform of run
+figures, blocks taken off the error.
 
 `levels`: one row per factor, level and figure of a run (level null: a factor of numbers, taken as ordered; the main
 figure, that of the comparisons, comes first): `experiment, factor, level, where, figure, tau_b, tau_bound` (the most

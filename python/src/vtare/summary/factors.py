@@ -36,6 +36,7 @@ INTERACTION_COLUMNS: Final[dict[str, Any]] = {
     "where": pl.String,
     "effect": pl.String,
     "factors": pl.List(pl.String),
+    "figure": pl.String,
     "scale": pl.String,
     "f": pl.Float64,
     "freedom": pl.Int64,
@@ -151,7 +152,7 @@ def interactions(
     factor. On plain figures where one is not above 0. One family per experiment, adjusted by Holm.
     """
     family = f"{experiment}: interactions"
-    found: list[tuple[str, str, stats.AlignedRankTest]] = []
+    found: list[tuple[str, str, str, stats.AlignedRankTest]] = []
     present = [factor for factor in factors if len({c.labels[factor] for c in cells if factor in c.labels}) > 1]
     if len(present) < 2:
         return []
@@ -166,11 +167,11 @@ def interactions(
         tests = stats.aligned_rank_tests(
             np.log(values) if on_log else values, labels, family=family, block=[block for _, block, _ in rows]
         )
-        found += [(where_text(rest), "log" if on_log else "plain", test) for test in tests]
-    made = [test.p for _, _, test in found if test.p is not None]
+        found += [(where_text(rest), figure, "log" if on_log else "plain", test) for test in tests]
+    made = [test.p for *_, test in found if test.p is not None]
     adjusted = iter(stats.adjust([p.raw for p in made], family=family, adjustment="holm"))
     rows_out = []
-    for where, scale, test in found:
+    for where, figure, scale, test in found:
         p = next(adjusted) if test.p is not None else None
         rows_out.append(
             {
@@ -178,6 +179,7 @@ def interactions(
                 "where": where,
                 "effect": " x ".join(test.effect),
                 "factors": list(test.effect),
+                "figure": figure,
                 "scale": scale,
                 "f": test.f,
                 "freedom": test.freedom,
