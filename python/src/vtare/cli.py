@@ -7,6 +7,7 @@ of the binary end here, as git's commands do.
 from __future__ import annotations
 
 import json
+import logging
 import sys
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -32,6 +33,7 @@ from vtare.campaign.console import (
     PlainProgress,
     TerminalProgress,
     duration,
+    for_tables,
     run_status,
     show_plan,
     show_status,
@@ -252,7 +254,9 @@ def compare(
 
 @app.command("plan")
 def plan_command(
-    plan: PlanArgument,
+    plan: Annotated[
+        str | None, typer.Argument(metavar="PLAN", help="A plan file, or the name of a shipped plan; none: a list.")
+    ] = None,
     seed: SeedOption = None,
     binary: BinaryOption = None,
     power: Annotated[
@@ -273,17 +277,22 @@ def plan_command(
     ] = 80.0,
     as_json: JsonOption = False,
 ) -> None:
-    """Check a plan and show its design and the time it will take, or the runs it needs. Measures nothing."""
+    """Check a plan and show its design and the time it will take, or the runs it needs. Measures nothing.
+
+    Without a plan the shipped ones are listed.
+    """
+    if plan is None and (power or pilot is not None or spread is not None or as_json):
+        raise BadInput("found no plan, wanted one: `vtare plan` lists those that are shipped")
+    if plan is None or (plan == "list" and not Path(plan).exists()):
+        for name, path in shipped_plans().items():
+            question = " ".join(load_plan(path).question.split())
+            _out.print(f"{name}: {question}")
+        return
     if power:
         _show_power(plan, pilot, spread, shift, chance, as_json=as_json)
         return
     if pilot is not None or spread is not None:
         raise BadInput("--pilot and --spread belong to --power: add it, or leave them out")
-    if plan == "list" and not Path(plan).exists():
-        for name, path in shipped_plans().items():
-            question = " ".join(load_plan(path).question.split())
-            _out.print(f"{name}: {question}")
-        return
     # Named by hand, the binary's own schema is used; else the packaged one: a plan can be checked without a binary.
     contract = load_contract(find_binary(binary) if binary is not None else None)
     checked = load_plan(find_plan(plan), contract=contract)
@@ -371,6 +380,8 @@ def papers(
     from vtare import papers as published
 
     if write is not None:
+        if claims or as_json or any(other is not None for other in (name, store, out)):
+            raise BadInput("--write: found something else beside it, wanted it alone: it writes a page for each paper")
         _write_paper_pages(write)
         return
     if store is not None:
@@ -391,7 +402,7 @@ def papers(
             raise BadInput("--json: found no paper, wanted one: `vtare papers` lists them")
         published.show_list(_out)
     else:
-        published.show_tables(name, _out)
+        published.show_tables(name, for_tables(_out))
 
 
 def _write_paper_pages(directory: Path) -> None:
@@ -597,8 +608,11 @@ def _root(
 
 def main() -> None:
     """Entry point of `vtare-lab`: prints an error as one line and ends with its exit code."""
+    # A home that cannot be written costs matplotlib a cache, and is nobody's concern.
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)
     try:
-        app()
+        # As it is typed: the binary hands its subcommands on.
+        app(prog_name="vtare")
     except VtareError as error:
         _err.print(f"vtare: {error}")
         sys.exit(error.exit_code)

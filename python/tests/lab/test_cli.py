@@ -82,6 +82,10 @@ def test_drawn_seed_is_logged_in_the_store(tmp_path: Path, plan_file: Path, fake
         (["status", "nowhere"], "vtare: nowhere: no such store"),
         (["report", "nowhere"], "vtare: nowhere: no such store"),
         (["papers", "nowhere"], "nowhere"),
+        (["papers", "--write", "pages", "--claims"], "--write: found something else beside it, wanted it alone"),
+        (["status", "{plan}"], "tiny.toml: found a file, wanted the directory that a campaign left"),
+        (["plan", "."], "plan '.': found a directory, wanted a file such as plan.toml"),
+        (["plan", "--json"], "found no plan, wanted one: `vtare plan` lists those that are shipped"),
         (["fly"], "No such command 'fly'"),
     ],
 )
@@ -120,14 +124,26 @@ def test_plan_shows_design_and_time_without_a_binary(plan_file: Path) -> None:
     assert "Block 1, in order of execution" in shown.stdout
     document = json.loads(lab("plan", "quickstart", "--json").stdout)
     assert (document["runs"], document["blocks"], document["seed"]) == (150, 5, None)
-    assert "quickstart-quick: How dear" in lab("plan", "list").stdout
+    listed = lab("plan")
+    assert "quickstart-quick: How dear" in listed.stdout
+    assert listed.stdout == lab("plan", "list").stdout
 
 
 def test_help_and_version_name_the_program() -> None:
     assert "resume" in lab("--help").stdout
+    # As it is typed, by the way of the binary.
+    assert "Usage: vtare run " in lab("run", "--help").stdout
     assert lab("--version").stdout.startswith("vtare-lab ")
 
 
-@pytest.mark.parametrize(("seconds", "text"), [(41.6, "42 s"), (185, "3 min 05 s"), (7620, "2 h 07 min")])
+def test_published_tables_have_a_row_a_line_in_a_pipe() -> None:
+    shown = lab("papers", "batalla_jain_index").stdout
+    assert "k_strongly_loaded" in shown
+    assert max(map(len, shown.splitlines())) > 120
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.0, "0 s"), (0.37, "0.4 s"), (41.6, "42 s"), (185, "3 min 05 s"), (7620, "2 h 07 min")]
+)
 def test_duration_is_written_for_people(seconds: float, text: str) -> None:
     assert duration(seconds) == text

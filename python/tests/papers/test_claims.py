@@ -152,7 +152,7 @@ def test_a_figure_that_is_not_there_or_not_alone_is_an_error() -> None:
 def test_claims_are_told_with_both_figures() -> None:
     done = CliRunner().invoke(app, ["papers", "batalla2018", "--claims"])
     assert done.exit_code == 0
-    assert done.stdout.startswith("batalla2018: 7 claims: ")
+    assert done.stdout.startswith("batalla2018: 7 claims; reproduces: ")
     assert "printed: 0.09" in done.stdout
     assert "computed: 0.0850" in done.stdout
 

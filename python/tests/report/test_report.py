@@ -466,7 +466,7 @@ def test_a_full_disk_keeps_the_old_report_and_leaves_no_half_one(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(BadInput, match=r"No space left on device; choose another file with --out"):
+    with pytest.raises(BadInput, match=r"No space left on device; choose another place with --out"):
         write_whole(out, "new")
     assert out.read_text(encoding="utf-8") == "old"
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]

@@ -24,8 +24,10 @@ if TYPE_CHECKING:
 
 
 def duration(seconds: float) -> str:
-    """Write a duration for people: `42 s`, `3 min 05 s`, `2 h 07 min`."""
+    """Write a duration for people: `0.4 s`, `42 s`, `3 min 05 s`, `2 h 07 min`."""
     whole = round(seconds)
+    if 0.05 <= seconds < 0.95:
+        return f"{seconds:.1f} s"
     if whole < 60:
         return f"{whole} s"
     if whole < 3600:
@@ -120,10 +122,14 @@ class PlainProgress:
             self._console.print(text)
 
 
+def for_tables(console: Console) -> Console:
+    """Return what fits tables to a terminal, but in a pipe, which has no width, leaves a row on one line."""
+    return console if console.is_terminal else Console(file=console.file, width=1000, highlight=False, markup=False)
+
+
 def print_table(console: Console, table: Table) -> None:
-    """Print a table: fitted to a terminal, but in a pipe, which has no width, one line a row."""
-    wide = console if console.is_terminal else Console(file=console.file, width=1000, highlight=False, markup=False)
-    wide.print(table)
+    """Print a table on what `for_tables` gives."""
+    for_tables(console).print(table)
 
 
 def show_plan(console: Console, plan: Plan, runs: Sequence[Run], seed: int | None, expected_s: float) -> None:

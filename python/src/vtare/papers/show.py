@@ -45,8 +45,8 @@ def show_tables(name: str, console: Console) -> None:
 
 def show_claims(found: Reanalysis, console: Console) -> None:
     """Print what of a paper's claims reproduces: a line of counts, then each claim with both figures and the reason."""
-    counts = ", ".join(f"{found.counts[outcome]} {outcome}" for outcome in OUTCOMES if found.counts[outcome])
-    console.print(Text(f"{found.paper}: {len(found.claims)} claims: {counts}", style="bold"))
+    counts = ", ".join(f"{outcome}: {found.counts[outcome]}" for outcome in OUTCOMES if found.counts[outcome])
+    console.print(Text(f"{found.paper}: {len(found.claims)} claims; {counts}", style="bold"))
     console.print(Text(found.method))
     for claim in found.claims:
         console.print()

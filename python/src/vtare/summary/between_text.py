@@ -36,7 +36,11 @@ _COLUMNS: Final = (
 def show_between(console: Console, found: Between) -> None:
     """Print what changed: a line of counts, the facts that differ, a row for each cell, the tails that changed."""
     counts = Counter(row["verdict"] for row in found.cells)
-    listed = ", ".join(f"{counts[word]} {word}" for word in ("differs", "equivalent", "undecided") if counts[word])
+    listed = ", ".join(
+        f"{counts[word]} {'differ' if word == 'differs' and counts[word] > 1 else word}"
+        for word in ("differs", "equivalent", "undecided")
+        if counts[word]
+    )
     level = 100 * (1 - found.analysis.alpha)
     console.print(
         f"{found.after} against {found.before}: {len(found.cells)} cells: {listed} "
@@ -65,6 +69,7 @@ def show_between(console: Console, found: Between) -> None:
             console.print(f"{words}: {_where(labels)}")
     for reason in dict.fromkeys(row["reason"] for row in found.cells if row["inference"] == "refused"):
         console.print(reason)
+    console.print("The campaigns shared no blocks: whatever else changed between them is in these ratios, too.")
 
 
 def _where(row: Mapping[str, Any]) -> str:
