@@ -106,8 +106,14 @@ pub(crate) fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => {
             let shown = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+            let plain = error.render().to_string();
+            let said = if error.kind() == ErrorKind::ValueValidation { in_words(&plain) } else { plain.clone() };
             if wants_json && !shown {
-                report_failure_as_json(&error.render().to_string(), 2);
+                report_failure_as_json(&said, 2);
+            }
+            if said != plain {
+                eprint!("{said}");
+                return ExitCode::from(2);
             }
             // Help goes to stdout with code 0, an error to stderr with code 2.
             let code = u8::try_from(error.exit_code()).unwrap_or(2);
@@ -127,6 +133,18 @@ pub(crate) fn main() -> ExitCode {
             ExitCode::from(failure.code())
         }
     }
+}
+
+/// A message about a value, with what was wanted where a parser of the standard library says only what it met.
+fn in_words(message: &str) -> String {
+    [
+        ("invalid digit found in string", "want a whole number, 0 or more"),
+        ("invalid float literal", "want a number"),
+        ("cannot parse integer from empty string", "found nothing, want a whole number"),
+        ("number too large to fit in target type", "want a smaller number"),
+    ]
+    .iter()
+    .fold(message.to_owned(), |message, (met, wanted)| message.replace(met, wanted))
 }
 
 /// `--json` promises one valid document, also where nothing could be measured.

@@ -32,6 +32,11 @@ pub(crate) fn resolve(name: &str, port: u16) -> Result<SocketAddr, Failure> {
             "peer: found '{name}', {why}; want an address or a name, as 10.0.0.2, host.example:{port} or [fd00::2]:{port}"
         ))
     };
+    if !has_port
+        && name.rsplit_once(':').is_some_and(|(_, port)| !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit()))
+    {
+        return Err(wanted("whose port is above 65535".to_owned()));
+    }
     let mut found = full.to_socket_addrs().map_err(|error| wanted(error.to_string()))?;
     found.next().ok_or_else(|| wanted("which has no address".to_owned()))
 }
@@ -73,6 +78,8 @@ mod tests {
         assert_eq!(of("10.0.0.2", 8462).expect("an address"), "10.0.0.2:8462");
         assert_eq!(of("10.0.0.2:9", 8462).expect("an address"), "10.0.0.2:9");
         assert_eq!(of("fd00::2", 862).expect("an address"), "[fd00::2]:862");
+        let error = of("127.0.0.1:99999", 8462).expect_err("no such port");
+        assert!(error.to_string().contains("found '127.0.0.1:99999', whose port is above 65535; want"), "{error}");
         assert_eq!(of("[fd00::2]:9", 862).expect("an address"), "[fd00::2]:9");
     }
 

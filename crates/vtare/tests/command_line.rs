@@ -35,7 +35,7 @@ fn wrong_usage_exits_with_2_and_names_what_is_wanted() {
     vtare_line("").refused(2, &["Usage: vtare <COMMAND>"]);
     vtare_line("tymer").refused(2, &["'tymer'", "'timer'"]);
     vtare_line("timer --source rdtscx").refused(2, &["rdtscx", "possible values: rdtsc"]);
-    vtare_line("timer --samples many").refused(2, &["'many'", "--samples"]);
+    vtare_line("timer --samples many").refused(2, &["'many'", "--samples", "want a whole number"]);
     vtare_line("timer --seconds 0").refused(2, &["found '0', want a number above 0"]);
     vtare_line("throughput --tx lo --rx lo").refused(2, &["--flow"]);
     let guest = "--flow 02:00:00:00:00:01";
