@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from forwarding_store import closed_form, throughput_of, write_forwarding_store
 
+from vtare import plots
 from vtare.papers.published import read_rows
 from vtare.report import throughput
 from vtare.report.content import layouts_of
@@ -82,3 +83,19 @@ def test_throughput_over_j_and_latency_have_charts_beside_their_still_figures(tw
     for panel in panels:
         assert panel.chart is not None
         assert panel.chart().keys
+
+
+def test_latency_over_load_has_a_point_for_each_load_asked_for_and_lines_that_differ(twelve: Summary) -> None:
+    (layout,) = layouts_of(twelve).values()
+    question = next(one for one in throughput.questions(twelve, layout) if one.id.startswith("load"))
+    asked = layout.experiment.parameters["latency_load"]
+    for panel in question.panels:
+        assert panel.chart is not None
+        chart = panel.chart()
+        styles = [plots.style_of(key.style) for key in chart.keys]
+        assert len({(style.hue, style.marker) for style in styles}) == len(styles) > 1
+        rows = chart.spec["datasets"]["rows"]
+        for key in chart.keys:
+            own = [row for row in rows if row["curve"] == key.label]
+            assert len(own) == len(asked)
+            assert all(row["low"] <= row["rate"] <= row["high"] for row in own)

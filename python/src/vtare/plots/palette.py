@@ -81,7 +81,7 @@ _KNOWN: Final[dict[str, Style]] = {
     "io": Style(ORANGE, "D", "-"),
     "host": Style(TEAL, "o", "-"),
     "netns": Style(GREEN, "D", _DASH),
-    "docker": Style(BLUE, "s", "-"),
+    "docker": Style(BLUE, "s", _DOT),
     "lxc": Style(PURPLE, "^", _DASH_DOT),
     "qemu": Style(VERMILLION, "v", "-"),
     "yaz": Style(VERMILLION, "s", "-"),

@@ -164,13 +164,18 @@ def _panels(
         lines = []
         for labels, some in _groups(layout, own, by).items():
             label = _key(lines_by, labels[0]) if labels else "all"
-            style = labels[0] if lines_by == "platform" and labels else label
+            style = _style(layout, lines_by, labels[0]) if labels else label
             lines.append(plots.Curve(text.level(label), style, tuple(point(row) for row in some)))
         heading = ", ".join(_key(key, label) for key, label in zip(rest, place, strict=True))
         heading = heading or layout.experiment.title
         drawing = plots.curves(lines, name=slug(name, layout.experiment.name, heading), **axes)
         panels.append(Panel(heading, drawing, partial(plots.curves_chart, lines, **axes)))
     return tuple(panels)
+
+
+def _style(layout: Layout, key: str, label: str) -> str:
+    """What names the look of a line: the platform or the number itself, else its place in the plan: no two alike."""
+    return label if key == "platform" or label.isdecimal() else str(layout.rank(key, label))
 
 
 def _over_jain(
@@ -216,22 +221,27 @@ def _byte(label: str) -> float:
 
 
 def _over_load(layout: Layout, loads: pl.DataFrame) -> Question | None:
-    known = loads.filter(pl.col("latency_ns").is_not_null())
-    rows = []
-    by = (*layout.keys, "load_share") if known["load_share"].null_count() == 0 else layout.keys
-    for labels, part in known.partition_by(*by, "run_id", as_dict=True, maintain_order=True).items():
-        rows += [dict(zip(layout.keys, labels, strict=False)) | row for row in part.iter_rows(named=True)]
+    # A share of the throughput is another load in each run; a load that all cells share has no share.
+    asked = pl.when(pl.col("load_share").is_null()).then(pl.col("load_packet_per_s")).alias("asked")
+    median, least, most = pl.col("latency_ns").median(), pl.col("latency_ns").min(), pl.col("latency_ns").max()
+    rows = list(
+        loads.filter(pl.col("latency_ns").is_not_null())
+        .group_by(*layout.keys, "load_share", asked, maintain_order=True)
+        .agg(pl.col("load_packet_per_s").median(), median, least.alias("least"), most.alias("most"))
+        .iter_rows(named=True)
+    )
     if len({row["load_packet_per_s"] for row in rows}) < 2:
         return None
 
     def point(row: Mapping[str, Any]) -> plots.CurvePoint:
-        return plots.CurvePoint(row["load_packet_per_s"], row["latency_ns"])
+        return plots.CurvePoint(row["load_packet_per_s"], row["latency_ns"], row["least"], row["most"])
 
     axes: _Axes = {"x_label": "load", "y_label": "latency", "x_kind": "packet_rate", "y_kind": "time"}
     panels = _panels(layout, rows, "loaded", "", "latency-load", axes, point)
     caption = (
-        "Median latency of all frames at each load of each run: at the throughput, at shares of it, and at loads that "
-        "all cells share. Latency at a load above what a guest can bear is that of full queues."
+        "Median latency of all frames at the throughput, at shares of it, and at loads that all cells share; medians "
+        "over runs of load and latency. Bars: from the least run to the greatest. Latency at a load above what a guest "
+        "can bear is that of full queues."
     )
     return Question(slug("load", layout.experiment.name), "How does latency rise with load?", caption, panels)
 
