@@ -17,6 +17,7 @@ from vtare.path import PathSpec, Phase
 from vtare.platforms import network
 from vtare.platforms.owner import own_prefix
 from vtare.summary import summarise
+from vtare.witness.account import NAMES
 
 pytestmark = pytest.mark.e2e
 
@@ -74,6 +75,21 @@ def document(directory: Path, name: str) -> dict[str, Any]:
     return found
 
 
+def check_witness(directory: Path, came_byte: int, sent_byte: int, *, counts: bool) -> None:
+    """What was counted at a shaper is what passed it; a kernel that does not count says so."""
+    assert (directory / "witness.json").exists() == counts
+    if not counts:
+        return
+    said = document(directory, "witness")
+    assert said["counted"] or said["reason"]
+    if said["counted"]:
+        total = {name: int(pl.read_parquet(directory / "witness.parquet")[f"{name}_byte"].sum()) for name in NAMES}
+        assert came_byte <= total["cross"] <= sent_byte
+        # Probes, and the control connection.
+        assert total["cross"] < total["came"]
+        assert came_byte < total["left"] <= total["came"]
+
+
 def test_what_source_sink_and_bottleneck_logged_agrees(vtare: Path, tmp_path: Path) -> None:
     (tmp_path / "plan.toml").write_text(PLAN)
     environment = {**os.environ, "PATH": f"{vtare.parent}:{os.environ['PATH']}"}
@@ -113,6 +129,7 @@ def test_what_source_sink_and_bottleneck_logged_agrees(vtare: Path, tmp_path: Pa
         # The last bin is whole only where the source ended with it.
         assert 0 <= sent["packets"] - logged["cross-sent"]["packets"].sum() <= sent["packets"] / 10
         assert came["packets"] <= sent["packets"]
+        check_witness(directory, came["ip_byte"], sent["ip_byte"], counts=kind != "link")
         if kind == "link":
             truth = pl.read_parquet(directory / "truth.parquet").filter(pl.col("lane") == "ab")
             assert set(truth["capacity_bit_per_s"]) == {40_000_000}
@@ -125,6 +142,7 @@ def test_what_source_sink_and_bottleneck_logged_agrees(vtare: Path, tmp_path: Pa
         assert [change["bit_per_s"] for change in changes[:4]] == [20_000_000, 40_000_000, 20_000_000, 40_000_000]
         ends = [change[name] for change in changes for name in ("from_monotonic_ns", "to_monotonic_ns")]
         assert ends == sorted(ends)
-        assert steps["true_capacity_bit_per_s"].drop_nulls().is_between(19.9e6, 40.1e6).all()
+        # On a machine that takes processors away a bucket carries less than its rate, and that is counted; never more.
+        assert steps["true_capacity_bit_per_s"].drop_nulls().is_between(1e6, 40.1e6).all()
     page = (tmp_path / "store" / "report.html").read_text(encoding="utf-8")
     assert "How near the truth?" in page or "How far off, by method?" in page

@@ -112,6 +112,7 @@ class FakeRoutedHosts(FakeHosts):
     inward, outward = "in0", "out0"
     router = source_namespace = sink_namespace = "none"
     sink_address = "127.0.0.1"
+    behind_the_link = ("none", "up0")
 
     def __init__(self, owner: str, *, mtu_byte: int, bridged: bool) -> None:
         super().__init__(owner)
@@ -137,6 +138,8 @@ def fake_the_hosts(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(crew_module, "TwoHosts", FakeHosts)
     patch.setattr(crew_module, "RoutedHosts", FakeRoutedHosts)
     patch.setattr(routed_module, "start_in_namespace", start_here)
+    # Nothing passes a link of nothing.
+    patch.setattr(routed_module.PathHelpers, "_add_witness", lambda *_: None)
     # What else runs on the machine of these tests is no part of them.
     patch.setattr(surroundings_module, "_look", lambda: (0.0, None, 0.0))
     patch.setattr(crew_module, "remove_leftovers", lambda *, elsewhere: ())

@@ -149,6 +149,11 @@ class RoutedHosts(TwoHosts):
         """The address of the sink."""
         return self._sink.instance_address(_CROSS)
 
+    @property
+    def behind_the_link(self) -> tuple[str, str]:
+        """Namespace and device at which that comes in which left the bottleneck."""
+        return (self.responder.namespace, _UPLINK)
+
     def steps(self) -> list[Step]:
         """Every command that makes the topology, in order, without what shapes it."""
         return [

@@ -1,11 +1,14 @@
 """The true available bandwidth of a run over the lab's own path: capacity less cross traffic, window by window.
 
-The cross traffic is what its source really sent inside an estimate's window, in bins of 0.2 ms, less what the path
-loses before the bottleneck: a source that is held up sends less than asked. The sink's bins count what came through.
-They are no truth of a short window: a train that overloads the path makes cross traffic wait, so that the sink sees it
-after the window (of 150 Mbit/s it stamped 55 inside a train of 2.4 ms). Over seconds the two must agree. The capacity
-is that of the shaper, of its log where it changes, or of the log of `vtare link`. All times are on CLOCK_MONOTONIC of
-the one machine that the path is on.
+At a kernel shaper both are counted at the link itself (`witness`): the cross traffic that came to it in the window, and
+what it carried of its rate while it was busy. Where this kernel does not count, the cross traffic is what its source
+says that it sent inside the window, in bins of 0.2 ms, less what the path loses before the bottleneck, and the capacity
+the shaper's rate: a little less sure, since a source may stand still between its account and the link, and a bucket
+loses tokens while its processor is taken away. The sink's bins count what came through. They are no truth of a short
+window: a train that overloads the path makes cross traffic wait, so that the sink sees it after the window (of 150
+Mbit/s it stamped 55 inside a train of 2.4 ms). Over seconds the two must agree. The capacity is that of the shaper, of
+its log where it changes, or of the log of `vtare link`. All times are on CLOCK_MONOTONIC of the one machine that the
+path is on.
 """
 
 from __future__ import annotations
@@ -20,6 +23,9 @@ import polars as pl
 
 from vtare.errors import BadInput
 from vtare.path import PathSpec
+from vtare.witness import WITNESS_LOG
+from vtare.witness.account import Account, read_account
+from vtare.witness.process import WITNESS_DOCUMENT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,6 +45,7 @@ JUDGED: Final[dict[str, Any]] = {
     "own_window": pl.Boolean,
     "truth_bit_per_s": pl.Float64,
     "true_capacity_bit_per_s": pl.Float64,
+    "counted": pl.Boolean,
     "error_percent": pl.Float64,
     "covered": pl.Boolean,
     "no_truth": pl.String,
@@ -92,6 +99,11 @@ class Truth:
     cross: Course | None
     missed: Course | None = None
     disturbed: tuple[str, ...] = ()
+    witness: Account | None = None
+
+    def counted(self, begin_ns: int, end_ns: int) -> bool:
+        """Whether what came to the link and left it in a window was counted."""
+        return self.witness is not None and self.witness.knows(begin_ns, end_ns)
 
     def over(self, begin_ns: int, end_ns: int) -> tuple[float | None, float | None, str | None]:
         """Available bandwidth and capacity, bit/s, in a window; None with the reason where they are not known."""
@@ -110,6 +122,10 @@ class Truth:
             capacity = None if bits is None else bits / span_s
         if capacity is None:
             return None, None, "not logged"
+        if self.witness is not None and self.witness.knows(begin_ns, end_ns):
+            carried = max(0.0, capacity - 8.0 * self.witness.lost(capacity, begin_ns, end_ns) / span_s)
+            came = self.witness.crossed(begin_ns, end_ns)
+            return max(0.0, carried - 8.0 * came / span_s), carried, None
         if self.cross is None:
             return capacity, capacity, None
         crossed = self.cross.between(begin_ns, end_ns)
@@ -138,7 +154,18 @@ def read_truth(directory: Path, footer: Mapping[str, Any]) -> Truth | None:
         cross=read_cross(directory / SENT_LOG, arriving=1.0 - path.loss_fraction) if path.cross_bit_per_s else None,
         missed=missed,
         disturbed=_disturbances(directory, footer),
+        witness=read_witness(directory),
     )
+
+
+def read_witness(directory: Path) -> Account | None:
+    """What was counted at a run's link; None where this kernel did not count, or nobody was asked to.
+
+    Raises:
+        BadInput: the log is missing or damaged.
+    """
+    said = document(directory, WITNESS_DOCUMENT.removesuffix(".json"))
+    return read_account(directory / WITNESS_LOG) if said and said.get("counted") else None
 
 
 def read_cross(path: Path, *, arriving: float = 1.0) -> Course:
@@ -239,7 +266,7 @@ def _judged(row: Mapping[str, Any], truth: Truth | None) -> tuple[Any, ...]:
     begin = row["window_from_ns"] if own else row["began_ns"]
     end = row["window_to_ns"] if own else row["began_ns"] + row["elapsed_ns"]
     if truth is None:
-        return (begin, end, own, None, None, None, None, None, None)
+        return (begin, end, own, None, None, None, None, None, None, None)
     available, capacity, why = truth.over(begin, end)
     estimate, low, high = row["avb_bit_per_s"], row["low_bit_per_s"], row["high_bit_per_s"]
     error = covered = None
@@ -248,4 +275,5 @@ def _judged(row: Mapping[str, Any], truth: Truth | None) -> tuple[Any, ...]:
     if available is not None and low is not None and high is not None:
         covered = low <= available <= high
     marks = "; ".join(truth.disturbed) or None
-    return (begin, end, own, available, capacity, error, covered, why, marks)
+    counted = truth.counted(begin, end)
+    return (begin, end, own, available, capacity, counted, error, covered, why, marks)

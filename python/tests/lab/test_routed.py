@@ -167,6 +167,7 @@ def test_cells_count_what_gave_no_answer_and_what_was_a_bound(routed_store: Path
     said = {note.id: note.text for note in summary.notes}
     assert "8 of 32 estimates gave no answer: lossy 8" in said["no_answer"]
     assert "8 of 32 answers are lower bounds" in said["at_least"]
+    assert "not counted for 32 of 32 estimates" in said["not_counted"]
     # Another path has another truth: what differs there is no finding.
     assert set(summary.comparisons["factor"]) == {"method", "timers"}
 

@@ -2,7 +2,7 @@
 
 Everything that makes or counts a truth is a program that says when it is ready and leaves a file: `cross.parquet` (the
 sink's bins), `cross-sent.parquet` (the source's), `truth.parquet` (the log of `vtare link`), `capacity.jsonl` (the
-steps of a kernel shaper).
+steps of a kernel shaper), `witness.parquet` (what came to a kernel shaper and left it).
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from vtare.errors import BadInput
 from vtare.path import DEFAULT_MTU_BYTE, PathSpec, Phase, link_arguments
 from vtare.platforms.child import start_child
 from vtare.platforms.netns import start_in_namespace
-from vtare.truth import CAPACITY_LOG, CROSS_LOG, LINK_LOG, SENT_LOG, read_capacity, read_cross
+from vtare.truth import CAPACITY_LOG, CROSS_LOG, LINK_LOG, SENT_LOG, read_capacity, read_cross, read_witness
+from vtare.witness import Tap, process
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 CROSS_PORT: Final = 5001
 _PACKAGES: Final = Path(shaper.__file__).resolve().parents[1]
+#: Bins of the witness, ns: of two packets at least, and short against a train. Trains on fast links are shorter.
+_WITNESS_BIN_NS, _FAST_BIN_NS, _FAST_BIT_PER_S = 50_000, 20_000, 5_000_000_000
 _HOUR_NS: Final = 3_600_000_000_000
 #: The headers of UDP over IPv4.
 _HEADERS_BYTE: Final = 28
@@ -80,8 +83,10 @@ class PathHelpers:
             words = link_arguments(self._path, self._hosts.inward, self._hosts.outward, str(directory / LINK_LOG))
             words += ["--seed", str(seed)]
             self._add("link", self._hosts.router, words, directory, helpers, stop)
-        elif self._path.steady_bit_per_s is None:
-            self._add_shaper(directory, helpers, stop)
+        else:
+            self._add_witness(directory, helpers, stop)
+            if self._path.steady_bit_per_s is None:
+                self._add_shaper(directory, helpers, stop)
         if self._path.cross_bit_per_s:
             sink = f"{self._hosts.sink_address}:{CROSS_PORT}"
             words = ["load", "net", "--sink", sink, "--out", str(directory / CROSS_LOG), "--json"]
@@ -102,6 +107,7 @@ class PathHelpers:
             if self._path.cross_bit_per_s:
                 read_cross(directory / SENT_LOG)
                 read_cross(directory / CROSS_LOG)
+            read_witness(directory)
             read_capacity(directory, self._path)
         except BadInput as error:
             raise RunFailed(str(error)) from error
@@ -118,14 +124,29 @@ class PathHelpers:
         wait_ready(helpers[-1], lambda: said(log, b"ready"), stop)
 
     def _add_shaper(self, directory: Path, helpers: list[Helper], stop: StopRequest) -> None:
-        job, log = directory / "shaper.json", directory / "shaper.log"
+        job = directory / "shaper.json"
         place = {"namespace": self._hosts.router, "device": self._hosts.outward}
         shaper.write_job(job, self._path, **place, log=directory / CAPACITY_LOG)
-        # The child works elsewhere: a relative entry of PYTHONPATH would not find this package there.
-        code = f"import sys; sys.path.insert(0, {str(_PACKAGES)!r}); from {shaper.__name__} import main; main()"
-        command = [sys.executable, "-c", code, str(job)]
-        helpers.append(Helper("shaper", start_child(command, directory=directory, stdout=log, stderr=log), log))
-        wait_ready(helpers[-1], lambda: said(log, b"ready"), stop)
+        _add_own("shaper", shaper.__name__, job, helpers, stop)
+
+    def _add_witness(self, directory: Path, helpers: list[Helper], stop: StopRequest) -> None:
+        hosts, path = self._hosts, self._path
+        inward = (hosts.router, hosts.inward)
+        taps = {"came": Tap(*inward), "cross": Tap(*inward, CROSS_PORT), "left": Tap(*hosts.behind_the_link)}
+        fast = max(phase.bit_per_s for phase in path.phases) >= _FAST_BIT_PER_S
+        job = directory / "witness-job.json"
+        process.write_job(job, taps, bin_ns=_FAST_BIN_NS if fast else _WITNESS_BIN_NS)
+        _add_own("witness", process.__name__, job, helpers, stop)
+
+
+def _add_own(name: str, module: str, job: Path, helpers: list[Helper], stop: StopRequest) -> None:
+    """Start a module of this package as a program of its own, which does a job."""
+    log = job.with_name(f"{name}.log")
+    # The child works elsewhere: a relative entry of PYTHONPATH would not find this package there.
+    code = f"import sys; sys.path.insert(0, {str(_PACKAGES)!r}); from {module} import main; main()"
+    command = [sys.executable, "-c", code, str(job)]
+    helpers.append(Helper(name, start_child(command, directory=job.parent, stdout=log, stderr=log), log))
+    wait_ready(helpers[-1], lambda: said(log, b"ready"), stop)
 
 
 _NAMES: Final = {"link": "link", "sink": "sink of cross traffic", "cross": "cross traffic"}

@@ -452,8 +452,9 @@ def method_lines() -> tuple[str, ...]:
     """How the truth was had."""
     return (
         "Available bandwidth: sender, router and receiver are namespaces of this machine, the bottleneck is on the "
-        "router's egress. Truth of an estimate: capacity less the cross traffic that its source sent inside the "
-        "estimate's own window (else between its first step and its answer), in bit/s of IP packets. Error: estimate "
+        "router's egress. Truth of an estimate: what the link could carry less the cross traffic that came to it, "
+        "counted in the kernel inside the estimate's own window (else between its first step and its answer), in bit/s "
+        "of IP packets; where nobody counted, its rate less what the source sent. Error: estimate "
         f"less truth, over truth. Lower bounds count as answers; {percent_text(0.1)} of a core of other work, packets "
         "that the emulator let go late and packets missed by the sink mark an estimate as disturbed; it stays in all "
         "figures (docs/avb-lab.md).",

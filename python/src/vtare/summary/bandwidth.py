@@ -151,6 +151,16 @@ def notes(estimates: pl.DataFrame) -> list[Note]:
     if void.height:
         text = f"The truth of {void.height} of {total} estimates is not known, so they have no error: "
         found.append(Note("truth_unknown", text + reasons(void, "no_truth"), void["run_id"].n_unique()))
+    # An emulator has a log of its own.
+    uncounted = estimates.filter((~pl.col("counted")) & pl.col("truth_bit_per_s").is_not_null())
+    if "bottleneck" in uncounted.columns:
+        uncounted = uncounted.filter(pl.col("bottleneck").ne_missing("link"))
+    if uncounted.height:
+        text = (
+            f"What the link carried was not counted for {uncounted.height} of {total} estimates: their truth is the "
+            "shaper's rate less what the source of cross traffic says that it sent, which a busy machine may miss"
+        )
+        found.append(Note("not_counted", text, uncounted["run_id"].n_unique()))
     marked = estimates.filter(pl.col("disturbed").is_not_null())
     if marked.height:
         text = f"{marked.height} of {total} estimates were disturbed and stay in the figures: "

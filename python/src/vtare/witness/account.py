@@ -1,0 +1,107 @@
+"""What came to a link and what left it, and what that says of a window of time."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import numpy as np
+import polars as pl
+
+from vtare.errors import BadInput
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+WITNESS_LOG: Final = "witness.parquet"
+WITNESS_SCHEMA: Final = "vtare.witness/1"
+#: What is counted: all that comes to the link, the cross traffic in it, and what leaves the link.
+CAME, CROSS, LEFT = NAMES = ("came", "cross", "left")
+
+#: A busy time of fewer bins says nothing of the capacity: it begins and ends within a packet.
+_LEAST_BINS: Final = 20
+#: The queue holds what the link sends in so many bins at least, while the link counts as busy.
+_BUSY_BINS: Final = 1.5
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Bytes of IP until each edge between two bins; `came` without what a full queue dropped."""
+
+    from_ns: int
+    bin_ns: int
+    came: NDArray[np.float64]
+    cross: NDArray[np.float64]
+    left: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, from_ns: int, bin_ns: int, counted: Mapping[str, NDArray[Any]]) -> Self:
+        """The account of bins: bytes in each, under each of `NAMES`.
+
+        What was dropped at a full queue came and never leaves: by so much the two stay apart from then on.
+        """
+        came, cross, left = (np.concatenate([[0.0], np.cumsum(counted[name].astype(np.float64))]) for name in NAMES)
+        dropped = np.minimum.accumulate((came - left)[::-1])[::-1]
+        return cls(from_ns, bin_ns, came - dropped, cross, left)
+
+    def knows(self, begin_ns: float, end_ns: float) -> bool:
+        """Whether all of a window was counted."""
+        return self.from_ns <= begin_ns <= end_ns <= self.from_ns + self.bin_ns * (len(self.left) - 1)
+
+    def crossed(self, begin_ns: float, end_ns: float) -> float:
+        """Bytes of cross traffic that came to the link between two times."""
+        at = [self._place(it) for it in (begin_ns, end_ns)]
+        low, high = np.interp(at, np.arange(len(self.cross)), self.cross)
+        return float(high - low)
+
+    def lost(self, bit_per_s: float, begin_ns: float, end_ns: float) -> float:
+        """Bytes that a link of this rate had to carry in a window and did not, although its queue was full enough.
+
+        The link is looked at while that left it which had come in the window. A bucket that was full gives more than
+        the rate at first: that is no gain.
+        """
+        first, last = self._leaves(begin_ns), self._leaves(end_ns)
+        if last - first < _LEAST_BINS:
+            return 0.0
+        in_a_bin = bit_per_s / 8e9 * self.bin_ns
+        busy = (self.came - self.left)[first:last] >= _BUSY_BINS * in_a_bin
+        edges = np.flatnonzero(np.diff(np.concatenate([[False], busy, [False]]).astype(np.int8)))
+        begins, ends = edges[::2], edges[1::2]
+        long = ends - begins >= _LEAST_BINS
+        begins, ends = begins[long] + first, ends[long] + first
+        return max(0.0, float(np.sum((ends - begins) * in_a_bin - (self.left[ends] - self.left[begins]))))
+
+    def _place(self, at_ns: float) -> float:
+        return min(max((at_ns - self.from_ns) / self.bin_ns, 0.0), len(self.left) - 1.0)
+
+    def _leaves(self, at_ns: float) -> int:
+        """The edge by which that has left which had come by a time: the queue is first in, first out."""
+        place = self._place(at_ns)
+        before = np.interp(place, np.arange(len(self.came)), self.came)
+        return max(int(place), min(int(np.searchsorted(self.left, before)), len(self.left) - 1))
+
+
+def write_account(path: Path, from_ns: int, bin_ns: int, counted: Mapping[str, Sequence[NDArray[Any]]]) -> None:
+    """Write bins, in the pieces in which they were read, as a log (`vtare.witness/1`)."""
+    frame = pl.DataFrame({f"{name}_byte": np.concatenate(counted[name]).astype(np.uint32) for name in NAMES})
+    facts = {"schema": WITNESS_SCHEMA, "from_monotonic_ns": from_ns, "bin_ns": bin_ns}
+    frame.write_parquet(path, metadata={"vtare": json.dumps(facts)})
+
+
+def read_account(path: Path) -> Account:
+    """Read such a log.
+
+    Raises:
+        BadInput: it is damaged.
+    """
+    try:
+        facts = json.loads(pl.read_parquet_metadata(path)["vtare"])
+        frame = pl.read_parquet(path)
+        counted = {name: frame[f"{name}_byte"].to_numpy() for name in NAMES}
+        return Account.of(int(facts["from_monotonic_ns"]), int(facts["bin_ns"]), counted)
+    except (OSError, KeyError, ValueError, TypeError, pl.exceptions.PolarsError) as error:
+        raise BadInput(f"{path}: damaged, or not left by the witness of a run ({error}); measure again") from error
