@@ -157,7 +157,7 @@ $(DONE)/libvirt: pyproject.toml $(DONE)/dependencies
 
 # PYTEST_ARGS chooses: make test-platforms PYTEST_ARGS=tests/platforms/test_libvirt.py
 test-platforms: $(DONE)/dev $(DONE)/platforms $(DONE)/libvirt $(DONE)/installed
-	$(call say,pytest: real containers, guests and machines)
+	$(call say,pytest: real containers and guests and machines)
 	@PATH="$(abspath $(BIN)):$$PATH" tools/again pytest $(BIN)/python -m pytest -q -m 'platform and not hypervisors' $(PYTEST_ARGS)
 
 test: test-fast test-e2e test-platforms

@@ -266,7 +266,8 @@ def test_compare_ends_with_1_on_a_regression_only_where_that_is_asked_for(slower
     before, after = slower
     plain = lab("compare", before, after)
     assert plain.returncode == 0, plain.stderr
-    assert "2 cells: 2 differs" in plain.stdout
+    assert "2 cells: 2 differ (" in plain.stdout
+    assert "The campaigns shared no blocks" in plain.stdout
     assert "changed: kernel: 6.1.0-self-test -> 6.2.0-self-test" in plain.stdout
     assert "differs: worse" in plain.stdout
     assert "worse: p99 of sleeps usleep 1 ms" in plain.stdout
