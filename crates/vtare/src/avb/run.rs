@@ -77,7 +77,7 @@ pub(super) fn estimates(
             near = made.estimate.avb_bit_per_s.or(near);
             show(made);
         };
-        match one(way, method.as_mut(), began, ends, context, &mut keep) {
+        match one(way, method.as_mut(), parameters.follow, began, ends, context, &mut keep) {
             Turn::Done => {}
             Turn::Stopped => return Ok(Ended { stopped: true, ..Ended::default() }),
             Turn::Broken(broken) => return Ok(Ended::of(broken)),
@@ -102,6 +102,7 @@ pub(super) fn estimates(
 fn one(
     way: &mut Way<'_>,
     method: &mut dyn Method,
+    follows: bool,
     began: Timestamp<Monotonic>,
     ends: Option<Timestamp<Monotonic>>,
     context: &Context,
@@ -114,7 +115,7 @@ fn one(
     };
     loop {
         if context.stop_requested() {
-            if let Some(estimate) = method.interim().filter(|estimate| estimate.trains > shown_trains) {
+            if let Some(estimate) = newer(method, shown_trains) {
                 give(way, estimate);
             }
             return Turn::Stopped;
@@ -126,8 +127,7 @@ fn one(
                 return Turn::Done;
             }
             Step::Wait(ns) => {
-                // A wait with a new value at hand is that of a method that follows changes.
-                if let Some(estimate) = method.interim().filter(|estimate| estimate.trains > shown_trains) {
+                if let Some(estimate) = at_a_wait(method, follows, shown_trains) {
                     shown_trains = estimate.trains;
                     give(way, estimate);
                 }
@@ -151,12 +151,23 @@ fn one(
             }
         };
         if let Some(broken) = broken {
-            if let Some(estimate) = method.interim().filter(|estimate| estimate.trains > shown_trains) {
+            if let Some(estimate) = newer(method, shown_trains) {
                 give(way, estimate);
             }
             return Turn::Broken(broken);
         }
     }
+}
+
+/// The best answer so far, where trains have been sent since the one that was shown last.
+fn newer(method: &dyn Method, shown_trains: u32) -> Option<Estimate> {
+    method.interim().filter(|estimate| estimate.trains > shown_trains)
+}
+
+/// What a wait gives to show: of a method that follows changes a new value. Others wait with half an answer at hand, too, to let a queue run
+/// empty: theirs comes at the end.
+fn at_a_wait(method: &dyn Method, follows: bool, shown_trains: u32) -> Option<Estimate> {
+    if follows { newer(method, shown_trains) } else { None }
 }
 
 /// Passes time in pieces.
@@ -173,5 +184,40 @@ fn wait(way: &mut Way<'_>, span: Span, context: &Context) -> Turn {
         if let Err(broken) = way.pause(left.min(PIECE)) {
             return Turn::Broken(broken);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vtare_methods::avb::{Observation, Spent, Stopped};
+
+    /// Has an answer after so many trains, and always waits.
+    struct Waiting(u32);
+
+    impl Method for Waiting {
+        fn name(&self) -> &'static str {
+            "waiting"
+        }
+
+        fn step(&mut self, _: Timestamp<Monotonic>) -> Step {
+            Step::Wait(1)
+        }
+
+        fn observe(&mut self, _: &Observation) {}
+
+        fn interim(&self) -> Option<Estimate> {
+            (self.0 > 0).then(|| Estimate::none(&Spent { trains: self.0, ..Spent::default() }, Stopped::Running))
+        }
+    }
+
+    #[test]
+    fn only_what_follows_shows_values_at_waits_and_each_once() {
+        let trains = |follows, made, shown| at_a_wait(&Waiting(made), follows, shown).map(|estimate| estimate.trains);
+        assert_eq!(trains(true, 4, 0), Some(4));
+        assert_eq!(trains(true, 4, 4), None, "shown already");
+        assert_eq!(trains(true, 0, 0), None, "nothing yet");
+        assert_eq!(trains(false, 4, 0), None, "an estimate by itself ends once");
+        assert_eq!(newer(&Waiting(4), 0).map(|estimate| estimate.trains), Some(4), "broken off, it has what there is");
     }
 }
