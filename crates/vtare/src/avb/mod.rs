@@ -10,6 +10,7 @@ mod tcp;
 mod timing;
 mod way;
 
+use vtare_methods::avb::Stopped;
 use vtare_packet::link::ProbeLink;
 use vtare_sys::sched;
 
@@ -176,12 +177,26 @@ impl Instrument for Avb {
             if cell.at_least && cell.avb_bit_per_s.is_some() {
                 text.push_str("at least: the sender cannot pace faster on this machine, so the path may have more\n");
             }
-            if cell.unanswered > 0 {
-                text.push_str(&format!("{} of {} estimates gave no answer\n", cell.unanswered, cell.estimates));
-            }
+            text.push_str(&silence(cell.unanswered, cell.estimates, cell.stopped));
         }
         text
     }
+}
+
+/// What is to be said of estimates without an answer: how many, and the way out where none had one.
+fn silence(unanswered: u64, estimates: u64, stopped: Option<Stopped>) -> String {
+    if estimates == 0 {
+        return "no estimate came to its end in the time there was\n".to_owned();
+    }
+    if unanswered == 0 {
+        return String::new();
+    }
+    let way_out = match stopped {
+        Some(Stopped::ByteBudget) if unanswered == estimates => ": one needs more bytes than it may send (--max-bytes)",
+        Some(Stopped::TimeBudget) if unanswered == estimates => ": one needs more time than it may take (--max-time)",
+        _ => "",
+    };
+    format!("{unanswered} of {estimates} estimates gave no answer{way_out}\n")
 }
 
 /// A rate for people.
@@ -207,13 +222,23 @@ fn sized(bytes: Option<f64>) -> String {
 }
 
 /// Why it stopped, for people.
-fn words(stopped: vtare_methods::avb::Stopped) -> String {
+fn words(stopped: Stopped) -> String {
     instrument::to_json(&stopped).as_str().unwrap_or_default().replace('_', " ")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn estimates_without_an_answer_are_told_with_the_way_out() {
+        assert_eq!(silence(0, 3, Some(Stopped::Converged)), "");
+        assert_eq!(silence(0, 0, None), "no estimate came to its end in the time there was\n");
+        let told = silence(1, 1, Some(Stopped::ByteBudget));
+        assert_eq!(told, "1 of 1 estimates gave no answer: one needs more bytes than it may send (--max-bytes)\n");
+        assert!(silence(2, 2, Some(Stopped::TimeBudget)).contains("--max-time"));
+        assert_eq!(silence(1, 3, Some(Stopped::ByteBudget)), "1 of 3 estimates gave no answer\n");
+    }
 
     #[test]
     fn rates_keep_three_digits() {
