@@ -63,6 +63,7 @@ impl Vtare {
         let stream = points.partition_point(|point| point.index < self.head);
         let bounds = Bound::of(points, stream, f64::from(self.packet_byte) * 8.0);
         bounds.into_iter().for_each(|bound| self.bounds.add(bound));
+        self.capacity.see_stretch(points, f64::from(self.packet_byte) * 8.0);
         let found = self.capacity.estimate().or(self.link);
         let Some((found, _)) = found.inspect(|&it| self.link = Some(it)) else { return };
         if let Some(instead) = self.bounds.against(found).or((self.outgrown > found).then_some(self.outgrown)) {
