@@ -120,10 +120,12 @@ impl Vtare {
 
     /// How far apart in time arrivals can be told.
     pub(super) fn see_grain(&mut self, observation: &Observation, points: &[Point], behind: usize) {
-        let calls = observation.packets[self.head as usize..].chunk_by(|a, b| a.call == b.call).count();
-        let found = points.len() - behind.min(points.len());
-        if calls > 2 * found.max(1) {
-            self.grain_s = self.grain_s.max(observation.train.duration_ns() / 1e9 / (found + 1) as f64);
+        let seen = &points[behind.min(points.len())..];
+        let (Some(first), Some(last)) = (seen.first(), seen.last()) else { return };
+        let packets = &observation.packets[first.index as usize..=last.index as usize];
+        let calls = packets.chunk_by(|a, b| a.call == b.call).count();
+        if seen.len() > 1 && calls > 2 * seen.len() {
+            self.grain_s = self.grain_s.max((last.at_ns - first.at_ns) / 1e9 / (seen.len() - 1) as f64);
         }
     }
 
