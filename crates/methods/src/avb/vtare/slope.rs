@@ -234,12 +234,15 @@ fn ends(points: &[Point], noise: &Noise) -> (End, End) {
 /// packet found and itself; only what the next packet comes later than that can have been idle. It has been for most of that, where
 /// the next packet still found nothing, and for little, where it found a queue again.
 fn idle_ns(points: &[Point], known: &Known, noise: &Noise) -> (f64, f64) {
-    // What the other links add to a delay is no queue of the tight one.
-    let known = Known { base_ns: known.base_ns + JITTER * noise.other_ns + known.grain_ns, ..*known };
-    points.windows(2).fold((0.0, 0.0), |(most, mean), pair| {
-        let idle = (after_queue_ns(&pair[0], &pair[1], &known) - known.stamp_error_ns).max(0.0);
-        let found_empty = pair[1].delay_ns - known.base_ns <= 0.3 * known.service_ns;
-        (most + idle, mean + if found_empty { 0.8 } else { 0.2 } * idle)
+    // What the other links add to a delay is no queue of the tight one. That is the most it can be, and no guess.
+    let likely = Known { base_ns: known.base_ns + known.grain_ns, ..*known };
+    let most = Known { base_ns: likely.base_ns + JITTER * noise.other_ns, ..*known };
+    let idle_ns = |pair: &[Point], known: &Known| {
+        (after_queue_ns(&pair[0], &pair[1], known) - known.stamp_error_ns).max(0.0)
+    };
+    points.windows(2).fold((0.0, 0.0), |(sum, mean), pair| {
+        let found_empty = pair[1].delay_ns - most.base_ns <= 0.3 * known.service_ns;
+        (sum + idle_ns(pair, &most), mean + if found_empty { 0.8 } else { 0.2 } * idle_ns(pair, &likely))
     })
 }
 
