@@ -271,6 +271,36 @@ mod tests {
         }
     }
 
+    /// Points 60 us apart in arrival at 1 Gbit/s, five packets each, of which the first `fast` were sent at ten times that rate, the
+    /// others so much slower that cross traffic doubled their time.
+    fn arrived(fast: u32, all: u32) -> Vec<Point> {
+        let point = |i: u32| {
+            let (at, slow) = (f64::from(i.min(fast)), f64::from(i.saturating_sub(fast)));
+            let at_ns = at * 6_000.0 + slow * 120_000.0;
+            let came_ns = 100_000.0 + at * 60_000.0 + slow * 120_000.0;
+            let bits = f64::from(i * 5) * 12e3;
+            Point { index: i * 5, at_ns, delay_ns: came_ns - at_ns, sent_bit: bits, arrived_bit: bits }
+        };
+        (0..all).map(point).collect()
+    }
+
+    #[test]
+    fn a_stretch_that_was_sent_much_faster_than_it_came_tells_a_link_whose_packets_come_in_clumps() {
+        let mut capacity = Capacity::default();
+        capacity.add(&let_go(48, 6), 48);
+        // What was sent slowly may have had anything between it, and a short stretch is as long as a clump.
+        for points in [arrived(0, 60), arrived(20, 60), arrived(20, 21)] {
+            capacity.see_stretch(&points, 12e3);
+            assert_eq!(capacity.estimate().expect("clumps").1, CLUMPED_ERROR);
+        }
+        for error in [STRETCH_ERROR, STRETCHES_ERROR] {
+            capacity.see_stretch(&arrived(40, 60), 12e3);
+            let (found, stated) = capacity.estimate().expect("a stretch");
+            assert!((found / 1e9 - 1.0).abs() < 0.01, "{found}");
+            assert_eq!(stated, error);
+        }
+    }
+
     #[test]
     fn gaps_of_which_no_two_are_alike_are_a_poor_capacity_and_not_none() {
         let capacity = Capacity { per_bit_ns: vec![1.0, 2.0, 4.0], packets: 3.0, ..Capacity::default() };

@@ -255,3 +255,53 @@ impl Vtare {
         away
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::avb::{Setup, Spacing, Train, VtareSettings};
+    use vtare_units::Timestamp;
+
+    /// A train of 10 packets at once and 90 more, 100 us apart, of which one in three has a point.
+    fn seen() -> (Observation, Vec<Point>) {
+        let left_ns = |i: u32| u64::from(i.saturating_sub(9)) * 100_000;
+        let packet = |i: u32| Packet {
+            scheduled: Timestamp::from_nanos(left_ns(i)),
+            sent: Some(Timestamp::from_nanos(left_ns(i))),
+            kernel_sent: None,
+            received: Some(Timestamp::from_nanos(left_ns(i) + 1_000_000)),
+            place: Some(i),
+            size_byte: 1500,
+            call: i,
+            group: None,
+            descheduled: false,
+        };
+        let spacing = Spacing::Primed { head: 10, after_ns: 100_000.0, packets: 1, gap_ns: 100_000.0 };
+        let observation = Observation {
+            train: Train { packets: 100, size_byte: 1500, spacing, idle_before_ns: 0 },
+            packets: (0..100).map(packet).collect(),
+            finished: Timestamp::from_nanos(20_000_000),
+            receiver_drops: None,
+            duplicates: None,
+        };
+        let point = |i: u32| Point {
+            index: i,
+            at_ns: left_ns(i) as f64,
+            delay_ns: 1e6,
+            sent_bit: f64::from(i) * 12e3,
+            arrived_bit: f64::from(i) * 12e3,
+        };
+        (observation, (0..100).step_by(3).map(point).collect())
+    }
+
+    #[test]
+    fn how_coarsely_arrivals_are_stamped_is_told_from_the_part_that_is_looked_at() {
+        let (observation, points) = seen();
+        for behind in [4, 20, 30] {
+            let mut method = Vtare::new(VtareSettings::default(), Setup::default());
+            method.head = 10;
+            method.see_grain(&observation, &points, behind);
+            assert!((method.grain_s / 300e-6 - 1.0).abs() < 1e-9, "{behind}: {}", method.grain_s);
+        }
+    }
+}
