@@ -63,6 +63,7 @@ impl Vtare {
         let stream = points.partition_point(|point| point.index < self.head);
         let bounds = Bound::of(points, stream, f64::from(self.packet_byte) * 8.0);
         bounds.into_iter().for_each(|bound| self.bounds.add(bound));
+        self.capacity.see_stretch(points, f64::from(self.packet_byte) * 8.0);
         let found = self.capacity.estimate().or(self.link);
         let Some((found, _)) = found.inspect(|&it| self.link = Some(it)) else { return };
         if let Some(instead) = self.bounds.against(found).or((self.outgrown > found).then_some(self.outgrown)) {
@@ -119,10 +120,12 @@ impl Vtare {
 
     /// How far apart in time arrivals can be told.
     pub(super) fn see_grain(&mut self, observation: &Observation, points: &[Point], behind: usize) {
-        let calls = observation.packets[self.head as usize..].chunk_by(|a, b| a.call == b.call).count();
-        let found = points.len() - behind.min(points.len());
-        if calls > 2 * found.max(1) {
-            self.grain_s = self.grain_s.max(observation.train.duration_ns() / 1e9 / (found + 1) as f64);
+        let seen = &points[behind.min(points.len())..];
+        let (Some(first), Some(last)) = (seen.first(), seen.last()) else { return };
+        let packets = &observation.packets[first.index as usize..=last.index as usize];
+        let calls = packets.chunk_by(|a, b| a.call == b.call).count();
+        if seen.len() > 1 && calls > 2 * seen.len() {
+            self.grain_s = self.grain_s.max((last.at_ns - first.at_ns) / 1e9 / (seen.len() - 1) as f64);
         }
     }
 
@@ -250,5 +253,55 @@ impl Vtare {
             self.begin_round();
         }
         away
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::avb::{Setup, Spacing, Train, VtareSettings};
+    use vtare_units::Timestamp;
+
+    /// A train of 10 packets at once and 90 more, 100 us apart, of which one in three has a point.
+    fn seen() -> (Observation, Vec<Point>) {
+        let left_ns = |i: u32| u64::from(i.saturating_sub(9)) * 100_000;
+        let packet = |i: u32| Packet {
+            scheduled: Timestamp::from_nanos(left_ns(i)),
+            sent: Some(Timestamp::from_nanos(left_ns(i))),
+            kernel_sent: None,
+            received: Some(Timestamp::from_nanos(left_ns(i) + 1_000_000)),
+            place: Some(i),
+            size_byte: 1500,
+            call: i,
+            group: None,
+            descheduled: false,
+        };
+        let spacing = Spacing::Primed { head: 10, after_ns: 100_000.0, packets: 1, gap_ns: 100_000.0 };
+        let observation = Observation {
+            train: Train { packets: 100, size_byte: 1500, spacing, idle_before_ns: 0 },
+            packets: (0..100).map(packet).collect(),
+            finished: Timestamp::from_nanos(20_000_000),
+            receiver_drops: None,
+            duplicates: None,
+        };
+        let point = |i: u32| Point {
+            index: i,
+            at_ns: left_ns(i) as f64,
+            delay_ns: 1e6,
+            sent_bit: f64::from(i) * 12e3,
+            arrived_bit: f64::from(i) * 12e3,
+        };
+        (observation, (0..100).step_by(3).map(point).collect())
+    }
+
+    #[test]
+    fn how_coarsely_arrivals_are_stamped_is_told_from_the_part_that_is_looked_at() {
+        let (observation, points) = seen();
+        for behind in [4, 20, 30] {
+            let mut method = Vtare::new(VtareSettings::default(), Setup::default());
+            method.head = 10;
+            method.see_grain(&observation, &points, behind);
+            assert!((method.grain_s / 300e-6 - 1.0).abs() < 1e-9, "{behind}: {}", method.grain_s);
+        }
     }
 }

@@ -234,12 +234,14 @@ fn ends(points: &[Point], noise: &Noise) -> (End, End) {
 /// packet found and itself; only what the next packet comes later than that can have been idle. It has been for most of that, where
 /// the next packet still found nothing, and for little, where it found a queue again.
 fn idle_ns(points: &[Point], known: &Known, noise: &Noise) -> (f64, f64) {
-    // What the other links add to a delay is no queue of the tight one.
-    let known = Known { base_ns: known.base_ns + JITTER * noise.other_ns + known.grain_ns, ..*known };
-    points.windows(2).fold((0.0, 0.0), |(most, mean), pair| {
-        let idle = (after_queue_ns(&pair[0], &pair[1], &known) - known.stamp_error_ns).max(0.0);
-        let found_empty = pair[1].delay_ns - known.base_ns <= 0.3 * known.service_ns;
-        (most + idle, mean + if found_empty { 0.8 } else { 0.2 } * idle)
+    // What the other links add to a delay is no queue of the tight one. That is the most it can be, and no guess.
+    let likely = Known { base_ns: known.base_ns + known.grain_ns, ..*known };
+    let most = Known { base_ns: likely.base_ns + JITTER * noise.other_ns, ..*known };
+    let idle_ns =
+        |pair: &[Point], known: &Known| (after_queue_ns(&pair[0], &pair[1], known) - known.stamp_error_ns).max(0.0);
+    points.windows(2).fold((0.0, 0.0), |(sum, mean), pair| {
+        let found_empty = pair[1].delay_ns - most.base_ns <= 0.3 * known.service_ns;
+        (sum + idle_ns(pair, &most), mean + if found_empty { 0.8 } else { 0.2 } * idle_ns(pair, &likely))
     })
 }
 
@@ -322,6 +324,16 @@ mod tests {
         let score = score(&train(|_| 0.0), &known()).expect("points");
         assert!((score.least / 8e7 - 1.0).abs() < 1e-9, "{score:?}");
         assert!((score.idle / 2e7 - 1.0).abs() < 0.15 && score.idle_mean < score.idle, "{score:?}");
+    }
+
+    #[test]
+    fn what_other_queues_may_add_at_most_widens_the_bound_and_not_the_guess() {
+        // Every other packet found 80 us of queue: the link was idle for a little, or, were all that another's queue, for more.
+        let found =
+            |delay_ns: f64| score(&train(|i| if i % 2 == 0 { delay_ns } else { 0.0 }), &known()).expect("points");
+        let (none, some) = (found(0.0), found(20_000.0));
+        assert!(some.idle > 0.9 * none.idle, "{none:?} {some:?}");
+        assert!(some.idle_mean < 0.8 * none.idle_mean, "{none:?} {some:?}");
     }
 
     #[test]
