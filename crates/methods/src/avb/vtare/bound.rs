@@ -101,7 +101,7 @@ mod tests {
             let at_ns = f64::from(index.saturating_sub(19)) * 200_000.0;
             let bits = f64::from(index + 1) * 12e3;
             let delay_ns = (bits - 0.6e8 * at_ns / 1e9) / 1e8 * 1e9;
-            Point { index, at_ns, delay_ns, sent_bit: bits, arrived_bit: bits }
+            Point { index, at_ns, delay_ns, sent_bit: bits, arrived_bit: bits, call_bit: 12e3 }
         };
         (0..60).map(point).collect()
     }

@@ -279,7 +279,7 @@ mod tests {
             let at_ns = at * 6_000.0 + slow * 120_000.0;
             let came_ns = 100_000.0 + at * 60_000.0 + slow * 120_000.0;
             let bits = f64::from(i * 5) * 12e3;
-            Point { index: i * 5, at_ns, delay_ns: came_ns - at_ns, sent_bit: bits, arrived_bit: bits }
+            Point { index: i * 5, at_ns, delay_ns: came_ns - at_ns, sent_bit: bits, arrived_bit: bits, call_bit: 12e3 }
         };
         (0..all).map(point).collect()
     }

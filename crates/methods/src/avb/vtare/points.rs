@@ -15,6 +15,8 @@ pub(super) struct Point {
     pub(super) sent_bit: f64,
     /// Of those, the bits that arrived.
     pub(super) arrived_bit: f64,
+    /// Bits that left in one call up to and with this packet: they came to the link together.
+    pub(super) call_bit: f64,
 }
 
 /// The zero of both clocks: times of the first packet that arrived.
@@ -49,11 +51,13 @@ const HELD: f64 = 0.6;
 pub(super) fn points(observation: &Observation, epoch: Epoch, service_ns_per_bit: f64) -> (Vec<Point>, f64) {
     let packets = &observation.packets;
     let (mut sent_bit, mut arrived_bit) = (0.0, 0.0);
+    let mut call = (None, 0.0);
     let mut all: Vec<(Point, f64, Option<u32>)> = Vec::with_capacity(packets.len());
     for (index, packet) in (0..).zip(packets) {
         let bits = f64::from(packet.size_byte) * 8.0;
         let Some(left) = packet.left() else { continue };
         sent_bit += bits;
+        call = (Some(packet.call), if call.0 == Some(packet.call) { call.1 + bits } else { bits });
         let Some(received) = packet.received else { continue };
         arrived_bit += bits;
         let followed =
@@ -63,7 +67,7 @@ pub(super) fn points(observation: &Observation, epoch: Epoch, service_ns_per_bit
         }
         let at_ns = epoch.since_ns(left);
         let received_ns = (received - epoch.received).as_nanos() as f64;
-        let point = Point { index, at_ns, delay_ns: received_ns - at_ns, sent_bit, arrived_bit };
+        let point = Point { index, at_ns, delay_ns: received_ns - at_ns, sent_bit, arrived_bit, call_bit: call.1 };
         all.push((point, received_ns, packet.group));
     }
     let (mut earliest, mut held_ns) = (f64::INFINITY, 0.0_f64);

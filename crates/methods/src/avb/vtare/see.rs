@@ -290,6 +290,7 @@ mod tests {
             delay_ns: 1e6,
             sent_bit: f64::from(i) * 12e3,
             arrived_bit: f64::from(i) * 12e3,
+            call_bit: 12e3,
         };
         (observation, (0..100).step_by(3).map(point).collect())
     }

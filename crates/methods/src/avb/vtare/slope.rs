@@ -246,9 +246,11 @@ fn idle_ns(points: &[Point], known: &Known, noise: &Noise) -> (f64, f64) {
 }
 
 /// How much later a packet came than the queue behind the one before it lasted at least, ns. The bits between the two that are not the
-/// later packet's own came before it as well, but nothing says when.
+/// later packet's own came before it as well, but nothing says when. Packets of one call came together: the link had all of them to send,
+/// whatever the delay of the last of them says (the least delay may be that of such a one, and a token bucket's credit hides as many).
 fn after_queue_ns(before: &Point, after: &Point, known: &Known) -> f64 {
-    (after.at_ns - before.at_ns) - (before.delay_ns - known.base_ns).max(0.0) - known.service_ns
+    let queue_ns = (before.delay_ns - known.base_ns).max(0.0) + known.service_ns;
+    (after.at_ns - before.at_ns) - queue_ns.max(before.call_bit * 1e9 / known.capacity)
 }
 
 /// Whether the queue may have been empty between two points.
@@ -306,6 +308,7 @@ mod tests {
             delay_ns: delay_ns(index),
             sent_bit: f64::from(index + 1) * 1e4,
             arrived_bit: f64::from(index + 1) * 1e4,
+            call_bit: 1e4,
         };
         (0..100).map(point).collect()
     }
@@ -324,6 +327,17 @@ mod tests {
         let score = score(&train(|_| 0.0), &known()).expect("points");
         assert!((score.least / 8e7 - 1.0).abs() < 1e-9, "{score:?}");
         assert!((score.idle / 2e7 - 1.0).abs() < 0.15 && score.idle_mean < score.idle, "{score:?}");
+    }
+
+    #[test]
+    fn a_link_has_all_packets_of_a_call_to_send() {
+        let single = train(|_| 0.0);
+        // Three times as much in each call: 125 us hold 100 us of service, or 300.
+        let call = |bits: f64| single.iter().map(|point| Point { call_bit: bits, ..*point }).collect::<Vec<_>>();
+        let idle = |bits: f64| score(&call(bits), &known()).expect("points").idle;
+        assert!((idle(1e4) / 2e7 - 1.0).abs() < 0.15 && idle(1e4) == idle(5e3), "{} {}", idle(1e4), idle(5e3));
+        assert!(idle(1.1e4) < 0.7 * idle(1e4), "{} {}", idle(1.1e4), idle(1e4));
+        assert_eq!(idle(3e4), 0.0);
     }
 
     #[test]

@@ -140,7 +140,7 @@ mod tests {
         let point = |index: u32| {
             let bits = f64::from(index + 1) * 12e3;
             let at_ns = f64::from(index.saturating_sub(19)) * 5_000.0;
-            Point { index, at_ns, delay_ns: delay_ns(index), sent_bit: bits, arrived_bit: bits }
+            Point { index, at_ns, delay_ns: delay_ns(index), sent_bit: bits, arrived_bit: bits, call_bit: 12e3 }
         };
         (0..100).map(point).collect()
     }
