@@ -214,9 +214,13 @@ impl Vtare {
         if let (Some(mean), Some(known)) = (self.mean(), self.known()) {
             self.fresh = Some(self.estimate(&mean, &known, Stopped::Running));
         }
+        // No queue, as far as bytes and time of a round go: that is a value, and the next round is due as behind any other.
+        let bound = (self.stage == Stage::Flood && self.near > 0.0)
+            .then(|| Estimate { stopped: Stopped::Running, ..self.best(stopped) });
         if self.scores.is_empty() || stopped == Stopped::Disturbed || stopped == Stopped::Reordered {
             self.forget();
         }
+        self.fresh = self.fresh.take().or(bound);
         self.conclude(stopped);
         None
     }
@@ -315,5 +319,28 @@ impl Vtare {
             .notes
             .push(format!("at least {:.4} Gbit/s: the sender cannot pace faster on this machine", rate / 1e9));
         self.done = Some(Box::new(estimate));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::avb::{Setup, VtareSettings};
+    use vtare_units::Timestamp;
+
+    #[test]
+    fn a_run_that_follows_says_at_least_so_much_of_a_path_on_which_nothing_queues() {
+        let follow_ns = 1_000_000_000;
+        let settings = VtareSettings { follow_ns: Some(follow_ns), ..VtareSettings::default() };
+        let mut method = Vtare::new(settings, Setup::default());
+        let now = Timestamp::from_nanos(50_000_000);
+        method.spent.at(now);
+        (method.stage, method.near, method.due) = (Stage::Flood, 3e10, Some(now));
+        assert_eq!(method.stops(Stopped::ByteBudget), None);
+        let answer = method.answer.as_ref().expect("a value");
+        assert_eq!((answer.avb_bit_per_s, answer.at_least, answer.stopped), (Some(3e10), true, Stopped::Running));
+        // The next is due a second later, and begins anew.
+        assert_eq!(method.next, now.checked_add(super::super::span(follow_ns)));
+        assert_eq!(method.stage, Stage::First);
     }
 }
