@@ -78,6 +78,15 @@ fn three_hop_cells_with_smooth_and_poisson_traffic_meet_their_targets() {
     }
 }
 
+/// Other links' queues are in the delays: one account over many trains, and more bytes where small packets tell that there are several links.
+#[test]
+fn three_hop_cells_with_bursts_or_little_time_meet_their_targets() {
+    let little = |cell: &Cell| cell.hops == 3 && cell.model == Model::Poisson;
+    judge(&of(10_000_000, little), 15);
+    let bursts = |cell: &Cell| cell.hops == 3 && cell.model == Model::Pareto && (30..=60).contains(&cell.load);
+    judge(&of(1_000_000_000, bursts), 15);
+}
+
 #[test]
 fn what_goes_wrong_never_makes_a_wrong_number_with_a_narrow_interval() {
     let (mut wrong, mut all) = (Vec::new(), 0);

@@ -299,10 +299,8 @@ fn without_a_budget_no_more_is_sent_than_the_settings_say() {
     for (trouble, capacity) in avb_sim::cells::TROUBLES.iter().flat_map(|it| [(it, 10), (it, 100), (it, 10_000)]) {
         let spec = trouble.spec(capacity * MBIT, 40, 7);
         let estimate = run("vtare", &spec).estimate;
-        // 1 MB; eight times that on fast links.
-        assert!(
-            estimate.probe_byte <= if capacity == 10_000 { 8_000_000 } else { 1_000_000 },
-            "{trouble:?}: {estimate:?}"
-        );
+        // 1 MB; eight times that on fast links, and where several links store and forward.
+        let more = capacity == 10_000 || *trouble == avb_sim::cells::Trouble::NarrowBefore;
+        assert!(estimate.probe_byte <= if more { 8_000_000 } else { 1_000_000 }, "{trouble:?}: {estimate:?}");
     }
 }

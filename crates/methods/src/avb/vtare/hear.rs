@@ -3,7 +3,7 @@
 use super::belief::Belief;
 use super::points::{Epoch, Point, points};
 use super::see::BOUND_ERROR;
-use super::slope::{self, Known, Score, score};
+use super::slope::{self, Known, Score};
 use super::spoil::overflows;
 use super::{Stage, Vtare, capacity, span};
 use crate::avb::{Observation, Packet};
@@ -38,6 +38,7 @@ const SMALL: u32 = 1500;
 
 impl Vtare {
     pub(super) fn hear(&mut self, observation: &Observation) {
+        self.rested_s = 0.0;
         // Arrivals of what was never sent are no answer.
         if !observation.packets.iter().any(|packet| packet.left().is_some() && packet.received.is_some()) {
             self.silent += 1;
@@ -57,6 +58,10 @@ impl Vtare {
         }
         if observation.reordered() * 4 > observation.received() {
             self.reordered += 1;
+        }
+        if self.stage == Stage::Links {
+            self.hear_links(observation, epoch);
+            return;
         }
         let service_ns_per_bit = self.link.map_or(0.0, |(capacity, _)| 1e9 / capacity);
         let (points, held_ns) = points(observation, epoch, service_ns_per_bit);
@@ -82,6 +87,7 @@ impl Vtare {
         }
         match self.stage {
             Stage::First | Stage::Flood => self.hear_burst(observation, &points),
+            Stage::Links => {}
             Stage::Police => {
                 self.seems_policed(observation, &points);
             }
@@ -138,8 +144,14 @@ impl Vtare {
         self.see_head(points);
         self.leave(points);
         self.stage = Stage::Search;
+        self.slow = self.is_slow();
+        if self.slow || self.several() {
+            self.begin_steering();
+            self.stage = Stage::Measure;
+        }
         // What held up the first train, so that it showed another link, holds up the next one no more. But a token bucket would fill again.
         self.rest = observation.finished.checked_add(span(self.settings.rest_ns)).filter(|_| !bucket);
+        self.rested_s = if self.rest.is_some() { self.settings.rest_ns as f64 / 1e9 } else { 0.0 };
     }
 
     pub(super) fn leave(&mut self, points: &[Point]) {
@@ -162,7 +174,7 @@ impl Vtare {
         self.see_head(points);
         self.see_departures(observation);
         self.see_grain(observation, points, behind);
-        let Some(mut score) = score(&self.account, &known) else {
+        let Some(mut score) = self.narrowest(&known) else {
             self.spoiled += 1;
             return;
         };
@@ -196,16 +208,30 @@ impl Vtare {
         }
         self.burst = score.burst.max(0.5 * self.burst).max(self.burst_between(&score));
         self.jitter_ns = score.jitter_ns;
-        self.calm = self.calm && self.stayed_calm(&score, &known);
+        self.dispersion = self.dispersion.max(score.dispersion);
+        if self.calm && !self.stayed_calm(&score, &known) {
+            self.calm = false;
+            if self.is_slow() || self.several() {
+                self.begin_steering();
+            }
+        }
         let spread = (score.burst / score.seconds()).sqrt();
         let drained = score.idle > self.settings.idle_share * score.least.max(0.0);
         if let Some(belief) = &mut self.belief {
             belief.learn(score.least, score.least + score.idle, (score.error.powi(2) + spread.powi(2)).sqrt());
         }
+        if !self.steers && self.stage == Stage::Measure && !drained && self.is_crowded(&score, &known) {
+            self.slow |= self.is_slow();
+            self.begin_steering();
+        }
+        if self.steers {
+            self.leave(points);
+        }
         if self.stage == Stage::Measure && self.followed_away(&score, spread) {
             return;
         }
         let middle = score.value();
+        let before = self.near;
         let prime = self.prime;
         if drained {
             // There is more than was asked for: the account holds up to where the queue first ran empty.
@@ -228,6 +254,9 @@ impl Vtare {
             let steered = if self.affords_another() { steered(&score) } else { middle };
             self.near = steered.min(known.capacity);
         }
+        if self.steers {
+            self.steer_by(&score, spread, before, known.capacity);
+        }
         self.near = self.steadied(self.near, &score, drained, &known);
         if drained && self.unsure() && self.near > TOO_SLOW * score.rate {
             // It was the rate that emptied the queue, and no burst.
@@ -236,12 +265,7 @@ impl Vtare {
         self.see_astray(&score, drained, &known);
         if self.stage == Stage::Measure || (!drained && self.settled(&score)) {
             // The account goes on: it replaces its own earlier state.
-            if let Some(last) = self.scores.last()
-                && last.from_ns >= score.from_ns - 1.0
-            {
-                self.scores.pop();
-            }
-            self.scores.push(score);
+            self.keep(score);
             self.spoiled = 0;
             self.judge(&known);
         }

@@ -7,6 +7,7 @@ mod belief;
 mod bound;
 mod capacity;
 mod hear;
+mod links;
 mod next;
 mod plan;
 mod points;
@@ -14,12 +15,13 @@ mod see;
 mod settings;
 mod slope;
 mod spoil;
+mod steer;
 mod verdict;
 
 use vtare_units::{Monotonic, Span, Timestamp};
 
 use super::classic::sound;
-use super::{Estimate, Method, Observation, Setup, Spent, Step};
+use super::{Estimate, Method, Observation, Setup, Spent, Step, Stopped};
 use belief::Belief;
 use bound::Bounds;
 use capacity::Capacity;
@@ -43,6 +45,8 @@ enum Stage {
     Police,
     /// Short, to find roughly where the value is.
     Search,
+    /// Small packets far apart, and large ones, to find whether there are several links.
+    Links,
     /// Counts for the result.
     Measure,
 }
@@ -102,6 +106,32 @@ pub struct Vtare {
     room_bit: f64,
     /// Points of the trains between which the queue never ran empty: one account.
     account: Vec<Point>,
+    /// Where the trains of the account begin in it.
+    begins: Vec<usize>,
+    /// Time from the arrival of a train's last packet, were there no queue, to the begin of the next train, s.
+    turn_s: f64,
+    /// The last train went on where the one before ended.
+    goes_on: bool,
+    /// Each train shall: `steer.rs`.
+    steers: bool,
+    /// The time is enough for so few packets only that this has been so from the first train on.
+    slow: bool,
+    /// How far the value may be from where the last train says, as a share (one standard deviation).
+    near_error: f64,
+    /// The last train of an account was sent, and why it is the last.
+    closed: Option<Stopped>,
+    /// Silence since the last train, s.
+    rested_s: f64,
+    /// What the value was held to be before this account, bit/s, and its standard error.
+    prior: (f64, f64),
+    /// Links as slow as the tight one that store and forward, as far as was seen.
+    links: Option<f64>,
+    /// The least delay of small packets, on the scale of the points, ns.
+    small_ns: Option<f64>,
+    /// Trains of small packets so far.
+    tries: u32,
+    /// Variance of the cross traffic against that of Poisson's, the most that a train told.
+    dispersion: f64,
     scores: Vec<Score>,
     /// Value, variance and length of the train before.
     told: Option<(f64, f64, f64)>,
@@ -174,6 +204,19 @@ impl Vtare {
             left: (0.0, 0.0),
             room_bit: f64::INFINITY,
             account: Vec::new(),
+            begins: Vec::new(),
+            turn_s: f64::INFINITY,
+            goes_on: false,
+            steers: false,
+            slow: false,
+            near_error: 0.0,
+            closed: None,
+            rested_s: 0.0,
+            prior: (0.0, 0.0),
+            links: None,
+            small_ns: None,
+            tries: 0,
+            dispersion: 0.0,
             scores: Vec::new(),
             told: None,
             sent_before_bit: 0.0,
@@ -232,6 +275,12 @@ impl Method for Vtare {
         }
         if self.next.take().is_some() {
             self.begin_round();
+        }
+        if let Some(closed) = self.closed.take() {
+            return match self.stops(closed) {
+                Some(stopped) => self.finish(stopped),
+                None => Step::Wait(self.settings.retry_ns),
+            };
         }
         self.due = self.due.or(Some(now));
         let train = self.plan(now);

@@ -53,6 +53,9 @@ const SLOW_SHARE: f64 = 0.15;
 const STEEP: u64 = 32;
 const MORE: u64 = 8;
 
+/// Where the time is enough for few packets only, so many times the bytes may be spent in it.
+const SLOW_MORE: u64 = 2;
+
 /// On a path that nothing crosses, what other links' queues may differ by is this share of what it is for even cross traffic.
 const CALM_OTHERS: f64 = 0.8;
 
@@ -92,7 +95,14 @@ impl Vtare {
                 self.head = self.head.min(self.setup.ability.most_packets);
                 return Train::constant(self.head, size_byte, rate);
             }
-            Stage::Search | Stage::Measure => {}
+            Stage::Search | Stage::Links | Stage::Measure => {}
+        }
+        if self.stage == Stage::Links {
+            // Nobody answered.
+            self.stage = Stage::Measure;
+        }
+        if let Some(train) = self.sound_links().or_else(|| self.steer(now)) {
+            return train;
         }
         let (capacity, capacity_error) = self.link.unwrap_or((self.line, 1.0));
         let near = self.near.max(LEAST_SHARE * capacity);
@@ -154,6 +164,11 @@ impl Vtare {
     /// Bytes that may still be spent: of the budget, or else of what is decent on such a link.
     pub(super) fn bytes_left(&self) -> u64 {
         let decent = self.decent(self.settings.most_byte, self.settings.most_byte_ns);
+        let decent = match (self.several(), self.steers && self.slow) {
+            (true, _) => decent.max(self.several_bytes()),
+            (false, true) => SLOW_MORE * decent,
+            (false, false) => decent.saturating_sub(self.links_byte()),
+        };
         let of_round = decent.saturating_sub(self.spent.probe_byte - self.round.0);
         let budget = self.setup.budget.most_byte.map(|most| most.saturating_sub(self.spent.probe_byte));
         match (budget, self.settings.follow_ns) {
@@ -277,6 +292,8 @@ impl Vtare {
             stamp_error_ns,
             held_ns: self.held_now_ns,
             unsettled_ns: 0.0,
+            least_burst: 0.0,
+            found: self.steers,
             grain_ns: self.grain_s * 1e9,
             service_ns,
             idle_share: self.settings.idle_share,

@@ -1,6 +1,6 @@
 use vtare_units::{Monotonic, Peer, Timestamp};
 
-use crate::avb::Observation;
+use crate::avb::{Observation, Packet};
 
 /// A packet whose delay can be trusted, with what went before it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -29,6 +29,16 @@ pub(super) struct Epoch {
 impl Epoch {
     pub(super) fn of(observation: &Observation) -> Option<Self> {
         observation.packets.iter().find_map(|packet| Some(Self { left: packet.left()?, received: packet.received? }))
+    }
+
+    #[cfg(test)]
+    pub(super) fn at(left: Timestamp<Monotonic>, received: Timestamp<Peer>) -> Self {
+        Self { left, received }
+    }
+
+    /// The delay of a packet that arrived, on the scale of the points, ns.
+    pub(super) fn delay_ns(&self, packet: &Packet) -> Option<f64> {
+        Some((packet.received? - self.received).as_nanos() as f64 - self.since_ns(packet.left()?))
     }
 
     pub(super) fn since_ns(&self, at: Timestamp<Monotonic>) -> f64 {

@@ -61,7 +61,9 @@ impl Vtare {
     /// The capacity by all gaps so far, unless overloads contradict them.
     pub(super) fn see_capacity(&mut self, points: &[Point]) {
         let stream = points.partition_point(|point| point.index < self.head);
-        let bounds = Bound::of(points, stream, f64::from(self.packet_byte) * 8.0);
+        // A short head says little where bursts come between its packets.
+        let long = !self.steers || self.head >= self.settings.first_packets;
+        let bounds = Bound::of(points, stream, f64::from(self.packet_byte) * 8.0).filter(|_| long);
         bounds.into_iter().for_each(|bound| self.bounds.add(bound));
         self.capacity.see_stretch(points, f64::from(self.packet_byte) * 8.0);
         let found = self.capacity.estimate().or(self.link);
@@ -177,13 +179,20 @@ impl Vtare {
             }
             _ => None,
         };
+        self.goes_on = goes_on.is_some();
         match goes_on {
-            Some(last) => self.account.extend(points.iter().map(|point| Point {
-                sent_bit: point.sent_bit + last.sent_bit,
-                arrived_bit: point.arrived_bit + last.arrived_bit,
-                ..*point
-            })),
-            None => self.account = points[behind.min(points.len())..].to_vec(),
+            Some(last) => {
+                self.begins.push(self.account.len());
+                self.account.extend(points.iter().map(|point| Point {
+                    sent_bit: point.sent_bit + last.sent_bit,
+                    arrived_bit: point.arrived_bit + last.arrived_bit,
+                    ..*point
+                }));
+            }
+            None => {
+                self.account = points[behind.min(points.len())..].to_vec();
+                self.begins = vec![0];
+            }
         }
     }
 
@@ -231,6 +240,7 @@ impl Vtare {
         self.departs = 0.0;
         self.burst = 0.0;
         self.calm = false;
+        self.steers = false;
         self.room_bit = f64::INFINITY;
         self.prime = self.settings.prime_deviations;
         self.stage = Stage::First;

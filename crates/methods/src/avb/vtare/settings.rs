@@ -58,6 +58,9 @@ pub struct VtareSettings {
     pub most_byte: u64,
     /// ... or, on fast links, as many as the link carries in this time, ns (in between up to eight times `most_byte`).
     pub most_byte_ns: u64,
+    /// The same where several links store and forward, whose queues are in the delays as well, and the traffic comes in bursts (on fast links
+    /// what they carry in 25 ms, up to four times as much); 0: never more than otherwise.
+    pub several_byte: u64,
     /// Silence before a train to which no answer came is repeated, ns.
     pub retry_ns: u64,
     /// Goes on and renews the value every so often, ns; `None`: one value.
@@ -92,6 +95,7 @@ impl Default for VtareSettings {
             most_ns: 900_000_000,
             most_byte: 1_000_000,
             most_byte_ns: 3_000_000,
+            several_byte: 8_000_000,
             retry_ns: 50_000_000,
             follow_ns: None,
         }

@@ -25,6 +25,8 @@ pub(super) struct Score {
     pub(super) error: f64,
     /// The part of that which comes from a rate that was far from the value, and not from a train that was short, bit/s.
     pub(super) far_error: f64,
+    /// What other links' queues are held to differ by between the ends, ns.
+    pub(super) others_ns: f64,
     /// Rate at which the probes entered, bit/s.
     pub(super) rate: f64,
     /// Change of delay over time.
@@ -78,8 +80,21 @@ pub(super) struct Known {
     pub(super) other_packets: f64,
     /// Size of such a packet, bits.
     pub(super) other_packet_bit: f64,
+    /// Variance of the cross traffic per time that is known of, bit^2/s: a short account may show less.
+    pub(super) least_burst: f64,
+    /// A queue that a packet finds tells that it was not empty before.
+    pub(super) found: bool,
     /// Time that a packet takes to send at the capacity, ns.
     pub(super) service_ns: f64,
+}
+
+impl Known {
+    /// What other links' queues are held to differ by between two places, one standard deviation, for traffic with so many times the variance
+    /// of Poisson's, ns.
+    pub(super) fn others_ns(&self, dispersion: f64) -> f64 {
+        let bursts = 2.0 * dispersion + LONG_BURSTS * (dispersion - FEW_BURSTS).max(0.0);
+        self.other_packets * (0.3 + bursts) * self.other_packet_bit / self.capacity * 1e9
+    }
 }
 
 /// A correction of more than this share of the rate is not trusted: so much of what it has beyond is an error.
@@ -92,6 +107,10 @@ const LONG_BURSTS: f64 = 5.0;
 
 /// Share of the longest wait behind the tight link that is held to be at an end of the account unseen (one standard deviation).
 const HELD_UNSEEN: f64 = 0.1;
+
+/// A queue that is found longer than the time in which it may have been empty was not: cross traffic of twice the link's rate would have made
+/// it, but for so many packets.
+const SUDDEN: f64 = 2.0;
 
 /// Standard deviations of single delays that other queues are held to add.
 const JITTER: f64 = 3.0;
@@ -116,7 +135,7 @@ pub(super) fn score(points: &[Point], known: &Known) -> Option<Score> {
     if points.len() < 4 || last.at_ns <= first.at_ns {
         return None;
     }
-    let noise = noise(points);
+    let noise = noise(points, known.capacity);
     let (from, to) = ends(points, &noise);
     let seconds = (to.at_ns - from.at_ns) / 1e9;
     if seconds <= 0.0 {
@@ -128,14 +147,13 @@ pub(super) fn score(points: &[Point], known: &Known) -> Option<Score> {
     let loss_error = (sent - arrived) / seconds / 12.0_f64.sqrt();
     let slope = (to.delay_ns - from.delay_ns) / (seconds * 1e9);
     let end_ns = (from.error_ns.powi(2) + to.error_ns.powi(2) + known.stamp_error_ns.powi(2)).sqrt();
-    let burst = burst(points, known.capacity, &noise);
+    let burst = burst(points, known.capacity, &noise).max(known.least_burst);
     // Other links' queues are part of the delay. How much they differ between the two ends cannot be seen; queues of like traffic at
     // moderate load hold a few packets where it comes as Poisson's does, more where it is more bursty, and next to none where it is even.
     let crossing = (known.capacity - rate + known.capacity * slope).max(0.05 * known.capacity);
     let packet_bit = known.other_packet_bit;
     let dispersion = burst / (crossing * packet_bit);
-    let bursts = 2.0 * dispersion + LONG_BURSTS * (dispersion - FEW_BURSTS).max(0.0);
-    let others_ns = known.other_packets * (0.3 + bursts) * packet_bit / known.capacity * 1e9;
+    let others_ns = known.others_ns(dispersion);
     let held_ns = HELD_UNSEEN * known.held_ns;
     let unsettled_ns = known.unsettled_ns / 2.0;
     let end_error = known.capacity * end_ns.hypot(others_ns).hypot(held_ns).hypot(unsettled_ns) / (seconds * 1e9);
@@ -145,8 +163,8 @@ pub(super) fn score(points: &[Point], known: &Known) -> Option<Score> {
     let queued = |point: &Point| point.delay_ns - known.base_ns;
     let scored = |point: &&Point| (from.at_ns..=to.at_ns).contains(&point.at_ns);
     let scored: Vec<Point> = points.iter().filter(scored).copied().collect();
-    let (mut idle_ns, idle_mean_ns) = idle_ns(&scored, known, &noise);
     let least = rate - known.capacity * slope;
+    let (mut idle_ns, idle_mean_ns) = idle_ns(&scored, known, &noise);
     if known.capacity * idle_ns > known.idle_share * least.max(0.0) * seconds * 1e9 {
         // Where the queue ran empty, other links' queues may hide that it did so more often.
         let hidden = Known { base_ns: known.base_ns + others_ns, ..*known };
@@ -160,6 +178,7 @@ pub(super) fn score(points: &[Point], known: &Known) -> Option<Score> {
         idle_mean: known.capacity * idle_mean_ns / (seconds * 1e9),
         error: (end_error.powi(2) + loss_error.powi(2) + capacity_error.powi(2)).sqrt(),
         far_error: capacity_error,
+        others_ns,
         rate,
         slope,
         burst,
@@ -171,9 +190,15 @@ pub(super) fn score(points: &[Point], known: &Known) -> Option<Score> {
     })
 }
 
+/// What the cross traffic between two points takes the link, were it never idle, ns: the growth of the delay that is not the probes' own.
+fn crossed_ns(from: &Point, to: &Point, capacity: f64) -> f64 {
+    let bits = (to.sent_bit - from.sent_bit + to.arrived_bit - from.arrived_bit) / 2.0;
+    (to.delay_ns - from.delay_ns) + (to.at_ns - from.at_ns) - bits * 1e9 / capacity
+}
+
 /// White noise and random walk apart: neighbouring increments of noise are correlated by -1/2, those of a walk not at all.
-fn noise(points: &[Point]) -> Noise {
-    let mut steps: Vec<f64> = points.windows(2).map(|pair| pair[1].delay_ns - pair[0].delay_ns).collect();
+fn noise(points: &[Point], capacity: f64) -> Noise {
+    let mut steps: Vec<f64> = points.windows(2).map(|pair| crossed_ns(&pair[0], &pair[1], capacity)).collect();
     let n = steps.len() as f64;
     let mean = steps.iter().sum::<f64>() / n;
     // A single pause must not make all points look noisy.
@@ -249,8 +274,12 @@ fn idle_ns(points: &[Point], known: &Known, noise: &Noise) -> (f64, f64) {
 /// later packet's own came before it as well, but nothing says when. Packets of one call came together: the link had all of them to send,
 /// whatever the delay of the last of them says (the least delay may be that of such a one, and a token bucket's credit hides as many).
 fn after_queue_ns(before: &Point, after: &Point, known: &Known) -> f64 {
+    let found_ns =
+        if known.found { (after.delay_ns - known.base_ns - SUDDEN * known.service_ns).max(0.0) } else { 0.0 };
     let queue_ns = (before.delay_ns - known.base_ns).max(0.0) + known.service_ns;
-    (after.at_ns - before.at_ns) - queue_ns.max(before.call_bit * 1e9 / known.capacity)
+    // An account that goes on is held to be busy by what is found alone: several links hold packets of a call, too.
+    let call_ns = if known.found { 0.0 } else { before.call_bit * 1e9 / known.capacity };
+    (after.at_ns - before.at_ns) - queue_ns.max(call_ns) - found_ns
 }
 
 /// Whether the queue may have been empty between two points.
@@ -261,9 +290,9 @@ pub(super) fn may_be_empty(before: &Point, after: &Point, known: &Known, jitter_
 /// Variance of the cross traffic per time, bit^2/s: from neighbouring points and from blocks, whichever is more, since bursts show in
 /// blocks only.
 fn burst(points: &[Point], capacity: f64, noise: &Noise) -> f64 {
-    let (first, last) = (points[0], points[points.len() - 1]);
+    let (first, last) = (&points[0], &points[points.len() - 1]);
     let seconds = (last.at_ns - first.at_ns) / 1e9;
-    let slope = (last.delay_ns - first.delay_ns) / (last.at_ns - first.at_ns);
+    let slope = crossed_ns(first, last, capacity) / (last.at_ns - first.at_ns);
     let per_s = |variance_ns2: f64, step_s: f64| capacity.powi(2) * variance_ns2 / 1e18 / step_s;
     let fine = per_s(noise.step_ns2, seconds / (points.len() - 1) as f64);
     let coarse = [4, 8, 16].into_iter().filter(|blocks| points.len() > 3 * blocks).map(|blocks| {
@@ -271,7 +300,7 @@ fn burst(points: &[Point], capacity: f64, noise: &Noise) -> f64 {
         let sum: f64 = (0..blocks)
             .map(|block| {
                 let (a, b) = (at(block), at(block + 1));
-                (b.delay_ns - a.delay_ns - slope * (b.at_ns - a.at_ns)).powi(2)
+                (crossed_ns(a, b, capacity) - slope * (b.at_ns - a.at_ns)).powi(2)
             })
             .sum();
         let own = 2.0 * noise.own_ns.powi(2);
@@ -292,6 +321,8 @@ mod tests {
             stamp_error_ns: 1.0,
             held_ns: 0.0,
             unsettled_ns: 0.0,
+            least_burst: 0.0,
+            found: false,
             idle_share: 0.02,
             grain_ns: 0.0,
             service_ns: 100_000.0,

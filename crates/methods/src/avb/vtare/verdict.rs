@@ -138,7 +138,7 @@ impl Vtare {
             |of: &dyn Fn(&Score) -> f64| scores.iter().map(|score| of(score) * score.seconds()).sum::<f64>() / seconds;
         let value = weighted(&Score::value);
         let measured =
-            scores.iter().map(|score| (score.error * score.seconds()).powi(2)).sum::<f64>() / seconds.powi(2);
+            scores.iter().map(|score| (self.blurred(score) * score.seconds()).powi(2)).sum::<f64>() / seconds.powi(2);
         let burst = weighted(&|score| score.burst);
         let window = (last.to_ns - first.from_ns) / 1e9;
         let unseen = (window - seconds).max(0.0);
@@ -301,8 +301,9 @@ impl Vtare {
 
     /// Why `train` may not be sent, where it may not. It was planned within what is left; what is left may be too little to be of use.
     pub(super) fn over(&self, train: &Train) -> Option<Stopped> {
-        let little =
-            self.stage == Stage::Measure && self.seconds < 0.2 * self.scores.last().map_or(0.0, Score::seconds);
+        let little = self.stage == Stage::Measure
+            && !self.steers
+            && self.seconds < 0.2 * self.scores.last().map_or(0.0, Score::seconds);
         let seconds = (train.idle_before_ns as f64 + train.duration_ns()) / 1e9;
         if seconds > self.seconds_left() || (little && self.seconds_left() * 2.0 < self.wanted_seconds) {
             return Some(Stopped::TimeBudget);
