@@ -23,7 +23,7 @@ const SAME_LINK_BELOW: f64 = 5e8;
 /// Nothing crosses a path on which back-to-back packets come at this share of the capacity, and a stream's delays differ by less than so
 /// much of Poisson's variance and so many packets.
 const CALM_SHARE: f64 = 0.97;
-const CALM_S: f64 = 0.001;
+const CALM_S: f64 = 0.0003;
 const CALM_MOST: f64 = 1.01;
 const CALM_DISPERSION: f64 = 0.05;
 const CALM_JITTER: f64 = 0.5;
