@@ -118,7 +118,10 @@ def test_a_log_reads_as_it_was_written_and_a_damaged_one_is_refused_by_name(tmp_
 def test_a_witness_that_cannot_count_says_why_and_ends_when_told(tmp_path: Path) -> None:
     taps = {name: Tap("vtare-test-no-such-namespace", "none0") for name in NAMES}
     process.write_job(tmp_path / "job.json", taps, bin_ns=BIN_NS)
-    command = [sys.executable, "-c", f"from {process.__name__} import main; main()", str(tmp_path / "job.json")]
+    # As the lab starts it: the package need not be installed.
+    packages = str(Path(process.__file__).parents[2])
+    code = f"import sys; sys.path.insert(0, {packages!r}); from {process.__name__} import main; main()"
+    command = [sys.executable, "-c", code, str(tmp_path / "job.json")]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as child:
         assert child.stderr is not None
         assert child.stderr.readline() == "ready\n"
