@@ -1,6 +1,7 @@
 """Programs of the kernel (BPF, `tc`) that add up the bytes of IP that come in at a device, bin by bin.
 
-About 0.2 us a packet, no copies, nothing wakes up. Wanted: root, x86-64 or arm64, a kernel with BPF and `clsact`.
+75 ns a packet, 82 ns where a port is looked for (a million runs each by BPF_PROG_TEST_RUN, on the machine of
+docs/avb.md), no copies, nothing wakes up. Wanted: root, x86-64 or arm64, a kernel with BPF and `clsact`.
 Source of the instructions and of bpf(2): the kernel's documentation of BPF.
 """
 
