@@ -6,6 +6,8 @@ use crate::avb::Observation;
 pub(super) struct Capacity {
     /// Time per bit between neighbours that were sent back to back, ns, sorted.
     per_bit_ns: Vec<f64>,
+    /// The same of neighbours in streams that arrived closer together than they left, since the second caught up with the first in a queue.
+    caught_ns: Vec<f64>,
     /// Packets of all those neighbours.
     packets: f64,
     /// Highest rate at which back-to-back packets arrived, bit/s.
@@ -19,6 +21,14 @@ pub(super) struct Capacity {
     /// Bits that came first together, beyond a packet: what a token bucket passes at once, and what is to be sent before there is a queue.
     credit_bit: f64,
 }
+
+/// A packet that arrived in less than this share of the time in which it left behind the one before caught up with it.
+const CAUGHT: f64 = 0.9;
+
+/// So many of them that lie together, within this share, and are most of those below the place that packets sent back to back show, are
+/// the link: under high load all of those may have had cross traffic between them.
+const CAUGHT_LEAST: usize = 4;
+const CAUGHT_NEAR: f64 = 0.02;
 
 /// Neighbours closer than this in the mode count as the mode's.
 const NEAR: f64 = 0.15;
@@ -121,6 +131,28 @@ impl Capacity {
             }
         }
         self.per_bit_ns.sort_by(f64::total_cmp);
+        self.see_caught(observation, head);
+    }
+
+    /// Takes the neighbours behind the head that arrived closer together than they left.
+    fn see_caught(&mut self, observation: &Observation, head: usize) {
+        let stream = &observation.packets[head.min(observation.packets.len())..];
+        let caught = stream.windows(2).filter_map(|pair| {
+            let (before, after) = (pair[0].left().zip(pair[0].received)?, pair[1].left().zip(pair[1].received)?);
+            let (left_ns, apart_ns) = ((after.0 - before.0).as_nanos(), (after.1 - before.1).as_nanos());
+            let caught = apart_ns > 0 && (apart_ns as f64) < CAUGHT * left_ns as f64;
+            caught.then(|| apart_ns as f64 / (f64::from(pair[1].size_byte) * 8.0))
+        });
+        self.caught_ns.extend(caught);
+        self.caught_ns.sort_by(f64::total_cmp);
+    }
+
+    /// The place below `mode` where packets that caught up lie together.
+    fn caught_below(&self, mode: f64) -> Option<f64> {
+        let below = &self.caught_ns[..self.caught_ns.partition_point(|&it| it < CLEAR * mode)];
+        let lower = (below.len() >= CAUGHT_LEAST).then(|| half_sample_mode(below))?;
+        let near = below.iter().filter(|it| (*it / lower - 1.0).abs() < CAUGHT_NEAR).count();
+        (near >= CAUGHT_LEAST && near * 2 >= below.len()).then_some(lower)
     }
 
     /// Takes a train whose packets came at its link's rate as a whole.
@@ -173,6 +205,9 @@ impl Capacity {
             return None;
         }
         let mode = lowest_mode(&self.per_bit_ns);
+        if let Some(caught) = self.caught_below(mode) {
+            return Some((1e9 / caught, CAUGHT_NEAR));
+        }
         let near: Vec<f64> = self.per_bit_ns.iter().copied().filter(|it| (it / mode - 1.0).abs() < NEAR).collect();
         if near.is_empty() {
             // The densest place is two gaps that have nothing to do with each other.

@@ -146,7 +146,7 @@ impl Vtare {
         self.stage = Stage::Search;
         self.slow = self.is_slow();
         if self.slow || self.several() {
-            self.begin_steering();
+            self.steer_from(points);
             self.stage = Stage::Measure;
         }
         // What held up the first train, so that it showed another link, holds up the next one no more. But a token bucket would fill again.
@@ -167,7 +167,9 @@ impl Vtare {
         }
         self.see_capacity(points);
         let Some(mut known) = self.known() else { return };
-        let (behind, unsettled_ns) = self.settled_from(observation, points, epoch, known.capacity);
+        // An account over many trains begins with a train's first packet, else behind what is left of its head.
+        let settled = self.settled_from(observation, points, epoch, known.capacity);
+        let (behind, unsettled_ns) = if self.steers { (0, 0.0) } else { settled };
         self.take_into_account(points, behind, &known);
         // An account that goes on began earlier.
         known.unsettled_ns = if self.account.len() + behind > points.len() { 0.0 } else { unsettled_ns };

@@ -19,6 +19,13 @@ pub(super) struct Point {
     pub(super) call_bit: f64,
 }
 
+impl Point {
+    /// Sent behind silence: of its own stream nothing is left in a queue but the tight link's, which drains last.
+    pub(super) fn is_fresh(&self) -> bool {
+        self.index == 0
+    }
+}
+
 /// The zero of both clocks: times of the first packet that arrived.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Epoch {

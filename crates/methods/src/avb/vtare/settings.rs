@@ -92,7 +92,7 @@ impl Default for VtareSettings {
             least_error: 0.003,
             most_held_ns: 300_000,
             most_spoiled: 8,
-            most_ns: 900_000_000,
+            most_ns: 950_000_000,
             most_byte: 1_000_000,
             most_byte_ns: 3_000_000,
             several_byte: 8_000_000,

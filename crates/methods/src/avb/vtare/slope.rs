@@ -25,8 +25,10 @@ pub(super) struct Score {
     pub(super) error: f64,
     /// The part of that which comes from a rate that was far from the value, and not from a train that was short, bit/s.
     pub(super) far_error: f64,
-    /// What other links' queues are held to differ by between the ends, ns.
+    /// What other links' queues are held to differ by between the ends, ns ...
     pub(super) others_ns: f64,
+    /// ... and that as a share of what they are held to differ by between two places within streams.
+    pub(super) others_share: f64,
     /// Rate at which the probes entered, bit/s.
     pub(super) rate: f64,
     /// Change of delay over time.
@@ -82,8 +84,11 @@ pub(super) struct Known {
     pub(super) other_packet_bit: f64,
     /// Variance of the cross traffic per time that is known of, bit^2/s: a short account may show less.
     pub(super) least_burst: f64,
-    /// A queue that a packet finds tells that it was not empty before.
+    /// The account goes on over many trains: a queue that a packet finds tells that it was not empty before, and an end is where a train
+    /// begins.
     pub(super) found: bool,
+    /// What other links' queues are held to differ by at such an end, as a share of what they differ by elsewhere.
+    pub(super) fresh_share: f64,
     /// Time that a packet takes to send at the capacity, ns.
     pub(super) service_ns: f64,
 }
@@ -136,7 +141,8 @@ pub(super) fn score(points: &[Point], known: &Known) -> Option<Score> {
         return None;
     }
     let noise = noise(points, known.capacity);
-    let (from, to) = ends(points, &noise);
+    let (from, to) = ends(points, &noise, known);
+    let others_share = (from.others_share.powi(2) / 2.0 + to.others_share.powi(2) / 2.0).sqrt();
     let seconds = (to.at_ns - from.at_ns) / 1e9;
     if seconds <= 0.0 {
         return None;
@@ -153,7 +159,7 @@ pub(super) fn score(points: &[Point], known: &Known) -> Option<Score> {
     let crossing = (known.capacity - rate + known.capacity * slope).max(0.05 * known.capacity);
     let packet_bit = known.other_packet_bit;
     let dispersion = burst / (crossing * packet_bit);
-    let others_ns = known.others_ns(dispersion);
+    let others_ns = others_share * known.others_ns(dispersion);
     let held_ns = HELD_UNSEEN * known.held_ns;
     let unsettled_ns = known.unsettled_ns / 2.0;
     let end_error = known.capacity * end_ns.hypot(others_ns).hypot(held_ns).hypot(unsettled_ns) / (seconds * 1e9);
@@ -179,6 +185,7 @@ pub(super) fn score(points: &[Point], known: &Known) -> Option<Score> {
         error: (end_error.powi(2) + loss_error.powi(2) + capacity_error.powi(2)).sqrt(),
         far_error: capacity_error,
         others_ns,
+        others_share,
         rate,
         slope,
         burst,
@@ -220,12 +227,24 @@ struct End {
     sent_bit: f64,
     arrived_bit: f64,
     error_ns: f64,
+    others_share: f64,
 }
 
 /// Where the account begins and ends. For the tight link any two places are as good; so those are taken where the delay is low, since
-/// there other links' queues are least.
-fn ends(points: &[Point], noise: &Noise) -> (End, End) {
+/// there other links' queues are least. Where it goes on over many trains, and begins or ends with a train's first packet, that is the
+/// end: other links' queues hold nothing of the stream there.
+fn ends(points: &[Point], noise: &Noise, known: &Known) -> (End, End) {
     let n = points.len();
+    let fresh = |point: &Point| {
+        (known.found && point.is_fresh()).then_some(End {
+            at_ns: point.at_ns,
+            delay_ns: point.delay_ns,
+            sent_bit: point.sent_bit,
+            arrived_bit: point.arrived_bit,
+            error_ns: noise.own_ns,
+            others_share: known.fresh_share,
+        })
+    };
     // Averaging m points takes noise away (own^2/m) and brings in the walk between them (about step^2 m/6).
     let best = (6.0 * noise.own_ns.powi(2) / noise.step_ns2.max(1e-9)).sqrt();
     let most = (n / 6).clamp(1, 40);
@@ -250,9 +269,11 @@ fn ends(points: &[Point], noise: &Noise) -> (End, End) {
             sent_bit: mean(|point| point.sent_bit),
             arrived_bit: mean(|point| point.arrived_bit),
             error_ns: (noise.own_ns.powi(2) / m as f64 + walk).sqrt(),
+            others_share: 1.0,
         }
     };
-    (end(pick(0..reach)), end(pick(n - m + 1 - reach..n - m + 1)))
+    let from = fresh(&points[0]).unwrap_or_else(|| end(pick(0..reach)));
+    (from, fresh(&points[n - 1]).unwrap_or_else(|| end(pick(n - m + 1 - reach..n - m + 1))))
 }
 
 /// The most time for which the queue can have been empty, and a guess of it, ns. Behind a packet the queue lasts at least for what the
@@ -323,6 +344,7 @@ mod tests {
             unsettled_ns: 0.0,
             least_burst: 0.0,
             found: false,
+            fresh_share: 1.0,
             idle_share: 0.02,
             grain_ns: 0.0,
             service_ns: 100_000.0,

@@ -3,11 +3,13 @@
 //! Between two trains the queue drains for as long as it takes to hear of the first: its own wait and a *turn*, the delay there and back.
 //! So each train is made such that the queue holds enough for that when it ends, and the last is followed by a few packets far apart,
 //! which meet other links' queues without a stream in them. On slow links, and where other links' queues blur the ends of an account, this
-//! makes it last for nearly all of the time.
+//! makes it last for nearly all of the time. An account begins and ends with the first packet of a train where it can: behind the silence
+//! other links have sent on what they held of the stream before, and the tight link, which drains last, has not.
 
 use vtare_units::{Monotonic, Timestamp};
 
 use super::plan::{self, Wanted};
+use super::points::Point;
 use super::slope::{self, Known, Score};
 use super::{Stage, Vtare};
 use crate::avb::{Spacing, Stopped, Train};
@@ -34,12 +36,23 @@ const LEAST_SHARE: f64 = 0.02;
 const MOST_SHARE: f64 = 0.98;
 
 /// The queue outlasts so many standard deviations of the cross traffic, and holds so many packets besides.
-const DEVIATIONS: f64 = 2.0;
+const DEVIATIONS: f64 = 4.0;
 const SPARE_PACKETS: f64 = 12.0;
 
-/// It holds so many times what drains between two packets of the stream, at least, and no more than this share of the most queue.
+/// It holds so many times what drains between two packets of the stream, at least.
 const BETWEEN: f64 = 1.5;
-const MOST_QUEUE: f64 = 0.5;
+
+/// The first guess is raised by so many times the share of the link that it is: one too low empties the queue, and the account begins anew;
+/// one too high makes it longer.
+const UPWARD: f64 = 1.5;
+
+/// What other links' queues are held to differ by where trains begin, as a share of what they differ by within streams; such ends are
+/// preferred as if it were less.
+pub(super) const FRESH: f64 = 0.4;
+const FRESH_PREFERRED: f64 = 0.2;
+
+/// An account has so many points, at least.
+const LEAST_POINTS: usize = 8;
 
 /// Packets that the queue begins with, at least, beside what drains between two.
 const BEGIN_PACKETS: f64 = 4.0;
@@ -76,6 +89,15 @@ impl Vtare {
     /// Whether next to nothing is free, and the traffic comes in bursts.
     pub(super) fn is_crowded(&self, score: &Score, known: &Known) -> bool {
         self.dispersion > BURSTY && score.value() < CROWDED * known.capacity && !self.capacity.clumps()
+    }
+
+    /// From the first train on each goes on where the one before ended.
+    pub(super) fn steer_from(&mut self, first: &[Point]) {
+        let capacity = self.link.map_or(f64::INFINITY, |(capacity, _)| capacity);
+        self.near = (self.near * (1.0 + UPWARD * self.near / capacity)).min(MOST_SHARE * capacity);
+        self.begin_steering();
+        self.account = first.to_vec();
+        self.begins = vec![0];
     }
 
     /// From now on each train goes on where the one before ended.
@@ -158,7 +180,7 @@ impl Vtare {
         let spare = (SPARE_PACKETS + 2.0 * f64::from(group - 1)) * packet_bit + capacity * self.grain_s;
         let varies = DEVIATIONS * (burst * self.turn_s / (1.0 - share)).sqrt();
         let queue = (self.turn_s * capacity * (1.0 + share) + spare + varies) / (1.0 - share);
-        let most = MOST_QUEUE * self.settings.most_queue_ns as f64 / 1e9 * capacity;
+        let most = self.settings.most_queue_ns as f64 / 1e9 * capacity;
         queue.max(BETWEEN * capacity * packet_bit / near).min(most).min(self.room_bit)
     }
 
@@ -171,21 +193,30 @@ impl Vtare {
         Train { packets: CLOSING, size_byte: self.packet_byte, spacing, idle_before_ns: 0 }
     }
 
-    /// The account with the narrowest interval of those that end now and begin with a train.
+    /// The account with the narrowest interval of those that begin with a train, and end with another or now.
     pub(super) fn narrowest(&self, known: &Known) -> Option<Score> {
         let begins = &self.begins[self.begins.len().saturating_sub(BEGINS)..];
         let whole = slope::score(&self.account[*begins.first()?..], known)?;
+        if !self.steers {
+            return Some(whole);
+        }
         // A short account may have seen fewer bursts than there are; and only the first one begins behind a head that a link may still hold.
         let known = Known { unsettled_ns: 0.0, least_burst: whole.burst, ..*known };
-        let width = |score: &Score| 4.0 * self.blurred(score) + score.idle;
-        let later = begins[1..].iter().filter_map(|&from| slope::score(&self.account[from..], &known));
-        later.chain([whole]).min_by(|a, b| width(a).total_cmp(&width(b)))
+        let preferring = Known { fresh_share: FRESH_PREFERRED, ..known };
+        let ends = |&from: &usize| begins.iter().map(|&to| to + 1).filter(move |&to| to >= from + LEAST_POINTS);
+        let all = begins.iter().flat_map(|from| ends(from).chain([self.account.len()]).map(|to| (*from, to)));
+        let width = |(from, to): (usize, usize)| {
+            let score = slope::score(&self.account[from..to], &preferring)?;
+            Some((4.0 * self.blurred(&score) + score.idle, (from, to)))
+        };
+        let (_, (from, to)) = all.filter_map(width).min_by(|a, b| a.0.total_cmp(&b.0))?;
+        slope::score(&self.account[from..to], &known)
     }
 
     /// The error of a score, bit/s, where the traffic came in longer bursts than it saw itself.
     pub(super) fn blurred(&self, score: &Score) -> f64 {
         let Some(known) = self.known().filter(|_| self.steers) else { return score.error };
-        let others_ns = known.others_ns(self.dispersion);
+        let others_ns = score.others_share * known.others_ns(self.dispersion);
         let more_ns = (others_ns.powi(2) - score.others_ns.powi(2)).max(0.0).sqrt();
         score.error.hypot(known.capacity * more_ns / (score.seconds() * 1e9))
     }
