@@ -110,6 +110,10 @@ const FAR_ERROR: f64 = 0.2;
 const FEW_BURSTS: f64 = 3.0;
 const LONG_BURSTS: f64 = 5.0;
 
+/// In an account over many trains fewer points than this tell nothing of the traffic, which may be as bursty as this.
+const FEW_POINTS: usize = 16;
+const UNSEEN_BURSTS: f64 = 6.0;
+
 /// Share of the longest wait behind the tight link that is held to be at an end of the account unseen (one standard deviation).
 const HELD_UNSEEN: f64 = 0.1;
 
@@ -159,6 +163,8 @@ pub(super) fn score(points: &[Point], known: &Known) -> Option<Score> {
     let crossing = (known.capacity - rate + known.capacity * slope).max(0.05 * known.capacity);
     let packet_bit = known.other_packet_bit;
     let dispersion = burst / (crossing * packet_bit);
+    // So few points have seen nothing of bursts.
+    let dispersion = if known.found && points.len() < FEW_POINTS { dispersion.max(UNSEEN_BURSTS) } else { dispersion };
     let others_ns = others_share * known.others_ns(dispersion);
     let held_ns = HELD_UNSEEN * known.held_ns;
     let unsettled_ns = known.unsettled_ns / 2.0;
