@@ -44,12 +44,12 @@ const BETWEEN: f64 = 1.5;
 
 /// The first guess is raised by so many times the share of the link that it is: one too low empties the queue, and the account begins anew;
 /// one too high makes it longer.
-const UPWARD: f64 = 1.5;
+const UPWARD: f64 = 4.0;
 
 /// What other links' queues are held to differ by where trains begin, as a share of what they differ by within streams; such ends are
 /// preferred as if it were less.
 pub(super) const FRESH: f64 = 0.4;
-const FRESH_PREFERRED: f64 = 0.2;
+const FRESH_PREFERRED: f64 = 0.1;
 
 /// An account has so many points, at least.
 const LEAST_POINTS: usize = 8;
@@ -63,7 +63,7 @@ const ROOM: f64 = 0.8;
 
 /// A train lasts for so many packets, and for so many times the queue, at least.
 const LEAST_PACKETS: f64 = 8.0;
-const LEAST_QUEUES: f64 = 2.0;
+const LEAST_QUEUES: f64 = 1.5;
 
 /// A head of which less than this share is kept is no way to fill a queue.
 const LEAST_KEPT: f64 = 0.35;
