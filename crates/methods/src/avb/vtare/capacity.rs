@@ -29,6 +29,7 @@ const CAUGHT: f64 = 0.9;
 /// the link: under high load all of those may have had cross traffic between them.
 const CAUGHT_LEAST: usize = 4;
 const CAUGHT_NEAR: f64 = 0.02;
+const CAUGHT_MOST: f64 = 0.22;
 
 /// Neighbours closer than this in the mode count as the mode's.
 const NEAR: f64 = 0.15;
@@ -147,12 +148,15 @@ impl Capacity {
         self.caught_ns.sort_by(f64::total_cmp);
     }
 
-    /// The place below `mode` where packets that caught up lie together.
-    fn caught_below(&self, mode: f64) -> Option<f64> {
-        let below = &self.caught_ns[..self.caught_ns.partition_point(|&it| it < CLEAR * mode)];
-        let lower = (below.len() >= CAUGHT_LEAST).then(|| half_sample_mode(below))?;
-        let near = below.iter().filter(|it| (*it / lower - 1.0).abs() < CAUGHT_NEAR).count();
-        (near >= CAUGHT_LEAST && near * 2 >= below.len()).then_some(lower)
+    /// The capacity by packets that caught up, where it is above the one that packets sent back to back show; as [`Self::estimate`]. What
+    /// was held up and let go at once comes together as well: not for paths where that may be.
+    pub(super) fn caught(&self) -> Option<(f64, f64)> {
+        let (capacity, _) = self.estimate().filter(|_| !self.clumps())?;
+        let place = |share: f64| self.caught_ns.partition_point(|&it| it < share * 1e9 / capacity);
+        let below = &self.caught_ns[place(CAUGHT_MOST)..place(CLEAR)];
+        let mode = (below.len() >= CAUGHT_LEAST).then(|| half_sample_mode(below))?;
+        let near = below.iter().filter(|it| (*it / mode - 1.0).abs() < CAUGHT_NEAR).count();
+        (near >= CAUGHT_LEAST && near * 2 >= below.len()).then_some((1e9 / mode, CAUGHT_NEAR))
     }
 
     /// Takes a train whose packets came at its link's rate as a whole.
@@ -205,9 +209,6 @@ impl Capacity {
             return None;
         }
         let mode = lowest_mode(&self.per_bit_ns);
-        if let Some(caught) = self.caught_below(mode) {
-            return Some((1e9 / caught, CAUGHT_NEAR));
-        }
         let near: Vec<f64> = self.per_bit_ns.iter().copied().filter(|it| (it / mode - 1.0).abs() < NEAR).collect();
         if near.is_empty() {
             // The densest place is two gaps that have nothing to do with each other.

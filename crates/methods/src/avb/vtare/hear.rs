@@ -146,7 +146,7 @@ impl Vtare {
         self.stage = Stage::Search;
         self.slow = self.is_slow();
         if self.slow || self.several() {
-            self.steer_from(points);
+            self.steer_from(points, (1.0 - crossing / capacity).max(0.0));
             self.stage = Stage::Measure;
         }
         // What held up the first train, so that it showed another link, holds up the next one no more. But a token bucket would fill again.

@@ -297,6 +297,14 @@ fn idle_ns(points: &[Point], known: &Known, noise: &Noise) -> (f64, f64) {
     })
 }
 
+/// The time for which the tight link's queue may have been empty, were so many packets of each delay in other links' queues, as bit/s.
+pub(super) fn hidden_idle(points: &[Point], known: &Known, packets: f64) -> f64 {
+    let (Some(first), Some(last)) = (points.first(), points.last()) else { return 0.0 };
+    let hidden = Known { base_ns: known.base_ns + packets * known.service_ns, ..*known };
+    let idle = points.windows(2).map(|pair| after_queue_ns(&pair[0], &pair[1], &hidden).max(0.0)).sum::<f64>();
+    known.capacity * idle / (last.at_ns - first.at_ns).max(1.0)
+}
+
 /// How much later a packet came than the queue behind the one before it lasted at least, ns. The bits between the two that are not the
 /// later packet's own came before it as well, but nothing says when. Packets of one call came together: the link had all of them to send,
 /// whatever the delay of the last of them says (the least delay may be that of such a one, and a token bucket's credit hides as many).

@@ -35,21 +35,28 @@ const OLDER: f64 = 1.2;
 const LEAST_SHARE: f64 = 0.02;
 const MOST_SHARE: f64 = 0.98;
 
-/// The queue outlasts so many standard deviations of the cross traffic, and holds so many packets besides.
-const DEVIATIONS: f64 = 4.0;
-const SPARE_PACKETS: f64 = 12.0;
+/// The queue outlasts so many standard deviations of the cross traffic: the more, the more of the link is free, since what is left goes
+/// through other links faster than it drains. And it holds so many packets besides.
+const DEVIATIONS: f64 = 1.0;
+const DEVIATIONS_FREE: f64 = 7.0;
+const SPARE_PACKETS: f64 = 8.0;
 
-/// It holds so many times what drains between two packets of the stream, at least.
+/// It holds so many times what drains between two packets of the stream, at least, and no more than this share of the most queue.
 const BETWEEN: f64 = 1.5;
+const MOST_QUEUE: f64 = 0.7;
 
-/// The first guess is raised by so many times the share of the link that it is: one too low empties the queue, and the account begins anew;
+/// The first guess is raised by so many times the share of the link that seems free: one too low empties the queue, and the account begins anew;
 /// one too high makes it longer.
-const UPWARD: f64 = 4.0;
+const UPWARD: f64 = 2.0;
 
 /// What other links' queues are held to differ by where trains begin, as a share of what they differ by within streams; such ends are
 /// preferred as if it were less.
 pub(super) const FRESH: f64 = 0.4;
 const FRESH_PREFERRED: f64 = 0.1;
+
+/// Times in which so many packets of the delay may hide that the queue was empty are avoided, with this weight against the interval's width.
+const HIDDEN_PACKETS: f64 = 10.0;
+const HIDDEN: f64 = 6.0;
 
 /// An account has so many points, at least.
 const LEAST_POINTS: usize = 8;
@@ -79,6 +86,11 @@ const CLOSING_TIME: f64 = 0.25;
 /// Where fewer packets than this are left, it was the bytes that ended it.
 const FEW_LEFT: u64 = 100;
 
+/// Standard deviations of the cross traffic that the queue outlasts, where this share of the link is free.
+fn deviations(free: f64) -> f64 {
+    DEVIATIONS + DEVIATIONS_FREE * free.min(1.0)
+}
+
 impl Vtare {
     /// Whether the time is enough for few packets only, so that it should be one account.
     pub(super) fn is_slow(&self) -> bool {
@@ -92,9 +104,9 @@ impl Vtare {
     }
 
     /// From the first train on each goes on where the one before ended.
-    pub(super) fn steer_from(&mut self, first: &[Point]) {
+    pub(super) fn steer_from(&mut self, first: &[Point], free: f64) {
         let capacity = self.link.map_or(f64::INFINITY, |(capacity, _)| capacity);
-        self.near = (self.near * (1.0 + UPWARD * self.near / capacity)).min(MOST_SHARE * capacity);
+        self.near = (self.near * (1.0 + UPWARD * free)).min(MOST_SHARE * capacity);
         self.begin_steering();
         self.account = first.to_vec();
         self.begins = vec![0];
@@ -138,12 +150,13 @@ impl Vtare {
         let queue_s = queue_bit / capacity;
         let holds = (capacity * self.left.1 / 1e9 - near * since_s).max(0.0);
 
+        let deviations = deviations(near / capacity);
         // So long that neither the cross traffic nor what is not known of the value empties the queue.
         let by_guess = queue_bit / (2.0 * self.near_error * near).max(1.0);
-        let by_bursts = (queue_bit / DEVIATIONS).powi(2) / burst;
+        let by_bursts = (queue_bit / deviations).powi(2) / burst;
         let seconds = by_guess.min(by_bursts).max(LEAST_QUEUES * queue_s).max(LEAST_PACKETS * packet_bit / near);
         // It shall not run empty on the way either, while it grows.
-        let varies = DEVIATIONS.powi(2) * burst * seconds;
+        let varies = deviations.powi(2) * burst * seconds;
         let begins = (queue_bit - (queue_bit.powi(2) - varies).max(0.0).sqrt()) / 2.0;
         let begins = begins.max(BEGIN_PACKETS * packet_bit + capacity * packet_bit / near).min(queue_bit);
         let inflow = self.head_inflow(capacity, near);
@@ -178,9 +191,9 @@ impl Vtare {
         let packet_bit = f64::from(self.packet_byte) * 8.0;
         let group = plan::group(near, self.packet_byte, &self.setup.ability, plan::ROOM);
         let spare = (SPARE_PACKETS + 2.0 * f64::from(group - 1)) * packet_bit + capacity * self.grain_s;
-        let varies = DEVIATIONS * (burst * self.turn_s / (1.0 - share)).sqrt();
+        let varies = deviations(share) * (burst * self.turn_s / (1.0 - share)).sqrt();
         let queue = (self.turn_s * capacity * (1.0 + share) + spare + varies) / (1.0 - share);
-        let most = self.settings.most_queue_ns as f64 / 1e9 * capacity;
+        let most = MOST_QUEUE * self.settings.most_queue_ns as f64 / 1e9 * capacity;
         queue.max(BETWEEN * capacity * packet_bit / near).min(most).min(self.room_bit)
     }
 
@@ -207,7 +220,8 @@ impl Vtare {
         let all = begins.iter().flat_map(|from| ends(from).chain([self.account.len()]).map(|to| (*from, to)));
         let width = |(from, to): (usize, usize)| {
             let score = slope::score(&self.account[from..to], &preferring)?;
-            Some((4.0 * self.blurred(&score) + score.idle, (from, to)))
+            let hidden = slope::hidden_idle(&self.account[from..to], &preferring, HIDDEN_PACKETS);
+            Some((4.0 * self.blurred(&score) + score.idle + HIDDEN * hidden, (from, to)))
         };
         let (_, (from, to)) = all.filter_map(width).min_by(|a, b| a.0.total_cmp(&b.0))?;
         slope::score(&self.account[from..to], &known)
