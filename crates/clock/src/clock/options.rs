@@ -14,7 +14,7 @@ pub enum SourceChoice {
     Os,
 }
 
-/// How to start a [`Clock`].
+/// How to start a [`Clock`](crate::Clock).
 #[derive(Clone, Copy, Debug)]
 pub struct ClockOptions {
     /// Which clock to read.
