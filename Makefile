@@ -113,6 +113,7 @@ lint: $(DONE)/dev
 	@mkdir -p build
 	$(call say,format: Rust and Python)
 	@cargo fmt --all --check
+	@cargo fmt --all --check --manifest-path bench/Cargo.toml
 	@$(BIN)/ruff format --check $(PYTHON_CODE)
 	$(call say,ruff)
 	@$(BIN)/ruff check $(PYTHON_CODE)
@@ -132,6 +133,7 @@ lint: $(DONE)/dev
 
 fmt: $(DONE)/dev
 	@cargo fmt --all
+	@cargo fmt --all --manifest-path bench/Cargo.toml
 	@$(BIN)/ruff format $(PYTHON_CODE)
 
 # Properties are tried with the same cases on every machine; PROPTEST_RNG_SEED=N tries others, `make test-fuzz` new ones each time.
