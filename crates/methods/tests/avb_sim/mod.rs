@@ -102,17 +102,41 @@ impl SimRunner {
         let truth = self.truth(first, last);
         if std::env::var_os("VO").is_some() && self.cross.len() == 3 {
             let svc = 12e12 / self.spec.path.hops[0].capacity_bit_per_s as f64;
-            let q = |i: usize| -> [f64; 2] { [0, 1].map(|h| ((self.cross[h + 1][i].at_ns - self.cross[h][i].at_ns) as f64 - 300e3 - svc) / svc) };
+            let q = |i: usize| -> [f64; 2] {
+                [0, 1].map(|h| ((self.cross[h + 1][i].at_ns - self.cross[h][i].at_ns) as f64 - 300e3 - svc) / svc)
+            };
             let t = (self.cross[1][last].at_ns - self.cross[1][first].at_ns) as f64;
             let c = self.spec.path.hops[0].capacity_bit_per_s as f64;
             let bits = (last - first) as f64 * 12e3;
-            let [a1, a2] = q(first); let [b1, b2] = q(last);
+            let [a1, a2] = q(first);
+            let [b1, b2] = q(last);
             let idle = truth - bits / t * 1e9 + c * (b2 - a2) * svc / t;
             let e = estimate.avb_bit_per_s.unwrap_or(f64::NAN);
-            let mut d: Vec<f64> = (first..=last).map(|i| { let [x, y] = q(i); x + y }).collect();
+            let mut d: Vec<f64> = (first..=last)
+                .map(|i| {
+                    let [x, y] = q(i);
+                    x + y
+                })
+                .collect();
             d.sort_by(f64::total_cmp);
             print!("D min={:.1} q10={:.1} med={:.1} max={:.1} ", d[0], d[d.len() / 10], d[d.len() / 2], d[d.len() - 1]);
-            println!("O idleT={:.4} cap={:.2} err={:.2} win={:.0} truth={:.2} q1 {:.1}..{:.1} q2 {:.1}..{:.1} first={} last={} of {} idle={:.2} stop={:?}", idle / c, estimate.capacity_bit_per_s.unwrap_or(f64::NAN) / c, (e / truth - 1.0) * 100.0, t / svc, truth / c, a1, b1, a2, b2, first, last, self.sent_ns.len(), idle / truth * 100.0, estimate.stopped);
+            println!(
+                "O idleT={:.4} cap={:.2} err={:.2} win={:.0} truth={:.2} q1 {:.1}..{:.1} q2 {:.1}..{:.1} first={} last={} of {} idle={:.2} stop={:?}",
+                idle / c,
+                estimate.capacity_bit_per_s.unwrap_or(f64::NAN) / c,
+                (e / truth - 1.0) * 100.0,
+                t / svc,
+                truth / c,
+                a1,
+                b1,
+                a2,
+                b2,
+                first,
+                last,
+                self.sent_ns.len(),
+                idle / truth * 100.0,
+                estimate.stopped
+            );
         }
         Outcome { estimate, truth, nominal: self.nominal() }
     }

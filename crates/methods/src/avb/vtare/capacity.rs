@@ -307,6 +307,39 @@ mod tests {
         }
     }
 
+    /// A head of 12 packets with a packet of cross traffic between any two, over 100 Mbit/s, and a stream 1 ms apart in which each second
+    /// packet comes `behind_us` behind the one before.
+    fn caught(behind_us: u64) -> Observation {
+        let packet = |index: u64| {
+            let (left_us, received_us) = match index {
+                0..12 => (0, index * 240),
+                _ => ((index - 11) * 1_000, index / 2 * 2_000 + index % 2 * behind_us),
+            };
+            crate::avb::Packet {
+                sent: Some(Timestamp::from_nanos(left_us * 1_000)),
+                received: Some(Timestamp::from_nanos(5_000_000 + received_us * 1_000)),
+                place: Some(index as u32),
+                call: index as u32,
+                ..let_go(1, 1).packets[0]
+            }
+        };
+        Observation { packets: (0..40).map(packet).collect(), ..let_go(1, 1) }
+    }
+
+    #[test]
+    fn packets_that_caught_up_tell_the_link_where_all_others_had_cross_traffic_between_them() {
+        let found = |behind_us: u64| {
+            let mut capacity = Capacity::default();
+            capacity.add(&caught(behind_us), 12);
+            (capacity.estimate().expect("pairs").0, capacity.caught().map(|it| it.0))
+        };
+        let (by_head, caught) = found(120);
+        assert!((by_head / 5e7 - 1.0).abs() < 0.01, "{by_head}");
+        assert!((caught.expect("fourteen of them") / 1e8 - 1.0).abs() < 0.01, "{caught:?}");
+        // A program let them go at once; or they came as far apart as those of the head.
+        assert_eq!([4, 240].map(|behind_us| found(behind_us).1), [None, None]);
+    }
+
     /// Points 60 us apart in arrival at 1 Gbit/s, five packets each, of which the first `fast` were sent at ten times that rate, the
     /// others so much slower that cross traffic doubled their time.
     fn arrived(fast: u32, all: u32) -> Vec<Point> {

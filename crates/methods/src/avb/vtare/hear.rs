@@ -194,10 +194,34 @@ impl Vtare {
         }
         self.queued_ns = self.queued_ns.max(score.queued_ns);
         if std::env::var_os("VT").is_some() {
-            let p = &points[0]; let l = &points[points.len()-1];
-            eprintln!("T {:?} t={:.1}..{:.1}ms n={} head={} rate={:.2} d0={:.1} d1={:.1} goes_on={} near={:.2} | win {:.1}..{:.1} val={:.2} err={:.2} idle={:.2} mean={:.2} oth={:.1} disp={:.1} turn={:.2} base={:.2} begins={:?} acc={} cap={:.2e}",
-              self.stage, p.at_ns/1e6, l.at_ns/1e6, points.len(), self.head, score.rate/known.capacity, (p.delay_ns-self.base_ns)/1e6, (l.delay_ns-self.base_ns)/1e6, self.goes_on, self.near/known.capacity,
-              score.from_ns/1e6, score.to_ns/1e6, score.value()/known.capacity, score.error/known.capacity, score.idle/known.capacity, score.idle_mean/known.capacity, score.others_ns/1e6, score.dispersion, self.turn_s*1e3, self.base_ns/1e6, self.begins, self.account.len(), known.capacity);
+            let p = &points[0];
+            let l = &points[points.len() - 1];
+            eprintln!(
+                "T {:?} t={:.1}..{:.1}ms n={} head={} rate={:.2} d0={:.1} d1={:.1} goes_on={} near={:.2} | win {:.1}..{:.1} val={:.2} err={:.2} idle={:.2} mean={:.2} oth={:.1} disp={:.1} turn={:.2} base={:.2} begins={:?} acc={} cap={:.2e}",
+                self.stage,
+                p.at_ns / 1e6,
+                l.at_ns / 1e6,
+                points.len(),
+                self.head,
+                score.rate / known.capacity,
+                (p.delay_ns - self.base_ns) / 1e6,
+                (l.delay_ns - self.base_ns) / 1e6,
+                self.goes_on,
+                self.near / known.capacity,
+                score.from_ns / 1e6,
+                score.to_ns / 1e6,
+                score.value() / known.capacity,
+                score.error / known.capacity,
+                score.idle / known.capacity,
+                score.idle_mean / known.capacity,
+                score.others_ns / 1e6,
+                score.dispersion,
+                self.turn_s * 1e3,
+                self.base_ns / 1e6,
+                self.begins,
+                self.account.len(),
+                known.capacity
+            );
         }
         if observation.loss().is_some_and(|loss| loss > 0.08) || overflows(observation) {
             if self.settled.is_some() && self.settings.follow_ns.is_some() {

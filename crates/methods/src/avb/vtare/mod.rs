@@ -3,6 +3,7 @@
 //! See `docs/avb.md`. In short: a back-to-back train finds the link's capacity and what a train may be at most; then trains that first
 //! fill the queue and then hold it filled give the mean available bandwidth of exactly their own time.
 
+mod account;
 mod belief;
 mod bound;
 mod capacity;

@@ -4,7 +4,7 @@ use vtare_units::{Monotonic, Timestamp};
 
 use super::plan::{self, Wanted};
 use super::slope::{Known, Score};
-use super::{SETTLE, Stage, Vtare, steer};
+use super::{SETTLE, Stage, Vtare, account};
 use crate::avb::{Spacing, Train};
 
 /// Trains are planned for no less than this share of the capacity: else they would take for ever.
@@ -294,7 +294,7 @@ impl Vtare {
             unsettled_ns: 0.0,
             least_burst: 0.0,
             found: self.steers,
-            fresh_share: steer::FRESH,
+            fresh_share: account::FRESH,
             grain_ns: self.grain_s * 1e9,
             service_ns,
             idle_share: self.settings.idle_share,

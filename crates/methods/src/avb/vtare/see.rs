@@ -3,7 +3,7 @@
 use super::bound::{Bound, Bounds};
 use super::capacity::Capacity;
 use super::points::{Epoch, Point};
-use super::slope::{self, Known, Score};
+use super::slope::{Known, Score};
 use super::{SETTLE, Stage, Vtare, plan};
 use crate::avb::{Observation, Packet, Spacing};
 
@@ -168,33 +168,6 @@ impl Vtare {
     pub(super) fn settled(&self, score: &Score) -> bool {
         let points = if self.calm { self.settings.calm_points * 4 / 5 } else { self.settings.points };
         score.seconds() >= 0.7 * self.measure_seconds() && score.points as u32 >= points
-    }
-
-    /// Adds the points of a train to the account, or begins it anew with those behind the train's head, where the queue may have been
-    /// empty since the train before.
-    pub(super) fn take_into_account(&mut self, points: &[Point], behind: usize, known: &Known) {
-        let goes_on = match (self.account.last().copied(), points.first()) {
-            (Some(last), Some(first)) => {
-                let before = Point { sent_bit: 0.0, arrived_bit: 0.0, ..last };
-                (!slope::may_be_empty(&before, first, known, self.jitter_ns)).then_some(last)
-            }
-            _ => None,
-        };
-        self.goes_on = goes_on.is_some();
-        match goes_on {
-            Some(last) => {
-                self.begins.push(self.account.len());
-                self.account.extend(points.iter().map(|point| Point {
-                    sent_bit: point.sent_bit + last.sent_bit,
-                    arrived_bit: point.arrived_bit + last.arrived_bit,
-                    ..*point
-                }));
-            }
-            None => {
-                self.account = points[behind.min(points.len())..].to_vec();
-                self.begins = vec![0];
-            }
-        }
     }
 
     /// What the difference from the train before says of bursts that are longer than a train, bit^2/s.

@@ -297,18 +297,10 @@ fn idle_ns(points: &[Point], known: &Known, noise: &Noise) -> (f64, f64) {
     })
 }
 
-/// The time for which the tight link's queue may have been empty, were so many packets of each delay in other links' queues, as bit/s.
-pub(super) fn hidden_idle(points: &[Point], known: &Known, packets: f64) -> f64 {
-    let (Some(first), Some(last)) = (points.first(), points.last()) else { return 0.0 };
-    let hidden = Known { base_ns: known.base_ns + packets * known.service_ns, ..*known };
-    let idle = points.windows(2).map(|pair| after_queue_ns(&pair[0], &pair[1], &hidden).max(0.0)).sum::<f64>();
-    known.capacity * idle / (last.at_ns - first.at_ns).max(1.0)
-}
-
 /// How much later a packet came than the queue behind the one before it lasted at least, ns. The bits between the two that are not the
 /// later packet's own came before it as well, but nothing says when. Packets of one call came together: the link had all of them to send,
 /// whatever the delay of the last of them says (the least delay may be that of such a one, and a token bucket's credit hides as many).
-fn after_queue_ns(before: &Point, after: &Point, known: &Known) -> f64 {
+pub(super) fn after_queue_ns(before: &Point, after: &Point, known: &Known) -> f64 {
     let found_ns =
         if known.found { (after.delay_ns - known.base_ns - SUDDEN * known.service_ns).max(0.0) } else { 0.0 };
     let queue_ns = (before.delay_ns - known.base_ns).max(0.0) + known.service_ns;
@@ -387,6 +379,17 @@ mod tests {
         // So steep a slope may be another link's in part.
         assert!(score.error > 4e6);
         assert!((score.least / 5e7 - 1.0).abs() < 1e-9 && score.idle == 0.0, "{score:?}");
+    }
+
+    #[test]
+    fn few_points_of_an_account_over_many_trains_tell_nothing_of_bursts() {
+        let even = train(|i| 1e6 + f64::from(i) * 125_000.0 * 0.1);
+        let known = Known { found: true, other_packets: 1.0, ..known() };
+        let others_ns = |points: &[Point], known: &Known| score(points, known).expect("points").others_ns;
+        // Even traffic, as far as forty points tell; five tell nothing.
+        assert!(others_ns(&even[1..41], &known) < 0.1 * known.others_ns(UNSEEN_BURSTS));
+        assert_eq!(others_ns(&even[1..6], &known), known.others_ns(UNSEEN_BURSTS));
+        assert!(others_ns(&even[1..6], &Known { found: false, ..known }) < 0.1 * known.others_ns(UNSEEN_BURSTS));
     }
 
     #[test]

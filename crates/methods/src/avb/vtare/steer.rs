@@ -10,7 +10,7 @@ use vtare_units::{Monotonic, Timestamp};
 
 use super::plan::{self, Wanted};
 use super::points::Point;
-use super::slope::{self, Known, Score};
+use super::slope::{Known, Score};
 use super::{Stage, Vtare};
 use crate::avb::{Spacing, Stopped, Train};
 
@@ -20,9 +20,6 @@ const SLOW_PACKETS: f64 = 2_000.0;
 /// Bursts on a link of which less than this share is free, with so many times the variance of Poisson's, are best followed as well.
 const CROWDED: f64 = 0.1;
 pub(super) const BURSTY: f64 = 3.0;
-
-/// Accounts that begin with one of so many of the last trains are looked at.
-const BEGINS: usize = 24;
 
 /// The value is known so poorly before the first train (one standard deviation): to this share of it, and to this of the capacity.
 const FIRST_ERROR: f64 = 0.5;
@@ -48,18 +45,6 @@ const MOST_QUEUE: f64 = 0.7;
 /// The first guess is raised by so many times the share of the link that seems free: one too low empties the queue, and the account begins anew;
 /// one too high makes it longer.
 const UPWARD: f64 = 2.0;
-
-/// What other links' queues are held to differ by where trains begin, as a share of what they differ by within streams; such ends are
-/// preferred as if it were less.
-pub(super) const FRESH: f64 = 0.4;
-const FRESH_PREFERRED: f64 = 0.1;
-
-/// Times in which so many packets of the delay may hide that the queue was empty are avoided, with this weight against the interval's width.
-const HIDDEN_PACKETS: f64 = 10.0;
-const HIDDEN: f64 = 6.0;
-
-/// An account has so many points, at least.
-const LEAST_POINTS: usize = 8;
 
 /// Packets that the queue begins with, at least, beside what drains between two.
 const BEGIN_PACKETS: f64 = 4.0;
@@ -205,41 +190,6 @@ impl Vtare {
         let spacing = Spacing::Constant { gap_ns: seconds * 1e9 / f64::from(CLOSING) };
         Train { packets: CLOSING, size_byte: self.packet_byte, spacing, idle_before_ns: 0 }
     }
-
-    /// The account with the narrowest interval of those that begin with a train, and end with another or now.
-    pub(super) fn narrowest(&self, known: &Known) -> Option<Score> {
-        let begins = &self.begins[self.begins.len().saturating_sub(BEGINS)..];
-        let whole = slope::score(&self.account[*begins.first()?..], known)?;
-        if !self.steers {
-            return Some(whole);
-        }
-        // A short account may have seen fewer bursts than there are; and only the first one begins behind a head that a link may still hold.
-        let known = Known { unsettled_ns: 0.0, least_burst: whole.burst, ..*known };
-        let preferring = Known { fresh_share: FRESH_PREFERRED, ..known };
-        let ends = |&from: &usize| begins.iter().map(|&to| to + 1).filter(move |&to| to >= from + LEAST_POINTS);
-        let all = begins.iter().flat_map(|from| ends(from).chain([self.account.len()]).map(|to| (*from, to)));
-        let width = |(from, to): (usize, usize)| {
-            let score = slope::score(&self.account[from..to], &preferring)?;
-            let hidden = slope::hidden_idle(&self.account[from..to], &preferring, HIDDEN_PACKETS);
-            Some((4.0 * self.blurred(&score) + score.idle + HIDDEN * hidden, (from, to)))
-        };
-        let (_, (from, to)) = all.filter_map(width).min_by(|a, b| a.0.total_cmp(&b.0))?;
-        slope::score(&self.account[from..to], &known)
-    }
-
-    /// The error of a score, bit/s, where the traffic came in longer bursts than it saw itself.
-    pub(super) fn blurred(&self, score: &Score) -> f64 {
-        let Some(known) = self.known().filter(|_| self.steers) else { return score.error };
-        let others_ns = score.others_share * known.others_ns(self.dispersion);
-        let more_ns = (others_ns.powi(2) - score.others_ns.powi(2)).max(0.0).sqrt();
-        score.error.hypot(known.capacity * more_ns / (score.seconds() * 1e9))
-    }
-
-    /// Keeps a score: it replaces those of an account of which it holds a part.
-    pub(super) fn keep(&mut self, score: Score) {
-        self.scores.retain(|last| last.to_ns <= score.from_ns);
-        self.scores.push(score);
-    }
 }
 
 #[cfg(test)]
@@ -272,6 +222,30 @@ mod tests {
         assert!(!method.is_slow());
         (method.near, method.bucket_byte) = (4e6, Some(1e5));
         assert!(!method.is_slow(), "a token bucket would fill between trains");
+    }
+
+    #[test]
+    fn the_first_train_begins_the_account_and_the_first_guess_is_high() {
+        let mut method = slow();
+        let point = Point { index: 0, at_ns: 0.0, delay_ns: 0.0, sent_bit: 12e3, arrived_bit: 12e3, call_bit: 12e3 };
+        method.steer_from(&[point, point], 0.6);
+        assert_eq!((method.account.len(), method.begins.clone(), method.steers), (2, vec![0], true));
+        assert!((method.near / (4e6 * (1.0 + 0.6 * UPWARD)) - 1.0).abs() < 1e-9, "{}", method.near);
+        // No more than the link carries, and unchanged where nothing seems free.
+        method.steer_from(&[point], 1.0);
+        assert_eq!(method.near, MOST_SHARE * 1e7);
+        method.near = 1e6;
+        method.steer_from(&[point], 0.0);
+        assert_eq!(method.near, 1e6);
+    }
+
+    #[test]
+    fn the_queue_outlasts_more_where_more_is_free() {
+        let mut method = slow();
+        method.turn_s = 0.002;
+        assert!(deviations(0.9) > 2.0 * deviations(0.1));
+        let most = MOST_QUEUE * method.settings.most_queue_ns as f64 / 1e9 * 1e7;
+        assert_eq!(method.queue_between(9e6, 1e7, 1e12), most);
     }
 
     #[test]
@@ -317,17 +291,5 @@ mod tests {
         let mut method = slow();
         method.steer_by(&told(-5e6, 9e6), 0.0, 4e6, 1e7);
         assert!(method.near > 1.5e6, "a hazy train moves it little: {}", method.near);
-    }
-
-    #[test]
-    fn an_account_that_saw_few_bursts_is_known_no_better_than_one_that_saw_many() {
-        let mut method = slow();
-        let others_ns = method.known().expect("a link").others_ns(0.0);
-        let short = Score { to_ns: 1e8, error: 1e4, others_ns, ..Score::default() };
-        assert_eq!(method.blurred(&short), 1e4);
-        method.dispersion = 10.0;
-        assert!(method.blurred(&short) > 5e5);
-        method.steers = false;
-        assert_eq!(method.blurred(&short), 1e4);
     }
 }
