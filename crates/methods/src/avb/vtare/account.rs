@@ -54,16 +54,15 @@ impl Vtare {
         // A short account may have seen fewer bursts than there are; and only the first one begins behind a head that a link may still hold.
         let known = Known { unsettled_ns: 0.0, least_burst: whole.burst, ..*known };
         let preferring = Known { fresh_share: FRESH_PREFERRED, ..known };
-        let ends = |&from: &usize| {
-            let trains = begins.iter().map(|&to| to + 1).filter(move |&to| to >= from + LEAST_POINTS);
-            trains.filter(|_| self.steers)
-        };
+        if !self.steers {
+            return Some(whole);
+        }
+        let ends = |&from: &usize| begins.iter().map(|&to| to + 1).filter(move |&to| to >= from + LEAST_POINTS);
         let all = begins.iter().flat_map(|from| ends(from).chain([self.account.len()]).map(|to| (*from, to)));
         let width = |(from, to): (usize, usize)| {
             let score = slope::score(&self.account[from..to], &preferring)?;
             let hidden = hidden_idle(&self.account[from..to], &preferring, HIDDEN_PACKETS);
-            let hidden = if self.steers { HIDDEN * hidden } else { 0.0 };
-            Some((4.0 * self.blurred(&score) + score.idle + hidden, (from, to)))
+            Some((4.0 * self.blurred(&score) + score.idle + HIDDEN * hidden, (from, to)))
         };
         let (_, (from, to)) = all.filter_map(width).min_by(|a, b| a.0.total_cmp(&b.0))?;
         slope::score(&self.account[from..to], &known)

@@ -14,6 +14,8 @@ pub(super) struct Bound {
     pub(super) high: f64,
     /// With the available bandwidth that the stream behind the head tells; infinite where that tells none.
     pub(super) likely: f64,
+    /// Packets of the head.
+    packets: f64,
 }
 
 /// Packets of a part of a train that says something.
@@ -28,6 +30,9 @@ const STEEP: f64 = 2.0;
 /// A capacity above the upper bound by more than this factor is none: links before the tight one, and bursts, make a bound too low by up
 /// to 2.
 const ABOVE: f64 = 2.2;
+
+/// ... and by so much more where it is of few packets: a burst leaves each packet of a head a gap of up to three.
+const PLAINLY: f64 = 1.3;
 
 /// The same for the lower bound, which nothing but a late first packet makes too high.
 const BELOW: f64 = 1.4;
@@ -59,7 +64,7 @@ impl Bound {
             let solved = (bits - rate * seconds) / (grown - slope * seconds);
             (solved > 0.0 && solved.is_finite()).then_some(solved)
         });
-        Some(Self { low, high, likely: solved.unwrap_or(f64::INFINITY) })
+        Some(Self { low, high, likely: solved.unwrap_or(f64::INFINITY), packets: bits / packet_bit })
     }
 }
 
@@ -81,11 +86,13 @@ impl Bounds {
         self.0.push(bound);
     }
 
-    /// The capacity to reckon with where the bounds contradict `found`, bit/s.
-    pub(super) fn against(&self, found: f64) -> Option<f64> {
+    /// The capacity to reckon with where the bounds contradict `found`, bit/s; they must do so more plainly as long as they are of fewer
+    /// packets than `enough`, since a short head may have met a burst as a whole.
+    pub(super) fn against(&self, found: f64, enough: u32) -> Option<f64> {
+        let few = self.0.iter().map(|it| it.packets).sum::<f64>() < f64::from(enough);
         let of = |of: fn(&Bound) -> f64| median(&mut self.0.iter().map(of).collect::<Vec<_>>());
         let likely = of(|it| it.likely.max(it.low));
-        let above = found > ABOVE * of(|it| it.high) && found > LIKELY * likely;
+        let above = found > ABOVE * if few { PLAINLY } else { 1.0 } * of(|it| it.high) && found > LIKELY * likely;
         let below = found * BELOW < of(|it| it.low) && found * LIKELY < likely;
         (likely.is_finite() && (above || below)).then_some(likely)
     }
@@ -116,12 +123,15 @@ mod tests {
     #[test]
     fn a_capacity_within_the_bounds_is_left_and_one_far_outside_is_contradicted() {
         let mut bounds = Bounds::default();
-        assert_eq!(bounds.against(3e9), None);
+        assert_eq!(bounds.against(3e9, 15), None);
         bounds.add(Bound::of(&train(), 20, 12e3).expect("the delay grew"));
-        assert_eq!(bounds.against(1e8), None);
-        let instead = bounds.against(3e9).expect("far above");
+        assert_eq!(bounds.against(1e8, 15), None);
+        // Two times and a half is plain where the packets are enough for it.
+        let doubted = |enough| bounds.against(2.5e8, enough).is_some();
+        assert_eq!([doubted(15), doubted(20)], [true, false]);
+        let instead = bounds.against(3e9, 20).expect("far above");
         assert!((instead / 1e8 - 1.0).abs() < 0.02, "{instead}");
-        assert!(bounds.against(2e7).is_some());
+        assert!(bounds.against(2e7, 15).is_some());
     }
 
     #[test]

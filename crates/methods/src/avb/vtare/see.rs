@@ -62,14 +62,16 @@ impl Vtare {
     pub(super) fn see_capacity(&mut self, points: &[Point]) {
         let stream = points.partition_point(|point| point.index < self.head);
         // A short head says little where bursts come between its packets.
-        let long = self.head >= self.settings.first_packets;
+        let long = !self.steers || self.head >= self.settings.first_packets;
         let bounds = Bound::of(points, stream, f64::from(self.packet_byte) * 8.0).filter(|_| long);
         bounds.into_iter().for_each(|bound| self.bounds.add(bound));
         self.capacity.see_stretch(points, f64::from(self.packet_byte) * 8.0);
         let caught = if self.steers { self.capacity.caught() } else { None };
         let found = caught.or_else(|| self.capacity.estimate()).or(self.link);
         let Some((found, _)) = found.inspect(|&it| self.link = Some(it)) else { return };
-        if let Some(instead) = self.bounds.against(found).or((self.outgrown > found).then_some(self.outgrown)) {
+        if let Some(instead) =
+            self.bounds.against(found, self.settings.first_packets).or((self.outgrown > found).then_some(self.outgrown))
+        {
             self.link = Some((instead, BOUND_ERROR));
         }
     }
