@@ -17,6 +17,9 @@ const OFTEN: f64 = 0.1;
 /// Probes that left this much faster than the link is held to be show that it is faster.
 const OUTGROWN: f64 = 1.15;
 
+/// A capacity that differs from the one before by more than this factor is another one.
+const ANOTHER: f64 = 1.25;
+
 /// A queue runs empty behind any head, if the rate is below the value by more than this factor.
 const TOO_SLOW: f64 = 1.03;
 
@@ -165,8 +168,13 @@ impl Vtare {
         if self.seems_policed(observation, points) {
             return;
         }
+        let before = self.link.map_or(0.0, |(capacity, _)| capacity);
         self.see_capacity(points);
         let Some(mut known) = self.known() else { return };
+        if !self.capacity.clumps() && (known.capacity > ANOTHER * before || before > ANOTHER * known.capacity) {
+            // What was reckoned with another capacity is worth nothing.
+            self.scores.clear();
+        }
         // An account over many trains begins with a train's first packet, else behind what is left of its head.
         let settled = self.settled_from(observation, points, epoch, known.capacity);
         let (behind, unsettled_ns) = if self.steers { (0, 0.0) } else { settled };
