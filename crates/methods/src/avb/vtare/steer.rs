@@ -34,13 +34,13 @@ const MOST_SHARE: f64 = 0.98;
 
 /// The queue outlasts so many standard deviations of the cross traffic: the more, the more of the link is free, since what is left goes
 /// through other links faster than it drains. And it holds so many packets besides.
-const DEVIATIONS: f64 = 1.0;
+const DEVIATIONS: f64 = 2.0;
 const DEVIATIONS_FREE: f64 = 7.0;
 const SPARE_PACKETS: f64 = 8.0;
 
 /// It holds so many times what drains between two packets of the stream, at least, and no more than this share of the most queue.
 const BETWEEN: f64 = 1.5;
-const MOST_QUEUE: f64 = 0.7;
+const MOST_QUEUE: f64 = 0.6;
 
 /// The first guess is raised by so many times the share of the link that seems free: one too low empties the queue, and the account begins anew;
 /// one too high makes it longer.
@@ -55,7 +55,7 @@ const ROOM: f64 = 0.8;
 
 /// A train lasts for so many packets, and for so many times the queue, at least.
 const LEAST_PACKETS: f64 = 8.0;
-const LEAST_QUEUES: f64 = 1.5;
+const LEAST_QUEUES: f64 = 1.0;
 
 /// A head of which less than this share is kept is no way to fill a queue.
 const LEAST_KEPT: f64 = 0.35;
