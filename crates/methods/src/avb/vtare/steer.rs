@@ -44,7 +44,7 @@ const MOST_QUEUE: f64 = 0.6;
 
 /// The first guess is raised by so many times the share of the link that seems free: one too low empties the queue, and the account begins anew;
 /// one too high makes it longer.
-const UPWARD: f64 = 2.0;
+const UPWARD: f64 = 4.0;
 
 /// Packets that the queue begins with, at least, beside what drains between two.
 const BEGIN_PACKETS: f64 = 4.0;
