@@ -70,12 +70,12 @@ pub(crate) fn command(arguments: &LoadArguments, context: &Context) -> Result<Ex
         Some(kind) => {
             let directory = arguments.dir.clone().unwrap_or_else(std::env::temp_dir);
             let options = Options { kind, threads: arguments.threads, limit, directory };
-            (vtare_load::run(&options, &context.stop_flag(), || eprintln!("ready")).map_err(failure)?, None)
+            (vtare_load::run(&options, &context.stop_flag(), || say!("ready")).map_err(failure)?, None)
         }
         None => load_net::carry_out(&arguments.net, limit, context)?,
     };
     if let Some(error) = &lost {
-        eprintln!("vtare: {error}");
+        say!("vtare: {error}");
     }
     if arguments.json {
         print_json(&to_json(&document(&report)))?;

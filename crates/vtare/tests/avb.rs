@@ -206,6 +206,19 @@ fn an_interrupt_keeps_what_was_measured() {
 }
 
 #[test]
+fn a_reader_that_went_away_ends_the_run_and_what_was_measured_is_kept() {
+    let Some(shaped) = Shaped::new() else { return };
+    let out = shaped.place.file("avb.parquet");
+    let (mut child, shown) = shaped.started(&format!("--follow --json-stream --out {}", out.display()), 1);
+    assert_eq!(shown.len(), 1);
+    // As `| head -1` does it.
+    drop(child.stdout.take());
+    let outcome = child.wait_with_output().expect("it ends");
+    assert_eq!(outcome.status.code(), Some(0), "{}", String::from_utf8_lossy(&outcome.stderr));
+    assert!(rows(&out).len() >= 2, "the one that was read, and the one that nobody read");
+}
+
+#[test]
 fn a_peer_that_dies_ends_the_run_and_what_was_measured_is_kept() {
     let Some(shaped) = Shaped::new() else { return };
     let out = shaped.place.file("avb.parquet");

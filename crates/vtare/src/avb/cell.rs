@@ -1,5 +1,7 @@
 //! The figures of a run, and its samples: one row an estimate.
 
+use std::ops::ControlFlow;
+
 use serde::Serialize;
 use vtare_methods::avb::{Estimate, Layer, Stopped};
 use vtare_packet::link::Facts;
@@ -7,6 +9,8 @@ use vtare_packet::session::Counters;
 use vtare_units::{Monotonic, Span, Timestamp};
 
 use super::run::Made;
+use crate::failure::Failure;
+use crate::instrument::{self, Note};
 use crate::samples::{Cell, Column, Samples, SamplesError};
 use crate::summary::Summary;
 
@@ -255,6 +259,18 @@ impl<'a> StreamLine<'a> {
             extra_byte: made.extra_byte,
         }
     }
+}
+
+/// Shows a line of the stream. Breaks, with a note, where its reader went away.
+///
+/// # Errors
+/// Where stdout cannot be written.
+pub(super) fn show(line: &StreamLine<'_>, notes: &mut Vec<Note>) -> Result<ControlFlow<()>, Failure> {
+    let shown = instrument::print_on(&format!("{}\n", instrument::to_json(line)))?;
+    if shown.is_break() {
+        notes.push(Note::new("reader_gone", "whoever read the stream of estimates went away, which ended the run"));
+    }
+    Ok(shown)
 }
 
 #[cfg(test)]

@@ -10,6 +10,8 @@ mod tcp;
 mod timing;
 mod way;
 
+use std::ops::ControlFlow;
+
 use vtare_methods::avb::Stopped;
 use vtare_packet::link::ProbeLink;
 use vtare_sys::sched;
@@ -85,24 +87,28 @@ impl Instrument for Avb {
         };
         let progress = session.context.progress(&format!("avb {}", cell.peer), parameters.wanted().unwrap_or(0));
         let mut gathered = Gathered::default();
-        let mut failed = None;
+        let mut failed = Ok(());
         let (samples, started) = (&mut session.samples, way.now());
         let ended = run::estimates(&mut way, parameters, session.seed, session.context, &mut |made| {
             let number = gathered.len();
             gathered.push(made);
-            failed = failed.take().or(cell::row(samples, &cell, number, made).err());
+            if let Err(error) = cell::row(samples, &cell, number, made) {
+                failed = Err(Failure::from(error));
+                return ControlFlow::Break(());
+            }
             progress.set(number + 1);
             progress.label(&format!("avb {}: {}", cell.peer, megabits(made.estimate.avb_bit_per_s)));
             if parameters.stream {
                 let line = StreamLine::new(&cell, number, made, started, clock.now());
-                // A reader that went away stops the run by SIGPIPE's rule: nothing is left to show.
-                let _ = instrument::print(&format!("{}\n", instrument::to_json(&line)));
+                return cell::show(&line, &mut notes).unwrap_or_else(|error| {
+                    failed = Err(error);
+                    ControlFlow::Break(())
+                });
             }
+            ControlFlow::Continue(())
         })?;
         drop(progress);
-        if let Some(error) = failed {
-            return Err(error.into());
-        }
+        failed?;
         let counters = way.close().map_err(|error| {
             let text = format!("the responder's last counters are lost: {error}");
             notes.push(Note::new("counters_lost", text));

@@ -19,7 +19,7 @@ use super::parameters::{FOLLOW_NS, Parameters};
 use super::run::Made;
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::instrument::{self, Note, Outcome, Session};
+use crate::instrument::{Note, Outcome, Session};
 use crate::peers::{self, PATIENCE, PROGRAM, control_failure};
 use crate::rtt::conditions;
 
@@ -98,13 +98,14 @@ pub(super) fn measure(parameters: &Parameters, session: &mut Session<'_>) -> Res
         cell::row(&mut session.samples, &cell, number, &tested.made)?;
         progress.set(number + 1);
         progress.label(&format!("avb {}: {}", cell.peer, super::megabits(tested.made.estimate.avb_bit_per_s)));
-        if parameters.stream {
-            let line = StreamLine::new(&cell, number, &tested.made, started, clocks::now());
-            // A reader that went away stops the run by SIGPIPE's rule: nothing is left to show.
-            let _ = instrument::print(&format!("{}\n", instrument::to_json(&line)));
-        }
         interrupted = tested.stopped;
         session.peer_lost = tested.lost.map(|why| format!("{}: {why}", parameters.peer));
+        if parameters.stream {
+            let line = StreamLine::new(&cell, number, &tested.made, started, clocks::now());
+            if cell::show(&line, &mut notes)?.is_break() {
+                break;
+            }
+        }
         let pause = Span::from_nanos(parameters.pause_ns.min(i64::MAX as u64).cast_signed());
         let next = if parameters.follow {
             tested.made.began + Span::from_nanos(FOLLOW_NS.cast_signed())

@@ -105,7 +105,7 @@ pub(crate) fn command(arguments: &ExecArguments) -> Result<Exit, Failure> {
         std::env::current_exe().map_err(|error| Failure::Machine(format!("cannot find this program: {error}")))?;
     let library = library::find(std::env::var_os(library::VARIABLE).as_deref(), &own).map_err(Failure::Machine)?;
     if let Some(limit) = &program.limit {
-        eprintln!("vtare: {}", limit.sentence(&program.run_by));
+        say!("vtare: {}", limit.sentence(&program.run_by));
     }
     let sink = arguments.report.as_deref().map(Sink::open).transpose()?;
     let counts = arguments.report.as_ref().map(|_| Counts::create()).transpose();
@@ -218,7 +218,7 @@ impl Sink {
     fn write(self, report: &Report) -> Result<(), Failure> {
         let (file, json) = match self {
             Self::Terminal => {
-                eprint!("{}", report.text());
+                crate::say::on_stderr(format_args!("{}", report.text()));
                 return Ok(());
             }
             Self::File(file, json) => (file, json),
@@ -239,6 +239,6 @@ fn document(report: &Report) -> Value {
 fn warn_if_empty(report: &Report, program: &Program) {
     if report.is_empty() {
         let why = if program.limit.is_some() { "" } else { ": messages of the dynamic linker (ld.so) above say why" };
-        eprintln!("vtare: no process loaded the library, so nothing was counted{why}");
+        say!("vtare: no process loaded the library, so nothing was counted{why}");
     }
 }

@@ -119,7 +119,7 @@ pub(crate) fn command(arguments: &LinkArguments, context: &Context) -> Result<Ex
     let lost = written.and_then(|samples| samples.finish(&shared)).err();
     let output = if lost.is_some() { None } else { arguments.log.as_deref() };
     if let Some(error) = &lost {
-        eprintln!("vtare: {error}");
+        say!("vtare: {error}");
     }
     show(arguments, &options, &ended, &lateness, &notes, &shared, output)?;
     match (&ended.failure, lost) {
@@ -154,7 +154,7 @@ fn carry(
     // An early turn after each wake-up (EEVDF); older kernels ignore it.
     ask("slice_refused", sched::set_slice(Span::from_micros(100)));
     ask("slack_refused", sched::set_timer_slack(Span::from_nanos(1)));
-    eprintln!("ready");
+    say!("ready");
     let ended = emulator.run(stop, limit, &mut observer);
     Carried { ended, lateness: observer.lanes, notes }
 }
