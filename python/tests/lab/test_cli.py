@@ -85,7 +85,15 @@ def test_drawn_seed_is_logged_in_the_store(tmp_path: Path, plan_file: Path, fake
         (["papers", "--write", "pages", "--claims"], "--write: found something else beside it, wanted it alone"),
         (["status", "{plan}"], "tiny.toml: found a file, wanted the directory that a campaign left"),
         (["plan", "."], "plan '.': found a directory, wanted a file such as plan.toml"),
-        (["plan", "--json"], "found no plan, wanted one: `vtare plan` lists those that are shipped"),
+        (["plan", "quickstart", "--seed", "-1"], "vtare: --seed: found -1, wanted a whole number, 0 or more"),
+        (["plan", "quickstart", "--seed", "x"], "vtare: --seed: found 'x', wanted a whole number, 0 or more"),
+        (["plan", "quickstart", "--shift", "5"], "vtare: found --shift without --power, to which they belong"),
+        (["serve-report", ".", "--port", "70000"], "vtare: --port: found 70000, wanted a whole number from 0 to 65535"),
+        (
+            ["compare", "a", "b", "--margin", "x"],
+            "vtare: --margin: found 'x', wanted a percentage above 0 and below 100",
+        ),
+        (["compare", "a", "b", "--margin", "100"], "vtare: --margin: found 100, wanted a percentage above 0"),
         (["fly"], "No such command 'fly'"),
     ],
 )
@@ -98,6 +106,42 @@ def test_bad_input_ends_with_2_one_message_and_no_traceback(
     assert message in done.stderr
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
+
+
+def test_with_json_an_error_is_one_document_too() -> None:
+    done = lab("plan", "--json")
+    assert done.returncode == 2
+    document = json.loads(done.stdout)
+    assert (document["schema"], document["exit_code"]) == ("vtare.error/1", 2)
+    assert document["error"] == "found no plan, wanted one: `vtare plan` lists those that are shipped"
+    assert document["error"] in done.stderr
+
+
+@pytest.mark.parametrize(("arguments", "code"), [("--help", 0), ("plan quickstart --json", 0), ("plan x", 2)])
+def test_a_reader_that_has_gone_is_no_error(arguments: str, code: int) -> None:
+    # As with `| head`, of stdout and of stderr.
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "vtare.cli", *arguments.split()]
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    try:
+        heard = subprocess.run(
+            command, env=environment, stdout=writer, stderr=subprocess.PIPE, timeout=120, check=False, text=True
+        )
+        unheard = subprocess.run(command, env=environment, stdout=writer, stderr=writer, timeout=120, check=False)
+    finally:
+        os.close(writer)
+    assert (heard.returncode, unheard.returncode) == (code, code), heard.stderr
+    assert heard.stderr.count("\n") == (1 if code else 0)
+
+
+def test_an_output_that_cannot_be_written_is_named() -> None:
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "vtare.cli", "plan"]
+        done = subprocess.run(command, env=environment, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 3
+    assert done.stderr == "vtare: cannot write to standard output: No space left on device\n"
 
 
 def test_bad_plan_ends_with_2_and_makes_no_store(tmp_path: Path, plan_file: Path, fake: Any) -> None:
