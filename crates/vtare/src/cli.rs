@@ -102,9 +102,9 @@ enum Command {
 /// Reads the command line, carries it out, and gives the exit code.
 pub(crate) fn main() -> ExitCode {
     let wants_json = std::env::args_os().any(|argument| argument == "--json");
-    let parsed = parser().try_get_matches().and_then(|matches| {
-        Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut parser()))
-    });
+    let parsed = parser()
+        .try_get_matches()
+        .and_then(|matches| Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut parser())));
     let cli = match parsed {
         Ok(cli) => cli,
         Err(error) => {

@@ -21,6 +21,7 @@ use crate::failure::{Exit, Failure};
 use crate::limits::{self, Limit, Verdict};
 use crate::samples::{Column, Samples};
 use crate::table::Table;
+use crate::terminal;
 use vtare_clock::Clock;
 
 /// One timing instrument.
@@ -235,13 +236,14 @@ fn report<I: Instrument>(
         text.push_str(&format!("pinned to CPU {cpu}\n"));
     }
     text.push('\n');
-    text.push_str(&I::table(&outcome.cells).render());
-    text.push_str(&I::details(&outcome.cells));
+    let width = terminal::width();
+    text.push_str(&I::table(&outcome.cells).render_within(width));
+    text.push_str(&terminal::fitted(&I::details(&outcome.cells), width));
     if !outcome.notes.is_empty() {
         text.push('\n');
     }
     for note in &outcome.notes {
-        text.push_str(&format!("note: {}\n", note.text));
+        text.push_str(&terminal::fitted(&format!("note: {}\n", note.text), width));
     }
     if let Some(path) = output {
         text.push_str(&format!("samples: {}\n", path.display()));

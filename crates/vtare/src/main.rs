@@ -36,6 +36,7 @@ mod serve;
 mod sleep;
 mod summary;
 mod table;
+mod terminal;
 mod throughput;
 mod timer;
 mod torture;

@@ -186,7 +186,9 @@ impl Gathered {
         cell.probe_byte = all().map(|it| it.probe_byte).sum();
         cell.extra_byte = self.made.iter().map(|made| made.extra_byte).sum();
         cell.layer = all().next().map(|it| it.layer).unwrap_or_default();
-        cell.stopped = most_frequent(all().map(|it| it.stopped));
+        // Those with an answer come first: of equals the first is taken.
+        let (answered, others): (Vec<_>, Vec<_>) = all().partition(|it| it.avb_bit_per_s.is_some());
+        cell.stopped = most_frequent(answered.into_iter().chain(others).map(|it| it.stopped));
         cell.estimate_bit_per_s = Summary::of(all().filter_map(|it| rate(it.avb_bit_per_s)), 1.0);
         cell.estimate_byte = Summary::of(all().map(|it| it.probe_byte.cast_signed()), 1.0);
         cell.estimate_ns = Summary::of(all().map(|it| (it.elapsed_s * 1e9) as i64), 1.0);

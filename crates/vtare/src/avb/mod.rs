@@ -170,22 +170,45 @@ impl Instrument for Avb {
     fn details(cells: &[AvbCell]) -> String {
         let mut text = String::new();
         for cell in cells {
-            text.push_str(&format!(
-                "\nIP packets with headers, {} B at most, {}; probes took {} of the path and made the queue wait {}\n",
-                cell.packet_byte,
-                cell.direction,
-                megabits(cell.occupied_bit_per_s),
-                time(cell.queued_ns),
-            ));
+            text.push_str(&format!("\nIP packets with headers, {} B at most, {}", cell.packet_byte, cell.direction));
+            text.push_str(&burden(cell.occupied_bit_per_s, cell.queued_ns));
             if let Some(depth) = cell.token_bucket_byte {
                 text.push_str(&format!("a token bucket of {} lies on the way\n", sized(Some(depth))));
             }
             if cell.at_least && cell.avb_bit_per_s.is_some() {
-                text.push_str("at least: the sender cannot pace faster on this machine, so the path may have more\n");
+                text.push_str(why_at_least(cell.stopped));
             }
             text.push_str(&silence(cell.unanswered, cell.estimates, cell.stopped));
         }
         text
+    }
+}
+
+/// What the probes did to the path, as the end of a line; what is not known is not said.
+fn burden(occupied_bit_per_s: Option<f64>, queued_ns: Option<f64>) -> String {
+    let parts = [
+        occupied_bit_per_s.map(|rate| format!("probes took {} of the path", megabits(Some(rate)))),
+        queued_ns.map(|queued| format!("made the queue wait {}", time(Some(queued)))),
+    ];
+    match parts.into_iter().flatten().collect::<Vec<_>>() {
+        none if none.is_empty() => "\n".to_owned(),
+        known => format!("; {}\n", known.join(" and ")),
+    }
+}
+
+/// Why a value is a lower bound.
+fn why_at_least(stopped: Option<Stopped>) -> &'static str {
+    match stopped {
+        Some(Stopped::SenderLimited) => {
+            "at least: the sender cannot pace faster on this machine, so the path may have more\n"
+        }
+        Some(Stopped::ByteBudget) => {
+            "at least: nothing queued with the bytes that may be sent, so the path may have more (--max-bytes)\n"
+        }
+        Some(Stopped::TimeBudget) => {
+            "at least: nothing queued in the time that it may take, so the path may have more (--max-time)\n"
+        }
+        _ => "at least: a lower bound, so the path may have more\n",
     }
 }
 
@@ -209,6 +232,7 @@ fn silence(unanswered: u64, estimates: u64, stopped: Option<Stopped>) -> String 
 pub(crate) fn megabits(bit_per_s: Option<f64>) -> String {
     let Some(rate) = bit_per_s else { return "-".to_owned() };
     let (value, unit) = match rate {
+        rate if rate < 0.5 => return "0 bit/s".to_owned(),
         rate if rate < 999.5e3 => (rate / 1e3, "kbit/s"),
         rate if rate < 999.5e6 => (rate / 1e6, "Mbit/s"),
         rate => (rate / 1e9, "Gbit/s"),
@@ -247,12 +271,28 @@ mod tests {
     }
 
     #[test]
+    fn what_is_not_known_of_the_burden_is_not_said() {
+        let both = "; probes took 10.0 Mbit/s of the path and made the queue wait 1.50 ms\n";
+        assert_eq!(burden(Some(10e6), Some(1.5e6)), both);
+        assert_eq!(burden(Some(10e6), None), "; probes took 10.0 Mbit/s of the path\n");
+        assert_eq!(burden(None, None), "\n");
+    }
+
+    #[test]
+    fn a_lower_bound_says_what_ended_it() {
+        assert!(why_at_least(Some(Stopped::SenderLimited)).contains("cannot pace faster"));
+        assert!(why_at_least(Some(Stopped::ByteBudget)).contains("--max-bytes"));
+        assert!(why_at_least(Some(Stopped::TimeBudget)).contains("--max-time"));
+        assert!(!why_at_least(Some(Stopped::Running)).contains("--max"));
+    }
+
+    #[test]
     fn rates_keep_three_digits() {
         for (rate, shown) in
             [(999.6e6, "1.00 Gbit/s"), (94.93e6, "94.9 Mbit/s"), (640e3, "640 kbit/s"), (9.995e9, "10.0 Gbit/s")]
         {
             assert_eq!(megabits(Some(rate)), shown);
         }
-        assert_eq!(megabits(None), "-");
+        assert_eq!((megabits(Some(0.0)), megabits(None)), ("0 bit/s".to_owned(), "-".to_owned()));
     }
 }
