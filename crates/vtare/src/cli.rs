@@ -158,6 +158,7 @@ fn in_words(message: &str) -> String {
         ("invalid digit found in string", "want a whole number, 0 or more"),
         ("invalid float literal", "want a number"),
         ("cannot parse integer from empty string", "found nothing, want a whole number"),
+        ("invalid socket address syntax", "want ADDRESS:PORT in figures, as 10.0.0.2:5001 or [fd00::2]:5001"),
         ("number too large to fit in target type", "want a smaller number"),
     ]
     .iter()

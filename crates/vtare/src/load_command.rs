@@ -135,7 +135,13 @@ fn document(report: &Report) -> Document<'_> {
 }
 
 fn sentence(report: &Report) -> String {
-    let mut text = format!("{} load, {} threads, {:.2} s", report.kind, report.threads, report.elapsed_s);
+    let mut text = format!(
+        "{} load, {} thread{}, {:.2} s",
+        report.kind,
+        report.threads,
+        if report.threads == 1 { "" } else { "s" },
+        report.elapsed_s
+    );
     if let Some(rate) = report.operations_per_s.filter(|_| report.operations > 0 && report.net.is_none()) {
         let what = if report.io.is_some() { "blocks of 64 KiB" } else { "square roots" };
         text.push_str(&format!(": {} {what}, {rate:.3e} a second", report.operations));

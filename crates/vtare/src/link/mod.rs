@@ -338,6 +338,9 @@ fn in_words(direction: &Direction<'_>, options: &EmulatorOptions, lane: usize) -
     let Direction { from, to, count, outlet, lateness_ns, .. } = direction;
     let rate = |rate: Option<u64>| rate.map_or_else(|| "-".to_owned(), |rate| show_bit_rate(rate as f64));
     let nanos = |key: &str| time(lateness_ns[key].as_f64());
+    if count.arrived_packet == 0 && outlet.sent_packet == 0 {
+        return format!("{from} -> {to} ({}): nothing came\n", described(&options.lanes[lane]));
+    }
     format!(
         "{from} -> {to} ({}): {} packets came, {} lost ({}), {} found the queue full, {} left, {} on their way at the end\n  \
          late by {} (median), {} (99 %), {} at most; {} by more than {}; highest rate over 100 ms {}, kept {}\n",

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from vtare.campaign.journal import not_needed
+from vtare.quantities import unit_of, write
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -146,7 +147,7 @@ def show_plan(console: Console, plan: Plan, runs: Sequence[Run], seed: int | Non
     for experiment in plan.experiments:
         console.print(f"\n{experiment.name} ({experiment.instrument}): {experiment.title}")
         for name, value in experiment.parameters.items():
-            console.print(f"  {name} = {value}")
+            console.print(f"  {name} = {_parameter_text(name, value)}")
         for factor in experiment.factors:
             levels = ", ".join(level.label for level in factor.levels)
             console.print(f"  factor {factor.name}: {levels} (baseline {factor.baseline})")
@@ -158,6 +159,16 @@ def show_plan(console: Console, plan: Plan, runs: Sequence[Run], seed: int | Non
             if run.block == 1:
                 table.add_row(str(run.position), Text(run_words(run)), run.run_id)
         console.print(table)
+
+
+def _parameter_text(name: str, value: object) -> str:
+    """A parameter as a person would write it: `1 s` for `most_ns = 1000000000`."""
+    if isinstance(value, list):
+        return ", ".join(_parameter_text(name, item) for item in value)
+    unit = unit_of(name)
+    if unit is not None and isinstance(value, int | float) and not isinstance(value, bool):
+        return write(value, unit)
+    return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 STATUSES: Final = ("done", "failed", "skipped", "pending", "not_needed")
