@@ -37,6 +37,7 @@ from vtare.campaign.console import (
     for_tables,
     run_status,
     show_plan,
+    show_skipped,
     show_status,
 )
 from vtare.contract import load_contract
@@ -522,6 +523,9 @@ def _work(opened: Store, program: Path, shown: Path, *, as_json: bool, verbose: 
         _out.print(", ".join([words, *extra]))
         if result.stopped is not None:
             _out.print(f"stopped after block {result.stopped.block}: {result.stopped.reason}")
+        if result.skipped:
+            with Journal(shown / "journal.sqlite", read_only=True) as journal:
+                show_skipped(_out, opened.runs, journal.entries())
         if result.failed:
             _out.print(f"see why with: vtare status {shown}; try them again with: vtare resume {shown}")
         _out.print(f"report: {document['report']}" if result.done else "no run was measured, so there is no report")

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from vtare import start
 from vtare.campaign.console import duration
 from vtare.plan import Plan
 
@@ -158,6 +159,11 @@ def test_campaign_of_which_this_machine_can_do_nothing_ends_with_3(tmp_path: Pat
     assert done.returncode == 3
     document = json.loads(done.stdout)
     assert (document["skipped"], document["done"], document["report"]) == (4, 0, None)
+    # Why, once, and not for each run.
+    shown = lab("status", tmp_path / "s").stdout.splitlines()
+    assert [line.startswith("skipped: 4 runs, the first in block 1: sleep, load ") for line in shown[1:]] == [True]
+    again = lab("run", plan_file, "--store", tmp_path / "t", "--binary", fake.path)
+    assert [line for line in again.stdout.splitlines() if line.startswith("skipped: 4 runs: ")] != []
 
 
 def test_plan_shows_design_and_time_without_a_binary(plan_file: Path) -> None:
@@ -165,6 +171,7 @@ def test_plan_shows_design_and_time_without_a_binary(plan_file: Path) -> None:
     assert shown.returncode == 0, shown.stderr
     assert "1 blocks of 4 cells: 4 runs, about" in shown.stdout
     assert "factor method: usleep, spin (baseline usleep)" in shown.stdout
+    assert "  target_ns = 1 ms\n" in shown.stdout
     assert "Block 1, in order of execution" in shown.stdout
     document = json.loads(lab("plan", "quickstart", "--json").stdout)
     assert (document["runs"], document["blocks"], document["seed"]) == (150, 5, None)
@@ -178,6 +185,20 @@ def test_help_and_version_name_the_program() -> None:
     # As it is typed, by the way of the binary.
     assert "Usage: vtare run " in lab("run", "--help").stdout
     assert lab("--version").stdout.startswith("vtare-lab ")
+
+
+def test_an_interrupt_while_the_libraries_are_loaded_is_quiet(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Loading:
+        def __getattr__(self, name: str) -> Any:
+            raise KeyboardInterrupt
+
+    monkeypatch.setitem(sys.modules, "vtare.cli", Loading())  # type: ignore[arg-type]
+    with pytest.raises(SystemExit) as ended:
+        start.main()
+    assert ended.value.code == 130
+    assert capsys.readouterr().err == "vtare: interrupted\n"
 
 
 def test_published_tables_have_a_row_a_line_in_a_pipe() -> None:
