@@ -59,6 +59,7 @@ fn wrong_usage_exits_with_2_and_names_what_is_wanted() {
     vtare_line("exec --clock tsc true").refused(2, &["'tsc'", "auto, ordered, unordered, os"]);
     vtare_line("exec --sleep nap true").refused(2, &["'nap'", "adaptive, two_phase, spin, os"]);
     vtare_line("exec --slack-ns -1 true").refused(2, &["-1"]);
+    vtare_line("exec --report r.json -- true").refused(127, &["r.json: found on no directory", "--report=FILE"]);
     vtare_line("exec").refused(2, &["<PROGRAM>"]);
 }
 

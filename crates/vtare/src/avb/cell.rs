@@ -117,6 +117,8 @@ pub(crate) struct AvbCell {
     pub(crate) queued_ns: Option<f64>,
     /// Probe bytes over the time taken, bit/s.
     pub(crate) occupied_bit_per_s: Option<f64>,
+    /// The same as a share of the capacity that was found, 0 to 1: median of the estimates that found one.
+    pub(crate) occupied_share: Option<f64>,
     /// Bytes of probe packets, all estimates.
     pub(crate) probe_byte: u64,
     /// Bytes sent besides: soundings, and credit for trains back.
@@ -179,6 +181,7 @@ impl Gathered {
         cell.token_bucket_byte = of(&|it| it.token_bucket_byte);
         cell.queued_ns = of(&|it| it.queued_ns);
         cell.occupied_bit_per_s = of(&|it| it.occupied_bit_per_s);
+        cell.occupied_share = of(&occupied_share);
         cell.estimates = self.len();
         cell.unanswered = all().filter(|it| it.avb_bit_per_s.is_none()).count() as u64;
         cell.at_least = 2 * all().filter(|it| it.at_least).count() >= self.made.len().max(1);
@@ -205,6 +208,12 @@ impl Gathered {
         }
         remarks
     }
+}
+
+/// The share of the link that probes took: of the capacity that the same estimate found.
+fn occupied_share(estimate: &Estimate) -> Option<f64> {
+    let capacity = estimate.capacity_bit_per_s.filter(|capacity| *capacity > 0.0)?;
+    Some(estimate.occupied_bit_per_s? / capacity)
 }
 
 fn median(mut values: Vec<f64>) -> Option<f64> {
@@ -239,6 +248,8 @@ pub(super) struct StreamLine<'a> {
     #[serde(flatten)]
     estimate: &'a Estimate,
     extra_byte: u64,
+    /// Of the capacity found, 0 to 1.
+    occupied_share: Option<f64>,
 }
 
 impl<'a> StreamLine<'a> {
@@ -259,6 +270,7 @@ impl<'a> StreamLine<'a> {
             at_s: at.as_secs_f64(),
             estimate: &made.estimate,
             extra_byte: made.extra_byte,
+            occupied_share: occupied_share(&made.estimate),
         }
     }
 }
@@ -285,6 +297,7 @@ mod tests {
         estimate.avb_bit_per_s = value;
         estimate.interval_bit_per_s = value.map(|value| [0.9 * value, 1.1 * value]);
         estimate.notes = vec!["once".to_owned()];
+        (estimate.occupied_bit_per_s, estimate.capacity_bit_per_s) = (Some(20e6), value.map(|value| 2.0 * value));
         Made { began: Timestamp::ZERO, estimate, extra_byte: 10 }
     }
 
@@ -305,6 +318,8 @@ mod tests {
         assert_eq!(cell.interval_bit_per_s.map(|[low, high]| (low.round(), high.round())), Some((99e6, 121e6)));
         assert_eq!((cell.stopped, cell.extra_byte), (Some(Stopped::Converged), 40));
         assert_eq!((cell.receiver_drops, cell.at_least), (None, false));
+        // 20 Mbit/s of 200, 220 and 240.
+        assert_eq!(cell.occupied_share.map(|share| (share * 1e4).round()), Some(909.0));
         assert_eq!(gathered.remarks(), ["once"]);
     }
 
@@ -313,6 +328,7 @@ mod tests {
         let mut cell = AvbCell::default();
         Gathered::default().sum_up(&mut cell, None);
         assert_eq!((cell.avb_bit_per_s, cell.interval_bit_per_s, cell.stopped), (None, None, None));
+        assert_eq!(cell.occupied_share, None);
         assert!(!cell.at_least);
     }
 }

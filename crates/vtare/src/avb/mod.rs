@@ -21,7 +21,7 @@ use crate::failure::{Exit, Failure};
 use crate::instrument::{self, Instrument, Note, Outcome, RunHeader, Session, Showing};
 use crate::rtt::conditions;
 use crate::samples::Column;
-use crate::table::{Table, time};
+use crate::table::{Table, percent, time};
 use cell::{AvbCell, Gathered, StreamLine};
 use parameters::Parameters;
 use way::Way;
@@ -171,7 +171,7 @@ impl Instrument for Avb {
         let mut text = String::new();
         for cell in cells {
             text.push_str(&format!("\nIP packets with headers, {} B at most, {}", cell.packet_byte, cell.direction));
-            text.push_str(&burden(cell.occupied_bit_per_s, cell.queued_ns));
+            text.push_str(&burden(cell.occupied_bit_per_s, cell.occupied_share, cell.queued_ns));
             if let Some(depth) = cell.token_bucket_byte {
                 text.push_str(&format!("a token bucket of {} lies on the way\n", sized(Some(depth))));
             }
@@ -185,9 +185,10 @@ impl Instrument for Avb {
 }
 
 /// What the probes did to the path, as the end of a line; what is not known is not said.
-fn burden(occupied_bit_per_s: Option<f64>, queued_ns: Option<f64>) -> String {
+fn burden(occupied_bit_per_s: Option<f64>, share: Option<f64>, queued_ns: Option<f64>) -> String {
+    let of_capacity = share.map_or_else(String::new, |share| format!(" ({} of its capacity)", percent(Some(share))));
     let parts = [
-        occupied_bit_per_s.map(|rate| format!("probes took {} of the path", megabits(Some(rate)))),
+        occupied_bit_per_s.map(|rate| format!("probes took {} of the path{of_capacity}", megabits(Some(rate)))),
         queued_ns.map(|queued| format!("made the queue wait {}", time(Some(queued)))),
     ];
     match parts.into_iter().flatten().collect::<Vec<_>>() {
@@ -272,10 +273,10 @@ mod tests {
 
     #[test]
     fn what_is_not_known_of_the_burden_is_not_said() {
-        let both = "; probes took 10.0 Mbit/s of the path and made the queue wait 1.50 ms\n";
-        assert_eq!(burden(Some(10e6), Some(1.5e6)), both);
-        assert_eq!(burden(Some(10e6), None), "; probes took 10.0 Mbit/s of the path\n");
-        assert_eq!(burden(None, None), "\n");
+        let all = "; probes took 10.0 Mbit/s of the path (10.0 % of its capacity) and made the queue wait 1.50 ms\n";
+        assert_eq!(burden(Some(10e6), Some(0.1), Some(1.5e6)), all);
+        assert_eq!(burden(Some(10e6), None, None), "; probes took 10.0 Mbit/s of the path\n");
+        assert_eq!(burden(None, None, None), "\n");
     }
 
     #[test]

@@ -100,7 +100,8 @@ impl ValueEnum for SleepChoice {
 /// Where the program or the library is missing, or the program cannot be started.
 pub(crate) fn command(arguments: &ExecArguments) -> Result<Exit, Failure> {
     let (name, rest) = arguments.program.split_first().expect("clap wants one word at least");
-    let program = program::find(name, &program::search_path())?;
+    let program = program::find(name, &program::search_path())
+        .map_err(|refusal| with_hint(Failure::from(refusal), arguments.report.as_deref()))?;
     let own =
         std::env::current_exe().map_err(|error| Failure::Machine(format!("cannot find this program: {error}")))?;
     let library = library::find(std::env::var_os(library::VARIABLE).as_deref(), &own).map_err(Failure::Machine)?;
@@ -190,6 +191,17 @@ fn wait(child: &mut Child) -> Result<ExitStatus, Failure> {
 fn code_of(status: ExitStatus) -> u8 {
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(1);
     u8::try_from(code).unwrap_or(u8::MAX)
+}
+
+/// A program that was not found may be the file that was meant for the report.
+fn with_hint(failure: Failure, report: Option<&Path>) -> Failure {
+    match failure {
+        Failure::Program { code: 127, message } if report == Some(Path::new("-")) => Failure::Program {
+            code: 127,
+            message: format!("{message}; the file of --report stands behind an '=': --report=FILE"),
+        },
+        other => other,
+    }
 }
 
 /// Where the report goes.
