@@ -21,7 +21,17 @@ from vtare.contract import Contract, load_contract
 from vtare.errors import BadInput, did_you_mean
 from vtare.forwarders import MOST_GUESTS, SWITCHES
 from vtare.guests import BACKGROUND_FACTORS, RESOURCE_FACTORS, read_level
-from vtare.path import ARRIVALS, BOTTLENECKS, DEFAULT_MTU_BYTE, TIMERS, rate_label, read_rate, read_steps, steps_label
+from vtare.path import (
+    ARRIVALS,
+    BOTTLENECKS,
+    DEFAULT_MTU_BYTE,
+    IPERF3,
+    TIMERS,
+    rate_label,
+    read_rate,
+    read_steps,
+    steps_label,
+)
 from vtare.platforms import PLATFORMS
 from vtare.quantities import QuantityError, Unit, parse, unit_of
 
@@ -354,6 +364,12 @@ class _Reader:
             )
         self.known(baselines, tuple(factors_table), f"{path}.baseline")
         self.two_hosts(instrument, parameters, tuple(factors_table), path)
+        labels = {factor.name: [level.label for level in factor.levels] for factor in factors}
+        if IPERF3 in labels.get("cross_arrivals", ()) and "link" in labels.get("bottleneck", ()):
+            raise self.error(
+                f"{path}.factors.cross_arrivals",
+                "found 'iperf3' over the bottleneck 'link', where its traffic is not counted; wanted tbf or htb",
+            )
         if instrument == "throughput":
             self.guests(parameters, tuple(factors), path)
         far_end = instrument in FAR_END_FACTORS and "peer" not in parameters and "peer" not in factors_table
