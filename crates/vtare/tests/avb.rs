@@ -183,6 +183,11 @@ fn following_shows_an_estimate_a_line() {
     for (number, line) in lines.iter().enumerate() {
         assert_eq!((&line["schema"], &line["estimate_number"]), (&"vtare.avb.estimate/1".into(), &number.into()));
     }
+    // For people a line each, and then the table.
+    let outcome = shaped.avb("--follow --seconds 2");
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let told = outcome.stdout.lines().take_while(|line| !line.starts_with("vtare avb")).count();
+    assert!(told >= 1 && outcome.stdout.contains("estimates"), "{}", outcome.stdout);
     let last = lines.last().expect("there is one");
     documented(last);
     if !last["avb_bit_per_s"].is_null() {

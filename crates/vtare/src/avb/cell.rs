@@ -8,7 +8,9 @@ use vtare_packet::link::Facts;
 use vtare_packet::session::Counters;
 use vtare_units::{Monotonic, Span, Timestamp};
 
+use super::parameters::Stream;
 use super::run::Made;
+use super::{megabits, words};
 use crate::failure::Failure;
 use crate::instrument::{self, Note};
 use crate::samples::{Cell, Column, Samples, SamplesError};
@@ -275,12 +277,29 @@ impl<'a> StreamLine<'a> {
     }
 }
 
+impl StreamLine<'_> {
+    /// The estimate for people: when it was there, what is free, and its interval.
+    fn in_words(&self) -> String {
+        let at = format!("{:7.1} s", self.at_s);
+        if self.estimate.avb_bit_per_s.is_none() {
+            return format!("{at}  no answer: {}", words(self.estimate.stopped));
+        }
+        let bound = if self.estimate.at_least { "at least " } else { "" };
+        let interval = self
+            .estimate
+            .interval_bit_per_s
+            .map_or_else(String::new, |[low, high]| format!("  ({} to {})", megabits(Some(low)), megabits(Some(high))));
+        format!("{at}  {bound}{}{interval}", megabits(self.estimate.avb_bit_per_s))
+    }
+}
+
 /// Shows a line of the stream. Breaks, with a note, where its reader went away.
 ///
 /// # Errors
 /// Where stdout cannot be written.
-pub(super) fn show(line: &StreamLine<'_>, notes: &mut Vec<Note>) -> Result<ControlFlow<()>, Failure> {
-    let shown = instrument::print_on(&format!("{}\n", instrument::to_json(line)))?;
+pub(super) fn show(line: &StreamLine<'_>, how: Stream, notes: &mut Vec<Note>) -> Result<ControlFlow<()>, Failure> {
+    let text = if how == Stream::Lines { line.in_words() } else { instrument::to_json(line).to_string() };
+    let shown = instrument::print_on(&format!("{text}\n"))?;
     if shown.is_break() {
         notes.push(Note::new("reader_gone", "whoever read the stream of estimates went away, which ended the run"));
     }
@@ -321,6 +340,19 @@ mod tests {
         // 20 Mbit/s of 200, 220 and 240.
         assert_eq!(cell.occupied_share.map(|share| (share * 1e4).round()), Some(909.0));
         assert_eq!(gathered.remarks(), ["once"]);
+    }
+
+    #[test]
+    fn an_estimate_is_told_to_people_in_a_line() {
+        let told = |made: &Made| {
+            let now = Timestamp::ZERO + Span::from_millis(2_040);
+            StreamLine::new(&AvbCell::default(), 0, made, Timestamp::ZERO, now).in_words()
+        };
+        assert_eq!(told(&made(Some(100e6), Stopped::Running)), "    2.0 s  100 Mbit/s  (90.0 Mbit/s to 110 Mbit/s)");
+        let mut bound = made(Some(100e6), Stopped::SenderLimited);
+        (bound.estimate.at_least, bound.estimate.interval_bit_per_s) = (true, None);
+        assert_eq!(told(&bound), "    2.0 s  at least 100 Mbit/s");
+        assert_eq!(told(&made(None, Stopped::TimeBudget)), "    2.0 s  no answer: time budget");
     }
 
     #[test]

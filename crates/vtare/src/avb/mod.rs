@@ -19,11 +19,12 @@ use vtare_sys::sched;
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
 use crate::instrument::{self, Instrument, Note, Outcome, RunHeader, Session, Showing};
+use crate::progress::Progress;
 use crate::rtt::conditions;
 use crate::samples::Column;
 use crate::table::{Table, percent, time};
 use cell::{AvbCell, Gathered, StreamLine};
-use parameters::Parameters;
+use parameters::{Parameters, Stream};
 use way::Way;
 
 pub(crate) use parameters::AvbArguments;
@@ -47,7 +48,7 @@ pub(crate) fn command(arguments: &AvbArguments, context: &Context) -> Result<Exi
     let parameters = arguments.parameters();
     let seed = common.seed.unwrap_or_else(instrument::fresh_seed);
     let header = RunHeader { run_id: None, output: common.out.clone(), seed };
-    let showing = Showing { json: common.json, quiet: parameters.stream, limits: &common.fail_if };
+    let showing = Showing { json: common.json, quiet: parameters.stream == Stream::Json, limits: &common.fail_if };
     instrument::carry_out::<Avb>(parameters, &header, showing, context)
 }
 
@@ -85,7 +86,7 @@ impl Instrument for Avb {
             link: Some(way.link().facts().clone()),
             ..AvbCell::default()
         };
-        let progress = session.context.progress(&format!("avb {}", cell.peer), parameters.wanted().unwrap_or(0));
+        let progress = progress(parameters, session.context);
         let mut gathered = Gathered::default();
         let mut failed = Ok(());
         let (samples, started) = (&mut session.samples, way.now());
@@ -98,9 +99,9 @@ impl Instrument for Avb {
             }
             progress.set(number + 1);
             progress.label(&format!("avb {}: {}", cell.peer, megabits(made.estimate.avb_bit_per_s)));
-            if parameters.stream {
+            if parameters.stream != Stream::Off {
                 let line = StreamLine::new(&cell, number, made, started, clock.now());
-                return cell::show(&line, &mut notes).unwrap_or_else(|error| {
+                return cell::show(&line, parameters.stream, &mut notes).unwrap_or_else(|error| {
                     failed = Err(error);
                     ControlFlow::Break(())
                 });
@@ -161,7 +162,7 @@ impl Instrument for Avb {
                 megabits(figures.half_iqr.filter(|_| figures.n > 3)),
                 sized(cell.estimate_byte.median),
                 time(cell.estimate_ns.median),
-                cell.stopped.map_or_else(|| "-".to_owned(), words),
+                cell.stopped.filter(|stopped| *stopped != Stopped::Running).map_or_else(|| "-".to_owned(), words),
             ]);
         }
         table
@@ -181,6 +182,14 @@ impl Instrument for Avb {
             text.push_str(&silence(cell.unanswered, cell.estimates, cell.stopped));
         }
         text
+    }
+}
+
+/// The progress line; none where estimates are told line by line.
+fn progress(parameters: &Parameters, context: &Context) -> Progress {
+    match parameters.stream {
+        Stream::Lines => Progress::hidden(),
+        _ => context.progress(&format!("avb {}", parameters.peer), parameters.wanted().unwrap_or(0)),
     }
 }
 

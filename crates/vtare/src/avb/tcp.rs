@@ -15,7 +15,7 @@ use vtare_sys::net::tcp::TcpInfo;
 use vtare_units::{Monotonic, Span, Timestamp};
 
 use super::cell::{self, AvbCell, Gathered, StreamLine};
-use super::parameters::{FOLLOW_NS, Parameters};
+use super::parameters::{FOLLOW_NS, Parameters, Stream};
 use super::run::Made;
 use crate::context::Context;
 use crate::failure::Failure;
@@ -84,7 +84,7 @@ pub(super) fn measure(parameters: &Parameters, session: &mut Session<'_>) -> Res
         direction: "forward",
         ..AvbCell::default()
     };
-    let progress = session.context.progress(&format!("avb {}", cell.peer), parameters.wanted().unwrap_or(0));
+    let progress = super::progress(parameters, session.context);
     let started = clocks::now::<Monotonic>();
     let ends = parameters.seconds.map(|seconds| started + Span::from_nanos((seconds * 1e9) as i64));
     let wanted = parameters.wanted().unwrap_or(u64::MAX);
@@ -100,9 +100,9 @@ pub(super) fn measure(parameters: &Parameters, session: &mut Session<'_>) -> Res
         progress.label(&format!("avb {}: {}", cell.peer, super::megabits(tested.made.estimate.avb_bit_per_s)));
         interrupted = tested.stopped;
         session.peer_lost = tested.lost.map(|why| format!("{}: {why}", parameters.peer));
-        if parameters.stream {
+        if parameters.stream != Stream::Off {
             let line = StreamLine::new(&cell, number, &tested.made, started, clocks::now());
-            if cell::show(&line, &mut notes)?.is_break() {
+            if cell::show(&line, parameters.stream, &mut notes)?.is_break() {
                 break;
             }
         }
