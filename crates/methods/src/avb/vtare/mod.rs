@@ -5,6 +5,7 @@
 
 mod belief;
 mod bound;
+mod busy;
 mod capacity;
 mod hear;
 mod links;
@@ -94,6 +95,8 @@ pub struct Vtare {
     heads: (f64, f64),
     /// Rate at which the head of the last train left whose packets left many in a call, bit/s; 0: none did.
     departs: f64,
+    /// For how long the sender stood still at most in a train's stream, s; older trains count for less.
+    still_s: f64,
     /// What other queues may add to a delay, ns.
     jitter_ns: f64,
     /// Time between points where arrivals are stamped in groups, s; 0 where each has a stamp of its own.
@@ -198,6 +201,7 @@ impl Vtare {
             burst: 0.0,
             heads: (0.0, 0.0),
             departs: 0.0,
+            still_s: 0.0,
             jitter_ns: 0.0,
             grain_s: 0.0,
             prime: settings.prime_deviations,

@@ -127,6 +127,7 @@ impl Vtare {
         let held = self.prime * (self.burst * self.seconds).sqrt()
             + capacity * self.grain_s
             + self.capacity.credit_bit()
+            + self.still_bit(near)
             + f64::from(4 + 2 * (group - 1)) * packet_bit;
         let most_queue_bit = self.settings.most_queue_ns as f64 / 1e9 * capacity;
         let held = if self.calm { 0.0 } else { held };

@@ -35,7 +35,7 @@ const SETTLE_MOST: f64 = 3.0;
 const BACK_LEAST: f64 = 0.05;
 
 /// Packets of a head that leaves many in a call, per call.
-const LEAST_TOGETHER: u32 = 8;
+const LEAST_TOGETHER: u32 = 4;
 
 impl Vtare {
     /// Whether a train's least delay shows that those before were held up as a whole, so that what they said of the link is of what let
@@ -109,7 +109,9 @@ impl Vtare {
         if let (Some(from), Some(to), true) = (from, to, grouped && last.call > first.call + 1)
             && to > from
         {
-            self.departs = begin as f64 * f64::from(self.packet_byte) * 8e9 / (to - from).as_nanos() as f64;
+            let departs = begin as f64 * f64::from(self.packet_byte) * 8e9 / (to - from).as_nanos() as f64;
+            // The sender may have stood still in it.
+            self.departs = if self.shares_processor() { self.departs.max(departs) } else { departs };
         }
     }
 
@@ -117,7 +119,7 @@ impl Vtare {
     /// to the tight link as fast as it leaves.
     pub(super) fn head_inflow(&self, capacity: f64, near: f64) -> f64 {
         let inflow = self.inflow(capacity, near);
-        if self.unsure() { inflow.max(self.departs) } else { inflow }
+        if self.unsure() || self.shares_processor() { inflow.max(self.departs) } else { inflow }
     }
 
     /// How far apart in time arrivals can be told.
