@@ -1,9 +1,9 @@
-//! The part of a train in which the queue was busy.
+//! Paths whose work is done by the sender's own processor: namespaces and containers of one machine, a router in the kernel.
 //!
-//! Where sender and router share a processor, packets wait for it and not for the link alone, and a sender stands still for longer than a queue
-//! lasts. An account is exact between any two packets between which the queue was never empty: so the train tells the mean of such a part,
-//! and the rest of it is left out. The part may begin in the head, since what a link before the tight one holds of it is little there: packets of
-//! one call come to the link as fast as they leave. Where its ends have the same delay, the capacity does not matter.
+//! There packets wait for the processor and not for the link alone, a sender stands still for longer than a queue lasts, and packets leave
+//! many in a call. What helps: an account is exact between *any* two packets between which the queue was never empty, so a train tells the mean
+//! of that part of it that tells it best. The part may begin in the head, since packets of one call come to the link as fast as they leave.
+//! Where its ends have the same delay, the capacity does not matter.
 
 use super::Vtare;
 use super::points::Point;
@@ -26,6 +26,52 @@ const FADES: f64 = 0.7;
 /// So much of a train's time may be allowed for that at most, as a share.
 const MOST_STILL: f64 = 0.3;
 
+/// A queue that ran empty though a part of the train told its own mean is filled so much more, up to so many standard deviations.
+const FULLER: f64 = 1.4;
+const FULLEST: f64 = 10.0;
+
+/// A head tells the capacity if it made the delay grow by this share of the time in which it came, and by what so many packets take.
+const GROWN: f64 = 0.3;
+const GROWN_SERVICES: f64 = 16.0;
+
+/// It is known no better than this, as a share; and an arrival may be so many packets' time early or late.
+const OVERLOAD_ERROR: f64 = 0.03;
+const BLUR_SERVICES: f64 = 8.0;
+
+/// A head that overloaded the link: bits of its packets behind the first call, the time in which they left and that in which they came, s.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Overload {
+    bits: f64,
+    left_s: f64,
+    came_s: f64,
+}
+
+impl Overload {
+    /// From the first `head` packets of a train. What a token bucket passes at once is held to be in the first call.
+    fn of(observation: &Observation, head: usize) -> Option<Self> {
+        let packets = &observation.packets[..head.min(observation.packets.len())];
+        let behind = packets.iter().position(|packet| packet.call != packets[0].call)?;
+        let (first, last) = (packets.get(behind)?, packets.last()?);
+        let came = last.received? - first.received?;
+        let arrived = packets[behind + 1..].iter().filter(|packet| packet.received.is_some());
+        Some(Self {
+            bits: arrived.map(|packet| f64::from(packet.size_byte) * 8.0).sum(),
+            left_s: (last.left()? - first.left()?).as_nanos() as f64 / 1e9,
+            came_s: came.as_nanos() as f64 / 1e9,
+        })
+    }
+
+    fn grown_s(&self) -> f64 {
+        self.came_s - self.left_s
+    }
+
+    /// The capacity, bit/s, where so much of it is available: what is not came between the packets while they left.
+    fn capacity(&self, available: f64) -> f64 {
+        let came = self.bits / self.came_s;
+        ((self.bits - available * self.left_s) / self.grown_s()).max(came)
+    }
+}
+
 impl Vtare {
     /// Whether the path's work is done by the sender's own processor, as far as single sends tell.
     pub(super) fn shares_processor(&self) -> bool {
@@ -47,19 +93,54 @@ impl Vtare {
         self.still_s = (FADES * self.still_s).max((longest as f64 - gap_ns).max(0.0) / 1e9);
     }
 
+    /// Notes what a train's head says of the capacity.
+    pub(super) fn see_overload(&mut self, observation: &Observation) {
+        let Some((capacity, _)) = self.link.filter(|_| self.shares_processor()) else { return };
+        let least_s = GROWN_SERVICES * f64::from(self.packet_byte) * 8.0 / capacity;
+        let told = Overload::of(observation, self.head as usize)
+            .filter(|it| it.came_s > 0.0 && it.grown_s() > (GROWN * it.came_s).max(least_s));
+        self.overloads.extend(told);
+    }
+
+    /// The capacity as all heads together tell it, and its error as a share.
+    pub(super) fn overloaded(&self) -> Option<(f64, f64)> {
+        if !self.shares_processor() {
+            return None;
+        }
+        let mut told: Vec<(f64, f64)> =
+            self.overloads.iter().map(|it| (it.capacity(self.near.max(0.0)), it.grown_s())).collect();
+        told.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let all_s: f64 = told.iter().map(|it| it.1).sum();
+        let mut below_s = 0.0;
+        // The median of their time: one that something held up does not count.
+        let &(capacity, _) = told.iter().find(|it| {
+            below_s += it.1;
+            below_s >= all_s / 2.0
+        })?;
+        let blur_s = BLUR_SERVICES * f64::from(self.packet_byte) * 8.0 / capacity;
+        Some((capacity, OVERLOAD_ERROR.hypot(blur_s / all_s)))
+    }
+
     /// The part of a train that tells its own mean best, or the whole.
-    pub(super) fn busiest(&self, points: &[Point], known: &Known, whole: Score) -> Score {
+    pub(super) fn busiest(&mut self, points: &[Point], known: &Known, whole: Score) -> Score {
         if !self.shares_processor() || self.steers {
             return whole;
         }
         let known = Known { unsettled_ns: 0.0, ..*known };
-        let busy = points.chunk_by(|a, b| !slope::may_be_empty(a, b, &known, whole.jitter_ns));
+        let idle_ns = slope::idle_gaps_ns(points, &known, whole.jitter_ns);
+        let mut idle = idle_ns.iter();
+        let busy = points.chunk_by(|_, _| idle.next().is_some_and(|&idle_ns| idle_ns <= 0.0));
         let parts = busy.filter_map(|stretch| {
             let (from, to) = flattest(stretch, &known)?;
             slope::score(&stretch[from..=to], &known)
         });
         let width = |score: &Score| 4.0 * score.error + score.idle;
-        parts.chain([whole]).min_by(|a, b| width(a).total_cmp(&width(b))).unwrap_or(whole)
+        let best = parts.chain([whole]).min_by(|a, b| width(a).total_cmp(&width(b))).unwrap_or(whole);
+        let ran_empty = |score: &Score| score.idle > self.settings.idle_share * score.least.max(0.0);
+        if ran_empty(&whole) && !ran_empty(&best) {
+            self.prime = (FULLER * self.prime).min(FULLEST);
+        }
+        best
     }
 }
 

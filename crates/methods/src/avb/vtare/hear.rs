@@ -137,6 +137,7 @@ impl Vtare {
             self.base_ns = f64::INFINITY;
         }
         self.see_departures(observation);
+        self.see_overload(observation);
         self.calm = !bucket && self.seems_calm(capacity, received, error);
         if self.calm {
             self.near = received;
@@ -166,6 +167,7 @@ impl Vtare {
         if self.seems_policed(observation, points) {
             return;
         }
+        self.see_overload(observation);
         self.see_capacity(points);
         let Some(mut known) = self.known() else { return };
         let (behind, unsettled_ns) = self.settled_from(observation, points, epoch, known.capacity);
@@ -192,7 +194,6 @@ impl Vtare {
             (known, score) = (faster, again);
         }
         self.see_stills(observation);
-        let ran_empty = score.idle > self.settings.idle_share * score.least.max(0.0);
         score = self.busiest(points, &known, score);
         self.queued_ns = self.queued_ns.max(score.queued_ns);
         if observation.loss().is_some_and(|loss| loss > 0.08) || overflows(observation) {
@@ -254,10 +255,6 @@ impl Vtare {
             }
         } else {
             self.drained = self.drained.saturating_sub(1);
-            if ran_empty {
-                // A part of the train told its own mean.
-                self.prime = (self.prime * 1.4).min(10.0);
-            }
             // Where a train takes a good part of all the time, a step from above costs as much as one from below.
             let steered = if self.affords_another() { steered(&score) } else { middle };
             self.near = steered.min(known.capacity);

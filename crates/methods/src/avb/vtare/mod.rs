@@ -25,6 +25,7 @@ use super::classic::sound;
 use super::{Estimate, Method, Observation, Setup, Spent, Step, Stopped};
 use belief::Belief;
 use bound::Bounds;
+use busy::Overload;
 use capacity::Capacity;
 use points::{Epoch, Point};
 use slope::Score;
@@ -97,6 +98,8 @@ pub struct Vtare {
     departs: f64,
     /// For how long the sender stood still at most in a train's stream, s; older trains count for less.
     still_s: f64,
+    /// What heads that overloaded the link say of its capacity.
+    overloads: Vec<Overload>,
     /// What other queues may add to a delay, ns.
     jitter_ns: f64,
     /// Time between points where arrivals are stamped in groups, s; 0 where each has a stamp of its own.
@@ -202,6 +205,7 @@ impl Vtare {
             heads: (0.0, 0.0),
             departs: 0.0,
             still_s: 0.0,
+            overloads: Vec::new(),
             jitter_ns: 0.0,
             grain_s: 0.0,
             prime: settings.prime_deviations,

@@ -3,7 +3,7 @@
 use vtare_units::{Monotonic, Timestamp};
 
 use super::plan::{self, Wanted};
-use super::slope::{Known, Score};
+use super::slope::{self, Known, Score};
 use super::{SETTLE, Stage, Vtare};
 use crate::avb::{Spacing, Train};
 
@@ -122,7 +122,11 @@ impl Vtare {
             self.seconds = self.seconds.min(longer * before.max(SHORTEST * self.settings.least_search_ns as f64 / 1e9));
         }
         // Between two groups the queue must last as well.
-        let room = if self.unsure() { plan::SHARED_ROOM } else { plan::ROOM };
+        let room = match (self.shares_processor(), self.unsure()) {
+            (true, _) => plan::CROWDED_ROOM,
+            (false, true) => plan::SHARED_ROOM,
+            (false, false) => plan::ROOM,
+        };
         let group = plan::group(near, size_byte, &self.setup.ability, room);
         let held = self.prime * (self.burst * self.seconds).sqrt()
             + capacity * self.grain_s
@@ -286,6 +290,8 @@ impl Vtare {
         let capacity_error = capacity_error.max(self.settings.least_capacity_error);
         let stamp_error_ns = self.setup.ability.stamp_error_ns;
         let service_ns = f64::from(self.packet_byte) * 8e9 / capacity;
+        let shared = self.shares_processor() && !self.steers;
+        let alone = self.links.is_some() || self.capacity.clumps();
         Some(Known {
             capacity,
             capacity_error,
@@ -294,6 +300,9 @@ impl Vtare {
             held_ns: self.held_now_ns,
             unsettled_ns: 0.0,
             least_burst: 0.0,
+            // Nothing but the one link has been seen on it.
+            most_dispersion: if shared && alone { slope::FEW_BURSTS } else { f64::INFINITY },
+            shared,
             found: self.steers,
             grain_ns: self.grain_s * 1e9,
             service_ns,

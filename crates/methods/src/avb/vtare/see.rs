@@ -71,6 +71,11 @@ impl Vtare {
         if let Some(instead) = self.bounds.against(found).or((self.outgrown > found).then_some(self.outgrown)) {
             self.link = Some((instead, BOUND_ERROR));
         }
+        if let (Some(told), Some((_, error))) = (self.overloaded(), self.link)
+            && told.1 < error
+        {
+            self.link = Some(told);
+        }
     }
 
     /// Notes at which rate packets that were sent back to back arrived.
@@ -240,6 +245,7 @@ impl Vtare {
         self.outgrown = 0.0;
         self.heads = (0.0, 0.0);
         self.departs = 0.0;
+        self.overloads.clear();
         self.burst = 0.0;
         self.calm = false;
         self.steers = false;

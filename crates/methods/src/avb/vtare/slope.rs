@@ -82,6 +82,10 @@ pub(super) struct Known {
     pub(super) other_packet_bit: f64,
     /// Variance of the cross traffic per time that is known of, bit^2/s: a short account may show less.
     pub(super) least_burst: f64,
+    /// Bursts are held to be no larger than so many times Poisson's variance, as far as other links' queues go.
+    pub(super) most_dispersion: f64,
+    /// The sender's processor does the path's work: what its packets bring is reckoned, and not their delays alone.
+    pub(super) shared: bool,
     /// A queue that a packet finds tells that it was not empty before.
     pub(super) found: bool,
     /// Time that a packet takes to send at the capacity, ns.
@@ -92,6 +96,7 @@ impl Known {
     /// What other links' queues are held to differ by between two places, one standard deviation, for traffic with so many times the variance
     /// of Poisson's, ns.
     pub(super) fn others_ns(&self, dispersion: f64) -> f64 {
+        let dispersion = dispersion.min(self.most_dispersion);
         let bursts = 2.0 * dispersion + LONG_BURSTS * (dispersion - FEW_BURSTS).max(0.0);
         self.other_packets * (0.3 + bursts) * self.other_packet_bit / self.capacity * 1e9
     }
@@ -102,7 +107,7 @@ const FAR: f64 = 0.1;
 const FAR_ERROR: f64 = 0.2;
 
 /// Dispersion above which bursts are so long that they last in queues of links of the same capacity for longer than a train's end.
-const FEW_BURSTS: f64 = 3.0;
+pub(super) const FEW_BURSTS: f64 = 3.0;
 const LONG_BURSTS: f64 = 5.0;
 
 /// Share of the longest wait behind the tight link that is held to be at an end of the account unseen (one standard deviation).
@@ -114,6 +119,9 @@ const SUDDEN: f64 = 2.0;
 
 /// Standard deviations of single delays that other queues are held to add.
 const JITTER: f64 = 3.0;
+
+/// Packets among which one that finds a queue shows that the link was hardly ever idle before.
+const SOON: usize = 4;
 
 /// Share of the points, at each end, among which the place is chosen: one in so many.
 const REACH: usize = 7;
@@ -264,10 +272,45 @@ fn idle_ns(points: &[Point], known: &Known, noise: &Noise) -> (f64, f64) {
     let most = Known { base_ns: likely.base_ns + JITTER * noise.other_ns, ..*known };
     let idle_ns =
         |pair: &[Point], known: &Known| (after_queue_ns(&pair[0], &pair[1], known) - known.stamp_error_ns).max(0.0);
+    let found_empty = |point: &Point| point.delay_ns - most.base_ns <= 0.3 * known.service_ns;
+    if known.shared {
+        let sum = idle_gaps_ns(points, known, JITTER * noise.other_ns).iter().sum();
+        let likely_ns = carried_idle_ns(points, &likely);
+        let stays_empty = |place: usize| points[place + 1..].iter().take(SOON).all(found_empty);
+        let share = |place: usize| if stays_empty(place) { 0.5 } else { 0.2 };
+        return (sum, likely_ns.iter().enumerate().map(|(place, idle_ns)| share(place) * idle_ns).sum());
+    }
     points.windows(2).fold((0.0, 0.0), |(sum, mean), pair| {
-        let found_empty = pair[1].delay_ns - most.base_ns <= 0.3 * known.service_ns;
-        (sum + idle_ns(pair, &most), mean + if found_empty { 0.8 } else { 0.2 } * idle_ns(pair, &likely))
+        (sum + idle_ns(pair, &most), mean + if found_empty(&pair[1]) { 0.8 } else { 0.2 } * idle_ns(pair, &likely))
     })
+}
+
+/// For how long the queue may have been empty between neighbours, ns, at the most that the capacity may be; see [`carried_idle_ns`].
+pub(super) fn idle_gaps_ns(points: &[Point], known: &Known, jitter_ns: f64) -> Vec<f64> {
+    let faster = 1.0 + 2.0 * known.capacity_error;
+    let most = Known {
+        base_ns: known.base_ns + known.grain_ns + jitter_ns,
+        capacity: known.capacity * faster,
+        service_ns: known.service_ns / faster,
+        ..*known
+    };
+    carried_idle_ns(points, &most)
+}
+
+/// The same where the probes' own bits are reckoned: what they bring takes the link so long, whatever their delays say. A token bucket's credit
+/// hides a queue, and lets packets pass that came early; it takes as long to come back.
+fn carried_idle_ns(points: &[Point], known: &Known) -> Vec<f64> {
+    let mut busy_ns: f64 = 0.0;
+    let gaps = points.windows(2).map(|pair| {
+        let (before, after) = (&pair[0], &pair[1]);
+        let apart_ns = after.at_ns - before.at_ns;
+        let idle_ns = after_queue_ns(before, after, known).min(apart_ns - busy_ns) - known.stamp_error_ns;
+        let own_ns = (after.arrived_bit - before.arrived_bit) * 1e9 / known.capacity;
+        let queue_ns = (before.delay_ns - known.base_ns).max(0.0) + known.service_ns;
+        busy_ns = (busy_ns.max(queue_ns) - apart_ns).max(0.0) + own_ns;
+        idle_ns.max(0.0)
+    });
+    gaps.collect()
 }
 
 /// How much later a packet came than the queue behind the one before it lasted at least, ns. The bits between the two that are not the
@@ -322,6 +365,8 @@ mod tests {
             held_ns: 0.0,
             unsettled_ns: 0.0,
             least_burst: 0.0,
+            most_dispersion: f64::INFINITY,
+            shared: false,
             found: false,
             idle_share: 0.02,
             grain_ns: 0.0,
