@@ -5,9 +5,9 @@
 //! of that part of it that tells it best. The part may begin in the head, since packets of one call come to the link as fast as they leave.
 //! Where its ends have the same delay, the capacity does not matter.
 
-use super::Vtare;
 use super::points::Point;
 use super::slope::{self, Known, Score};
+use super::{Stage, Vtare};
 use crate::avb::{Observation, Packet, Spacing};
 
 /// A single send that takes longer than this share of what the link takes for the packet does the path's work as well.
@@ -37,6 +37,13 @@ const GROWN_SERVICES: f64 = 16.0;
 /// It is known no better than this, as a share; and an arrival may be so many packets' time early or late.
 const OVERLOAD_ERROR: f64 = 0.03;
 const BLUR_SERVICES: f64 = 8.0;
+
+/// A flood tells the value if a busy part of it lasts for so many of the shortest measuring trains, and it is known to this share.
+const FLOOD: f64 = 0.4;
+const FLOOD_ERROR: f64 = 0.1;
+
+/// What the link carries in so much time, s, may be spent.
+const SHARED_S: f64 = 0.012;
 
 /// A head that overloaded the link: bits of its packets behind the first call, the time in which they left and that in which they came, s.
 #[derive(Clone, Copy, Debug)]
@@ -80,6 +87,11 @@ impl Vtare {
         ability.most_group > 1 && ability.least_gap_ns > SHARES * service_ns && !self.several()
     }
 
+    /// Bytes that may be spent there: a flood that finds whether the sender is able to overload the link leaves enough for trains that measure.
+    pub(super) fn shared_bytes(&self) -> u64 {
+        (self.link.map_or(0.0, |(capacity, _)| capacity) * SHARED_S / 8.0) as u64
+    }
+
     /// What a sender that stands still now and then wants the queue to hold, bits.
     pub(super) fn still_bit(&self, near: f64) -> f64 {
         if self.shares_processor() { near * self.still_s.min(MOST_STILL * self.seconds) } else { 0.0 }
@@ -119,6 +131,34 @@ impl Vtare {
         })?;
         let blur_s = BLUR_SERVICES * f64::from(self.packet_byte) * 8.0 / capacity;
         Some((capacity, OVERLOAD_ERROR.hypot(blur_s / all_s)))
+    }
+
+    /// What a flood tells that overloaded the link for long: it is an account as any other.
+    pub(super) fn hear_flood(&mut self, points: &[Point]) {
+        if !self.shares_processor() || self.steers {
+            return;
+        }
+        if let (Some(told), Some((_, error))) = (self.overloaded(), self.link)
+            && told.1 < error
+        {
+            self.link = Some(told);
+        }
+        let Some(known) = self.known() else { return };
+        let Some(whole) = slope::score(points, &known) else { return };
+        let score = self.busiest(points, &known, whole);
+        let long = score.seconds() * 1e9 >= FLOOD * self.settings.least_train_ns as f64;
+        if !long || score.error > FLOOD_ERROR * score.value() || score.idle > FLOOD_ERROR * score.least.max(0.0) {
+            return;
+        }
+        if let Some(belief) = &mut self.belief {
+            belief.learn(score.least, score.least + score.idle, score.error);
+        }
+        self.near = score.value().clamp(0.0, known.capacity);
+        self.burst = score.burst;
+        self.dispersion = self.dispersion.max(score.dispersion);
+        self.stage = Stage::Measure;
+        self.keep(score);
+        self.judge(&known);
     }
 
     /// The part of a train that tells its own mean best, or the whole.

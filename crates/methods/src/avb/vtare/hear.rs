@@ -116,7 +116,8 @@ impl Vtare {
             let packet_bit = f64::from(self.packet_byte) * 8.0;
             let long = f64::from(self.head) * packet_bit / sent >= self.settings.least_train_ns as f64 / 1e9;
             if self.link.is_none() && (long || self.head >= self.setup.ability.most_packets) {
-                self.stop_sender_limited(received.min(sent));
+                let best = capacity::fastest(observation, self.settings.least_train_ns);
+                self.stop_sender_limited(best.unwrap_or(0.0).max(received.min(sent)));
             }
             self.sent_before_bit += observation.sent() as f64 * packet_bit;
             self.near = received;
@@ -144,8 +145,12 @@ impl Vtare {
         }
         self.belief = Some(Belief::up_to(capacity));
         self.see_head(points);
+        let flooded = self.stage == Stage::Flood;
         self.leave(points);
         self.stage = Stage::Search;
+        if flooded && !bucket {
+            self.hear_flood(points);
+        }
         self.slow = self.is_slow();
         if self.slow || self.several() {
             self.begin_steering();

@@ -169,6 +169,8 @@ impl Vtare {
     /// Bytes that may still be spent: of the budget, or else of what is decent on such a link.
     pub(super) fn bytes_left(&self) -> u64 {
         let decent = self.decent(self.settings.most_byte, self.settings.most_byte_ns);
+        let decent =
+            if self.link.is_some() && self.shares_processor() { decent.max(self.shared_bytes()) } else { decent };
         let decent = match (self.several(), self.steers && self.slow) {
             (true, _) => decent.max(self.several_bytes()),
             (false, true) => SLOW_MORE * decent,
