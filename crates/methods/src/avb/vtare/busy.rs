@@ -198,3 +198,114 @@ fn flattest(stretch: &[Point], known: &Known) -> Option<(usize, usize)> {
     };
     pairs.filter(|&(from, to)| from + LEAST_POINTS <= to + 1).min_by(|a, b| blur(a).total_cmp(&blur(b)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::avb::{Ability, Setup, Train, VtareSettings};
+    use vtare_units::Timestamp;
+
+    const CAPACITY: f64 = 1e9;
+
+    fn shared() -> Vtare {
+        let ability = Ability { least_gap_ns: 16_000.0, most_group: 44, ..Ability::default() };
+        let mut method = Vtare::new(VtareSettings::default(), Setup { ability, ..Setup::default() });
+        (method.link, method.near, method.base_ns) = (Some((CAPACITY, 0.2)), 6e8, 0.0);
+        method
+    }
+
+    /// Calls of 10 packets of 1500 B at these times, us, over a link of 1 Gbit/s of which 600 Mbit/s are available.
+    fn observed(calls_us: &[u64]) -> Observation {
+        let mut free_ns = 0.0_f64;
+        let mut last_ns = 0.0;
+        let packets = (0..calls_us.len() as u32 * 10).map(|index| {
+            let call = index / 10;
+            let at_ns = calls_us[call as usize] as f64 * 1e3;
+            // What crosses comes as evenly as the link carries it.
+            free_ns = (free_ns + 0.4 * (at_ns - last_ns)).max(at_ns) + 12_000.0;
+            last_ns = at_ns;
+            crate::avb::Packet {
+                scheduled: Timestamp::from_nanos(at_ns as u64),
+                sent: Some(Timestamp::from_nanos(at_ns as u64)),
+                kernel_sent: None,
+                received: Some(Timestamp::from_nanos(free_ns as u64)),
+                place: Some(index),
+                size_byte: 1500,
+                call,
+                group: None,
+                descheduled: false,
+            }
+        });
+        let packets: Vec<_> = packets.collect();
+        Observation {
+            train: Train::back_to_back(packets.len() as u32, 1500),
+            packets,
+            finished: Timestamp::from_nanos(1_000_000_000),
+            receiver_drops: None,
+            duplicates: None,
+        }
+    }
+
+    fn points_of(observation: &Observation) -> Vec<Point> {
+        let epoch = super::super::points::Epoch::at(Timestamp::from_nanos(0), Timestamp::from_nanos(0));
+        super::super::points::points(observation, epoch, 0.0).0
+    }
+
+    #[test]
+    fn only_where_single_sends_are_slower_than_the_link_does_the_sender_do_the_paths_work() {
+        let mut method = shared();
+        assert!(method.shares_processor());
+        method.setup.ability.least_gap_ns = 5_000.0;
+        assert!(!method.shares_processor());
+        (method.setup.ability.least_gap_ns, method.setup.ability.most_group) = (16_000.0, 1);
+        assert!(!method.shares_processor());
+    }
+
+    #[test]
+    fn heads_that_overload_the_link_tell_its_capacity() {
+        let mut method = shared();
+        method.head = 200;
+        assert_eq!(method.overloaded(), None);
+        let head = observed(&(0..20).map(|call| call * 40).collect::<Vec<_>>());
+        method.see_overload(&head);
+        let (found, error) = method.overloaded().expect("a head");
+        assert!((found / CAPACITY - 1.0).abs() < 0.02, "{found}");
+        assert!(error < 0.1, "{error}");
+        // One that is no overload tells nothing, and one that was held up does not count.
+        method.see_overload(&observed(&(0..20).map(|call| call * 200).collect::<Vec<_>>()));
+        assert_eq!(method.overloads.len(), 1);
+        method.overloads.push(Overload { bits: 1e6, left_s: 1e-4, came_s: 1e-3 });
+        assert!((method.overloaded().expect("two").0 / CAPACITY - 1.0).abs() < 0.02);
+    }
+
+    #[test]
+    fn of_a_train_whose_queue_ran_empty_the_busy_part_tells_the_value() {
+        let mut method = shared();
+        method.link = Some((CAPACITY, 0.03));
+        // 600 Mbit/s behind a head, and then nothing for long, and slowly.
+        let times = (0..60).map(|call| if call < 10 { 20 * call } else { 200 * call - 1_800 });
+        let times: Vec<u64> = times.chain((0..40).map(|call| 14_000 + 400 * call)).collect();
+        let points = points_of(&observed(&times));
+        let known = method.known().expect("a link");
+        let whole = slope::score(&points, &known).expect("points");
+        assert!(whole.idle > 0.2 * whole.least, "{whole:?}");
+        let score = method.busiest(&points, &known, whole);
+        assert!((score.value() / 6e8 - 1.0).abs() < 0.02, "{score:?}");
+        assert!(score.idle < 0.01 * score.least && score.seconds() > 0.004, "{score:?}");
+        assert!(method.prime > VtareSettings::default().prime_deviations);
+    }
+
+    #[test]
+    fn a_sender_that_stands_still_is_allowed_for_in_the_queue() {
+        let mut method = shared();
+        let mut times: Vec<u64> = (0..20).map(|call| 200 * call).collect();
+        times.iter_mut().skip(10).for_each(|at| *at += 1_000);
+        let mut seen = observed(&times);
+        seen.train.spacing = Spacing::Primed { head: 10, after_ns: 0.0, packets: 10, gap_ns: 200_000.0 };
+        (method.head, method.seconds) = (10, 0.01);
+        method.see_stills(&seen);
+        assert!((method.still_bit(6e8) / (6e8 * 0.001) - 1.0).abs() < 0.01, "{}", method.still_s);
+        method.setup.ability.most_group = 1;
+        assert_eq!(method.still_bit(6e8), 0.0);
+    }
+}

@@ -322,6 +322,19 @@ mod tests {
     }
 
     #[test]
+    fn the_fastest_stretch_is_as_long_as_it_is_asked_to_be() {
+        let mut seen = let_go(48, 1);
+        assert!((fastest(&seen, 100_000).expect("it took longer") / 1e9 - 1.0).abs() < 1e-9);
+        assert_eq!(fastest(&seen, 1_000_000), None);
+        // The first half came at half the rate.
+        for (packet, at) in seen.packets.iter_mut().zip((0_u64..).map(|i| i * 24_000 - i.saturating_sub(24) * 12_000)) {
+            packet.received = Some(Timestamp::from_nanos(at));
+        }
+        assert!((fastest(&seen, 200_000).expect("half") / 1e9 - 1.0).abs() < 0.01);
+        assert!(fastest(&seen, 500_000).expect("more than half") < 0.8e9);
+    }
+
+    #[test]
     fn gaps_of_which_no_two_are_alike_are_a_poor_capacity_and_not_none() {
         let capacity = Capacity { per_bit_ns: vec![1.0, 2.0, 4.0], packets: 3.0, ..Capacity::default() };
         let (found, error) = capacity.estimate().expect("pairs");

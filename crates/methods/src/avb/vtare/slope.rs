@@ -417,6 +417,16 @@ mod tests {
     }
 
     #[test]
+    fn what_a_token_bucket_lets_pass_early_is_carried_all_the_same() {
+        // Three packets of 1250 B at once each 375 us, 80 Mbit/s, none of which finds a queue: the bucket had credit for them.
+        let early = |point: Point| Point { at_ns: f64::from(point.index / 3) * 375_000.0, ..point };
+        let points: Vec<Point> = train(|_| 0.0).into_iter().map(early).collect();
+        let idle = |shared: bool| score(&points, &Known { shared, ..known() }).expect("points").idle;
+        assert!((idle(true) / 2e7 - 1.0).abs() < 0.3, "{}", idle(true));
+        assert!(idle(false) > 2.0 * idle(true), "{}", idle(false));
+    }
+
+    #[test]
     fn what_other_queues_may_add_at_most_widens_the_bound_and_not_the_guess() {
         // Every other packet found 80 us of queue: the link was idle for a little, or, were all that another's queue, for more.
         let found =
