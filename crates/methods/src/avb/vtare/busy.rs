@@ -7,7 +7,7 @@
 
 use super::points::Point;
 use super::slope::{self, Known, Score};
-use super::{Stage, Vtare};
+use super::{Stage, Vtare, plan};
 use crate::avb::{Observation, Packet, Spacing};
 
 /// A single send that takes longer than this share of what the link takes for the packet does the path's work as well.
@@ -37,6 +37,10 @@ const GROWN_SERVICES: f64 = 16.0;
 /// It is known no better than this, as a share; and an arrival may be so many packets' time early or late.
 const OVERLOAD_ERROR: f64 = 0.03;
 const BLUR_SERVICES: f64 = 8.0;
+
+/// Calls of a stream, at least: in the search and behind it.
+pub(super) const SEARCH_CALLS: f64 = 10.0;
+pub(super) const CALLS: f64 = 16.0;
 
 /// A flood tells the value if a busy part of it lasts for so many of the shortest measuring trains, and it is known to this share.
 const FLOOD: f64 = 0.4;
@@ -85,6 +89,15 @@ impl Vtare {
         let ability = &self.setup.ability;
         let service_ns = self.link.map_or(0.0, |(capacity, _)| f64::from(self.packet_byte) * 8e9 / capacity);
         ability.most_group > 1 && ability.least_gap_ns > SHARES * service_ns && !self.several()
+    }
+
+    /// How long so many calls of a stream at this rate take there, s: of each call one packet tells its delay.
+    pub(super) fn calls_seconds(&self, calls: f64, near: f64) -> f64 {
+        if !self.shares_processor() {
+            return 0.0;
+        }
+        let group = plan::group(near, self.packet_byte, &self.setup.ability, plan::CROWDED_ROOM);
+        calls * f64::from(group * self.packet_byte) * 8.0 / near
     }
 
     /// Bytes that may be spent there: a flood that finds whether the sender is able to overload the link leaves enough for trains that measure.

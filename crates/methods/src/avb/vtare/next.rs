@@ -4,7 +4,7 @@ use vtare_units::{Monotonic, Timestamp};
 
 use super::plan::{self, Wanted};
 use super::slope::{self, Known, Score};
-use super::{SETTLE, Stage, Vtare};
+use super::{SETTLE, Stage, Vtare, busy};
 use crate::avb::{Spacing, Train};
 
 /// Trains are planned for no less than this share of the capacity: else they would take for ever.
@@ -220,7 +220,9 @@ impl Vtare {
         }
         let packets = f64::from(self.settings.search_points * self.packet_byte * 8) / self.near.max(1.0);
         let grains = f64::from(self.settings.search_points) * self.grain_s;
-        packets.min(self.settings.search_ns as f64 / 1e9).max(self.settings.least_search_ns as f64 / 1e9).max(grains)
+        let packets = packets.min(self.settings.search_ns as f64 / 1e9);
+        let calls = self.calls_seconds(busy::SEARCH_CALLS, self.near.max(1.0));
+        packets.max(self.settings.least_search_ns as f64 / 1e9).max(grains).max(calls)
     }
 
     /// As long as the cross traffic's bursts ask for, as far as bytes and time allow.
@@ -233,7 +235,7 @@ impl Vtare {
         let of_bytes = |bytes: u64| bytes as f64 * 8.0 / near;
         let least = (settings.least_train_ns as f64 / 1e9).min(of_bytes(settings.least_train_byte));
         let each = (f64::from(self.packet_byte) * 8.0 / near).max(self.grain_s);
-        let least = least.max(f64::from(settings.points) * each);
+        let least = least.max(f64::from(settings.points) * each).max(self.calls_seconds(busy::CALLS, near));
         let bursts = self.burst / (settings.burst_share * near).powi(2);
         let burst_byte = self.decent(settings.burst_byte, settings.burst_byte_ns);
         let most_s = settings.most_train_ns as f64 / 1e9;
