@@ -7,7 +7,7 @@
 
 use super::points::Point;
 use super::slope::{self, Known, Score};
-use super::{Stage, Vtare, plan};
+use super::{Stage, Vtare, idle, plan};
 use crate::avb::{Observation, Packet, Spacing};
 
 /// A single send that takes longer than this share of what the link takes for the packet does the path's work as well.
@@ -180,7 +180,7 @@ impl Vtare {
             return whole;
         }
         let known = Known { unsettled_ns: 0.0, ..*known };
-        let idle_ns = slope::idle_gaps_ns(points, &known, whole.jitter_ns);
+        let idle_ns = idle::idle_gaps_ns(points, &known, whole.jitter_ns);
         let mut idle = idle_ns.iter();
         let busy = points.chunk_by(|_, _| idle.next().is_some_and(|&idle_ns| idle_ns <= 0.0));
         let parts = busy.filter_map(|stretch| {

@@ -5,7 +5,7 @@ use super::points::{Epoch, Point, points};
 use super::see::BOUND_ERROR;
 use super::slope::{self, Known, Score};
 use super::spoil::overflows;
-use super::{Stage, Vtare, capacity, span};
+use super::{Stage, Vtare, capacity, idle, span};
 use crate::avb::{Observation, Packet};
 
 /// Cross traffic with so many times the variance of Poisson's comes in bursts: how a queue falls in one of its pauses says little.
@@ -302,7 +302,7 @@ fn steered(score: &Score) -> f64 {
 
 /// The points up to the first that met an empty queue.
 fn until_empty<'a>(points: &'a [Point], known: &Known) -> Option<&'a [Point]> {
-    let empty = points.windows(2).position(|pair| slope::may_be_empty(&pair[0], &pair[1], known, 0.0))?;
+    let empty = points.windows(2).position(|pair| idle::may_be_empty(&pair[0], &pair[1], known, 0.0))?;
     (empty >= 6).then(|| &points[..empty])
 }
 

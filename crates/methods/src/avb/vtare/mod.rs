@@ -8,6 +8,7 @@ mod bound;
 mod busy;
 mod capacity;
 mod hear;
+mod idle;
 mod links;
 mod next;
 mod plan;

@@ -3,8 +3,8 @@
 use super::bound::{Bound, Bounds};
 use super::capacity::Capacity;
 use super::points::{Epoch, Point};
-use super::slope::{self, Known, Score};
-use super::{SETTLE, Stage, Vtare, plan};
+use super::slope::{Known, Score};
+use super::{SETTLE, Stage, Vtare, idle, plan};
 use crate::avb::{Observation, Packet, Spacing};
 
 /// A capacity that gaps do not show, but the account of an overload, is known so well, as a share.
@@ -182,7 +182,7 @@ impl Vtare {
         let goes_on = match (self.account.last().copied(), points.first()) {
             (Some(last), Some(first)) => {
                 let before = Point { sent_bit: 0.0, arrived_bit: 0.0, ..last };
-                (!slope::may_be_empty(&before, first, known, self.jitter_ns)).then_some(last)
+                (!idle::may_be_empty(&before, first, known, self.jitter_ns)).then_some(last)
             }
             _ => None,
         };
