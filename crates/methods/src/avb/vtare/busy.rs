@@ -10,8 +10,10 @@ use super::slope::{self, Known, Score};
 use super::{Stage, Vtare, idle, plan};
 use crate::avb::{Observation, Packet, Spacing};
 
-/// A single send that takes longer than this share of what the link takes for the packet does the path's work as well.
+/// A single send that takes longer than this share of what the link takes for the packet, and so long, ns, does the path's work as well: a
+/// system call that leaves a packet with a card takes 1 to 3 us.
 const SHARES: f64 = 0.9;
+const SHARES_NS: f64 = 6_000.0;
 
 /// Points that a part has at least.
 const LEAST_POINTS: usize = 12;
@@ -88,7 +90,7 @@ impl Vtare {
     pub(super) fn shares_processor(&self) -> bool {
         let ability = &self.setup.ability;
         let service_ns = self.link.map_or(0.0, |(capacity, _)| f64::from(self.packet_byte) * 8e9 / capacity);
-        ability.most_group > 1 && ability.least_gap_ns > SHARES * service_ns && !self.several()
+        ability.most_group > 1 && ability.least_gap_ns > SHARES_NS.max(SHARES * service_ns) && !self.several()
     }
 
     /// How long so many calls of a stream at this rate take there, s: of each call one packet tells its delay.
