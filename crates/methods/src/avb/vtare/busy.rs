@@ -86,11 +86,23 @@ impl Overload {
 }
 
 impl Vtare {
-    /// Whether the path's work is done by the sender's own processor, as far as single sends tell.
-    pub(super) fn shares_processor(&self) -> bool {
+    /// Whether the path's work may be done by the sender's own processor, as far as single sends tell.
+    pub(super) fn may_share(&self) -> bool {
         let ability = &self.setup.ability;
         let service_ns = self.link.map_or(0.0, |(capacity, _)| f64::from(self.packet_byte) * 8e9 / capacity);
-        ability.most_group > 1 && ability.least_gap_ns > SHARES_NS.max(SHARES * service_ns) && !self.several()
+        let slow = ability.least_gap_ns > SHARES_NS.max(SHARES * service_ns);
+        ability.most_group > 1 && slow && !self.several() && !self.many_links
+    }
+
+    /// Whether it is, and there is one link: its packets come in clumps, or small packets told that. Of several links a head is still in the
+    /// first one when the stream begins.
+    pub(super) fn shares_processor(&self) -> bool {
+        self.may_share() && (self.capacity.clumps() || self.links.is_some())
+    }
+
+    /// Whether small packets shall tell now whether there is one link.
+    pub(super) fn asks_for_one_link(&self) -> bool {
+        matches!(self.stage, Stage::Search | Stage::Measure) && !self.steers && self.may_share() && self.links.is_none()
     }
 
     /// How long so many calls of a stream at this rate take there, s: of each call one packet tells its delay.
@@ -122,7 +134,7 @@ impl Vtare {
 
     /// Notes what a train's head says of the capacity.
     pub(super) fn see_overload(&mut self, observation: &Observation) {
-        let Some((capacity, _)) = self.link.filter(|_| self.shares_processor()) else { return };
+        let Some((capacity, _)) = self.link.filter(|_| self.may_share()) else { return };
         let least_s = GROWN_SERVICES * f64::from(self.packet_byte) * 8.0 / capacity;
         let told = Overload::of(observation, self.head as usize)
             .filter(|it| it.came_s > 0.0 && it.grown_s() > (GROWN * it.came_s).max(least_s));
@@ -149,10 +161,11 @@ impl Vtare {
     }
 
     /// What a flood tells that overloaded the link for long: it is an account as any other.
-    pub(super) fn hear_flood(&mut self, points: &[Point]) {
-        if !self.shares_processor() || self.steers {
+    pub(super) fn hear_flood(&mut self) {
+        if !self.shares_processor() || self.steers || self.flood.is_empty() {
             return;
         }
+        let points = &std::mem::take(&mut self.flood);
         if let (Some(told), Some((_, error))) = (self.overloaded(), self.link)
             && told.1 < error
         {
@@ -226,6 +239,7 @@ mod tests {
         let ability = Ability { least_gap_ns: 16_000.0, most_group: 44, ..Ability::default() };
         let mut method = Vtare::new(VtareSettings::default(), Setup { ability, ..Setup::default() });
         (method.link, method.near, method.base_ns) = (Some((CAPACITY, 0.2)), 6e8, 0.0);
+        method.links = Some(1.0);
         method
     }
 
@@ -270,6 +284,12 @@ mod tests {
     fn only_where_single_sends_are_slower_than_the_link_does_the_sender_do_the_paths_work() {
         let mut method = shared();
         assert!(method.shares_processor());
+        // Of several links that is not so, nor as long as nobody knows.
+        for links in [None, Some(3.0)] {
+            method.links = links;
+            assert!(!method.shares_processor());
+        }
+        method.links = Some(1.0);
         method.setup.ability.least_gap_ns = 5_000.0;
         assert!(!method.shares_processor());
         (method.setup.ability.least_gap_ns, method.setup.ability.most_group) = (16_000.0, 1);

@@ -148,8 +148,9 @@ impl Vtare {
         let flooded = self.stage == Stage::Flood;
         self.leave(points);
         self.stage = Stage::Search;
-        if flooded && !bucket {
-            self.hear_flood(points);
+        if flooded && !bucket && self.may_share() {
+            self.flood = points.to_vec();
+            self.hear_flood();
         }
         self.slow = self.is_slow();
         if self.slow || self.several() {

@@ -101,6 +101,12 @@ pub struct Vtare {
     still_s: f64,
     /// What heads that overloaded the link say of its capacity.
     overloads: Vec<Overload>,
+    /// Points of a flood that overloaded the link, as long as it is not known whether there are several links.
+    flood: Vec<Point>,
+    /// Small packets told several links, and the traffic was even.
+    many_links: bool,
+    /// The stage that small packets were sent in.
+    asked_in: Stage,
     /// What other queues may add to a delay, ns.
     jitter_ns: f64,
     /// Time between points where arrivals are stamped in groups, s; 0 where each has a stamp of its own.
@@ -207,6 +213,9 @@ impl Vtare {
             departs: 0.0,
             still_s: 0.0,
             overloads: Vec::new(),
+            flood: Vec::new(),
+            many_links: false,
+            asked_in: Stage::Measure,
             jitter_ns: 0.0,
             grain_s: 0.0,
             prime: settings.prime_deviations,

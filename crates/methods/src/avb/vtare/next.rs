@@ -99,7 +99,7 @@ impl Vtare {
         }
         if self.stage == Stage::Links {
             // Nobody answered.
-            self.stage = Stage::Measure;
+            self.stage = self.asked_in;
         }
         if let Some(train) = self.sound_links().or_else(|| self.steer(now)) {
             return train;
@@ -169,8 +169,7 @@ impl Vtare {
     /// Bytes that may still be spent: of the budget, or else of what is decent on such a link.
     pub(super) fn bytes_left(&self) -> u64 {
         let decent = self.decent(self.settings.most_byte, self.settings.most_byte_ns);
-        let decent =
-            if self.link.is_some() && self.shares_processor() { decent.max(self.shared_bytes()) } else { decent };
+        let decent = if self.link.is_some() && self.may_share() { decent.max(self.shared_bytes()) } else { decent };
         let decent = match (self.several(), self.steers && self.slow) {
             (true, _) => decent.max(self.several_bytes()),
             (false, true) => SLOW_MORE * decent,

@@ -116,7 +116,7 @@ impl Vtare {
         {
             let departs = begin as f64 * f64::from(self.packet_byte) * 8e9 / (to - from).as_nanos() as f64;
             // The sender may have stood still in it.
-            self.departs = if self.shares_processor() { self.departs.max(departs) } else { departs };
+            self.departs = if self.may_share() { self.departs.max(departs) } else { departs };
         }
     }
 
@@ -246,6 +246,7 @@ impl Vtare {
         self.heads = (0.0, 0.0);
         self.departs = 0.0;
         self.overloads.clear();
+        self.flood.clear();
         self.burst = 0.0;
         self.calm = false;
         self.steers = false;
