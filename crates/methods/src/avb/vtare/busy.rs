@@ -97,7 +97,7 @@ impl Vtare {
     /// Whether it is, and there is one link: its packets come in clumps, or small packets told that. Of several links a head is still in the
     /// first one when the stream begins.
     pub(super) fn shares_processor(&self) -> bool {
-        self.may_share() && (self.capacity.clumps() || self.links.is_some())
+        self.may_share() && (self.capacity.clumps() || self.one_link)
     }
 
     /// Whether small packets shall tell now whether there is one link.
@@ -239,7 +239,7 @@ mod tests {
         let ability = Ability { least_gap_ns: 16_000.0, most_group: 44, ..Ability::default() };
         let mut method = Vtare::new(VtareSettings::default(), Setup { ability, ..Setup::default() });
         (method.link, method.near, method.base_ns) = (Some((CAPACITY, 0.2)), 6e8, 0.0);
-        method.links = Some(1.0);
+        method.one_link = true;
         method
     }
 
@@ -285,11 +285,11 @@ mod tests {
         let mut method = shared();
         assert!(method.shares_processor());
         // Of several links that is not so, nor as long as nobody knows.
-        for links in [None, Some(3.0)] {
-            method.links = links;
-            assert!(!method.shares_processor());
-        }
-        method.links = Some(1.0);
+        method.links = Some(3.0);
+        assert!(!method.shares_processor());
+        (method.links, method.one_link) = (None, false);
+        assert!(!method.shares_processor() && method.may_share());
+        method.one_link = true;
         method.setup.ability.least_gap_ns = 5_000.0;
         assert!(!method.shares_processor());
         (method.setup.ability.least_gap_ns, method.setup.ability.most_group) = (16_000.0, 1);

@@ -31,6 +31,9 @@ const ALIKE: f64 = 1.0;
 /// Where less than this share of the link is free, hardly a packet meets empty queues.
 const LEAST_FREE: f64 = 0.1;
 
+/// One link is told where this share of the small packets met no queue.
+const EMPTY: f64 = 0.25;
+
 /// A packet is small below one part in so many of a large one.
 const SMALLER: u32 = 4;
 
@@ -84,6 +87,9 @@ impl Vtare {
         let alike = self.links_of(confirmed_ns, least_ns, capacity) < ALIKE;
         let links = if alike { self.links_of(self.base_ns, small_ns, capacity) } else { NONE };
         let told = if links > SEVERAL { large } else { large || links > NONE || self.tries >= TRIES };
+        // Where most packets met queues, the least delay of small ones may be that of a queue.
+        let empty = delays.partition_point(|&ns| self.links_of(ns, least_ns, capacity) < ALIKE);
+        self.one_link = told && links < SEVERAL && empty as f64 >= EMPTY * delays.len() as f64;
         // Without bursts several links are no matter but for what a single one allows.
         self.many_links = told && links > SEVERAL && self.may_share() && self.dispersion <= BURSTY;
         self.links = (told && !self.many_links).then_some(links);

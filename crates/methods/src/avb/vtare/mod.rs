@@ -105,6 +105,8 @@ pub struct Vtare {
     flood: Vec<Point>,
     /// Small packets told several links, and the traffic was even.
     many_links: bool,
+    /// Small packets told one link, and most of them met no queue.
+    one_link: bool,
     /// The stage that small packets were sent in.
     asked_in: Stage,
     /// What other queues may add to a delay, ns.
@@ -215,6 +217,7 @@ impl Vtare {
             overloads: Vec::new(),
             flood: Vec::new(),
             many_links: false,
+            one_link: false,
             asked_in: Stage::Measure,
             jitter_ns: 0.0,
             grain_s: 0.0,
