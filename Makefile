@@ -26,7 +26,8 @@ SOURCES = $(shell find crates counters python/src plans contract -type f -not -n
 	Cargo.toml Cargo.lock pyproject.toml setup.py README.md
 BENCH_SCRIPTS := $(shell grep -ls '^\#!.*python' bench/*/run bench/*/real)
 BENCH_MODULES := $(wildcard bench/*/*.py)
-PYTHON_CODE := python/src python/tests tests counters setup.py tools/again $(BENCH_SCRIPTS) $(BENCH_MODULES)
+BENCH_PACKAGES := $(patsubst %/__init__.py,%,$(wildcard bench/*/*/__init__.py))
+PYTHON_CODE := python/src python/tests tests counters setup.py tools/again $(BENCH_SCRIPTS) $(BENCH_MODULES) $(BENCH_PACKAGES)
 
 say = @printf '\033[1m%s\033[0m\n' '$(1)'
 # The entries of one list in pyproject.toml, as arguments for pip.
@@ -112,12 +113,14 @@ lint: $(DONE)/dev
 	@mkdir -p build
 	$(call say,format: Rust and Python)
 	@cargo fmt --all --check
+	@cargo fmt --all --check --manifest-path bench/Cargo.toml
 	@$(BIN)/ruff format --check $(PYTHON_CODE)
 	$(call say,ruff)
 	@$(BIN)/ruff check $(PYTHON_CODE)
 	$(call say,mypy --strict)
 	@$(BIN)/mypy
-	@for script in $(BENCH_SCRIPTS); do MYPYPATH="$${script%/*}" $(BIN)/mypy --no-error-summary "$$script"; done
+	@for script in $(BENCH_SCRIPTS); do here="$${script%/*}"; \
+	  MYPYPATH="$$here" $(BIN)/mypy --no-error-summary "$$script" $$(find "$$here" -mindepth 2 -name '*.py'); done
 	@$(BIN)/mypy --no-error-summary $(BENCH_MODULES)
 	$(call say,directions of imports)
 	@PYTHONPATH=python/src $(BIN)/lint-imports >build/imports.log 2>&1 || { cat build/imports.log; exit 1; }
@@ -130,6 +133,7 @@ lint: $(DONE)/dev
 
 fmt: $(DONE)/dev
 	@cargo fmt --all
+	@cargo fmt --all --manifest-path bench/Cargo.toml
 	@$(BIN)/ruff format $(PYTHON_CODE)
 
 # Properties are tried with the same cases on every machine; PROPTEST_RNG_SEED=N tries others, `make test-fuzz` new ones each time.
@@ -194,4 +198,4 @@ install:
 
 clean:
 	rm -rf build dist target bench/target $(VENV) python/src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
-	find python tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	find bench python tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -104,7 +104,8 @@ fn once(job: &Job, method: &str, seed: u64) -> Outcome {
     let spec = job.spec(seed);
     let setup = Setup { ability: ability(&spec, 1500), seed, ..Setup::default() };
     if method == MORE {
-        let settings = VtareSettings { most_ns: 4_500_000_000, most_train_ns: 1_500_000_000, ..VtareSettings::thorough() };
+        let settings =
+            VtareSettings { most_ns: 4_500_000_000, most_train_ns: 1_500_000_000, ..VtareSettings::thorough() };
         return SimRunner::new(&spec, job.warm_ns(seed)).run(&mut Vtare::new(settings, setup));
     }
     let mut method = Settings::named(method).and_then(|it| it.method(setup)).unwrap_or_else(|error| panic!("{error}"));
@@ -328,6 +329,8 @@ fn main() {
     }
     println!("{missed} of {judged} cells of vtare missed a target");
     if missed > 0 {
-        println!("{more_met} of them have an error of at most 3 % and intervals that hold in 90 % with eight times the bytes and five times the time");
+        println!(
+            "{more_met} of them have an error of at most 3 % and intervals that hold in 90 % with eight times the bytes and five times the time"
+        );
     }
 }

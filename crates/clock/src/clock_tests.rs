@@ -1,4 +1,5 @@
 use super::*;
+use crate::info::Event;
 use crate::sim::SimClock;
 
 fn evidence() -> Evidence {

@@ -6,17 +6,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use vtare_clock::Clock;
 use vtare_clock::sleep::SleepOptions;
 use vtare_clock::sleep::adaptive::Adaptive;
+use vtare_sys::clocks;
 use vtare_sys::net::control::SendControl;
-use vtare_sys::net::frames::{Cut, FRAME_HEADER_BYTE, FrameHeader, interface_index};
+use vtare_sys::net::frames::interface_index;
 use vtare_sys::net::{Message, ReceiveBatch, SendBatch, Socket, StampFlags, Waited, wait_any_readable};
-use vtare_sys::{SysError, clocks};
 use vtare_units::{Monotonic, Span, Timestamp, Wall};
 
-use super::frame::{self, Pieces};
-use super::lane::{Fate, Lane};
-use super::spec::{LaneSpec, SpecError};
+use super::intake::{Intake, Way};
+use super::lane::Lane;
+use super::report::{EmulatorError, EmulatorOptions, Ended, Inlet, Outlet, Watch};
 use super::store::Store;
-use super::truth::{Bin, LaneCount};
 use crate::link::ClockOffset;
 
 /// Frames of one system call.
@@ -40,124 +39,12 @@ const EINTR: i32 = 4;
 const EMSGSIZE: i32 = 90;
 const ENETDOWN: i32 = 100;
 
-/// What the emulator does.
-#[derive(Clone, Debug)]
-pub struct EmulatorOptions {
-    /// The two interfaces, A and B.
-    pub interfaces: [String; 2],
-    /// What is done to frames from A to B, and from B to A.
-    pub lanes: [LaneSpec; 2],
-    /// Seed of all that is random.
-    pub seed: u64,
-    /// UDP datagrams from or to this port are probes; all else is cross traffic.
-    pub probe_port: u16,
-    /// Whether large sends are carried as they come, instead of being cut.
-    pub whole: bool,
-    /// Bytes of frames on their way that are kept at most; more are counted as unable.
-    pub most_byte: usize,
-}
-
-/// Why there is no emulator.
-#[derive(Debug, thiserror::Error)]
-pub enum EmulatorError {
-    /// No interface of that name.
-    #[error("no interface {name} in this network namespace: ip link shows those there are")]
-    NoInterface {
-        /// The name.
-        name: String,
-    },
-    /// Both ends are one interface.
-    #[error("both ends are {name}: want two interfaces")]
-    OneInterface {
-        /// The name.
-        name: String,
-    },
-    /// A direction that cannot be.
-    #[error("from {from} to {to}: {source}")]
-    Lane {
-        /// Where frames come from.
-        from: String,
-        /// Where they go.
-        to: String,
-        /// What is wrong.
-        source: SpecError,
-    },
-    /// The system refused.
-    #[error(transparent)]
-    System(#[from] SysError),
-}
-
-/// Gets what the emulator sees while it runs. Called by its thread: be quick.
-pub trait Watch {
-    /// A frame was handed to the kernel this much after it was due. `lane` 0 is from A to B.
-    fn released(&mut self, lane: usize, late: Span, packet_byte: u32);
-    /// 10 ms are over.
-    fn bin(&mut self, lane: usize, bin: &Bin);
-}
-
-/// What was counted when it ended.
-#[derive(Clone, Debug)]
-pub struct Ended {
-    /// When it began: time 0 of the bins.
-    pub started: Timestamp<Monotonic>,
-    /// The same in wall time, ns since 1970.
-    pub started_unix_ns: u64,
-    /// How long it ran.
-    pub elapsed: Span,
-    /// The directions' own counts.
-    pub lanes: [LaneCount; 2],
-    /// What their outlets counted.
-    pub outlets: [Outlet; 2],
-    /// What the two sockets counted.
-    pub inlets: [Inlet; 2],
-    /// Half the width of the interval that is sure to hold the place of the kernel's stamps on the monotonic clock.
-    pub stamp_error_ns: u64,
-    /// Why it ended before its time, where it did.
-    pub failure: Option<String>,
-}
-
-/// What left, or could not.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub struct Outlet {
-    /// Frames that the kernel took, copies among them.
-    pub sent_packet: u64,
-    /// Their IP bytes.
-    pub sent_byte: u64,
-    /// Frames that the kernel or the interface refused: its ring was full.
-    pub refused_packet: u64,
-    /// Frames larger than the interface's MTU.
-    pub too_long_packet: u64,
-    /// Frames that were on their way at the end.
-    pub left_packet: u64,
-}
-
-/// What came in at a socket.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub struct Inlet {
-    /// Frames that the kernel gave, large ones as one.
-    pub frames: u64,
-    /// Of those, large ones that were cut into packets.
-    pub cut_frames: u64,
-    /// Frames that found the socket's buffer full: this program did not get its turn for too long.
-    pub socket_drops: u64,
-    /// Frames without a stamp of the kernel: they count as arrived when they were read.
-    pub unstamped: u64,
-}
-
 struct Side {
     name: String,
     socket: Socket,
     arrivals: ReceiveBatch,
     departures: SendBatch,
     inlet: Inlet,
-}
-
-struct Way {
-    lane: Lane,
-    /// Due time, number of the frame, its place and its bytes.
-    queue: BinaryHeap<Reverse<(u64, u64, u32, u32)>>,
-    least_delay_ns: u64,
-    outlet: Outlet,
 }
 
 /// Both directions of a link between two real interfaces.
@@ -422,102 +309,6 @@ impl<'c> Emulator<'c> {
         // A wake-up before the time was for an arrival or a signal, and says nothing about lateness.
         if matches!(slept, Ok(Waited::Over)) && woken >= asked {
             self.margin.learn(ahead(duty.min(far)), woken - asked);
-        }
-    }
-}
-
-/// Where a frame that was read goes.
-struct Intake<'e> {
-    at_ns: u64,
-    way: &'e mut Way,
-    store: &'e mut Store,
-    made: &'e mut u64,
-    probe_port: u16,
-    whole: bool,
-}
-
-impl Intake<'_> {
-    fn frame(&mut self, bytes: &[u8], is_cut_short: bool, vlan: Option<(u16, u16)>, inlet: &mut Inlet) {
-        let Some((header, frame)) = bytes.split_first_chunk::<FRAME_HEADER_BYTE>() else { return };
-        let mut header = FrameHeader::read(header);
-        let tagged = vlan.map(|tag| {
-            let mut tagged = frame.to_vec();
-            frame::put_tag_back(&mut tagged, &mut header, tag);
-            tagged
-        });
-        let frame = tagged.as_deref().unwrap_or(frame);
-        if is_cut_short {
-            self.way.lane.unable(frame::inside(frame).packet_byte);
-            return;
-        }
-        if header.cut == Cut::None {
-            let head = FrameHeader::write_single(header.checksum);
-            self.packet(header.checksum, None, |into| {
-                into.extend_from_slice(&head);
-                into.extend_from_slice(frame);
-            });
-            return;
-        }
-        let Ok(mut pieces) = Pieces::of(frame, header) else {
-            self.way.lane.unable(frame::inside(frame).packet_byte);
-            return;
-        };
-        if self.whole {
-            let size = (pieces.packet_byte() as u32, pieces.count() as u32);
-            // As it came but for a tag that was put back, which moves the checksum's place.
-            let head = header.write();
-            self.packet(header.checksum, Some(size), |into| {
-                into.extend_from_slice(&head);
-                into.extend_from_slice(frame);
-            });
-            return;
-        }
-        inlet.cut_frames += 1;
-        for _ in 0..pieces.count() {
-            self.packet(header.checksum, None, |into| {
-                into.extend_from_slice(&[0; FRAME_HEADER_BYTE]);
-                if let Some(head) = pieces.next_into(into) {
-                    into[..FRAME_HEADER_BYTE].copy_from_slice(&head);
-                }
-            });
-        }
-    }
-
-    /// One packet of the wire, written into a place of the store by `write`; or one frame that stands for several, with their bytes and
-    /// their number in `whole`.
-    fn packet(&mut self, checksum: Option<(u16, u16)>, whole: Option<(u32, u32)>, write: impl FnOnce(&mut Vec<u8>)) {
-        let slot = self.store.take(write);
-        let frame = &self.store.get(slot)[FRAME_HEADER_BYTE..];
-        let found = frame::inside(frame);
-        let byte = whole.map_or(found.packet_byte, |(byte, _)| byte);
-        if self.store.is_over() {
-            self.way.lane.unable(byte);
-            self.store.free(slot);
-            return;
-        }
-        let is_probe = found.udp_ports.is_some_and(|(from, to)| from == self.probe_port || to == self.probe_port);
-        let fate = match whole {
-            None => self.way.lane.pass(self.at_ns, byte, is_probe),
-            Some((byte, packets)) => self.way.lane.pass_whole(self.at_ns, byte, packets, is_probe),
-        };
-        let Fate::Due(due) = fate else {
-            self.store.free(slot);
-            return;
-        };
-        if let Some(random) = due.damage {
-            let (head, frame) = self.store.get_mut(slot).split_at_mut(FRAME_HEADER_BYTE);
-            // A large frame's checksums are made when it is cut: damage to it goes unseen by them, and by the far host.
-            if let Some(places) = checksum.filter(|_| whole.is_none()) {
-                // The checksum of what was sent: one made later would hide the damage.
-                frame::complete_checksum(frame, places);
-                head.copy_from_slice(&FrameHeader::write_single(None));
-            }
-            frame::damage(frame, random);
-        }
-        let copy = due.copy_at_ns.map(|at| (at, self.store.copy(slot)));
-        for (at, slot) in [Some((due.at_ns, slot)), copy].into_iter().flatten() {
-            *self.made += 1;
-            self.way.queue.push(Reverse((at, *self.made, slot, byte)));
         }
     }
 }

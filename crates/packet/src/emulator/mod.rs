@@ -11,13 +11,16 @@
 
 mod engine;
 pub mod frame;
+mod intake;
 mod lane;
+mod report;
 mod spec;
 mod store;
 mod truth;
 
-pub use engine::{Emulator, EmulatorError, EmulatorOptions, Ended, Inlet, Outlet, Watch};
+pub use engine::Emulator;
 pub use lane::{Due, Fate, Lane};
+pub use report::{EmulatorError, EmulatorOptions, Ended, Inlet, Outlet, Watch};
 pub use spec::{Buffer, Jitter, JitterShape, LaneSpec, Layer, Phase, SpecError};
 pub use truth::{BIN_NS, Bin, LaneCount};
 

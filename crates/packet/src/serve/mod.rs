@@ -17,6 +17,7 @@ mod reverse;
 mod sink;
 mod stamp;
 mod tally;
+mod words;
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -7,8 +7,11 @@
 //! A frame is counted with its check sequence (4 B, which the kernel does not see), as RFC 2544 does: one of 64 B is 60 B here.
 
 mod analyser;
+mod error;
 mod frame;
 mod generator;
+mod heard;
+mod options;
 mod ring;
 mod shared;
 mod user;
@@ -16,279 +19,17 @@ mod user;
 use std::net::Ipv4Addr;
 
 use vtare_sys::SysError;
-use vtare_sys::bpf::BpfError;
 use vtare_sys::net::frames::interface_index;
 use vtare_sys::net::{interface, route};
 
 use crate::schedule::Pace;
 use analyser::Counting;
+pub use error::TesterError;
 pub use frame::{FCS_BYTE, LARGEST_BYTE, SMALLEST_BYTE};
 use generator::Generator;
+pub use heard::{FlowSeen, Heard};
+pub use options::{Analyser, Engine, Flow, Offer, TesterOptions};
 use shared::Shared;
-
-/// Where the frames of a flow go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Flow {
-    /// The hardware address that they carry: that of the guest, or of the router in front of it.
-    pub to: [u8; 6],
-    /// The address that they carry.
-    pub address: Ipv4Addr,
-}
-
-/// Who sends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Engine {
-    /// A program in the kernel, whose frames are redirected to the port (BPF_PROG_TEST_RUN with live frames).
-    Xdp,
-    /// An AF_XDP socket.
-    AfXdp,
-    /// A packet socket, many frames a call (sendmmsg).
-    Packet,
-}
-
-impl Engine {
-    /// All of them, the fastest first as a rule.
-    pub const ALL: [Self; 3] = [Self::Xdp, Self::AfXdp, Self::Packet];
-
-    /// Its name.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Xdp => "xdp",
-            Self::AfXdp => "af_xdp",
-            Self::Packet => "packet",
-        }
-    }
-
-    /// The largest frame that it sends, with its check sequence.
-    #[must_use]
-    pub const fn most_frame_byte(self) -> u32 {
-        match self {
-            // A live frame lies in one page of memory with the kernel's own records.
-            Self::Xdp => 3_242 + FCS_BYTE,
-            Self::AfXdp => 4_096 + FCS_BYTE,
-            Self::Packet => LARGEST_BYTE,
-        }
-    }
-}
-
-/// Who counts what comes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Analyser {
-    /// A program at the receiving port (XDP), which removes the frames.
-    Xdp,
-    /// A packet ring (AF_PACKET, TPACKET_V3), read by this process; frames go on into the network stack.
-    Packet,
-}
-
-impl Analyser {
-    /// Its name.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Xdp => "xdp",
-            Self::Packet => "packet",
-        }
-    }
-}
-
-/// Why a test cannot be made.
-#[derive(Debug, thiserror::Error)]
-pub enum TesterError {
-    /// A port is not there.
-    #[error("port {name}: there is no such interface in this network namespace; here are: {known}")]
-    NoPort {
-        /// The name.
-        name: String,
-        /// Interfaces that are there.
-        known: String,
-    },
-    /// A port is down.
-    #[error("port {name} is down: bring it up (ip link set {name} up)")]
-    Down {
-        /// The name.
-        name: String,
-    },
-    /// A port is no Ethernet interface.
-    #[error("port {name} is no Ethernet interface: frames of Ethernet are all that can be sent so")]
-    NoEthernet {
-        /// The name.
-        name: String,
-    },
-    /// A frame is too large for a port.
-    #[error(
-        "frames of {frame_byte} B carry IP packets of {wanted_byte} B, and the MTU of port {name} is {mtu_byte} B: raise it (ip link set {name} mtu {wanted_byte}, at every interface on the way), or ask for smaller frames"
-    )]
-    Mtu {
-        /// The port.
-        name: String,
-        /// The frame.
-        frame_byte: u32,
-        /// The MTU that it needs.
-        wanted_byte: u32,
-        /// The MTU that is.
-        mtu_byte: u32,
-    },
-    /// A frame of a size that no engine sends, or not this one.
-    #[error(
-        "frame of {found_byte} B: want from {SMALLEST_BYTE} B, which headers and tag need, to {most_byte} B{because}"
-    )]
-    Size {
-        /// The size asked for.
-        found_byte: u32,
-        /// The largest.
-        most_byte: u32,
-        /// Why.
-        because: &'static str,
-    },
-    /// More frames in a trial than can be told apart.
-    #[error("a trial of {found} frames: want {most} at most; make it shorter")]
-    Frames {
-        /// Frames asked for.
-        found: u64,
-        /// Frames that are counted at most.
-        most: u64,
-    },
-    /// Frames of some flows do not come.
-    #[error(
-        "the ports do not see each other: of {sent} frames that left {tx} to {to} none came to {rx}: do the guests forward, do they know the way, and \
-         is every interface up? Where the sender is a program (engine xdp) and {tx} a veth, its other end must take frames: ethtool -K DEVICE gro on there"
-    )]
-    Unheard {
-        /// The sending port.
-        tx: String,
-        /// The receiving port.
-        rx: String,
-        /// The flows, in words.
-        to: String,
-        /// Frames sent to each.
-        sent: u64,
-    },
-    /// The kernel refused a program.
-    #[error(transparent)]
-    Program(#[from] BpfError),
-    /// The kernel refused something else.
-    #[error(transparent)]
-    System(#[from] SysError),
-}
-
-/// What a tester is opened for.
-#[derive(Clone, Debug)]
-pub struct TesterOptions {
-    /// The port that sends.
-    pub tx: String,
-    /// The port that receives; it may be the same one.
-    pub rx: String,
-    /// The address that frames come from.
-    pub source: Ipv4Addr,
-    /// Where frames go.
-    pub flows: Vec<Flow>,
-    /// The flow of each frame in turn.
-    pub slots: Vec<u16>,
-    /// Size of a frame with its check sequence.
-    pub frame_byte: u32,
-    /// Frames of a trial at most.
-    pub most_frames: u64,
-    /// Who sends.
-    pub engine: Engine,
-    /// Who counts; `None` for the program where that can be had, else the ring.
-    pub analyser: Option<Analyser>,
-}
-
-/// A load to offer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Offer {
-    /// Frames and their time.
-    pub pace: Pace,
-    /// Frames in all.
-    pub frames: u64,
-    /// A frame so late still leaves, ns; others count as not sent.
-    pub catch_up_ns: u64,
-    /// After the last frame those under way are awaited as long as any come within this time, ns.
-    pub linger_ns: u64,
-    /// Two looks at the clock further apart are a gap of the sending thread, ns.
-    pub gap_ns: u64,
-    /// Frames that leave together (engine xdp); 1: each at once.
-    pub batch: u32,
-    /// The frame whose latency is told alone.
-    pub tagged: Option<u64>,
-    /// No frame leaves after this time, ns; for a test of the sender itself.
-    pub most_ns: Option<u64>,
-}
-
-/// What came of a flow.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct FlowSeen {
-    /// Frames that left.
-    pub sent: u64,
-    /// Frames that came, each counted once.
-    pub received: u64,
-    /// Frames that came again.
-    pub duplicates: u64,
-    /// Frames that came after one of a higher number.
-    pub reordered: u64,
-    /// Latencies: the least of a range that is at most 1/64 as wide, and how many.
-    pub latency: Vec<(u64, u64)>,
-    /// Least, ns; `None` where none came.
-    pub least_ns: Option<u64>,
-    /// Greatest, ns.
-    pub most_ns: Option<u64>,
-    /// Mean, ns.
-    pub mean_ns: Option<f64>,
-}
-
-impl FlowSeen {
-    /// Frames that left and did not come.
-    #[must_use]
-    pub const fn lost(&self) -> u64 {
-        self.sent.saturating_sub(self.received)
-    }
-}
-
-/// What came of an offer.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Heard {
-    /// Of each flow.
-    pub flows: Vec<FlowSeen>,
-    /// Frames whose time passed before they could leave.
-    pub skipped: u64,
-    /// Of the frames that left, those that the port itself refused: its other end had no room.
-    pub refused: u64,
-    /// Frames that came and found the analyser without room: whose they were is not known.
-    pub missed: u64,
-    /// Frames of an earlier trial that came now.
-    pub stale: u64,
-    /// Frames that came with other addresses or another length than they left with.
-    pub wrong: u64,
-    /// Frames that came before they left, by their stamps: two clocks.
-    pub early: u64,
-    /// Latency of the tagged frame, ns.
-    pub tagged_ns: Option<u64>,
-    /// From the time of the first frame to the last look at the clock, ns.
-    pub elapsed_ns: u64,
-    /// Time in gaps of the sending thread, ns.
-    pub stalled_ns: u64,
-    /// The longest gap, ns.
-    pub longest_gap_ns: u64,
-    /// Whether a wish to stop ended it.
-    pub stopped: bool,
-}
-
-impl Heard {
-    /// Frames that left.
-    #[must_use]
-    pub fn sent(&self) -> u64 {
-        self.flows.iter().map(|flow| flow.sent).sum()
-    }
-
-    /// Frames that came, each counted once.
-    #[must_use]
-    pub fn received(&self) -> u64 {
-        self.flows.iter().map(|flow| flow.received).sum()
-    }
-}
 
 /// A port of the machine.
 #[derive(Clone, Debug)]

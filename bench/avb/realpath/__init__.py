@@ -1,0 +1,1 @@
+"""Available bandwidth on real paths: the parts of bench/avb/real."""

@@ -1,0 +1,114 @@
+"""The methods: vtare's own, the published ones that it has, and iperf3's TCP beside them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from realpath.cells import JUMBO_MBIT, Cell
+from realpath.path import PEER
+from realpath.programs import ended, start
+
+#: Estimates of pathchirp alone take half a minute: what a method may take at most, s.
+MOST_S = 20
+OWN = "vtare"
+#: The row of iperf3: seconds of a test, and bytes of a segment's payload and of its IP packet (with TCP time stamps).
+IPERF3, IPERF3_S, IPERF3_PORT = "iperf3", 1, "5201"
+SEGMENT = {1500: (1448, 1500), 9000: (8948, 9000)}
+#: Notes of a run that are printed.
+NOTEWORTHY = {"single_sends", "receiver_overloaded", "path_mtu", "not_niced"}
+#: What a single send costs, ns, as the last run of the own method in a cell says.
+SEND_COST_NS: dict[Cell, float] = {}
+
+
+def known() -> list[str]:
+    """The methods of this vtare that estimate available bandwidth."""
+    said = subprocess.run(["vtare", "avb", "--method", "help"], check=True, capture_output=True, text=True).stdout
+    names = [text.split()[0] for text in said.splitlines() if text[:1].strip()]
+    others = [IPERF3] if shutil.which("iperf3") else []
+    return [f"{OWN}:thorough", *(name for name in names if name not in ("adr", "pathrate")), *others]
+
+
+def is_own(method: str) -> bool:
+    """Whether a method is vtare's own, whatever the preset."""
+    return method.split(":")[0] == OWN
+
+
+@contextmanager
+def responder(key: Path) -> Iterator[None]:
+    """`vtare serve` at the receiver."""
+    words = ("vtare", "serve", "--listen", "0.0.0.0:8462", "--key-file", str(key), "--cpu", "1", "--json")
+    process = start("to", 1, *words)
+    assert process.stdout is not None
+    process.stdout.readline()
+    try:
+        yield
+    finally:
+        ended(process)
+
+
+def estimates(
+    cell: Cell, method: str, count: int, key: Path, place: Path, limit_s: float
+) -> tuple[list[dict[str, Any]], str]:
+    """The samples of one run of `vtare avb`, and what it complained of."""
+    out = place / "avb.parquet"
+    out.unlink(missing_ok=True)
+    words = ["vtare", "avb", PEER, "--method", method, "--count", str(count), "--seconds", str(limit_s)]
+    words += [] if is_own(method) else ["--max-time", f"{MOST_S}s"]
+    process = start("from", 0, *words, "--cpu", "0", "--json", "--out", str(out), "--key-file", str(key))
+    said, wrong = process.communicate(timeout=limit_s + 60)
+    import polars
+
+    rows = polars.read_parquet(out).to_dicts() if out.exists() else []
+    if process.returncode != 0:
+        return rows, f"exit {process.returncode}: {wrong.strip()[-300:]}"
+    document = json.loads(said)
+    cost = document["cells"][0].get("send_cost_ns")
+    if is_own(method) and cost:
+        SEND_COST_NS[cell] = cost
+    notes = document.get("notes", [])
+    return rows, "; ".join(note["text"] for note in notes if note["id"] in NOTEWORTHY)
+
+
+def iperf3(cell: Cell, count: int) -> tuple[list[dict[str, Any]], str]:
+    """What the TCP of iperf3 gets, as rows like those of `estimates`."""
+    server = start("to", 1, "iperf3", "-s", "-p", IPERF3_PORT)
+    payload, packet = SEGMENT[9000 if cell.capacity >= JUMBO_MBIT else 1500]
+    found: list[dict[str, Any]] = []
+    try:
+        for _ in range(count):
+            began = time.monotonic_ns()
+            words = ("iperf3", "-J", "-c", PEER.split(":")[0], "-p", IPERF3_PORT, "-t", str(IPERF3_S))
+            document: dict[str, Any] = {}
+            for _ in range(50):
+                client = start("from", 0, *words)
+                said, _ = client.communicate(timeout=60)
+                document = json.loads(said)
+                if "refused" not in document.get("error", ""):
+                    break
+                # The server does not listen yet.
+                time.sleep(0.1)
+                began = time.monotonic_ns()
+            if "end" not in document or "sum_received" not in document["end"]:
+                return found, f"iperf3: {document.get('error', 'no result')}"
+            end = document["end"]
+            found.append(
+                dict.fromkeys(("low_bit_per_s", "high_bit_per_s", "capacity_bit_per_s", "window_from_ns"))
+                | {
+                    "began_ns": began,
+                    "elapsed_ns": time.monotonic_ns() - began,
+                    "avb_bit_per_s": end["sum_received"]["bits_per_second"] * packet / payload,
+                    "at_least": False,
+                    "probe_byte": int(end["sum_sent"]["bytes"] * packet / payload),
+                    "stopped": "converged",
+                }
+            )
+    finally:
+        ended(server)
+    return found, ""

@@ -1,0 +1,62 @@
+"""A plan: TOML in, checked dataclasses out.
+
+A plan (`schema = "vtare.plan/1"`) asks one question with one or more experiments. An experiment runs one instrument
+with fixed parameters under every combination of its factors' levels. A factor named like a parameter of the instrument
+sets that parameter; `load` and `platform` are the lab's own factors. An `rtt` or `avb` experiment that names no `peer`
+runs between two hosts that the lab sets up, and has further factors for their roles (TWO_HOST_FACTORS), those of `avb`
+also for the path between them (PATH_FACTORS). A `throughput` experiment that names no `tx_port` runs through guests
+that the lab sets up (GUEST_FACTORS); `platform` is then what the guests are. Every key is checked: an error names the
+file, the key path, the value found and the values wanted.
+"""
+
+from __future__ import annotations
+
+from vtare.plan.factors import (
+    CAPTURE_OFF,
+    CAPTURE_ON,
+    CAPTURES,
+    DEFAULT_GUESTS,
+    FAR_END_FACTORS,
+    GUEST_FACTORS,
+    ICMP,
+    LAB_FACTORS,
+    LOAD_KINDS,
+    OWN_FACTORS,
+    PATH_FACTORS,
+    PLATFORM_FACTORS,
+    TIMERS_FACTOR,
+    TWO_HOST_FACTORS,
+)
+from vtare.plan.files import find_plan, load_plan, parse_plan, shipped_plans
+from vtare.plan.model import LEAST_BLOCKS_TO_STOP, Analysis, Control, Experiment, Factor, Level, Plan, StopRule
+from vtare.plan.reader import PLAN_SCHEMA
+
+__all__ = [
+    "CAPTURES",
+    "CAPTURE_OFF",
+    "CAPTURE_ON",
+    "DEFAULT_GUESTS",
+    "FAR_END_FACTORS",
+    "GUEST_FACTORS",
+    "ICMP",
+    "LAB_FACTORS",
+    "LEAST_BLOCKS_TO_STOP",
+    "LOAD_KINDS",
+    "OWN_FACTORS",
+    "PATH_FACTORS",
+    "PLAN_SCHEMA",
+    "PLATFORM_FACTORS",
+    "TIMERS_FACTOR",
+    "TWO_HOST_FACTORS",
+    "Analysis",
+    "Control",
+    "Experiment",
+    "Factor",
+    "Level",
+    "Plan",
+    "StopRule",
+    "find_plan",
+    "load_plan",
+    "parse_plan",
+    "shipped_plans",
+]

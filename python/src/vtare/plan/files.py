@@ -1,0 +1,65 @@
+"""Plans as files: shipped ones, and those of a path."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+from vtare.contract import Contract, load_contract
+from vtare.errors import BadInput, did_you_mean
+from vtare.plan.model import Plan
+from vtare.plan.reader import Reader
+
+
+def find_plan(name: str) -> Path:
+    """Return the plan file for a path or for the name of a shipped plan (`quickstart`).
+
+    Raises:
+        BadInput: neither a file nor a shipped plan; the message lists the shipped ones.
+    """
+    path = Path(name)
+    if path.is_file():
+        return path
+    shipped = shipped_plans()
+    if name in shipped:
+        return shipped[name]
+    if path.is_dir():
+        raise BadInput(f"plan '{name}': found a directory, wanted a file such as {path / 'plan.toml'}")
+    hint = did_you_mean(name, shipped)
+    known = ", ".join(sorted(shipped)) or "none found"
+    raise BadInput(f"plan '{name}': no such file and no shipped plan of that name{hint}; shipped plans: {known}")
+
+
+def shipped_plans() -> dict[str, Path]:
+    """Return the plans that come with vtare: name -> file (package data, or `plans/` of a source tree)."""
+    here = Path(__file__).resolve().parents[1]
+    found: dict[str, Path] = {}
+    for folder in (here / "plans", here / "data" / "plans", here.parents[2] / "plans"):
+        if folder.is_dir():
+            for path in sorted(folder.glob("*.toml")):
+                found.setdefault(path.stem, path)
+    return found
+
+
+def load_plan(path: Path, *, contract: Contract | None = None) -> Plan:
+    """Read and check one plan file.
+
+    Raises:
+        BadInput: unreadable file, broken TOML, or any key that cannot be used; the message says where and what.
+    """
+    try:
+        text = path.read_bytes().decode("utf-8")
+    except OSError as error:
+        raise BadInput(f"{path}: cannot read the plan: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{path}: not UTF-8 text (byte {error.start}); save the plan as UTF-8") from error
+    return parse_plan(text, source=path, contract=contract)
+
+
+def parse_plan(text: str, *, source: Path, contract: Contract | None = None) -> Plan:
+    """Check the text of a plan. `source` is only named in errors. See `load_plan`."""
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise BadInput(f"{source}: not valid TOML: {error}") from error
+    return Reader(source, contract or load_contract()).plan(table, text)

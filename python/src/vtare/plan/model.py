@@ -1,0 +1,141 @@
+"""What a plan holds, once it is checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from vtare.plan.factors import FAR_END_FACTORS, PORT_PARAMETERS
+
+#: Blocks that are made in any case before a campaign may stop (statistics.md).
+LEAST_BLOCKS_TO_STOP: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """One level of a factor.
+
+    `label` is what tables and plots show. `value` is what the level means: the resolved parameter for an instrument's
+    factor, the platform's name, or for a load its settings (`{"kind": "cpu", "threads": 50}`).
+    """
+
+    label: str
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """One factor: its levels in the plan's order and the level the others are compared with."""
+
+    name: str
+    levels: tuple[Level, ...]
+    baseline: str
+
+    def level(self, label: str) -> Level:
+        """Return the level with this label. Raises KeyError where there is none."""
+        for level in self.levels:
+            if level.label == label:
+                return level
+        raise KeyError(label)
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """One `[[experiment]]` table.
+
+    `parameters` are resolved (units gone) and hold only what the plan sets. `exceed_ns` is the threshold of
+    `exceed_per_s`; `run_timeout_s` ends a run that hangs; both may be None for the default.
+    """
+
+    name: str
+    instrument: str
+    title: str
+    parameters: dict[str, Any]
+    factors: tuple[Factor, ...]
+    exceed_ns: float | None = None
+    run_timeout_s: float | None = None
+
+    @property
+    def two_hosts(self) -> bool:
+        """Whether the lab provides the far end: an experiment of `rtt` or `avb` that names no peer of its own."""
+        named = {*self.parameters, *(factor.name for factor in self.factors)}
+        return self.instrument in FAR_END_FACTORS and "peer" not in named
+
+    @property
+    def through_guests(self) -> bool:
+        """Whether the lab provides ports and guests: an experiment of `throughput` that names no port of its own."""
+        named = {*self.parameters, *(factor.name for factor in self.factors)}
+        return self.instrument == "throughput" and not named & PORT_PARAMETERS
+
+    def factor(self, name: str) -> Factor:
+        """Return one factor by name. Raises KeyError where the experiment has no such factor."""
+        for factor in self.factors:
+            if factor.name == name:
+                return factor
+        raise KeyError(name)
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """The idle control cell on the bare host that opens, centres and closes each block (statistics.md)."""
+
+    instrument: str
+    parameters: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """How cells are compared: `alpha`, and the margin inside which two medians count as equivalent."""
+
+    alpha: float = 0.05
+    margin_percent: float = 5.0
+
+    @property
+    def margin_ratio(self) -> float:
+        """The margin as a ratio: 5 % is 1.05, so medians between 1/1.05 and 1.05 of each other are equivalent."""
+        return 1.0 + self.margin_percent / 100.0
+
+
+@dataclass(frozen=True, slots=True)
+class StopRule:
+    """When a campaign may stop before its last block: once every comparison is precise. `Plan.blocks` is the maximum.
+
+    `precision_percent` is wanted of the half-width of each ratio's interval: 5 % is log(1.05) on the log scale.
+    """
+
+    precision_percent: float
+    least_blocks: int = LEAST_BLOCKS_TO_STOP
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A checked plan. `source` is the file it came from, `text` its exact bytes as text."""
+
+    name: str
+    question: str
+    blocks: int
+    seed: int | None
+    settle_s: float
+    control: Control | None
+    analysis: Analysis
+    stop: StopRule | None
+    experiments: tuple[Experiment, ...]
+    source: Path
+    platforms: dict[str, dict[str, str | int]]
+    text: str = field(repr=False)
+
+    def experiment(self, name: str) -> Experiment:
+        """Return one experiment by name. Raises KeyError where there is none."""
+        for experiment in self.experiments:
+            if experiment.name == name:
+                return experiment
+        raise KeyError(name)
+
+    @property
+    def factor_names(self) -> tuple[str, ...]:
+        """Every factor of every experiment, once, in order of first use."""
+        names: dict[str, None] = {}
+        for experiment in self.experiments:
+            names.update({factor.name: None for factor in experiment.factors})
+        return tuple(names)

@@ -1,0 +1,179 @@
+"""From the tables of TOML to a plan."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from vtare.errors import did_you_mean
+from vtare.plan.factors import FAR_END_FACTORS, GUEST_FACTORS, LAB_FACTORS, TIMERS_FACTOR
+from vtare.plan.levels import Levels
+from vtare.plan.model import LEAST_BLOCKS_TO_STOP, Analysis, Control, Experiment, Factor, Plan, StopRule
+from vtare.plan.rules import check_background, check_guests, check_two_hosts
+from vtare.platforms import PLATFORMS
+from vtare.quantities import unit_of
+
+PLAN_SCHEMA: Final = "vtare.plan/1"
+_TOP_KEYS: Final = (
+    "schema", "name", "question", "seed", "blocks", "settle", "control", "analysis", "stop", "platforms", "experiment",
+)  # fmt: skip
+_EXPERIMENT_KEYS: Final = (
+    "name", "instrument", "title", "parameters", "factors", "baseline", "exceed", "run_timeout",
+)  # fmt: skip
+_DEFAULT_CONTROL: Final = {
+    "instrument": "sleep",
+    "parameters": {"method": "clock_nanosleep", "target_ns": "1 ms", "samples": 200, "seconds": "0.4 s"},
+}
+_SECOND: Final = unit_of("seconds")
+_NANOSECOND: Final = unit_of("exceed_ns")
+
+
+class Reader(Levels):
+    """Walks the TOML tables and keeps the key path for messages."""
+
+    def plan(self, table: dict[str, Any], text: str) -> Plan:
+        """The plan in the tables of a file whose text is `text`."""
+        schema = table.get("schema")
+        if schema != PLAN_SCHEMA:
+            raise self.error("schema", f"found {schema!r}, wanted '{PLAN_SCHEMA}'")
+        self.known(table, _TOP_KEYS, "")
+        self.platforms = self.platform_settings(table.get("platforms", {}))
+        experiments = table.get("experiment")
+        if not isinstance(experiments, list) or not experiments:
+            raise self.error("experiment", "found none, wanted at least one [[experiment]] table")
+        parsed = tuple(self.experiment(entry, f"experiment[{i}]") for i, entry in enumerate(experiments))
+        names = [experiment.name for experiment in parsed]
+        for i, name in enumerate(names):
+            if name in names[:i]:
+                raise self.error(f"experiment[{i}].name", f"'{name}' is used twice; give each experiment its own name")
+        seed = table.get("seed")
+        if seed is not None:
+            seed = self.whole(seed, "seed", low=0, high=2**63 - 1)
+        name = self.text(table.get("name"), "name")
+        if not name.replace("-", "").replace("_", "").isalnum():
+            raise self.error("name", f"found '{name}', wanted letters, digits, '-' and '_' only (it names the store)")
+        settle = table.get("settle", "200 ms")
+        blocks = self.whole(table.get("blocks"), "blocks", low=1, high=10_000)
+        return Plan(
+            name=name,
+            question=self.text(table.get("question"), "question"),
+            blocks=blocks,
+            seed=seed,
+            settle_s=self.quantity(settle, "settle", _SECOND),
+            control=self.control(table.get("control", False)),
+            analysis=self.analysis(table.get("analysis", {})),
+            stop=self.stop(table["stop"], blocks) if "stop" in table else None,
+            experiments=parsed,
+            source=self.source,
+            platforms=self.platforms,
+            text=text,
+        )
+
+    def experiment(self, table: Any, path: str) -> Experiment:
+        """One `[[experiment]]` table."""
+        if not isinstance(table, dict):
+            raise self.error(path, f"found {table!r}, wanted an [[experiment]] table")
+        self.known(table, _EXPERIMENT_KEYS, path)
+        instrument = self.text(table.get("instrument"), f"{path}.instrument")
+        known = self.contract.parameters(instrument, f"{self.source}: {path}.instrument")
+        name = self.text(table.get("name", instrument), f"{path}.name")
+        parameters = self.parameters(table.get("parameters", {}), instrument, f"{path}.parameters")
+        factors_table = table.get("factors", {})
+        if not isinstance(factors_table, dict):
+            raise self.error(f"{path}.factors", f"found {factors_table!r}, wanted a table: factor = [levels]")
+        baselines = table.get("baseline", {})
+        if not isinstance(baselines, dict):
+            raise self.error(f"{path}.baseline", f"found {baselines!r}, wanted a table: factor = level")
+        factors = []
+        for factor, levels in factors_table.items():
+            where = f"{path}.factors.{factor}"
+            own = (*LAB_FACTORS, *FAR_END_FACTORS.get(instrument, ()))
+            own = (*own, TIMERS_FACTOR) if instrument == "avb" else own
+            own = (*own, *GUEST_FACTORS) if instrument == "throughput" else own
+            if factor not in own and factor not in known:
+                wanted = (*own, *known)
+                raise self.error(
+                    where,
+                    f"unknown factor{did_you_mean(factor, wanted)}; "
+                    f"for {instrument} wanted one of: {', '.join(wanted)}",
+                )
+            if factor in parameters:
+                raise self.error(where, f"'{factor}' is also in {path}.parameters; keep it in one of the two")
+            checked = self.levels(factor, levels, instrument, where)
+            factors.append(
+                Factor(factor, checked, self.baseline(baselines.get(factor), factor, checked, instrument, path))
+            )
+        self.known(baselines, tuple(factors_table), f"{path}.baseline")
+        check_two_hosts(self, instrument, parameters, tuple(factors_table), path)
+        if instrument == "throughput":
+            check_guests(self, parameters, tuple(factors), path)
+        far_end = instrument in FAR_END_FACTORS and "peer" not in parameters and "peer" not in factors_table
+        check_background(self, instrument, far_end, factors_table, path)
+        exceed = table.get("exceed")
+        timeout = table.get("run_timeout")
+        return Experiment(
+            name=name,
+            instrument=instrument,
+            title=self.text(table.get("title", name), f"{path}.title"),
+            parameters=parameters,
+            factors=tuple(factors),
+            exceed_ns=None if exceed is None else self.quantity(exceed, f"{path}.exceed", _NANOSECOND),
+            run_timeout_s=None if timeout is None else self.quantity(timeout, f"{path}.run_timeout", _SECOND),
+        )
+
+    def platform_settings(self, table: Any) -> dict[str, dict[str, str | int]]:
+        """The settings of platforms of the plan's own: `[platforms.NAME]`, with a `kind` where the name is none."""
+        if not isinstance(table, dict):
+            raise self.error("platforms", f"found {table!r}, wanted tables [platforms.NAME]")
+        for name, settings in table.items():
+            path = f"platforms.{name}"
+            if not isinstance(settings, dict):
+                raise self.error(path, f"found {settings!r}, wanted a table: setting = value")
+            if not name.replace("-", "").replace("_", "").isalnum():
+                raise self.error(path, f"found '{name}', wanted letters, digits, '-' and '_' only")
+            kind = settings.get("kind", name)
+            self.choice(kind, PLATFORMS, f"{path}.kind")
+            if name in PLATFORMS and kind != name:
+                raise self.error(f"{path}.kind", f"found '{kind}', but '{name}' is a kind of its own; rename the table")
+            for key, value in settings.items():
+                if isinstance(value, bool) or not isinstance(value, str | int):
+                    raise self.error(f"{path}.{key}", f"found {value!r}, wanted a text or a whole number")
+        return {name: dict(settings) for name, settings in table.items()}
+
+    def control(self, found: Any) -> Control | None:
+        """The control cell: false for none, true for the usual one, or a table."""
+        if found is False:
+            return None
+        table = _DEFAULT_CONTROL if found is True else found
+        if not isinstance(table, dict):
+            raise self.error(
+                "control", f"found {found!r}, wanted true, false or a table with instrument and parameters"
+            )
+        self.known(table, ("instrument", "parameters"), "control")
+        instrument = self.text(table.get("instrument"), "control.instrument")
+        return Control(instrument, self.parameters(table.get("parameters", {}), instrument, "control.parameters"))
+
+    def analysis(self, table: Any) -> Analysis:
+        """The `[analysis]` table."""
+        if not isinstance(table, dict):
+            raise self.error("analysis", f"found {table!r}, wanted a table")
+        self.known(table, ("alpha", "margin_percent"), "analysis")
+        alpha = self.number(table.get("alpha", 0.05), "analysis.alpha", 0.0, 0.5)
+        margin = self.number(table.get("margin_percent", 5.0), "analysis.margin_percent", 0.0, 100.0)
+        return Analysis(alpha=alpha, margin_percent=margin)
+
+    def stop(self, table: Any, blocks: int) -> StopRule:
+        """The `[stop]` table of a plan of at most so many blocks."""
+        if not isinstance(table, dict):
+            raise self.error("stop", f"found {table!r}, wanted a table such as {{ precision_percent = 5 }}")
+        self.known(table, ("precision_percent", "least_blocks"), "stop")
+        if "precision_percent" not in table:
+            raise self.error("stop.precision_percent", "found nothing, wanted a number between 0 and 100")
+        precision = self.number(table["precision_percent"], "stop.precision_percent", 0.0, 100.0)
+        if blocks <= LEAST_BLOCKS_TO_STOP:
+            raise self.error(
+                "blocks",
+                f"found {blocks}, wanted more than {LEAST_BLOCKS_TO_STOP} beside [stop]: 'blocks' is the most that are "
+                f"made, and {LEAST_BLOCKS_TO_STOP} are made in any case",
+            )
+        least = table.get("least_blocks", LEAST_BLOCKS_TO_STOP)
+        return StopRule(precision, self.whole(least, "stop.least_blocks", low=LEAST_BLOCKS_TO_STOP, high=blocks))

@@ -1,0 +1,104 @@
+"""What goes with what: combinations of factors and parameters that the lab cannot make, refused with the way out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vtare.guests import BACKGROUND_FACTORS
+from vtare.plan.checks import Checks
+from vtare.plan.factors import DEFAULT_GUESTS, FAR_END_FACTORS, GUEST_FACTORS, PORT_PARAMETERS, TIMERS_FACTOR
+from vtare.plan.model import Factor
+
+
+def check_two_hosts(
+    checks: Checks, instrument: str, parameters: dict[str, Any], factors: tuple[str, ...], path: str
+) -> None:
+    """Refuse what the two hosts of the lab cannot be, or what only they can be."""
+    if instrument not in FAR_END_FACTORS:
+        return
+    if TIMERS_FACTOR in factors:
+        for name in ("clock", "sleep"):
+            if name in parameters or name in factors:
+                raise checks.error(f"{path}.factors.{TIMERS_FACTOR}", f"sets '{name}', too; keep it in one of the two")
+    if "peer" in parameters or "peer" in factors:
+        for name in factors:
+            if name in FAR_END_FACTORS[instrument]:
+                raise checks.error(
+                    f"{path}.factors.{name}",
+                    "needs the far end that the lab sets up; leave 'peer' out, or this factor",
+                )
+        return
+    if "key_file" in parameters or "key_file" in factors:
+        raise checks.error(f"{path}.parameters.key_file", "the lab makes a key for each run; leave it out")
+    if instrument == "avb":
+        check_path(checks, parameters, factors, path)
+        return
+    if parameters.get("mode") == "stamp" or "mode" in factors:
+        raise checks.error(
+            f"{path}.parameters.mode",
+            "found a STAMP far end, or 'mode' as a factor; the lab's own far end speaks udp or icmp: set one of "
+            "them, or name a 'peer'",
+        )
+
+
+def check_path(checks: Checks, parameters: dict[str, Any], factors: tuple[str, ...], path: str) -> None:
+    """Refuse a path whose truth would not be known."""
+    given = [name for name in ("capacity", "capacity_steps") if name in factors]
+    if len(given) != 1:
+        raise checks.error(
+            f"{path}.factors.capacity",
+            f"found {' and '.join(given) or 'none'}; the path that the lab sets up wants just one of 'capacity' "
+            "(\"300 Mbit/s\") and 'capacity_steps' (\"2 Gbit/s:10 s, 7 Gbit/s:10 s\"); or name a 'peer'",
+        )
+    if "reverse" in factors or parameters.get("reverse"):
+        raise checks.error(
+            f"{path}.parameters.reverse",
+            "the lab's bottleneck is on the way forward; leave it out or name a 'peer'",
+        )
+
+
+def check_guests(checks: Checks, parameters: dict[str, Any], factors: tuple[Factor, ...], path: str) -> None:
+    """Refuse what guests of the lab cannot be, or what only they can be."""
+    names = {factor.name for factor in factors}
+    if named := PORT_PARAMETERS & {*parameters, *names}:
+        if absent := PORT_PARAMETERS - {*parameters, *names}:
+            raise checks.error(
+                f"{path}.parameters.{min(absent)}",
+                f"found {', '.join(sorted(named))} alone; name all of tx_port, rx_port and flow, or none: the lab "
+                "then sets up ports and guests",
+            )
+        for name in GUEST_FACTORS:
+            if name in names:
+                raise checks.error(
+                    f"{path}.factors.{name}", "needs the guests that the lab sets up; leave the ports out, or this"
+                )
+        return
+    if "background" in names:
+        raise checks.error(
+            f"{path}.factors.background", "guests that forward have no others beside them yet; leave it out"
+        )
+    levels = {factor.name: [level.value for level in factor.levels] for factor in factors}
+    if "host" in levels.get("platform", ()):
+        raise checks.error(
+            f"{path}.factors.platform",
+            "found 'host', which cannot forward between its own ports; wanted netns, docker, lxc or qemu",
+        )
+    fewest = min(levels.get("guests", (DEFAULT_GUESTS,)))
+    loaded = [k for level in (*levels.get("loaded", ()), parameters.get("loaded")) for k in level or ()]
+    if loaded and max(loaded) > fewest:
+        place = "factors" if "loaded" in levels else "parameters"
+        raise checks.error(f"{path}.{place}.loaded", f"found {max(loaded)}, wanted {fewest} at most, the guests")
+
+
+def check_background(checks: Checks, instrument: str, far_end: bool, table: dict[str, Any], path: str) -> None:
+    """Refuse background factors that mean nothing by themselves, and traffic without a network."""
+    if "background" not in table:
+        for name in BACKGROUND_FACTORS:
+            if name in table:
+                raise checks.error(f"{path}.factors.{name}", "means nothing without the factor 'background'")
+    kinds = [load.get("kind") if isinstance(load, dict) else load for load in table.get("background_load", [])]
+    if not far_end and "net" in kinds:
+        raise checks.error(
+            f"{path}.factors.background_load",
+            f"found 'net', but {instrument} runs on one host: without the other there is no sink; leave it out",
+        )

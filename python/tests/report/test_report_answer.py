@@ -1,0 +1,373 @@
+"""What the report says: its answer, its tables, its words, each beside the figures that it says them of."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from conftest import Reported
+from page import answer_of, cell, plain
+from synthetic_store import PLAN, Recipe, write_store
+
+from vtare.plots.format import ratio_text, time_range_text, time_text
+from vtare.report import text
+from vtare.report.content import layouts_of
+from vtare.report.tables import cell_table, verdict_table
+
+# --- the answer ---
+
+
+def sentences_of(document: str) -> list[str]:
+    """The answer's sentences, each on a line of its own."""
+    found = re.search(r'<p class="answer">(.*?)</p>', document, re.DOTALL)
+    assert found is not None
+    lines = re.findall(r"<span>(.*?)</span> (?=<span>|$)", found.group(1).strip() + " ", re.DOTALL)
+    return [plain(line) for line in lines]
+
+
+def figure_of(row: dict[str, Any], suffix: str = "") -> str:
+    return f"{time_text(row['median'])}{suffix} ({time_range_text(row['median_low'], row['median_high'])})"
+
+
+def test_the_answer_sets_the_systems_sleep_beside_vtares_without_and_with_load(five_runs: Reported) -> None:
+    idle, busy, _, _ = sentences_of(five_runs.html)
+    for sentence, start, load in (
+        (idle, "On the idle machine, a sleep of 1 ms ends", "idle"),
+        (busy, "With 100 busy threads, it ends", "cpu"),
+    ):
+        usual = cell(five_runs.summary, experiment="sleeps", load=load, method="usleep")
+        ours = cell(five_runs.summary, experiment="sleeps", load=load, method="adaptive")
+        assert sentence.startswith(
+            f"{start} {figure_of(usual, ' late')} with usleep and {figure_of(ours, ' late')} with"
+        )
+    assert busy.endswith("with vtare's; both differ from idle.")
+
+
+def test_the_answer_tells_what_a_read_costs_and_whether_load_changes_it(five_runs: Reported) -> None:
+    told = sentences_of(five_runs.html)[2]
+    for source in ("clock_monotonic", "vtare"):
+        row = cell(five_runs.summary, experiment="timers", load="idle", source=source)
+        span = time_range_text(row["read_cost_low_ns"], row["read_cost_high_ns"])
+        assert f"{time_text(row['read_cost_ns'])} ({span})" in told
+    assert told.startswith("On the idle machine, one look at the clock costs")
+    assert told.endswith("with vtare's; no load changes that by more than 5 %.")
+
+
+def test_the_answer_has_four_sentences_at_most_and_ends_with_what_is_not_certain(
+    five_runs: Reported, one_run: Reported, all_instruments: Reported
+) -> None:
+    for report in (five_runs, one_run, all_instruments):
+        said = sentences_of(report.html)
+        assert 2 <= len(said) <= 4
+        short = [re.sub(r" \([^)]*\)", "", sentence) for sentence in said]
+        assert all(len(sentence.split()) <= 32 for sentence in short), short
+        assert said[-1].startswith("Not certain: ")
+    undecided = five_runs.summary.comparisons.get_column("verdict").to_list().count("undecided")
+    assert f"{undecided} of {five_runs.summary.comparisons.height} comparisons stay undecided" in said_last(five_runs)
+
+
+def said_last(report: Reported) -> str:
+    return sentences_of(report.html)[-1]
+
+
+def test_a_campaign_without_limits_says_how_far_its_figures_carry(five_runs: Reported) -> None:
+    from vtare.report.limits import last_sentence
+
+    count = five_runs.summary.comparisons.height
+    wanted = f"All {count} comparisons are decided, for this machine while it was measured."
+    assert last_sentence(five_runs.summary, ()) == wanted
+
+
+def test_the_level_of_intervals_is_told_where_it_is_not_95_percent(
+    five_runs: Reported, all_instruments: Reported
+) -> None:
+    assert set(five_runs.summary.cells.get_column("interval_level").to_list()) == {0.9375}
+    words = plain(five_runs.html)
+    assert "Medians over 5 runs; in brackets their 93.75 % intervals over runs." in words
+    assert "Bar: its 93.75 % interval" in words
+    assert "Intervals of medians (93.75 %)" in words
+    assert "95 % interval" not in words
+    assert "in brackets their 75 % intervals over runs" in plain(all_instruments.html)
+    assert "93.75 % interval" not in plain(all_instruments.html)
+
+
+def below_the_figure(report: Reported) -> str:
+    found = re.search(r'<ul class="details">(.*?)</ul>', report.html, re.DOTALL)
+    assert found is not None
+    return plain(found.group(1))
+
+
+def test_the_list_below_tells_the_effect_of_the_load_and_how_the_idle_favourite_fares(five_runs: Reported) -> None:
+    told = below_the_figure(five_runs)
+    comparison = five_runs.summary.comparisons.filter(
+        (pl.col("factor") == "load") & (pl.col("load") == "cpu") & (pl.col("method") == "usleep")
+    ).row(0, named=True)
+    assert comparison["verdict"] == "differs"
+    assert f"With 100 busy threads, usleep ends {ratio_text(comparison['ratio'])} (" in told
+    summary = five_runs.summary
+    idle = {m: cell(summary, experiment="sleeps", load="idle", method=m)["median"] for m in ("two_phase", "adaptive")}
+    assert idle["two_phase"] <= idle["adaptive"]
+    fallen = cell(summary, experiment="sleeps", load="cpu", method="two_phase")
+    assert f"two_phase, the best without load, ends {time_text(fallen['median'])} late" in told
+
+
+def test_every_time_in_the_answer_is_a_figure_of_some_cell(five_runs: Reported) -> None:
+    known = set()
+    names = ("median", "median_low", "median_high"), ("read_cost_ns", "read_cost_low_ns", "read_cost_high_ns")
+    for row in five_runs.summary.cells.iter_rows(named=True):
+        value, low, high = (row[name] for name in names[row["instrument"] == "timer"])
+        known |= {time_text(figure) for figure in (value, low, high)}
+        known |= set(re.findall(r"[0-9.]+ \S+$", time_range_text(low, high)))
+    found = re.findall(r"[0-9.]+ (?:ns|\N{MICRO SIGN}s|ms|s)\b", answer_of(five_runs.html))
+    assert len(found) > 10
+    for figure in found:
+        assert figure in known or figure == "1 ms", figure
+
+
+def test_a_timer_is_drawn_and_tabled_by_its_read_cost_and_its_differences_are_named(five_runs: Reported) -> None:
+    row = cell(five_runs.summary, experiment="timers", load="idle", source="clock_monotonic")
+    assert time_text(row["read_cost_ns"]) != time_text(row["median"])
+    label = re.search(r'aria-label="(Medians[^"]*cost of one read: [^"]*)"', five_runs.html)
+    assert label is not None
+    assert f"clock_monotonic {time_text(row['read_cost_ns'])}" in label.group(1)
+    assert "difference between readings on log-log axes" in five_runs.html
+    layouts = layouts_of(five_runs.summary)
+    cells = five_runs.summary.cells.filter(pl.col("experiment") == "timers")
+    keys = [column.key for column in cell_table(layouts["timers"], cells, 10.0, 1e3).columns]
+    assert keys.index("read_cost_ns") < keys.index("median_ns")
+    sleeps = five_runs.summary.cells.filter(pl.col("experiment") == "sleeps")
+    assert "read_cost_ns" not in [column.key for column in cell_table(layouts["sleeps"], sleeps, 10.0, 1e3).columns]
+    words = plain(five_runs.html)
+    assert words.count("The read cost is the time of a tight loop of reads over their number") == 1
+
+
+def test_timers_of_a_store_without_read_costs_are_told_by_their_medians(five_runs: Reported) -> None:
+    from dataclasses import replace
+
+    from vtare.report.claims import answer
+    from vtare.report.sentences import plain as words
+
+    cells = five_runs.summary.cells
+    empty = {name: pl.lit(None, pl.Float64) for name in ("read_cost_ns", "read_cost_low_ns", "read_cost_high_ns")}
+    old = replace(five_runs.summary, cells=cells.with_columns(**empty))
+    row = cell(old, experiment="timers", load="idle", source="clock_monotonic")
+    assert f"{time_text(row['median'])} (" in words(answer(old, layouts_of(old)).sentences[2])
+
+
+def test_the_verdict_table_shows_both_figures_of_a_comparison(five_runs: Reported) -> None:
+    table = verdict_table(five_runs.summary, layouts_of(five_runs.summary))
+    assert table is not None
+    keys = [column.key for column in table.columns]
+    rows = [dict(zip(keys, row, strict=True)) for row in table.rows]
+    change = "source: vtare against rdtsc"
+    row = next(row for row in rows if (row["where"].text, row["change"].text) == ("load idle", change))
+    for key, source in (("here_ns", "vtare"), ("baseline_ns", "rdtsc")):
+        wanted = cell(five_runs.summary, experiment="timers", load="idle", source=source)["read_cost_ns"]
+        assert row[key].order == wanted
+        assert row[key].text.replace("\u00a0", " ").startswith(f"{time_text(wanted)} (")
+
+
+def test_the_headline_is_the_sleep_and_stands_under_the_answer(five_runs: Reported) -> None:
+    main = five_runs.html[: five_runs.html.index("<nav")]
+    assert re.findall(r'<figure id="figure-([a-z0-9-]+)"', main) == [
+        f"medians-sleeps-{load}" for load in ("idle", "cpu", "io")
+    ]
+
+
+def test_with_one_run_per_cell_the_report_refuses_to_conclude(one_run: Reported) -> None:
+    words = plain(one_run.html)
+    assert "With 1 run per cell nothing can be concluded about differences" in words
+    told = answer_of(one_run.html)
+    assert "\N{MULTIPLICATION SIGN}" not in told
+    assert "(" not in told
+    assert "Each figure is that of one run, without an interval." in words
+    assert "differs" not in re.findall(r'<td class="(differs|equivalent|undecided)"', one_run.html)
+
+
+def test_the_report_says_what_is_missing_and_why(one_run: Reported) -> None:
+    words = plain(one_run.html)
+    assert "no io load on this machine" in words
+    assert "this machine <cannot> do it" in words
+    assert f"{one_run.summary.pending_runs} runs of the plan are still pending" in words
+    assert "Failed runs (2)" in words
+    skipped = one_run.summary.skipped.height
+    assert skipped > 0
+    assert f"Skipped runs ({skipped})" in words
+
+
+def test_other_instruments_have_sentences_of_their_own(all_instruments: Reported) -> None:
+    told = below_the_figure(all_instruments)
+    row = cell(all_instruments.summary, experiment="counters", load="idle", argument="1")
+    assert f"a computation of {time_text(row['median'])} varies by" in told
+    assert "CPU 0 loses 1.90 % of its time" in told
+
+
+def test_a_drifted_control_is_told_on_the_first_screen(five_runs: Reported) -> None:
+    from dataclasses import replace
+
+    from vtare.report.claims import answer
+
+    drifted = replace(five_runs.summary, flagged_blocks=(2, 4))
+    limits = answer(drifted, layouts_of(drifted)).limits
+    assert any("drifted in blocks 2 and 4" in limit for limit in limits)
+    assert not any("drifted" in limit for limit in answer(five_runs.summary, layouts_of(five_runs.summary)).limits)
+
+
+def answer_to(directory: Path, plan_text: str) -> list[str]:
+    from vtare.report.claims import answer
+    from vtare.report.sentences import plain as words
+    from vtare.summary import summarise
+
+    summary = summarise(write_store(directory / "store", Recipe(blocks=3, plan_text=plan_text)))
+    return [words(sentence) for sentence in answer(summary, layouts_of(summary)).sentences]
+
+
+LOADS = 'load = ["idle", { kind = "cpu", threads = 100, label = "cpu" }, "io"]\n'
+
+
+def test_a_plan_without_loads_is_answered_without_them(tmp_path: Path) -> None:
+    plan = PLAN.format(blocks=4, targets='["1 ms"]')
+    assert plan.count(LOADS) == 2
+    sleep, timer, rest = answer_to(tmp_path, plan.replace(LOADS, ""))
+    assert sleep.startswith("A sleep of 1 ms ends ")
+    assert timer.startswith("One look at the clock costs ")
+    assert rest == "Not certain: intervals over 4 runs are rough."
+
+
+def test_a_single_method_is_told_alone(tmp_path: Path) -> None:
+    plan = PLAN.format(blocks=4, targets='["1 ms"]')
+    plan = re.sub(r'method = \["usleep".*?\]', 'method = ["two_phase"]', plan)
+    idle, busy, *_ = answer_to(tmp_path, plan[: plan.index("[[experiment]]")] + plan[plan.rindex("[[experiment]]") :])
+    assert idle.endswith(" with two_phase.")
+    assert " and " not in idle
+    assert " with two_phase; that differs from idle; its p99 is " in busy
+
+
+# --- tables ---
+
+
+def test_the_verdict_table_starts_with_the_largest_effect(five_runs: Reported) -> None:
+    table = verdict_table(five_runs.summary, layouts_of(five_runs.summary))
+    assert table is not None
+    assert len(table.rows) == five_runs.summary.comparisons.height
+    first = dict(zip((column.key for column in table.columns), table.rows[0], strict=True))
+    assert (first["where"].text, first["change"].text) == ("two_phase", "load: cpu against idle")
+    assert first["verdict"].kind == "differs"
+
+
+def test_every_comparison_with_a_tested_factor_carries_its_p_value_family_and_adjustment(five_runs: Reported) -> None:
+    for row in five_runs.summary.comparisons.iter_rows(named=True):
+        assert row["family"] == f"{row['experiment']}: {row['factor']}"
+        # Verdict, interval and p-value are those of one rule.
+        assert (row["verdict"] == "differs") <= (row["p_adjusted"] <= 0.05)
+        assert (row["p_value"] <= 0.05) == (row["ratio_low"] > 1 or row["ratio_high"] < 1)
+    assert re.search(r'title="welch t; family sleeps: load, 8 comparisons; adjusted by holm"', five_runs.html)
+    assert ">0.0000<" not in five_runs.html
+
+
+def test_a_figure_that_cannot_be_estimated_says_why(five_runs: Reported, one_run: Reported) -> None:
+    # 400 sleeps a run: enough for p99, too few for p99.9.
+    assert "n/a (n < 2995)" in plain(five_runs.html)
+    assert "n/a (n < 299)" not in plain(five_runs.html)
+    assert "n/a (needs 3 runs)" in plain(one_run.html)
+    assert "n/a (skipped)" in plain(one_run.html)
+
+
+def test_a_spread_of_zero_is_below_the_quantum(all_instruments: Reported) -> None:
+    summary = all_instruments.summary
+    row = cell(summary, experiment="sleeps", load="idle", method="adaptive", target_ns="1 ms")
+    assert row["half_iqr"] == 0
+    assert "below the quantum (10.0 ns)" in plain(all_instruments.html)
+
+
+def test_cells_stand_in_the_plans_order_and_keep_full_precision(all_instruments: Reported) -> None:
+    summary = all_instruments.summary
+    layout = layouts_of(summary)["sleeps"]
+    table = cell_table(layout, summary.cells.filter(pl.col("experiment") == "sleeps"), 10.0, 1e5)
+    keys = [column.key for column in table.columns]
+    places = [tuple(shown.raw for shown in row[: keys.index("median_ns")]) for row in table.rows]
+    methods = ("usleep", "clock_nanosleep", "two_phase", "adaptive")
+    wanted = [(load, t, m) for load in ("idle", "cpu", "io") for t in ("100 us", "1 ms") for m in methods]
+    assert places == wanted
+    median = table.rows[0][keys.index("median_ns")]
+    assert (
+        float(median.raw)
+        == cell(summary, experiment="sleeps", load="idle", method="usleep", target_ns="100 us")["median"]
+    )
+
+
+def test_the_placement_table_agrees_with_the_papers(five_runs: Reported) -> None:
+    from vtare.papers import place_sleep_miss
+
+    row = cell(five_runs.summary, experiment="sleeps", load="cpu", method="two_phase")
+    standing = place_sleep_miss("two_phase", "cpu", row["median"], row["median_low"], row["median_high"])
+    assert standing is not None
+    assert standing.rank_text == "above all 5 published medians"
+    assert standing.rank_text in plain(five_runs.html)
+
+
+def test_lampes_machines_stand_beside_the_counter(all_instruments: Reported) -> None:
+    assert 'id="figure-placement-counters' in all_instruments.html
+    assert re.search(r"below \d+ of 16 published CVs", plain(all_instruments.html))
+
+
+# --- words ---
+
+
+def test_levels_are_written_with_the_micro_sign() -> None:
+    assert text.level("100 us") == "100\u00a0\N{MICRO SIGN}s"
+    assert text.level("usleep") == "usleep"
+    assert text.level(None) == "\N{EN DASH}"
+
+
+def test_missing_figures_are_empty_in_the_csv_file() -> None:
+    shown = text.time(None, "needs 3 runs")
+    assert (shown.text, shown.raw, shown.order) == ("n/a (needs 3 runs)", "", None)
+
+
+def test_runs_that_agree_to_the_digit_are_called_the_same_and_the_clocks_step_is_named(
+    all_instruments: Reported,
+) -> None:
+    from dataclasses import replace
+
+    from vtare.report.claims import answer
+    from vtare.report.sentences import plain as words
+
+    frozen = pl.when(pl.col("method") == "adaptive").then(60.0)
+    columns = {name: frozen.otherwise(name) for name in ("median", "median_low", "median_high")}
+    summary = replace(all_instruments.summary, cells=all_instruments.summary.cells.with_columns(**columns))
+    said = answer(summary, layouts_of(summary))
+    assert "60.0 ns late (the same in all runs) with vtare's adaptive sleep" in words(said.sentences[0])
+    assert said.key.endswith("What is the same in all runs is known to the clock's step of 10.0 ns.")
+
+
+def test_an_early_wake_up_is_called_early(five_runs: Reported) -> None:
+    from vtare.report.sentences import plain as words
+    from vtare.report.sentences import told
+
+    layout = layouts_of(five_runs.summary)["sleeps"]
+    row = {"experiment": "sleeps", "median": -50.0, "median_low": -60.0, "median_high": -40.0}
+    assert words((told(layout, row),)).startswith("50.0 ns early (")
+
+
+def test_a_median_of_a_few_clock_steps_gives_a_lower_bound_of_the_ratio(five_runs: Reported) -> None:
+    from vtare.report.details import less_than
+    from vtare.report.sentences import scene_of
+
+    usual = cell(five_runs.summary, experiment="sleeps", load="idle", method="usleep")
+    best = cell(five_runs.summary, experiment="sleeps", load="idle", method="adaptive")
+    assert best["median"] > 5 * 10.0
+    scene = scene_of(five_runs.summary, layouts_of(five_runs.summary)["sleeps"])
+    assert scene is not None
+    exact = less_than(five_runs.summary, scene, best, usual)
+    assert exact is not None
+    assert exact.interval
+    coarse = less_than(five_runs.summary, scene, best, usual, 50.0)
+    assert coarse is not None
+    least = (usual["median_low"] - 50.0) / (best["median_high"] + 50.0)
+    shown = coarse.value.removeprefix("over ").split("\N{MULTIPLICATION SIGN}")[0].replace("\u00a0", "")
+    assert coarse.value.startswith("over ")
+    assert float(shown) == pytest.approx(least, rel=0.06)
