@@ -40,6 +40,9 @@ const GROWN_SERVICES: f64 = 16.0;
 const OVERLOAD_ERROR: f64 = 0.03;
 const BLUR_SERVICES: f64 = 8.0;
 
+/// Heads kept.
+const MOST_OVERLOADS: usize = 16;
+
 /// Calls of a stream, at least: in the search and behind it.
 pub(super) const SEARCH_CALLS: f64 = 10.0;
 pub(super) const CALLS: f64 = 16.0;
@@ -138,6 +141,9 @@ impl Vtare {
         let least_s = GROWN_SERVICES * f64::from(self.packet_byte) * 8.0 / capacity;
         let told = Overload::of(observation, self.head as usize)
             .filter(|it| it.came_s > 0.0 && it.grown_s() > (GROWN * it.came_s).max(least_s));
+        if told.is_some() && self.overloads.len() == MOST_OVERLOADS {
+            self.overloads.remove(0);
+        }
         self.overloads.extend(told);
     }
 

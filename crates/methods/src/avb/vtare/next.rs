@@ -331,6 +331,8 @@ mod tests {
         method.stage = Stage::Measure;
         method.link = Some((1e9, 0.2));
         method.near = 5e8;
+        // Several links are out of the question, and one was not told.
+        method.links = Some(0.0);
         (method.drained, method.astray, method.burst, method.seconds) = (3, true, 5e13, 0.003);
         method.capacity = if clumps { Capacity::clumped() } else { Capacity::default() };
         method.belief = Some(Belief::up_to(1e9));
