@@ -219,9 +219,9 @@ impl Vtare {
         }
         let packets = f64::from(self.settings.search_points * self.packet_byte * 8) / self.near.max(1.0);
         let grains = f64::from(self.settings.search_points) * self.grain_s;
-        let packets = packets.min(self.settings.search_ns as f64 / 1e9);
         let calls = self.calls_seconds(busy::SEARCH_CALLS, self.near.max(1.0));
-        packets.max(self.settings.least_search_ns as f64 / 1e9).max(grains).max(calls)
+        let packets = packets.max(calls).min(self.settings.search_ns as f64 / 1e9);
+        packets.max(self.settings.least_search_ns as f64 / 1e9).max(grains)
     }
 
     /// As long as the cross traffic's bursts ask for, as far as bytes and time allow.
