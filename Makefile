@@ -189,6 +189,9 @@ bench: $(DONE)/installed
 
 install:
 	@command -v cargo >/dev/null || tools/need '$(PYTHON)'
+	@mkdir -p '$(DESTDIR)$(PREFIX)/bin' 2>/dev/null && [ -w '$(DESTDIR)$(PREFIX)/bin' ] || { \
+	  echo 'found that $(DESTDIR)$(PREFIX) cannot be written; wanted a place of yours: make install PREFIX=$$HOME/.local,' \
+	    'or as root with your cargo: sudo env PATH="$$PATH" make install' >&2; exit 2; }
 	@$(cargo_build)
 	@$(cargo_libraries)
 	@install -D -m 755 $(BINARY) '$(DESTDIR)$(PREFIX)/bin/vtare'

@@ -63,7 +63,7 @@ def test_the_binary_is_a_script_of_the_wheel_and_static(archive: zipfile.ZipFile
 def test_the_lab_has_its_entry_point(archive: zipfile.ZipFile, version: str) -> None:
     entries = configparser.ConfigParser()
     entries.read_string(archive.read(f"vtare-{version}.dist-info/entry_points.txt").decode())
-    assert dict(entries["console_scripts"]) == {"vtare-lab": "vtare.cli:main"}
+    assert dict(entries["console_scripts"]) == {"vtare-lab": "vtare.start:main"}
 
 
 def test_every_file_of_the_package_is_in_the_wheel_and_nothing_else(archive: zipfile.ZipFile, root: Path) -> None:

@@ -71,7 +71,13 @@ pub enum LoadError {
         most: u32,
     },
     /// The system refused something that the net load needs.
-    #[error("the net load cannot {doing}: {source}")]
+    #[error("the net load cannot {doing}: {source}{}",
+        match .source.errno().map(|number| io::Error::from_raw_os_error(number).kind()) {
+            Some(io::ErrorKind::AddrNotAvailable) => ": name an address of this machine (`ip address` shows them)",
+            Some(io::ErrorKind::AddrInUse) => ": another program has that port, choose another",
+            Some(io::ErrorKind::PermissionDenied) => ": ports below 1024 are for root, choose a higher one",
+            _ => "",
+        })]
     Net {
         /// What was tried.
         doing: &'static str,

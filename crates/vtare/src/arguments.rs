@@ -57,7 +57,7 @@ pub(crate) fn nanoseconds_or_none(text: &str) -> Result<u64, String> {
 /// # Errors
 /// For anything else, and for less than 1 B.
 pub(crate) fn bytes(text: &str) -> Result<u64, String> {
-    let wanted = || format!("found '{text}', want a number of bytes, as 500000, 500kB, 1MB or 2GB");
+    let wanted = || format!("found '{text}', want a number of bytes above 0, as 500000, 500kB, 1MB or 2GB");
     let digits = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
     let value: f64 = number.trim().parse().map_err(|_| wanted())?;

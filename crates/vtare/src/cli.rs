@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use serde_json::json;
 
 use crate::context::Context;
@@ -102,7 +102,10 @@ enum Command {
 /// Reads the command line, carries it out, and gives the exit code.
 pub(crate) fn main() -> ExitCode {
     let wants_json = std::env::args_os().any(|argument| argument == "--json");
-    let cli = match Cli::try_parse() {
+    let parsed = parser()
+        .try_get_matches()
+        .and_then(|matches| Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut parser())));
+    let cli = match parsed {
         Ok(cli) => cli,
         Err(error) => {
             let shown = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
@@ -112,14 +115,15 @@ pub(crate) fn main() -> ExitCode {
                 report_failure_as_json(&said, 2);
             }
             if said != plain {
-                eprint!("{said}");
+                crate::say::on_stderr(format_args!("{said}"));
                 return ExitCode::from(2);
             }
             // Help goes to stdout with code 0, an error to stderr with code 2.
             let code = u8::try_from(error.exit_code()).unwrap_or(2);
             return match error.print() {
-                Ok(()) => ExitCode::from(code),
-                Err(_) => ExitCode::from(2),
+                // A reader that has gone (`| head`) is no error.
+                Err(refused) if refused.kind() != std::io::ErrorKind::BrokenPipe => ExitCode::from(2),
+                _ => ExitCode::from(code),
             };
         }
     };
@@ -129,10 +133,23 @@ pub(crate) fn main() -> ExitCode {
             if wants_json {
                 report_failure_as_json(&failure.to_string(), failure.code());
             }
-            eprintln!("vtare: {failure}");
+            say!("vtare: {failure}");
             ExitCode::from(failure.code())
         }
     }
+}
+
+/// The command line. A number below zero after an option is its value, so that the message says what is wrong with it, and not that it is
+/// an unknown option.
+fn parser() -> clap::Command {
+    fn with_negatives(command: clap::Command) -> clap::Command {
+        let value = |argument: clap::Arg| match argument.get_action().takes_values() && !argument.is_positional() {
+            true => argument.allow_negative_numbers(true),
+            false => argument,
+        };
+        command.mut_args(value).mut_subcommands(with_negatives)
+    }
+    with_negatives(Cli::command())
 }
 
 /// A message about a value, with what was wanted where a parser of the standard library says only what it met.
@@ -141,6 +158,7 @@ fn in_words(message: &str) -> String {
         ("invalid digit found in string", "want a whole number, 0 or more"),
         ("invalid float literal", "want a number"),
         ("cannot parse integer from empty string", "found nothing, want a whole number"),
+        ("invalid socket address syntax", "want ADDRESS:PORT in figures, as 10.0.0.2:5001 or [fd00::2]:5001"),
         ("number too large to fit in target type", "want a smaller number"),
     ]
     .iter()
@@ -151,7 +169,7 @@ fn in_words(message: &str) -> String {
 fn report_failure_as_json(message: &str, exit_code: u8) {
     let document = json!({"schema": "vtare.error/1", "error": message.trim_end(), "exit_code": exit_code});
     if let Err(failure) = instrument::print_json(&document) {
-        eprintln!("vtare: {failure}");
+        say!("vtare: {failure}");
     }
 }
 
@@ -196,6 +214,6 @@ mod tests {
 
     #[test]
     fn the_command_line_is_consistent() {
-        Cli::command().debug_assert();
+        parser().debug_assert();
     }
 }

@@ -343,7 +343,7 @@ fn announce(parameters: &Parameters) {
     if std::io::stderr().is_terminal() || seconds > 60.0 {
         let Parameters { batches, calls, max_exponent, unit_ms, .. } = parameters;
         let span = duration(seconds);
-        eprintln!(
+        say!(
             "vtare counter: about {span}: {batches} batches x {calls} calls x arguments 1 to {}, {unit_ms} ms each unit \
              (--seconds or --unit-ms make it shorter)",
             1_u64 << max_exponent

@@ -5,6 +5,7 @@
 
 use std::hash::{BuildHasher, Hasher};
 use std::io::Write as _;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
@@ -20,6 +21,7 @@ use crate::failure::{Exit, Failure};
 use crate::limits::{self, Limit, Verdict};
 use crate::samples::{Column, Samples};
 use crate::table::Table;
+use crate::terminal;
 use vtare_clock::Clock;
 
 /// One timing instrument.
@@ -170,7 +172,7 @@ pub(crate) fn carry_out<I: Instrument>(
     machine.note_steal_after();
 
     if let Some(lost) = &session.peer_lost {
-        eprintln!("vtare: peer lost: {lost}");
+        say!("vtare: peer lost: {lost}");
         outcome.notes.push(Note::new("peer_lost", lost.clone()));
     }
     let cells = to_json(&outcome.cells);
@@ -196,7 +198,7 @@ pub(crate) fn carry_out<I: Instrument>(
     let output = if lost.is_some() { None } else { header.output.as_deref() };
     if let Some(error) = &lost {
         // Hours of measuring must not go unseen because a disk is full.
-        eprintln!("vtare: {error}");
+        say!("vtare: {error}");
         outcome.notes.push(Note::new("samples_lost", format!("the samples are lost: {error}")));
     }
 
@@ -234,13 +236,14 @@ fn report<I: Instrument>(
         text.push_str(&format!("pinned to CPU {cpu}\n"));
     }
     text.push('\n');
-    text.push_str(&I::table(&outcome.cells).render());
-    text.push_str(&I::details(&outcome.cells));
+    let width = terminal::width();
+    text.push_str(&I::table(&outcome.cells).render_within(width));
+    text.push_str(&terminal::fitted(&I::details(&outcome.cells), width));
     if !outcome.notes.is_empty() {
         text.push('\n');
     }
     for note in &outcome.notes {
-        text.push_str(&format!("note: {}\n", note.text));
+        text.push_str(&terminal::fitted(&format!("note: {}\n", note.text), width));
     }
     if let Some(path) = output {
         text.push_str(&format!("samples: {}\n", path.display()));
@@ -256,7 +259,7 @@ fn conclude(interrupted: bool, verdicts: &[Verdict]) -> Exit {
     let failed: Vec<&Verdict> = verdicts.iter().filter(|verdict| verdict.crossed != Some(false)).collect();
     for verdict in &failed {
         let word = if verdict.crossed.is_some() { "crossed" } else { "undecided" };
-        eprintln!("vtare: limit '{}' {word}: {}", verdict.expression, verdict.cells.join("; "));
+        say!("vtare: limit '{}' {word}: {}", verdict.expression, verdict.cells.join("; "));
     }
     match (interrupted, failed.is_empty()) {
         (true, _) => Exit::Interrupted,
@@ -308,12 +311,19 @@ pub(crate) fn print_json(document: &Value) -> Result<(), Failure> {
 /// # Errors
 /// Where stdout cannot be written; a reader that went away (`| head`) is no error.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    print_on(text).map(|_| ())
+}
+
+/// Prints a part of what comes bit by bit on stdout. Breaks where the reader went away (`| head`): that is how it says that it has enough.
+///
+/// # Errors
+/// Where stdout cannot be written.
+pub(crate) fn print_on(text: &str) -> Result<ControlFlow<()>, Failure> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(Failure::Machine(format!("cannot write to standard output: {error}")))
-        }
-        _ => Ok(()),
+        Ok(()) => Ok(ControlFlow::Continue(())),
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(ControlFlow::Break(())),
+        Err(error) => Err(Failure::Machine(format!("cannot write to standard output: {error}"))),
     }
 }
 

@@ -70,12 +70,12 @@ pub(crate) fn command(arguments: &LoadArguments, context: &Context) -> Result<Ex
         Some(kind) => {
             let directory = arguments.dir.clone().unwrap_or_else(std::env::temp_dir);
             let options = Options { kind, threads: arguments.threads, limit, directory };
-            (vtare_load::run(&options, &context.stop_flag(), || eprintln!("ready")).map_err(failure)?, None)
+            (vtare_load::run(&options, &context.stop_flag(), || say!("ready")).map_err(failure)?, None)
         }
         None => load_net::carry_out(&arguments.net, limit, context)?,
     };
     if let Some(error) = &lost {
-        eprintln!("vtare: {error}");
+        say!("vtare: {error}");
     }
     if arguments.json {
         print_json(&to_json(&document(&report)))?;
@@ -135,7 +135,13 @@ fn document(report: &Report) -> Document<'_> {
 }
 
 fn sentence(report: &Report) -> String {
-    let mut text = format!("{} load, {} threads, {:.2} s", report.kind, report.threads, report.elapsed_s);
+    let mut text = format!(
+        "{} load, {} thread{}, {:.2} s",
+        report.kind,
+        report.threads,
+        if report.threads == 1 { "" } else { "s" },
+        report.elapsed_s
+    );
     if let Some(rate) = report.operations_per_s.filter(|_| report.operations > 0 && report.net.is_none()) {
         let what = if report.io.is_some() { "blocks of 64 KiB" } else { "square roots" };
         text.push_str(&format!(": {} {what}, {rate:.3e} a second", report.operations));

@@ -193,7 +193,7 @@ pub(crate) fn carry_out(
         let worker = scope.spawn(|| {
             let stop: &AtomicBool = &stop;
             let bins = sender;
-            let ready = || eprintln!("ready");
+            let ready = || say!("ready");
             let mut each = |bin| {
                 if kept {
                     // The writer has gone: it failed, and says so at the end.

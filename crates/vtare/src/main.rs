@@ -2,6 +2,10 @@
 //!
 //! Each subcommand is one file. `instrument.rs` is what they share: parameters in, cells and samples out.
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
+
+#[macro_use]
+mod say;
 
 mod agent;
 mod arguments;
@@ -32,6 +36,7 @@ mod serve;
 mod sleep;
 mod summary;
 mod table;
+mod terminal;
 mod throughput;
 mod timer;
 mod torture;

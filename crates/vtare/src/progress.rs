@@ -21,6 +21,11 @@ impl Progress {
         Self(bar)
     }
 
+    /// One that nobody sees.
+    pub(crate) fn hidden() -> Self {
+        Self(ProgressBar::hidden())
+    }
+
     /// Shows that `position` of the total is done. Draws at most four times a second.
     pub(crate) fn set(&self, position: u64) {
         self.0.set_position(position);

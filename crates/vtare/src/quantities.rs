@@ -5,7 +5,7 @@
 /// # Errors
 /// Without a number, for a unnamed unit, and below 1 bit/s.
 pub(crate) fn bit_rate(text: &str) -> Result<u64, String> {
-    let wanted = || format!("found '{text}', want a rate in bit/s, as 300k, 150M, 2.5G or 1000000");
+    let wanted = || format!("found '{text}', want a rate in bit/s above 0, as 300k, 150M, 2.5G or 1000000");
     let (value, unit) = split(text).ok_or_else(wanted)?;
     let scale = match unit.trim_end_matches("bit/s") {
         "" => 1.0,

@@ -22,6 +22,20 @@ impl Table {
         self.rows.push(cells);
     }
 
+    /// The table for a terminal of so many columns: as [`Self::render`], or where that is too wide a block of lines for each row, which name
+    /// what they tell.
+    pub(crate) fn render_within(&self, columns: Option<usize>) -> String {
+        let table = self.render();
+        let widest = table.lines().map(|line| line.chars().count()).max().unwrap_or(0);
+        if self.rows.is_empty() || columns.is_none_or(|columns| widest <= columns) {
+            return table;
+        }
+        let width = self.heading.iter().map(|name| name.chars().count()).max().unwrap_or(0);
+        let line = |(name, cell): (&String, &String)| format!("{name:<width$}  {cell}").trim_end().to_owned() + "\n";
+        let block = |row: &Vec<String>| self.heading.iter().zip(row).map(line).collect::<String>();
+        self.rows.iter().map(block).collect::<Vec<_>>().join("\n")
+    }
+
     /// The table as lines of text, each ended, without spaces at the ends.
     pub(crate) fn render(&self) -> String {
         let mut widths = vec![0; self.heading.len()];
@@ -95,6 +109,18 @@ mod tests {
         table.row(vec!["spin".to_owned(), "1000".to_owned(), "29.0 ns".to_owned()]);
         table.row(vec!["usleep".to_owned(), "5".to_owned(), "-".to_owned()]);
         assert_eq!(table.render(), "method     n   median\nspin    1000  29.0 ns\nusleep     5        -\n");
+    }
+
+    #[test]
+    fn a_table_too_wide_for_the_terminal_becomes_a_block_for_each_row() {
+        let mut table = Table::new(&["method", "n", "median"], 1);
+        table.row(vec!["spin".to_owned(), "1000".to_owned(), "29.0 ns".to_owned()]);
+        table.row(vec!["usleep".to_owned(), "5".to_owned(), "-".to_owned()]);
+        let blocks = "method  spin\nn       1000\nmedian  29.0 ns\n\nmethod  usleep\nn       5\nmedian  -\n";
+        assert_eq!(table.render_within(Some(20)), blocks);
+        assert_eq!(table.render_within(Some(21)), table.render(), "it fits");
+        assert_eq!(table.render_within(None), table.render(), "no terminal");
+        assert_eq!(Table::new(&["method", "n"], 1).render_within(Some(5)), "method  n\n", "no row");
     }
 
     #[test]

@@ -183,6 +183,11 @@ fn following_shows_an_estimate_a_line() {
     for (number, line) in lines.iter().enumerate() {
         assert_eq!((&line["schema"], &line["estimate_number"]), (&"vtare.avb.estimate/1".into(), &number.into()));
     }
+    // For people a line each, and then the table.
+    let outcome = shaped.avb("--follow --seconds 2");
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    let told = outcome.stdout.lines().take_while(|line| !line.starts_with("vtare avb")).count();
+    assert!(told >= 1 && outcome.stdout.contains("estimates"), "{}", outcome.stdout);
     let last = lines.last().expect("there is one");
     documented(last);
     if !last["avb_bit_per_s"].is_null() {
@@ -203,6 +208,19 @@ fn an_interrupt_keeps_what_was_measured() {
     std::io::copy(child.stdout.as_mut().expect("it is piped"), &mut std::io::sink()).expect("it ends");
     assert_eq!(child.wait().expect("it ends").code(), Some(130));
     assert!(rows(&out).len() >= 2);
+}
+
+#[test]
+fn a_reader_that_went_away_ends_the_run_and_what_was_measured_is_kept() {
+    let Some(shaped) = Shaped::new() else { return };
+    let out = shaped.place.file("avb.parquet");
+    let (mut child, shown) = shaped.started(&format!("--follow --json-stream --out {}", out.display()), 1);
+    assert_eq!(shown.len(), 1);
+    // As `| head -1` does it.
+    drop(child.stdout.take());
+    let outcome = child.wait_with_output().expect("it ends");
+    assert_eq!(outcome.status.code(), Some(0), "{}", String::from_utf8_lossy(&outcome.stderr));
+    assert!(rows(&out).len() >= 2, "the one that was read, and the one that nobody read");
 }
 
 #[test]

@@ -51,9 +51,15 @@ fn wrong_usage_exits_with_2_and_names_what_is_wanted() {
     vtare_line("counter --unit-ms 0.001").refused(2, &["unit_ms: found 0.001, want a number from 0.05 to 1000"]);
     vtare_line("counter --seconds 0.5").refused(2, &["--seconds: found 0.5, want 102.300 or more"]);
     vtare_line("counter --seconds 9 --unit-ms 1").refused(2, &["cannot be used with"]);
+    vtare_line("load net --to nohost:5001 --rate 1M").refused(2, &["'nohost:5001'", "want ADDRESS:PORT in figures"]);
+    vtare_line("load net --to 127.0.0.1:9 --rate 0").refused(2, &["found '0', want a rate in bit/s above 0"]);
+    vtare_line("avb 127.0.0.1 --max-bytes -5").refused(2, &["found '-5', want a number of bytes above 0"]);
+    vtare_line("avb 127.0.0.1 --key-file /nonexistent").refused(2, &["/nonexistent", "vtare serve --new-key FILE"]);
+    vtare_line("load net --sink 192.0.2.1:5001 --seconds 1").refused(3, &["name an address of this machine"]);
     vtare_line("exec --clock tsc true").refused(2, &["'tsc'", "auto, ordered, unordered, os"]);
     vtare_line("exec --sleep nap true").refused(2, &["'nap'", "adaptive, two_phase, spin, os"]);
     vtare_line("exec --slack-ns -1 true").refused(2, &["-1"]);
+    vtare_line("exec --report r.json -- true").refused(127, &["r.json: found on no directory", "--report=FILE"]);
     vtare_line("exec").refused(2, &["<PROGRAM>"]);
 }
 

@@ -2,7 +2,7 @@
 
 mod common;
 
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use common::{Outcome, Place, VTARE, vtare, vtare_line};
 use parquet::file::reader::{FileReader, SerializedFileReader};
@@ -69,6 +69,32 @@ fn a_disk_that_is_full_at_the_end_costs_the_samples_but_not_the_figures() {
     let document: serde_json::Value = serde_json::from_str(document).expect("one document");
     assert_eq!(document["cells"][0]["miss_ns"]["n"], 5_000);
     assert!(document["output"].is_null() && document["notes"].to_string().contains("samples_lost"));
+}
+
+/// Runs `vtare LINE` with stdout and stderr as given; the exit code.
+fn code_with(line: &str, stdout: impl Into<Stdio>, stderr: impl Into<Stdio>) -> Option<i32> {
+    let mut start = Command::new(VTARE);
+    start.args(line.split_whitespace()).stdout(stdout).stderr(stderr).status().expect("the binary starts").code()
+}
+
+/// A pipe whose reader has gone.
+fn unread() -> Stdio {
+    std::io::pipe().expect("there are descriptors").1.into()
+}
+
+#[test]
+fn a_reader_that_has_gone_is_no_error() {
+    let lines = ["--help", "avb --help", "--version", "schema", "avb --method help", "timer --samples 100 --json"];
+    for line in lines {
+        assert_eq!(code_with(line, unread(), Stdio::null()), Some(0), "vtare {line} | head -0");
+    }
+}
+
+#[test]
+fn nobody_who_hears_remarks_and_errors_changes_nothing() {
+    assert_eq!(code_with("load idle --seconds 0.01", Stdio::null(), unread()), Some(0));
+    assert_eq!(code_with("avb 127.0.0.1 --method yazz", Stdio::null(), unread()), Some(2));
+    assert_eq!(code_with("avb 127.0.0.1 --set x=y=z --json", unread(), unread()), Some(2));
 }
 
 #[test]

@@ -18,6 +18,7 @@ import typer
 from rich.console import Console
 
 from vtare import __version__
+from vtare.arguments import forgive_lost_readers, percentage, whole
 from vtare.campaign import (
     Campaign,
     CampaignResult,
@@ -36,6 +37,7 @@ from vtare.campaign.console import (
     for_tables,
     run_status,
     show_plan,
+    show_skipped,
     show_status,
 )
 from vtare.contract import load_contract
@@ -63,7 +65,10 @@ StoreArgument = Annotated[Path, typer.Argument(metavar="STORE", help="The direct
 StoreOption = Annotated[Path | None, typer.Option("--store", help="Where to keep it (default vtare-store/NAME).")]
 BinaryOption = Annotated[Path | None, typer.Option("--binary", help="The vtare binary that measures.")]
 SeedOption = Annotated[
-    int | None, typer.Option("--seed", min=0, help="Seed of the design (default: the plan's, else drawn).")
+    int | None,
+    typer.Option(
+        "--seed", parser=whole("--seed", 0), metavar="N", help="Seed of the design (default: the plan's, else drawn)."
+    ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout, nothing else.")]
 VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="In a pipe, print a line for each run on stderr.")]
@@ -202,7 +207,13 @@ def plot(
 def serve_report(
     store: StoreArgument,
     port: Annotated[
-        int, typer.Option("--port", min=0, max=65535, help="Port on the loopback address; 0 takes any free one.")
+        int,
+        typer.Option(
+            "--port",
+            parser=whole("--port", 0, 65_535),
+            metavar="N",
+            help="Port on the loopback address; 0 takes any free one.",
+        ),
     ] = 0,
     every: Annotated[
         str, typer.Option("--every", metavar="TIME", help="Least time between two reports made anew.")
@@ -231,7 +242,12 @@ def compare(
     ] = False,
     margin: Annotated[
         float | None,
-        typer.Option("--margin", metavar="PERCENT", help="Margin of equivalence (default AFTER's plan's)."),
+        typer.Option(
+            "--margin",
+            parser=percentage("--margin", 0.0, 100.0),
+            metavar="PERCENT",
+            help="Margin of equivalence (default AFTER's plan's).",
+        ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -239,8 +255,6 @@ def compare(
     from vtare.summary.between import compare_stores
     from vtare.summary.between_text import show_between
 
-    if margin is not None and not 0.0 < margin < 100.0:
-        raise BadInput(f"--margin: found {margin:g}, wanted a percentage above 0 and below 100")
     found = compare_stores(before, after, margin_percent=margin)
     if as_json:
         _print_json(found.document())
@@ -267,21 +281,40 @@ def plan_command(
     ] = None,
     spread: Annotated[
         float | None,
-        typer.Option("--spread", metavar="PERCENT", help="With --power: standard deviation of run medians, no pilot."),
+        typer.Option(
+            "--spread",
+            parser=percentage("--spread", 0.0, 1e4),
+            metavar="PERCENT",
+            help="With --power: standard deviation of run medians, no pilot.",
+        ),
     ] = None,
     shift: Annotated[
-        float, typer.Option("--shift", metavar="PERCENT", help="With --power: the difference to find.")
-    ] = 10.0,
+        float | None,
+        typer.Option(
+            "--shift",
+            parser=percentage("--shift", 0.0, 1e4),
+            metavar="PERCENT",
+            help="With --power: the difference to find (default 10).",
+        ),
+    ] = None,
     chance: Annotated[
-        float, typer.Option("--chance", metavar="PERCENT", help="With --power: how surely to find it.")
-    ] = 80.0,
+        float | None,
+        typer.Option(
+            "--chance",
+            parser=percentage("--chance", 5.0, 100.0),
+            metavar="PERCENT",
+            help="With --power: how surely to find it (default 80).",
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Check a plan and show its design and the time it will take, or the runs it needs. Measures nothing.
 
     Without a plan the shipped ones are listed.
     """
-    if plan is None and (power or pilot is not None or spread is not None or as_json):
+    of_power = {"--pilot": pilot, "--spread": spread, "--shift": shift, "--chance": chance}
+    given = [name for name, value in of_power.items() if value is not None]
+    if plan is None and (power or given or as_json):
         raise BadInput("found no plan, wanted one: `vtare plan` lists those that are shipped")
     if plan is None or (plan == "list" and not Path(plan).exists()):
         for name, path in shipped_plans().items():
@@ -289,10 +322,10 @@ def plan_command(
             _out.print(f"{name}: {question}")
         return
     if power:
-        _show_power(plan, pilot, spread, shift, chance, as_json=as_json)
+        _show_power(plan, pilot, spread, shift or 10.0, chance or 80.0, as_json=as_json)
         return
-    if pilot is not None or spread is not None:
-        raise BadInput("--pilot and --spread belong to --power: add it, or leave them out")
+    if given:
+        raise BadInput(f"found {' and '.join(given)} without --power, to which they belong: add it, or leave them out")
     # Named by hand, the binary's own schema is used; else the packaged one: a plan can be checked without a binary.
     contract = load_contract(find_binary(binary) if binary is not None else None)
     checked = load_plan(find_plan(plan), contract=contract)
@@ -452,10 +485,6 @@ def _show_power(
             + ("neither a pilot nor a spread" if pilot is None else "a pilot and a spread")
             + f", wanted one: `vtare plan {plan} --power --pilot STORE`, or --spread PERCENT of run medians"
         )
-    for name, value, least, most in (("--shift", shift, 0.0, 1e4), ("--chance", chance, 5.0, 100.0),
-                                     ("--spread", spread, 0.0, 1e4)):  # fmt: skip
-        if value is not None and not least < value < most:
-            raise BadInput(f"{name}: found {value:g}, wanted a percentage above {least:g} and below {most:g}")
     question = planning.Question(shift, chance / 100.0, checked.analysis.alpha, checked.blocks)
     if spread is not None:
         needs = planning.needs_from_spread(checked, spread, question)
@@ -494,6 +523,9 @@ def _work(opened: Store, program: Path, shown: Path, *, as_json: bool, verbose: 
         _out.print(", ".join([words, *extra]))
         if result.stopped is not None:
             _out.print(f"stopped after block {result.stopped.block}: {result.stopped.reason}")
+        if result.skipped:
+            with Journal(shown / "journal.sqlite", read_only=True) as journal:
+                show_skipped(_out, opened.runs, journal.entries())
         if result.failed:
             _out.print(f"see why with: vtare status {shown}; try them again with: vtare resume {shown}")
         _out.print(f"report: {document['report']}" if result.done else "no run was measured, so there is no report")
@@ -610,19 +642,21 @@ def main() -> None:
     """Entry point of `vtare-lab`: prints an error as one line and ends with its exit code."""
     # A home that cannot be written costs matplotlib a cache, and is nobody's concern.
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
+    forgive_lost_readers()
     try:
-        # As it is typed: the binary hands its subcommands on.
-        app(prog_name="vtare")
+        try:
+            # As it is typed: the binary hands its subcommands on.
+            app(prog_name="vtare")
+        finally:
+            sys.stdout.flush()
     except VtareError as error:
+        if "--json" in sys.argv:
+            _print_json({"schema": "vtare.error/1", "error": str(error), "exit_code": error.exit_code})
         _err.print(f"vtare: {error}")
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         _err.print("vtare: interrupted")
         sys.exit(130)
-    except BrokenPipeError:
-        # The reader of a pipe has gone (`vtare status | head`): no error, and no traceback at exit either.
-        sys.stderr.close()
-        sys.exit(0)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ import numpy as np
 import polars as pl
 
 from vtare.errors import BadInput
-from vtare.path import PathSpec
+from vtare.path import IPERF3, PathSpec
 from vtare.witness import WITNESS_LOG
 from vtare.witness.account import Account, read_account
 from vtare.witness.process import WITNESS_DOCUMENT
@@ -76,6 +76,11 @@ class Course:
         origin = int(begin_ns[0])
         edges = (np.append(begin_ns, begin_ns[-1] + length_ns) - origin).astype(np.float64)
         return cls(origin, edges, np.concatenate([[0.0], np.cumsum(amount)]))
+
+    @classmethod
+    def unknown(cls) -> Self:
+        """A course of which no time is known: its source leaves no account."""
+        return cls(0, np.zeros(1), np.zeros(1))
 
     def between(self, begin_ns: float, end_ns: float) -> float | None:
         """How much came between two times; None where that is not all known."""
@@ -148,10 +153,15 @@ def read_truth(directory: Path, footer: Mapping[str, Any]) -> Truth | None:
     except (KeyError, TypeError, ValueError) as error:
         raise BadInput(f"{directory / 'topology.json'}: no path of the lab ({error!r}); measure again") from error
     capacity, missed = read_capacity(directory, path)
+    cross = None
+    if path.cross_bit_per_s and path.cross_arrivals == IPERF3:
+        cross = Course.unknown()
+    elif path.cross_bit_per_s:
+        cross = read_cross(directory / SENT_LOG, arriving=1.0 - path.loss_fraction)
     return Truth(
         steady_bit_per_s=path.steady_bit_per_s if path.bottleneck != "link" else None,
         capacity=capacity,
-        cross=read_cross(directory / SENT_LOG, arriving=1.0 - path.loss_fraction) if path.cross_bit_per_s else None,
+        cross=cross,
         missed=missed,
         disturbed=_disturbances(directory, footer),
         witness=read_witness(directory),

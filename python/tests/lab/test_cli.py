@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from vtare import start
 from vtare.campaign.console import duration
 from vtare.plan import Plan
 
@@ -85,7 +86,15 @@ def test_drawn_seed_is_logged_in_the_store(tmp_path: Path, plan_file: Path, fake
         (["papers", "--write", "pages", "--claims"], "--write: found something else beside it, wanted it alone"),
         (["status", "{plan}"], "tiny.toml: found a file, wanted the directory that a campaign left"),
         (["plan", "."], "plan '.': found a directory, wanted a file such as plan.toml"),
-        (["plan", "--json"], "found no plan, wanted one: `vtare plan` lists those that are shipped"),
+        (["plan", "quickstart", "--seed", "-1"], "vtare: --seed: found -1, wanted a whole number, 0 or more"),
+        (["plan", "quickstart", "--seed", "x"], "vtare: --seed: found 'x', wanted a whole number, 0 or more"),
+        (["plan", "quickstart", "--shift", "5"], "vtare: found --shift without --power, to which they belong"),
+        (["serve-report", ".", "--port", "70000"], "vtare: --port: found 70000, wanted a whole number from 0 to 65535"),
+        (
+            ["compare", "a", "b", "--margin", "x"],
+            "vtare: --margin: found 'x', wanted a percentage above 0 and below 100",
+        ),
+        (["compare", "a", "b", "--margin", "100"], "vtare: --margin: found 100, wanted a percentage above 0"),
         (["fly"], "No such command 'fly'"),
     ],
 )
@@ -98,6 +107,42 @@ def test_bad_input_ends_with_2_one_message_and_no_traceback(
     assert message in done.stderr
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
+
+
+def test_with_json_an_error_is_one_document_too() -> None:
+    done = lab("plan", "--json")
+    assert done.returncode == 2
+    document = json.loads(done.stdout)
+    assert (document["schema"], document["exit_code"]) == ("vtare.error/1", 2)
+    assert document["error"] == "found no plan, wanted one: `vtare plan` lists those that are shipped"
+    assert document["error"] in done.stderr
+
+
+@pytest.mark.parametrize(("arguments", "code"), [("--help", 0), ("plan quickstart --json", 0), ("plan x", 2)])
+def test_a_reader_that_has_gone_is_no_error(arguments: str, code: int) -> None:
+    # As with `| head`, of stdout and of stderr.
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "vtare.cli", *arguments.split()]
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    try:
+        heard = subprocess.run(
+            command, env=environment, stdout=writer, stderr=subprocess.PIPE, timeout=120, check=False, text=True
+        )
+        unheard = subprocess.run(command, env=environment, stdout=writer, stderr=writer, timeout=120, check=False)
+    finally:
+        os.close(writer)
+    assert (heard.returncode, unheard.returncode) == (code, code), heard.stderr
+    assert heard.stderr.count("\n") == (1 if code else 0)
+
+
+def test_an_output_that_cannot_be_written_is_named() -> None:
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "vtare.cli", "plan"]
+        done = subprocess.run(command, env=environment, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 3
+    assert done.stderr == "vtare: cannot write to standard output: No space left on device\n"
 
 
 def test_bad_plan_ends_with_2_and_makes_no_store(tmp_path: Path, plan_file: Path, fake: Any) -> None:
@@ -114,6 +159,11 @@ def test_campaign_of_which_this_machine_can_do_nothing_ends_with_3(tmp_path: Pat
     assert done.returncode == 3
     document = json.loads(done.stdout)
     assert (document["skipped"], document["done"], document["report"]) == (4, 0, None)
+    # Why, once, and not for each run.
+    shown = lab("status", tmp_path / "s").stdout.splitlines()
+    assert [line.startswith("skipped: 4 runs, the first in block 1: sleep, load ") for line in shown[1:]] == [True]
+    again = lab("run", plan_file, "--store", tmp_path / "t", "--binary", fake.path)
+    assert [line for line in again.stdout.splitlines() if line.startswith("skipped: 4 runs: ")] != []
 
 
 def test_plan_shows_design_and_time_without_a_binary(plan_file: Path) -> None:
@@ -121,6 +171,7 @@ def test_plan_shows_design_and_time_without_a_binary(plan_file: Path) -> None:
     assert shown.returncode == 0, shown.stderr
     assert "1 blocks of 4 cells: 4 runs, about" in shown.stdout
     assert "factor method: usleep, spin (baseline usleep)" in shown.stdout
+    assert "  target_ns = 1 ms\n" in shown.stdout
     assert "Block 1, in order of execution" in shown.stdout
     document = json.loads(lab("plan", "quickstart", "--json").stdout)
     assert (document["runs"], document["blocks"], document["seed"]) == (150, 5, None)
@@ -134,6 +185,20 @@ def test_help_and_version_name_the_program() -> None:
     # As it is typed, by the way of the binary.
     assert "Usage: vtare run " in lab("run", "--help").stdout
     assert lab("--version").stdout.startswith("vtare-lab ")
+
+
+def test_an_interrupt_while_the_libraries_are_loaded_is_quiet(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Loading:
+        def __getattr__(self, name: str) -> Any:
+            raise KeyboardInterrupt
+
+    monkeypatch.setitem(sys.modules, "vtare.cli", Loading())  # type: ignore[arg-type]
+    with pytest.raises(SystemExit) as ended:
+        start.main()
+    assert ended.value.code == 130
+    assert capsys.readouterr().err == "vtare: interrupted\n"
 
 
 def test_published_tables_have_a_row_a_line_in_a_pipe() -> None:

@@ -86,6 +86,31 @@ def test_shipped_plan_is_expected_to_keep_its_time_on_two_cpus(
     assert sum(expected_run_s(run, plan) for run in make_design(plan, 1)) < limit_s
 
 
+@pytest.mark.parametrize(
+    # What they took on a machine of two CPUs with other work on it, from the first run to the last.
+    ("name", "took_s"),
+    [("kirova-avb-quick", 256), ("kachan-avb-quick", 227)],
+)
+def test_plans_of_available_bandwidth_are_expected_to_take_what_they_took(name: str, took_s: float) -> None:
+    plan = load_plan(shipped_plans()[name])
+    expected_s = sum(expected_run_s(run, plan) for run in make_design(plan, 1))
+    assert expected_s == pytest.approx(took_s, rel=0.15)
+
+
+def test_an_estimate_is_expected_to_take_what_its_method_takes_and_no_longer_than_it_may(tiny_plan: Plan) -> None:
+    def expected(**parameters: object) -> float:
+        run = Run(0, 1, 1, "0", "e", "avb", None, {}, {"estimates": 10, "pause_ns": 0, **parameters})
+        return expected_run_s(run, tiny_plan)
+
+    own, slow = expected(method="vtare"), expected(method="spruce:some-preset")
+    assert slow > own + 50
+    assert expected(method="spruce", most_ns=1_000_000_000) == pytest.approx(own - 1.5 + 10.0)
+    assert expected(method="vtare", most_ns=15_000_000_000) == own, "the time allowed is not the time taken"
+    assert expected(method="spruce", seconds=5.0) < own + 15
+    assert expected(estimates=None, method="vtare") < own
+    assert expected(method="vtare", peer="10.0.0.2") < own, "no path of the lab, no witness"
+
+
 def test_crowded_cpu_is_expected_to_start_programs_slowly(tiny_plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.cpu_count", lambda: 1)
     runs = make_design(tiny_plan, 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from vtare.campaign import CampaignResult, Store, children
+from vtare.campaign import CampaignResult, Journal, Store, children
 from vtare.campaign.surroundings import Surroundings
 from vtare.errors import BadInput
 from vtare.path import DEFAULT_MTU_BYTE
@@ -65,6 +66,45 @@ def test_helpers_get_the_path_of_the_plan(tmp_path: Path, fake: Any, fake_hosts:
     assert linked.startswith("in0 out0 --ab-rate 300000000 --ab-buffer 1500000B --delay 500000ns")
     assert (fake_hosts.made, fake_hosts.platform.running) == (0, 0)
     assert not list(fake.directory.glob("*.pid")) or not any(fake.directory.glob("load-*.pid"))
+
+
+IPERF3 = """#!/bin/sh
+echo "$*" >>"$(dirname "$0")/arguments"
+trap 'exit 1' TERM
+case $1 in --server) echo "Server listening on 5001" ;; *) echo "[  5] local a port 1 connected to b port 5001" ;; esac
+while :; do sleep 0.05; done
+"""
+BY_IPERF3 = ('capacity = ["300 Mbit/s"]', 'capacity = ["300 Mbit/s"]\ncross_arrivals = ["iperf3"]')
+
+
+def test_cross_traffic_by_iperf3_has_a_truth_only_where_the_link_was_counted(
+    tmp_path: Path, fake: Any, fake_hosts: Any, fake_routes: Any, run_campaign: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "programs" / "iperf3"
+    program.parent.mkdir()
+    program.write_text(IPERF3)
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    with Store.create(tmp_path / "store", plan_of(*ONE_CELL, BY_IPERF3), 7) as store:
+        assert run_campaign(store).done == 1
+    server, client = (program.parent / "arguments").read_text().splitlines()
+    assert server.startswith("--server --bind 127.0.0.1 --port 5001")
+    # 150 Mbit/s of packets of 1500 B.
+    assert client.startswith("--client 127.0.0.1 --udp --bitrate 147200000 --length 1472")
+    # The link of a fake is not counted, and iperf3 leaves no account: no truth, rather than one without cross traffic.
+    estimates = summarise(tmp_path / "store").estimates
+    assert set(estimates["no_truth"]) == {"not logged"}
+
+
+def test_cross_traffic_by_iperf3_is_skipped_where_it_is_not_installed(
+    tmp_path: Path, fake: Any, fake_hosts: Any, fake_routes: Any, run_campaign: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("vtare.campaign.routed.shutil.which", lambda name: None)
+    with Store.create(tmp_path / "store", plan_of(*ONE_CELL, BY_IPERF3), 7) as store:
+        assert run_campaign(store).skipped == 1
+    with Journal(tmp_path / "store" / "journal.sqlite", read_only=True) as journal:
+        (entry,) = journal.entries().values()
+    assert entry.reason == "cross traffic by iperf3: it is not on PATH; install it (`apt install iperf3`)"
 
 
 def test_hosts_are_made_anew_only_where_their_wiring_changes(
@@ -223,6 +263,10 @@ WRONG = [
     (('timers = ["os", "vtare"]', 'timers = ["vtare"]\nmtu_byte = ["1400 B"]'), "wanted 1500 to 9000 B"),
     (('timers = ["os", "vtare"]', 'timers = ["vtare"]\ncapture = ["on"]'), "unknown factor"),
     (('timers = ["os", "vtare"]', 'timers = ["vtare"]\nbottleneck = ["fq"]'), "wanted one of: tbf, htb, link"),
+    (
+        ('timers = ["os", "vtare"]', 'timers = ["vtare"]\nbottleneck = ["tbf", "link"]\ncross_arrivals = ["iperf3"]'),
+        "found 'iperf3' over the bottleneck 'link', where its traffic is not counted; wanted tbf or htb",
+    ),
 ]
 
 

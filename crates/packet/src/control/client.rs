@@ -21,7 +21,12 @@ use crate::session::{
 pub enum ControlError {
     /// No TCP connection.
     #[error("cannot reach the responder at {address}: {source}{}",
-        if .source.kind() == ErrorKind::ConnectionRefused { ": start `vtare serve` there" } else { "" })]
+        match .source.kind() {
+            ErrorKind::ConnectionRefused => ": start `vtare serve` there",
+            ErrorKind::HostUnreachable => ": is the address right, and is that machine up?",
+            ErrorKind::NetworkUnreachable => ": is an interface of this machine up, and is there a route (`ip route`)?",
+            _ => "",
+        })]
     Connect {
         /// Where to.
         address: SocketAddr,

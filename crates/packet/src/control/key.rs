@@ -31,7 +31,12 @@ pub enum KeyError {
         all_hex: bool,
     },
     /// The file cannot be read.
-    #[error("cannot read the key file {path}: {source}")]
+    #[error("cannot read the key file {path}: {source}{}",
+        match .source.kind() {
+            std::io::ErrorKind::NotFound => ": `vtare serve --new-key FILE` writes one, of which both ends have a copy",
+            std::io::ErrorKind::PermissionDenied => ": it is for its owner's eyes only, so run this as its owner",
+            _ => "",
+        })]
     Read {
         /// The file.
         path: PathBuf,

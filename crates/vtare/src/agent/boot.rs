@@ -49,10 +49,10 @@ pub(crate) fn first_process() -> Result<Exit, Failure> {
         session::serve(port, Reach::everywhere(), &Hello::of(true, problems.clone()))
     });
     for problem in problems {
-        eprintln!("vtare: {problem}");
+        say!("vtare: {problem}");
     }
     if let Err(failure) = served {
-        eprintln!("vtare: {failure}");
+        say!("vtare: {failure}");
     }
     let off = reboot(RebootCommand::PowerOff);
     // A machine without a switch: the kernel panics when this process ends, and restarts it (panic=-1), which ends the emulator.

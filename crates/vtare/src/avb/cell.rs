@@ -1,12 +1,18 @@
 //! The figures of a run, and its samples: one row an estimate.
 
+use std::ops::ControlFlow;
+
 use serde::Serialize;
 use vtare_methods::avb::{Estimate, Layer, Stopped};
 use vtare_packet::link::Facts;
 use vtare_packet::session::Counters;
 use vtare_units::{Monotonic, Span, Timestamp};
 
+use super::parameters::Stream;
 use super::run::Made;
+use super::{megabits, words};
+use crate::failure::Failure;
+use crate::instrument::{self, Note};
 use crate::samples::{Cell, Column, Samples, SamplesError};
 use crate::summary::Summary;
 
@@ -113,6 +119,8 @@ pub(crate) struct AvbCell {
     pub(crate) queued_ns: Option<f64>,
     /// Probe bytes over the time taken, bit/s.
     pub(crate) occupied_bit_per_s: Option<f64>,
+    /// The same as a share of the capacity that was found, 0 to 1: median of the estimates that found one.
+    pub(crate) occupied_share: Option<f64>,
     /// Bytes of probe packets, all estimates.
     pub(crate) probe_byte: u64,
     /// Bytes sent besides: soundings, and credit for trains back.
@@ -175,6 +183,7 @@ impl Gathered {
         cell.token_bucket_byte = of(&|it| it.token_bucket_byte);
         cell.queued_ns = of(&|it| it.queued_ns);
         cell.occupied_bit_per_s = of(&|it| it.occupied_bit_per_s);
+        cell.occupied_share = of(&occupied_share);
         cell.estimates = self.len();
         cell.unanswered = all().filter(|it| it.avb_bit_per_s.is_none()).count() as u64;
         cell.at_least = 2 * all().filter(|it| it.at_least).count() >= self.made.len().max(1);
@@ -182,7 +191,9 @@ impl Gathered {
         cell.probe_byte = all().map(|it| it.probe_byte).sum();
         cell.extra_byte = self.made.iter().map(|made| made.extra_byte).sum();
         cell.layer = all().next().map(|it| it.layer).unwrap_or_default();
-        cell.stopped = most_frequent(all().map(|it| it.stopped));
+        // Those with an answer come first: of equals the first is taken.
+        let (answered, others): (Vec<_>, Vec<_>) = all().partition(|it| it.avb_bit_per_s.is_some());
+        cell.stopped = most_frequent(answered.into_iter().chain(others).map(|it| it.stopped));
         cell.estimate_bit_per_s = Summary::of(all().filter_map(|it| rate(it.avb_bit_per_s)), 1.0);
         cell.estimate_byte = Summary::of(all().map(|it| it.probe_byte.cast_signed()), 1.0);
         cell.estimate_ns = Summary::of(all().map(|it| (it.elapsed_s * 1e9) as i64), 1.0);
@@ -199,6 +210,12 @@ impl Gathered {
         }
         remarks
     }
+}
+
+/// The share of the link that probes took: of the capacity that the same estimate found.
+fn occupied_share(estimate: &Estimate) -> Option<f64> {
+    let capacity = estimate.capacity_bit_per_s.filter(|capacity| *capacity > 0.0)?;
+    Some(estimate.occupied_bit_per_s? / capacity)
 }
 
 fn median(mut values: Vec<f64>) -> Option<f64> {
@@ -233,6 +250,8 @@ pub(super) struct StreamLine<'a> {
     #[serde(flatten)]
     estimate: &'a Estimate,
     extra_byte: u64,
+    /// Of the capacity found, 0 to 1.
+    occupied_share: Option<f64>,
 }
 
 impl<'a> StreamLine<'a> {
@@ -253,8 +272,38 @@ impl<'a> StreamLine<'a> {
             at_s: at.as_secs_f64(),
             estimate: &made.estimate,
             extra_byte: made.extra_byte,
+            occupied_share: occupied_share(&made.estimate),
         }
     }
+}
+
+impl StreamLine<'_> {
+    /// The estimate for people: when it was there, what is free, and its interval.
+    fn in_words(&self) -> String {
+        let at = format!("{:7.1} s", self.at_s);
+        if self.estimate.avb_bit_per_s.is_none() {
+            return format!("{at}  no answer: {}", words(self.estimate.stopped));
+        }
+        let bound = if self.estimate.at_least { "at least " } else { "" };
+        let interval = self
+            .estimate
+            .interval_bit_per_s
+            .map_or_else(String::new, |[low, high]| format!("  ({} to {})", megabits(Some(low)), megabits(Some(high))));
+        format!("{at}  {bound}{}{interval}", megabits(self.estimate.avb_bit_per_s))
+    }
+}
+
+/// Shows a line of the stream. Breaks, with a note, where its reader went away.
+///
+/// # Errors
+/// Where stdout cannot be written.
+pub(super) fn show(line: &StreamLine<'_>, how: Stream, notes: &mut Vec<Note>) -> Result<ControlFlow<()>, Failure> {
+    let text = if how == Stream::Lines { line.in_words() } else { instrument::to_json(line).to_string() };
+    let shown = instrument::print_on(&format!("{text}\n"))?;
+    if shown.is_break() {
+        notes.push(Note::new("reader_gone", "whoever read the stream of estimates went away, which ended the run"));
+    }
+    Ok(shown)
 }
 
 #[cfg(test)]
@@ -267,6 +316,7 @@ mod tests {
         estimate.avb_bit_per_s = value;
         estimate.interval_bit_per_s = value.map(|value| [0.9 * value, 1.1 * value]);
         estimate.notes = vec!["once".to_owned()];
+        (estimate.occupied_bit_per_s, estimate.capacity_bit_per_s) = (Some(20e6), value.map(|value| 2.0 * value));
         Made { began: Timestamp::ZERO, estimate, extra_byte: 10 }
     }
 
@@ -287,7 +337,22 @@ mod tests {
         assert_eq!(cell.interval_bit_per_s.map(|[low, high]| (low.round(), high.round())), Some((99e6, 121e6)));
         assert_eq!((cell.stopped, cell.extra_byte), (Some(Stopped::Converged), 40));
         assert_eq!((cell.receiver_drops, cell.at_least), (None, false));
+        // 20 Mbit/s of 200, 220 and 240.
+        assert_eq!(cell.occupied_share.map(|share| (share * 1e4).round()), Some(909.0));
         assert_eq!(gathered.remarks(), ["once"]);
+    }
+
+    #[test]
+    fn an_estimate_is_told_to_people_in_a_line() {
+        let told = |made: &Made| {
+            let now = Timestamp::ZERO + Span::from_millis(2_040);
+            StreamLine::new(&AvbCell::default(), 0, made, Timestamp::ZERO, now).in_words()
+        };
+        assert_eq!(told(&made(Some(100e6), Stopped::Running)), "    2.0 s  100 Mbit/s  (90.0 Mbit/s to 110 Mbit/s)");
+        let mut bound = made(Some(100e6), Stopped::SenderLimited);
+        (bound.estimate.at_least, bound.estimate.interval_bit_per_s) = (true, None);
+        assert_eq!(told(&bound), "    2.0 s  at least 100 Mbit/s");
+        assert_eq!(told(&made(None, Stopped::TimeBudget)), "    2.0 s  no answer: time budget");
     }
 
     #[test]
@@ -295,6 +360,7 @@ mod tests {
         let mut cell = AvbCell::default();
         Gathered::default().sum_up(&mut cell, None);
         assert_eq!((cell.avb_bit_per_s, cell.interval_bit_per_s, cell.stopped), (None, None, None));
+        assert_eq!(cell.occupied_share, None);
         assert!(!cell.at_least);
     }
 }

@@ -10,6 +10,8 @@ mod tcp;
 mod timing;
 mod way;
 
+use std::ops::ControlFlow;
+
 use vtare_methods::avb::Stopped;
 use vtare_packet::link::ProbeLink;
 use vtare_sys::sched;
@@ -17,11 +19,12 @@ use vtare_sys::sched;
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
 use crate::instrument::{self, Instrument, Note, Outcome, RunHeader, Session, Showing};
+use crate::progress::Progress;
 use crate::rtt::conditions;
 use crate::samples::Column;
-use crate::table::{Table, time};
+use crate::table::{Table, percent, time};
 use cell::{AvbCell, Gathered, StreamLine};
-use parameters::Parameters;
+use parameters::{Parameters, Stream};
 use way::Way;
 
 pub(crate) use parameters::AvbArguments;
@@ -45,7 +48,7 @@ pub(crate) fn command(arguments: &AvbArguments, context: &Context) -> Result<Exi
     let parameters = arguments.parameters();
     let seed = common.seed.unwrap_or_else(instrument::fresh_seed);
     let header = RunHeader { run_id: None, output: common.out.clone(), seed };
-    let showing = Showing { json: common.json, quiet: parameters.stream, limits: &common.fail_if };
+    let showing = Showing { json: common.json, quiet: parameters.stream == Stream::Json, limits: &common.fail_if };
     instrument::carry_out::<Avb>(parameters, &header, showing, context)
 }
 
@@ -83,26 +86,30 @@ impl Instrument for Avb {
             link: Some(way.link().facts().clone()),
             ..AvbCell::default()
         };
-        let progress = session.context.progress(&format!("avb {}", cell.peer), parameters.wanted().unwrap_or(0));
+        let progress = progress(parameters, session.context);
         let mut gathered = Gathered::default();
-        let mut failed = None;
+        let mut failed = Ok(());
         let (samples, started) = (&mut session.samples, way.now());
         let ended = run::estimates(&mut way, parameters, session.seed, session.context, &mut |made| {
             let number = gathered.len();
             gathered.push(made);
-            failed = failed.take().or(cell::row(samples, &cell, number, made).err());
+            if let Err(error) = cell::row(samples, &cell, number, made) {
+                failed = Err(Failure::from(error));
+                return ControlFlow::Break(());
+            }
             progress.set(number + 1);
             progress.label(&format!("avb {}: {}", cell.peer, megabits(made.estimate.avb_bit_per_s)));
-            if parameters.stream {
+            if parameters.stream != Stream::Off {
                 let line = StreamLine::new(&cell, number, made, started, clock.now());
-                // A reader that went away stops the run by SIGPIPE's rule: nothing is left to show.
-                let _ = instrument::print(&format!("{}\n", instrument::to_json(&line)));
+                return cell::show(&line, parameters.stream, &mut notes).unwrap_or_else(|error| {
+                    failed = Err(error);
+                    ControlFlow::Break(())
+                });
             }
+            ControlFlow::Continue(())
         })?;
         drop(progress);
-        if let Some(error) = failed {
-            return Err(error.into());
-        }
+        failed?;
         let counters = way.close().map_err(|error| {
             let text = format!("the responder's last counters are lost: {error}");
             notes.push(Note::new("counters_lost", text));
@@ -155,7 +162,7 @@ impl Instrument for Avb {
                 megabits(figures.half_iqr.filter(|_| figures.n > 3)),
                 sized(cell.estimate_byte.median),
                 time(cell.estimate_ns.median),
-                cell.stopped.map_or_else(|| "-".to_owned(), words),
+                cell.stopped.filter(|stopped| *stopped != Stopped::Running).map_or_else(|| "-".to_owned(), words),
             ]);
         }
         table
@@ -164,22 +171,54 @@ impl Instrument for Avb {
     fn details(cells: &[AvbCell]) -> String {
         let mut text = String::new();
         for cell in cells {
-            text.push_str(&format!(
-                "\nIP packets with headers, {} B at most, {}; probes took {} of the path and made the queue wait {}\n",
-                cell.packet_byte,
-                cell.direction,
-                megabits(cell.occupied_bit_per_s),
-                time(cell.queued_ns),
-            ));
+            text.push_str(&format!("\nIP packets with headers, {} B at most, {}", cell.packet_byte, cell.direction));
+            text.push_str(&burden(cell.occupied_bit_per_s, cell.occupied_share, cell.queued_ns));
             if let Some(depth) = cell.token_bucket_byte {
                 text.push_str(&format!("a token bucket of {} lies on the way\n", sized(Some(depth))));
             }
             if cell.at_least && cell.avb_bit_per_s.is_some() {
-                text.push_str("at least: the sender cannot pace faster on this machine, so the path may have more\n");
+                text.push_str(why_at_least(cell.stopped));
             }
             text.push_str(&silence(cell.unanswered, cell.estimates, cell.stopped));
         }
         text
+    }
+}
+
+/// The progress line; none where estimates are told line by line.
+fn progress(parameters: &Parameters, context: &Context) -> Progress {
+    match parameters.stream {
+        Stream::Lines => Progress::hidden(),
+        _ => context.progress(&format!("avb {}", parameters.peer), parameters.wanted().unwrap_or(0)),
+    }
+}
+
+/// What the probes did to the path, as the end of a line; what is not known is not said.
+fn burden(occupied_bit_per_s: Option<f64>, share: Option<f64>, queued_ns: Option<f64>) -> String {
+    let of_capacity = share.map_or_else(String::new, |share| format!(" ({} of its capacity)", percent(Some(share))));
+    let parts = [
+        occupied_bit_per_s.map(|rate| format!("probes took {} of the path{of_capacity}", megabits(Some(rate)))),
+        queued_ns.map(|queued| format!("made the queue wait {}", time(Some(queued)))),
+    ];
+    match parts.into_iter().flatten().collect::<Vec<_>>() {
+        none if none.is_empty() => "\n".to_owned(),
+        known => format!("; {}\n", known.join(" and ")),
+    }
+}
+
+/// Why a value is a lower bound.
+fn why_at_least(stopped: Option<Stopped>) -> &'static str {
+    match stopped {
+        Some(Stopped::SenderLimited) => {
+            "at least: the sender cannot pace faster on this machine, so the path may have more\n"
+        }
+        Some(Stopped::ByteBudget) => {
+            "at least: nothing queued with the bytes that may be sent, so the path may have more (--max-bytes)\n"
+        }
+        Some(Stopped::TimeBudget) => {
+            "at least: nothing queued in the time that it may take, so the path may have more (--max-time)\n"
+        }
+        _ => "at least: a lower bound, so the path may have more\n",
     }
 }
 
@@ -203,6 +242,7 @@ fn silence(unanswered: u64, estimates: u64, stopped: Option<Stopped>) -> String 
 pub(crate) fn megabits(bit_per_s: Option<f64>) -> String {
     let Some(rate) = bit_per_s else { return "-".to_owned() };
     let (value, unit) = match rate {
+        rate if rate < 0.5 => return "0 bit/s".to_owned(),
         rate if rate < 999.5e3 => (rate / 1e3, "kbit/s"),
         rate if rate < 999.5e6 => (rate / 1e6, "Mbit/s"),
         rate => (rate / 1e9, "Gbit/s"),
@@ -241,12 +281,28 @@ mod tests {
     }
 
     #[test]
+    fn what_is_not_known_of_the_burden_is_not_said() {
+        let all = "; probes took 10.0 Mbit/s of the path (10.0 % of its capacity) and made the queue wait 1.50 ms\n";
+        assert_eq!(burden(Some(10e6), Some(0.1), Some(1.5e6)), all);
+        assert_eq!(burden(Some(10e6), None, None), "; probes took 10.0 Mbit/s of the path\n");
+        assert_eq!(burden(None, None, None), "\n");
+    }
+
+    #[test]
+    fn a_lower_bound_says_what_ended_it() {
+        assert!(why_at_least(Some(Stopped::SenderLimited)).contains("cannot pace faster"));
+        assert!(why_at_least(Some(Stopped::ByteBudget)).contains("--max-bytes"));
+        assert!(why_at_least(Some(Stopped::TimeBudget)).contains("--max-time"));
+        assert!(!why_at_least(Some(Stopped::Running)).contains("--max"));
+    }
+
+    #[test]
     fn rates_keep_three_digits() {
         for (rate, shown) in
             [(999.6e6, "1.00 Gbit/s"), (94.93e6, "94.9 Mbit/s"), (640e3, "640 kbit/s"), (9.995e9, "10.0 Gbit/s")]
         {
             assert_eq!(megabits(Some(rate)), shown);
         }
-        assert_eq!(megabits(None), "-");
+        assert_eq!((megabits(Some(0.0)), megabits(None)), ("0 bit/s".to_owned(), "-".to_owned()));
     }
 }

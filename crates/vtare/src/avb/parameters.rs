@@ -160,9 +160,21 @@ pub(crate) struct Parameters {
     pub(crate) fifo: Option<u8>,
     /// Hold /dev/cpu_dma_latency at this, ns; null to leave it alone.
     pub(crate) dma_latency_ns: Option<u64>,
-    /// Whether each estimate is shown on stdout as it comes: the command line's business, not the run's.
+    /// How each estimate is shown on stdout as it comes: the command line's business, not the run's.
     #[serde(skip)]
-    pub(super) stream: bool,
+    pub(super) stream: Stream,
+}
+
+/// How estimates are shown as they come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Stream {
+    /// Not at all: the table comes at the end.
+    #[default]
+    Off,
+    /// A line of JSON each, and no table.
+    Json,
+    /// A line for people each, before the table.
+    Lines,
 }
 
 fn sleep_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
@@ -191,7 +203,7 @@ impl Default for Parameters {
             cpu: None,
             fifo: None,
             dma_latency_ns: None,
-            stream: false,
+            stream: Stream::Off,
         }
     }
 }
@@ -224,7 +236,11 @@ impl AvbArguments {
             cpu: self.cpu,
             fifo: self.fifo,
             dma_latency_ns: self.dma_latency,
-            stream: self.json_stream,
+            stream: match (self.json_stream, self.follow && !self.common.json) {
+                (true, _) => Stream::Json,
+                (false, true) => Stream::Lines,
+                (false, false) => Stream::Off,
+            },
         }
     }
 }

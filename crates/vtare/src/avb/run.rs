@@ -1,5 +1,7 @@
 //! Driving a method over a way: estimate after estimate, until enough, told to stop, or the far end is gone.
 
+use std::ops::ControlFlow;
+
 use vtare_methods::avb::{Budget, Estimate, Method, Setup, Step};
 use vtare_units::{Monotonic, Span, Timestamp};
 
@@ -45,11 +47,13 @@ impl Ended {
 /// How one estimate ended.
 enum Turn {
     Done,
+    /// Whoever is shown the estimates wants no more.
+    Enough,
     Stopped,
     Broken(Broken),
 }
 
-/// Makes estimates and gives each to `show`.
+/// Makes estimates and gives each to `show`, until that breaks.
 ///
 /// # Errors
 /// [`Failure::Input`] for settings that cannot be.
@@ -58,7 +62,7 @@ pub(super) fn estimates(
     parameters: &Parameters,
     seed: u64,
     context: &Context,
-    show: &mut dyn FnMut(&Made),
+    show: &mut dyn FnMut(&Made) -> ControlFlow<()>,
 ) -> Result<Ended, Failure> {
     let settings = parameters.settings()?;
     let budget = Budget { most_byte: parameters.most_byte, most_ns: parameters.most_ns };
@@ -75,10 +79,11 @@ pub(super) fn estimates(
         let began = way.now();
         let mut keep = |made: &Made| {
             near = made.estimate.avb_bit_per_s.or(near);
-            show(made);
+            show(made)
         };
         match one(way, method.as_mut(), parameters.follow, began, ends, context, &mut keep) {
             Turn::Done => {}
+            Turn::Enough => return Ok(Ended::default()),
             Turn::Stopped => return Ok(Ended { stopped: true, ..Ended::default() }),
             Turn::Broken(broken) => return Ok(Ended::of(broken)),
         }
@@ -90,7 +95,7 @@ pub(super) fn estimates(
             return Ok(Ended::default());
         }
         match wait(way, next - way.now(), context) {
-            Turn::Done => {}
+            Turn::Done | Turn::Enough => {}
             Turn::Stopped => return Ok(Ended { stopped: true, ..Ended::default() }),
             Turn::Broken(broken) => return Ok(Ended::of(broken)),
         }
@@ -106,37 +111,38 @@ fn one(
     began: Timestamp<Monotonic>,
     ends: Option<Timestamp<Monotonic>>,
     context: &Context,
-    keep: &mut dyn FnMut(&Made),
+    keep: &mut dyn FnMut(&Made) -> ControlFlow<()>,
 ) -> Turn {
     let mut shown_trains = 0;
     let mut give = |way: &mut Way<'_>, estimate: Estimate| {
         let extra_byte = std::mem::take(&mut way.extra_byte);
-        keep(&Made { began, estimate, extra_byte });
+        keep(&Made { began, estimate, extra_byte })
     };
     loop {
         if context.stop_requested() {
             if let Some(estimate) = newer(method, shown_trains) {
-                give(way, estimate);
+                let _ = give(way, estimate);
             }
             return Turn::Stopped;
         }
         let step = method.step(way.now());
         let broken = match step {
             Step::Done(estimate) => {
-                give(way, *estimate);
-                return Turn::Done;
+                return if give(way, *estimate).is_break() { Turn::Enough } else { Turn::Done };
             }
             Step::Wait(ns) => {
                 if let Some(estimate) = at_a_wait(method, follows, shown_trains) {
                     shown_trains = estimate.trains;
-                    give(way, estimate);
+                    if give(way, estimate).is_break() {
+                        return Turn::Enough;
+                    }
                 }
                 if ends.is_some_and(|ends| way.now() >= ends) {
                     return Turn::Done;
                 }
                 match wait(way, Span::from_nanos(ns.min(i64::MAX as u64).cast_signed()), context) {
                     Turn::Broken(broken) => Some(broken),
-                    Turn::Done | Turn::Stopped => None,
+                    Turn::Done | Turn::Enough | Turn::Stopped => None,
                 }
             }
             Step::Send(train) => {
@@ -152,7 +158,7 @@ fn one(
         };
         if let Some(broken) = broken {
             if let Some(estimate) = newer(method, shown_trains) {
-                give(way, estimate);
+                let _ = give(way, estimate);
             }
             return Turn::Broken(broken);
         }

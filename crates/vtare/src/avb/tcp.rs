@@ -15,11 +15,11 @@ use vtare_sys::net::tcp::TcpInfo;
 use vtare_units::{Monotonic, Span, Timestamp};
 
 use super::cell::{self, AvbCell, Gathered, StreamLine};
-use super::parameters::{FOLLOW_NS, Parameters};
+use super::parameters::{FOLLOW_NS, Parameters, Stream};
 use super::run::Made;
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::instrument::{self, Note, Outcome, Session};
+use crate::instrument::{Note, Outcome, Session};
 use crate::peers::{self, PATIENCE, PROGRAM, control_failure};
 use crate::rtt::conditions;
 
@@ -84,7 +84,7 @@ pub(super) fn measure(parameters: &Parameters, session: &mut Session<'_>) -> Res
         direction: "forward",
         ..AvbCell::default()
     };
-    let progress = session.context.progress(&format!("avb {}", cell.peer), parameters.wanted().unwrap_or(0));
+    let progress = super::progress(parameters, session.context);
     let started = clocks::now::<Monotonic>();
     let ends = parameters.seconds.map(|seconds| started + Span::from_nanos((seconds * 1e9) as i64));
     let wanted = parameters.wanted().unwrap_or(u64::MAX);
@@ -98,13 +98,14 @@ pub(super) fn measure(parameters: &Parameters, session: &mut Session<'_>) -> Res
         cell::row(&mut session.samples, &cell, number, &tested.made)?;
         progress.set(number + 1);
         progress.label(&format!("avb {}: {}", cell.peer, super::megabits(tested.made.estimate.avb_bit_per_s)));
-        if parameters.stream {
-            let line = StreamLine::new(&cell, number, &tested.made, started, clocks::now());
-            // A reader that went away stops the run by SIGPIPE's rule: nothing is left to show.
-            let _ = instrument::print(&format!("{}\n", instrument::to_json(&line)));
-        }
         interrupted = tested.stopped;
         session.peer_lost = tested.lost.map(|why| format!("{}: {why}", parameters.peer));
+        if parameters.stream != Stream::Off {
+            let line = StreamLine::new(&cell, number, &tested.made, started, clocks::now());
+            if cell::show(&line, parameters.stream, &mut notes)?.is_break() {
+                break;
+            }
+        }
         let pause = Span::from_nanos(parameters.pause_ns.min(i64::MAX as u64).cast_signed());
         let next = if parameters.follow {
             tested.made.began + Span::from_nanos(FOLLOW_NS.cast_signed())

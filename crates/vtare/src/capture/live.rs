@@ -83,7 +83,7 @@ pub(super) fn capture(
     let mut books = Books::new(parameters.packets);
     let progress = context.progress(&format!("capture {name}"), parameters.packets.unwrap_or(0));
     let (mut tap, chosen_because) = open(clock, &found, parameters)?;
-    eprintln!("ready");
+    say!("ready");
     let started = clock.now();
     let limit = parameters.seconds.and_then(Span::try_from_secs_f64);
     let mut failed = None;

@@ -23,6 +23,7 @@ use crate::failure::{Exit, Failure};
 use crate::instrument::{Instrument, Note, Session, fresh_seed, print, print_json, to_json};
 use crate::noise::{self, Noise, NoiseParameters, Spin};
 use crate::sleep::Sleep;
+use crate::terminal;
 use crate::timer::Timer;
 
 use figures::{Busy, Cells, Figures};
@@ -124,7 +125,7 @@ pub(crate) fn command(arguments: &CheckArguments, context: &Context) -> Result<E
         // https://no-color.org
         let colour =
             std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-        print(&page.render(colour))?;
+        print(&page.render(colour, terminal::width().map_or(page::WIDTH, |columns| columns.min(page::WIDTH))))?;
     }
     Ok(if parts.interrupted { Exit::Interrupted } else { Exit::Measured })
 }

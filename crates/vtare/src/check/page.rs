@@ -4,13 +4,15 @@ use vtare_sys::facts::MachineFacts;
 
 use crate::instrument::Note;
 use crate::table::{Table, percent, spread, time};
+use crate::terminal::wrap;
 
 use super::advice::Advice;
 use super::figures::{Figures, Spread};
 use super::published::Standing;
 use super::sentences::{Finding, Mood, OTHER_TARGETS_NS, VERDICT_TARGET_NS, plain_time};
 
-const WIDTH: usize = 80;
+/// Lines are no longer than this, nor than the terminal.
+pub(super) const WIDTH: usize = 80;
 
 /// What the page shows.
 pub(super) struct Page<'a> {
@@ -27,7 +29,7 @@ pub(super) struct Page<'a> {
 
 impl Page<'_> {
     /// The page as text, with colours where `colour`.
-    pub(super) fn render(&self, colour: bool) -> String {
+    pub(super) fn render(&self, colour: bool, width: usize) -> String {
         let paint =
             |code: &str, text: &str| if colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() };
         let code = match self.mood {
@@ -35,10 +37,10 @@ impl Page<'_> {
             Mood::Poor => "1;33",
             Mood::Silent => "1",
         };
-        let mut text = wrap(&format!("vtare check: {}", headline(self.machine)), "", "  ");
+        let mut text = wrap(&format!("vtare check: {}", headline(self.machine)), "", "  ", width);
         text.push('\n');
         // Each line is painted alone: pagers lose a colour that runs over the end of a line.
-        for line in wrap(self.verdict, "  ", "  ").lines() {
+        for line in wrap(self.verdict, "  ", "  ", width).lines() {
             text.push_str(&paint(code, line));
             text.push('\n');
         }
@@ -56,11 +58,14 @@ impl Page<'_> {
             .findings
             .iter()
             .filter(|finding| !self.verdict.contains(&finding.text) && !tabled.contains(&finding.id));
-        section("Why", why.map(|finding| wrap(&finding.text, "  - ", "    ")).collect());
-        section("What to change", self.advice.iter().map(advice_lines).collect());
-        section("Figures", tables(self.figures));
-        section("Beside the published platforms without load", self.standings.iter().map(standing_lines).collect());
-        section("Notes", self.notes.iter().map(|note| wrap(&note.text, "  - ", "    ")).collect());
+        section("Why", why.map(|finding| wrap(&finding.text, "  - ", "    ", width)).collect());
+        section("What to change", self.advice.iter().map(|advice| advice_lines(advice, width)).collect());
+        section("Figures", tables(self.figures, width));
+        section(
+            "Beside the published platforms without load",
+            self.standings.iter().map(|standing| standing_lines(standing, width)).collect(),
+        );
+        section("Notes", self.notes.iter().map(|note| wrap(&note.text, "  - ", "    ", width)).collect());
         text
     }
 }
@@ -82,12 +87,12 @@ fn headline(machine: &MachineFacts) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-fn advice_lines(advice: &Advice) -> String {
+fn advice_lines(advice: &Advice, width: usize) -> String {
     let commands: String = advice.command.lines().map(|line| format!("      {line}\n")).collect();
-    wrap(&advice.text, "  - ", "    ") + &commands
+    wrap(&advice.text, "  - ", "    ", width) + &commands
 }
 
-fn standing_lines(standing: &Standing) -> String {
+fn standing_lines(standing: &Standing, width: usize) -> String {
     let show = |figure: f64| if standing.unit == "ns" { time(Some(figure)) } else { percent(Some(figure)) };
     let (Some(least), Some(greatest)) = (standing.published.first(), standing.published.last()) else {
         return String::new();
@@ -104,14 +109,20 @@ fn standing_lines(standing: &Standing) -> String {
         show(greatest.figure),
         standing.source,
     );
-    wrap(&sentence, "  - ", "    ")
+    wrap(&sentence, "  - ", "    ", width)
 }
 
-fn tables(figures: &Figures) -> String {
+fn tables(figures: &Figures, width: usize) -> String {
     [durations(figures), timer(figures), sleep(figures), counter(figures), noise(figures)]
         .into_iter()
         .flatten()
-        .map(|table| table.render().lines().map(|line| format!("  {line}\n")).collect::<String>())
+        .map(|table| {
+            table
+                .render_within(Some(width.saturating_sub(2)))
+                .lines()
+                .map(|line| format!("  {line}\n"))
+                .collect::<String>()
+        })
         .collect::<Vec<_>>()
         .join("\n")
 }
@@ -192,27 +203,6 @@ fn noise(figures: &Figures) -> Option<Table> {
         ]);
     }
     (!figures.noise.is_empty()).then_some(table)
-}
-
-/// Breaks `text` at spaces into lines of at most [`WIDTH`] signs. A word longer than a line stands alone.
-fn wrap(text: &str, first: &str, rest: &str) -> String {
-    let mut lines = String::new();
-    let mut line = first.to_owned();
-    let mut empty = true;
-    for word in text.split_whitespace() {
-        if !empty && line.chars().count() + 1 + word.chars().count() > WIDTH {
-            lines.push_str(&line);
-            lines.push('\n');
-            line = rest.to_owned();
-            empty = true;
-        }
-        if !empty {
-            line.push(' ');
-        }
-        line.push_str(word);
-        empty = false;
-    }
-    lines + &line + "\n"
 }
 
 #[cfg(test)]
@@ -296,7 +286,7 @@ mod tests {
             notes: &[Note::new("some_cpus", "noise was weighed on some of the CPUs ".repeat(4))],
             interrupted: true,
         }
-        .render(colour)
+        .render(colour, WIDTH)
     }
 
     #[test]
@@ -333,6 +323,6 @@ mod tests {
     #[test]
     fn a_long_word_stands_alone() {
         let long = "x".repeat(100);
-        assert_eq!(wrap(&format!("a {long} b"), "- ", "  "), format!("- a\n  {long}\n  b\n"));
+        assert_eq!(wrap(&format!("a {long} b"), "- ", "  ", WIDTH), format!("- a\n  {long}\n  b\n"));
     }
 }

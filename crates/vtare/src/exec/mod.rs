@@ -100,12 +100,13 @@ impl ValueEnum for SleepChoice {
 /// Where the program or the library is missing, or the program cannot be started.
 pub(crate) fn command(arguments: &ExecArguments) -> Result<Exit, Failure> {
     let (name, rest) = arguments.program.split_first().expect("clap wants one word at least");
-    let program = program::find(name, &program::search_path())?;
+    let program = program::find(name, &program::search_path())
+        .map_err(|refusal| with_hint(Failure::from(refusal), arguments.report.as_deref()))?;
     let own =
         std::env::current_exe().map_err(|error| Failure::Machine(format!("cannot find this program: {error}")))?;
     let library = library::find(std::env::var_os(library::VARIABLE).as_deref(), &own).map_err(Failure::Machine)?;
     if let Some(limit) = &program.limit {
-        eprintln!("vtare: {}", limit.sentence(&program.run_by));
+        say!("vtare: {}", limit.sentence(&program.run_by));
     }
     let sink = arguments.report.as_deref().map(Sink::open).transpose()?;
     let counts = arguments.report.as_ref().map(|_| Counts::create()).transpose();
@@ -192,6 +193,17 @@ fn code_of(status: ExitStatus) -> u8 {
     u8::try_from(code).unwrap_or(u8::MAX)
 }
 
+/// A program that was not found may be the file that was meant for the report.
+fn with_hint(failure: Failure, report: Option<&Path>) -> Failure {
+    match failure {
+        Failure::Program { code: 127, message } if report == Some(Path::new("-")) => Failure::Program {
+            code: 127,
+            message: format!("{message}; the file of --report stands behind an '=': --report=FILE"),
+        },
+        other => other,
+    }
+}
+
 /// Where the report goes.
 enum Sink {
     /// Standard error.
@@ -218,7 +230,7 @@ impl Sink {
     fn write(self, report: &Report) -> Result<(), Failure> {
         let (file, json) = match self {
             Self::Terminal => {
-                eprint!("{}", report.text());
+                crate::say::on_stderr(format_args!("{}", report.text()));
                 return Ok(());
             }
             Self::File(file, json) => (file, json),
@@ -239,6 +251,6 @@ fn document(report: &Report) -> Value {
 fn warn_if_empty(report: &Report, program: &Program) {
     if report.is_empty() {
         let why = if program.limit.is_some() { "" } else { ": messages of the dynamic linker (ld.so) above say why" };
-        eprintln!("vtare: no process loaded the library, so nothing was counted{why}");
+        say!("vtare: no process loaded the library, so nothing was counted{why}");
     }
 }

@@ -119,7 +119,7 @@ pub(crate) fn command(arguments: &LinkArguments, context: &Context) -> Result<Ex
     let lost = written.and_then(|samples| samples.finish(&shared)).err();
     let output = if lost.is_some() { None } else { arguments.log.as_deref() };
     if let Some(error) = &lost {
-        eprintln!("vtare: {error}");
+        say!("vtare: {error}");
     }
     show(arguments, &options, &ended, &lateness, &notes, &shared, output)?;
     match (&ended.failure, lost) {
@@ -154,7 +154,7 @@ fn carry(
     // An early turn after each wake-up (EEVDF); older kernels ignore it.
     ask("slice_refused", sched::set_slice(Span::from_micros(100)));
     ask("slack_refused", sched::set_timer_slack(Span::from_nanos(1)));
-    eprintln!("ready");
+    say!("ready");
     let ended = emulator.run(stop, limit, &mut observer);
     Carried { ended, lateness: observer.lanes, notes }
 }
@@ -338,6 +338,9 @@ fn in_words(direction: &Direction<'_>, options: &EmulatorOptions, lane: usize) -
     let Direction { from, to, count, outlet, lateness_ns, .. } = direction;
     let rate = |rate: Option<u64>| rate.map_or_else(|| "-".to_owned(), |rate| show_bit_rate(rate as f64));
     let nanos = |key: &str| time(lateness_ns[key].as_f64());
+    if count.arrived_packet == 0 && outlet.sent_packet == 0 {
+        return format!("{from} -> {to} ({}): nothing came\n", described(&options.lanes[lane]));
+    }
     format!(
         "{from} -> {to} ({}): {} packets came, {} lost ({}), {} found the queue full, {} left, {} on their way at the end\n  \
          late by {} (median), {} (99 %), {} at most; {} by more than {}; highest rate over 100 ms {}, kept {}\n",

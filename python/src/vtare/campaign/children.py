@@ -20,6 +20,8 @@ READY_S: Final = 30.0
 _MEASURED_CODES: Final = (0, 1)
 MACHINE_CANNOT: Final = 3
 _INTERRUPTED: Final = 130
+#: Exit codes of helpers that ended because they were told to.
+ENDED_WELL: Final = (0, 130)
 
 
 class RunFailed(Exception):
@@ -38,11 +40,12 @@ class RunFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Helper:
-    """A program that works beside the one that measures; `log` has its stderr."""
+    """A program that works beside the one that measures; `log` has its stderr, `ended_well` how it ends when told."""
 
     name: str
     child: Child
     log: Path
+    ended_well: tuple[int, ...] = ENDED_WELL
 
 
 def how_it_ended(code: int) -> str:

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from vtare.campaign.journal import not_needed
+from vtare.quantities import unit_of, write
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -146,7 +147,7 @@ def show_plan(console: Console, plan: Plan, runs: Sequence[Run], seed: int | Non
     for experiment in plan.experiments:
         console.print(f"\n{experiment.name} ({experiment.instrument}): {experiment.title}")
         for name, value in experiment.parameters.items():
-            console.print(f"  {name} = {value}")
+            console.print(f"  {name} = {_parameter_text(name, value)}")
         for factor in experiment.factors:
             levels = ", ".join(level.label for level in factor.levels)
             console.print(f"  factor {factor.name}: {levels} (baseline {factor.baseline})")
@@ -160,6 +161,18 @@ def show_plan(console: Console, plan: Plan, runs: Sequence[Run], seed: int | Non
         console.print(table)
 
 
+def _parameter_text(name: str, value: object) -> str:
+    """A parameter as a person would write it: `1 s` for `most_ns = 1000000000`."""
+    if isinstance(value, list):
+        return ", ".join(_parameter_text(name, item) for item in value)
+    unit = unit_of(name)
+    if unit is not None and isinstance(value, int | float) and not isinstance(value, bool):
+        return write(value, unit)
+    return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+#: Skipped runs of one reason that are listed one by one, and reasons that are told when a campaign ends.
+_FEW_SKIPPED: Final = 3
 STATUSES: Final = ("done", "failed", "skipped", "pending", "not_needed")
 
 
@@ -170,6 +183,25 @@ def run_status(run: Run, entries: Mapping[str, Entry], stopped: Stopped | None) 
     return "not_needed" if not_needed(run, entries, stopped) else "pending"
 
 
+def skipped_alike(runs: Sequence[Run], entries: Mapping[str, Entry]) -> dict[str, list[Run]]:
+    """The runs that were skipped, by the reason; the most frequent one first."""
+    found: dict[str, list[Run]] = {}
+    for run in runs:
+        entry = entries.get(run.run_id)
+        if entry is not None and entry.status == "skipped":
+            found.setdefault(entry.reason or "no reason was noted", []).append(run)
+    return dict(sorted(found.items(), key=lambda item: -len(item[1])))
+
+
+def show_skipped(console: Console, runs: Sequence[Run], entries: Mapping[str, Entry]) -> None:
+    """Print a line for each reason why runs were skipped, the most frequent ones."""
+    found = skipped_alike(runs, entries)
+    for reason, alike in list(found.items())[:_FEW_SKIPPED]:
+        console.print(f"skipped: {len(alike)} run{'s' if len(alike) > 1 else ''}: {reason}")
+    if len(found) > _FEW_SKIPPED:
+        console.print(f"skipped for {len(found) - _FEW_SKIPPED} more reasons")
+
+
 def show_status(
     console: Console,
     store: Path,
@@ -178,15 +210,20 @@ def show_status(
     entries: Mapping[str, Entry],
     stopped: Stopped | None = None,
 ) -> None:
-    """Print how many runs are done, and each failed or skipped one with its reason and the end of its log."""
+    """Print how many runs are done, each failed one with its reason and the end of its log; why runs were skipped."""
     words = Counter(run_status(run, entries, stopped) for run in runs)
     listed = ", ".join(f"{words[word]} {word.replace('_', ' ')}" for word in STATUSES if words[word])
     console.print(f"{plan.name} in {store}: {len(runs)} runs: {listed}")
     if stopped is not None:
         console.print(f"stopped after block {stopped.block} of {plan.blocks}: {stopped.reason}")
+    common = {reason: alike for reason, alike in skipped_alike(runs, entries).items() if len(alike) > _FEW_SKIPPED}
+    for reason, alike in common.items():
+        console.print(
+            f"skipped: {len(alike)} runs, the first in block {alike[0].block}: {run_words(alike[0])}: {reason}"
+        )
     for run in runs:
         entry = entries.get(run.run_id)
-        if entry is None or entry.status == "done":
+        if entry is None or entry.status == "done" or (entry.status == "skipped" and entry.reason in common):
             continue
         tries = f", tried {entry.attempts} times" if entry.attempts > 1 else ""
         console.print(f"{entry.status}: block {run.block}: {run_words(run)}{tries}: {entry.reason}")

@@ -40,8 +40,6 @@ if TYPE_CHECKING:
 PORT: Final = 8462
 SIDES: Final = ("sender", "responder")
 _KEY_NAME: Final = "key"
-#: Exit codes of helpers that ended because they were told to.
-_ENDED_WELL: Final = (0, 130)
 
 
 def capture_name(side: str) -> str:
@@ -276,7 +274,7 @@ class Crew:
             # Captures first: what the responder does at its end is no part of the run.
             for helper in reversed(helpers):
                 code = end(helper.child, stop)
-                if code not in _ENDED_WELL:
+                if code not in helper.ended_well:
                     raise RunFailed(f"the {helper.name} ended with {how_it_ended(code)}", code, log=helper.log)
             if self.roles.path is not None:
                 files.write(directory / "surroundings.json", json.dumps(surroundings.seen(), indent=2).encode())

@@ -7,14 +7,16 @@ steps of a kernel shaper), `witness.parquet` (what came to a kernel shaper and l
 
 from __future__ import annotations
 
+import shutil
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from vtare import shaper
 from vtare.campaign.children import Helper, RunFailed, said, wait_ready
 from vtare.errors import BadInput
-from vtare.path import DEFAULT_MTU_BYTE, PathSpec, Phase, link_arguments
+from vtare.path import DEFAULT_MTU_BYTE, IPERF3, PathSpec, Phase, link_arguments
 from vtare.platforms.child import start_child
 from vtare.platforms.netns import start_in_namespace
 from vtare.truth import CAPACITY_LOG, CROSS_LOG, LINK_LOG, SENT_LOG, read_capacity, read_cross, read_witness
@@ -37,6 +39,8 @@ _HOUR_NS: Final = 3_600_000_000_000
 _HEADERS_BYTE: Final = 28
 #: Cross traffic that others keep from the CPU is not sent: it goes before them.
 _NICE: Final = ("-n", "-19")
+#: The longest time that iperf3 takes: it is ended before.
+_LONGEST_S: Final = "86400"
 #: Windows are as short as a train of 2 ms: what was sent in them must be known better than to a millisecond.
 _SENT_BIN: Final = "200us"
 
@@ -87,7 +91,9 @@ class PathHelpers:
             self._add_witness(directory, helpers, stop)
             if self._path.steady_bit_per_s is None:
                 self._add_shaper(directory, helpers, stop)
-        if self._path.cross_bit_per_s:
+        if self._path.cross_bit_per_s and self._path.cross_arrivals == IPERF3:
+            self._add_iperf3(directory, helpers, stop)
+        elif self._path.cross_bit_per_s:
             sink = f"{self._hosts.sink_address}:{CROSS_PORT}"
             words = ["load", "net", "--sink", sink, "--out", str(directory / CROSS_LOG), "--json"]
             self._add("sink", self._hosts.sink_namespace, words, directory, helpers, stop)
@@ -104,7 +110,7 @@ class PathHelpers:
             RunFailed: a file is missing or damaged.
         """
         try:
-            if self._path.cross_bit_per_s:
+            if self._path.cross_bit_per_s and self._path.cross_arrivals != IPERF3:
                 read_cross(directory / SENT_LOG)
                 read_cross(directory / CROSS_LOG)
             read_witness(directory)
@@ -123,6 +129,33 @@ class PathHelpers:
         helpers.append(Helper(_NAMES[name], child, log))
         wait_ready(helpers[-1], lambda: said(log, b"ready"), stop)
 
+    def _add_iperf3(self, directory: Path, helpers: list[Helper], stop: StopRequest) -> None:
+        """Cross traffic as in the papers. It leaves no account of its own: the truth is counted at the link."""
+        program = shutil.which(IPERF3)
+        if program is None:
+            raise RunFailed(
+                "cross traffic by iperf3: it is not on PATH; install it (`apt install iperf3`)", None, "skipped"
+            )
+        hosts, path = self._hosts, self._path
+        payload_byte = path.mtu_byte - _HEADERS_BYTE
+        # Its rate counts payload, that of the path IP packets.
+        rate = path.cross_bit_per_s * payload_byte // path.mtu_byte
+        common = ["--port", str(CROSS_PORT), "--forceflush"]
+        at = str(hosts.sink_address)
+        send = ["--client", at, "--udp", "--bitrate", str(rate), "--length", str(payload_byte), "--time", _LONGEST_S]
+        send += ["--affinity", str(path.cross_cpu)] if path.cross_cpu is not None else []
+        for name, namespace, words, sign in (
+            ("sink", hosts.sink_namespace, ["--server", "--bind", at], b"Server listening"),
+            ("cross", hosts.source_namespace, send, b" connected to "),
+        ):
+            log = directory / f"{name}.log"
+            child = start_in_namespace(
+                namespace, Path("nice"), [*_NICE, program, *words, *common], directory=directory, stdout=log, stderr=log
+            )
+            # Told to end, it calls that an interruption.
+            helpers.append(Helper(_NAMES[name], child, log, ended_well=(0, 1)))
+            wait_ready(helpers[-1], partial(_says, log, sign), stop)
+
     def _add_shaper(self, directory: Path, helpers: list[Helper], stop: StopRequest) -> None:
         job = directory / "shaper.json"
         place = {"namespace": self._hosts.router, "device": self._hosts.outward}
@@ -137,6 +170,10 @@ class PathHelpers:
         job = directory / "witness-job.json"
         process.write_job(job, taps, bin_ns=_FAST_BIN_NS if fast else _WITNESS_BIN_NS)
         _add_own("witness", process.__name__, job, helpers, stop)
+
+
+def _says(log: Path, sign: bytes) -> bool:
+    return sign in log.read_bytes()
 
 
 def _add_own(name: str, module: str, job: Path, helpers: list[Helper], stop: StopRequest) -> None:

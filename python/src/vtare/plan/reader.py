@@ -8,7 +8,7 @@ from vtare.errors import did_you_mean
 from vtare.plan.factors import FAR_END_FACTORS, GUEST_FACTORS, LAB_FACTORS, TIMERS_FACTOR
 from vtare.plan.levels import Levels
 from vtare.plan.model import LEAST_BLOCKS_TO_STOP, Analysis, Control, Experiment, Factor, Plan, StopRule
-from vtare.plan.rules import check_background, check_guests, check_two_hosts
+from vtare.plan.rules import check_background, check_cross, check_guests, check_two_hosts
 from vtare.platforms import PLATFORMS
 from vtare.quantities import unit_of
 
@@ -104,6 +104,7 @@ class Reader(Levels):
             )
         self.known(baselines, tuple(factors_table), f"{path}.baseline")
         check_two_hosts(self, instrument, parameters, tuple(factors_table), path)
+        check_cross(self, tuple(factors), path)
         if instrument == "throughput":
             check_guests(self, parameters, tuple(factors), path)
         far_end = instrument in FAR_END_FACTORS and "peer" not in parameters and "peer" not in factors_table

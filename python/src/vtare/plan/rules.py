@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from vtare.guests import BACKGROUND_FACTORS
+from vtare.path import IPERF3
 from vtare.plan.checks import Checks
 from vtare.plan.factors import DEFAULT_GUESTS, FAR_END_FACTORS, GUEST_FACTORS, PORT_PARAMETERS, TIMERS_FACTOR
 from vtare.plan.model import Factor
@@ -54,6 +55,16 @@ def check_path(checks: Checks, parameters: dict[str, Any], factors: tuple[str, .
         raise checks.error(
             f"{path}.parameters.reverse",
             "the lab's bottleneck is on the way forward; leave it out or name a 'peer'",
+        )
+
+
+def check_cross(checks: Checks, factors: tuple[Factor, ...], path: str) -> None:
+    """Refuse cross traffic that would not be counted."""
+    labels = {factor.name: [level.label for level in factor.levels] for factor in factors}
+    if IPERF3 in labels.get("cross_arrivals", ()) and "link" in labels.get("bottleneck", ()):
+        raise checks.error(
+            f"{path}.factors.cross_arrivals",
+            "found 'iperf3' over the bottleneck 'link', where its traffic is not counted; wanted tbf or htb",
         )
 
 

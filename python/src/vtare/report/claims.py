@@ -69,10 +69,14 @@ def answer(summary: Summary, layouts: Mapping[str, Layout]) -> Answer:
             more.append((f"{layout.experiment.title}: no run finished, so there is no figure.",))
         elif layout.experiment.instrument in _TOLD_BY:
             told_first, told_later = _TOLD_BY[layout.experiment.instrument](summary, layout)
-            if layout.experiment.name == headline:
+            is_first = layout.experiment.name == headline
+            # Where others follow, the reader must know which one this is.
+            is_alone = sum(_rank(other) == _rank(layout) for other in order) == 1
+            titled = [(f"{layout.experiment.title}: ", *_beginning(one, str.lower)) for one in told_first]
+            if is_first and is_alone:
                 figures += [_beginning(sentence, str.upper) for sentence in told_first]
             else:
-                more += [(f"{layout.experiment.title}: ", *_beginning(one, str.lower)) for one in told_first]
+                (figures if is_first else more).extend(titled)
             more += told_later
         elif layout.experiment.instrument == "counter":
             figures += counter.sentences(summary, layout)

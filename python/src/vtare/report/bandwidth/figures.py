@@ -136,7 +136,8 @@ def _over_time(summary: Summary, layout: Layout, estimates: pl.DataFrame) -> Que
     drawn = []
     for row, part in cells[:_MOST_COURSES]:
         run = part.filter(pl.col("run_id") == part.sort("block")["run_id"][0])
-        begin, end = int(run["from_ns"].min()) - _MARGIN_NS, int(run["to_ns"].max()) + _MARGIN_NS  # type: ignore[arg-type]
+        # Not beyond the last estimate: then the cross traffic is ended.
+        begin, end = int(run["from_ns"].min()) - _MARGIN_NS, int(run["to_ns"].max())  # type: ignore[arg-type]
         line = truth_line(files[run["run_id"][0]], begin, end)
         if line is not None:
             drawn.append((row, line, _marks(run, begin), begin))

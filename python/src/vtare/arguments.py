@@ -1,0 +1,90 @@
+"""What every command of the lab shares: numbers read from the command line, an output that nobody reads any more."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from vtare.errors import BadInput, MachineCannot
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TextIO
+
+    from _typeshed import ReadableBuffer
+
+
+def whole(option: str, least: int, most: int | None = None) -> Callable[[str | int], int]:
+    """Return a parser of whole numbers from `least` to `most`, for `typer.Option(parser=...)`.
+
+    It raises `BadInput` with the option, the value found and the values wanted.
+    """
+    wanted = f"a whole number, {least} or more" if most is None else f"a whole number from {least} to {most}"
+
+    def parse(text: str | int) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            raise BadInput(f"{option}: found '{text}', wanted {wanted}") from None
+        if value < least or (most is not None and value > most):
+            raise BadInput(f"{option}: found {value}, wanted {wanted}")
+        return value
+
+    return parse
+
+
+def percentage(option: str, above: float, below: float) -> Callable[[str | float], float]:
+    """Return a parser of percentages, both bounds excluded, for `typer.Option(parser=...)`. A `%` behind is allowed.
+
+    It raises `BadInput` with the option, the value found and the values wanted.
+    """
+    wanted = f"a percentage above {above:g} and below {below:g}"
+
+    def parse(text: str | float) -> float:
+        try:
+            value = float(str(text).removesuffix("%"))
+        except ValueError:
+            raise BadInput(f"{option}: found '{text}', wanted {wanted}") from None
+        if not above < value < below:
+            raise BadInput(f"{option}: found {value:g}, wanted {wanted}")
+        return value
+
+    return parse
+
+
+class _Out(io.FileIO):
+    """Standard output, or standard error: a reader that goes away (`vtare status STORE | head`) is no error.
+
+    What follows goes nowhere. So does what cannot be written for another reason: an error, of standard output alone.
+    """
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        try:
+            return super().write(data)
+        except OSError as error:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self.fileno())
+            os.close(nowhere)
+            if error.errno != errno.EPIPE and self.fileno() == 1:
+                raise MachineCannot(f"cannot write to standard output: {error.strerror}") from error
+            return super().write(data)
+
+
+def forgive_lost_readers() -> None:
+    """From now on a reader of stdout or stderr that goes away is no error, and the exit code that of what was done."""
+    sys.stdout, sys.stderr = _forgiving(sys.stdout), _forgiving(sys.stderr)
+
+
+def _forgiving(out: TextIO) -> TextIO:
+    try:
+        raw = _Out(out.fileno(), "w", closefd=False)
+    except (AttributeError, OSError, ValueError):
+        # It is closed, or no file (as in tests).
+        return out
+    out.flush()
+    buffered = io.BufferedWriter(raw)
+    by_line = out is sys.stderr or out.isatty()
+    return io.TextIOWrapper(buffered, encoding=out.encoding, errors=out.errors, line_buffering=by_line)
