@@ -61,6 +61,16 @@ def test_a_busy_link_that_stands_still_loses_what_it_would_have_carried(at: int,
     assert lost == pytest.approx(length * IN_A_BIN, abs=IN_A_BIN)
 
 
+@given(st.integers(60, 230), st.integers(1, 30))
+def test_what_waits_behind_the_link_to_be_counted_is_not_lost(at: int, length: int) -> None:
+    came = np.where(np.arange(400) < 300, 2000, 0)
+    left = link(came, np.ones(400, dtype=np.bool_))
+    # The next device looks at nothing for a while, and then at all of it: in the window, or behind its end.
+    left[at + length] += left[at : at + length].sum()
+    left[at : at + length] = 0
+    assert account(came, left).lost(RATE, *window(40, 200)) == pytest.approx(0.0, abs=IN_A_BIN)
+
+
 def test_an_idle_link_that_stands_still_loses_nothing() -> None:
     came = np.full(300, 200)
     works = np.arange(300) % 3 == 0

@@ -24,6 +24,8 @@ CAME, CROSS, LEFT = NAMES = ("came", "cross", "left")
 
 #: A busy time of fewer bins says nothing of the capacity: it begins and ends within a packet.
 _LEAST_BINS: Final = 20
+#: What has left the link may wait so long, ns, before it is counted: its processor has other work.
+_CAUGHT_UP_NS: Final = 5_000_000
 #: The queue holds what the link sends in so many bins at least, while the link counts as busy.
 _BUSY_BINS: Final = 1.5
 
@@ -62,18 +64,26 @@ class Account:
         """Bytes that a link of this rate had to carry in a window and did not, although its queue was full enough.
 
         The link is looked at while that left it which had come in the window. A bucket that was full gives more than
-        the rate at first: that is no gain.
+        the rate at first: that is no gain. What left is counted where it comes in at the next device, which may be
+        late: then it seems lost at the end of a window, and is made up for behind it.
         """
         first, last = self._leaves(begin_ns), self._leaves(end_ns)
         if last - first < _LEAST_BINS:
             return 0.0
         in_a_bin = bit_per_s / 8e9 * self.bin_ns
-        busy = (self.came - self.left)[first:last] >= _BUSY_BINS * in_a_bin
+        until = min(last + _CAUGHT_UP_NS // self.bin_ns, len(self.left) - 1)
+        busy = (self.came - self.left)[first:until] >= _BUSY_BINS * in_a_bin
         edges = np.flatnonzero(np.diff(np.concatenate([[False], busy, [False]]).astype(np.int8)))
-        begins, ends = edges[::2], edges[1::2]
-        long = ends - begins >= _LEAST_BINS
-        begins, ends = begins[long] + first, ends[long] + first
-        return max(0.0, float(np.sum((ends - begins) * in_a_bin - (self.left[ends] - self.left[begins]))))
+        lost = 0.0
+        for begin, end in zip(edges[::2] + first, edges[1::2] + first, strict=True):
+            inside = min(end, last)
+            if inside - begin < _LEAST_BINS:
+                continue
+            short = np.arange(end - begin + 1) * in_a_bin - (self.left[begin : end + 1] - self.left[begin])
+            # What is made up for later was held up behind the link, and not lost: no link is faster than its rate.
+            for_good = np.minimum.accumulate(short[::-1])[::-1]
+            lost += float(for_good[inside - begin] - for_good[0])
+        return max(0.0, lost)
 
     def _place(self, at_ns: float) -> float:
         return min(max((at_ns - self.from_ns) / self.bin_ns, 0.0), len(self.left) - 1.0)

@@ -1,8 +1,8 @@
 //! Accounts over one train or many, and which of them says most.
 
-use super::Vtare;
 use super::points::Point;
 use super::slope::{self, Known, Score};
+use super::{Vtare, idle};
 
 /// Accounts that begin with one of so many of the last trains are looked at.
 const BEGINS: usize = 24;
@@ -26,7 +26,7 @@ impl Vtare {
         let goes_on = match (self.account.last().copied(), points.first()) {
             (Some(last), Some(first)) => {
                 let before = Point { sent_bit: 0.0, arrived_bit: 0.0, ..last };
-                (!slope::may_be_empty(&before, first, known, self.jitter_ns)).then_some(last)
+                (!idle::may_be_empty(&before, first, known, self.jitter_ns)).then_some(last)
             }
             _ => None,
         };
@@ -87,7 +87,7 @@ impl Vtare {
 fn hidden_idle(points: &[Point], known: &Known, packets: f64) -> f64 {
     let (Some(first), Some(last)) = (points.first(), points.last()) else { return 0.0 };
     let hidden = Known { base_ns: known.base_ns + packets * known.service_ns, ..*known };
-    let idle = points.windows(2).map(|pair| slope::after_queue_ns(&pair[0], &pair[1], &hidden).max(0.0)).sum::<f64>();
+    let idle = points.windows(2).map(|pair| idle::after_queue_ns(&pair[0], &pair[1], &hidden).max(0.0)).sum::<f64>();
     known.capacity * idle / (last.at_ns - first.at_ns).max(1.0)
 }
 

@@ -108,6 +108,26 @@ pub(super) fn arrival_rate(observation: &Observation, head: usize, least: usize)
     (groups.len() >= least && last.1 > first.1).then(|| bits * 1e9 / (last.1 - first.1) as f64)
 }
 
+/// The highest rate at which a stretch of a train arrived that took so long, ns, bit/s; not of its begin, which a token bucket may pass.
+pub(super) fn fastest(observation: &Observation, least_ns: u64) -> Option<f64> {
+    let groups: Vec<_> =
+        groups(observation, observation.packets.len(), 0).into_iter().filter(|group| !group.2.is_nan()).collect();
+    let mut until = 0;
+    let mut sums = vec![0.0];
+    sums.extend(groups.iter().scan(0.0, |sum, group| {
+        *sum += group.2;
+        Some(*sum)
+    }));
+    let stretches = groups.iter().enumerate().skip(groups.len() / 8).filter_map(|(from, first)| {
+        while until < groups.len() && groups[until].1 < first.1 + least_ns {
+            until += 1;
+        }
+        let last = groups.get(until)?;
+        Some((sums[until + 1] - sums[from + 1]) * 1e9 / (last.1 - first.1) as f64)
+    });
+    stretches.max_by(f64::total_cmp)
+}
+
 impl Capacity {
     /// Takes the neighbours that left faster than they arrived.
     pub(super) fn add(&mut self, observation: &Observation, head: usize) {
@@ -368,6 +388,19 @@ mod tests {
             assert!((found / 1e9 - 1.0).abs() < 0.01, "{found}");
             assert_eq!(stated, error);
         }
+    }
+
+    #[test]
+    fn the_fastest_stretch_is_as_long_as_it_is_asked_to_be() {
+        let mut seen = let_go(48, 1);
+        assert!((fastest(&seen, 100_000).expect("it took longer") / 1e9 - 1.0).abs() < 1e-9);
+        assert_eq!(fastest(&seen, 1_000_000), None);
+        // The first half came at half the rate.
+        for (packet, at) in seen.packets.iter_mut().zip((0_u64..).map(|i| i * 24_000 - i.saturating_sub(24) * 12_000)) {
+            packet.received = Some(Timestamp::from_nanos(at));
+        }
+        assert!((fastest(&seen, 200_000).expect("half") / 1e9 - 1.0).abs() < 0.01);
+        assert!(fastest(&seen, 500_000).expect("more than half") < 0.8e9);
     }
 
     #[test]

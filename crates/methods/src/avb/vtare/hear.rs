@@ -5,7 +5,7 @@ use super::points::{Epoch, Point, points};
 use super::see::BOUND_ERROR;
 use super::slope::{self, Known, Score};
 use super::spoil::overflows;
-use super::{Stage, Vtare, capacity, span};
+use super::{Stage, Vtare, capacity, idle, span};
 use crate::avb::{Observation, Packet};
 
 /// Cross traffic with so many times the variance of Poisson's comes in bursts: how a queue falls in one of its pauses says little.
@@ -119,7 +119,8 @@ impl Vtare {
             let packet_bit = f64::from(self.packet_byte) * 8.0;
             let long = f64::from(self.head) * packet_bit / sent >= self.settings.least_train_ns as f64 / 1e9;
             if self.link.is_none() && (long || self.head >= self.setup.ability.most_packets) {
-                self.stop_sender_limited(received.min(sent));
+                let best = capacity::fastest(observation, self.settings.least_train_ns);
+                self.stop_sender_limited(best.unwrap_or(0.0).max(received.min(sent)));
             }
             self.sent_before_bit += observation.sent() as f64 * packet_bit;
             self.near = received;
@@ -139,14 +140,21 @@ impl Vtare {
             self.packet_byte = SMALL;
             self.base_ns = f64::INFINITY;
         }
+        self.see_departures(observation);
+        self.see_overload(observation);
         self.calm = !bucket && self.seems_calm(capacity, received, error);
         if self.calm {
             self.near = received;
         }
         self.belief = Some(Belief::up_to(capacity));
         self.see_head(points);
+        let flooded = self.stage == Stage::Flood;
         self.leave(points);
         self.stage = Stage::Search;
+        if flooded && !bucket && self.may_share() {
+            self.flood = points.to_vec();
+            self.hear_flood();
+        }
         self.slow = self.is_slow();
         if self.slow || self.several() {
             self.steer_from(points, (1.0 - crossing / capacity).max(0.0));
@@ -169,6 +177,7 @@ impl Vtare {
             return;
         }
         let before = self.link.map_or(0.0, |(capacity, _)| capacity);
+        self.see_overload(observation);
         self.see_capacity(points);
         let Some(mut known) = self.known() else { return };
         if !self.capacity.clumps() && (known.capacity > ANOTHER * before || before > ANOTHER * known.capacity) {
@@ -200,37 +209,9 @@ impl Vtare {
             };
             (known, score) = (faster, again);
         }
+        self.see_stills(observation);
+        score = self.busiest(points, &known, score);
         self.queued_ns = self.queued_ns.max(score.queued_ns);
-        if std::env::var_os("VT").is_some() {
-            let p = &points[0];
-            let l = &points[points.len() - 1];
-            eprintln!(
-                "T {:?} t={:.1}..{:.1}ms n={} head={} rate={:.2} d0={:.1} d1={:.1} goes_on={} near={:.2} | win {:.1}..{:.1} val={:.2} err={:.2} idle={:.2} mean={:.2} oth={:.1} disp={:.1} turn={:.2} base={:.2} begins={:?} acc={} cap={:.2e}",
-                self.stage,
-                p.at_ns / 1e6,
-                l.at_ns / 1e6,
-                points.len(),
-                self.head,
-                score.rate / known.capacity,
-                (p.delay_ns - self.base_ns) / 1e6,
-                (l.delay_ns - self.base_ns) / 1e6,
-                self.goes_on,
-                self.near / known.capacity,
-                score.from_ns / 1e6,
-                score.to_ns / 1e6,
-                score.value() / known.capacity,
-                score.error / known.capacity,
-                score.idle / known.capacity,
-                score.idle_mean / known.capacity,
-                score.others_ns / 1e6,
-                score.dispersion,
-                self.turn_s * 1e3,
-                self.base_ns / 1e6,
-                self.begins,
-                self.account.len(),
-                known.capacity
-            );
-        }
         if observation.loss().is_some_and(|loss| loss > 0.08) || overflows(observation) {
             if self.settled.is_some() && self.settings.follow_ns.is_some() {
                 self.forget();
@@ -332,7 +313,7 @@ fn steered(score: &Score) -> f64 {
 
 /// The points up to the first that met an empty queue.
 fn until_empty<'a>(points: &'a [Point], known: &Known) -> Option<&'a [Point]> {
-    let empty = points.windows(2).position(|pair| slope::may_be_empty(&pair[0], &pair[1], known, 0.0))?;
+    let empty = points.windows(2).position(|pair| idle::may_be_empty(&pair[0], &pair[1], known, 0.0))?;
     (empty >= 6).then(|| &points[..empty])
 }
 

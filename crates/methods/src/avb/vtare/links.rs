@@ -31,6 +31,9 @@ const ALIKE: f64 = 1.0;
 /// Where less than this share of the link is free, hardly a packet meets empty queues.
 const LEAST_FREE: f64 = 0.1;
 
+/// One link is told where this share of the small packets met no queue.
+const EMPTY: f64 = 0.25;
+
 /// A packet is small below one part in so many of a large one.
 const SMALLER: u32 = 4;
 
@@ -47,7 +50,9 @@ impl Vtare {
     pub(super) fn sound_links(&mut self) -> Option<Train> {
         let (capacity, _) = self.link?;
         let least_byte = self.setup.ability.least_packet_byte;
-        let open = self.several_open() && self.stage == Stage::Measure && least_byte * SMALLER < self.packet_byte;
+        let asks = self.asks_for_one_link();
+        let measures = self.stage == Stage::Measure || asks;
+        let open = self.several_open() && measures && least_byte * SMALLER < self.packet_byte;
         let seems = self.small_ns.is_some_and(|small_ns| self.links_of(self.base_ns, small_ns, capacity) > SEVERAL);
         // Where the time is short it is asked at once or never, else where bursts were seen.
         let first = self.slow && self.account.is_empty() && self.scores.is_empty() && (self.tries == 0 || seems);
@@ -55,10 +60,10 @@ impl Vtare {
         let gap_ns = APART * f64::from(self.packet_byte) * 8e9 / capacity;
         let gap_ns = gap_ns.max(CALLS * self.setup.ability.least_gap_ns);
         let short = gap_ns * f64::from(PACKETS) / 1e9 < SHARE * self.seconds_left();
-        if !(open && (first || bursts) && short && (seems || self.tries < TRIES)) {
+        if !(open && (first || bursts || asks) && short && (seems || self.tries < TRIES)) {
             return None;
         }
-        self.stage = Stage::Links;
+        self.asked_in = std::mem::replace(&mut self.stage, Stage::Links);
         self.tries += u32::from(!seems);
         let size_byte = if seems { self.packet_byte } else { least_byte };
         Some(Train { packets: PACKETS, size_byte, spacing: Spacing::Constant { gap_ns }, idle_before_ns: 0 })
@@ -66,7 +71,7 @@ impl Vtare {
 
     /// What packets far apart tell. The delays of small ones are no others' points: the least delay depends on the size.
     pub(super) fn hear_links(&mut self, observation: &Observation, epoch: Epoch) {
-        self.stage = Stage::Measure;
+        self.stage = self.asked_in;
         self.account.clear();
         let mut delays: Vec<f64> = observation.packets.iter().filter_map(|packet| epoch.delay_ns(packet)).collect();
         delays.sort_by(f64::total_cmp);
@@ -82,13 +87,19 @@ impl Vtare {
         let alike = self.links_of(confirmed_ns, least_ns, capacity) < ALIKE;
         let links = if alike { self.links_of(self.base_ns, small_ns, capacity) } else { NONE };
         let told = if links > SEVERAL { large } else { large || links > NONE || self.tries >= TRIES };
-        self.links = told.then_some(links);
+        // Where most packets met queues, the least delay of small ones may be that of a queue.
+        let empty = delays.partition_point(|&ns| self.links_of(ns, least_ns, capacity) < ALIKE);
+        self.one_link = told && links < SEVERAL && empty as f64 >= EMPTY * delays.len() as f64;
+        // Without bursts several links are no matter but for what a single one allows.
+        self.many_links = told && links > SEVERAL && self.may_share() && self.dispersion <= BURSTY;
+        self.links = (told && !self.many_links).then_some(links);
         if self.several() {
             self.begin_steering();
         }
         // What they left is next to nothing.
         let last = observation.packets.iter().rev().find_map(Packet::left);
         self.left = last.map_or(self.left, |last| (epoch.since_ns(last), 0.0));
+        self.hear_flood();
     }
 
     /// Links as slow as the tight one: what large packets take longer than small ones.

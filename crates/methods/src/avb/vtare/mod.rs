@@ -6,8 +6,10 @@
 mod account;
 mod belief;
 mod bound;
+mod busy;
 mod capacity;
 mod hear;
+mod idle;
 mod links;
 mod next;
 mod plan;
@@ -25,6 +27,7 @@ use super::classic::sound;
 use super::{Estimate, Method, Observation, Setup, Spent, Step, Stopped};
 use belief::Belief;
 use bound::Bounds;
+use busy::Overload;
 use capacity::Capacity;
 use points::{Epoch, Point};
 use slope::Score;
@@ -95,6 +98,18 @@ pub struct Vtare {
     heads: (f64, f64),
     /// Rate at which the head of the last train left whose packets left many in a call, bit/s; 0: none did.
     departs: f64,
+    /// For how long the sender stood still at most in a train's stream, s; older trains count for less.
+    still_s: f64,
+    /// What heads that overloaded the link say of its capacity.
+    overloads: Vec<Overload>,
+    /// Points of a flood that overloaded the link, as long as it is not known whether there are several links.
+    flood: Vec<Point>,
+    /// Small packets told several links, and the traffic was even.
+    many_links: bool,
+    /// Small packets told one link, and most of them met no queue.
+    one_link: bool,
+    /// The stage that small packets were sent in.
+    asked_in: Stage,
     /// What other queues may add to a delay, ns.
     jitter_ns: f64,
     /// Time between points where arrivals are stamped in groups, s; 0 where each has a stamp of its own.
@@ -199,6 +214,12 @@ impl Vtare {
             burst: 0.0,
             heads: (0.0, 0.0),
             departs: 0.0,
+            still_s: 0.0,
+            overloads: Vec::new(),
+            flood: Vec::new(),
+            many_links: false,
+            one_link: false,
+            asked_in: Stage::Measure,
             jitter_ns: 0.0,
             grain_s: 0.0,
             prime: settings.prime_deviations,

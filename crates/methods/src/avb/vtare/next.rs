@@ -3,8 +3,8 @@
 use vtare_units::{Monotonic, Timestamp};
 
 use super::plan::{self, Wanted};
-use super::slope::{Known, Score};
-use super::{SETTLE, Stage, Vtare, account};
+use super::slope::{self, Known, Score};
+use super::{SETTLE, Stage, Vtare, account, busy};
 use crate::avb::{Spacing, Train};
 
 /// Trains are planned for no less than this share of the capacity: else they would take for ever.
@@ -99,7 +99,7 @@ impl Vtare {
         }
         if self.stage == Stage::Links {
             // Nobody answered.
-            self.stage = Stage::Measure;
+            self.stage = self.asked_in;
         }
         if let Some(train) = self.sound_links().or_else(|| self.steer(now)) {
             return train;
@@ -122,11 +122,16 @@ impl Vtare {
             self.seconds = self.seconds.min(longer * before.max(SHORTEST * self.settings.least_search_ns as f64 / 1e9));
         }
         // Between two groups the queue must last as well.
-        let room = if self.unsure() { plan::SHARED_ROOM } else { plan::ROOM };
+        let room = match (self.shares_processor(), self.unsure()) {
+            (true, _) => plan::CROWDED_ROOM,
+            (false, true) => plan::SHARED_ROOM,
+            (false, false) => plan::ROOM,
+        };
         let group = plan::group(near, size_byte, &self.setup.ability, room);
         let held = self.prime * (self.burst * self.seconds).sqrt()
             + capacity * self.grain_s
             + self.capacity.credit_bit()
+            + self.still_bit(near)
             + f64::from(4 + 2 * (group - 1)) * packet_bit;
         let most_queue_bit = self.settings.most_queue_ns as f64 / 1e9 * capacity;
         let held = if self.calm { 0.0 } else { held };
@@ -164,6 +169,7 @@ impl Vtare {
     /// Bytes that may still be spent: of the budget, or else of what is decent on such a link.
     pub(super) fn bytes_left(&self) -> u64 {
         let decent = self.decent(self.settings.most_byte, self.settings.most_byte_ns);
+        let decent = if self.link.is_some() && self.may_share() { decent.max(self.shared_bytes()) } else { decent };
         let decent = match (self.several(), self.steers && self.slow) {
             (true, _) => decent.max(self.several_bytes()),
             (false, true) => SLOW_MORE * decent,
@@ -213,7 +219,9 @@ impl Vtare {
         }
         let packets = f64::from(self.settings.search_points * self.packet_byte * 8) / self.near.max(1.0);
         let grains = f64::from(self.settings.search_points) * self.grain_s;
-        packets.min(self.settings.search_ns as f64 / 1e9).max(self.settings.least_search_ns as f64 / 1e9).max(grains)
+        let calls = self.calls_seconds(busy::SEARCH_CALLS, self.near.max(1.0));
+        let packets = packets.max(calls).min(self.settings.search_ns as f64 / 1e9);
+        packets.max(self.settings.least_search_ns as f64 / 1e9).max(grains)
     }
 
     /// As long as the cross traffic's bursts ask for, as far as bytes and time allow.
@@ -226,7 +234,7 @@ impl Vtare {
         let of_bytes = |bytes: u64| bytes as f64 * 8.0 / near;
         let least = (settings.least_train_ns as f64 / 1e9).min(of_bytes(settings.least_train_byte));
         let each = (f64::from(self.packet_byte) * 8.0 / near).max(self.grain_s);
-        let least = least.max(f64::from(settings.points) * each);
+        let least = least.max(f64::from(settings.points) * each).max(self.calls_seconds(busy::CALLS, near));
         let bursts = self.burst / (settings.burst_share * near).powi(2);
         let burst_byte = self.decent(settings.burst_byte, settings.burst_byte_ns);
         let most_s = settings.most_train_ns as f64 / 1e9;
@@ -285,6 +293,8 @@ impl Vtare {
         let capacity_error = capacity_error.max(self.settings.least_capacity_error);
         let stamp_error_ns = self.setup.ability.stamp_error_ns;
         let service_ns = f64::from(self.packet_byte) * 8e9 / capacity;
+        let shared = self.shares_processor() && !self.steers;
+        let alone = self.links.is_some() || self.capacity.clumps();
         Some(Known {
             capacity,
             capacity_error,
@@ -293,6 +303,9 @@ impl Vtare {
             held_ns: self.held_now_ns,
             unsettled_ns: 0.0,
             least_burst: 0.0,
+            // Nothing but the one link has been seen on it.
+            most_dispersion: if shared && alone { slope::FEW_BURSTS } else { f64::INFINITY },
+            shared,
             found: self.steers,
             fresh_share: account::FRESH,
             grain_ns: self.grain_s * 1e9,
@@ -319,6 +332,8 @@ mod tests {
         method.stage = Stage::Measure;
         method.link = Some((1e9, 0.2));
         method.near = 5e8;
+        // Several links are out of the question, and one was not told.
+        method.links = Some(0.0);
         (method.drained, method.astray, method.burst, method.seconds) = (3, true, 5e13, 0.003);
         method.capacity = if clumps { Capacity::clumped() } else { Capacity::default() };
         method.belief = Some(Belief::up_to(1e9));

@@ -22,6 +22,9 @@ pub(super) const ROOM: f64 = 1.5;
 /// ... and more, where the sender's processor has the path's work to do as well.
 pub(super) const SHARED_ROOM: f64 = 2.5;
 
+/// ... and still more, where single sends show that it has: a call with more packets is less work for each.
+pub(super) const CROWDED_ROOM: f64 = 8.0;
+
 /// Packets that must leave in one call for this rate, bit/s.
 pub(super) fn group(rate: f64, size_byte: u32, ability: &Ability, room: f64) -> u32 {
     let gap_ns = f64::from(size_byte) * 8e9 / rate;

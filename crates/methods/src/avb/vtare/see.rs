@@ -35,7 +35,7 @@ const SETTLE_MOST: f64 = 3.0;
 const BACK_LEAST: f64 = 0.05;
 
 /// Packets of a head that leaves many in a call, per call.
-const LEAST_TOGETHER: u32 = 8;
+const LEAST_TOGETHER: u32 = 4;
 
 impl Vtare {
     /// Whether a train's least delay shows that those before were held up as a whole, so that what they said of the link is of what let
@@ -73,6 +73,11 @@ impl Vtare {
             self.bounds.against(found, self.settings.first_packets).or((self.outgrown > found).then_some(self.outgrown))
         {
             self.link = Some((instead, BOUND_ERROR));
+        }
+        if let (Some(told), Some((_, error))) = (self.overloaded(), self.link)
+            && told.1 < error
+        {
+            self.link = Some(told);
         }
     }
 
@@ -112,7 +117,9 @@ impl Vtare {
         if let (Some(from), Some(to), true) = (from, to, grouped && last.call > first.call + 1)
             && to > from
         {
-            self.departs = begin as f64 * f64::from(self.packet_byte) * 8e9 / (to - from).as_nanos() as f64;
+            let departs = begin as f64 * f64::from(self.packet_byte) * 8e9 / (to - from).as_nanos() as f64;
+            // The sender may have stood still in it.
+            self.departs = if self.may_share() { self.departs.max(departs) } else { departs };
         }
     }
 
@@ -120,7 +127,7 @@ impl Vtare {
     /// to the tight link as fast as it leaves.
     pub(super) fn head_inflow(&self, capacity: f64, near: f64) -> f64 {
         let inflow = self.inflow(capacity, near);
-        if self.unsure() { inflow.max(self.departs) } else { inflow }
+        if self.unsure() || self.shares_processor() { inflow.max(self.departs) } else { inflow }
     }
 
     /// How far apart in time arrivals can be told.
@@ -214,6 +221,8 @@ impl Vtare {
         self.outgrown = 0.0;
         self.heads = (0.0, 0.0);
         self.departs = 0.0;
+        self.overloads.clear();
+        self.flood.clear();
         self.burst = 0.0;
         self.calm = false;
         self.steers = false;

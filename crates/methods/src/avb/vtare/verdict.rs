@@ -257,8 +257,9 @@ impl Vtare {
         if self.held_ns > self.settings.most_held_ns as f64 || self.held_whole + self.restarts > 0 {
             let mut estimate = Estimate::none(&self.spent, Stopped::Disturbed);
             estimate.notes = self.notes.clone();
-            let held =
-                if self.held_ns > 0.0 { format!(" for up to {:.1} ms", self.held_ns / 1e6) } else { String::new() };
+            // Where trains were held up as a whole no wait was seen that is worth its figure.
+            let seen = self.held_ns > self.settings.most_held_ns as f64;
+            let held = if seen { format!(" for up to {:.1} ms", self.held_ns / 1e6) } else { String::new() };
             estimate.notes.push(format!(
                 "packets waited behind the tight link{held}, since a machine or a program on the way stood still: no train could measure"
             ));
