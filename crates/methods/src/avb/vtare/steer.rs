@@ -228,9 +228,9 @@ mod tests {
     fn the_first_train_begins_the_account_and_the_first_guess_is_high() {
         let mut method = slow();
         let point = Point { index: 0, at_ns: 0.0, delay_ns: 0.0, sent_bit: 12e3, arrived_bit: 12e3, call_bit: 12e3 };
-        method.steer_from(&[point, point], 0.6);
+        method.steer_from(&[point, point], 0.3);
         assert_eq!((method.account.len(), method.begins.clone(), method.steers), (2, vec![0], true));
-        assert!((method.near / (4e6 * (1.0 + 0.6 * UPWARD)) - 1.0).abs() < 1e-9, "{}", method.near);
+        assert!((method.near / (4e6 * (1.0 + 0.3 * UPWARD)) - 1.0).abs() < 1e-9, "{}", method.near);
         // No more than the link carries, and unchanged where nothing seems free.
         method.steer_from(&[point], 1.0);
         assert_eq!(method.near, MOST_SHARE * 1e7);
