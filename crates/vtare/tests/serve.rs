@@ -86,6 +86,13 @@ fn without_a_key_it_serves_this_host_only_and_says_so() {
     assert!(log.contains("this host only") && log.contains("no key"), "{log}");
 }
 
+#[test]
+fn a_limit_that_would_serve_nobody_is_refused() {
+    for limit in ["--max-rate", "--max-burst", "--max-packets"] {
+        vtare(["serve", "--listen", "127.0.0.1:0", limit, "0"]).refused(2, &[limit, "0"]);
+    }
+}
+
 /// Waits until the kernel holds no datagram for this address any more: the responder has taken them all.
 fn until_read(address: &str) {
     let port = address.rsplit(':').next().and_then(|port| port.parse::<u16>().ok()).expect("an address has a port");

@@ -95,11 +95,11 @@ pub(crate) struct ServeArguments {
     json: bool,
 
     /// Highest rate of a session, packet/s
-    #[arg(long, value_name = "N", default_value_t = Limits::default().rate_packet_per_s, help_heading = "Limits")]
+    #[arg(long, value_name = "N", default_value_t = Limits::default().rate_packet_per_s, value_parser = clap::value_parser!(u64).range(1..), help_heading = "Limits")]
     max_rate: u64,
 
     /// Most packets of a session that may come back to back
-    #[arg(long, value_name = "N", default_value_t = Limits::default().burst_packet, help_heading = "Limits")]
+    #[arg(long, value_name = "N", default_value_t = Limits::default().burst_packet, value_parser = clap::value_parser!(u64).range(1..), help_heading = "Limits")]
     max_burst: u64,
 
     /// Longest session, seconds
@@ -107,7 +107,7 @@ pub(crate) struct ServeArguments {
     max_seconds: f64,
 
     /// Most packets of a session
-    #[arg(long, value_name = "N", default_value_t = Limits::default().packets, help_heading = "Limits")]
+    #[arg(long, value_name = "N", default_value_t = Limits::default().packets, value_parser = clap::value_parser!(u64).range(1..), help_heading = "Limits")]
     max_packets: u64,
 
     /// Largest datagram, bytes of UDP payload
