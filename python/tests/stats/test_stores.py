@@ -411,7 +411,7 @@ def test_plan_power_is_told_on_the_command_line(make: Make) -> None:
     ("arguments", "message"),
     [
         (("quickstart", "--power"), "found neither a pilot nor a spread, wanted one"),
-        (("quickstart", "--spread", "5"), "--pilot and --spread belong to --power"),
+        (("quickstart", "--spread", "5"), "found --spread without --power, to which they belong"),
         (("quickstart", "--power", "--spread", "-1"), "--spread: found -1, wanted a percentage above 0"),
         (("quickstart", "--power", "--spread", "5", "--chance", "100"), "--chance: found 100"),
         (("quickstart", "--power", "--spread", "5", "--shift", "0"), "--shift: found 0"),
