@@ -53,8 +53,10 @@ const SLOW_SHARE: f64 = 0.15;
 const STEEP: u64 = 32;
 const MORE: u64 = 8;
 
-/// Where the time is enough for few packets only, so many times the bytes may be spent in it.
+/// Where the time is enough for few packets only, so many times the bytes may be spent in it; but where that is so since little is free of
+/// a link that carries more than so much, bit/s, only if more than on slow links is usual anyway.
 const SLOW_MORE: u64 = 2;
+const SLOW_LINK: f64 = 2e8;
 
 /// On a path that nothing crosses, what other links' queues may differ by is this share of what it is for even cross traffic.
 const CALM_OTHERS: f64 = 0.8;
@@ -170,7 +172,9 @@ impl Vtare {
     pub(super) fn bytes_left(&self) -> u64 {
         let decent = self.decent(self.settings.most_byte, self.settings.most_byte_ns);
         let decent = if self.link.is_some() && self.may_share() { decent.max(self.shared_bytes()) } else { decent };
-        let decent = match (self.several(), self.steers && self.slow) {
+        let slow_link = self.link.is_some_and(|(capacity, _)| capacity < SLOW_LINK);
+        let slow = self.steers && self.slow && (slow_link || decent > self.settings.most_byte);
+        let decent = match (self.several(), slow) {
             (true, _) => decent.max(self.several_bytes()),
             (false, true) => SLOW_MORE * decent,
             (false, false) => decent.saturating_sub(self.links_byte()),
@@ -187,8 +191,9 @@ impl Vtare {
     /// So many bytes; on fast links what they carry in so much time. In between, where bursts are as long as trains of so few bytes and
     /// packets as short as the jitter of the machines, up to [`MORE`] times as many.
     pub(super) fn decent(&self, bytes: u64, time_ns: u64) -> u64 {
-        // Before the link is known, the sender's own card is.
-        let rate = self.link.map_or(self.line.min(UNKNOWN), |(capacity, _)| capacity);
+        // Before the link is known, the sender's own card is. One whose gaps do not show may be slower than it seems.
+        let doubt = |error: f64| if self.capacity.clumps() { 1.0 + error } else { 1.0 };
+        let rate = self.link.map_or(self.line.min(UNKNOWN), |(capacity, error)| capacity / doubt(error));
         let carried = (rate * time_ns as f64 / 8e9) as u64;
         // A capacity may be absurd: then all that is decent is the most.
         let beyond = carried.saturating_sub((SLOW_SHARE * bytes as f64) as u64);
