@@ -31,6 +31,9 @@ const CAUGHT_LEAST: usize = 4;
 const CAUGHT_NEAR: f64 = 0.02;
 const CAUGHT_MOST: f64 = 0.22;
 
+/// Of no more than these of them the trains so far are kept.
+const MOST_CAUGHT: usize = 100_000;
+
 /// Neighbours closer than this in the mode count as the mode's.
 const NEAR: f64 = 0.15;
 
@@ -164,6 +167,11 @@ impl Capacity {
             let caught = apart_ns > 0 && (apart_ns as f64) < CAUGHT * left_ns as f64;
             caught.then(|| apart_ns as f64 / (f64::from(pair[1].size_byte) * 8.0))
         });
+        let caught: Vec<f64> = caught.collect();
+        if self.caught_ns.len() + caught.len() > MOST_CAUGHT {
+            // A run that follows goes on for hours.
+            self.caught_ns.clear();
+        }
         self.caught_ns.extend(caught);
         self.caught_ns.sort_by(f64::total_cmp);
     }
