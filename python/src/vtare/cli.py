@@ -19,16 +19,7 @@ from rich.console import Console
 
 from vtare import __version__
 from vtare.arguments import forgive_lost_readers, percentage, whole
-from vtare.campaign import (
-    Campaign,
-    CampaignResult,
-    Journal,
-    StopRequest,
-    Store,
-    default_store,
-    find_binary,
-    read_store,
-)
+from vtare.campaign import Journal, StopRequest, Store, default_store, find_binary, read_store
 from vtare.campaign.console import (
     STATUSES,
     PlainProgress,
@@ -47,6 +38,7 @@ from vtare.plan import Plan, find_plan, load_plan, shipped_plans
 
 if TYPE_CHECKING:
     from vtare.bulk import Crew
+    from vtare.campaign import CampaignResult
     from vtare.summary import Summary
 
 app = typer.Typer(
@@ -498,6 +490,8 @@ def _show_power(
 
 def _work(opened: Store, program: Path, shown: Path, *, as_json: bool, verbose: bool) -> None:
     """Run what a store lacks, write its report, and end with the exit code that tells how it went."""
+    from vtare.campaign import Campaign
+
     on_terminal = _err.is_terminal and not verbose
     progress = TerminalProgress(_err) if on_terminal else PlainProgress(_err if verbose else None)
     with StopRequest() as stop:

@@ -15,8 +15,6 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
-import polars as pl
-
 from vtare.errors import BadInput, did_you_mean
 from vtare.quantities import QuantityError, parse, unit_of, write
 
@@ -28,11 +26,12 @@ RUN_SCHEMA: Final = "vtare.run/1"
 SAMPLES_SCHEMA: Final = "vtare.samples/1"
 # What every figure stands on; other parts of the footer may be missing.
 _FOOTER_NEEDS: Final = ("run", "machine", "elapsed_ns")
-_TYPES: Final[dict[str, tuple[Any, ...]]] = {
-    "string": (pl.String, pl.Categorical),
-    "int64": (pl.Int64, pl.Int32, pl.UInt32, pl.UInt64),
-    "boolean": (pl.Boolean,),
-    "float64": (pl.Float64, pl.Float32),
+#: Type of a column in the contract -> the types of polars that may hold it.
+_TYPES: Final[dict[str, tuple[str, ...]]] = {
+    "string": ("String", "Categorical"),
+    "int64": ("Int64", "Int32", "UInt32", "UInt64"),
+    "boolean": ("Boolean",),
+    "float64": ("Float64", "Float32"),
 }
 
 #: Instrument -> (quantity column of the summaries, the part of a run that has its own figures).
@@ -211,6 +210,8 @@ def check_samples_file(path: Path, *, run_id: str, instrument: str) -> dict[str,
     Raises:
         BadInput: missing, damaged, of another schema or run, or with other columns than the contract's.
     """
+    import polars as pl
+
     try:
         footer: dict[str, Any] = json.loads(pl.read_parquet_metadata(path)["vtare"])
         found = pl.read_parquet_schema(path)
@@ -238,7 +239,7 @@ def check_samples_file(path: Path, *, run_id: str, instrument: str) -> dict[str,
                 f"{path}: column '{name}' is missing; found {', '.join(found) or 'none'}; written by another "
                 "version of vtare, or changed since: measure this run again"
             )
-        if not isinstance(found[name], _TYPES[column["type"]]):
+        if type(found[name]).__name__ not in _TYPES[column["type"]]:
             raise BadInput(f"{path}: column '{name}' is {found[name]}, wanted {column['type']}")
     return footer
 

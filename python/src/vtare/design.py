@@ -15,9 +15,6 @@ import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-import polars as pl
-
 from vtare.errors import BadInput
 from vtare.path import TIMERS
 from vtare.plan import OWN_FACTORS, TIMERS_FACTOR
@@ -25,6 +22,8 @@ from vtare.plan import OWN_FACTORS, TIMERS_FACTOR
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    import polars as pl
 
     from vtare.plan import Control, Experiment, Plan
 
@@ -38,15 +37,8 @@ TYPICAL_ESTIMATE_S: Final[dict[str, float]] = {
     "vtare": 0.15, "adr": 0.03, "yaz": 0.4, "kite": 0.8, "kite2": 0.6, "pathload": 4.0, "pathchirp": 9.0, "assolo": 1.2,
     "igi": 0.4, "ptr": 0.15, "spruce": 11.0, "abing": 2.5, "udpst": 11.0, "pathrate": 60.0, "tcp": 10.0,
 }  # fmt: skip
-_FIXED_COLUMNS: Final[dict[str, Any]] = {
-    "position": pl.Int64,
-    "block": pl.Int64,
-    "replicate": pl.Int64,
-    "run_id": pl.String,
-    "experiment": pl.String,
-    "instrument": pl.String,
-    "control": pl.String,
-}
+_COUNTS: Final = ("position", "block", "replicate")
+_WORDS: Final = ("run_id", "experiment", "instrument", "control")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +63,8 @@ def draw_seed() -> int:
 
 def make_design(plan: Plan, seed: int) -> tuple[Run, ...]:
     """Lay out every run of a campaign in the order it will execute. The same plan and seed give the same design."""
+    import numpy as np
+
     rng = np.random.default_rng(seed)
     cells = [(e, levels) for e in plan.experiments for levels in _combinations(e)]
     runs: list[Run] = []
@@ -130,11 +124,13 @@ def run_seed(seed: int, run_id: str) -> int:
 
 def design_frame(runs: tuple[Run, ...], factor_names: tuple[str, ...]) -> pl.DataFrame:
     """Return the design as a frame: the columns of contract/README.md, one string column per factor."""
-    columns: dict[str, list[Any]] = {name: [getattr(run, name) for run in runs] for name in _FIXED_COLUMNS}
+    import polars as pl
+
+    columns: dict[str, list[Any]] = {name: [getattr(run, name) for run in runs] for name in (*_COUNTS, *_WORDS)}
     for factor in factor_names:
         columns[factor] = [run.factors.get(factor) for run in runs]
     columns["parameters"] = [json.dumps(run.parameters, sort_keys=True) for run in runs]
-    schema = {**_FIXED_COLUMNS, **dict.fromkeys(factor_names, pl.String), "parameters": pl.String}
+    schema = {**dict.fromkeys(columns, pl.String()), **dict.fromkeys(_COUNTS, pl.Int64())}
     return pl.DataFrame(columns, schema=schema)
 
 
@@ -150,6 +146,8 @@ def read_design(path: Path) -> tuple[tuple[Run, ...], int]:
     Raises:
         BadInput: the file is missing, is no design, or was cut short.
     """
+    import polars as pl
+
     try:
         about = json.loads(pl.read_parquet_metadata(path)["vtare"])
         frame = pl.read_parquet(path)
@@ -162,7 +160,7 @@ def read_design(path: Path) -> tuple[tuple[Run, ...], int]:
     factors = about["factors"]
     runs = tuple(
         Run(
-            **{name: row[name] for name in _FIXED_COLUMNS},
+            **{name: row[name] for name in (*_COUNTS, *_WORDS)},
             factors={factor: row[factor] for factor in factors if row[factor] is not None},
             parameters=json.loads(row["parameters"]),
         )

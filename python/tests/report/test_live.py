@@ -19,7 +19,7 @@ import pytest
 from synthetic_store import PLAN, Recipe, entry_of, write_store
 from typer.testing import CliRunner
 
-from vtare.campaign.journal import Journal
+from vtare.campaign.journal import Journal, Stopped
 from vtare.campaign.store import read_store
 from vtare.cli import app
 from vtare.errors import BadInput
@@ -56,9 +56,10 @@ class Maker:
         self.count = 0
         self.program = "import sys; open(sys.argv[1], 'w').write('<p>page ' + sys.argv[2] + ' of @PAGE@</p>')"
 
-    def __call__(self, store: Path, out: Path) -> subprocess.Popen[bytes]:
+    def __call__(self, store: Path, out: Path, log: Path) -> subprocess.Popen[bytes]:
         self.count += 1
-        return subprocess.Popen([sys.executable, "-c", self.program, str(out), str(self.count)], stderr=subprocess.PIPE)
+        with log.open("wb") as errors:
+            return subprocess.Popen([sys.executable, "-c", self.program, str(out), str(self.count)], stderr=errors)
 
 
 class Clock:
@@ -111,6 +112,30 @@ def test_the_state_counts_the_runs_of_the_journal(page: LivePage, store: Path) -
     assert (found["done"], found["pending"], found["total"]) == (
         state.counts["done"], state.counts["pending"], state.total,
     )  # fmt: skip
+
+
+def test_runs_after_the_stop_of_a_campaign_are_not_pending(page: LivePage, store: Path) -> None:
+    with Journal(store / "journal.sqlite") as journal:
+        journal.stop(Stopped(block=1, reason="precise enough"))
+    found = page.look()
+    assert found["pending"] == 0
+    assert found["not_needed"] == found["total"] - found["done"] > 0
+
+
+def test_an_error_of_the_store_goes_once_the_store_can_be_read_again(page: LivePage, store: Path) -> None:
+    away = store.with_name("away")
+    store.rename(away)
+    assert "no such store" in page.look()["error"]
+    away.rename(store)
+    assert page.look()["error"] is None
+
+
+def test_a_child_that_writes_much_to_stderr_ends_all_the_same(page: LivePage, maker: Maker) -> None:
+    maker.program = (
+        "import sys; sys.stderr.write('a warning\\n' * 100_000); open(sys.argv[1], 'w').write('<p>page of @PAGE@</p>')"
+    )
+    page.look()
+    wait(lambda: page.look()["page"] == 1)
 
 
 def test_a_page_is_made_anew_when_the_journal_changed_and_its_time_has_come(
@@ -297,7 +322,7 @@ def answered(server: LiveServer) -> bool:
 
 def test_the_real_page_is_made_by_a_process_of_its_own_and_asks_for_newer_ones(store: Path) -> None:
     # Not the polite one: on a machine where others keep every CPU it would wait for ever.
-    page = LivePage(store, every_s=0.0, make=lambda store, out: start_maker(store, out, polite=False))
+    page = LivePage(store, every_s=0.0, make=lambda *files: start_maker(*files, polite=False))
     try:
         end = time.monotonic() + 10 * PATIENCE_S
         while page.look()["page"] == 0:
@@ -317,7 +342,7 @@ def test_the_real_page_is_made_by_a_process_of_its_own_and_asks_for_newer_ones(s
 def test_closing_ends_the_process_that_makes_a_page(store: Path) -> None:
     started: list[subprocess.Popen[bytes]] = []
 
-    def endless(store: Path, out: Path) -> subprocess.Popen[bytes]:
+    def endless(store: Path, out: Path, log: Path) -> subprocess.Popen[bytes]:
         started.append(subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], stderr=subprocess.PIPE))
         return started[0]
 
@@ -328,13 +353,13 @@ def test_closing_ends_the_process_that_makes_a_page(store: Path) -> None:
 
 
 def test_the_process_that_makes_a_page_yields_to_all_others(store: Path, tmp_path: Path) -> None:
-    maker = start_maker(store, tmp_path / "page.html")
+    maker = start_maker(store, tmp_path / "page.html", tmp_path / "errors")
     try:
         # Either it is already seen at the lowest priority, or it ended before we looked.
         wait(lambda: maker.poll() is not None or os.sched_getscheduler(maker.pid) == os.SCHED_IDLE)
     finally:
         maker.kill()
-        maker.communicate()
+        maker.wait()
 
 
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])

@@ -254,8 +254,11 @@ fn probe(parameters: &Parameters, ready: Vec<Ready<'_>>, session: &mut Session<'
     let mut cells = Vec::new();
     let (mut links, mut sessions) = (Vec::new(), Vec::new());
     let (mut programs, mut refused) = (None, Vec::new());
-    let lead = ready.first().and_then(|peer| peer.pacing.lead());
-    for Ready { name, address, session, codec, link, in_kernel, refused: refusals, pacing } in ready {
+    let lead = Lead::shared(ready.iter().map(|peer| peer.pacing.lead()));
+    for Ready { name, address, session, codec, link, in_kernel, refused: refusals, mut pacing } in ready {
+        if lead.is_none() {
+            pacing.without_launch_times(parameters.blocking);
+        }
         // Programs serve one peer.
         (programs, refused) = (in_kernel, refusals);
         let session_name = codec.session();

@@ -32,6 +32,10 @@ pub(super) enum Holder {
 }
 
 impl Holder {
+    const fn of_program(blocking: bool) -> Self {
+        if blocking { Self::Sleep } else { Self::Spin }
+    }
+
     const fn name(self) -> &'static str {
         match self {
             Self::Spin => "spin",
@@ -81,6 +85,14 @@ impl PacingFacts {
     /// How early packets are handed over; `None` without launch times.
     pub(super) fn lead(&self) -> Option<Lead> {
         self.lead
+    }
+
+    /// The program paces after all: one thread sends to all peers, and the queue towards another one keeps no launch times.
+    pub(super) fn without_launch_times(&mut self, blocking: bool) {
+        if self.lead.take().is_some() {
+            self.holder = Holder::of_program(blocking);
+            self.because = "the queue on the way to another peer keeps no launch times".to_owned();
+        }
     }
 
     /// Takes down what came of it.
@@ -147,7 +159,7 @@ fn decide(
     offer: impl FnOnce() -> Offer,
 ) -> Result<(PacingFacts, Option<Keeper>), Failure> {
     let plain = |holder, because: &str| Ok((PacingFacts::of(holder, because.to_owned()), None));
-    let own = if parameters.blocking { Holder::Sleep } else { Holder::Spin };
+    let own = Holder::of_program(parameters.blocking);
     if parameters.flood {
         return plain(Holder::Reply, "a flood sends when the reply to the packet before has come");
     }

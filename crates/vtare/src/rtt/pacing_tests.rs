@@ -67,6 +67,20 @@ fn launch_times_that_are_asked_for_are_had_or_refused() {
 }
 
 #[test]
+fn a_peer_whose_neighbour_has_no_launch_times_is_paced_by_the_program() {
+    let asked = Parameters { pacing: Pacing::Txtime, ..Parameters::default() };
+    let mut facts = decide(&asked, Carrier::Socket, kept).expect("it is there").0;
+    facts.without_launch_times(false);
+    assert_eq!(facts.lead(), None);
+    let line = facts.line();
+    assert!(line.contains("pacing spin: the queue on the way to another peer keeps no launch times"), "{line}");
+    let mut own = decide(&Parameters::default(), Carrier::Socket, nobody_asks).expect("nothing is asked for").0;
+    let before = own.line();
+    own.without_launch_times(false);
+    assert_eq!(own.line(), before);
+}
+
+#[test]
 fn what_came_of_launch_times_is_said() {
     let mut facts = decide(&Parameters { pacing: Pacing::Txtime, ..Parameters::default() }, Carrier::Socket, kept)
         .expect("it is there")

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from vtare.campaign.binary import find_binary
-from vtare.campaign.executor import Campaign, CampaignResult
 from vtare.campaign.files import Files
 from vtare.campaign.journal import Entry, Journal, Stopped, not_needed
 from vtare.campaign.progress import Forecast, Progress, Silent
 from vtare.campaign.stop import StopRequest
 from vtare.campaign.store import Store, default_store, read_store
+from vtare.lazy import attributes
+
+if TYPE_CHECKING:
+    from vtare.campaign.executor import Campaign, CampaignResult
 
 __all__ = [
     "Campaign",
@@ -27,3 +32,5 @@ __all__ = [
     "not_needed",
     "read_store",
 ]
+
+__getattr__ = attributes(__name__, {"executor": ("Campaign", "CampaignResult")})

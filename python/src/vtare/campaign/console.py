@@ -6,7 +6,6 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -16,6 +15,8 @@ from vtare.quantities import unit_of, write
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
+
+    from rich.progress import TaskID
 
     from vtare.campaign.execute import Outcome
     from vtare.campaign.journal import Entry, Stopped
@@ -47,6 +48,8 @@ class TerminalProgress:
 
     def __init__(self, console: Console) -> None:
         """Draw on this console, which is a terminal."""
+        from rich.progress import BarColumn, Progress, TextColumn
+
         self._bar = Progress(
             BarColumn(bar_width=24),
             TextColumn("{task.completed:.0f}/{task.total:.0f}"),

@@ -16,10 +16,15 @@ what joins them behind `Switch` (`switches.py`); the room around them is in `roo
 
 from __future__ import annotations
 
-from vtare.forwarders.guests import ContainerGuests, Guests, NamespaceGuests, QemuGuests
-from vtare.forwarders.room import ForwardingRoom
+from typing import TYPE_CHECKING
+
 from vtare.forwarders.seats import MOST_GUESTS, RX_PORT, TX_PORT, Leg, Seat
 from vtare.forwarders.switches import SWITCHES, switch_here
+from vtare.lazy import attributes
+
+if TYPE_CHECKING:
+    from vtare.forwarders.guests import ContainerGuests, Guests, NamespaceGuests, QemuGuests
+    from vtare.forwarders.room import ForwardingRoom
 
 __all__ = [
     "MOST_GUESTS",
@@ -35,3 +40,8 @@ __all__ = [
     "Seat",
     "switch_here",
 ]
+
+__getattr__ = attributes(
+    __name__,
+    {"guests": ("ContainerGuests", "Guests", "NamespaceGuests", "QemuGuests"), "room": ("ForwardingRoom",)},
+)

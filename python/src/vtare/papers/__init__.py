@@ -6,7 +6,9 @@ binary, runs with the standard library alone.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from vtare.lazy import attributes
 
 if TYPE_CHECKING:
     from vtare.papers.catalogue import (
@@ -66,11 +68,4 @@ __all__ = [
     "write_pages",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    from importlib import import_module
-
-    for module, names in _HOME.items():
-        if name in names:
-            return getattr(import_module(f"vtare.papers.{module}"), name)
-    raise AttributeError(f"module 'vtare.papers' has no attribute {name!r}")
+__getattr__ = attributes(__name__, _HOME)

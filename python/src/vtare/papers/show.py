@@ -8,7 +8,6 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from vtare.papers.catalogue import PAPERS, find, load
-from vtare.papers.claims.model import OUTCOMES
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -45,6 +44,8 @@ def show_tables(name: str, console: Console) -> None:
 
 def show_claims(found: Reanalysis, console: Console) -> None:
     """Print what of a paper's claims reproduces: a line of counts, then each claim with both figures and the reason."""
+    from vtare.papers.claims.model import OUTCOMES
+
     counts = ", ".join(f"{outcome}: {found.counts[outcome]}" for outcome in OUTCOMES if found.counts[outcome])
     console.print(Text(f"{found.paper}: {len(found.claims)} claims; {counts}", style="bold"))
     console.print(Text(found.method))

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from vtare.campaign import Journal, read_store
+from vtare.campaign.console import STATUSES, run_status
 from vtare.errors import BadInput, VtareError
 from vtare.report.build import build, environment, stylesheet, template_text
 
@@ -62,8 +63,8 @@ def state_of(store: Path) -> State:
     """
     _, runs, _ = read_store(store)
     with Journal(store / "journal.sqlite", read_only=True) as journal:
-        entries = journal.entries()
-    words = [entries[run.run_id].status if run.run_id in entries else "pending" for run in runs]
+        entries, stopped = journal.entries(), journal.stopped()
+    words = [run_status(run, entries, stopped) for run in runs]
     mark = "\n".join(f"{run_id} {entry.status} {entry.attempts}" for run_id, entry in sorted(entries.items()))
     return State(mark, len(runs), dict(Counter(words)))
 
@@ -76,10 +77,13 @@ class LivePage:
         store: Path,
         *,
         every_s: float,
-        make: Callable[[Path, Path], subprocess.Popen[bytes]] | None = None,
+        make: Callable[[Path, Path, Path], subprocess.Popen[bytes]] | None = None,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Take a store that `read_store` can read; `make` starts the process that writes a page."""
+        """Take a store that `read_store` can read.
+
+        `make(store, page, log)` starts the process that writes a page, its errors into the log.
+        """
         self._store = store
         self._every_s = every_s
         self._make = make if make is not None else start_maker
@@ -92,28 +96,29 @@ class LivePage:
         self._ended_s: float | None = None
         self._number = 0
         self._html = ""
-        self._error: str | None = None
+        self._page_error: str | None = None
 
     def look(self) -> dict[str, Any]:
         """How far the campaign and the page are, as the JSON-ready document `vtare.live/1`."""
         with self._lock:
             state: State | None = None
+            store_error: str | None = None
             try:
                 state = state_of(self._store)
             except VtareError as error:
-                self._error = str(error)
+                store_error = str(error)
             self._reap()
             if state is not None and self._is_due(state):
                 self._mark_in_work = state.mark
-                self._child = self._make(self._store, self._page_file)
+                self._child = self._make(self._store, self._page_file, self._log_file)
             counts = {} if state is None else state.counts
             return {
                 "schema": "vtare.live/1",
                 "page": self._number,
                 "building": self._child is not None,
-                "error": self._error,
+                "error": store_error or self._page_error,
                 "total": None if state is None else state.total,
-                **{word: counts.get(word, 0) for word in ("done", "failed", "skipped", "pending")},
+                **{word: counts.get(word, 0) for word in STATUSES},
             }
 
     def html(self) -> str:
@@ -141,6 +146,11 @@ class LivePage:
     def _page_file(self) -> Path:
         return Path(self._directory.name) / "report.html"
 
+    @property
+    def _log_file(self) -> Path:
+        """A file and not a pipe: nobody reads while the child works, and a full pipe would block it."""
+        return Path(self._directory.name) / "errors"
+
     def _is_due(self, state: State) -> bool:
         if self._child is not None or state.mark == self._mark_shown or not state.counts.get("done"):
             return False
@@ -151,39 +161,48 @@ class LivePage:
         if self._child is None or self._child.poll() is None:
             return
         code = self._child.returncode
-        said = self._child.stderr.read().decode(errors="replace").strip() if self._child.stderr is not None else ""
-        if self._child.stderr is not None:
-            self._child.stderr.close()
         self._child = None
         self._ended_s = self._now()
-        # Tried and told: the same journal is not tried again.
+        # The same journal is not tried again.
         self._mark_shown = self._mark_in_work
         if code != 0:
-            self._error = said.splitlines()[-1] if said else f"making the report ended with {code}"
+            self._page_error = _last_line(self._log_file) or f"making the report ended with {code}"
             return
         try:
             self._html = self._page_file.read_text(encoding="utf-8")
         except OSError as error:
-            self._error = f"the report cannot be read: {error.strerror}"
+            self._page_error = f"the report cannot be read: {error.strerror}"
             return
-        self._error = None
+        self._page_error = None
         self._number += 1
 
 
-def start_maker(store: Path, out: Path, *, polite: bool = True) -> subprocess.Popen[bytes]:
-    """Start this module as a program that makes one page; a `polite` one gets only what no other process wants.
+def _last_line(log: Path) -> str:
+    """The last line of a log, of its last 4 KiB at most; empty where there is none."""
+    try:
+        with log.open("rb") as lines:
+            lines.seek(max(0, log.stat().st_size - 4096))
+            return next(reversed(lines.read().decode(errors="replace").strip().splitlines()), "")
+    except OSError:
+        return ""
+
+
+def start_maker(store: Path, out: Path, log: Path, *, polite: bool = True) -> subprocess.Popen[bytes]:
+    """Start this module as a program that makes one page, its errors into `log`; a `polite` one yields to all others.
 
     It finds the package where this process found it.
     """
     home = str(Path(__file__).parents[2])
     path = os.pathsep.join([home, *filter(None, [os.environ.get("PYTHONPATH")])])
-    return subprocess.Popen(
-        [sys.executable, "-m", "vtare.report.live", str(store.resolve()), str(out), "polite" if polite else "plain"],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": path},
-    )
+    arguments = [str(store.resolve()), str(out), "polite" if polite else "plain"]
+    with log.open("wb") as errors:
+        return subprocess.Popen(
+            [sys.executable, "-m", "vtare.report.live", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=errors,
+            env={**os.environ, "PYTHONPATH": path},
+        )
 
 
 def make_page(store: Path, out: Path) -> None:

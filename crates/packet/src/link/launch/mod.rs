@@ -47,6 +47,18 @@ pub struct Lead {
     pub least_ns: u64,
 }
 
+impl Lead {
+    /// How one thread hands packets over to several queues: as early as the one with the least room allows, with launch times as late as the
+    /// most demanding one needs. `None` where a path has no queue that keeps launch times: a packet handed over early would leave early there.
+    #[must_use]
+    pub fn shared(leads: impl IntoIterator<Item = Option<Self>>) -> Option<Self> {
+        let leads: Vec<Self> = leads.into_iter().collect::<Option<_>>()?;
+        let least_ns = leads.iter().map(|lead| lead.least_ns).max()?;
+        let ahead_ns = leads.iter().map(|lead| lead.ahead_ns).min()?;
+        Some(Self { ahead_ns: ahead_ns.max(2 * least_ns), least_ns })
+    }
+}
+
 impl Keeper {
     /// How early packets with this gap are handed over: not more than the queue has room for, and far less than it would drop.
     #[must_use]

@@ -113,6 +113,22 @@ fn packets_without_stamps_or_handed_over_too_late_prove_nothing() {
     assert_eq!(judge(&trials([Some(1), None, None, None]), Span::ZERO, 0).judged, Judged::TooLate);
 }
 
+#[test]
+fn several_queues_share_the_shortest_lead_and_the_longest_least() {
+    let (roomy, strict) = (Lead { ahead_ns: 20_000, least_ns: 0 }, Lead { ahead_ns: 12_000, least_ns: 700 });
+    assert_eq!(Lead::shared([Some(roomy), Some(strict)]), Some(Lead { ahead_ns: 12_000, least_ns: 700 }));
+    let slow = Lead { ahead_ns: 20_000, least_ns: 9_000 };
+    assert_eq!(Lead::shared([Some(strict), Some(slow)]), Some(Lead { ahead_ns: 18_000, least_ns: 9_000 }));
+}
+
+#[test]
+fn one_path_without_launch_times_leaves_none_for_any() {
+    let kept = Lead { ahead_ns: 20_000, least_ns: 0 };
+    assert_eq!(Lead::shared([Some(kept), None]), None);
+    assert_eq!(Lead::shared([None, Some(kept)]), None);
+    assert_eq!(Lead::shared([]), None);
+}
+
 proptest! {
     #[test]
     fn the_lead_is_never_shorter_than_what_the_queue_needs(

@@ -19,8 +19,8 @@
   bar.append(words, now, label);
   document.querySelector(".page").prepend(bar);
   const tell = (state) => {
-    const counts = ["done", "failed", "skipped", "pending"].filter((word) => state[word] || word === "done");
-    let text = "Live: " + counts.map((word) => state[word] + " " + word).join(", ");
+    const counts = ["done", "failed", "skipped", "pending", "not_needed"].filter((word) => state[word] || word === "done");
+    let text = "Live: " + counts.map((word) => state[word] + " " + word.replace("_", " ")).join(", ");
     if (state.total !== null) text += " of " + state.total + " runs";
     if (state.building) text += "; a newer report is being made";
     if (state.error) text += "; " + state.error;

@@ -18,6 +18,28 @@ enum After {
     None,
 }
 
+/// What a refused large send is put down to.
+#[derive(Debug, PartialEq, Eq)]
+enum LargeSendRefusal {
+    /// The keys of departure stamps: before Linux 6.13 the kernel knows none of ours. To be tried again without them.
+    StampKeys,
+    /// Large sends themselves: the interface cannot compute checksums (EIO), or the packets exceed the path's MTU (EINVAL).
+    LargeSend,
+    /// Neither: as with any other send.
+    Other,
+}
+
+impl LargeSendRefusal {
+    /// EINVAL has two causes. The stamp's key is ruled out first: that costs one more call, and large sends are not lost with it.
+    fn of(errno: Option<i32>, own_stamp_key: bool) -> Self {
+        match errno {
+            Some(EINVAL) if own_stamp_key => Self::StampKeys,
+            Some(EIO | EINVAL) => Self::LargeSend,
+            _ => Self::Other,
+        }
+    }
+}
+
 // `libc`'s numbers, which this crate does not depend on.
 const EPERM: i32 = 1;
 const EINTR: i32 = 4;
@@ -117,16 +139,24 @@ impl Engine<'_> {
                 }
                 Ok(datagrams.len())
             }
-            // EIO: the interface cannot compute checksums; EINVAL: larger than the path's MTU, or no such thing here.
-            Err(error) if matches!(error.raw_os_error(), Some(EIO | EINVAL)) => {
-                self.facts.capabilities.gso = false;
-                self.facts.refusals.push(refusal("gso", format_args!("UDP_SEGMENT: {error}; sent one by one")));
-                Ok(0)
+            Err(error) => {
+                let own_stamp_key = wanted && matches!(self.keys, TxKeys::Ours { .. });
+                match LargeSendRefusal::of(error.raw_os_error(), own_stamp_key) {
+                    LargeSendRefusal::StampKeys => {
+                        self.keys = TxKeys::counted();
+                        self.send_merged(datagrams)
+                    }
+                    LargeSendRefusal::LargeSend => {
+                        self.facts.capabilities.gso = false;
+                        self.facts.refusals.push(refusal("gso", format_args!("UDP_SEGMENT: {error}; sent one by one")));
+                        Ok(0)
+                    }
+                    LargeSendRefusal::Other => match self.refused(&error, datagrams)? {
+                        After::Again => self.send_merged(datagrams),
+                        After::None => Ok(0),
+                    },
+                }
             }
-            Err(error) => match self.refused(&error, datagrams)? {
-                After::Again => self.send_merged(datagrams),
-                After::None => Ok(0),
-            },
         }
     }
 
@@ -158,5 +188,22 @@ impl Engine<'_> {
             }
             _ => Err(self.dead(error, "send")),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_large_send_refused_for_its_stamp_key_is_tried_again_without_the_key_before_large_sends_are_given_up() {
+        assert_eq!(LargeSendRefusal::of(Some(EINVAL), true), LargeSendRefusal::StampKeys);
+        assert_eq!(LargeSendRefusal::of(Some(EINVAL), false), LargeSendRefusal::LargeSend);
+    }
+
+    #[test]
+    fn an_interface_without_checksums_takes_no_large_sends_whatever_is_stamped() {
+        assert_eq!(LargeSendRefusal::of(Some(EIO), true), LargeSendRefusal::LargeSend);
+        assert_eq!(LargeSendRefusal::of(Some(EAGAIN), true), LargeSendRefusal::Other);
     }
 }

@@ -1,0 +1,47 @@
+"""Commands answer at once: what a command does not need is not loaded."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SOURCES = Path(__file__).parents[2] / "src"
+HEAVY = ("altair", "asyncssh", "docker", "duckdb", "jinja2", "matplotlib", "numpy", "pandas", "polars", "scipy")
+"""Libraries that take longer to load than a command should take in all."""
+
+
+def loaded_by(*arguments: str, cwd: Path) -> set[str]:
+    """The heavy libraries that the lab has loaded when this command ends."""
+    program = (
+        "import atexit, sys\n"
+        f"atexit.register(lambda: print('loaded:', *(name for name in {HEAVY!r} if name in sys.modules)))\n"
+        "from vtare.start import main\n"
+        f"sys.argv = ['vtare', *{arguments!r}]\n"
+        "main()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=cwd, env={"PYTHONPATH": str(SOURCES), "PATH": "/usr/bin:/bin"}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    last = done.stdout.splitlines()[-1]
+    assert last.startswith("loaded:"), done.stderr
+    return set(last.split()[1:])
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("--help",), ("--version",), ("run", "--help"), ("run", "--stoer", "x"), ("plan",), ("status", "no-such-store")],
+)
+def test_commands_that_read_no_data_load_no_heavy_library(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    assert loaded_by(*arguments, cwd=tmp_path) == set()
+
+
+def test_a_design_takes_random_numbers_and_nothing_else(tmp_path: Path) -> None:
+    assert loaded_by("plan", "quickstart", cwd=tmp_path) == {"numpy"}
+
+
+def test_the_list_of_papers_reads_tables_and_computes_nothing(tmp_path: Path) -> None:
+    assert loaded_by("papers", cwd=tmp_path) == {"polars"}
