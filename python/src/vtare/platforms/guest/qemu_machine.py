@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from vtare.errors import MachineCannot
 from vtare.platforms.child import start_child
-from vtare.platforms.guest.agent import GuestFailed
+from vtare.platforms.guest.failed import GuestFailed
 from vtare.platforms.guest.machine import GuestMachine, chosen_cpus, how, tail
 from vtare.platforms.guest.qemu_command import GuestSpec, command
 
