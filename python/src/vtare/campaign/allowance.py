@@ -52,9 +52,9 @@ def _rows(run: Run, timeout_s: float) -> float:
         return run.parameters.get(name, parameters[name].default)
 
     def count(name: str) -> int:
-        """How many parts a list asks for; all that there can be where it is left open."""
+        """How many parts a list asks for; all that there can be where it is left open, one where the lab names it."""
         given = value(name)
-        return (len(parameters[name].choices) or 1) if given is None else len(given) if isinstance(given, list) else 1
+        return max(1, len(parameters[name].choices if given is None else given))
 
     rows: float
     match run.instrument:

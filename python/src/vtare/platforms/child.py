@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import resource
 import select
 import signal
 import subprocess
@@ -134,8 +135,12 @@ def wait_readable(descriptors: Sequence[int], deadline: float | None) -> bool:
     return bool(poll.poll(left_ms))
 
 
-def start_child(command: Sequence[str], *, directory: Path, stdout: Path, stderr: Path) -> ProcessChild:
+def start_child(
+    command: Sequence[str], *, directory: Path, stdout: Path, stderr: Path, most_file_byte: int | None = None
+) -> ProcessChild:
     """Start a program in `directory` with its output in two files (the same file twice is allowed).
+
+    With `most_file_byte` a signal (SIGXFSZ) ends it where it makes any file longer.
 
     Raises:
         OSError: the program cannot be started, or a file cannot be written.
@@ -149,13 +154,15 @@ def start_child(command: Sequence[str], *, directory: Path, stdout: Path, stderr
             stderr=err,
             env={**os.environ, OWNER_VARIABLE: own_prefix()},
             process_group=0,
-            preexec_fn=_die_with(os.getpid()),
+            preexec_fn=_die_with(os.getpid(), most_file_byte),
         )
     return ProcessChild(process)
 
 
-def _die_with(parent: int) -> Callable[[], None]:
+def _die_with(parent: int, most_file_byte: int | None) -> Callable[[], None]:
     def before_exec() -> None:
+        if most_file_byte is not None:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (most_file_byte, most_file_byte))
         _PRCTL(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         # The parent may have died between fork and prctl: then no signal will ever come.
         if os.getppid() != parent:
