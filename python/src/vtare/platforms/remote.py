@@ -182,9 +182,11 @@ class Machine:
                 f"{self.login}: the binary arrived with SHA-256 {found.hexdigest()}, expected {sent}; try again"
             )
 
-    async def _run(self, command: str) -> tuple[int, str]:
+    async def _run(self, command: str, connection: Any = None) -> tuple[int, str]:
         async with asyncio.timeout(_TIMEOUT_S):
-            process = await self._connection.create_process(command, stderr=asyncio.subprocess.STDOUT, encoding=None)
+            process = await (connection or self._connection).create_process(
+                command, stderr=asyncio.subprocess.STDOUT, encoding=None
+            )
             answer = bytearray()
             try:
                 while piece := await process.stdout.read(PIECE_BYTE):
@@ -234,8 +236,8 @@ class Machine:
     async def _leave(self, connection: Any) -> None:
         import asyncssh
 
-        with suppress(asyncssh.Error, OSError, TimeoutError):
-            await connection.run(f"rm -rf {shlex.quote(self.directory)}", timeout=_TIMEOUT_S)
+        with suppress(asyncssh.Error, OSError, TimeoutError, PlatformFailed):
+            await self._run(f"rm -rf {shlex.quote(self.directory)}", connection)
         connection.close()
         with suppress(asyncssh.Error, OSError, TimeoutError):
             await asyncio.wait_for(connection.wait_closed(), _TIMEOUT_S)
