@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from vtare.platforms import network
 from vtare.platforms.binary import digest, not_static
-from vtare.platforms.child import ProcessChild, start_child
+from vtare.platforms.child import PipedChild, start_piped
 from vtare.platforms.intake import Incoming, open_below, put_regular, take_regular
 from vtare.platforms.network import NetworkError
 from vtare.platforms.owner import owner_of, still_runs
@@ -47,12 +47,12 @@ _PERIOD_US: Final = 100_000
 _CGROUPS: Final = Path("/sys/fs/cgroup")
 
 
-class AttachedChild(ProcessChild):
+class AttachedChild(PipedChild):
     """`lxc-attach` and the program that it started in the container. It hands on the exit code but no signal."""
 
     def send_signal(self, number: signal.Signals) -> None:
         """Send a signal to the program in the container; to all where there is none yet, or to kill it."""
-        if self.returncode is not None:
+        if self.process.poll() is not None:
             return
         inside = _descendants(self.pid)
         for pid in inside:
@@ -87,8 +87,8 @@ class LxcInstance:
                     put_regular(place, path.name, path.read_bytes(), path.stat().st_mode & 0o777)
         attach = [sealed("lxc-attach"), "-n", self.name, "-P", str(CONTAINERS), "--keep-env"]
         program = [f"/{_BINARY}", *arguments]
-        child = start_child([*attach, "--", *program], directory=directory, stdout=stdout, stderr=stderr)
-        return AttachedChild(child.process)
+        process = start_piped([*attach, "--", *program], directory=directory)
+        return AttachedChild(process, stdout=stdout, stderr=stderr)
 
     def fetch(self, directory: Path, expected: Mapping[str, int]) -> None:
         """Copy out what is expected. See `Instance.fetch`."""
