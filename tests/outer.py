@@ -17,11 +17,11 @@ import pytest
 
 from vtare.errors import MachineCannot
 from vtare.platforms.guest import cpio
-from vtare.platforms.guest.agent import OUTPUT_LOST
 from vtare.platforms.guest.image import image_for, is_dynamic
 from vtare.platforms.guest.kernel import Kernel, find_kernel
 from vtare.platforms.guest.modules import Modules
 from vtare.platforms.guest.qemu_command import PROGRAM
+from vtare.platforms.intake import OUTPUT_LOST
 
 HERE = Path(__file__).resolve().parent / "hypervisors"
 #: Its root over 9p, and what networks between its guests are made of.

@@ -15,9 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from vtare.platforms.guest.agent import Agent, GuestFailed
+from vtare.platforms.guest.agent import Agent
+from vtare.platforms.guest.failed import GuestFailed
 from vtare.platforms.guest.frames import Decoder, Frame, Kind, encode
 from vtare.platforms.guest.instance import GuestFiles
+from vtare.platforms.intake import Incoming
 
 pytestmark = pytest.mark.e2e
 
@@ -60,6 +62,14 @@ def heard(channel: socket.socket, decoder: Decoder, kind: Kind, job: int) -> Fra
     raise AssertionError(f"the agent closed the channel before it said {kind.name}")
 
 
+def content_of(agent: Agent, path: Path, place: Path) -> bytes:
+    """What the agent gives for a path, kept under a name of its own."""
+    with Incoming(place, "content", 1 << 22, "the agent") as incoming:
+        agent.get(path, incoming)
+        incoming.keep()
+    return (place / "content").read_bytes()
+
+
 def test_a_run_goes_in_and_its_samples_come_back(vtare: Path, tmp_path: Path) -> None:
     # The guest's files are those of this machine here: what comes back is fetched to a place of its own.
     run = {
@@ -73,14 +83,14 @@ def test_a_run_goes_in_and_its_samples_come_back(vtare: Path, tmp_path: Path) ->
     with agent_in(vtare, tmp_path) as (agent, process):
         assert agent.facts()["architecture"]
         agent.put(tmp_path / "new" / "big", bytes(range(256)) * 4000)
-        assert agent.get(tmp_path / "new" / "big") == bytes(range(256)) * 4000
+        assert content_of(agent, tmp_path / "new" / "big", tmp_path) == bytes(range(256)) * 4000
         agent.put(tmp_path / "run.json", json.dumps(run).encode())
         log = tmp_path / "log"
         child = agent.start(["measure", str(tmp_path / "run.json")], directory=tmp_path, stdout=log, stderr=log)
         assert child.wait(120) == 0, log.read_text()
-        assert agent.get(tmp_path / "samples.parquet").startswith(b"PAR1")
-        assert agent.files(tmp_path)["run.json"] == len(json.dumps(run))
-        GuestFiles(agent).fetch(tmp_path)
+        assert content_of(agent, tmp_path / "samples.parquet", tmp_path).startswith(b"PAR1")
+        GuestFiles(agent).fetch(tmp_path, {"samples.parquet": 1 << 20})
+        assert (tmp_path / "samples.parquet").read_bytes().startswith(b"PAR1")
         agent.end(60)
         assert process.wait(60) == 0
 
@@ -96,11 +106,11 @@ def test_only_a_few_commands_of_its_own_are_started_and_only_files_in_reach_are_
                 agent.start(arguments, directory=tmp_path / "in", stdout=tmp_path / "o", stderr=tmp_path / "e")
         for path in (tmp_path / "secret", tmp_path / "in" / ".." / "secret", Path("relative")):
             with pytest.raises(GuestFailed, match="path: found"):
-                agent.get(path)
+                content_of(agent, path, tmp_path)
         with pytest.raises(GuestFailed, match="see --directory"):
             agent.put(tmp_path / "new", b"x")
         with pytest.raises(GuestFailed, match="No such file"):
-            agent.get(tmp_path / "in" / "none")
+            content_of(agent, tmp_path / "in" / "none", tmp_path)
 
 
 def test_signals_reach_what_runs_and_its_end_is_told(vtare: Path, tmp_path: Path) -> None:

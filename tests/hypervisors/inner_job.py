@@ -44,7 +44,7 @@ def measure(instance: Instance, directory: Path, instrument: str, **parameters: 
     out, log = directory / f"{instrument}.json", directory / f"{instrument}.log"
     words = ["measure", str(directory / "run.json"), "--json"]
     code = instance.start(words, directory=directory, stdout=out, stderr=log).wait(600)
-    instance.fetch(directory)
+    instance.fetch(directory, {f"{instrument}.parquet": 16 << 20})
     samples = directory / f"{instrument}.parquet"
     tell(
         instrument=instrument,

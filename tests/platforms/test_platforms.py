@@ -15,13 +15,14 @@ from vtare.contract import check_samples_file
 from vtare.design import Run
 from vtare.errors import MachineCannot
 from vtare.links import TwoHosts
-from vtare.platforms import Instance, Platform, Resources, leftovers, open_platform
+from vtare.platforms import Instance, Platform, PlatformFailed, Resources, leftovers, open_platform
 from vtare.platforms.lxc import AttachedChild
 from vtare.platforms.owner import own_prefix
 
 pytestmark = [pytest.mark.e2e, pytest.mark.platform]
 
 KINDS = ("netns", "docker", "lxc", "ssh")
+EXPECTED = {"samples.parquet": 16 << 20}
 RUN = {
     "schema": "vtare.run/1",
     "run_id": "0123456789abcdef",
@@ -61,7 +62,7 @@ def measure(instance: Instance, directory: Path) -> dict[str, object]:
     log = directory / "log"
     child = instance.start(["measure", str(directory / "run.json")], directory=directory, stdout=log, stderr=log)
     assert child.wait(PATIENCE_S) == 0, log.read_text()
-    instance.fetch(directory)
+    instance.fetch(directory, EXPECTED)
     return check_samples_file(directory / "samples.parquet", run_id=str(RUN["run_id"]), instrument="timer")
 
 
@@ -89,7 +90,7 @@ def test_the_counter_in_c_is_brought_in_and_counts_there(
             assert child.wait(PATIENCE_S) == 0, log.read_text()
     except MachineCannot as error:
         pytest.skip(str(error))
-    instance.fetch(tmp_path)
+    instance.fetch(tmp_path, EXPECTED)
     footer = check_samples_file(tmp_path / "samples.parquet", run_id=run.run_id, instrument="counter")
     cells = footer["result"]["cells"]
     assert [(cell["language"], cell["argument"], cell["runtime_ns"]["n"]) for cell in cells] == [
@@ -122,14 +123,22 @@ def test_programs_that_fail_or_are_killed_say_so(platform: Platform, tmp_path: P
     assert load.returncode == -signal.SIGKILL
 
 
-def test_what_was_brought_in_does_not_come_back(platform: Platform, tmp_path: Path) -> None:
+def test_only_what_is_expected_comes_back(platform: Platform, tmp_path: Path) -> None:
     (instance,) = platform.start(1)
     (tmp_path / "key").write_text("secret")
+    (tmp_path / "samples.parquet").write_text("brought in")
     child = instance.start(["--version"], directory=tmp_path, stdout=tmp_path / "out", stderr=tmp_path / "out")
     assert child.wait(PATIENCE_S) == 0
     (tmp_path / "key").unlink()
-    instance.fetch(tmp_path)
-    assert not (tmp_path / "key").exists()
+    instance.fetch(tmp_path, EXPECTED)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "samples.parquet"]
+    if platform.name == "netns":
+        return
+    with pytest.raises(PlatformFailed, match=r"samples\.parquet: found 10 B or more, 9 B are the most"):
+        instance.fetch(tmp_path, {"samples.parquet": 9})
+    with pytest.raises(PlatformFailed, match="none"):
+        instance.fetch(tmp_path, {"none": 9})
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "samples.parquet"]
 
 
 @pytest.mark.parametrize("kind", ["docker", "lxc"], indirect=True)

@@ -5,23 +5,23 @@ from __future__ import annotations
 import json
 import re
 import signal
-import socket
 import threading
-import zlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from agent_end import exited, guest, on_the_line, say
 from hypothesis import given
 from hypothesis import strategies as st
 
 from vtare.platforms.guest import agent as agent_module
-from vtare.platforms.guest.agent import OUTPUT_LOST, Agent, GuestFailed, connect
+from vtare.platforms.guest.agent import connect
+from vtare.platforms.guest.failed import GuestFailed
 from vtare.platforms.guest.frames import MAX_PAYLOAD_BYTE, Decoder, Frame, Kind, encode
 from vtare.platforms.guest.instance import GuestFiles, settled_facts, start_in_turn
 from vtare.platforms.guest.output import Output
+from vtare.platforms.intake import OUTPUT_LOST, Incoming
 
 FRAMES = st.builds(
     Frame,
@@ -29,10 +29,6 @@ FRAMES = st.builds(
     st.integers(0, 2**32 - 1),
     st.one_of(st.binary(max_size=200), st.text(alphabet="vtG1", max_size=40).map(str.encode)),
 )
-
-
-def on_the_line(frames: list[Frame]) -> bytes:
-    return b"".join(encode(frame.kind, frame.job, frame.payload) for frame in frames)
 
 
 def in_pieces(data: bytes, cuts: list[int]) -> tuple[list[Frame], Decoder]:
@@ -79,49 +75,6 @@ def test_a_changed_byte_never_makes_another_frame(frame: Frame, data: st.DataObj
     found, _ = in_pieces(bytes(changed) + bytes(MAX_PAYLOAD_BYTE) + on_the_line([following]), [])
     assert found[-1] == following
     assert frame == following or frame not in found
-
-
-#: What the other end says to a frame, as frames or as bytes on the line.
-Answer = Callable[[Frame], "list[Frame] | bytes"]
-
-
-@contextmanager
-def guest(answer: Answer, *, hello: bytes | None = None) -> Iterator[Agent]:
-    """An agent whose other end answers each frame by a function; an empty answer says nothing."""
-    ours, theirs = socket.socketpair()
-    first = json.dumps({"schema": "vtare.agent/1", "problems": []}).encode() if hello is None else hello
-
-    def serve() -> None:
-        decoder = Decoder()
-        theirs.sendall(encode(Kind.HELLO, 0, first))
-        while data := theirs.recv(1 << 16):
-            for frame in decoder.take(data):
-                said = answer(frame)
-                theirs.sendall(said if isinstance(said, bytes) else on_the_line(said))
-                if frame.kind is Kind.END:
-                    theirs.close()
-                    return
-
-    thread = threading.Thread(target=serve, daemon=True)
-    thread.start()
-    agent = Agent(ours, "g", why_lost=lambda: "the kernel panicked")
-    try:
-        yield agent
-    finally:
-        agent.close()
-        thread.join(10)
-        theirs.close()
-
-
-def say(kind: Kind, job: int, document: object) -> Frame:
-    return Frame(kind, job, json.dumps(document).encode())
-
-
-def exited(job: int, code: int, *, stdout: bytes = b"", stderr: bytes = b"") -> Frame:
-    """The end of a program that has written these bytes."""
-    streams = {"stdout": stdout, "stderr": stderr}
-    sent = {name: {"byte": len(said), "crc32": zlib.crc32(said)} for name, said in streams.items()}
-    return say(Kind.EXITED, job, {"code": code, "signal": None, **sent})
 
 
 def test_what_a_program_says_lands_in_its_files_and_its_end_wakes_the_lab(tmp_path: Path) -> None:
@@ -206,7 +159,7 @@ def test_an_agent_that_does_not_count_is_not_believed(tmp_path: Path, figures: o
     with guest(answer) as agent:
         child = agent.start(["measure"], directory=tmp_path, stdout=tmp_path / "o", stderr=tmp_path / "e")
         assert child.wait(30) == OUTPUT_LOST
-        assert "does not say how much stdout it has sent" in (tmp_path / "e").read_text()
+        assert "does not report stdout" in (tmp_path / "e").read_text()
 
 
 def test_output_that_cannot_be_kept_is_no_success(tmp_path: Path) -> None:
@@ -264,25 +217,30 @@ def test_a_guest_that_hangs_costs_the_time_limit_and_is_given_up(
 def test_what_the_guest_refuses_or_says_wrongly_is_an_error_with_its_words(tmp_path: Path) -> None:
     def answer(frame: Frame) -> list[Frame]:
         match frame.kind:
-            case Kind.GET:
-                return [Frame(Kind.DATA, frame.job, b"123"), say(Kind.WHOLE, frame.job, {"byte": 4})]
             case Kind.START | Kind.WHOLE:
                 return [say(Kind.FAILED, frame.job, {"error": "no room"})]
             case _:
                 return []
 
     with guest(answer) as agent:
-        with pytest.raises(GuestFailed, match="3 B came, want 4 B"):
-            agent.get(tmp_path / "x")
         with pytest.raises(GuestFailed, match="guest g: no room"):
             agent.put(tmp_path / "x", b"y" * 100_000)
         with pytest.raises(GuestFailed, match="guest g: no room"):
             agent.start(["load"], directory=tmp_path, stdout=tmp_path / "o", stderr=tmp_path / "e")
-    with guest(lambda frame: [], hello=b"[1, 2]") as agent, pytest.raises(GuestFailed, match="cannot be understood"):
-        agent.hello(30)
 
 
-def test_files_go_in_when_they_are_new_and_only_those_of_the_guest_come_back(tmp_path: Path) -> None:
+def test_a_file_of_which_a_piece_is_missing_does_not_appear(tmp_path: Path) -> None:
+    def answer(frame: Frame) -> list[Frame]:
+        return [Frame(Kind.DATA, frame.job, b"123"), say(Kind.WHOLE, frame.job, {"byte": 4})]
+
+    with guest(answer) as agent, Incoming(tmp_path, "x", 10, "guest g") as incoming:
+        with pytest.raises(GuestFailed, match="3 B came, its agent sent 4 B"):
+            agent.get(tmp_path / "x", incoming)
+        assert agent.lost is not None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_files_go_in_when_they_are_new_and_only_those_that_are_expected_come_back(tmp_path: Path) -> None:
     inside: dict[str, bytes] = {"samples.parquet": b"PAR1"}
     on_the_way: dict[int, str] = {}
     puts: list[str] = []
@@ -302,8 +260,6 @@ def test_files_go_in_when_they_are_new_and_only_those_of_the_guest_come_back(tmp
                 return [say(Kind.ANSWER, job, {})]
             case Kind.START:
                 return [say(Kind.ANSWER, job, {}), exited(job, 0)]
-            case Kind.LIST:
-                return [say(Kind.ANSWER, job, {"files": [{"name": n, "byte": len(c)} for n, c in inside.items()]})]
             case Kind.GET:
                 content = inside[Path(json.loads(frame.payload)["path"]).name]
                 return [Frame(Kind.DATA, job, content), say(Kind.WHOLE, job, {"byte": len(content)})]
@@ -320,7 +276,7 @@ def test_files_go_in_when_they_are_new_and_only_those_of_the_guest_come_back(tmp
         files.start(["serve"], directory=tmp_path, stdout=tmp_path / "log", stderr=tmp_path / "log").wait(30)
         assert puts == ["run.json", "key"]
         (tmp_path / "key").unlink()
-        files.fetch(tmp_path)
+        files.fetch(tmp_path, {"samples.parquet": 4})
     assert sorted(path.name for path in tmp_path.iterdir()) == ["log", "run.json", "samples.parquet"]
     assert (tmp_path / "samples.parquet").read_bytes() == b"PAR1"
 

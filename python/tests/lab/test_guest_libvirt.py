@@ -12,7 +12,7 @@ import pytest
 from vtare.errors import BadInput, MachineCannot
 from vtare.platforms import Resources, open_platform, qemu
 from vtare.platforms.guest import libvirt_machine, qemu_command, taps, words
-from vtare.platforms.guest.agent import GuestFailed
+from vtare.platforms.guest.failed import GuestFailed
 from vtare.platforms.guest.libvirt_domain import domain_xml
 from vtare.platforms.guest.libvirt_machine import Manager, found_manager, remove_domain
 from vtare.platforms.network import Site

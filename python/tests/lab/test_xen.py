@@ -15,8 +15,9 @@ from transcripts.replay import Entry, entries
 from vtare.errors import BadInput, MachineCannot
 from vtare.platforms import Resources, open_platform, xen
 from vtare.platforms.guest import xen_domain, xen_tools
-from vtare.platforms.guest.agent import Agent, GuestFailed
+from vtare.platforms.guest.agent import Agent
 from vtare.platforms.guest.channel import Terminal
+from vtare.platforms.guest.failed import GuestFailed
 from vtare.platforms.guest.frames import Decoder, Kind, encode
 from vtare.platforms.guest.words import Network
 from vtare.platforms.guest.xen_domain import DomainSpec

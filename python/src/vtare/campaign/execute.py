@@ -6,16 +6,21 @@ Nothing here writes outside the run's temporary directory, and every child is en
 from __future__ import annotations
 
 import json
+import os
 import time
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from vtare import documents
+from vtare.campaign.allowance import SAMPLES, Allowance, allowance
 from vtare.campaign.children import Helper, RunFailed, end, said, wait_measured, wait_ready
-from vtare.contract import RUN_SCHEMA, check_samples_file
+from vtare.campaign.left import check_left
+from vtare.contract import RUN_SCHEMA
 from vtare.errors import BadInput, Interrupted
 from vtare.platforms.child import wait_readable
+from vtare.platforms.intake import printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,6 +35,8 @@ if TYPE_CHECKING:
     from vtare.platforms import Instance
 
 LOG_TAIL_BYTE: Final = 4000
+#: The longest reason that the journal keeps, in characters.
+_REASON: Final = 600
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +86,7 @@ def execute(
         "run_id": run.run_id,
         "instrument": run.instrument,
         "seed": settings.seed,
-        "output": str(directory / "samples.parquet"),
+        "output": str(directory / SAMPLES),
         "parameters": run.parameters if crew is None else crew.parameters(run.parameters, directory),
     }
     files.write(directory / "run.json", json.dumps(document, indent=2).encode())
@@ -92,11 +99,12 @@ def execute(
         ):
             loaded = instance if crew is None else crew.loaded
             code = _measure_under_load(settings, directory, log, instance, loaded, (*helpers, *busy), stop)
-        instance.fetch(directory)
+        most = allowance(run, settings.timeout_s)
+        instance.fetch(directory, {SAMPLES: most.byte})
         if not (directory / "load.json").stat().st_size:
             raise RunFailed("the load left no report on stdout")
         _check_load(directory / "load.json")
-        _check_samples(directory / "samples.parquet", run)
+        _check_samples(directory / SAMPLES, run, most)
         if crew is not None:
             crew.check(directory)
     except RunFailed as failure:
@@ -131,28 +139,33 @@ def _measure_under_load(
 
 def _check_load(path: Path) -> None:
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, OSError) as error:
-        raise RunFailed(f"the load's report is not JSON ({error})") from error
-    if not isinstance(document, dict) or document.get("schema") != "vtare.load/1":
-        found = document.get("schema") if isinstance(document, dict) else type(document).__name__
-        raise RunFailed(f"the load's report has schema {found!r}, wanted 'vtare.load/1'")
+        document = documents.read(path)
+    except BadInput as error:
+        raise RunFailed(printable(f"the load's report: {error}", _REASON)) from error
+    if document.get("schema") != "vtare.load/1":
+        raise RunFailed(f"the load's report has schema {printable(document.get('schema'))}, expected 'vtare.load/1'")
 
 
-def _check_samples(path: Path, run: Run) -> None:
+def _check_samples(path: Path, run: Run, most: Allowance) -> None:
     if not path.is_file():
         raise RunFailed("the instrument said it measured but left no samples.parquet")
     try:
-        check_samples_file(path, run_id=run.run_id, instrument=run.instrument)
+        check_left(path, run, most)
     except BadInput as error:
-        raise RunFailed(str(error)) from error
+        raise RunFailed(printable(error, _REASON)) from error
 
 
 def _tail(log: Path) -> str:
-    return log.read_bytes()[-LOG_TAIL_BYTE:].decode("utf-8", errors="replace").strip() if log.exists() else ""
+    try:
+        with log.open("rb") as file:
+            file.seek(0, os.SEEK_END)
+            file.seek(max(0, file.tell() - LOG_TAIL_BYTE))
+            return file.read(LOG_TAIL_BYTE).decode("utf-8", errors="replace").strip()
+    except FileNotFoundError:
+        return ""
 
 
 def _with_log(failure: RunFailed, tail: str) -> str:
     """Add the program's own last words: they name the cause better than an exit code does."""
     lines = [line.strip() for line in tail.splitlines() if line.strip() and line.strip() != "ready"]
-    return f"{failure.reason}: {lines[-1][:300]}" if lines and failure.exit_code is not None else failure.reason
+    return f"{failure.reason}: {printable(lines[-1])}" if lines and failure.exit_code is not None else failure.reason

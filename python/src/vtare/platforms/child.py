@@ -9,21 +9,27 @@ from __future__ import annotations
 
 import ctypes
 import os
+import resource
 import select
 import signal
 import subprocess
+import threading
 import time
 from abc import ABC, abstractmethod
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from vtare.platforms.intake import MOST_OUTPUT_BYTE, OUTPUT_LOST, PIECE_BYTE
 from vtare.platforms.owner import OWNER_VARIABLE, own_prefix
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
+    from typing import IO
 
 _PR_SET_PDEATHSIG: Final = 1
+#: How long what is left in its pipes is waited for when a program has ended.
+_DRAINED_S: Final = 5.0
 # Loaded before any fork: the forked child must not import or look up anything.
 _PRCTL: Final = ctypes.CDLL(None, use_errno=True).prctl
 
@@ -125,6 +131,56 @@ class ProcessChild(Child):
         return self.process.wait()
 
 
+class PipedChild(ProcessChild):
+    """A process whose output is not trusted: read by threads of this process, bounded, and kept in two files."""
+
+    def __init__(self, process: subprocess.Popen[bytes], *, stdout: Path, stderr: Path) -> None:
+        """Take over what `start_piped` has started. Raises OSError where a file cannot be opened."""
+        super().__init__(process)
+        self._files = [path.open("ab", buffering=0) for path in (stdout, stderr)]
+        self._lost = False
+        self._code: int | None = None
+        self._copiers = [
+            threading.Thread(target=self._copy, args=(pipe, file), daemon=True)
+            for pipe, file in zip((process.stdout, process.stderr), self._files, strict=True)
+        ]
+        for copier in self._copiers:
+            copier.start()
+
+    @property
+    def returncode(self) -> int | None:
+        """See `Child.returncode`: `OUTPUT_LOST` where the program printed too much."""
+        code = self.process.poll()
+        if code is None or self._code is not None:
+            return self._code
+        # What it has started may hold its output open for ever.
+        deadline = time.monotonic() + _DRAINED_S
+        for copier in self._copiers:
+            copier.join(max(0.0, deadline - time.monotonic()))
+        for file in self._files:
+            file.close()
+        self._code = OUTPUT_LOST if self._lost else code
+        return self._code
+
+    def kill(self) -> int:
+        """Kill the whole group and return the exit code."""
+        code = super().kill()
+        return code if self.returncode is None else self.returncode
+
+    def _copy(self, pipe: IO[bytes], file: IO[bytes]) -> None:
+        came = 0
+        # ValueError: the file is closed, since nobody waits for this output any more.
+        with pipe, suppress(OSError, ValueError):
+            while piece := os.read(pipe.fileno(), PIECE_BYTE):
+                came += len(piece)
+                if came > MOST_OUTPUT_BYTE:
+                    self._lost = True
+                    self._files[1].write(f"\nvtare: more than {MOST_OUTPUT_BYTE} B of output: ended\n".encode())
+                    self.send_signal(signal.SIGKILL)
+                    return
+                file.write(piece)
+
+
 def wait_readable(descriptors: Sequence[int], deadline: float | None) -> bool:
     """Block until one of the descriptors is readable (True) or `time.monotonic()` reaches `deadline` (False)."""
     poll = select.poll()
@@ -134,28 +190,48 @@ def wait_readable(descriptors: Sequence[int], deadline: float | None) -> bool:
     return bool(poll.poll(left_ms))
 
 
-def start_child(command: Sequence[str], *, directory: Path, stdout: Path, stderr: Path) -> ProcessChild:
+def start_child(
+    command: Sequence[str], *, directory: Path, stdout: Path, stderr: Path, most_file_byte: int | None = None
+) -> ProcessChild:
     """Start a program in `directory` with its output in two files (the same file twice is allowed).
+
+    With `most_file_byte` a signal (SIGXFSZ) ends it where it makes any file longer.
 
     Raises:
         OSError: the program cannot be started, or a file cannot be written.
     """
     with stdout.open("ab") as out, stderr.open("ab") as err:
-        process = subprocess.Popen(
-            command,
-            cwd=directory,
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=err,
-            env={**os.environ, OWNER_VARIABLE: own_prefix()},
-            process_group=0,
-            preexec_fn=_die_with(os.getpid()),
-        )
-    return ProcessChild(process)
+        return ProcessChild(_started(command, directory, out, err, most_file_byte))
 
 
-def _die_with(parent: int) -> Callable[[], None]:
+def start_piped(command: Sequence[str], *, directory: Path) -> subprocess.Popen[bytes]:
+    """Start a program in `directory` for a `PipedChild`, which reads what it prints.
+
+    Raises:
+        OSError: the program cannot be started.
+    """
+    return _started(command, directory, subprocess.PIPE, subprocess.PIPE, None)
+
+
+def _started(
+    command: Sequence[str], directory: Path, out: IO[bytes] | int, err: IO[bytes] | int, most_file_byte: int | None
+) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        command,
+        cwd=directory,
+        stdin=subprocess.DEVNULL,
+        stdout=out,
+        stderr=err,
+        env={**os.environ, OWNER_VARIABLE: own_prefix()},
+        process_group=0,
+        preexec_fn=_die_with(os.getpid(), most_file_byte),
+    )
+
+
+def _die_with(parent: int, most_file_byte: int | None) -> Callable[[], None]:
     def before_exec() -> None:
+        if most_file_byte is not None:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (most_file_byte, most_file_byte))
         _PRCTL(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         # The parent may have died between fork and prctl: then no signal will ever come.
         if os.getppid() != parent:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import os
 import tarfile
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -19,6 +19,7 @@ from vtare.errors import MachineCannot
 from vtare.platforms import network
 from vtare.platforms.binary import digest, not_static
 from vtare.platforms.docker_exec import ExecChild
+from vtare.platforms.intake import PIECE_BYTE, Incoming, printable
 from vtare.platforms.network import NetworkError
 from vtare.platforms.owner import OWNER_VARIABLE, owner_of, still_runs
 from vtare.platforms.protocol import (
@@ -33,7 +34,7 @@ from vtare.platforms.protocol import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from vtare.platforms.child import Child
     from vtare.platforms.network import Site
@@ -56,7 +57,6 @@ class DockerInstance:
         self._site = site
         self._index = index
         self._about = about
-        self._sent: set[str] = set()
         self.name = name
 
     @property
@@ -67,7 +67,6 @@ class DockerInstance:
     def start(self, arguments: Sequence[str], *, directory: Path, stdout: Path, stderr: Path) -> Child:
         """Copy the directory's files in and start the binary by the daemon's `exec`. See `Instance.start`."""
         docker = _library()
-        self._sent |= {path.name for path in directory.iterdir() if path.is_file()}
         try:
             self._client.put_archive(self.name, "/", _packed(directory))
             made = self._client.exec_create(
@@ -77,14 +76,19 @@ class DockerInstance:
         except docker.errors.APIError as error:
             raise PlatformFailed(f"container {self.name}: {error}") from error
 
-    def fetch(self, directory: Path) -> None:
-        """Copy out what the programs left. See `Instance.fetch`."""
+    def fetch(self, directory: Path, expected: Mapping[str, int]) -> None:
+        """Copy out what is expected. See `Instance.fetch`."""
         docker = _library()
-        try:
-            chunks, _ = self._client.get_archive(self.name, str(directory))
-            _unpack(b"".join(chunks), directory, self._sent)
-        except docker.errors.APIError as error:
-            raise PlatformFailed(f"container {self.name}: {error}") from error
+        for name, most_byte in expected.items():
+            source = f"container {self.name}"
+            with Incoming(directory, name, most_byte, source) as incoming:
+                try:
+                    chunks, _ = self._client.get_archive(self.name, str(directory / name))
+                    with closing(chunks):
+                        _unpack(chunks, incoming, source)
+                except docker.errors.DockerException as error:
+                    raise PlatformFailed(f"{source}: {name}: {printable(error)}") from error
+                incoming.keep()
 
     def facts(self) -> Mapping[str, object]:
         """What the container was given, and facts of its network device."""
@@ -315,15 +319,43 @@ def _packed(directory: Path) -> bytes:
         return held.getvalue()
 
 
-def _unpack(archive: bytes, directory: Path, sent: set[str]) -> None:
-    """Put the files of an archive of `directory` into it, except those that were sent or that are there.
+class _Chunks(io.RawIOBase):
+    """What comes in chunks, to be read as a file."""
 
-    What was brought in stays where it is: the lab may have removed its own, as it does with keys.
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self._chunks = chunks
+        self._rest = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        while not self._rest:
+            self._rest = next(self._chunks, None) or b""
+            if not self._rest:
+                return b""
+        piece, self._rest = self._rest[:size], self._rest[size:]
+        return piece
+
+
+def _unpack(chunks: Iterator[bytes], incoming: Incoming, source: str) -> None:
+    """Take the one file of an archive that comes in chunks.
+
+    Raises:
+        PlatformFailed: it holds something else than a regular file, or too long a one, or is damaged.
     """
-    with tarfile.open(fileobj=io.BytesIO(archive)) as packed:
-        for entry in packed:
-            way = Path(entry.name).parts
-            if entry.isfile() and len(way) == 2 and way[1] not in sent and not (directory / way[1]).exists():
-                content = packed.extractfile(entry)
-                if content is not None:
-                    (directory / way[1]).write_bytes(content.read())
+    name = incoming.path.name
+    try:
+        with tarfile.open(fileobj=_Chunks(chunks), mode="r|", bufsize=PIECE_BYTE) as packed:
+            entry = packed.next()
+            content = packed.extractfile(entry) if entry is not None and entry.isreg() else None
+            if entry is None or content is None:
+                kind = "a symbolic link" if entry is not None and entry.issym() else "no regular file"
+                raise PlatformFailed(f"{source}: {name}: found {kind}, expected a regular file")
+            incoming.announce(entry.size)
+            while piece := content.read(PIECE_BYTE):
+                incoming.write(piece)
+            if incoming.byte != entry.size:
+                raise PlatformFailed(f"{source}: {name}: {incoming.byte} B came, the daemon sent {entry.size} B")
+    except tarfile.TarError as error:
+        raise PlatformFailed(f"{source}: {name}: found no archive ({printable(error)})") from error

@@ -10,8 +10,10 @@ from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from vtare.platforms.child import Child
+from vtare.platforms.intake import MOST_OUTPUT_BYTE, OUTPUT_LOST
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 _STDERR: Final = 2
@@ -75,16 +77,29 @@ class ExecChild(Child):
     def _read(self, stream: Any, files: list[Any], kept: ExitStack) -> None:
         from docker.utils.socket import frames_iter
 
+        lost = False
         try:
             with kept, suppress(OSError):
-                for which, chunk in frames_iter(stream, tty=False):
-                    files[1 if which == _STDERR else 0].write(chunk)
-            self._code = self._exit_code()
+                lost = self._keep(frames_iter(stream, tty=False), files)
+            self._code = OUTPUT_LOST if lost else self._exit_code()
         except Exception:
             # The daemon is gone, and the container with it.
             self._code = -signal.SIGKILL
         finally:
             os.eventfd_write(self._ended, 1)
+
+    def _keep(self, frames: Iterator[tuple[int, bytes]], files: list[Any]) -> bool:
+        """Keep what the program prints. Whether it printed too much, and was ended for it."""
+        came = [0, 0]
+        for number, chunk in frames:
+            which = 1 if number == _STDERR else 0
+            came[which] += len(chunk)
+            if came[which] > MOST_OUTPUT_BYTE:
+                files[1].write(f"\nvtare: more than {MOST_OUTPUT_BYTE} B of output: ended\n".encode())
+                self.send_signal(signal.SIGKILL)
+                return True
+            files[which].write(chunk)
+        return False
 
     def _exit_code(self) -> int:
         deadline = time.monotonic() + _REAPED_S

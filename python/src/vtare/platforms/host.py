@@ -38,7 +38,7 @@ class HostInstance:
             self._site.namespace, self._binary, arguments, directory=directory, stdout=stdout, stderr=stderr
         )
 
-    def fetch(self, directory: Path) -> None:
+    def fetch(self, directory: Path, expected: Mapping[str, int]) -> None:
         """Do nothing: the program wrote to `directory` itself."""
 
     def facts(self) -> Mapping[str, object]:

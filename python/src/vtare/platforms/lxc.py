@@ -10,14 +10,15 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from vtare.platforms import network
 from vtare.platforms.binary import digest, not_static
-from vtare.platforms.child import ProcessChild, start_child
+from vtare.platforms.child import PipedChild, start_piped
+from vtare.platforms.intake import Incoming, open_below, put_regular, take_regular
 from vtare.platforms.network import NetworkError
 from vtare.platforms.owner import owner_of, still_runs
 from vtare.platforms.protocol import (
@@ -25,6 +26,7 @@ from vtare.platforms.protocol import (
     DEFAULT_RESOURCES,
     Leftover,
     Need,
+    PlatformFailed,
     Resources,
     Settings,
     no_settings,
@@ -32,7 +34,7 @@ from vtare.platforms.protocol import (
 from vtare.platforms.sealed import sealed
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from vtare.platforms.child import Child
     from vtare.platforms.network import Site
@@ -45,12 +47,12 @@ _PERIOD_US: Final = 100_000
 _CGROUPS: Final = Path("/sys/fs/cgroup")
 
 
-class AttachedChild(ProcessChild):
+class AttachedChild(PipedChild):
     """`lxc-attach` and the program that it started in the container. It hands on the exit code but no signal."""
 
     def send_signal(self, number: signal.Signals) -> None:
         """Send a signal to the program in the container; to all where there is none yet, or to kill it."""
-        if self.returncode is not None:
+        if self.process.poll() is not None:
             return
         inside = _descendants(self.pid)
         for pid in inside:
@@ -70,7 +72,6 @@ class LxcInstance:
         self._site = site
         self._index = index
         self._about = about
-        self._sent: set[str] = set()
         self.name = root.parent.name
 
     @property
@@ -80,23 +81,22 @@ class LxcInstance:
 
     def start(self, arguments: Sequence[str], *, directory: Path, stdout: Path, stderr: Path) -> Child:
         """Copy the directory's files in and start the binary by `lxc-attach`. See `Instance.start`."""
-        inside = self._within(directory)
-        inside.mkdir(parents=True, exist_ok=True)
-        for path in directory.iterdir():
-            if path.is_file():
-                shutil.copy2(path, inside / path.name)
-                self._sent.add(path.name)
+        with self._inside(directory, make=True) as place:
+            for path in directory.iterdir():
+                if path.is_file() and path not in {stdout, stderr}:
+                    put_regular(place, path.name, path.read_bytes(), path.stat().st_mode & 0o777)
         attach = [sealed("lxc-attach"), "-n", self.name, "-P", str(CONTAINERS), "--keep-env"]
         program = [f"/{_BINARY}", *arguments]
-        child = start_child([*attach, "--", *program], directory=directory, stdout=stdout, stderr=stderr)
-        return AttachedChild(child.process)
+        process = start_piped([*attach, "--", *program], directory=directory)
+        return AttachedChild(process, stdout=stdout, stderr=stderr)
 
-    def fetch(self, directory: Path) -> None:
-        """Copy out what the programs left. See `Instance.fetch`."""
-        for path in self._within(directory).iterdir():
-            # What was brought in stays where it is: the lab may have removed its own, as it does with keys.
-            if path.is_file() and path.name not in self._sent and not (directory / path.name).exists():
-                shutil.copy2(path, directory / path.name)
+    def fetch(self, directory: Path, expected: Mapping[str, int]) -> None:
+        """Copy out what is expected. See `Instance.fetch`."""
+        with self._inside(directory) as place:
+            for name, most_byte in expected.items():
+                with Incoming(directory, name, most_byte, f"container {self.name}") as incoming:
+                    take_regular(place, incoming, f"container {self.name}")
+                    incoming.keep()
 
     def facts(self) -> Mapping[str, object]:
         """What the container was given, and facts of its network device."""
@@ -108,8 +108,19 @@ class LxcInstance:
         """The bridge port in front of it."""
         return None if self._site is None else self._site.port(self._index)
 
-    def _within(self, directory: Path) -> Path:
-        return self._root / str(directory.absolute()).lstrip("/")
+    @contextmanager
+    def _inside(self, directory: Path, *, make: bool = False) -> Iterator[int]:
+        """A descriptor of a directory in the container."""
+        try:
+            place = open_below(self._root, directory.absolute(), make=make)
+        except OSError as error:
+            raise PlatformFailed(
+                f"container {self.name}: {directory}: {error.strerror}: it is no directory of the container"
+            ) from error
+        try:
+            yield place
+        finally:
+            os.close(place)
 
 
 class LxcPlatform:

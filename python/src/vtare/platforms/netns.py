@@ -46,7 +46,7 @@ class NetnsInstance:
         """Start the binary in the namespace. See `Instance.start`."""
         return start_in_namespace(self.name, self._binary, arguments, directory=directory, stdout=stdout, stderr=stderr)
 
-    def fetch(self, directory: Path) -> None:
+    def fetch(self, directory: Path, expected: Mapping[str, int]) -> None:
         """Do nothing: the program wrote to `directory` itself."""
 
     def facts(self) -> Mapping[str, object]:

@@ -127,10 +127,12 @@ class Instance(Protocol):
         """
         ...
 
-    def fetch(self, directory: Path) -> None:
-        """Bring what the program left in `directory` to the same path on the controller. Call after the child's end.
+    def fetch(self, directory: Path, expected: Mapping[str, int]) -> None:
+        """Bring files that the program left in `directory` to the same path on the controller, each whole.
 
-        Raises PlatformFailed where the instance does not give it.
+        `expected` holds their names, and the most bytes that each can have; nothing else is taken. Call after the
+        child's end. Raises PlatformFailed where the instance does not give one, or gives something else than a regular
+        file of that size.
         """
         ...
 

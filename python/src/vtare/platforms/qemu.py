@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 from vtare.errors import BadInput, MachineCannot
 from vtare.platforms import network
 from vtare.platforms.guest import accelerator, taps
-from vtare.platforms.guest.agent import GuestFailed
+from vtare.platforms.guest.failed import GuestFailed
 from vtare.platforms.guest.image import image_for
 from vtare.platforms.guest.instance import (
     LEAST_MEMORY,

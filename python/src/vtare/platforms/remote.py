@@ -23,16 +23,23 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from vtare.errors import MachineCannot
 from vtare.platforms.binary import digest
 from vtare.platforms.child import Child
+from vtare.platforms.intake import MOST_OUTPUT_BYTE, OUTPUT_LOST, PIECE_BYTE, printable
 from vtare.platforms.owner import OWNER_VARIABLE
 from vtare.platforms.protocol import PlatformFailed
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Mapping, Sequence
+    from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+
+    from vtare.platforms.intake import Incoming
 
 _T = TypeVar("_T")
 
 _TIMEOUT_S: Final = 60.0
 _STARTED_S: Final = 30.0
+#: What a command of the lab's own may print: a line or two, and an error.
+_MOST_ANSWER_BYTE: Final = 1 << 16
+#: A file may take as long as an answer, and 1 s for each of so many bytes.
+_SLOWEST_BYTE_PER_S: Final = 1 << 16
 #: Above it a shell's exit code tells of a signal; 130 is what vtare itself ends with when interrupted.
 _INTERRUPTED: Final = 130
 #: Runs a program, hands on its exit code, and ends it when its own input ends: the connection is gone then.
@@ -91,19 +98,33 @@ class Machine:
         self.binary = f"{directory}/vtare"
         self._connection: Any = None
         self._count = 0
-        _call(self._open(binary))
+        try:
+            _call(self._open(binary))
+        except BaseException:
+            # A machine that is no place for the binary keeps neither a directory nor a connection.
+            self.close()
+            raise
 
     def run(self, command: str) -> tuple[int, str]:
-        """Run a shell command and return its exit code and all that it printed."""
+        """Run a shell command and return its exit code and what it printed.
+
+        Raises:
+            PlatformFailed: it prints more than `_MOST_ANSWER_BYTE` or takes longer than `_TIMEOUT_S`.
+        """
         return _call(self._run(command))
 
     def put(self, files: Mapping[str, bytes], directory: str) -> None:
         """Write files into a directory on the other machine, which is made for this user alone."""
         _call(self._put(files, directory))
 
-    def get(self, directory: str) -> dict[str, bytes]:
-        """Read the files of a directory on the other machine."""
-        return _call(self._get(directory))
+    def get(self, directory: str, incoming: Incoming) -> None:
+        """Read a file of a directory on the other machine, under its own name.
+
+        Raises:
+            PlatformFailed: it is missing, no regular file, too long, or too slow.
+        """
+        longest_s = _TIMEOUT_S + incoming.most_byte / _SLOWEST_BYTE_PER_S
+        _call(self._get(f"{directory}/{incoming.path.name}", incoming), longest_s)
 
     def start(self, arguments: Sequence[str], *, directory: str, stdout: Path, stderr: Path, owner: str) -> Child:
         """Start `vtare ARGUMENTS` on the other machine; what it prints lands in the two files here."""
@@ -111,11 +132,10 @@ class Machine:
         pid_file = f"{self.directory}/pid-{self._count}"
         program = shlex.join(["env", f"{OWNER_VARIABLE}={owner}", self.binary, *arguments])
         wrapped = _WRAPPER.format(directory=shlex.quote(directory), program=program, pid_file=shlex.quote(pid_file))
-        # Unbuffered: what a program says is looked at while it runs.
+        # Unbuffered: what a program prints is read while it runs.
         with ExitStack() as stack:
             files = [stack.enter_context(path.open("ab", buffering=0)) for path in (stdout, stderr)]
-            started = _call(self._start(wrapped, pid_file, files))
-            started.keep(stack.pop_all())
+            started = _call(self._start(wrapped, pid_file, files, stack))
         return started
 
     def close(self) -> None:
@@ -142,26 +162,45 @@ class Machine:
             place = shlex.quote(self.directory)
             made = await self._run(f"umask 077 && mkdir {place} && uname -m")
             if made[0] != 0:
-                raise MachineCannot(f"{self.login}: cannot make {self.directory}: {made[1].strip()}")
+                raise MachineCannot(f"{self.login}: cannot make {self.directory}: {printable(made[1])}")
             if made[1].strip() != os.uname().machine:
                 raise MachineCannot(
-                    f"{self.login} is {made[1].strip()}, the binary {binary} is for {os.uname().machine}; "
+                    f"{self.login} is {printable(made[1])}, the binary {binary} is for {os.uname().machine}; "
                     "name one for that machine with --binary"
                 )
             await self._connection.create_process(f"cat >/dev/null; rm -rf {place}")
+            found = hashlib.sha256()
             async with self._connection.start_sftp_client() as files:
                 await files.put(str(binary), self.binary)
                 await files.chmod(self.binary, 0o755)
-                async with files.open(self.binary, "rb") as copy:
-                    found = hashlib.sha256(await copy.read()).hexdigest()
+                async for piece in _pieces(files, self.binary, binary.stat().st_size):
+                    found.update(piece)
         except (OSError, asyncssh.Error) as error:
-            raise MachineCannot(f"{self.login}: {error or type(error).__name__}") from error
-        if found != (wanted := digest(binary)):
-            raise PlatformFailed(f"{self.login}: the binary arrived with SHA-256 {found}, wanted {wanted}; try again")
+            raise MachineCannot(f"{self.login}: {printable(error) or type(error).__name__}") from error
+        if found.hexdigest() != (sent := digest(binary)):
+            raise PlatformFailed(
+                f"{self.login}: the binary arrived with SHA-256 {found.hexdigest()}, expected {sent}; try again"
+            )
 
-    async def _run(self, command: str) -> tuple[int, str]:
-        done = await self._connection.run(command, stderr=asyncio.subprocess.STDOUT, timeout=_TIMEOUT_S)
-        return (-1 if done.exit_status is None else int(done.exit_status)), str(done.stdout)
+    async def _run(self, command: str, connection: Any = None) -> tuple[int, str]:
+        async with asyncio.timeout(_TIMEOUT_S):
+            process = await (connection or self._connection).create_process(
+                command, stderr=asyncio.subprocess.STDOUT, encoding=None
+            )
+            answer = bytearray()
+            try:
+                while piece := await process.stdout.read(PIECE_BYTE):
+                    answer += piece
+                    if len(answer) > _MOST_ANSWER_BYTE:
+                        raise PlatformFailed(
+                            f"{self.login}: more than {_MOST_ANSWER_BYTE} B in answer to a command, "
+                            f"beginning '{printable(answer[:80].decode(errors='replace'))}'"
+                        )
+                await process.wait_closed()
+            finally:
+                process.close()
+        code = process.exit_status
+        return (-1 if code is None else int(code)), answer.decode(errors="replace")
 
     async def _put(self, files: Mapping[str, bytes], directory: str) -> None:
         async with self._connection.start_sftp_client() as client:
@@ -171,32 +210,34 @@ class Machine:
                     await client.chmod(f"{directory}/{name}", 0o600)
                     await file.write(content)
 
-    async def _get(self, directory: str) -> dict[str, bytes]:
-        found = {}
-        async with self._connection.start_sftp_client() as client:
-            for name in await client.listdir(directory):
-                path = f"{directory}/{name}"
-                if await client.isfile(path):
-                    async with client.open(path, "rb") as file:
-                        found[name] = await file.read()
-        return found
-
-    async def _start(self, command: str, pid_file: str, files: list[Any]) -> RemoteChild:
+    async def _get(self, path: str, incoming: Incoming) -> None:
         import asyncssh
 
         try:
-            process = await self._connection.create_process(
-                command, stdin=asyncssh.PIPE, stdout=files[0], stderr=files[1], encoding=None
-            )
+            async with self._connection.start_sftp_client() as client:
+                about = await client.lstat(path)
+                if about.type != asyncssh.FILEXFER_TYPE_REGULAR:
+                    raise PlatformFailed(f"{self.login}: {incoming.path.name}: found no regular file, expected one")
+                incoming.announce(about.size or 0)
+                async for piece in _pieces(client, path, incoming.most_byte):
+                    incoming.write(piece)
         except asyncssh.Error as error:
-            raise PlatformFailed(f"{self.login}: {error}") from error
-        return RemoteChild(self, process, pid_file)
+            raise PlatformFailed(f"{self.login}: {incoming.path.name}: {printable(error)}") from error
+
+    async def _start(self, command: str, pid_file: str, files: list[Any], opened: ExitStack) -> RemoteChild:
+        import asyncssh
+
+        try:
+            process = await self._connection.create_process(command, stdin=asyncssh.PIPE, encoding=None)
+        except asyncssh.Error as error:
+            raise PlatformFailed(f"{self.login}: {printable(error)}") from error
+        return RemoteChild(self, process, pid_file, files, opened.pop_all())
 
     async def _leave(self, connection: Any) -> None:
         import asyncssh
 
-        with suppress(asyncssh.Error, OSError, TimeoutError):
-            await connection.run(f"rm -rf {shlex.quote(self.directory)}", timeout=_TIMEOUT_S)
+        with suppress(asyncssh.Error, OSError, TimeoutError, PlatformFailed):
+            await self._run(f"rm -rf {shlex.quote(self.directory)}", connection)
         connection.close()
         with suppress(asyncssh.Error, OSError, TimeoutError):
             await asyncio.wait_for(connection.wait_closed(), _TIMEOUT_S)
@@ -205,25 +246,22 @@ class Machine:
 class RemoteChild(Child):
     """A program on another machine, started through a connection and ended with it."""
 
-    def __init__(self, machine: Machine, process: Any, pid_file: str) -> None:
-        """Take over a started program, whose process number stands in a file there."""
+    def __init__(self, machine: Machine, process: Any, pid_file: str, files: list[Any], opened: ExitStack) -> None:
+        """Take over a started program, whose process number stands in a file there; what it prints goes to `files`.
+
+        `opened` closes these.
+        """
         self._machine = machine
         self._process = process
         self._pid_file = pid_file
         self._code: int | None = None
-        self._files = ExitStack()
         self._ended = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
-        self._waiter = _loop().create_task(self._wait_closed())
+        self._waiter = _loop().create_task(self._wait_closed(files, opened))
 
     def __del__(self) -> None:
         """Close the descriptor that tells of the end."""
         with suppress(OSError, AttributeError):
-            self._files.close()
             os.close(self._ended)
-
-    def keep(self, files: ExitStack) -> None:
-        """Hold the files that its output goes to open as long as this object lives."""
-        self._files = files
 
     @property
     def returncode(self) -> int | None:
@@ -252,14 +290,46 @@ class RemoteChild(Child):
         code = self.wait(_STARTED_S)
         return -signal.SIGKILL if code is None else code
 
-    async def _wait_closed(self) -> None:
+    async def _wait_closed(self, files: list[Any], opened: ExitStack) -> None:
         code: int | None = None
-        with suppress(Exception):
+        kept = (True, True)
+        with opened, suppress(Exception):
+            kept = await asyncio.gather(
+                self._keep(self._process.stdout, files[0], files[1]),
+                self._keep(self._process.stderr, files[1], files[1]),
+            )
             await self._process.wait_closed()
             code = self._process.exit_status
         # Without a code the connection is gone.
         self._code = -signal.SIGKILL if code is None or code < 0 else code if code <= _INTERRUPTED else 128 - code
+        if not all(kept):
+            self._code = OUTPUT_LOST
         os.eventfd_write(self._ended, 1)
+
+    async def _keep(self, stream: Any, file: Any, log: Any) -> bool:
+        """Keep what comes of one stream. Whether all of it was kept: a program that prints too much is ended."""
+        came = 0
+        while piece := await stream.read(PIECE_BYTE):
+            came += len(piece)
+            if came > MOST_OUTPUT_BYTE:
+                log.write(f"\nvtare: more than {MOST_OUTPUT_BYTE} B of output: ended\n".encode())
+                # Its keeper there ends it with its input; a far end that does not is not listened to any more.
+                self._process.close()
+                return False
+            file.write(piece)
+        return True
+
+
+async def _pieces(client: Any, path: str, most_byte: int) -> AsyncIterator[bytes]:
+    """What a file on another machine holds: at most one piece more than `most_byte`."""
+    async with client.open(path, "rb") as file:
+        came = 0
+        while came <= most_byte:
+            piece = await file.read(PIECE_BYTE, came)
+            if not piece:
+                return
+            came += len(piece)
+            yield piece
 
 
 @cache
@@ -269,11 +339,15 @@ def _loop() -> asyncio.AbstractEventLoop:
     return loop
 
 
-def _call(work: Coroutine[Any, Any, _T]) -> _T:
-    """Do something in the loop's thread, and wait for it."""
+def _call(work: Coroutine[Any, Any, _T], longest_s: float = 5 * _TIMEOUT_S) -> _T:
+    """Do something in the loop's thread, and wait for it, but not for ever."""
+    future = asyncio.run_coroutine_threadsafe(work, _loop())
     try:
-        return asyncio.run_coroutine_threadsafe(work, _loop()).result(5 * _TIMEOUT_S)
+        return future.result(longest_s)
     except (MachineCannot, PlatformFailed):
         raise
+    except TimeoutError as error:
+        future.cancel()
+        raise PlatformFailed("over SSH: the other machine did not answer in time") from error
     except Exception as error:
-        raise PlatformFailed(f"over SSH: {error or type(error).__name__}") from error
+        raise PlatformFailed(f"over SSH: {printable(error) or type(error).__name__}") from error

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from vtare.errors import BadInput, MachineCannot
 from vtare.platforms.binary import digest, not_static
+from vtare.platforms.intake import Incoming
 from vtare.platforms.protocol import DEFAULT_RESOURCES, Need, PlatformFailed, Resources, Settings
 from vtare.platforms.remote import Login, Machine, missing_library
 
@@ -41,7 +42,6 @@ class SshInstance:
         self._owner = owner
         self._facts = facts
         self._about: Mapping[str, object] | None = None
-        self._sent: set[str] = set()
         self.name = str(machine.login)
 
     def describe(self, name: str, about: Mapping[str, object], interface: str | None) -> None:
@@ -62,7 +62,6 @@ class SshInstance:
         """
         here, there = str(directory), self._there(directory)
         files = {path.name: path.read_bytes() for path in directory.iterdir() if path.is_file()}
-        self._sent |= set(files)
         told = {
             name: content.replace(here.encode(), there.encode()) if name == "run.json" else content
             for name, content in files.items()
@@ -71,11 +70,12 @@ class SshInstance:
         words = [word.replace(here, there) for word in arguments]
         return self._machine.start(words, directory=there, stdout=stdout, stderr=stderr, owner=self._owner)
 
-    def fetch(self, directory: Path) -> None:
-        """Copy back what the programs left. See `Instance.fetch`."""
-        for name, content in self._machine.get(self._there(directory)).items():
-            if name not in self._sent and not (directory / name).exists():
-                (directory / name).write_bytes(content)
+    def fetch(self, directory: Path, expected: Mapping[str, int]) -> None:
+        """Copy back what is expected. See `Instance.fetch`."""
+        for name, most_byte in expected.items():
+            with Incoming(directory, name, most_byte, str(self._machine.login)) as incoming:
+                self._machine.get(self._there(directory), incoming)
+                incoming.keep()
 
     def facts(self) -> Mapping[str, object]:
         """How it was reached, and the hash of the binary on it; of a machine that was made, what it is made of."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from vtare.platforms.guest.agent import GuestFailed
+from vtare.platforms.guest.failed import GuestFailed
 from vtare.platforms.guest.kernel import cache_directory
 from vtare.platforms.guest.qemu_machine import QemuMachine
 

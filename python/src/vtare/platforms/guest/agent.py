@@ -18,9 +18,12 @@ import weakref
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
+from vtare import documents
 from vtare.platforms.child import Child
-from vtare.platforms.guest.frames import Decoder, Frame, Kind, encode
+from vtare.platforms.guest.failed import GuestFailed, GuestRefused
+from vtare.platforms.guest.frames import FRAME_BYTE, Decoder, Frame, Kind, encode
 from vtare.platforms.guest.output import Output
+from vtare.platforms.intake import OUTPUT_LOST, printable
 from vtare.platforms.protocol import PlatformFailed
 
 if TYPE_CHECKING:
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from vtare.platforms.guest.channel import Channel
+    from vtare.platforms.intake import Incoming
 
 #: How long an answer may take. An emulated guest on a busy machine needs seconds for what takes milliseconds else.
 ANSWER_S: Final = 60.0
@@ -35,12 +39,16 @@ _PIECE_BYTE: Final = 32 << 10
 _SIGNALS: Final = {signal.SIGINT: "int", signal.SIGTERM: "term", signal.SIGKILL: "kill"}
 _KILL_S: Final = 20.0
 _SHOWN_BYTE: Final = 200
-#: The exit code of a program in a guest whose output did not come whole ("input/output error" in sysexits.h).
-OUTPUT_LOST: Final = os.EX_IOERR
-
-
-class GuestFailed(PlatformFailed):
-    """A guest does not do what it is asked, or is gone. It costs its run, not the campaign."""
+#: How long a file may take: as long as an answer, and 1 s for each of so many bytes. A serial line of an emulated guest
+#: passes several times as many.
+_SLOWEST_BYTE_PER_S: Final = 1 << 18
+#: Frames that answer one question and are not taken yet; an agent sends one, or two with a refusal.
+_MOST_WAITING: Final = 16
+#: What may come that belongs to no frame or to no question: a console's messages, the rest of an answer that is no
+#: longer waited for. A guest that sends more is given up.
+MOST_UNASKED_BYTE: Final = 4 << 20
+_LARGEST_CODE: Final = 255
+_LARGEST_SIGNAL: Final = 64
 
 
 class Agent:
@@ -58,6 +66,7 @@ class Agent:
         self._lost: str | None = None
         self._hello: dict[str, Any] | None = None
         self._decoder = Decoder()
+        self._unasked_byte = 0
         if isinstance(channel, socket.socket):
             # A guest that no longer reads must not hold the lab up.
             channel.settimeout(None)
@@ -79,6 +88,11 @@ class Agent:
         raise GuestFailed(
             f"guest {self._name}: {lost or f'was not ready within {timeout_s:.0f} s; {self._why_lost()}'}"
         )
+
+    @property
+    def name(self) -> str:
+        """The guest's name."""
+        return self._name
 
     @property
     def lost(self) -> str | None:
@@ -104,14 +118,6 @@ class Agent:
         """
         return self._ask(Kind.FACTS, {})
 
-    def files(self, directory: Path) -> dict[str, int]:
-        """The files in a directory of the guest, with their lengths in bytes.
-
-        Raises:
-            GuestFailed: there is no such directory, or no answer.
-        """
-        return {file["name"]: int(file["byte"]) for file in self._ask(Kind.LIST, {"path": str(directory)})["files"]}
-
     def put(self, path: Path, content: bytes) -> None:
         """Put a file into the guest, whole, for its owner's eyes only.
 
@@ -125,22 +131,28 @@ class Agent:
             question.say(Kind.WHOLE, {"byte": len(content)})
             question.answer()
 
-    def get(self, path: Path) -> bytes:
-        """Read a file of the guest.
+    def get(self, path: Path, incoming: Incoming) -> None:
+        """Read a file of the guest into `incoming`. A guest that does not give it as it should is given up.
 
         Raises:
-            GuestFailed: there is no such file, a piece is missing, or no answer.
+            GuestFailed: there is no such file, a piece is missing, it is too long or too slow, or no answer.
+            OSError: it cannot be written here.
         """
-        pieces: list[bytes] = []
-        with _Question(self) as question:
-            question.say(Kind.GET, {"path": str(path)})
-            while (frame := question.hear()).kind is Kind.DATA:
-                pieces.append(frame.payload)
-        content = b"".join(pieces)
-        wanted = _document(frame).get("byte")
-        if frame.kind is not Kind.WHOLE or wanted != len(content):
-            raise GuestFailed(f"guest {self._name}: {path}: {len(content)} B came, want {wanted} B")
-        return content
+        try:
+            with _Question(self, incoming) as question:
+                question.say(Kind.GET, {"path": str(path)})
+                frame = question.hear_whole(incoming)
+            given = _document(frame).get("byte")
+            if frame.kind is not Kind.WHOLE or given != incoming.byte:
+                raise GuestFailed(
+                    f"guest {self._name}: {path}: {incoming.byte} B came, its agent sent {printable(given)} B"
+                )
+        except GuestRefused:
+            raise
+        except PlatformFailed as error:
+            # What else it sends of the file belongs to no question any more.
+            self._lose(str(error))
+            raise error if isinstance(error, GuestFailed) else GuestFailed(str(error)) from error
 
     def start(self, arguments: Sequence[str], *, directory: Path, stdout: Path, stderr: Path) -> GuestChild:
         """Start `vtare ARGUMENTS` in the guest; what it prints is added to two files here.
@@ -229,20 +241,27 @@ class Agent:
             try:
                 for frame in self._decoder.take(data):
                     self._hear(frame)
+                if (byte := self._decoder.skipped_byte + self._unasked_byte) > MOST_UNASKED_BYTE:
+                    raise GuestFailed(f"{byte} B that nobody asked for, {MOST_UNASKED_BYTE} B are allowed")
             except GuestFailed as error:
-                why = f"its agent cannot be understood ({error})"
+                why = f"its agent sends what it must not ({error})"
+                break
+            except Exception as error:  # a fault of the lab's own must not leave those who wait without an answer
+                why = f"what its agent sends cannot be used ({error!r})"
                 break
         self._lose(f"{why}; {self._why_lost()}")
 
     def _hear(self, frame: Frame) -> None:
         with self._changed:
-            if frame.kind is Kind.HELLO:
+            if frame.kind is Kind.HELLO and self._hello is None:
                 self._hello = _document(frame)
                 self._changed.notify_all()
                 return
             hear = self._listeners.get(frame.job)
-        if hear is not None:
+        if hear is not None and frame.kind is not Kind.HELLO:
             hear(frame)
+        else:
+            self._unasked_byte += FRAME_BYTE + len(frame.payload)
 
     def _lose(self, why: str) -> None:
         with self._changed:
@@ -256,33 +275,71 @@ class Agent:
 
 
 class _Question:
-    """One question and the frames that answer it."""
+    """One question and the frames that answer it. The pieces of a file go to `incoming` as they come."""
 
-    def __init__(self, agent: Agent) -> None:
+    def __init__(self, agent: Agent, incoming: Incoming | None = None) -> None:
         self._agent = agent
+        self._incoming = incoming
+        self._failed: Exception | None = None
         self._heard: queue.SimpleQueue[Frame | None] = queue.SimpleQueue()
         self.job = 0
 
     def __enter__(self) -> _Question:
-        self.job = self._agent._listen(self._heard.put)
+        self.job = self._agent._listen(self._take)
         return self
 
     def __exit__(self, *_: object) -> None:
         self._agent._forget(self.job)
 
+    def _take(self, frame: Frame | None) -> None:
+        """Take a frame of the answer. Called by the reading thread."""
+        if frame is not None and frame.kind is Kind.DATA and self._incoming is not None and self._failed is None:
+            try:
+                self._incoming.write(frame.payload)
+            except (PlatformFailed, OSError, ValueError) as error:
+                self._failed = error
+                # Wakes who waits; no more of it is taken.
+                self._heard.put(None)
+        elif self._failed is None:
+            if frame is not None and self._heard.qsize() >= _MOST_WAITING:
+                raise GuestFailed(f"more than {_MOST_WAITING} answers to one question")
+            self._heard.put(frame)
+
     def say(self, kind: Kind, document: dict[str, Any]) -> None:
         self._agent._send(kind, self.job, json.dumps(document).encode())
 
     def hear(self) -> Frame:
-        name = self._agent._name
         try:
-            frame = self._heard.get(timeout=ANSWER_S)
+            return self._accepted(self._heard.get(timeout=ANSWER_S))
         except queue.Empty:
-            raise GuestFailed(f"guest {name}: no answer within {ANSWER_S:.0f} s; {self._agent._why_lost()}") from None
+            raise GuestFailed(
+                f"guest {self._agent._name}: no answer within {ANSWER_S:.0f} s; {self._agent._why_lost()}"
+            ) from None
+
+    def hear_whole(self, incoming: Incoming) -> Frame:
+        """The frame behind the pieces of a file: waited for while they come, and not for ever."""
+        begin = time.monotonic()
+        longest_s = ANSWER_S + incoming.most_byte / _SLOWEST_BYTE_PER_S
+        while True:
+            before = incoming.byte
+            try:
+                return self._accepted(self._heard.get(timeout=ANSWER_S))
+            except queue.Empty:
+                taken_s = time.monotonic() - begin
+                if incoming.byte == before or taken_s > longest_s:
+                    raise GuestFailed(
+                        f"guest {self._agent._name}: {incoming.byte} B of a file came within {taken_s:.0f} s, but not "
+                        f"its end; {self._agent._why_lost()}"
+                    ) from None
+
+    def _accepted(self, frame: Frame | None) -> Frame:
+        name = self._agent._name
+        if self._failed is not None:
+            raise self._failed
         if frame is None:
             raise GuestFailed(f"guest {name}: {self._agent.lost}")
         if frame.kind is Kind.FAILED:
-            raise GuestFailed(f"guest {name}: {_document(frame).get('error')}")
+            raise GuestRefused(f"guest {name}: {printable(_document(frame).get('error'))}")
         return frame
 
     def answer(self) -> dict[str, Any]:
@@ -316,12 +373,11 @@ class GuestChild(Child):
         elif frame.kind is Kind.ANSWER:
             self._started.set()
         elif frame.kind is Kind.FAILED and not self._started.is_set():
-            self._refused = str(_document(frame).get("error"))
+            self._refused = printable(_document(frame).get("error"))
             self._end(-signal.SIGKILL)
         elif frame.kind is Kind.EXITED:
             how = _document(frame)
-            code, number = how.get("code"), how.get("signal")
-            ended = int(code) if code is not None else -int(number or signal.SIGKILL)
+            ended = _exit_code(how)
             if (lost := self._output.lost(how)) is not None:
                 said = f"{lost}; {self._agent.skipped}; the program itself had ended with {ended}"
                 self._output.note(f"vtare: guest {self._agent._name}: output is lost: {said}")
@@ -377,12 +433,23 @@ class GuestChild(Child):
         os.eventfd_write(self._ended, 1)
 
 
+def _exit_code(how: dict[str, Any]) -> int:
+    """How a program ended, as `subprocess` shows it."""
+    code, number = how.get("code"), how.get("signal")
+    if code is None and number is None:
+        return -signal.SIGKILL
+    found, sign, largest = (number, -1, _LARGEST_SIGNAL) if code is None else (code, 1, _LARGEST_CODE)
+    if type(found) is not int or not 0 <= found <= largest:
+        raise GuestFailed(f"a program that ended with {printable(found)}, expected a number from 0 to {largest}")
+    return sign * found
+
+
 def _document(frame: Frame) -> dict[str, Any]:
-    with suppress(ValueError):
-        found = json.loads(frame.payload)
-        if isinstance(found, dict):
-            return found
-    raise GuestFailed(f"the agent said {frame.kind.name} with {frame.payload[:80]!r}, wanted a JSON object")
+    try:
+        return documents.parse(frame.payload)
+    except documents.BadDocument as error:
+        shown = printable(frame.payload[:_SHOWN_BYTE].decode(errors="replace"), 80)
+        raise GuestFailed(f"the agent sent {frame.kind.name} with '{shown}': {error}") from None
 
 
 def connect(path: Path, timeout_s: float, gone: Callable[[], str | None]) -> socket.socket:

@@ -14,6 +14,8 @@ _KEPT_BYTE: Final = 4000
 _HEAD: Final = struct.Struct("<4sBII")
 _CHECK: Final = struct.Struct("<I")
 _HEAD_BYTE: Final = _HEAD.size + _CHECK.size
+#: What a frame takes on the line beside its payload.
+FRAME_BYTE: Final = _HEAD_BYTE + _CHECK.size
 
 
 class Kind(IntEnum):
@@ -72,6 +74,7 @@ class Decoder:
     def take(self, data: bytes) -> list[Frame]:
         """Take bytes as they came, and give the frames that they complete."""
         found: list[Frame] = []
+        noise = bytearray()
         for begin in range(0, len(data), MAX_PAYLOAD_BYTE):
             self._held += data[begin : begin + MAX_PAYLOAD_BYTE]
             at = 0
@@ -83,8 +86,11 @@ class Decoder:
                     found.append(frame)
                 else:
                     self.skipped_byte += length
-                    self.skipped = (self.skipped + bytes(self._held[at : at + length]))[-_KEPT_BYTE:]
+                    noise += self._held[at : at + length]
                 at += length
+            if noise:
+                self.skipped = (self.skipped + bytes(noise))[-_KEPT_BYTE:]
+                noise.clear()
             del self._held[:at]
         return found
 
@@ -92,8 +98,12 @@ class Decoder:
         """The frame at a place with its length; None and what to skip where there is none; None and 0 to wait."""
         held = self._held
         if not _MARK.startswith(held[at : at + len(_MARK)]):
-            following = held.find(_MARK[:1], at + 1)
-            return None, (len(held) if following < 0 else following) - at
+            following = held.find(_MARK, at + 1)
+            if following < 0:
+                # The end may be the beginning of a mark.
+                begun = next((byte for byte in range(len(_MARK) - 1, 0, -1) if held.endswith(_MARK[:byte])), 0)
+                following = len(held) - begun
+            return None, following - at
         if len(held) - at < _HEAD_BYTE:
             return None, 0
         _, number, job, length = _HEAD.unpack_from(held, at)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from vtare.errors import MachineCannot
 from vtare.platforms import network
 from vtare.platforms.guest.machine import RunningGuest
+from vtare.platforms.intake import Incoming, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from pathlib import Path
 
     from vtare.platforms.child import Child
     from vtare.platforms.guest.agent import Agent
@@ -60,9 +59,9 @@ class GuestInstance(Generic[_Made]):
         """Start the guest's own binary. See `Instance.start`."""
         return self._files.start(arguments, directory=directory, stdout=stdout, stderr=stderr)
 
-    def fetch(self, directory: Path) -> None:
-        """Bring back what programs in the guest left in `directory`."""
-        self._files.fetch(directory)
+    def fetch(self, directory: Path, expected: Mapping[str, int]) -> None:
+        """Bring back files that programs in the guest left in `directory`. See `Instance.fetch`."""
+        self._files.fetch(directory, expected)
 
     def facts(self) -> dict[str, object]:
         """What the guest is made of and its host-side device."""
@@ -115,23 +114,17 @@ class GuestFiles:
                 self._put[path] = version
         return self._agent.start(arguments, directory=directory, stdout=stdout, stderr=stderr)
 
-    def fetch(self, directory: Path) -> None:
-        """Bring every file of the guest's `directory` here that was not put there, each whole or not at all.
+    def fetch(self, directory: Path, expected: Mapping[str, int]) -> None:
+        """Bring the expected files of the guest's `directory` here, each whole or not at all. See `Instance.fetch`.
 
         Raises:
-            GuestFailed: the guest does not give one.
+            GuestFailed: the guest does not give one, or gives more than its most bytes.
             OSError: a file here cannot be written.
         """
-        for name in self._agent.files(directory):
-            path = directory / name
-            if path in self._put or path in self._outputs:
-                continue
-            content = self._agent.get(path)
-            with tempfile.NamedTemporaryFile(dir=directory, delete=False) as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            Path(file.name).rename(path)
+        for name, most_byte in expected.items():
+            with Incoming(directory, name, most_byte, f"guest {self._agent.name}") as incoming:
+                self._agent.get(directory / name, incoming)
+                incoming.keep()
 
 
 def settled_facts(agent: Agent, name: str, clock_source: str | None) -> dict[str, Any]:
@@ -147,11 +140,11 @@ def settled_facts(agent: Agent, name: str, clock_source: str | None) -> dict[str
     deadline = time.monotonic() + _SETTLE_S
     while True:
         facts = agent.facts()
-        found = str(facts.get("clock_source"))
+        found = printable(facts.get("clock_source"))
         if found == clock_source or (clock_source is None and not found.endswith(_EARLY)):
             return facts
         if time.monotonic() > deadline:
-            there = ", ".join(facts.get("clock_sources_available") or ["none named"])
+            there = printable(facts.get("clock_sources_available") or "none")
             wanted = clock_source or "one that it stays with"
             raise MachineCannot(f"guest {name}: its kernel keeps time by {found}, wanted {wanted}; it offers {there}")
         time.sleep(_LOOK_S)

@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 
 from vtare.errors import MachineCannot
 from vtare.platforms.guest import taps
-from vtare.platforms.guest.agent import GuestFailed
+from vtare.platforms.guest.failed import GuestFailed
 from vtare.platforms.guest.libvirt_domain import domain_xml
 from vtare.platforms.guest.machine import GuestMachine, chosen_cpus, tail
 

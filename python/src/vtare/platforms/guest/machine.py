@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Final
 
-from vtare.platforms.guest.agent import Agent, GuestFailed, connect
+from vtare.platforms.guest.agent import Agent, connect
+from vtare.platforms.guest.failed import GuestFailed
+from vtare.platforms.intake import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,8 +53,10 @@ class RunningGuest(ABC):
         if self._agent is None:
             self._agent = Agent(self._open_channel(), self.name, why_lost=self.last_words)
         hello = self._agent.hello(timeout_s)
-        if hello.get("problems"):
-            raise GuestFailed(f"guest {self.name}: {'; '.join(hello['problems'])}")
+        problems = hello.get("problems")
+        if problems:
+            texts = problems if isinstance(problems, list) else [problems]
+            raise GuestFailed(f"guest {self.name}: {printable('; '.join(map(str, texts)))}")
         return hello
 
     @abstractmethod
@@ -103,15 +108,17 @@ def chosen_cpus(vcpus: int, cpus: Sequence[int]) -> list[int]:
 def tail(path: Path) -> str:
     """The end of a log, as far as it can be read by a person; empty where there is none."""
     try:
-        return readable(path.read_bytes()[-SAID_BYTE:])
+        with path.open("rb") as file:
+            file.seek(0, os.SEEK_END)
+            file.seek(max(0, file.tell() - SAID_BYTE))
+            return readable(file.read(SAID_BYTE))
     except OSError:
         return ""
 
 
 def readable(said: bytes) -> str:
-    """What a person can read of a console's words."""
-    # Consoles colour and clear: only what can be read is passed on.
-    return " ".join("".join(char if char.isprintable() else " " for char in said.decode(errors="replace")).split())
+    """What a person can read of a console's words: consoles colour and clear, too."""
+    return printable(said.decode(errors="replace"), SAID_BYTE)
 
 
 def how(code: int) -> str:

@@ -6,7 +6,9 @@ import zlib
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from vtare.platforms.guest.failed import GuestFailed
 from vtare.platforms.guest.frames import Kind
+from vtare.platforms.intake import MOST_OUTPUT_BYTE, printable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,8 +26,14 @@ class Output:
         self._unwritten: Exception | None = None
 
     def keep(self, kind: Kind, piece: bytes) -> None:
-        """Add what came of one stream. What cannot be written is told by `lost`."""
+        """Add what came of one stream. What cannot be written is shown by `lost`.
+
+        Raises:
+            GuestFailed: it is more than a program may print.
+        """
         byte, check = self._came[kind]
+        if byte + len(piece) > MOST_OUTPUT_BYTE:
+            raise GuestFailed(f"more than {MOST_OUTPUT_BYTE} B on {kind.name.lower()} of a program")
         self._came[kind] = byte + len(piece), zlib.crc32(piece, check)
         try:
             while piece:
@@ -43,13 +51,14 @@ class Output:
             name = kind.name.lower()
             figures = sent.get(name)
             if not isinstance(figures, dict) or not {"byte", "crc32"} <= figures.keys():
-                return f"its agent does not say how much {name} it has sent: found {figures!r}, want byte and crc32"
+                return f"its agent does not report {name}: found {printable(figures)}, expected byte and crc32"
+            sent_byte = printable(figures["byte"])
             if figures.get("error") is not None:
-                wrong.append(f"its agent could not read {name} behind {figures['byte']} B: {figures['error']}")
+                wrong.append(f"its agent could not read {name} behind {sent_byte} B: {printable(figures['error'])}")
             elif figures["byte"] != byte:
-                wrong.append(f"of {figures['byte']} B of {name} {byte} B came")
+                wrong.append(f"of {sent_byte} B of {name} {byte} B came")
             elif figures["crc32"] != check:
-                wrong.append(f"{byte} B of {name} came with CRC-32 {check}, sent was {figures['crc32']}")
+                wrong.append(f"{byte} B of {name} came with CRC-32 {check}, sent was {printable(figures['crc32'])}")
         return "; ".join(wrong) or None
 
     def note(self, line: str) -> None:

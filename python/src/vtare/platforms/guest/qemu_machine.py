@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from vtare.errors import MachineCannot
 from vtare.platforms.child import start_child
-from vtare.platforms.guest.agent import GuestFailed
+from vtare.platforms.guest.failed import GuestFailed
 from vtare.platforms.guest.machine import GuestMachine, chosen_cpus, how, tail
 from vtare.platforms.guest.qemu_command import GuestSpec, command
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from vtare.platforms.child import ProcessChild
 
 _MONITOR_S: Final = 30.0
+#: The longest file that QEMU writes: its guest's console, on which a kernel prints some kilobytes.
+MOST_CONSOLE_BYTE: Final = 16 << 20
 
 
 class QemuMachine(GuestMachine):
@@ -36,7 +38,9 @@ class QemuMachine(GuestMachine):
         log = spec.directory / "log"
         try:
             spec.directory.mkdir(mode=0o700)
-            self._process: ProcessChild = start_child(command(spec), directory=spec.directory, stdout=log, stderr=log)
+            self._process: ProcessChild = start_child(
+                command(spec), directory=spec.directory, stdout=log, stderr=log, most_file_byte=MOST_CONSOLE_BYTE
+            )
         except OSError as error:
             raise GuestFailed(f"guest {spec.name}: {error}") from error
 

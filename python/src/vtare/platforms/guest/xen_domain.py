@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 from vtare.platforms import network
 from vtare.platforms.child import start_child
 from vtare.platforms.guest import xen_tools
-from vtare.platforms.guest.agent import GuestFailed
 from vtare.platforms.guest.channel import Terminal
+from vtare.platforms.guest.failed import GuestFailed
 from vtare.platforms.guest.instance import MEBIBYTE
 from vtare.platforms.guest.machine import SAID_BYTE, RunningGuest, chosen_cpus, how, readable
 from vtare.platforms.guest.words import words_of_all

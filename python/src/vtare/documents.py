@@ -1,0 +1,103 @@
+"""JSON documents that another machine made: bounded in size and depth, and checked, before anything uses them."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import stat
+from typing import TYPE_CHECKING, Any, Final
+
+from vtare.errors import BadInput
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+#: The largest document that a run leaves: a footer with a cell for each of some thousand guests, about 1 kB each.
+MOST_BYTE: Final = 4 << 20
+#: The contract's documents have 8 levels at most.
+MOST_DEPTH: Final = 32
+_SMALLEST: Final = -(1 << 63)
+_LARGEST: Final = (1 << 64) - 1
+
+
+class BadDocument(ValueError):
+    """Bytes from another machine are not a document that can be used. The message is one line."""
+
+
+def parse(data: bytes, *, most_byte: int = MOST_BYTE) -> dict[str, Any]:
+    """Return the JSON object that `data` holds.
+
+    Every number in it is finite and fits 64 bits, every text can be written as UTF-8, and no part of it is deeper than
+    `MOST_DEPTH`: what uses it needs no check of that kind.
+
+    Raises:
+        BadDocument: longer than `most_byte`, not JSON, not an object, or with such a part.
+    """
+    if len(data) > most_byte:
+        raise BadDocument(f"found {len(data)} B of JSON, {most_byte} B are allowed")
+    try:
+        found = json.loads(data, parse_constant=_refuse_constant)
+    except RecursionError:
+        raise BadDocument(f"found JSON that is nested too deep, {MOST_DEPTH} levels are allowed") from None
+    except BadDocument:
+        raise
+    except ValueError as error:
+        raise BadDocument(f"found no JSON ({error})") from None
+    if not isinstance(found, dict):
+        raise BadDocument(f"found JSON of type {type(found).__name__}, expected an object")
+    _check(found)
+    return found
+
+
+def read(path: Path, *, most_byte: int = MOST_BYTE) -> dict[str, Any]:
+    """Return the JSON object in a file; see `parse`.
+
+    Raises:
+        BadInput: the file is missing, not a regular file, or does not hold such an object.
+    """
+    try:
+        data = read_regular(path, most_byte=most_byte)
+        return parse(data, most_byte=most_byte)
+    except OSError as error:
+        raise BadInput(f"{path}: cannot be read: {error.strerror}") from error
+    except BadDocument as error:
+        raise BadInput(f"{path}: {error}") from error
+
+
+def read_regular(path: Path, *, most_byte: int) -> bytes:
+    """Return the content of a regular file, at most `most_byte` + 1 bytes of it. No link is followed.
+
+    Raises:
+        OSError: it is missing or cannot be read.
+        BadDocument: it is a directory, a device, a pipe or a socket.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(descriptor, "rb", closefd=True) as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise BadDocument("found no regular file")
+        return file.read(most_byte + 1)
+
+
+def _refuse_constant(found: str) -> None:
+    raise BadDocument(f"found the number {found}, expected finite numbers")
+
+
+def _check(document: dict[str, Any]) -> None:
+    waiting: list[tuple[Any, int]] = [(document, 1)]
+    while waiting:
+        value, depth = waiting.pop()
+        if isinstance(value, dict | list):
+            if depth > MOST_DEPTH:
+                raise BadDocument(f"found JSON that is nested too deep, {MOST_DEPTH} levels are allowed")
+            waiting.extend((part, depth + 1) for part in (value.values() if isinstance(value, dict) else value))
+            if isinstance(value, dict):
+                waiting.extend((key, depth) for key in value)
+        elif isinstance(value, str):
+            if not value.isascii() and any("\ud800" <= char <= "\udfff" for char in value):
+                raise BadDocument("found a text with half of a surrogate pair, expected Unicode")
+        elif isinstance(value, float):
+            if not math.isfinite(value):
+                raise BadDocument("found a number beyond the range of 64 bits")
+        elif isinstance(value, int) and not _SMALLEST <= value <= _LARGEST:
+            raise BadDocument("found a number beyond the range of 64 bits")
