@@ -46,7 +46,7 @@ def page(name: str, *, plans: frozenset[str]) -> str:
 def _head(paper: Paper, found: Reanalysis) -> Iterator[str]:
     yield f"# {paper.name}: what reproduces"
     yield ""
-    yield "<!-- Written by `vtare papers --write docs/papers`; a test holds every figure to the code. -->"
+    yield "<!-- Written by `vtare papers --write docs/papers`; a test compares every figure with the code's. -->"
     yield ""
     yield f"{paper.citation}"
     yield ""
@@ -111,7 +111,7 @@ def _index() -> str:
     lines = [
         "# The papers, re-analysed",
         "",
-        "<!-- Written by `vtare papers --write docs/papers`; a test holds every figure to the code. -->",
+        "<!-- Written by `vtare papers --write docs/papers`; a test compares every figure with the code's. -->",
         "",
         "Which statements of five papers follow from the figures that they publish, by the published tables in "
         "`python/src/vtare/papers/data` alone.",

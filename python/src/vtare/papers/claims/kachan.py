@@ -67,13 +67,13 @@ def reanalyse() -> Reanalysis:
             f"{significant(100 * under / _LINK_MBPS)} against {significant(100 * over / _LINK_MBPS)} % of 10 Gbit/s",
             "cannot be decided",
             "Extremes of one run of 60 s each, read off a plot; their number of estimates differs by tool. The plan "
-            "kachan-avb measures the same steps with a known truth for every estimate's own window.",
+            "kachan-avb measures the same steps with the available bandwidth known for every estimate's own window.",
         ),
         Claim(
             "steps", "test environment", "60 s hold three rounds of 2, 7 and 10 Gbit/s.", f"{seconds:g} s",
             f"{significant(each)} s a step", decide(holds=each > 1.0),
             f"Kite2 needs at least {least:g} rounds of probes an estimate: how many fall into a step is not printed, "
-            "and an estimate that crosses an edge has no single truth.",
+            "and an estimate that crosses an edge has no single true value.",
         ),
         Claim(
             "yaz-train", "Table 2", f"Yaz is tuned with streams of {length:g} packets of {size:g} B.", f"{length:g}",
@@ -90,9 +90,9 @@ def reanalyse() -> Reanalysis:
     )  # fmt: skip
     about = (
         "Figures of the text and the settings of Table 2; the estimates themselves are plotted, not printed. No "
-        "spread, number of estimates or truth by window is given."
+        "spread, number of estimates or available bandwidth by window is given."
     )
-    method = "Arithmetic on the printed figures, set beside each other where they speak of the same thing."
+    method = "Arithmetic on the printed figures, compared where they are about the same quantity."
     return Reanalysis(PAPER, about, method, claims)
 
 

@@ -112,9 +112,9 @@ def _factors() -> list[Claim]:
                 f"{kind}-function", f"section {where}", f"For {kind} the function is a significant factor of all four "
                 "parameters.", "significant: all four", f"Holm-adjusted p: {_written(function)}",
                 _decide(_significant(function), set(FIGURES)),
-                f"Over all platforms and loads the function tells apart: {listed(_significant(function))}. "
-                + ("The tails (max) are ruled by single disturbances, in both functions alike."
-                   if "max" not in _significant(function) else "Fifteen datasets stand on each side."),
+                f"Over all platforms and loads the function makes a difference in: {listed(_significant(function))}. "
+                + ("The maxima are single disturbances, in both functions alike."
+                   if "max" not in _significant(function) else "Fifteen datasets on each side."),
             )
         )  # fmt: skip
         load = factor_p(kind, "load")
@@ -123,9 +123,9 @@ def _factors() -> list[Claim]:
                 f"{kind}-load", f"section {where}", f"For {kind} the load is a significant factor of "
                 f"{listed(printed_load[kind])} alone.", f"significant: {listed(printed_load[kind])}",
                 f"Holm-adjusted p: {_written(load)}", _decide(_significant(load), printed_load[kind]),
-                f"With functions and platforms mixed in each group, the load tells apart: "
+                f"With functions and platforms mixed in each group, the load makes a difference in: "
                 f"{listed(_significant(load))}. "
-                "Differences between functions and platforms are the noise of this test; it has little power.",
+                "To this test, differences between functions and platforms are noise: it has little power.",
             )
         )  # fmt: skip
         claims.append(_platform(kind, where))

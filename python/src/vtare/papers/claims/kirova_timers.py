@@ -174,7 +174,7 @@ def _tests() -> list[Claim]:
         "Kruskal-Wallis: " + ", ".join(f"{platform} {parameter} {write_p(value)}"
                                        for (platform, parameter), value in p.items()),
         decide(holds=len(sure) == len(p), in_part=bool(sure)),
-        f"Three datasets stand on each side: an exact rank test has no p below {significant(least, 2)}.",
+        f"Three datasets on each side: an exact rank test has no p below {significant(least, 2)}.",
     )]  # fmt: skip
     both = ("platform", "load")
     text = sentence("idle-xen-pairs")
@@ -184,7 +184,7 @@ def _tests() -> list[Claim]:
         "On the idle system, changing from Xen to Host OS or ESXi affects the median.", "significant: 2 of 2",
         "Dunn, not adjusted: " + ", ".join(f"{pair} {write_p(value)}" for pair, value in found.items()),
         decide(holds=all(value <= ALPHA for value in found.values())),
-        f"Two datasets stand for each platform and load: alone, they have no exact p below "
+        f"There are two datasets for each platform and load: alone, they have no exact p below "
         f"{significant(2 / math.comb(4, 2), 2)}.",
     ))  # fmt: skip
     text = sentence("loaded-vbox-pairs")
@@ -205,7 +205,7 @@ def _tests() -> list[Claim]:
         "Under CPU or I/O load, changing from Host OS to Xen affects median, min and max.",
         f"significant: {len(ps)} of {len(ps)}", f"Dunn, not adjusted: {shown} of {len(ps)}; the least p is "
         f"{significant(min(ps), 2)}", decide(holds=shown == len(ps), in_part=2 * shown > len(ps)),
-        "Two datasets stand for each platform and load.",
+        "There are two datasets for each platform and load.",
     ))  # fmt: skip
     return claims
 

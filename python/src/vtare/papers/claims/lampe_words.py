@@ -150,7 +150,7 @@ def _private() -> list[Claim]:
         f"loads of the physical machines: {', '.join(physical)}", f"loads of the private cloud: {', '.join(loads)}",
         decide(holds=loads == physical, in_part=bool(set(loads) & set(physical))),
         "The private cloud was measured under one load, on other hardware (blade servers) than the physical machine (a "
-        "desktop computer): its part in the result cannot be told from that of the hardware.",
+        "desktop computer): its effect cannot be separated from that of the hardware.",
     ))  # fmt: skip
     text = _sentence("prefer-physical")
     longest = text.numbers["longest"]
