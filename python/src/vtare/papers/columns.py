@@ -99,6 +99,14 @@ _COMMON: Final[dict[str, tuple[Kind, str, str]]] = {
     "eq7_status": _text("whether equation 7 is defined here"),
 }
 
+_STATEMENTS: Final[dict[str, tuple[Kind, str, str]]] = {
+    "claim": _text("id of the claim in `vtare papers NAME --claims`"),
+    "part": _text("which figure or word of the claim"),
+    "words": _text("what the sentence states in words; empty for a figure"),
+    "value": ("real", "see unit", "the figure in the unit beside it; empty for words"),
+    "unit": _text("unit of the value; 1 for pure numbers"),
+}
+
 _SPECIAL: Final[dict[tuple[str, str], tuple[Kind, str, str]]] = {
     ("lampe2013_prose", "value"): ("real", "see unit", "the figure; empty for claims in words"),
     ("oliveira_tables1_2_testbed", "value"): _text("what was used"),
@@ -112,7 +120,8 @@ def column(table: str, name: str) -> Column:
     Raises:
         KeyError: the column is not described here: a table changed without its description.
     """
-    found = _SPECIAL.get((table, name)) or _COMMON.get(name)
+    own = _STATEMENTS.get(name) if table.endswith("_statements") else None
+    found = own or _SPECIAL.get((table, name)) or _COMMON.get(name)
     if found is None:
         raise KeyError(f"{table}: column {name!r} has no description in vtare/papers/columns.py")
     return Column(name, *found)

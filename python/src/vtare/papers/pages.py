@@ -27,8 +27,8 @@ PLANS: Final = {
 _WORDS: Final = {
     "reproduces": "The figure follows from what is published.",
     "in part": "The conclusion holds, the figure does not; or some of it holds.",
-    "does not": "What is published gives another figure, or contradicts itself.",
-    "cannot be checked": "It would take data that are not published.",
+    "does not reproduce": "What is published gives another figure, or contradicts itself.",
+    "cannot be decided": "It would take data that are not published.",
 }
 
 
@@ -40,13 +40,13 @@ def page(name: str, *, plans: frozenset[str]) -> str:
     """
     paper, _ = find(name)
     found = reanalyse(paper.name)
-    return "\n".join([*_head(paper, found), *_table(found), *_reasons(found), *_figures(paper), *_again(paper, plans)])
+    return "\n".join([*_head(paper, found), *_table(found), *_figures(paper), *_again(paper, plans)])
 
 
 def _head(paper: Paper, found: Reanalysis) -> Iterator[str]:
     yield f"# {paper.name}: what reproduces"
     yield ""
-    yield "<!-- Written by `vtare papers --write docs/papers`; a test holds every figure to the code. -->"
+    yield "<!-- Written by `vtare papers --write docs/papers`; a test compares every figure with the code's. -->"
     yield ""
     yield f"{paper.citation}"
     yield ""
@@ -64,24 +64,17 @@ def _head(paper: Paper, found: Reanalysis) -> Iterator[str]:
 def _table(found: Reanalysis) -> Iterator[str]:
     yield "## Claims"
     yield ""
-    yield "| claim | where | printed | computed | outcome |"
-    yield "|---|---|---|---|---|"
+    yield "| claim | statement | where | printed | computed | outcome: reason |"
+    yield "|---|---|---|---|---|---|"
     for claim in found.claims:
-        cells = (claim.says, claim.where, claim.printed, claim.found, f"**{claim.outcome}**")
+        verdict = f"**{claim.outcome}**: {claim.why}"
+        cells = (claim.id, claim.statement, claim.where, claim.printed, claim.found, verdict)
         yield f"| {' | '.join(_cell(cell) for cell in cells)} |"
     yield ""
 
 
 def _cell(words: str) -> str:
     return re.sub(r"\s+", " ", words).replace("|", "\\|").replace("<", "&lt;")
-
-
-def _reasons(found: Reanalysis) -> Iterator[str]:
-    yield "## Why"
-    yield ""
-    for claim in found.claims:
-        yield f"- **{claim.id}** ({claim.outcome}): {_cell(claim.why)}"
-    yield ""
 
 
 def _figures(paper: Paper) -> Iterator[str]:
@@ -118,9 +111,10 @@ def _index() -> str:
     lines = [
         "# The papers, re-analysed",
         "",
-        "<!-- Written by `vtare papers --write docs/papers`; a test holds every figure to the code. -->",
+        "<!-- Written by `vtare papers --write docs/papers`; a test compares every figure with the code's. -->",
         "",
-        "What the published figures of five papers say when this project's own statistics read them.",
+        "Which statements of five papers follow from the figures that they publish, by the published tables in "
+        "`python/src/vtare/papers/data` alone.",
         "",
         f"| paper | {' | '.join(OUTCOMES)} |",
         f"|---|{'---:|' * len(OUTCOMES)}",

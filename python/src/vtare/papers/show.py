@@ -51,7 +51,7 @@ def show_claims(found: Reanalysis, console: Console) -> None:
     console.print(Text(found.method))
     for claim in found.claims:
         console.print()
-        console.print(Text(f"{claim.outcome}: {claim.says} ({claim.where})", style="bold"))
+        console.print(Text(f"{claim.outcome}: {claim.statement} ({claim.where})", style="bold"))
         console.print(Text(f"  printed: {claim.printed}"))
         console.print(Text(f"  computed: {claim.found}"))
         console.print(Text(f"  {claim.why}"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from vtare import plots, stats
+from vtare.papers.claims.batalla_words import word_claims
 from vtare.papers.claims.model import Claim, Reanalysis, decide, one_value, rows_where
 from vtare.papers.published import read_rows
 from vtare.plots.format import rate_text, significant
@@ -70,7 +71,7 @@ def reanalyse() -> Reanalysis:
         ),
         Claim(
             "jain-knee", "latency results", "Latency of Xen grows faster above J = 0.51.", f"{knee:g}",
-            f"{by_k[6]:.4f} with half of the machines loaded", "cannot be checked",
+            f"{by_k[6]:.4f} with half of the machines loaded", "cannot be decided",
             "The place of the knee is that of k = 6, the only point near it: the next ones are "
             f"{significant(by_k[5])} and {significant(by_k[7])}. Latencies are plotted, not printed.",
         ),
@@ -87,7 +88,7 @@ def reanalyse() -> Reanalysis:
         ),
         Claim(
             "five-times", "summary", "KVM's throughput is about five times that of Xen at every frame size.",
-            f"{ratio:g} times", "at least that where KVM fills the link", "cannot be checked",
+            f"{ratio:g} times", "at least that where KVM fills the link", "cannot be decided",
             "Where the link is full the ratio is bounded by the link, and a ratio that is the same at every size "
             "would be a coincidence. Throughputs by size are plotted, not printed.",
         ),
@@ -99,6 +100,7 @@ def reanalyse() -> Reanalysis:
             "Close to it: two frame sizes and half of the time are left out, as is the number of repetitions behind "
             "the intervals.",
         ),
+        *word_claims(),
     )  # fmt: skip
     about = (
         "Equations 2 to 7 define the loads and their fairness; of throughput and latency a few figures stand in the "

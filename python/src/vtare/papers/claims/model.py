@@ -1,4 +1,4 @@
-"""What a re-analysis says: claims, each with the printed and the computed figure and a verdict."""
+"""What a re-analysis reports: claims, each with the printed and the computed figure, an outcome and its reason."""
 
 from __future__ import annotations
 
@@ -11,21 +11,24 @@ from vtare.papers.published import read_rows
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-Outcome = Literal["reproduces", "in part", "does not", "cannot be checked"]
-OUTCOMES: Final[tuple[Outcome, ...]] = ("reproduces", "in part", "does not", "cannot be checked")
+Outcome = Literal["reproduces", "in part", "does not reproduce", "cannot be decided"]
+OUTCOMES: Final[tuple[Outcome, ...]] = ("reproduces", "in part", "does not reproduce", "cannot be decided")
+
+
+_KEYS: Final = ("id", "where", "statement", "printed", "found", "outcome", "why")
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
     """One claim of a paper, in our words.
 
-    `printed` is its figure as the paper has it, `found` what the code computes from the published tables; `why` says
-    where the difference comes from, or what would be needed to check it.
+    `statement` is the claim, `printed` its figure in the paper, `found` what the code computes from the published
+    figures; `why` is the reason of the outcome, or what would be needed to decide it.
     """
 
     id: str
     where: str
-    says: str
+    statement: str
     printed: str
     found: str
     outcome: Outcome
@@ -34,7 +37,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Reanalysis:
-    """All claims of one paper that were looked at, and what stands above them."""
+    """All claims of one paper that were checked, with what the paper publishes and how it was checked."""
 
     paper: str
     about: str
@@ -47,15 +50,12 @@ class Reanalysis:
         return Counter(claim.outcome for claim in self.claims)
 
     def document(self) -> dict[str, Any]:
-        """The whole as one JSON-ready document of schema `vtare.reanalysis/1`."""
+        """The whole as one JSON-ready document of schema `vtare.reanalysis/2`."""
         return {
-            "schema": "vtare.reanalysis/1",
+            "schema": "vtare.reanalysis/2",
             "paper": self.paper,
             "outcomes": {word: self.counts[word] for word in OUTCOMES},
-            "claims": [
-                {name: getattr(claim, name) for name in ("id", "where", "says", "printed", "found", "outcome", "why")}
-                for claim in self.claims
-            ],
+            "claims": [{name: getattr(claim, name) for name in _KEYS} for claim in self.claims],
         }
 
 
@@ -87,4 +87,37 @@ def grouped(table: str, by: Callable[[dict[str, str]], str], figure: str) -> dic
 
 def decide(*, holds: bool, in_part: bool = False) -> Outcome:
     """The outcome of a claim that was checked; *in part* where its conclusion holds and its figure does not."""
-    return "reproduces" if holds else "in part" if in_part else "does not"
+    return "reproduces" if holds else "in part" if in_part else "does not reproduce"
+
+
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """What sentences of a paper state for one claim: figures and words by part, and where the sentences stand."""
+
+    id: str
+    where: str
+    numbers: dict[str, float]
+    words: dict[str, str]
+
+    def names(self, part: str) -> list[str]:
+        """The names of a list in words: `Xen, ESXi` gives both."""
+        return [name.strip() for name in self.words[part].split(",")]
+
+    def claim(self, statement: str, printed: str, found: str, outcome: Outcome, why: str) -> Claim:
+        """The claim that these sentences make, with what was computed for it."""
+        return Claim(self.id, self.where, statement, printed, found, outcome, why)
+
+
+def stated(paper: str, claim: str) -> Stated:
+    """The rows of a paper's table of statements that belong to one claim.
+
+    Raises:
+        LookupError: the table has no such claim.
+    """
+    rows = rows_where(f"{paper}_statements", claim=claim)
+    if not rows:
+        raise LookupError(f"{paper}_statements: found no row of claim {claim!r}, wanted at least one")
+    places = dict.fromkeys(row["source"].split(" ", 1)[1] for row in rows)
+    numbers = {row["part"]: float(row["value"]) for row in rows if row["value"].strip()}
+    words = {row["part"]: row["words"] for row in rows if row["words"].strip()}
+    return Stated(claim, "; ".join(places), numbers, words)
