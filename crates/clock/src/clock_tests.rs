@@ -29,7 +29,7 @@ fn events(clock: &Clock<SimClock>) -> Vec<Event> {
 
 #[test]
 fn the_clock_shows_the_kernels_time_to_some_nanoseconds() {
-    let clock = on(SimClock::new(2_596_118).with_lattice(26));
+    let clock = on(SimClock::new(2_596_118).with_lattice(26.0));
     assert!(clock.reads_counter());
     for _ in 0..1_000 {
         clock.source.advance_ns(1e6);
@@ -43,7 +43,7 @@ fn the_clock_shows_the_kernels_time_to_some_nanoseconds() {
 
 #[test]
 fn ntp_steering_is_followed_within_seconds() {
-    let clock = on(SimClock::new(2_596_118).with_lattice(26));
+    let clock = on(SimClock::new(2_596_118).with_lattice(26.0));
     clock.source.steer(300.0);
     let mut errors = Vec::new();
     for _ in 0..200 {

@@ -24,7 +24,17 @@ pub struct SimClock {
     /// True position of the counter, in ticks; fractions are kept.
     position: Cell<f64>,
     start: u64,
-    lattice: u64,
+    /// Spacing of the values that the counter shows, in ticks; need not be whole.
+    lattice: f64,
+    /// Share of readings that show one tick more than the lattice has.
+    deferred: f64,
+    /// The greatest reading on the present CPU: a deferred one is never followed by a smaller one.
+    last_shown: Cell<f64>,
+    /// How far the counter of each CPU is ahead of the first one's, in ticks.
+    cores: Vec<f64>,
+    core: Cell<usize>,
+    /// The thread moves to the next CPU after this many readings.
+    moves_after: u64,
     steer_ppm: Cell<f64>,
     /// MONOTONIC at the last change of steering, and the tick of that change.
     steered_ns: Cell<f64>,
@@ -49,7 +59,12 @@ impl SimClock {
             rate: KernelRate::of_khz(khz).expect("a counter has a frequency above 0"),
             position: Cell::new(0.0),
             start: 1 << 44,
-            lattice: 1,
+            lattice: 1.0,
+            deferred: 0.0,
+            last_shown: Cell::new(f64::NEG_INFINITY),
+            cores: vec![0.0],
+            core: Cell::new(0),
+            moves_after: u64::MAX,
             steer_ppm: Cell::new(0.0),
             steered_ns: Cell::new(0.0),
             steered_tick: Cell::new(0.0),
@@ -62,10 +77,29 @@ impl SimClock {
         }
     }
 
-    /// The same machine with a counter that only shows multiples of `ticks`.
+    /// The same machine with a counter that only shows multiples of `ticks` (at least 1), rounded down to whole ticks.
+    /// A hypervisor that scales the counter makes lattices that are not whole: at 24.5 ticks the counter moves by 24
+    /// and 25 in turn.
     #[must_use]
-    pub fn with_lattice(mut self, ticks: u64) -> Self {
-        self.lattice = ticks.max(1);
+    pub fn with_lattice(mut self, ticks: f64) -> Self {
+        self.lattice = ticks.max(1.0);
+        self
+    }
+
+    /// The same machine, where this share of readings shows one tick more than the lattice has, as some CPUs do so that
+    /// no two readings are equal.
+    #[must_use]
+    pub fn with_deferred(mut self, share: f64) -> Self {
+        self.deferred = share;
+        self
+    }
+
+    /// The same machine with several CPUs, whose counters are ahead of the first one's by `offsets_ns`. After every
+    /// `readings` readings the kernel moves the reading thread to the next CPU, which takes 2 us.
+    #[must_use]
+    pub fn with_cores(mut self, offsets_ns: &[f64], readings: u64) -> Self {
+        self.cores = offsets_ns.iter().map(|ns| ns / self.rate.ns_per_tick()).collect();
+        self.moves_after = readings.max(1);
         self
     }
 
@@ -120,7 +154,8 @@ impl SimClock {
         self.suspended.set(self.suspended.get() + span);
     }
 
-    /// The hypervisor moves the guest: the counter jumps by `ticks`, the kernel's clocks go on, and the disruption marker changes.
+    /// The hypervisor moves the guest: the counter jumps by `ticks`, the kernel's clocks go on, and the disruption
+    /// marker changes.
     pub fn migrate(&self, ticks: i64) {
         self.jump(ticks);
         self.disruptions.set(self.disruptions.get() + 1);
@@ -148,8 +183,7 @@ impl SimClock {
     }
 
     fn shown(&self, position: f64) -> f64 {
-        let lattice = self.lattice as f64;
-        (position / lattice).floor() * lattice
+        ((position / self.lattice).floor() * self.lattice).floor()
     }
 
     fn monotonic_at(&self, tick: f64) -> f64 {
@@ -165,10 +199,21 @@ impl SimClock {
         {
             self.advance_ns(span);
         }
+        if self.readings.get().is_multiple_of(self.moves_after) {
+            self.advance_ns(2_000.0);
+            self.core.set((self.core.get() + 1) % self.cores.len());
+            self.last_shown.set(f64::NEG_INFINITY);
+        }
         // Mostly the same few cycles, as real code takes; one time in eight a cache or a branch was not ready.
         let extra = if self.random(8.0) < 1.0 { self.random(most_ns - least_ns) } else { self.random(0.4) };
         self.advance_ns(least_ns + extra);
-        self.shown(self.position.get())
+        let put_off = if self.deferred > 0.0 && self.random(1.0) < self.deferred { 1.0 } else { 0.0 };
+        let shown = self.shown(self.position.get() + self.cores[self.core.get()]) + put_off;
+        // The kernel may have jumped the counter backwards; only a deferral by one tick is held against the reading
+        // before.
+        let shown = if self.last_shown.get() == shown + 1.0 { shown + 1.0 } else { shown };
+        self.last_shown.set(shown);
+        shown
     }
 }
 
@@ -179,6 +224,9 @@ impl TimeSource for SimClock {
     fn tick_ordered(&self) -> CounterTick {
         CounterTick::new(self.start.wrapping_add_signed(self.step(8.0, 22.0) as i64))
     }
+    fn spin(&self, turns: u32) {
+        self.advance_ns(1.7 * f64::from(turns));
+    }
     fn raw(&self) -> Timestamp<MonotonicRaw> {
         let tick = self.step(6.0, 20.0);
         let ns = (tick as u128 * u128::from(self.rate.mult)) >> self.rate.shift;
@@ -187,6 +235,9 @@ impl TimeSource for SimClock {
     fn monotonic(&self) -> Timestamp<Monotonic> {
         let tick = self.step(6.0, 20.0);
         Timestamp::from_nanos(1_000_000 + self.monotonic_at(tick) as u64)
+    }
+    fn cpu(&self) -> Option<usize> {
+        Some(self.core.get())
     }
     fn suspended(&self) -> Span {
         self.suspended.get()
