@@ -39,6 +39,10 @@ pub struct SimClock {
     /// MONOTONIC at the last change of steering, and the tick of that change.
     steered_ns: Cell<f64>,
     steered_tick: Cell<f64>,
+    /// By how much the kernel's clocks run faster than the multiplier, in ppm, and the tick since which they do.
+    faster: Cell<(f64, f64)>,
+    /// The kernel's clocks are off by up to this many ns at random.
+    erratic_ns: Cell<f64>,
     noise: Cell<u64>,
     /// Every so many readings the reader is descheduled for this long.
     pause: Cell<Option<(u64, f64)>>,
@@ -68,6 +72,8 @@ impl SimClock {
             steer_ppm: Cell::new(0.0),
             steered_ns: Cell::new(0.0),
             steered_tick: Cell::new(0.0),
+            faster: Cell::new((0.0, 0.0)),
+            erratic_ns: Cell::new(0.0),
             noise: Cell::new(0x9e37_79b9_7f4a_7c15),
             pause: Cell::new(None),
             readings: Cell::new(0),
@@ -134,6 +140,19 @@ impl SimClock {
         self.steered_ns.set(self.monotonic_at(tick));
         self.steered_tick.set(tick);
         self.steer_ppm.set(ppm);
+    }
+
+    /// From now on the kernel's clocks run `ppm` parts per million faster against the counter than the multiplier says,
+    /// as where a hypervisor changes the counter's scale.
+    pub fn rescale(&self, ppm: f64) {
+        self.steer(self.steer_ppm.get() + ppm);
+        self.faster.set((ppm, self.shown(self.position.get())));
+    }
+
+    /// From now on the kernel's clocks are off by up to `nanos` ns, at random: they are no function of the counter any
+    /// more.
+    pub fn make_erratic(&self, nanos: f64) {
+        self.erratic_ns.set(nanos);
     }
 
     /// The counter jumps by `ticks` (a migration, a suspend); the kernel clocks do not notice it, as where they re-read
@@ -230,11 +249,14 @@ impl TimeSource for SimClock {
     fn raw(&self) -> Timestamp<MonotonicRaw> {
         let tick = self.step(6.0, 20.0);
         let ns = (tick as u128 * u128::from(self.rate.mult)) >> self.rate.shift;
-        Timestamp::from_nanos(1_000_000 + ns as u64)
+        let (ppm, since) = self.faster.get();
+        let more = (tick - since) * self.rate.ns_per_tick() * ppm * 1e-6 + self.random(self.erratic_ns.get());
+        Timestamp::from_nanos(1_000_000 + ns as u64 + more as u64)
     }
     fn monotonic(&self) -> Timestamp<Monotonic> {
         let tick = self.step(6.0, 20.0);
-        Timestamp::from_nanos(1_000_000 + self.monotonic_at(tick) as u64)
+        let erratic_ns = self.random(self.erratic_ns.get());
+        Timestamp::from_nanos(1_000_000 + (self.monotonic_at(tick) + erratic_ns) as u64)
     }
     fn cpu(&self) -> Option<usize> {
         Some(self.core.get())
