@@ -1,8 +1,9 @@
 //! Cost of a reading, quality of calibration, truth of the stated drift: vtare beside its peers, all in one run.
 
+mod bounds;
 mod calibration;
 mod cost;
-mod drift;
+mod step;
 
 use vtare_clock::{Clock, ClockOptions};
 
@@ -27,9 +28,14 @@ fn main() {
     for reason in &info.reasons {
         println!("  {reason}");
     }
+    if let Some(found) = clock.calibration() {
+        step::run(found.rate.ns_per_tick());
+    }
     cost::run(&clock);
-    calibration::run(&clock, &start_up, options.calibrations);
-    drift::run(&clock, options.seconds);
+    calibration::run(&start_up);
+    if let Some(made) = bounds::run(&clock, options.calibrations) {
+        bounds::drift(&made, options.seconds);
+    }
 }
 
 struct Options {
@@ -39,7 +45,7 @@ struct Options {
 
 impl Options {
     fn from_arguments(mut arguments: impl Iterator<Item = String>) -> Result<Self, String> {
-        let mut options = Self { seconds: 60, calibrations: 1_000 };
+        let mut options = Self { seconds: 60, calibrations: 10_000 };
         while let Some(name) = arguments.next() {
             let value = arguments.next().ok_or_else(|| format!("{name} wants a number after it"))?;
             let number = |text: &str| text.parse().map_err(|_| format!("{name} wants a whole number, found `{text}`"));

@@ -1,10 +1,10 @@
 //! Hard bounds on a line through time: the calibration of a counter against a kernel clock.
 //!
-//! Each reading of the kernel's clock is bracketed by two readings of the counter. The kernel's clock is a linear function
-//! of the counter, rounded down to a nanosecond, so the line `clock = offset + rate x tick` must pass above `(after, clock)` and
-//! below `(before, clock + 1)`. A few thousand such triples leave a narrow set of lines, and every line outside it is
-//! impossible, not merely unlikely. The set is convex, so its extreme rates are found exactly, by Newton steps on a concave
-//! piecewise linear function.
+//! Each reading of the kernel's clock is bracketed by two readings of the counter. The kernel's clock is a linear
+//! function of the counter, rounded down to a nanosecond, so the line `clock = offset + rate x tick` must pass above
+//! `(after, clock)` and below `(before, clock + 1)`. A few thousand such triples leave a narrow set of lines, and every
+//! line outside it is impossible, not merely unlikely. The set is convex, so its extreme rates are found exactly, by
+//! Newton steps on a concave piecewise linear function.
 
 use vtare_units::CounterTick;
 
@@ -34,8 +34,8 @@ pub struct LineBounds {
     pub clock_fraction_ns: f64,
     /// Half of the range that the clock's value at that tick may have, in ns.
     pub half_width_ns: f64,
-    /// How far the triples contradict the model, in ns: 0 where the clock is the floor of a line, as a kernel clock on this
-    /// counter is. Where it is above 0 the other figures allow for it.
+    /// How far the triples contradict the model, in ns: 0 where the clock is the floor of a line, as a kernel clock on
+    /// this counter is. Where it is above 0 the other figures allow for it.
     pub inconsistency_ns: f64,
 }
 
@@ -81,7 +81,8 @@ impl Cloud {
         })
     }
 
-    /// The greatest offset that a line of this rate must reach and the least it may not exceed, with the points that say so.
+    /// The greatest offset that a line of this rate must reach and the least it may not exceed, with the points that
+    /// say so.
     fn offsets(&self, rate: f64) -> (f64, Point, f64, Point) {
         let offset = |p: &Point| p.value - rate * p.tick;
         let mut low = (f64::NEG_INFINITY, self.lower[0]);
@@ -107,10 +108,11 @@ impl Cloud {
         high - low
     }
 
-    /// From a rate at the edge or outside, the nearest rate towards the inside at which a line exists, allowing `slack` ns.
+    /// From a rate at the edge or outside, the nearest rate towards the inside at which a line exists, allowing `slack`
+    /// ns.
     fn edge(&self, mut rate: f64, slack: f64) -> f64 {
-        // Each step solves the two constraints that bind; on a concave function Newton from outside never overshoots and
-        // ends after as many steps as there are corners on the way, in practice below ten.
+        // Each step solves the two constraints that bind; on a concave function Newton from outside never overshoots
+        // and ends after as many steps as there are corners on the way, in practice below ten.
         for _ in 0..64 {
             let (low, lower, high, upper) = self.offsets(rate);
             let slope = lower.tick - upper.tick;
@@ -129,8 +131,8 @@ impl Cloud {
 
 /// The bounds that `triples` leave, or `None` where they are fewer than two or span no time.
 ///
-/// The order of the triples does not matter. The extremes of the rate come from the two ends of the time they span, so that
-/// two blocks of triples at the ends of a window do as well as a steady stream.
+/// The order of the triples does not matter. The extremes of the rate come from the two ends of the time they span, so
+/// that two blocks of triples at the ends of a window do as well as a steady stream.
 ///
 /// ```
 /// use vtare_clock::bounds::{Triple, line_bounds};
@@ -222,15 +224,22 @@ fn best_rate(cloud: &Cloud, mut low: f64, mut high: f64) -> f64 {
     f64::midpoint(low, high)
 }
 
-/// The bounds on the clock's value at `at` for a rate known beforehand, in ns relative to `reference_ns`: (low, high).
-/// `None` without triples. Low above high means that the triples contradict the rate.
+/// The bounds on the clock's value at `at` for a rate known to within a share of `rate_slack` of it, in ns relative to
+/// `reference_ns`: (low, high). `None` without triples. Low above high means that the triples contradict the rate.
 #[must_use]
-pub fn offset_bounds(triples: &[Triple], at: CounterTick, reference_ns: u64, rate: f64) -> Option<(f64, f64)> {
+pub fn offset_bounds(
+    triples: &[Triple],
+    at: CounterTick,
+    reference_ns: u64,
+    rate: f64,
+    rate_slack: f64,
+) -> Option<(f64, f64)> {
     let mut bounds: Option<(f64, f64)> = None;
     for triple in triples {
         let value = triple.clock_ns.wrapping_sub(reference_ns).cast_signed() as f64;
-        let low = value + rate * at.since(triple.after) as f64;
-        let high = value + 1.0 + rate * at.since(triple.before) as f64;
+        let (since_after, since_before) = (rate * at.since(triple.after) as f64, rate * at.since(triple.before) as f64);
+        let low = value + since_after - since_after.abs() * rate_slack;
+        let high = value + 1.0 + since_before + since_before.abs() * rate_slack;
         bounds = Some(bounds.map_or((low, high), |(l, h)| (l.max(low), h.min(high))));
     }
     bounds
@@ -309,7 +318,7 @@ mod tests {
             prop_assert!(bounds.rate_low <= rate * (1.0 + 1e-12), "{bounds:?} {rate}");
             prop_assert!(bounds.rate_high >= rate * (1.0 - 1e-12), "{bounds:?} {rate}");
             prop_assert_eq!(bounds.inconsistency_ns, 0.0);
-            let (low, high) = offset_bounds(&sample, bounds.at, bounds.clock_ns, rate).expect("there are triples");
+            let (low, high) = offset_bounds(&sample, bounds.at, bounds.clock_ns, rate, 0.0).expect("there are triples");
             prop_assert!(low <= high + 1e-6);
             // The stated value and half width hold the true line.
             let middle = bounds.clock_fraction_ns;

@@ -1,10 +1,10 @@
 //! The counter's rate against CLOCK_MONOTONIC_RAW, with bounds that hold.
 
-use vtare_units::{Clock, CounterTick, Span, Timestamp};
+use vtare_units::{Clock, CounterTick, MonotonicRaw, Span, Timestamp};
 
 use crate::bounds::{LineBounds, Triple, line_bounds};
+use crate::lattice::{agreeing_rate, step_ticks};
 use crate::line::FixedRate;
-use crate::sharp::{SharpRate, sharp_rates};
 use crate::snap::{KernelRate, kernel_rate_within};
 use crate::source::TimeSource;
 
@@ -30,12 +30,13 @@ impl Default for CalibrationOptions {
 pub struct Calibration {
     /// The rate to convert with.
     pub rate: FixedRate,
-    /// The kernel's own multiplier, where the bounds left just one; the rate is then exact.
+    /// The kernel's own multiplier, where the bounds leave just one; the rate is then exact.
     pub exact: Option<KernelRate>,
     /// The hard bounds against CLOCK_MONOTONIC_RAW.
     pub bounds: LineBounds,
-    /// The smallest step that the counter was seen to make, in ticks: its lattice.
-    pub quantum_ticks: u64,
+    /// The spacing of the values that the counter shows, in ticks: its lattice. Need not be whole; 1 where it shows
+    /// every tick.
+    pub quantum_ticks: f64,
     /// How long it took.
     pub elapsed: Span,
 }
@@ -76,21 +77,21 @@ impl Calibration {
     /// The lattice in ns.
     #[must_use]
     pub fn quantum_ns(&self) -> f64 {
-        self.quantum_ticks as f64 * self.rate.ns_per_tick()
+        self.quantum_ticks * self.rate.ns_per_tick()
     }
 }
 
 impl Calibration {
-    /// What the kernel itself states of the counter, in its record of CLOCK_MONOTONIC_RAW. Takes some 5 us and is exact. `None` where the
-    /// record cannot be read.
+    /// What the kernel itself states of the counter, in its record of CLOCK_MONOTONIC_RAW. Takes some 5 us and is
+    /// exact. `None` where the record cannot be read, or is being written each time it is tried.
     #[must_use]
     pub fn stated(source: &impl TimeSource, raw: &vtare_sys::vvar::Record) -> Option<Self> {
         let begun = source.raw();
-        let scale = raw.scale()?;
+        let scale = patiently(|| raw.scale())?;
         let exact = KernelRate::stated(scale.mult, scale.shift);
         let rate = FixedRate::new(exact.ns_per_tick())?;
         let at = source.tick();
-        let clock_ns = raw.raw_ns(|| at)?;
+        let clock_ns = patiently(|| raw.raw_ns(|| at))?;
         let bounds = LineBounds {
             rate_low: exact.ns_per_tick(),
             rate_high: exact.ns_per_tick(),
@@ -100,7 +101,7 @@ impl Calibration {
             half_width_ns: 0.5,
             inconsistency_ns: 0.0,
         };
-        let quantum_ticks = quantum(source);
+        let quantum_ticks = step_ticks(source);
         Some(Self { rate, exact: Some(exact), bounds, quantum_ticks, elapsed: source.raw() - begun })
     }
 
@@ -154,101 +155,135 @@ pub(crate) fn triple<C: Clock>(source: &impl TimeSource, clock: impl Fn() -> Tim
     Triple { before, clock_ns, after }
 }
 
+/// Tries `read` until it succeeds, 64 times at most: the kernel writes its record for some 100 ns at each timer tick.
+fn patiently<T>(read: impl Fn() -> Option<T>) -> Option<T> {
+    (0..64).find_map(|_| {
+        let value = read();
+        if value.is_none() {
+            (0..64).for_each(|_| std::hint::spin_loop());
+        }
+        value
+    })
+}
+
 /// Calibrates the counter against CLOCK_MONOTONIC_RAW.
 ///
-/// Takes one window (1 ms) plus 0.1 ms where the machine is quiet, up to [`CalibrationOptions::limit`] where it is not: the
-/// window is doubled until the bounds leave one kernel multiplier or are below 0.01 ppm.
+/// Takes one window (1 ms) and the time for its triples, and doubles the window up to [`CalibrationOptions::limit`]
+/// until the bounds leave one kernel multiplier or are below 0.01 ppm. Triples count for the CPU on which they were
+/// taken; the CPU with the longest window decides, so that an offset between the counters of two CPUs is never taken
+/// for time. A window whose triples contradict each other is begun again.
 ///
 /// # Errors
 /// Where the counter does not count, or the clock is not a function of it.
 pub fn calibrate(source: &impl TimeSource, options: &CalibrationOptions) -> Result<Calibration, CalibrationError> {
+    // Only a kernel that keeps time by this very counter, at a whole number of kHz, has a multiplier of the form that
+    // is looked for.
+    let kernel_multiplier = source.clock_source().is_some_and(|name| name == "tsc");
     let begun = source.raw();
-    let mut triples = Vec::with_capacity(options.triples * 6);
-    block(source, options.triples, &mut triples);
-    let quantum_ticks = quantum(source);
-    let mut window = options.window;
+    let mut window = Window::begin(source, options);
+    let quantum_ticks = step_ticks(source);
     loop {
-        let until = begun + window;
-        while source.raw() < until {
-            std::hint::spin_loop();
-        }
-        block(source, options.triples, &mut triples);
+        window.extend(source, options, begun);
         let elapsed = source.raw() - begun;
-        let bounds = line_bounds(&triples).ok_or_else(|| not_counting(&triples))?;
+        let last = elapsed >= options.limit;
+        let triples = window.triples.longest();
+        let bounds = match line_bounds(triples) {
+            Some(bounds) => bounds,
+            None if last => return Err(not_counting(triples)),
+            None => continue,
+        };
+        if bounds.inconsistency_ns > 0.0 && !last {
+            window = Window::begin(source, options);
+            continue;
+        }
         if bounds.inconsistency_ns > INCONSISTENCY_LIMIT_NS {
             return Err(CalibrationError::NoLine {
                 inconsistency_ns: bounds.inconsistency_ns,
                 limit_ns: INCONSISTENCY_LIMIT_NS,
             });
         }
-        let exact = if bounds.inconsistency_ns == 0.0 {
-            kernel_rate_within(bounds.rate_low, bounds.rate_high).or_else(|| chosen(&triples, options.triples, &bounds))
+        let exact = if kernel_multiplier && bounds.inconsistency_ns == 0.0 {
+            kernel_rate_within(bounds.rate_low, bounds.rate_high)
+                .or_else(|| agreeing_rate(triples, &bounds, quantum_ticks))
         } else {
             None
         };
-        if exact.is_some() || bounds.half_width_ppm() < 0.01 || elapsed >= options.limit {
+        if exact.is_some() || bounds.half_width_ppm() < 0.01 || last {
             let rate = exact.map_or(bounds.rate(), KernelRate::ns_per_tick);
-            let rate = FixedRate::new(rate).ok_or_else(|| not_counting(&triples))?;
+            let rate = FixedRate::new(rate).ok_or_else(|| not_counting(triples))?;
             return Ok(Calibration { rate, exact, bounds, quantum_ticks, elapsed });
         }
-        // The next block lies as far beyond the last as that lay beyond the first.
-        window = elapsed * 2;
     }
 }
 
-/// The kernel rate inside the hard bounds that the sharp estimate singles out, with the next candidate clearly further away. The last block is
-/// held against each earlier one; all that decide must agree.
-fn chosen(triples: &[Triple], block: usize, bounds: &LineBounds) -> Option<KernelRate> {
-    let mut blocks = triples.rchunks(block.max(1));
-    let last = blocks.next()?;
-    let mut found: Option<KernelRate> = None;
-    for first in blocks {
-        if let Some(rate) = singled_out(first, last, bounds) {
-            if found.is_some_and(|other| other != rate) {
-                return None;
+/// A window that grows by blocks of triples.
+struct Window {
+    begun: Timestamp<MonotonicRaw>,
+    length: Span,
+    triples: TriplesByCpu,
+}
+
+impl Window {
+    fn begin(source: &impl TimeSource, options: &CalibrationOptions) -> Self {
+        let begun = source.raw();
+        let mut triples = TriplesByCpu::default();
+        triples.take_block(source, options.triples);
+        Self { begun, length: options.window, triples }
+    }
+
+    /// Waits for the window's end and takes a block there. The next one lies as far beyond it as it lies beyond the
+    /// first, within the limit on the time since `started`.
+    fn extend(&mut self, source: &impl TimeSource, options: &CalibrationOptions, started: Timestamp<MonotonicRaw>) {
+        let until = (self.begun + self.length).min(started + options.limit);
+        while source.raw() < until {
+            source.spin(256);
+        }
+        self.triples.take_block(source, options.triples);
+        self.length = (source.raw() - self.begun) * 2;
+    }
+}
+
+/// Triples, apart for each CPU on which they were taken.
+#[derive(Default)]
+struct TriplesByCpu(Vec<(Option<usize>, Vec<Triple>)>);
+
+impl TriplesByCpu {
+    /// Takes `count` triples; those during which the thread changed its CPU are not kept. A thread that left its CPU
+    /// and came back within one triple needed two context switches, which take longer than any offset between counters
+    /// that a kernel accepts.
+    fn take_block(&mut self, source: &impl TimeSource, count: usize) {
+        // The first readings of a block meet cold caches.
+        for _ in 0..count / 20 {
+            std::hint::black_box(triple(source, || source.raw()));
+        }
+        let mut cpu = source.cpu();
+        let mut group = self.group(cpu);
+        for _ in 0..count {
+            let taken = triple(source, || source.raw());
+            let now_on = source.cpu();
+            if now_on == cpu {
+                self.0[group].1.push(taken);
+            } else {
+                cpu = now_on;
+                group = self.group(cpu);
             }
-            found = Some(rate);
         }
     }
-    found
-}
 
-fn singled_out(first: &[Triple], last: &[Triple], bounds: &LineBounds) -> Option<KernelRate> {
-    let mut found: Option<KernelRate> = None;
-    for sharp in sharp_rates(first, last, bounds.rate()) {
-        if let Some(rate) = nearest_kernel_rate(&sharp, bounds) {
-            if found.is_some_and(|other| other != rate) {
-                return None;
-            }
-            found = Some(rate);
-        }
+    fn group(&mut self, cpu: Option<usize>) -> usize {
+        self.0.iter().position(|(of, _)| *of == cpu).unwrap_or_else(|| {
+            self.0.push((cpu, Vec::new()));
+            self.0.len() - 1
+        })
     }
-    found
-}
 
-fn nearest_kernel_rate(sharp: &SharpRate, bounds: &LineBounds) -> Option<KernelRate> {
-    // Below this share the brackets of this width are no constant code path, and the estimate means little.
-    if sharp.agreement < 0.6 {
-        return None;
-    }
-    // A third of the distance between neighbours: beyond that the choice would be a guess.
-    let khz = 1e6 / sharp.rate;
-    let reach = sharp.rate / khz / 3.0;
-    if sharp.half_width * sharp.rate > reach / 2.0 {
-        return None;
-    }
-    let low = (sharp.rate - reach).max(bounds.rate_low);
-    let high = (sharp.rate + reach).min(bounds.rate_high);
-    kernel_rate_within(low, high)
-}
-
-fn block(source: &impl TimeSource, count: usize, out: &mut Vec<Triple>) {
-    // The first readings of a block meet cold caches.
-    for _ in 0..count / 20 {
-        std::hint::black_box(triple(source, || source.raw()));
-    }
-    for _ in 0..count {
-        out.push(triple(source, || source.raw()));
+    /// The triples of the CPU on which they span the longest time.
+    fn longest(&self) -> &[Triple] {
+        let span = |triples: &[Triple]| match triples {
+            [first, .., last] => last.after.since(first.before),
+            _ => 0,
+        };
+        self.0.iter().map(|(_, triples)| triples.as_slice()).max_by_key(|triples| span(triples)).unwrap_or_default()
     }
 }
 
@@ -261,102 +296,6 @@ fn not_counting(triples: &[Triple]) -> CalibrationError {
     }
 }
 
-/// The lattice of the counter: the greatest common divisor of the steps that it usually makes.
-fn quantum(source: &impl TimeSource) -> u64 {
-    const READS: usize = 400;
-    let mut last = source.tick();
-    let mut steps = Vec::with_capacity(READS);
-    for _ in 0..READS {
-        let now = source.tick();
-        steps.push(now.since(last).unsigned_abs());
-        last = now;
-    }
-    steps.sort_unstable();
-    // Rare steps are interrupts, moves to another CPU, and on some CPUs a reading put off by one tick so that no two are equal.
-    let usual = steps.chunk_by(|a, b| a == b).filter(|run| run.len() > READS / 8).map(|run| run[0]);
-    usual.reduce(gcd).unwrap_or_else(|| steps.iter().copied().reduce(gcd).unwrap_or(1)).max(1)
-}
-
-fn gcd(mut a: u64, mut b: u64) -> u64 {
-    while b != 0 {
-        (a, b) = (b, a % b);
-    }
-    a
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::sim::SimClock;
-
-    fn drift_after_a_minute(machine: &SimClock) -> (f64, f64) {
-        let calibration = calibrate(machine, &CalibrationOptions::default()).expect("a sane machine");
-        machine.advance_ns(60e9);
-        let sample = triple(machine, || machine.raw());
-        let (low, high) = (calibration.raw_ns(sample.before), calibration.raw_ns(sample.after));
-        let clock = sample.clock_ns as f64;
-        let off = (low as f64 - clock).max(clock - high as f64).max(0.0);
-        (off, calibration.bound_ns(Span::from_secs(60)))
-    }
-
-    #[test]
-    fn drift_over_a_minute_stays_inside_the_stated_bound() {
-        for seed in 0..200 {
-            let machine = SimClock::new(2_596_118).with_lattice(26).with_seed(seed);
-            let (off, bound) = drift_after_a_minute(&machine);
-            assert!(off <= bound, "seed {seed}: {off} ns off, {bound} ns stated");
-        }
-    }
-
-    #[test]
-    fn drift_stays_inside_the_bound_under_load_too() {
-        for seed in 0..50 {
-            let machine = SimClock::new(3_000_021).with_seed(seed).with_pauses(300 + seed, Span::from_millis(4));
-            let (off, bound) = drift_after_a_minute(&machine);
-            assert!(off <= bound, "seed {seed}: {off} ns off, {bound} ns stated");
-        }
-    }
-
-    #[test]
-    fn a_quiet_machine_gives_the_kernels_own_multiplier_in_a_millisecond() {
-        for seed in 0..100 {
-            let machine = SimClock::new(2_596_118).with_lattice(26).with_seed(seed);
-            let calibration = calibrate(&machine, &CalibrationOptions::default()).expect("a sane machine");
-            assert_eq!(calibration.exact, Some(machine.rate()), "seed {seed}");
-            assert_eq!(calibration.residual_ppm(), 0.0);
-            assert_eq!(calibration.quantum_ticks, 26);
-            assert!(calibration.elapsed < Span::from_millis(2), "{}", calibration.elapsed);
-        }
-    }
-
-    #[test]
-    fn a_counter_that_stands_still_is_refused() {
-        struct Still(SimClock);
-        impl TimeSource for Still {
-            fn tick(&self) -> CounterTick {
-                CounterTick::new(7)
-            }
-            fn tick_ordered(&self) -> CounterTick {
-                CounterTick::new(7)
-            }
-            fn raw(&self) -> Timestamp<vtare_units::MonotonicRaw> {
-                self.0.raw()
-            }
-            fn monotonic(&self) -> Timestamp<vtare_units::Monotonic> {
-                self.0.monotonic()
-            }
-            fn suspended(&self) -> Span {
-                self.0.suspended()
-            }
-            fn clock_source(&self) -> Option<String> {
-                self.0.clock_source()
-            }
-            fn clock_source_is(&self, name: &str) -> Option<bool> {
-                self.0.clock_source_is(name)
-            }
-        }
-        let error =
-            calibrate(&Still(SimClock::new(1_000_000)), &CalibrationOptions::default()).expect_err("it stands still");
-        assert!(matches!(error, CalibrationError::NotCounting { first: 7, last: 7, .. }), "{error}");
-    }
-}
+#[path = "calibrate_tests.rs"]
+mod tests;

@@ -21,9 +21,10 @@ use upkeep::Control;
 
 /// A clock in the domain of CLOCK_MONOTONIC.
 ///
-/// Reading it takes as long as reading the bare counter (see `bench/clock`). About once a second one reader, whichever comes
-/// first, compares it with the kernel's clock (1 us) and bends its rate so that it follows; it never steps back. Where the counter
-/// turns out not to be trusted, at start or later, readings come from the kernel's vDSO and [`Clock::info`] says why.
+/// Reading it takes as long as reading the bare counter (see `bench/clock`). About once a second one reader, whichever
+/// comes first, compares it with the kernel's clock (1 us) and bends its rate so that it follows; it never steps back.
+/// Where the counter turns out not to be trusted, at start or later, readings come from the kernel's vDSO and
+/// [`Clock::info`] says why.
 ///
 /// ```
 /// use vtare_clock::{Clock, ClockOptions};
@@ -36,7 +37,8 @@ use upkeep::Control;
 #[derive(Debug)]
 pub struct Clock<S: TimeSource = System> {
     line: SharedLine,
-    /// The line before: readers that meet a write read this one, which is true until the bend, and the bend is yet to come.
+    /// The line before: readers that meet a write read this one, which is true until the bend, and the bend is yet to
+    /// come.
     previous: SharedLine,
     control: Control,
     /// The kernel's own records: where they can be read, no line is needed.
@@ -57,8 +59,9 @@ struct Begun {
 impl Clock {
     /// Starts a clock on this machine.
     ///
-    /// Takes about 1.2 ms with [`ClockOptions::fast`], a few more with the cross-core test, up to 30 ms and 5 ms a CPU on a
-    /// loaded machine. Never fails: without a counter that can be trusted it reads the kernel's clock and says why.
+    /// Takes about 1.2 ms with [`ClockOptions::fast`], a few more with the cross-core test, up to 30 ms and 5 ms a CPU
+    /// on a loaded machine. Never fails: without a counter that can be trusted it reads the kernel's clock and says
+    /// why.
     #[must_use]
     pub fn start(options: &ClockOptions) -> Self {
         vmclock::open();
@@ -101,8 +104,8 @@ impl<S: TimeSource> Clock<S> {
             source,
         };
         let mut calibration = None;
-        // The counter is calibrated wherever it may be read at all: a timing instrument wants its ticks converted even where
-        // the clock itself does not rest on it.
+        // The counter is calibrated wherever it may be read at all: a timing instrument wants its ticks converted even
+        // where the clock itself does not rest on it.
         if evidence.available && evidence.permitted {
             calibration = clock.find_rate(&mut evidence, options);
             if let Some(found) = &calibration {
@@ -124,8 +127,8 @@ impl<S: TimeSource> Clock<S> {
 
     /// CLOCK_MONOTONIC now, in ns.
     ///
-    /// Unordered: the CPU may carry the read out among the instructions around it, by some ten nanoseconds either way. For
-    /// timestamps of events; for timing a piece of code use [`Clock::now_ordered`] or the fenced pair.
+    /// Unordered: the CPU may carry the read out among the instructions around it, by some ten nanoseconds either way.
+    /// For timestamps of events; for timing a piece of code use [`Clock::now_ordered`] or the fenced pair.
     #[inline(always)]
     #[must_use]
     pub fn now(&self) -> Timestamp<Monotonic> {
@@ -138,8 +141,8 @@ impl<S: TimeSource> Clock<S> {
         }
     }
 
-    /// CLOCK_MONOTONIC now, in ns, read after all earlier instructions and loads have completed. Of two such readings, the one that
-    /// happened later is never the smaller, in any thread.
+    /// CLOCK_MONOTONIC now, in ns, read after all earlier instructions and loads have completed. Of two such readings,
+    /// the one that happened later is never the smaller, in any thread.
     #[inline(always)]
     #[must_use]
     pub fn now_ordered(&self) -> Timestamp<Monotonic> {
@@ -154,8 +157,8 @@ impl<S: TimeSource> Clock<S> {
         }
     }
 
-    /// CLOCK_REALTIME now, read from the counter, identical to the kernel's through steps and slews; `None` where the kernel's own time page
-    /// cannot be read: ask the kernel then. Unordered, or ordered as [`Clock::now_ordered`] is.
+    /// CLOCK_REALTIME now, read from the counter, identical to the kernel's through steps and slews; `None` where the
+    /// kernel's own time page cannot be read: ask the kernel then. Unordered, or ordered as [`Clock::now_ordered`] is.
     #[inline(always)]
     #[must_use]
     pub fn wall(&self, ordered: bool) -> Option<Timestamp<Wall>> {
@@ -239,7 +242,8 @@ impl<S: TimeSource> Clock<S> {
         let begun = self.begun.get();
         let comparison = Comparison {
             age: ticks.zip(rate).map(|(ticks, rate)| Span::from_nanos(rate.nanos(ticks))),
-            half_width_ns: f64::from_bits(self.control.anchor_width_bits.load(Ordering::Relaxed)) / 2.0,
+            half_width_ns: self.control.half_width_ns(),
+            contradicted_ppm: self.control.contradicted_ppm(),
             error_ns: self.control.error_ns.load(Ordering::Relaxed),
             count: self.control.renewals.load(Ordering::Relaxed),
         };
@@ -252,8 +256,8 @@ impl<S: TimeSource> Clock<S> {
         )
     }
 
-    /// The counter's rate: what the kernel states of it where that can be read, else what measurement bounds. A thorough start does both
-    /// and holds one against the other.
+    /// The counter's rate: what the kernel states of it where that can be read, else what measurement bounds. A
+    /// thorough start does both and holds one against the other.
     fn find_rate(&mut self, evidence: &mut Evidence, options: &ClockOptions) -> Option<Calibration> {
         let records = if options.kernel_page { self.source.kernel_records() } else { None };
         let stated = records.and_then(|records| Calibration::stated(&self.source, &records.raw));

@@ -29,7 +29,7 @@ fn events(clock: &Clock<SimClock>) -> Vec<Event> {
 
 #[test]
 fn the_clock_shows_the_kernels_time_to_some_nanoseconds() {
-    let clock = on(SimClock::new(2_596_118).with_lattice(26));
+    let clock = on(SimClock::new(2_596_118).with_lattice(26.0));
     assert!(clock.reads_counter());
     for _ in 0..1_000 {
         clock.source.advance_ns(1e6);
@@ -43,7 +43,7 @@ fn the_clock_shows_the_kernels_time_to_some_nanoseconds() {
 
 #[test]
 fn ntp_steering_is_followed_within_seconds() {
-    let clock = on(SimClock::new(2_596_118).with_lattice(26));
+    let clock = on(SimClock::new(2_596_118).with_lattice(26.0));
     clock.source.steer(300.0);
     let mut errors = Vec::new();
     for _ in 0..200 {
@@ -181,15 +181,89 @@ fn without_trust_the_kernels_clock_is_read_and_ticks_still_convert() {
 }
 
 #[test]
+fn a_kernel_clock_that_contradicts_the_counter_is_followed_without_the_counter() {
+    for seed in 0..20 {
+        let clock = on(SimClock::new(2_596_118).with_seed(seed));
+        clock.source.make_erratic(800.0);
+        for _ in 0..4 {
+            clock.source.advance_ns(1e9);
+            let _ = clock.now();
+        }
+        assert!(!clock.reads_counter(), "seed {seed}");
+        let seen = events(&clock);
+        assert!(seen.contains(&Event::RateBroken) && seen.contains(&Event::GivenUp), "seed {seed}: {seen:?}");
+    }
+}
+
+#[test]
+fn moves_between_cpus_apart_and_interruptions_under_steering_are_no_contradiction() {
+    for seed in 0..200 {
+        let machine = SimClock::new(2_596_118).with_lattice(24.5).with_deferred(0.02).with_seed(seed);
+        let machine = machine.with_cores(&[0.0, 53.0, -47.0], 7 + seed % 50).with_pauses(11, Span::from_millis(9));
+        let clock = on(machine);
+        for step in 0..100 {
+            clock.source.advance_ns(1e8);
+            let _ = clock.now();
+            if step == 50 {
+                clock.source.steer(500.0);
+            }
+        }
+        assert!(clock.reads_counter(), "seed {seed}: {:?}", events(&clock));
+    }
+}
+
+#[test]
+fn a_rate_that_the_kernel_contradicts_later_is_no_longer_called_exact() {
+    let clock = on(SimClock::new(2_596_118).with_lattice(26.0));
+    let run = |seconds| {
+        for _ in 0..seconds {
+            clock.source.advance_ns(1e9);
+            let _ = clock.now();
+        }
+        clock.info()
+    };
+    let info = run(100);
+    assert_eq!((info.exact_multiplier.map(|m| m.khz), info.residual_ppm), (Some(2_596_118), Some(0.0)));
+    clock.source.rescale(0.385);
+    let info = run(100);
+    assert_eq!(info.exact_multiplier, None);
+    let stated = info.residual_ppm.expect("the counter is calibrated");
+    assert!((0.1..1.0).contains(&stated), "{stated} ppm");
+    assert!(info.reasons.iter().any(|reason| reason.contains("ppm")), "{:?}", info.reasons);
+    assert!(info.events.iter().any(|counted| counted.event == Event::RateContradicted));
+    assert!(clock.reads_counter(), "the line follows the kernel");
+}
+
+#[test]
 fn a_renewal_left_behind_by_a_fork_is_taken_over() {
     let clock = on(SimClock::new(2_596_118));
-    clock.control.renewing.store(clock.source.tick().count() | 1, Ordering::Relaxed);
+    clock.control.renewing.store(std::process::id() ^ 1, Ordering::Relaxed);
     clock.source.advance_ns(30e6);
     let _ = clock.now();
-    assert_eq!(clock.control.renewals.load(Ordering::Relaxed), 0, "the holder is given time");
-    clock.source.advance_ns(60e9);
-    let _ = clock.now();
     assert_eq!(clock.control.renewals.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn a_renewal_whose_thread_does_not_run_for_long_is_never_joined_by_another_and_time_goes_on() {
+    for steer_ppm in [-400.0, 400.0] {
+        let clock = on(SimClock::new(2_596_118).with_lattice(26.0));
+        clock.source.advance_ns(15e6);
+        clock.source.steer(steer_ppm);
+        clock.control.renewing.store(std::process::id(), Ordering::Relaxed);
+        let mut last = clock.now();
+        for step in 0..5_000 {
+            clock.source.advance_ns(1e6);
+            if step == 4_000 {
+                clock.control.renewing.store(0, Ordering::Relaxed);
+            }
+            let now = clock.now();
+            assert!(now >= last, "steered by {steer_ppm} ppm, step {step}: {now:?} after {last:?}");
+            last = now;
+            let renewals = clock.control.renewals.load(Ordering::Relaxed);
+            assert_eq!(renewals > 0, step >= 4_000, "step {step}: {renewals} renewals");
+        }
+        assert!(error_ns(&clock).abs() < 10_000);
+    }
 }
 
 #[test]
@@ -199,9 +273,9 @@ fn a_reader_that_meets_a_write_gets_the_line_before() {
     // A reading from inside a publication: what a signal handler would do.
     let line = clock.line.line().expect("the clock reads the counter");
     let mut inside = before;
-    clock.line.publish(1 << 30, || {
+    clock.line.publish(|| {
         inside = clock.now();
-        line
+        (1 << 30, line)
     });
     assert!(inside >= before && (inside - before) < Span::from_micros(1));
 }

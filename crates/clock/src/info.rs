@@ -37,12 +37,22 @@ pub enum Event {
     RateBroken,
     /// The counter was given up; readings come from the kernel since.
     GivenUp,
+    /// The kernel's unsteered clock contradicts the calibrated rate: its bound was widened, and it is not called exact
+    /// any more.
+    RateContradicted,
 }
 
 impl Event {
     /// All kinds, in the order in which they are counted.
-    pub const ALL: [Self; 6] =
-        [Self::Suspended, Self::Migrated, Self::ClockSourceChanged, Self::Seated, Self::RateBroken, Self::GivenUp];
+    pub const ALL: [Self; 7] = [
+        Self::Suspended,
+        Self::Migrated,
+        Self::ClockSourceChanged,
+        Self::Seated,
+        Self::RateBroken,
+        Self::GivenUp,
+        Self::RateContradicted,
+    ];
 }
 
 /// How often each event happened. Counting takes no lock and no memory.
@@ -88,7 +98,8 @@ pub struct ExactMultiplier {
     pub khz: u32,
 }
 
-/// Where a clock's time comes from, how far it can be off, and why: the `clock` object of every JSON document and footer.
+/// Where a clock's time comes from, how far it can be off, and why: the `clock` object of every JSON document and
+/// footer.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ClockInfo {
     /// `tsc`, `cntvct`, or `os` (the kernel's vDSO).
@@ -103,11 +114,12 @@ pub struct ClockInfo {
     pub findings: Vec<Reason>,
     /// The counter's frequency in Hz; `None` where it could not be calibrated.
     pub frequency_hz: Option<f64>,
-    /// The greatest error of the rate against CLOCK_MONOTONIC_RAW, in ppm; 0 where the kernel's own multiplier was found.
+    /// The greatest error of the rate against CLOCK_MONOTONIC_RAW, in ppm; 0 where the kernel's own multiplier was
+    /// found.
     pub residual_ppm: Option<f64>,
     /// The greatest error of the time at the calibration, in ns.
     pub residual_ns: Option<f64>,
-    /// The kernel's own multiplier, where the bounds left just one.
+    /// The kernel's own multiplier, where the bounds left just one and no later comparison contradicts it.
     pub exact_multiplier: Option<ExactMultiplier>,
     /// What one reading costs, in ns.
     pub read_cost_ns: f64,
@@ -117,7 +129,8 @@ pub struct ClockInfo {
     pub calibration_ns: Option<i64>,
     /// Certified offsets between the CPUs' counters, where they were tested.
     pub cross_core: Option<CrossCore>,
-    /// Time since the last comparison with the kernel's clock took effect, in ns; negative for the few us before it does.
+    /// Time since the last comparison with the kernel's clock took effect, in ns; negative for the few us before it
+    /// does.
     pub anchor_age_ns: Option<i64>,
     /// Kernel's clock minus this clock at the last comparison, in ns; `None` before the first.
     pub anchor_error_ns: Option<i64>,
@@ -132,6 +145,8 @@ pub struct ClockInfo {
 pub(crate) struct Comparison {
     pub(crate) age: Option<Span>,
     pub(crate) half_width_ns: f64,
+    /// The error of the calibrated rate that comparisons have shown to be possible; `None` while they agree with it.
+    pub(crate) contradicted_ppm: Option<f64>,
     pub(crate) error_ns: i64,
     pub(crate) count: u64,
 }
@@ -153,6 +168,14 @@ impl ClockInfo {
             let text = "the counter was given up while running: see events".to_owned();
             findings.insert(0, Reason { id: "given_up", text, against: true });
         }
+        if let (Some(ppm), Some(found)) = (comparison.contradicted_ppm, calibration) {
+            let text = format!(
+                "CLOCK_MONOTONIC_RAW contradicts the calibrated rate, known to {:.4} ppm at the start: it may be off by {ppm:.4} ppm. The clock \
+                 follows the kernel; spans by the counter alone do not: start anew",
+                found.residual_ppm()
+            );
+            findings.push(Reason { id: "rate_contradicted", text, against: false });
+        }
         Self {
             path,
             source: if running { counter_name } else { "os" },
@@ -160,13 +183,12 @@ impl ClockInfo {
             reasons: findings.iter().map(|reason| reason.text.clone()).collect(),
             findings,
             frequency_hz: calibration.map(Calibration::frequency_hz),
-            residual_ppm: calibration.map(Calibration::residual_ppm),
+            residual_ppm: calibration.map(|found| found.residual_ppm().max(comparison.contradicted_ppm.unwrap_or(0.0))),
             residual_ns: calibration.map(|found| found.bound_ns(Span::ZERO)),
-            exact_multiplier: calibration.and_then(|found| found.exact).map(|rate| ExactMultiplier {
-                mult: rate.mult,
-                shift: rate.shift,
-                khz: rate.khz,
-            }),
+            exact_multiplier: calibration
+                .and_then(|found| found.exact)
+                .filter(|_| comparison.contradicted_ppm.is_none())
+                .map(|rate| ExactMultiplier { mult: rate.mult, shift: rate.shift, khz: rate.khz }),
             read_cost_ns: begun.map_or(f64::NAN, |(.., cost)| cost),
             quantum_ns: calibration.map(Calibration::quantum_ns),
             calibration_ns: calibration.map(|found| found.elapsed.as_nanos()),

@@ -55,8 +55,8 @@ impl FixedRate {
 
 /// A line through time with one bend: before `at` the clock runs at one rate, from then on at another.
 ///
-/// The bend lies a little in the future when it is published, so that every reader, whichever version it sees, computes the same
-/// time for the same tick. A new line therefore never makes the clock step, in any thread.
+/// The bend lies a little in the future when it is published, so that every reader, whichever version it sees, computes
+/// the same time for the same tick. A new line therefore never makes the clock step, in any thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BentLine {
     /// The tick of the bend.
@@ -106,8 +106,8 @@ impl BentLine {
 
 /// A [`BentLine`] in one cache line that any number of threads read while one writes.
 ///
-/// A sequence lock (odd while being written). [`SharedLine::ns`] never waits: where it meets a write it says so, and the
-/// caller reads the line before, which is still true, from a second record.
+/// A sequence lock (odd while being written). [`SharedLine::ns`] never waits: where it meets a write it says so, and
+/// the caller reads the line before, which is still true, from a second record.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub(crate) struct SharedLine {
@@ -191,13 +191,14 @@ impl SharedLine {
         }
     }
 
-    /// Publishes the line that `make` gives, which is called inside the write so that no time passes between its choice of
-    /// the bend and the moment readers see it. Only one thread may write at a time (the caller holds the renewal right).
-    pub(crate) fn publish(&self, lifetime_ticks: u64, make: impl FnOnce() -> BentLine) -> BentLine {
+    /// Publishes the line that `make` gives, with its lifetime in ticks. `make` is called inside the write so that no
+    /// time passes between its choice of the bend and the moment readers see it. Only one thread may write at a time
+    /// (the caller holds the renewal right).
+    pub(crate) fn publish(&self, make: impl FnOnce() -> (u64, BentLine)) -> (u64, BentLine) {
         let sequence = self.sequence.load(Ordering::Relaxed);
         self.sequence.store(sequence | 1, Ordering::Relaxed);
         fence(Ordering::SeqCst);
-        let line = make();
+        let (lifetime_ticks, line) = make();
         self.at.store(line.at.count(), Ordering::Relaxed);
         self.ns.store(line.ns, Ordering::Relaxed);
         self.fraction.store(line.fraction, Ordering::Relaxed);
@@ -205,7 +206,7 @@ impl SharedLine {
         self.after.store(line.after.0, Ordering::Relaxed);
         self.lifetime.store(lifetime_ticks, Ordering::Relaxed);
         self.sequence.store((sequence | 1).wrapping_add(1), Ordering::Release);
-        line
+        (lifetime_ticks, line)
     }
 
     /// Takes the line away: readers get [`LineRead::None`] from now on.
@@ -256,13 +257,8 @@ mod tests {
         let at = |tick: u64| move || CounterTick::new(tick);
         assert_eq!(shared.ns(at(5)), LineRead::None);
         let one = rate(1.0);
-        shared.publish(1_000, || BentLine {
-            at: CounterTick::new(100),
-            ns: 7_000,
-            fraction: 0,
-            before: one,
-            after: one,
-        });
+        let line = BentLine { at: CounterTick::new(100), ns: 7_000, fraction: 0, before: one, after: one };
+        shared.publish(|| (1_000, line));
         assert_eq!(shared.ns(at(150)), LineRead::Fresh(7_050));
         assert_eq!(shared.ns(at(50)), LineRead::Fresh(6_950));
         assert_eq!(shared.ns(at(1_100)), LineRead::Fresh(8_000));

@@ -11,7 +11,7 @@ pub struct Anchor {
     pub at: CounterTick,
     /// The clock at that tick, in ns: the least it can be.
     pub low_ns: u64,
-    /// How much more it can be, in ns.
+    /// How much more it can be, in ns; below 0 where the readings contradict each other.
     pub width_ns: f64,
 }
 
@@ -41,14 +41,16 @@ pub struct Situation {
 /// How to go on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Renewal {
-    /// Bend the line: from soon after the anchor, run at `rate`, which follows the kernel's rate and works off the error.
+    /// Bend the line: from soon after the anchor, run at `rate`, which follows the kernel's rate and works off the
+    /// error.
     Slew {
         /// The rate from the bend on.
         rate: FixedRate,
         /// Kernel clock minus this clock at the anchor, in ns.
         error_ns: f64,
     },
-    /// Start a new line at the anchor's upper bound: nobody has read the old one for so long that a step forward is unseen.
+    /// Start a new line at the anchor's upper bound: nobody has read the old one for so long that a step forward is
+    /// unseen.
     Seat {
         /// The rate from the anchor on.
         rate: FixedRate,
@@ -60,7 +62,8 @@ pub enum Renewal {
     },
 }
 
-/// The kernel steers CLOCK_MONOTONIC by at most 500 ppm (NTP) and 500 ppm more (adjtime); beyond that, with some room, something broke.
+/// The kernel steers CLOCK_MONOTONIC by at most 500 ppm (NTP) and 500 ppm more (adjtime); beyond that, with some room,
+/// something broke.
 pub const STEER_LIMIT_PPM: f64 = 1_100.0;
 
 /// Decides how to go on.
@@ -76,7 +79,11 @@ pub fn renew(situation: &Situation) -> Renewal {
     // What the width of the two anchors may add to the rate that is seen between them.
     let blur_ppm = (last.width_ns + now.width_ns + 2.0) / (ticks * raw_ns_per_tick) * 1e6;
     let off_ppm = (kernel_rate / raw_ns_per_tick - 1.0).abs() * 1e6;
-    let broken = ticks <= 0.0 || off_ppm > STEER_LIMIT_PPM + blur_ppm || now.width_ns < 0.0;
+    let broken = ticks <= 0.0 || off_ppm > STEER_LIMIT_PPM + blur_ppm;
+    if now.width_ns < 0.0 {
+        // Readings on one CPU within a microsecond: no suspend explains that.
+        return Renewal::Distrust { error_ns };
+    }
     if situation.disrupted {
         // After a suspend the old line says nothing; the rate may have been steered anew as well.
         return seat(raw_ns_per_tick, line);
@@ -148,6 +155,15 @@ mod tests {
     fn a_suspend_starts_a_new_line_whatever_the_counter_did() {
         let disrupted = Situation { disrupted: true, ..situation(0.0, 0.0, -SECOND) };
         assert!(matches!(renew(&disrupted), Renewal::Seat { .. }));
+    }
+
+    #[test]
+    fn an_anchor_that_contradicts_itself_ends_the_trust() {
+        for disrupted in [false, true] {
+            let mut torn = Situation { disrupted, ..situation(0.0, 0.0, SECOND) };
+            torn.now.width_ns = -40.0;
+            assert!(matches!(renew(&torn), Renewal::Distrust { .. }));
+        }
     }
 
     #[test]

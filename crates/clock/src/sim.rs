@@ -24,11 +24,25 @@ pub struct SimClock {
     /// True position of the counter, in ticks; fractions are kept.
     position: Cell<f64>,
     start: u64,
-    lattice: u64,
+    /// Spacing of the values that the counter shows, in ticks; need not be whole.
+    lattice: f64,
+    /// Share of readings that show one tick more than the lattice has.
+    deferred: f64,
+    /// The greatest reading on the present CPU: a deferred one is never followed by a smaller one.
+    last_shown: Cell<f64>,
+    /// How far the counter of each CPU is ahead of the first one's, in ticks.
+    cores: Vec<f64>,
+    core: Cell<usize>,
+    /// The thread moves to the next CPU after this many readings.
+    moves_after: u64,
     steer_ppm: Cell<f64>,
     /// MONOTONIC at the last change of steering, and the tick of that change.
     steered_ns: Cell<f64>,
     steered_tick: Cell<f64>,
+    /// By how much the kernel's clocks run faster than the multiplier, in ppm, and the tick since which they do.
+    faster: Cell<(f64, f64)>,
+    /// The kernel's clocks are off by up to this many ns at random.
+    erratic_ns: Cell<f64>,
     noise: Cell<u64>,
     /// Every so many readings the reader is descheduled for this long.
     pause: Cell<Option<(u64, f64)>>,
@@ -49,10 +63,17 @@ impl SimClock {
             rate: KernelRate::of_khz(khz).expect("a counter has a frequency above 0"),
             position: Cell::new(0.0),
             start: 1 << 44,
-            lattice: 1,
+            lattice: 1.0,
+            deferred: 0.0,
+            last_shown: Cell::new(f64::NEG_INFINITY),
+            cores: vec![0.0],
+            core: Cell::new(0),
+            moves_after: u64::MAX,
             steer_ppm: Cell::new(0.0),
             steered_ns: Cell::new(0.0),
             steered_tick: Cell::new(0.0),
+            faster: Cell::new((0.0, 0.0)),
+            erratic_ns: Cell::new(0.0),
             noise: Cell::new(0x9e37_79b9_7f4a_7c15),
             pause: Cell::new(None),
             readings: Cell::new(0),
@@ -62,10 +83,29 @@ impl SimClock {
         }
     }
 
-    /// The same machine with a counter that only shows multiples of `ticks`.
+    /// The same machine with a counter that only shows multiples of `ticks` (at least 1), rounded down to whole ticks.
+    /// A hypervisor that scales the counter makes lattices that are not whole: at 24.5 ticks the counter moves by 24
+    /// and 25 in turn.
     #[must_use]
-    pub fn with_lattice(mut self, ticks: u64) -> Self {
-        self.lattice = ticks.max(1);
+    pub fn with_lattice(mut self, ticks: f64) -> Self {
+        self.lattice = ticks.max(1.0);
+        self
+    }
+
+    /// The same machine, where this share of readings shows one tick more than the lattice has, as some CPUs do so that
+    /// no two readings are equal.
+    #[must_use]
+    pub fn with_deferred(mut self, share: f64) -> Self {
+        self.deferred = share;
+        self
+    }
+
+    /// The same machine with several CPUs, whose counters are ahead of the first one's by `offsets_ns`. After every
+    /// `readings` readings the kernel moves the reading thread to the next CPU, which takes 2 us.
+    #[must_use]
+    pub fn with_cores(mut self, offsets_ns: &[f64], readings: u64) -> Self {
+        self.cores = offsets_ns.iter().map(|ns| ns / self.rate.ns_per_tick()).collect();
+        self.moves_after = readings.max(1);
         self
     }
 
@@ -102,6 +142,19 @@ impl SimClock {
         self.steer_ppm.set(ppm);
     }
 
+    /// From now on the kernel's clocks run `ppm` parts per million faster against the counter than the multiplier says,
+    /// as where a hypervisor changes the counter's scale.
+    pub fn rescale(&self, ppm: f64) {
+        self.steer(self.steer_ppm.get() + ppm);
+        self.faster.set((ppm, self.shown(self.position.get())));
+    }
+
+    /// From now on the kernel's clocks are off by up to `nanos` ns, at random: they are no function of the counter any
+    /// more.
+    pub fn make_erratic(&self, nanos: f64) {
+        self.erratic_ns.set(nanos);
+    }
+
     /// The counter jumps by `ticks` (a migration, a suspend); the kernel clocks do not notice it, as where they re-read
     /// their base.
     pub fn jump(&self, ticks: i64) {
@@ -120,7 +173,8 @@ impl SimClock {
         self.suspended.set(self.suspended.get() + span);
     }
 
-    /// The hypervisor moves the guest: the counter jumps by `ticks`, the kernel's clocks go on, and the disruption marker changes.
+    /// The hypervisor moves the guest: the counter jumps by `ticks`, the kernel's clocks go on, and the disruption
+    /// marker changes.
     pub fn migrate(&self, ticks: i64) {
         self.jump(ticks);
         self.disruptions.set(self.disruptions.get() + 1);
@@ -148,8 +202,7 @@ impl SimClock {
     }
 
     fn shown(&self, position: f64) -> f64 {
-        let lattice = self.lattice as f64;
-        (position / lattice).floor() * lattice
+        ((position / self.lattice).floor() * self.lattice).floor()
     }
 
     fn monotonic_at(&self, tick: f64) -> f64 {
@@ -165,10 +218,21 @@ impl SimClock {
         {
             self.advance_ns(span);
         }
+        if self.readings.get().is_multiple_of(self.moves_after) {
+            self.advance_ns(2_000.0);
+            self.core.set((self.core.get() + 1) % self.cores.len());
+            self.last_shown.set(f64::NEG_INFINITY);
+        }
         // Mostly the same few cycles, as real code takes; one time in eight a cache or a branch was not ready.
         let extra = if self.random(8.0) < 1.0 { self.random(most_ns - least_ns) } else { self.random(0.4) };
         self.advance_ns(least_ns + extra);
-        self.shown(self.position.get())
+        let put_off = if self.deferred > 0.0 && self.random(1.0) < self.deferred { 1.0 } else { 0.0 };
+        let shown = self.shown(self.position.get() + self.cores[self.core.get()]) + put_off;
+        // The kernel may have jumped the counter backwards; only a deferral by one tick is held against the reading
+        // before.
+        let shown = if self.last_shown.get() == shown + 1.0 { shown + 1.0 } else { shown };
+        self.last_shown.set(shown);
+        shown
     }
 }
 
@@ -179,14 +243,23 @@ impl TimeSource for SimClock {
     fn tick_ordered(&self) -> CounterTick {
         CounterTick::new(self.start.wrapping_add_signed(self.step(8.0, 22.0) as i64))
     }
+    fn spin(&self, turns: u32) {
+        self.advance_ns(1.7 * f64::from(turns));
+    }
     fn raw(&self) -> Timestamp<MonotonicRaw> {
         let tick = self.step(6.0, 20.0);
         let ns = (tick as u128 * u128::from(self.rate.mult)) >> self.rate.shift;
-        Timestamp::from_nanos(1_000_000 + ns as u64)
+        let (ppm, since) = self.faster.get();
+        let more = (tick - since) * self.rate.ns_per_tick() * ppm * 1e-6 + self.random(self.erratic_ns.get());
+        Timestamp::from_nanos(1_000_000 + ns as u64 + more as u64)
     }
     fn monotonic(&self) -> Timestamp<Monotonic> {
         let tick = self.step(6.0, 20.0);
-        Timestamp::from_nanos(1_000_000 + self.monotonic_at(tick) as u64)
+        let erratic_ns = self.random(self.erratic_ns.get());
+        Timestamp::from_nanos(1_000_000 + (self.monotonic_at(tick) + erratic_ns) as u64)
+    }
+    fn cpu(&self) -> Option<usize> {
+        Some(self.core.get())
     }
     fn suspended(&self) -> Span {
         self.suspended.get()

@@ -1,8 +1,9 @@
 //! From bounds on a rate to the exact multiplier that the kernel uses.
 //!
-//! Linux turns a counter of `khz` kHz into nanoseconds by `(ticks x mult) >> shift`, both integers derived from `khz` alone
-//! (`clocks_calc_mult_shift`, with a range of 600 s at most). A whole number of kHz is about 0.4 ppm wide at 2.6 GHz, so
-//! bounds of a tenth of that leave one candidate: the kernel's own. CLOCK_MONOTONIC_RAW then never drifts from the counter.
+//! Linux turns a counter of `khz` kHz into nanoseconds by `(ticks x mult) >> shift`, both integers derived from `khz`
+//! alone (`clocks_calc_mult_shift`, with a range of 600 s at most). A whole number of kHz is about 0.4 ppm wide at 2.6
+//! GHz, so bounds narrower than that leave one candidate: the kernel's own. CLOCK_MONOTONIC_RAW then never drifts from
+//! the counter.
 
 /// A rate as the kernel holds it: ns = (ticks x mult) >> shift.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,29 +62,31 @@ impl KernelRate {
     }
 }
 
+/// The kernel rates between the bounds (in ns per tick), slowest counter first; neighbouring kHz that share a
+/// multiplier count once. Empty where the bounds are no rates.
+pub fn kernel_rates_between(rate_low: f64, rate_high: f64) -> impl Iterator<Item = KernelRate> {
+    let possible = rate_low > 0.0 && rate_high >= rate_low && 1e6 / rate_low < f64::from(u32::MAX);
+    // One kHz to either side: the multiplier's own rounding moves the rate by a part of a kHz. Without possible bounds
+    // the range is empty.
+    let lowest = if possible { ((1e6 / rate_high).floor() - 1.0).max(1.0) as u32 } else { 1 };
+    let highest = if possible { ((1e6 / rate_low).ceil() + 1.0) as u32 } else { 0 };
+    let mut last: Option<KernelRate> = None;
+    (lowest..=highest)
+        .filter_map(KernelRate::of_khz)
+        .filter(move |candidate| (rate_low..=rate_high).contains(&candidate.ns_per_tick()))
+        .filter(move |candidate| {
+            let shared = last.is_some_and(|last| (last.mult, last.shift) == (candidate.mult, candidate.shift));
+            last = Some(*candidate);
+            !shared
+        })
+}
+
 /// The one kernel rate between the bounds (in ns per tick), or `None` where there is none or more than one.
 #[must_use]
 pub fn kernel_rate_within(rate_low: f64, rate_high: f64) -> Option<KernelRate> {
-    if !(rate_low > 0.0 && rate_high >= rate_low && rate_high.is_finite()) {
-        return None;
-    }
-    // One kHz to either side: the multiplier's own rounding moves the rate by a part of a kHz.
-    let lowest = (1e6 / rate_high).floor() - 1.0;
-    let highest = (1e6 / rate_low).ceil() + 1.0;
-    if lowest < 1.0 || highest > f64::from(u32::MAX) || highest - lowest > 64.0 {
-        return None;
-    }
-    let mut found = None;
-    for khz in lowest as u32..=highest as u32 {
-        let Some(candidate) = KernelRate::of_khz(khz) else { continue };
-        if (rate_low..=rate_high).contains(&candidate.ns_per_tick()) {
-            if found.is_some() {
-                return None;
-            }
-            found = Some(candidate);
-        }
-    }
-    found
+    let mut candidates = kernel_rates_between(rate_low, rate_high);
+    let found = candidates.next()?;
+    candidates.next().is_none().then_some(found)
 }
 
 #[cfg(test)]
@@ -93,7 +96,8 @@ mod tests {
 
     #[test]
     fn the_kernels_own_examples_come_out() {
-        // Worked by hand from clocks_calc_mult_shift: 600 s x 2.596 GHz needs 41 bits, 9 beyond 32, leaving a 23-bit multiplier.
+        // Worked by hand from clocks_calc_mult_shift: 600 s x 2.596 GHz needs 41 bits, 9 beyond 32, leaving a 23-bit
+        // multiplier.
         let rate = KernelRate::of_khz(2_596_132).expect("not zero");
         assert_eq!((rate.mult, rate.shift), (6_462_389, 24));
         // 1 GHz: ns per tick is exactly 1.
@@ -118,13 +122,7 @@ mod tests {
             let middle = truth.ns_per_tick() + side * step;
             let found = kernel_rate_within(middle - 0.1 * step, middle + 0.1 * step);
             // Neighbouring kHz may share a multiplier above 4 GHz; the rate is then the same.
-            if let Some(found) = found {
-                prop_assert_eq!((found.mult, found.shift), (truth.mult, truth.shift));
-            } else {
-                let next = KernelRate::of_khz(khz + 1).expect("not zero");
-                let previous = KernelRate::of_khz(khz - 1).expect("not zero");
-                prop_assert!(next.mult == truth.mult || previous.mult == truth.mult);
-            }
+            prop_assert_eq!(found.map(|found| (found.mult, found.shift)), Some((truth.mult, truth.shift)));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Where counter and clock readings come from: the machine, or a simulation of one.
 
 use crate::vvar::{self, KernelRecords};
-use vtare_sys::{clocks, counter, vmclock};
+use vtare_sys::{clocks, counter, sched, vmclock};
 use vtare_units::{CounterTick, Monotonic, MonotonicRaw, Span, Timestamp};
 
 /// A counter and the kernel clocks beside it.
@@ -10,17 +10,28 @@ pub trait TimeSource {
     fn tick(&self) -> CounterTick;
     /// The counter, after all earlier loads and instructions.
     fn tick_ordered(&self) -> CounterTick;
+    /// Lets some time pass: about a nanosecond a turn.
+    fn spin(&self, turns: u32) {
+        let mut state = turns;
+        for _ in 0..turns {
+            state = std::hint::black_box(state.wrapping_mul(747_796_405).wrapping_add(2_891_336_453));
+        }
+    }
     /// CLOCK_MONOTONIC_RAW.
     fn raw(&self) -> Timestamp<MonotonicRaw>;
     /// CLOCK_MONOTONIC.
     fn monotonic(&self) -> Timestamp<Monotonic>;
+    /// The CPU that runs this thread, where it can be found without a system call: counters of two CPUs may differ.
+    fn cpu(&self) -> Option<usize>;
     /// Time the machine has spent suspended since boot.
     fn suspended(&self) -> Span;
     /// The kernel's clock source, where it says.
     fn clock_source(&self) -> Option<String>;
-    /// Whether that still is `name`. Asked while the clock runs, perhaps in a signal handler: takes no memory and no lock.
+    /// Whether that still is `name`. Asked while the clock runs, perhaps in a signal handler: takes no memory and no
+    /// lock.
     fn clock_source_is(&self, name: &str) -> Option<bool>;
-    /// The hypervisor's disruption marker, where it shows one: another value than before means that the guest was moved or restored.
+    /// The hypervisor's disruption marker, where it shows one: another value than before means that the guest was moved
+    /// or restored.
     fn disruption_marker(&self) -> Option<u64> {
         None
     }
@@ -50,6 +61,10 @@ impl TimeSource for System {
     #[inline(always)]
     fn monotonic(&self) -> Timestamp<Monotonic> {
         clocks::now()
+    }
+    #[inline(always)]
+    fn cpu(&self) -> Option<usize> {
+        sched::current_cpu()
     }
     fn suspended(&self) -> Span {
         clocks::suspended()

@@ -42,6 +42,9 @@ impl TimeSource for PastHooks {
     fn monotonic(&self) -> Timestamp<Monotonic> {
         Timestamp::from_nanos(Self::kernel(CLOCK_MONOTONIC))
     }
+    fn cpu(&self) -> Option<usize> {
+        System.cpu()
+    }
     fn suspended(&self) -> Span {
         let monotonic = Self::kernel(CLOCK_MONOTONIC);
         Span::from_nanos(Self::kernel(libc::CLOCK_BOOTTIME).wrapping_sub(monotonic).cast_signed())

@@ -1,26 +1,33 @@
-//! The upkeep of the clock's line: its first one, its renewal about once a second by whichever reader comes first, and its end.
+//! The upkeep of the clock's line: its first one, its renewal about once a second by whichever reader comes first, and
+//! its end.
 
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 
-use vtare_units::{CounterTick, Monotonic, Span, Timestamp};
+use vtare_units::{Clock as Domain, CounterTick, Monotonic, Span, Timestamp};
 
 use super::Clock;
 use crate::bounds::{Triple, offset_bounds};
 use crate::calibrate::{Calibration, triple};
 use crate::info::{Event, Events};
 use crate::line::{BentLine, FixedRate, LineRead};
-use crate::renew::{Anchor, Renewal, Situation, renew};
+use crate::renew::{Anchor, Renewal, STEER_LIMIT_PPM, Situation, renew};
 use crate::source::TimeSource;
 
 /// Triples that one renewal takes.
 const ANCHOR_TRIPLES: usize = 16;
+/// The same while the thread keeps changing its CPU.
+const MOST_TRIPLES: usize = 64;
+/// Tries after readings that contradict each other: a machine that is moved or resumed between two of them does that
+/// once.
+const ANCHOR_TRIES: usize = 4;
 /// How far ahead of now a bend is put: far longer than a reader takes from the record to the counter.
 const AHEAD: Span = Span::from_micros(20);
 /// The longest time between renewals.
 const LONGEST_LIFETIME: Span = Span::from_secs(1);
 /// The first time between renewals: the kernel's steering is not yet known then. Doubled each time.
 const FIRST_LIFETIME: Span = Span::from_millis(16);
-/// How far the kernel's steering can put a line ahead within its lifetime: 1 s, and 1 s more while it is stale, at twice the limit.
+/// How far the kernel's steering can put a line ahead within its lifetime: 1 s, and 1 s more while it is stale, at
+/// twice the limit.
 const MOST_AHEAD_NS: u64 = 5_000_000;
 /// The clock source is asked for at every so many renewals: it is a file.
 const CLOCK_SOURCE_EVERY: u64 = 8;
@@ -28,11 +35,15 @@ const CLOCK_SOURCE_EVERY: u64 = 8;
 /// What only a renewal touches.
 #[derive(Debug)]
 pub(super) struct Control {
-    /// The tick at which a renewal was begun (odd), or 0.
-    pub(super) renewing: AtomicU64,
-    anchor_at: AtomicU64,
-    anchor_low_ns: AtomicU64,
-    pub(super) anchor_width_bits: AtomicU64,
+    /// The process that renews at this moment, or 0.
+    pub(super) renewing: AtomicU32,
+    /// The first comparison with CLOCK_MONOTONIC_RAW since the start or the last disruption.
+    raw: StoredAnchor,
+    /// The error of the calibrated rate, in ppm, that comparisons have shown to be possible at least; 0 while they
+    /// agree with it.
+    contradicted_ppm_bits: AtomicU64,
+    /// The last comparison with CLOCK_MONOTONIC.
+    anchor: StoredAnchor,
     lifetime_ticks: AtomicU64,
     raw_rate_bits: AtomicU64,
     suspended_ns: AtomicI64,
@@ -48,10 +59,10 @@ pub(super) struct Control {
 impl Control {
     pub(super) const fn new() -> Self {
         Self {
-            renewing: AtomicU64::new(0),
-            anchor_at: AtomicU64::new(0),
-            anchor_low_ns: AtomicU64::new(0),
-            anchor_width_bits: AtomicU64::new(0),
+            renewing: AtomicU32::new(0),
+            raw: StoredAnchor::new(),
+            contradicted_ppm_bits: AtomicU64::new(0),
+            anchor: StoredAnchor::new(),
             lifetime_ticks: AtomicU64::new(0),
             raw_rate_bits: AtomicU64::new(0),
             suspended_ns: AtomicI64::new(0),
@@ -60,6 +71,47 @@ impl Control {
             renewals: AtomicU64::new(0),
             floor_ns: AtomicU64::new(0),
             events: Events::new(),
+        }
+    }
+}
+
+impl Control {
+    /// Half of the range that the last comparison with CLOCK_MONOTONIC left, in ns.
+    pub(super) fn half_width_ns(&self) -> f64 {
+        self.anchor.load().width_ns / 2.0
+    }
+
+    /// The error of the calibrated rate, in ppm, that comparisons have shown to be possible; `None` while they agree
+    /// with it.
+    pub(super) fn contradicted_ppm(&self) -> Option<f64> {
+        Some(f64::from_bits(self.contradicted_ppm_bits.load(Ordering::Relaxed))).filter(|ppm| *ppm > 0.0)
+    }
+}
+
+/// An [`Anchor`] that only the renewing thread writes; others may read it torn, for information.
+#[derive(Debug)]
+struct StoredAnchor {
+    at: AtomicU64,
+    low_ns: AtomicU64,
+    width_bits: AtomicU64,
+}
+
+impl StoredAnchor {
+    const fn new() -> Self {
+        Self { at: AtomicU64::new(0), low_ns: AtomicU64::new(0), width_bits: AtomicU64::new(0) }
+    }
+
+    fn store(&self, anchor: Anchor) {
+        self.at.store(anchor.at.count(), Ordering::Relaxed);
+        self.low_ns.store(anchor.low_ns, Ordering::Relaxed);
+        self.width_bits.store(anchor.width_ns.to_bits(), Ordering::Relaxed);
+    }
+
+    fn load(&self) -> Anchor {
+        Anchor {
+            at: CounterTick::new(self.at.load(Ordering::Relaxed)),
+            low_ns: self.low_ns.load(Ordering::Relaxed),
+            width_ns: f64::from_bits(self.width_bits.load(Ordering::Relaxed)),
         }
     }
 }
@@ -74,37 +126,72 @@ impl<S: TimeSource> Clock<S> {
         control.marker.store(self.source.disruption_marker().unwrap_or(0), Ordering::Relaxed);
         control.lifetime_ticks.store(found.rate.ticks_for(FIRST_LIFETIME.as_nanos_unsigned()), Ordering::Relaxed);
         let anchor = self.anchor(raw);
-        self.keep(anchor);
+        if anchor.width_ns < 0.0 {
+            control.events.record(Event::RateBroken);
+            control.events.record(Event::GivenUp);
+            return;
+        }
+        control.anchor.store(anchor);
+        control.raw.store(self.raw_anchor(raw));
         self.seat(anchor, found.rate, 0);
     }
 
-    /// Reads the kernel's clock, within bounds.
+    /// Reads CLOCK_MONOTONIC, within bounds. `ns_per_tick` is the unsteered rate; all steering between two readings is
+    /// allowed for.
     fn anchor(&self, ns_per_tick: f64) -> Anchor {
-        let first = triple(&self.source, || self.source.monotonic());
-        let mut triples: [Triple; ANCHOR_TRIPLES] = [first; ANCHOR_TRIPLES];
-        for slot in triples.iter_mut().skip(1) {
-            *slot = triple(&self.source, || self.source.monotonic());
-        }
-        let at = triples[ANCHOR_TRIPLES - 1].after;
-        let origin = first.clock_ns;
-        let (low, high) = offset_bounds(&triples, at, origin, ns_per_tick).unwrap_or((0.0, 0.0));
-        Anchor { at, low_ns: origin.wrapping_add_signed(low.floor() as i64), width_ns: (high - low.floor()).max(0.0) }
+        self.compare(|| self.source.monotonic(), ns_per_tick, STEER_LIMIT_PPM * 1e-6)
     }
 
-    fn keep(&self, anchor: Anchor) {
-        self.control.anchor_at.store(anchor.at.count(), Ordering::Relaxed);
-        self.control.anchor_low_ns.store(anchor.low_ns, Ordering::Relaxed);
-        self.control.anchor_width_bits.store(anchor.width_ns.to_bits(), Ordering::Relaxed);
+    /// Reads CLOCK_MONOTONIC_RAW, within bounds.
+    fn raw_anchor(&self, ns_per_tick: f64) -> Anchor {
+        // The rate is what is to be tested: between two readings a thousandth of it does no harm.
+        self.compare(|| self.source.raw(), ns_per_tick, 1e-3)
+    }
+
+    fn compare<C: Domain>(&self, clock: impl Fn() -> Timestamp<C>, ns_per_tick: f64, rate_slack: f64) -> Anchor {
+        let mut anchor = self.compare_once(&clock, ns_per_tick, rate_slack);
+        for _ in 1..ANCHOR_TRIES {
+            if anchor.width_ns >= 0.0 {
+                break;
+            }
+            anchor = self.compare_once(&clock, ns_per_tick, rate_slack);
+        }
+        anchor
+    }
+
+    /// One comparison, from readings on one CPU.
+    fn compare_once<C: Domain>(&self, clock: &impl Fn() -> Timestamp<C>, ns_per_tick: f64, rate_slack: f64) -> Anchor {
+        let mut cpu = self.source.cpu();
+        let first = triple(&self.source, clock);
+        let mut triples: [Triple; ANCHOR_TRIPLES] = [first; ANCHOR_TRIPLES];
+        let mut taken = 0;
+        for _ in 0..MOST_TRIPLES {
+            let next = triple(&self.source, clock);
+            let now_on = self.source.cpu();
+            // After a move the new CPU's counter decides; a triple in which the thread moved counts for neither.
+            taken = if now_on == cpu { taken + 1 } else { 0 };
+            cpu = now_on;
+            if taken > 0 {
+                triples[taken - 1] = next;
+            }
+            if taken == ANCHOR_TRIPLES {
+                break;
+            }
+        }
+        let triples = &triples[..taken.max(1)];
+        let (at, origin) = (triples[triples.len() - 1].after, triples[0].clock_ns);
+        let (low, high) = offset_bounds(triples, at, origin, ns_per_tick, rate_slack).unwrap_or((0.0, 0.0));
+        Anchor { at, low_ns: origin.wrapping_add_signed(low.floor() as i64), width_ns: high - low.floor() }
     }
 
     fn seat(&self, anchor: Anchor, rate: FixedRate, given_ns: u64) {
-        // At the upper bound: a reading of the kernel's own clock that came before is then never the greater. Nor one of
-        // the line before.
+        // At the upper bound: a reading of the kernel's own clock that came before is then never the greater. Nor one
+        // of the line before.
         let ns = anchor.low_ns.saturating_add(anchor.width_ns.ceil() as u64).max(given_ns);
         let line = BentLine { at: anchor.at, ns, fraction: 0, before: rate, after: rate };
         let lifetime = self.control.lifetime_ticks.load(Ordering::Relaxed);
-        self.line.publish(lifetime, || line);
-        self.previous.publish(lifetime, || line);
+        self.line.publish(|| (lifetime, line));
+        self.previous.publish(|| (lifetime, line));
     }
 
     /// The way of a reading that found no fresh line.
@@ -112,7 +199,8 @@ impl<S: TimeSource> Clock<S> {
     #[inline(never)]
     pub(super) fn slow(&self) -> Timestamp<Monotonic> {
         if self.records.is_some() {
-            // The kernel is writing its record, or has left the counter; the vDSO waits for the one and copes with the other.
+            // The kernel is writing its record, or has left the counter; the vDSO waits for the one and copes with the
+            // other.
             return self.source.monotonic();
         }
         for _ in 0..2 {
@@ -135,21 +223,25 @@ impl<S: TimeSource> Clock<S> {
                 },
             }
         }
-        let floor = self.control.floor_ns.load(Ordering::Acquire);
+        // A line that is too old may have been ahead of the kernel: what it gave stands.
+        let lifetime = self.control.lifetime_ticks.load(Ordering::Relaxed);
+        let line = self.line.line().or_else(|| self.previous.line());
+        let given = line.and_then(|line| last_given_ns(line, self.source.tick(), lifetime, 0));
+        let floor = self.control.floor_ns.load(Ordering::Acquire).max(given.unwrap_or(0));
         Timestamp::from_nanos(self.source.monotonic().as_nanos().max(floor))
     }
 
     /// Renews the line, unless another thread does. False where it did nothing.
     fn try_renew(&self) -> bool {
         let control = &self.control;
-        let mark = self.source.tick().count() | 1;
+        // A thread may be kept from running for any time in the middle of a renewal (a throttled cgroup, SIGSTOP) and
+        // is never joined by a second writer. Only a thread of another process will not go on: a fork left it behind.
+        let process = std::process::id();
         let holder = control.renewing.load(Ordering::Relaxed);
-        let stolen_after = control.lifetime_ticks.load(Ordering::Relaxed).saturating_mul(4);
-        // A renewal takes microseconds. One that has lasted seconds belongs to a thread that a fork left behind.
-        if holder != 0 && mark.wrapping_sub(holder) < stolen_after {
+        if holder == process {
             return false;
         }
-        if control.renewing.compare_exchange(holder, mark, Ordering::Acquire, Ordering::Relaxed).is_err() {
+        if control.renewing.compare_exchange(holder, process, Ordering::Acquire, Ordering::Relaxed).is_err() {
             return false;
         }
         self.renew_now();
@@ -178,38 +270,48 @@ impl<S: TimeSource> Clock<S> {
             control.events.record(Event::ClockSourceChanged);
             return self.give_up(line, lifetime_ticks);
         }
-        let now = self.anchor(line.after.ns_per_tick());
-        let last = Anchor {
-            at: CounterTick::new(control.anchor_at.load(Ordering::Relaxed)),
-            low_ns: control.anchor_low_ns.load(Ordering::Relaxed),
-            width_ns: f64::from_bits(control.anchor_width_bits.load(Ordering::Relaxed)),
-        };
-        let next =
-            renew(&Situation { line, lifetime_ticks, last, now, raw_ns_per_tick: raw, disrupted: slept || moved });
-        self.keep(now);
+        let now = self.anchor(raw);
+        let last = control.anchor.load();
+        let disrupted = slept || moved;
+        let next = renew(&Situation { line, lifetime_ticks, last, now, raw_ns_per_tick: raw, disrupted });
+        control.anchor.store(now);
+        if disrupted {
+            control.raw.store(self.raw_anchor(raw));
+        } else {
+            self.check_rate(raw);
+        }
         let longer = lifetime_ticks.saturating_mul(2).min(line.after.ticks_for(LONGEST_LIFETIME.as_nanos_unsigned()));
         control.lifetime_ticks.store(longer, Ordering::Relaxed);
         match next {
             Renewal::Slew { rate, error_ns } => {
                 control.error_ns.store(error_ns as i64, Ordering::Relaxed);
                 let ahead = rate.ticks_for(AHEAD.as_nanos_unsigned());
-                let published = self.line.publish(longer, || {
-                    line.bent_at(CounterTick::new(self.source.tick().count().wrapping_add(ahead)), rate)
+                let published = self.line.publish(|| {
+                    let tick = self.source.tick();
+                    if tick.since(line.at) > lifetime_ticks.saturating_mul(2) as i64 {
+                        // This thread did not run for so long that others have read the kernel's clock: the next
+                        // renewal starts anew.
+                        return (lifetime_ticks, line);
+                    }
+                    (longer, line.bent_at(CounterTick::new(tick.count().wrapping_add(ahead)), rate))
                 });
-                self.previous.publish(longer, || published);
+                self.previous.publish(|| published);
             }
             Renewal::Seat { rate } => {
                 control.events.record(Event::Seated);
                 let age = now.at.since(line.at);
                 let live = -(lifetime_ticks as i64)..=lifetime_ticks.saturating_mul(2) as i64;
                 let given = if live.contains(&age) {
-                    // The line was still read, by ticks of after a jump or a sleep too: what it gave, far ahead or not, stands.
+                    // The line was still read, by ticks of after a jump or a sleep too: what it gave, far ahead or not,
+                    // stands.
                     line.ns_at(now.at)
                 } else {
-                    // The counter's own rate: over a long sleep the line's, with what it was working off, would be far out.
+                    // The counter's own rate: over a long sleep the line's, with what it was working off, would be far
+                    // out.
                     let slept_ticks = (slept_ns as f64 / raw) as i64;
                     let given = last_given_ns(line, now.at, lifetime_ticks, slept_ticks);
-                    // Steering within one lifetime cannot have put the line further ahead; more means a counter that jumped.
+                    // Steering within one lifetime cannot have put the line further ahead; more means a counter that
+                    // jumped.
                     let kernel = now.low_ns.saturating_add(now.width_ns as u64);
                     given.filter(|given| *given < kernel + MOST_AHEAD_NS).unwrap_or(0)
                 };
@@ -220,6 +322,26 @@ impl<S: TimeSource> Clock<S> {
                 control.events.record(Event::RateBroken);
                 self.give_up(line, lifetime_ticks);
             }
+        }
+    }
+
+    /// Holds the calibrated rate against CLOCK_MONOTONIC_RAW since the first comparison: a rate outside of what both
+    /// leave is no longer called exact, and its bound grows.
+    fn check_rate(&self, rate: f64) {
+        let (first, now) = (self.control.raw.load(), self.raw_anchor(rate));
+        let ticks = now.at.since(first.at) as f64;
+        let Some(found) = self.calibration() else { return };
+        if ticks <= 0.0 || first.width_ns < 0.0 || now.width_ns < 0.0 {
+            return;
+        }
+        let passed = now.low_ns.wrapping_sub(first.low_ns).cast_signed() as f64;
+        let (low, high) = ((passed - first.width_ns) / ticks, (passed + now.width_ns) / ticks);
+        let stated = rate * found.residual_ppm() * 1e-6 + 1e-12 * rate;
+        if rate + stated < low || rate - stated > high {
+            let possible = (high - rate).max(rate - low) / rate * 1e6;
+            let before = f64::from_bits(self.control.contradicted_ppm_bits.load(Ordering::Relaxed));
+            self.control.contradicted_ppm_bits.store(possible.max(before).to_bits(), Ordering::Relaxed);
+            self.control.events.record(Event::RateContradicted);
         }
     }
 
@@ -241,8 +363,8 @@ impl<S: TimeSource> Clock<S> {
     }
 }
 
-/// The greatest time that readers of `line` can have been given by `tick`, `slept_ticks` of which passed in suspend; `None` where
-/// the counter fell back, so that its present reading says nothing.
+/// The greatest time that readers of `line` can have been given by `tick`, `slept_ticks` of which passed in suspend;
+/// `None` where the counter fell back, so that its present reading says nothing.
 fn last_given_ns(line: BentLine, tick: CounterTick, lifetime_ticks: u64, slept_ticks: i64) -> Option<u64> {
     let age = tick.since(line.at).saturating_sub(slept_ticks);
     let oldest = lifetime_ticks.saturating_mul(2) as i64;
