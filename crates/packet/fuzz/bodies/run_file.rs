@@ -2,9 +2,9 @@
 
 #[path = "../../../vtare/src/run_file.rs"]
 #[allow(dead_code, reason = "only what decodes is called here")]
-mod run_file;
+mod source;
 
-use run_file::{RUN_SCHEMA, parse};
+use source::{RUN_SCHEMA, parse};
 
 /// One case.
 pub(crate) fn run(bytes: &[u8]) {
