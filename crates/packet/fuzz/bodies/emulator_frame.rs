@@ -47,7 +47,10 @@ fn pieces(frame: &[u8], header: FrameHeader) {
     }
     assert_eq!((number, packets), (count, packet_byte));
     // All payload once, and all headers once a piece.
-    assert!(all >= frame.len() && (count == 1 || (all - frame.len()) % (count - 1) == 0), "{all} B in {count} pieces");
+    assert!(
+        all >= frame.len() && (count == 1 || (all - frame.len()).is_multiple_of(count - 1)),
+        "{all} B in {count} pieces"
+    );
 }
 
 fn checksum(frame: &[u8], place: Option<(u16, u16)>) {

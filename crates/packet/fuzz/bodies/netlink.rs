@@ -27,7 +27,8 @@ pub(crate) fn run(bytes: &[u8]) {
         }
     }
     for queue in queue::queues_of(bytes, 3) {
-        assert!(!queue.kind.is_empty() && !(queue.parent.is_none() && queue.hangs_on(&queue)));
+        assert!(!queue.kind.is_empty());
+        assert!(queue.parent.is_some() || !queue.hangs_on(&queue));
     }
     written(bytes);
 }
