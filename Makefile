@@ -55,7 +55,7 @@ help:
 	  'make test                 all checks and tests; test-fast, test-e2e and test-platforms are its parts' \
 	  'make test-platforms       real containers, guests and machines; what is not there is skipped with the reason' \
 	  'make test-hypervisors     guests under real KVM and Xen inside an emulated machine; test-hypervisors-kvm, -xen: one' \
-	  'make test-fuzz            every decoder with hostile bytes, FUZZ_SECONDS (25) each' \
+	  'make test-fuzz            every decoder with hostile bytes, FUZZ_SECONDS (240) for all of them together' \
 	  'make lint, make fmt       the checks without the tests; lay out all code' \
 	  'make bench [BENCH=NAME]   side-by-side measurements with peers, as ratios' \
 	  'make clean                remove all that the other targets made'
@@ -177,7 +177,7 @@ test-hypervisors-%: $(DONE)/dev $(DONE)/platforms $(DONE)/installed
 
 test-fuzz:
 	$(call say,fuzzing)
-	@tools/fuzz $(or $(FUZZ_SECONDS),25)
+	@tools/fuzz $(or $(FUZZ_SECONDS),240)
 
 bench: $(DONE)/installed
 	@for run in bench/$(or $(BENCH),*)/run; do \

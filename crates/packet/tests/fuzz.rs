@@ -1,9 +1,7 @@
-//! The fuzz targets on the ordinary toolchain: every kept case, and seeded mutations of them. `make test-fuzz` runs more of them, and
-//! cargo-fuzz itself where it is installed. `VTARE_FUZZ_CASES` is the number of mutations for each target, `VTARE_FUZZ_SEED` their seed.
+//! The fuzz targets of this crate and of `vtare-sys` on the ordinary toolchain (fuzz/harness.rs).
 
-use std::path::Path;
-
-use vtare_packet::random::Random;
+#[path = "../fuzz/harness.rs"]
+mod harness;
 
 #[path = "../fuzz/bodies/capture_file.rs"]
 mod capture_file;
@@ -15,89 +13,18 @@ mod control_connection;
 mod control_messages;
 #[path = "../fuzz/bodies/control_talk.rs"]
 mod control_talk;
+#[path = "../fuzz/bodies/emulator_frame.rs"]
+mod emulator_frame;
 #[path = "../fuzz/bodies/judge.rs"]
 mod judge;
+#[path = "../fuzz/bodies/netlink.rs"]
+mod netlink;
+#[path = "../fuzz/bodies/tester_frame.rs"]
+mod tester_frame;
 #[path = "../fuzz/bodies/wire.rs"]
 mod wire;
 
-/// Mutations of each target where nothing else is asked for: a second or two together.
-const USUAL_CASES: u64 = 3_000;
-
-/// Longer cases are cut: they cost time and find nothing that shorter ones do not.
-const LONGEST_BYTE: usize = 4_096;
-
-/// Bytes at which decisions change: signs, ends of ranges, first bytes of datagrams, JSON.
-const TELLING: &[u8] =
-    &[0, 1, 2, 0x10, 0x11, 0x12, 0x13, 0x14, 0x19, 0x1a, 0x1b, 0x7f, 0x80, 0xff, b'{', b'"', b'\n', b'0', b'9'];
-
-fn number(name: &str, usual: u64) -> u64 {
-    match std::env::var(name) {
-        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{name}: found '{text}', want a number")),
-        Err(_) => usual,
-    }
-}
-
-fn cases(target: &str) -> Vec<Vec<u8>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/seeds").join(target);
-    let mut paths: Vec<_> = std::fs::read_dir(&folder)
-        .unwrap_or_else(|error| panic!("{}: {error}", folder.display()))
-        .map(|entry| entry.expect("the folder can be read").path())
-        .collect();
-    // A folder has no order of its own, and a seed shall always make the same cases.
-    paths.sort();
-    assert!(!paths.is_empty(), "{} holds no case", folder.display());
-    paths.iter().map(|path| std::fs::read(path).expect("a kept case can be read")).collect()
-}
-
-fn below(random: &mut Random, end: usize) -> usize {
-    if end == 0 { 0 } else { (random.bits() % end as u64) as usize }
-}
-
-/// One to eight changes to a case, of the kinds that fuzzers use.
-fn mutated(cases: &[Vec<u8>], random: &mut Random) -> Vec<u8> {
-    let mut bytes = cases[below(random, cases.len())].clone();
-    for _ in 0..=below(random, 8) {
-        let at = below(random, bytes.len());
-        match random.bits() % 8 {
-            _ if bytes.is_empty() => bytes.push(random.bits() as u8),
-            0 => bytes[at] ^= 1 << (random.bits() % 8),
-            1 => bytes[at] = random.bits() as u8,
-            2 => bytes[at] = TELLING[below(random, TELLING.len())],
-            3 => bytes.insert(at, TELLING[below(random, TELLING.len())]),
-            4 => drop(bytes.drain(at..(at + 1 + below(random, 8)).min(bytes.len()))),
-            5 => {
-                let piece = bytes[at..(at + 1 + below(random, 64)).min(bytes.len())].to_vec();
-                let to = below(random, bytes.len());
-                bytes.splice(to..to, piece);
-            }
-            6 => {
-                let other = &cases[below(random, cases.len())];
-                let from = below(random, other.len());
-                bytes.truncate(at);
-                bytes.extend_from_slice(&other[from..]);
-            }
-            _ => {
-                let value = u64::MAX >> (random.bits() % 64);
-                let width = [1, 2, 4, 8][below(random, 4)];
-                let end = (at + width).min(bytes.len());
-                bytes[at..end].copy_from_slice(&value.to_be_bytes()[8 - (end - at)..]);
-            }
-        }
-    }
-    bytes.truncate(LONGEST_BYTE);
-    bytes
-}
-
-fn fuzz(target: &str, run: fn(&[u8])) {
-    let cases = cases(target);
-    cases.iter().for_each(|case| run(case));
-    let mut random = Random::new(number("VTARE_FUZZ_SEED", 1));
-    for number in 0..number("VTARE_FUZZ_CASES", USUAL_CASES) {
-        let case = mutated(&cases, &mut random);
-        let told = std::panic::catch_unwind(|| run(&case));
-        assert!(told.is_ok(), "{target}, mutation {number}: {case:02x?}");
-    }
-}
+use harness::fuzz;
 
 #[test]
 fn any_bytes_go_through_each_decoder_of_the_wire() {
@@ -132,4 +59,19 @@ fn any_bytes_as_a_captured_frame_are_counted_right() {
 #[test]
 fn any_bytes_as_a_capture_file_give_no_more_than_they_hold() {
     fuzz("capture_file", capture_file::run);
+}
+
+#[test]
+fn any_bytes_as_a_frame_of_the_emulated_link_are_cut_and_damaged_within_their_bounds() {
+    fuzz("emulator_frame", emulator_frame::run);
+}
+
+#[test]
+fn any_bytes_as_a_packet_of_the_tester_or_an_echo_reply_are_read_within_their_bounds() {
+    fuzz("tester_frame", tester_frame::run);
+}
+
+#[test]
+fn any_bytes_as_an_answer_of_netlink_give_no_more_than_they_hold() {
+    fuzz("netlink", netlink::run);
 }

@@ -19,6 +19,7 @@ use crate::arguments::CommonArguments;
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
 use crate::limits::{self, Limit, Verdict};
+use crate::run_file::RUN_SCHEMA;
 use crate::samples::{Column, Samples};
 use crate::table::Table;
 use crate::terminal;
@@ -218,9 +219,6 @@ pub(crate) fn carry_out<I: Instrument>(
     };
     Ok(if lost.is_some() { Exit::SamplesLost } else { exit })
 }
-
-/// The schema of run.json.
-pub(crate) const RUN_SCHEMA: &str = "vtare.run/1";
 
 /// The table with a head and the notes.
 fn report<I: Instrument>(

@@ -30,6 +30,7 @@ mod peers;
 mod progress;
 mod quantities;
 mod rtt;
+mod run_file;
 mod samples;
 mod schema;
 mod serve;

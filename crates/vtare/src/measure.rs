@@ -1,20 +1,21 @@
 //! `vtare measure RUN.json`: one resolved run, for the lab.
 
+use std::fs::File;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::avb::Avb;
 use crate::capture::Capture;
 use crate::context::Context;
 use crate::counter::Counter;
 use crate::failure::{Exit, Failure};
-use crate::instrument::{self, Instrument, RUN_SCHEMA, RunHeader, Showing};
+use crate::instrument::{self, Instrument, RunHeader, Showing};
 use crate::limits::Limit;
 use crate::noise::Noise;
 use crate::rtt::Rtt;
+use crate::run_file::{self, LARGEST_BYTE};
 use crate::schema::Described;
 use crate::sleep::Sleep;
 use crate::throughput::Throughput;
@@ -34,24 +35,6 @@ pub(crate) struct MeasureArguments {
     /// Exit with code 1 where a figure crosses a limit, as in 'miss_p99_ns > 5000'; may be given more than once
     #[arg(long, value_name = "EXPRESSION")]
     fail_if: Vec<Limit>,
-}
-
-/// run.json before its instrument has read the parameters.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RunFile {
-    schema: String,
-    run_id: Option<String>,
-    instrument: String,
-    seed: u64,
-    #[serde(default)]
-    output: Option<PathBuf>,
-    #[serde(default = "no_parameters")]
-    parameters: Value,
-}
-
-fn no_parameters() -> Value {
-    Value::Object(serde_json::Map::new())
 }
 
 /// The instruments that run.json can name: the one list of them.
@@ -75,15 +58,8 @@ pub(crate) fn described() -> Vec<Described> {
 /// [`Failure::Input`] where the file cannot be read or understood; else what the instrument meets.
 pub(crate) fn command(arguments: &MeasureArguments, context: &Context) -> Result<Exit, Failure> {
     let path = &arguments.run;
-    let text = std::fs::read_to_string(path).map_err(|error| {
-        Failure::Input(format!("cannot read {}: {error}: give the path of a run.json", path.display()))
-    })?;
-    let run: RunFile = parse(&text, path)?;
+    let run = run_file::parse(&read(path)?).map_err(|why| wrong(path, &why))?;
     let header = RunHeader { run_id: run.run_id, output: run.output, seed: run.seed };
-    if run.schema != RUN_SCHEMA {
-        let found = run.schema;
-        return Err(wrong(path, "schema", &format!("found \"{found}\", want \"{RUN_SCHEMA}\"")));
-    }
     let showing = Showing { json: arguments.json, quiet: true, limits: &arguments.fail_if };
     macro_rules! choose {
         ($($instrument:ty),*) => {
@@ -91,7 +67,7 @@ pub(crate) fn command(arguments: &MeasureArguments, context: &Context) -> Result
                 $(<$instrument>::NAME => carry_out::<$instrument>(run.parameters, path, &header, showing, context),)*
                 other => {
                     let known = [$(<$instrument>::NAME),*].join(", ");
-                    Err(wrong(path, "instrument", &format!("found \"{other}\", want one of {known}")))
+                    Err(wrong(path, &format!("instrument: found \"{other}\", want one of {known}")))
                 }
             }
         };
@@ -100,30 +76,83 @@ pub(crate) fn command(arguments: &MeasureArguments, context: &Context) -> Result
 }
 
 fn carry_out<I: Instrument>(
-    parameters: Value,
+    parameters: Map<String, Value>,
     path: &Path,
     header: &RunHeader,
     showing: Showing<'_>,
     context: &Context,
 ) -> Result<Exit, Failure> {
-    let parameters = serde_path_to_error::deserialize::<_, I::Parameters>(parameters).map_err(|error| {
-        let key = match error.path().to_string() {
-            root if root == "." => "parameters".to_owned(),
-            inner => format!("parameters.{inner}"),
-        };
-        wrong(path, &key, &error.into_inner().to_string())
-    })?;
+    let parameters =
+        serde_path_to_error::deserialize::<_, I::Parameters>(Value::Object(parameters)).map_err(|error| {
+            let key = match error.path().to_string() {
+                root if root == "." => "parameters".to_owned(),
+                inner => format!("parameters.{inner}"),
+            };
+            wrong(path, &format!("{key}: {}", error.into_inner()))
+        })?;
     instrument::carry_out::<I>(parameters, header, showing, context)
 }
 
-fn parse<T: DeserializeOwned>(text: &str, path: &Path) -> Result<T, Failure> {
-    serde_path_to_error::deserialize(&mut serde_json::Deserializer::from_str(text)).map_err(|error| {
-        let key = error.path().to_string();
-        wrong(path, if key == "." { "the document" } else { &key }, &error.into_inner().to_string())
-    })
+/// The text of a run.json.
+fn read(path: &Path) -> Result<String, Failure> {
+    let mut text = String::new();
+    let read = File::open(path).and_then(|file| file.take(LARGEST_BYTE + 1).read_to_string(&mut text));
+    let byte = read.map_err(|error| {
+        Failure::Input(format!("cannot read {}: {error}: give the path of a run.json", path.display()))
+    })?;
+    if byte as u64 > LARGEST_BYTE {
+        return Err(wrong(path, &format!("found more than {LARGEST_BYTE} B, want a run.json, which has less")));
+    }
+    Ok(text)
 }
 
-/// The error that names the file, the key, what was found there and what is wanted.
-fn wrong(path: &Path, key: &str, why: &str) -> Failure {
-    Failure::Input(format!("{}: {key}: {why}", path.display()))
+/// The error that names the file; `why` names the key, what was found there and what is wanted.
+fn wrong(path: &Path, why: &str) -> Failure {
+    Failure::Input(format!("{}: {why}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// What somebody may write where a number, a list or a name is expected.
+    fn hostile() -> Vec<Value> {
+        let deep = (0..100).fold(json!(0), |inner, _| json!([inner]));
+        let mut values =
+            vec![json!(null), json!(true), json!(""), json!("../../x"), json!("\0"), json!("x".repeat(5_000)), deep];
+        values.extend([0, 1, 2, i64::MAX, -1, i64::MIN].map(Value::from));
+        values.extend([u64::MAX, 1 << 32, 1 << 53].map(Value::from));
+        values.extend([0.5, 1e-300, 1e300, -0.0, f64::MAX].map(Value::from));
+        values.extend([json!([]), json!({}), json!([[]]), json!([null])]);
+        let lists: Vec<Value> = values.iter().map(|value| json!([value, value])).collect();
+        values.extend(lists);
+        values
+    }
+
+    fn survives<I: Instrument>(context: &Context) -> usize {
+        let usual = instrument::to_json(&I::Parameters::default());
+        let keys: Vec<&String> = usual.as_object().expect("parameters are an object").keys().collect();
+        let mut refused = 0;
+        for key in &keys {
+            for value in hostile() {
+                let mut parameters = usual.clone();
+                parameters[key.as_str()] = value;
+                let parsed = serde_path_to_error::deserialize::<_, I::Parameters>(parameters);
+                refused += usize::from(parsed.map_or(true, |parameters| I::resolve(parameters, context).is_err()));
+            }
+        }
+        assert!(refused >= keys.len(), "{}: {refused} refusals of {} parameters", I::NAME, keys.len());
+        refused
+    }
+
+    #[test]
+    fn any_value_of_any_parameter_is_taken_or_refused_and_never_a_panic() {
+        let context = Context::without_signals();
+        macro_rules! all {
+            ($($instrument:ty),*) => { [$(survives::<$instrument>(&context)),*] };
+        }
+        assert!(instruments!(all).iter().sum::<usize>() > 1_000);
+    }
 }

@@ -3,7 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use crate::failure::{Exit, Failure};
-use crate::instrument::{self, Instrument, RUN_SCHEMA};
+use crate::instrument::{self, Instrument};
+use crate::run_file::{RUN_ID_PATTERN, RUN_SCHEMA};
 use crate::{link, load_net, measure};
 
 /// Arguments of `vtare schema`.
@@ -75,7 +76,9 @@ fn run_schema(described: Vec<Described>) -> Value {
         "additionalProperties": false,
         "properties": {
             "schema": {"const": RUN_SCHEMA},
-            "run_id": {"type": ["string", "null"], "description": "The lab's name for the run."},
+            "run_id": {
+                "type": ["string", "null"], "pattern": RUN_ID_PATTERN, "description": "The lab's name for the run."
+            },
             "instrument": {"enum": names},
             "seed": {"type": "integer", "minimum": 0, "description": "Seed of every random order."},
             "output": {"type": ["string", "null"], "description": "Where the samples go; null for nowhere."},

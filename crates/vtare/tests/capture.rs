@@ -440,7 +440,7 @@ fn a_run_of_the_lab_reads_a_file_into_rows_and_round_trips() {
     let (file, out) = (place.file("echo.pcap"), place.file("samples.parquet"));
     std::fs::write(&file, echoes(400)).expect("the place is writable");
     let run = serde_json::json!({
-        "schema": "vtare.run/1", "run_id": "r", "instrument": "capture", "seed": 1, "output": out,
+        "schema": "vtare.run/1", "run_id": null, "instrument": "capture", "seed": 1, "output": out,
         "parameters": {"read": file, "icmp": true},
     });
     let run = place.with("run.json", &run.to_string());

@@ -133,6 +133,44 @@ fn what_is_wrong_in_a_file_is_named_with_its_key() {
 }
 
 #[test]
+fn a_file_with_more_than_one_document_a_path_for_a_run_id_or_a_list_for_parameters_is_refused() {
+    let place = Place::new();
+    // Nowhere, so that the columns in the messages are the same on every machine.
+    let mut whole = run("sleep", json!({"samples": 1}), std::path::Path::new(""));
+    whole["output"] = Value::Null;
+    let with = |key: &str, value: Value| {
+        let mut run = whole.clone();
+        run[key] = value;
+        run.to_string()
+    };
+    let cases = [
+        format!("{whole}{whole}"),
+        format!("{whole}\n]"),
+        format!("{whole}\0"),
+        with("run_id", json!("../../x")),
+        with("run_id", json!("")),
+        with("run_id", json!("9F2C1A7BE0D45512")),
+        with("run_id", json!(["9f2c1a7be0d45512"])),
+        with("parameters", json!([])),
+        with("parameters", json!("samples")),
+        with("parameters", Value::Null),
+    ];
+    let mut answers = String::new();
+    for text in cases {
+        let path = place.with("run.json", &text);
+        let outcome = vtare([std::ffi::OsStr::new("measure"), path.as_os_str()]);
+        assert_eq!((outcome.code, outcome.stdout.as_str()), (2, ""), "{text}: {}", outcome.stderr);
+        assert_eq!(place.files(), ["run.json"], "nothing is written: {text}");
+        answers.push_str(&outcome.stderr.replace(&format!("{}/", path.parent().expect("a directory").display()), ""));
+    }
+    golden("tests/golden/run_file_refused.txt", &answers);
+    vtare_line("measure /dev/zero").refused(2, &["/dev/zero: found more than 1048576 B, want a run.json"]);
+    let padded = place.with("run.json", &format!(" {whole}\n\t "));
+    let outcome = vtare([std::ffi::OsStr::new("measure"), padded.as_os_str()]);
+    assert_eq!(outcome.code, 0, "white space is no second document: {}", outcome.stderr);
+}
+
+#[test]
 fn the_contract_holds_what_this_binary_emits() {
     for (line, file) in [("schema", "run.schema.json"), ("schema --columns", "columns.json")] {
         let outcome = vtare_line(line);

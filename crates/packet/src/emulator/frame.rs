@@ -223,10 +223,10 @@ pub fn complete_checksum(frame: &mut [u8], (start, offset): (u16, u16)) {
 }
 
 /// Turns one bit over, chosen by `random`: behind the IP header, so that the packet still finds its way and its checksum tells the damage.
-/// In a frame without one, any bit behind the Ethernet header.
+/// In a frame without one, any bit behind the Ethernet header. A packet that is a header alone stays whole.
 pub fn damage(frame: &mut [u8], random: u64) {
     let found = inside(frame);
-    let from = found.transport_at.filter(|at| *at < frame.len()).unwrap_or(found.packet_at);
+    let from = found.transport_at.unwrap_or(found.packet_at);
     // Padding is no part of the packet: a bit there would do nothing.
     let end = (found.packet_at + found.packet_byte as usize).min(frame.len());
     if let Some(bits) = end.checked_sub(from).map(|byte| byte as u64 * 8).filter(|bits| *bits > 0) {

@@ -11,11 +11,11 @@ use super::udp::carried_by_a_socket;
 use super::{Burst, Departure, Facts, Incoming, LinkError, LocalDrops, Outgoing, ProbeLink, Refusal};
 
 /// Bytes of an echo header.
-pub(super) const HEADER_BYTE: usize = 8;
+pub const HEADER_BYTE: usize = 8;
 
 /// The echo messages of one link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Echo {
+pub struct Echo {
     identifier: u16,
     ipv6: bool,
     /// Whether arrivals begin with an IP header, and the checksum is ours to make.
@@ -28,8 +28,15 @@ const ECHO_REQUEST_V6: u8 = 128;
 const ECHO_REPLY_V6: u8 = 129;
 
 impl Echo {
+    /// The messages with this identifier. `raw`: arrivals begin with an IP header, and the checksum is made here (IPv4 only).
+    #[must_use]
+    pub const fn new(identifier: u16, ipv6: bool, raw: bool) -> Self {
+        Self { identifier, ipv6, raw }
+    }
+
     /// The header of the request that carries `payload`.
-    pub(super) fn request(self, sequence: u64, payload: &[u8]) -> [u8; HEADER_BYTE] {
+    #[must_use]
+    pub fn request(self, sequence: u64, payload: &[u8]) -> [u8; HEADER_BYTE] {
         let kind = if self.ipv6 { ECHO_REQUEST_V6 } else { ECHO_REQUEST };
         let ([a, b], [c, d]) = (self.identifier.to_be_bytes(), (sequence as u16).to_be_bytes());
         let mut header = [kind, 0, 0, 0, a, b, c, d];
@@ -41,8 +48,9 @@ impl Echo {
         header
     }
 
-    /// The payload of a reply to this link, where `bytes` are one, and the TTL it came with, where they tell.
-    pub(super) fn reply(self, bytes: &[u8]) -> (Option<&[u8]>, Option<u8>) {
+    /// The payload of a reply to this link, where `bytes` are one, and the TTL in their IP header, where they have one.
+    #[must_use]
+    pub fn reply(self, bytes: &[u8]) -> (Option<&[u8]>, Option<u8>) {
         let (message, ttl) = if self.raw && !self.ipv6 {
             let words = bytes.first().map_or(0, |first| usize::from(first & 0xf));
             (bytes.get(words * 4..).unwrap_or_default(), bytes.get(8).copied())
@@ -101,7 +109,7 @@ impl<'c> IcmpLink<'c> {
         // An unprivileged socket's identifier is its "port"; a raw one shares the host with others and draws its own.
         let port = socket.local_address().map_or(0, |address| address.port());
         let identifier = if raw { drawn() } else { port };
-        let framing = Framing::Echo(Echo { identifier, ipv6, raw });
+        let framing = Framing::Echo(Echo::new(identifier, ipv6, raw));
         let largest_byte = options.largest_byte + HEADER_BYTE + 60;
         let options = SocketOptions { largest_byte, ..options.clone() };
         let mut engine = Engine::new(clock, socket, peer, framing, &options, ("icmp", because.into()))?;

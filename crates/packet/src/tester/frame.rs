@@ -12,7 +12,8 @@ pub const SMALLEST_BYTE: u32 = 64;
 /// The largest frame.
 pub const LARGEST_BYTE: u32 = 9_018;
 pub(super) const ETHERNET_BYTE: u32 = 14;
-pub(super) const HEADERS_BYTE: usize = 42;
+/// Bytes of the Ethernet, IPv4 and UDP headers.
+pub const HEADERS_BYTE: usize = 42;
 /// Source and destination port: those of the test, and by the second one that of vtare's responder.
 pub(super) const PORTS: [u16; 2] = [8_463, 8_462];
 const AT_RUN: usize = 42;
@@ -20,17 +21,19 @@ const AT_FLOW: usize = 46;
 const AT_SEQUENCE: usize = 48;
 const AT_SENT: usize = 52;
 /// Bytes up to the end of the tag.
-pub(super) const TAGGED_BYTE: usize = 60;
+pub const TAGGED_BYTE: usize = 60;
 /// The same from the IP header on.
-pub(super) const IP_TAGGED_BYTE: usize = TAGGED_BYTE - ETHERNET_BYTE as usize;
+pub const IP_TAGGED_BYTE: usize = TAGGED_BYTE - ETHERNET_BYTE as usize;
 
 /// Bytes of a frame as the kernel has it.
 pub(super) const fn bytes(frame_byte: u32) -> usize {
     (frame_byte - FCS_BYTE) as usize
 }
 
-/// Ethernet, IPv4 and UDP headers. The UDP checksum is 0, "not computed": the tag changes in every frame.
-pub(super) fn headers(from: [u8; 6], source: Ipv4Addr, flow: &Flow, frame_byte: u32) -> [u8; HEADERS_BYTE] {
+/// Ethernet, IPv4 and UDP headers of a frame of `frame_byte` with its check sequence, at least [`SMALLEST_BYTE`]. The UDP checksum is 0,
+/// "not computed": the tag changes in every frame.
+#[must_use]
+pub fn headers(from: [u8; 6], source: Ipv4Addr, flow: &Flow, frame_byte: u32) -> [u8; HEADERS_BYTE] {
     let ip_byte = (frame_byte - FCS_BYTE - ETHERNET_BYTE) as u16;
     let mut bytes = [0; HEADERS_BYTE];
     bytes[..6].copy_from_slice(&flow.to);
@@ -53,13 +56,11 @@ pub(super) fn headers(from: [u8; 6], source: Ipv4Addr, flow: &Flow, frame_byte: 
     bytes
 }
 
-/// Writes headers and tag into the beginning of a frame.
-pub(super) fn write(
-    frame: &mut [u8],
-    headers: &[u8; HEADERS_BYTE],
-    (run, flow, sequence): (u32, u16, u32),
-    sent_ns: u64,
-) {
+/// Writes headers and tag (run, flow, sequence) into the first [`TAGGED_BYTE`] bytes of a frame.
+///
+/// # Panics
+/// For a shorter frame.
+pub fn write(frame: &mut [u8], headers: &[u8; HEADERS_BYTE], (run, flow, sequence): (u32, u16, u32), sent_ns: u64) {
     frame[..HEADERS_BYTE].copy_from_slice(headers);
     frame[AT_RUN..AT_RUN + 4].copy_from_slice(&run.to_ne_bytes());
     frame[AT_FLOW..AT_FLOW + 2].copy_from_slice(&flow.to_ne_bytes());
@@ -69,33 +70,35 @@ pub(super) fn write(
 
 /// What a frame says of itself behind its headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Tag {
+pub struct Tag {
     /// The trial.
-    pub(super) run: u32,
+    pub run: u32,
     /// The flow.
-    pub(super) flow: u16,
+    pub flow: u16,
     /// The number of the frame in the trial.
-    pub(super) sequence: u32,
+    pub sequence: u32,
     /// When it left, ns of CLOCK_MONOTONIC.
-    pub(super) sent_ns: u64,
+    pub sent_ns: u64,
 }
 
 /// What must come as it left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Ends {
+pub struct Ends {
     source: [u8; 4],
     destination: [u8; 4],
     ip_byte: [u8; 2],
 }
 
 /// What must come as it left, of a flow's headers.
-pub(super) fn ends(headers: &[u8; HEADERS_BYTE]) -> Ends {
+#[must_use]
+pub fn ends(headers: &[u8; HEADERS_BYTE]) -> Ends {
     let ip = &headers[ETHERNET_BYTE as usize..];
     Ends { source: array(ip, 12), destination: array(ip, 16), ip_byte: array(ip, 2) }
 }
 
-/// Reads an IP packet that passed [`super::ring::FILTER`]; `None` where it was cut before the end of its tag.
-pub(super) fn read(ip: &[u8]) -> Option<(Tag, Ends)> {
+/// Reads an IP packet that passed the filter of the ring; `None` where it was cut before the end of its tag.
+#[must_use]
+pub fn read(ip: &[u8]) -> Option<(Tag, Ends)> {
     let ip = ip.get(..IP_TAGGED_BYTE)?;
     let at = |place: usize| place - ETHERNET_BYTE as usize;
     let tag = Tag {

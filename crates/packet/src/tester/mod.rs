@@ -8,7 +8,7 @@
 
 mod analyser;
 mod error;
-mod frame;
+pub mod frame;
 mod generator;
 mod heard;
 mod options;

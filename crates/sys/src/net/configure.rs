@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use super::route::{ask, attribute, failed};
+use super::netlink::{ask, attribute, failed};
 use crate::SysError;
 
 const IFA_ADDRESS: u16 = 1;

@@ -122,19 +122,6 @@ fn take(entry: &libc::ifaddrs, found: &mut Vec<Interface>) {
     }
 }
 
-/// Bytes of `struct nlmsghdr`.
-pub(super) const MESSAGE_HEADER: usize = 16;
-/// The messages of a netlink answer: `(type, body)`.
-pub(super) fn messages(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
-    std::iter::from_fn(move || {
-        let length = u32::from_ne_bytes(bytes.get(..4)?.try_into().ok()?) as usize;
-        let kind = u16::from_ne_bytes(bytes.get(4..6)?.try_into().ok()?);
-        let body = bytes.get(MESSAGE_HEADER..length)?;
-        bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
-        Some((kind, body))
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -13,6 +13,7 @@
 //! - [`route`]: route, neighbour and link of a packet.
 //! - [`xsk`]: frames of one receive queue in shared memory (AF_XDP).
 //! - [`namespace`]: moves a thread into a network namespace.
+//! - [`netlink`]: messages of rtnetlink.
 //! - [`tcp`]: the kernel's TCP: its congestion control, its account of a connection, and bytes thrown away unread.
 //!
 //! All stamps of sockets are on CLOCK_REALTIME, or on a network card's own clock; conversion is for the layers above.
@@ -25,6 +26,7 @@ pub mod hardware;
 pub mod interface;
 mod latency;
 pub mod namespace;
+pub mod netlink;
 mod options;
 pub mod packet_ring;
 pub mod queue;

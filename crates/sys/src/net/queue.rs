@@ -1,8 +1,7 @@
 //! Queue disciplines: what an interface does with packets before it sends them, asked of and told to the kernel (rtnetlink).
 
 use super::configure::change;
-use super::interface::messages;
-use super::route::{ask, attribute, attributes, failed, word};
+use super::netlink::{ask, attribute, attributes, failed, messages, word};
 use crate::SysError;
 
 /// Bytes of `struct tcmsg`.
@@ -55,7 +54,7 @@ impl Queue {
 pub fn of_interface(index: u32) -> Result<Vec<Queue>, SysError> {
     let answer = ask(libc::RTM_GETQDISC, libc::NLM_F_DUMP, &[0; HEADER])
         .map_err(failed("ask for queue disciplines (RTM_GETQDISC)".to_owned()))?;
-    Ok(parse(&answer, index))
+    Ok(queues_of(&answer, index))
 }
 
 /// Gives interface number `interface` a queue discipline of its own for all that leaves, instead of what it has.
@@ -78,8 +77,9 @@ pub fn give(interface: u32, kind: &str, etf: Option<EtfOptions>) -> Result<(), S
     change(libc::RTM_NEWQDISC, flags, &body, format!("give interface {interface} the queue {kind}"))
 }
 
-/// Reads the kernel's answer, which tells of all interfaces.
-fn parse(answer: &[u8], index: u32) -> Vec<Queue> {
+/// The queue disciplines of interface `index` in an answer of the kernel, which is about all interfaces.
+#[must_use]
+pub fn queues_of(answer: &[u8], index: u32) -> Vec<Queue> {
     let of_interface = |(kind, body): (u16, &[u8])| {
         let at = |from: usize| body.get(from..from + 4).and_then(word);
         if kind != libc::RTM_NEWQDISC || at(4)? != index {

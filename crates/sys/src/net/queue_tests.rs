@@ -30,13 +30,13 @@ fn queues_of_one_interface_are_read_with_where_they_hang() {
     let queue =
         |kind: &str, parent, flow_limit| Queue { kind: kind.to_owned(), handle: 0, parent, etf: None, flow_limit };
     let wanted = [queue("mq", None, None), queue("fq", Some(2), Some(100)), queue("fq", Some(1), Some(100))];
-    let found = parse(&answer, 3);
+    let found = queues_of(&answer, 3);
     assert_eq!(found, wanted);
     assert!(found[1].hangs_on(&found[0]) && !found[0].hangs_on(&found[0]));
-    assert_eq!(parse(&answer, 4), []);
+    assert_eq!(queues_of(&answer, 4), []);
     // Cut anywhere, it gives less and never panics.
     for end in 0..answer.len() {
-        assert!(parse(&answer[..end], 3).len() < 3);
+        assert!(queues_of(&answer[..end], 3).len() < 3);
     }
 }
 
@@ -46,7 +46,7 @@ fn an_etf_says_its_clock_and_how_early_it_is() {
     let told = [200_000_i32.to_ne_bytes(), libc::CLOCK_TAI.to_ne_bytes(), 4_u32.to_ne_bytes()].concat();
     attribute(&mut options, TCA_ETF_PARMS, &told);
     let answer = message("etf", 0x8001_0000, ROOT, &options);
-    let found = parse(&answer, 3).pop().expect("there is one");
+    let found = queues_of(&answer, 3).pop().expect("there is one");
     assert_eq!(found.etf, Some(EtfOptions { delta_ns: 200_000, clock_id: libc::CLOCK_TAI, flags: 4 }));
     assert_eq!((found.handle, found.parent), (0x8001_0000, None));
 }

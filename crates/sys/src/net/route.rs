@@ -2,9 +2,8 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-use super::interface::{MESSAGE_HEADER, messages};
+use super::netlink::{ask, attribute, attributes, failed, messages, word};
 use crate::SysError;
 
 /// How packets to an address leave.
@@ -103,42 +102,18 @@ pub fn link(interface: u32) -> Result<Link, SysError> {
     body[4..8].copy_from_slice(&interface.to_ne_bytes());
     let answer = ask(libc::RTM_GETLINK, 0, &body).map_err(failed(format!("look at interface {interface}")))?;
     let found = messages(&answer).find(|(kind, _)| *kind == libc::RTM_NEWLINK).and_then(|(_, body)| link_of(body));
-    found.ok_or_else(|| io::Error::other("it has no name")).map_err(failed(format!("look at interface {interface}")))
-}
-
-pub(super) fn failed(call: String) -> impl FnOnce(io::Error) -> SysError {
-    |source| SysError::Call { call, source, remedy: "" }
-}
-
-pub(super) fn attribute(body: &mut Vec<u8>, kind: u16, value: &[u8]) {
-    body.extend_from_slice(&(4 + value.len() as u16).to_ne_bytes());
-    body.extend_from_slice(&kind.to_ne_bytes());
-    body.extend_from_slice(value);
-    body.resize(body.len().next_multiple_of(4), 0);
-}
-
-/// The attributes behind the first `header` bytes: `(kind, value)`.
-pub(super) fn attributes(body: &[u8], header: usize) -> impl Iterator<Item = (u16, &[u8])> {
-    let mut rest = body.get(header..).unwrap_or_default();
-    std::iter::from_fn(move || {
-        let &[a, b, c, d] = rest.first_chunk()?;
-        let (length, kind) = (usize::from(u16::from_ne_bytes([a, b])), u16::from_ne_bytes([c, d]));
-        let value = rest.get(4..length)?;
-        rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
-        // The two upper bits are flags.
-        Some((kind & 0x3fff, value))
-    })
-}
-
-pub(super) fn word(value: &[u8]) -> Option<u32> {
-    value.first_chunk().copied().map(u32::from_ne_bytes)
+    found
+        .ok_or_else(|| io::Error::other("the answer has no name or no MTU"))
+        .map_err(failed(format!("look at interface {interface}")))
 }
 
 fn ipv4(value: &[u8]) -> Option<Ipv4Addr> {
     <[u8; 4]>::try_from(value).ok().map(Ipv4Addr::from)
 }
 
-fn route_of(body: &[u8]) -> Option<Route> {
+/// Reads the body of an RTM_NEWROUTE message; `None` where it names no interface.
+#[must_use]
+pub fn route_of(body: &[u8]) -> Option<Route> {
     let (mut interface, mut gateway, mut source) = (None, None, None);
     for (kind, value) in attributes(body, ROUTE_BYTE) {
         match kind {
@@ -151,7 +126,9 @@ fn route_of(body: &[u8]) -> Option<Route> {
     Some(Route { interface: interface?, gateway, source })
 }
 
-fn neighbour_of(body: &[u8], interface: u32, address: Ipv4Addr) -> Option<[u8; 6]> {
+/// The hardware address in the body of an RTM_NEWNEIGH message, where it is of this address on this interface.
+#[must_use]
+pub fn neighbour_of(body: &[u8], interface: u32, address: Ipv4Addr) -> Option<[u8; 6]> {
     let of = body.get(4..8).and_then(word);
     let is =
         |wanted, value: &[u8]| attributes(body, NEIGHBOUR_BYTE).any(|(kind, found)| kind == wanted && found == value);
@@ -161,62 +138,23 @@ fn neighbour_of(body: &[u8], interface: u32, address: Ipv4Addr) -> Option<[u8; 6
     attributes(body, NEIGHBOUR_BYTE).find(|(kind, _)| *kind == NDA_LLADDR).and_then(|(_, value)| value.try_into().ok())
 }
 
-fn link_of(body: &[u8]) -> Option<Link> {
+/// Reads the body of an RTM_NEWLINK message; `None` where it has no name or no MTU.
+#[must_use]
+pub fn link_of(body: &[u8]) -> Option<Link> {
     let text = |value: &[u8]| String::from_utf8_lossy(value).trim_end_matches('\0').to_owned();
-    let mut found = Link { name: String::new(), address: None, mtu_byte: 0, kind: None };
+    let (mut name, mut address, mut mtu_byte, mut kind_of) = (None, None, None, None);
     for (kind, value) in attributes(body, LINK_BYTE) {
         match kind {
-            IFLA_IFNAME => found.name = text(value),
-            IFLA_ADDRESS => found.address = value.try_into().ok(),
-            IFLA_MTU => found.mtu_byte = word(value)?,
+            IFLA_IFNAME => name = Some(text(value)).filter(|name| !name.is_empty()),
+            IFLA_ADDRESS => address = value.try_into().ok(),
+            IFLA_MTU => mtu_byte = word(value),
             IFLA_LINKINFO => {
-                found.kind =
-                    attributes(value, 0).find(|(kind, _)| *kind == IFLA_INFO_KIND).map(|(_, value)| text(value));
+                kind_of = attributes(value, 0).find(|(kind, _)| *kind == IFLA_INFO_KIND).map(|(_, value)| text(value));
             }
             _ => {}
         }
     }
-    (!found.name.is_empty()).then_some(found)
-}
-
-/// Sends one request to rtnetlink and returns the answer; empty where the kernel has just acknowledged (`NLM_F_ACK`).
-pub(super) fn ask(kind: u16, flags: libc::c_int, body: &[u8]) -> io::Result<Vec<u8>> {
-    // SAFETY: takes numbers only.
-    let fd = unsafe { libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, libc::NETLINK_ROUTE) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the descriptor was opened above and nobody else has it.
-    let socket = unsafe { OwnedFd::from_raw_fd(fd) };
-    let mut request = Vec::new();
-    request.extend_from_slice(&((MESSAGE_HEADER + body.len()) as u32).to_ne_bytes());
-    request.extend_from_slice(&kind.to_ne_bytes());
-    request.extend_from_slice(&((libc::NLM_F_REQUEST | flags) as u16).to_ne_bytes());
-    request.extend_from_slice(&[0; 8]);
-    request.extend_from_slice(body);
-    // SAFETY: the bytes are live and of the length given.
-    if unsafe { libc::send(socket.as_raw_fd(), request.as_ptr().cast(), request.len(), 0) } < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    let mut answer = Vec::new();
-    let mut part = vec![0_u8; 1 << 16];
-    loop {
-        // SAFETY: the bytes are live and of the length given.
-        let got = unsafe { libc::recv(socket.as_raw_fd(), part.as_mut_ptr().cast(), part.len(), 0) };
-        let got = usize::try_from(got).map_err(|_| io::Error::last_os_error())?;
-        if let Some((_, body)) = messages(&part[..got]).find(|(kind, _)| i32::from(*kind) == libc::NLMSG_ERROR) {
-            let code = body.first_chunk().copied().map_or(libc::EIO, i32::from_ne_bytes);
-            if code == 0 && flags & libc::NLM_F_ACK != 0 {
-                return Ok(answer);
-            }
-            return Err(io::Error::from_raw_os_error(code.saturating_neg()));
-        }
-        answer.extend_from_slice(&part[..got]);
-        let done = messages(&part[..got]).any(|(kind, _)| i32::from(kind) == libc::NLMSG_DONE);
-        if got == 0 || done || flags & libc::NLM_F_DUMP != libc::NLM_F_DUMP {
-            return Ok(answer);
-        }
-    }
+    Some(Link { name: name?, address, mtu_byte: mtu_byte?, kind: kind_of })
 }
 
 #[cfg(test)]
@@ -236,6 +174,15 @@ mod tests {
     #[test]
     fn an_interface_that_is_not_there_is_an_error() {
         assert_eq!(link(u32::from(u16::MAX)).expect_err("no such number").errno(), Some(libc::ENODEV));
+    }
+
+    #[test]
+    fn a_link_without_an_mtu_is_not_one_with_an_mtu_of_0() {
+        let mut body = vec![0; LINK_BYTE];
+        attribute(&mut body, IFLA_IFNAME, b"eth0\0");
+        assert_eq!(link_of(&body), None);
+        attribute(&mut body, IFLA_MTU, &1_500_u32.to_ne_bytes());
+        assert_eq!(link_of(&body).map(|link| link.mtu_byte), Some(1_500));
     }
 
     #[test]

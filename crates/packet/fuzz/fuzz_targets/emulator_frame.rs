@@ -1,0 +1,5 @@
+#![no_main]
+#[path = "../bodies/emulator_frame.rs"]
+mod body;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| body::run(data));
