@@ -203,7 +203,7 @@ pub(crate) fn command(arguments: &ServeArguments, context: &Context) -> Result<E
     signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default())
         .map_err(|error| Failure::Machine(format!("cannot take SIGXFSZ: {error}")))?;
     let options = options(arguments)?;
-    let (limits, connections, keyed) = (options.limits, options.crowd, options.key.is_some());
+    let (limits, connections, keyed) = (options.limits, options.crowd, !options.keys.is_empty());
     let mut responder = Responder::bind(options).map_err(failure)?;
     let stamp = arguments.stamp.map(|listen| responder.offer_stamp(listen, arguments.stamp_rate)).transpose();
     let stamp = stamp.map_err(failure)?;
@@ -261,8 +261,8 @@ fn new_key(path: &Path) -> Result<Exit, Failure> {
 }
 
 fn options(arguments: &ServeArguments) -> Result<Options, Failure> {
-    let key = arguments.key.key()?;
-    let listen = arguments.listen.unwrap_or_else(|| default_address(key.is_some()));
+    let keys: Vec<PresharedKey> = arguments.key.key()?.into_iter().collect();
+    let listen = arguments.listen.unwrap_or_else(|| default_address(!keys.is_empty()));
     let nanos = |name: &str, seconds: f64| {
         let too_long = || Failure::Input(format!("{name}: found {seconds}, want at most 9e9 (285 years)"));
         Span::try_from_secs_f64(seconds).map(Span::as_nanos_unsigned).ok_or_else(too_long)
@@ -294,7 +294,7 @@ fn options(arguments: &ServeArguments) -> Result<Options, Failure> {
     };
     let program = format!("vtare {}", env!("CARGO_PKG_VERSION"));
     let (spin, cpu, segments) = (arguments.spin, arguments.cpu, !arguments.no_gso);
-    Ok(Options { listen, key, limits, crowd, spin, cpu, segments, program })
+    Ok(Options { listen, keys, limits, crowd, spin, cpu, segments, program })
 }
 
 /// All addresses with a key; this host only without. A host without IPv6 has no address for both families.

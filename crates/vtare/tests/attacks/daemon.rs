@@ -45,6 +45,13 @@ impl Daemon {
         self.process.id()
     }
 
+    /// Its resident memory, kB.
+    pub(crate) fn memory_kb(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.id())).expect("it runs");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("every kernel has it");
+        line.trim().trim_end_matches(" kB").parse().expect("a number")
+    }
+
     /// Whether it still runs.
     pub(crate) fn is_alive(&mut self) -> bool {
         self.process.try_wait().expect("it is a child of this process").is_none()

@@ -9,4 +9,6 @@ mod wire;
 
 mod confinement;
 mod daemon;
+mod flood;
 mod log;
+mod replay;
