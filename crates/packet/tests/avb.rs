@@ -44,7 +44,7 @@ impl Running {
     fn start(limits: Limits) -> Self {
         let options = Options {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
-            key: Some(key()),
+            keys: vec![key()],
             limits,
             crowd: CrowdLimits::default(),
             spin: false,

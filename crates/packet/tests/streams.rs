@@ -50,7 +50,7 @@ impl Running {
     fn start(limits: Limits, crowd: CrowdLimits) -> Self {
         let options = Options {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
-            key: None,
+            keys: Vec::new(),
             limits,
             crowd,
             spin: false,

@@ -43,6 +43,31 @@ pub fn end_with_parent() -> Result<bool, SysError> {
     Ok(unsafe { libc::getppid() } == parent)
 }
 
+/// Closes every descriptor above standard error: what the starter of this process left open for it by mistake. To be called before
+/// this process opens anything itself, and has threads.
+///
+/// # Errors
+/// Where the kernel has no such call (before Linux 5.9) and `/proc` does not show the descriptors.
+pub fn close_inherited() -> Result<(), SysError> {
+    const FIRST: libc::c_uint = 3;
+    // SAFETY: takes numbers only. As stated above, nobody in this process has one of the descriptors yet.
+    if unsafe { libc::syscall(libc::SYS_close_range, FIRST, libc::c_uint::MAX, 0) } == 0 {
+        return Ok(());
+    }
+    let entries = std::fs::read_dir("/proc/self/fd").map_err(|source| SysError::Call {
+        call: "close_range".to_owned(),
+        source,
+        remedy: ": needs Linux 5.9 or later, or /proc",
+    })?;
+    // Listed before the first is closed: the listing itself has a descriptor, whose number is closed already then.
+    let open: Vec<i32> = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    for descriptor in open.into_iter().filter(|number| *number >= FIRST.cast_signed()) {
+        // SAFETY: takes a number only; as above.
+        unsafe { libc::close(descriptor) };
+    }
+    Ok(())
+}
+
 /// Opens a new file in `directory` that has no name, for reading and writing: it is gone when the process ends, however
 /// that happens. Where the file system has no unnamed files (O_TMPFILE), one is created and its name removed at once.
 ///

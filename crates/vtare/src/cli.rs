@@ -4,10 +4,9 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
-use serde_json::json;
 
 use crate::context::Context;
-use crate::failure::{Exit, Failure};
+use crate::failure::{Exit, Failure, error_document};
 use crate::{
     agent, avb, capture, check, exec, generate, instrument, lab, link, load_command, measure, noise, rtt, schema,
     serve, throughput, timer, torture,
@@ -167,8 +166,7 @@ fn in_words(message: &str) -> String {
 
 /// `--json` promises one valid document, also where nothing could be measured.
 fn report_failure_as_json(message: &str, exit_code: u8) {
-    let document = json!({"schema": "vtare.error/1", "error": message.trim_end(), "exit_code": exit_code});
-    if let Err(failure) = instrument::print_json(&document) {
+    if let Err(failure) = instrument::print_json(&error_document(&message, exit_code)) {
         say!("vtare: {failure}");
     }
 }

@@ -1,5 +1,7 @@
 //! Why a command did not measure, and the exit code that says so.
 
+use serde_json::json;
+
 use crate::samples::SamplesError;
 
 /// How a command that did its work ended.
@@ -17,6 +19,8 @@ pub(crate) enum Exit {
     Interrupted,
     /// Another program was run; this was its exit code.
     Program(u8),
+    /// It failed, and that has been reported already: the code of the failure.
+    Reported(u8),
 }
 
 impl Exit {
@@ -28,7 +32,7 @@ impl Exit {
             Self::SamplesLost => 3,
             Self::PeerLost => 4,
             Self::Interrupted => 130,
-            Self::Program(code) => code,
+            Self::Program(code) | Self::Reported(code) => code,
         }
     }
 }
@@ -65,6 +69,12 @@ impl Failure {
             Self::Peer(_) => 4,
         }
     }
+}
+
+/// What `--json` prints where nothing could be measured.
+pub(crate) fn error_document(message: &impl std::fmt::Display, exit_code: u8) -> serde_json::Value {
+    let error = message.to_string();
+    json!({"schema": "vtare.error/1", "error": error.trim_end(), "exit_code": exit_code})
 }
 
 impl From<vtare_sys::SysError> for Failure {

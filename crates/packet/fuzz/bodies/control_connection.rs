@@ -4,9 +4,9 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Mutex;
 
-use vtare_packet::control::PresharedKey;
 use vtare_packet::control::server::{Connection, Patience, Surroundings};
 use vtare_packet::control::stream::Hello;
+use vtare_packet::control::{FirstMessages, PresharedKey};
 use vtare_packet::session::{FlowPlan, Limits, Open, Purpose, Secrets, Table, WireForm};
 use vtare_packet::wire::{SessionId, SessionKey};
 use vtare_units::Timestamp;
@@ -39,7 +39,8 @@ pub(crate) fn run(data: &[u8]) {
     let table = Mutex::new(table);
     let patience = Patience::default();
     let around = Surroundings {
-        key: (keyed & 1 == 1).then_some(&key),
+        keys: if keyed & 1 == 1 { std::slice::from_ref(&key) } else { &[] },
+        first_messages: &FirstMessages::default(),
         table: &table,
         program: "fuzz",
         patience,

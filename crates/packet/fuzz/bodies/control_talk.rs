@@ -5,7 +5,9 @@ use std::sync::Mutex;
 
 use vtare_packet::control::dialogue::Dialogue;
 use vtare_packet::control::server::{Connection, Patience, Surroundings};
-use vtare_packet::control::{LARGEST_MESSAGE_BYTE, PresharedKey, decode_answer, encode_answer, preamble};
+use vtare_packet::control::{
+    FirstMessages, LARGEST_MESSAGE_BYTE, PresharedKey, decode_answer, encode_answer, preamble,
+};
 use vtare_packet::session::{LARGEST_ARRIVALS_BYTE, Limits, Secrets, Table};
 use vtare_packet::wire::{SessionId, SessionKey};
 use vtare_units::{Span, Timestamp};
@@ -51,7 +53,9 @@ fn limits() -> Limits {
 fn plain(data: &[u8]) {
     let table = Mutex::new(Table::new(limits()));
     let patience = Patience::default();
-    let around = Surroundings { key: None, table: &table, program: "fuzz", patience, socket_drops: &|| Some(0) };
+    let first_messages = &FirstMessages::default();
+    let around =
+        Surroundings { keys: &[], first_messages, table: &table, program: "fuzz", patience, socket_drops: &|| Some(0) };
     let mut now = Timestamp::from_nanos(1_000_000_000);
     let mut dialogue = Dialogue::new(IpAddr::V4(Ipv4Addr::LOCALHOST), "fuzz");
     let mut secrets = counted();
@@ -79,7 +83,9 @@ fn encrypted(data: &[u8]) {
     let key = PresharedKey::parse("fuzz", &"ab".repeat(32)).expect("64 digits");
     let table = Mutex::new(Table::new(limits()));
     let patience = Patience::default();
-    let around = Surroundings { key: Some(&key), table: &table, program: "fuzz", patience, socket_drops: &|| Some(0) };
+    let (keys, first_messages) = (std::slice::from_ref(&key), &FirstMessages::default());
+    let around =
+        Surroundings { keys, first_messages, table: &table, program: "fuzz", patience, socket_drops: &|| Some(0) };
     let mut now = Timestamp::from_nanos(1_000_000_000);
     let mut connection = Connection::new(IpAddr::V4(Ipv4Addr::LOCALHOST), now, patience);
     let mut secrets = counted();

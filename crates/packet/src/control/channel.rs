@@ -88,8 +88,23 @@ impl Handshake {
         Self::start(key, prologue, Builder::build_initiator)
     }
 
-    pub(super) fn of_responder(key: Option<&PresharedKey>, prologue: &[u8]) -> Result<Self, ChannelError> {
-        Self::start(key, prologue, Builder::build_responder)
+    /// The responder's handshake after message 1, with the key that made the message; `None` where none of `keys` did. Without a key the
+    /// public one stands in. Costs hashes and one cipher block for each key, no curve: it is checked before any expensive work.
+    pub(super) fn answer(keys: &[PresharedKey], prologue: &[u8], message: &[u8]) -> Result<Option<Self>, ChannelError> {
+        let keyed = keys.iter().map(Some).chain(keys.is_empty().then_some(None));
+        for key in keyed {
+            let mut handshake = Self::start(key, prologue, Builder::build_responder)?;
+            if handshake.read(message).is_ok() {
+                return Ok(Some(handshake));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Appends message 2 to `out` as a frame; the connection is encrypted from then on.
+    pub(super) fn finish_with_answer(mut self, out: &mut Vec<u8>) -> Result<Channel, ChannelError> {
+        self.write(out)?;
+        self.finish()
     }
 
     fn start<'b>(
@@ -113,8 +128,7 @@ impl Handshake {
         Ok(frame::append(out, &body[..length])?)
     }
 
-    /// Takes the other end's handshake message. For message 1 this costs hashes and one cipher block, no curve: the key is checked
-    /// before any work that is dear.
+    /// Takes the other end's handshake message.
     pub(super) fn read(&mut self, body: &[u8]) -> Result<(), ChannelError> {
         let mut nothing = [0; HANDSHAKE_BYTE];
         match self.0.read_message(body, &mut nothing) {

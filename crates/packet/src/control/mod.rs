@@ -14,6 +14,7 @@
 mod channel;
 pub mod client;
 pub mod dialogue;
+mod first_messages;
 pub mod frame;
 mod key;
 pub mod preamble;
@@ -24,6 +25,7 @@ pub use channel::{
     ChannelError, LARGEST_ANSWER_BYTE, LARGEST_MESSAGE_BYTE, decode, decode_answer, encode, encode_answer,
 };
 pub use client::{ControlError, OpenedSession};
+pub use first_messages::FirstMessages;
 pub use key::{KeyError, PresharedKey};
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use vtare_units::{Monotonic, Span, Timestamp};
 
 use super::channel::{Channel, ChannelError, HANDSHAKE_BYTE, Handshake, LARGEST_MESSAGE_BYTE, sealed_byte};
 use super::dialogue::{Dialogue, MESSAGES_PER_S};
+use super::first_messages::FirstMessages;
 use super::frame::{self, LENGTH_BYTE};
 use super::key::PresharedKey;
 use super::preamble::{self, Answer, PREAMBLE_BYTE, VERSION};
@@ -53,6 +54,9 @@ pub enum Hangup {
     /// The client's key is another one, or the handshake was changed on the way.
     #[error("wrong key")]
     WrongKey,
+    /// A copy of a first message that came before.
+    #[error("a copy of a first handshake message that came before")]
+    Replayed,
     /// A frame longer than any message.
     #[error("a frame of {found_byte} B, at most {most_byte} B are taken")]
     TooLong {
@@ -93,7 +97,8 @@ pub enum Hangup {
 #[derive(Debug)]
 enum Stage {
     Preamble,
-    Handshake(Box<Handshake>),
+    /// The preamble has come, message 1 has not. The handshake begins with the message: until then there is nothing of the key here.
+    Handshake([u8; PREAMBLE_BYTE]),
     Talk(Box<Talk>),
     /// A data connection that has proved itself, until [`Connection::take_stream`].
     Stream(Joined),
@@ -104,12 +109,16 @@ enum Stage {
 struct Talk {
     channel: Channel,
     dialogue: Dialogue,
+    /// A frame of the client has been decrypted: it is no copy of a recorded handshake.
+    is_proven: bool,
 }
 
 /// What a connection needs of its surroundings to answer.
 pub struct Surroundings<'a> {
-    /// The key; `None` on a responder for its own host.
-    pub key: Option<&'a PresharedKey>,
+    /// The keys, any of which lets a client in; none on a responder for its own host.
+    pub keys: &'a [PresharedKey],
+    /// The first messages that came before.
+    pub first_messages: &'a FirstMessages,
     /// The sessions. Locked only for the time of one look-up or change; before the pre-shared key has been checked only for the look-up of a
     /// data connection's session and its tag, as for a datagram.
     pub table: &'a Mutex<Table>,
@@ -159,10 +168,20 @@ impl Connection {
         self.peer
     }
 
-    /// Whether a key has been checked: the pre-shared one, or a session's.
+    /// Whether a fresh first message has come, which only the pre-shared key makes.
+    #[must_use]
+    pub const fn has_shown_key(&self) -> bool {
+        matches!(self.stage, Stage::Talk(_) | Stage::Stream(_))
+    }
+
+    /// Whether the client has proved that it has a key now: a frame of it has been decrypted, or its tag is that of a session.
     #[must_use]
     pub const fn is_authenticated(&self) -> bool {
-        matches!(self.stage, Stage::Talk(_) | Stage::Stream(_))
+        match &self.stage {
+            Stage::Talk(talk) => talk.is_proven,
+            Stage::Stream(_) => true,
+            _ => false,
+        }
     }
 
     /// Whether it has become a data connection: its answer is to be sent, and nothing more to be heard here.
@@ -211,7 +230,7 @@ impl Connection {
         match &self.stage {
             _ if now < self.deadline => Ok(()),
             Stage::Talk(talk) if talk.dialogue.has_sessions() => Ok(()),
-            Stage::Talk(_) => Err(Hangup::Idle),
+            Stage::Talk(talk) if talk.is_proven => Err(Hangup::Idle),
             _ => Err(Hangup::SlowHandshake),
         }
     }
@@ -269,30 +288,29 @@ impl Connection {
                             Err(cause) => self.refuse(Answer::NoStream, Hangup::Stream(cause)),
                         };
                     }
-                    let handshake = match begin(preamble, around.key) {
-                        Ok(handshake) => handshake,
-                        Err((answer, hangup)) => return self.refuse(answer, hangup),
-                    };
-                    self.stage = Stage::Handshake(Box::new(handshake));
+                    if let Err((answer, hangup)) = agree(preamble, !around.keys.is_empty()) {
+                        return self.refuse(answer, hangup);
+                    }
+                    self.stage = Stage::Handshake(*preamble);
                     PREAMBLE_BYTE
                 }
-                Stage::Handshake(_) => {
+                Stage::Handshake(prologue) => {
+                    let prologue = *prologue;
                     let body = frame::first(&self.inbox, HANDSHAKE_BYTE).map_err(too_long)?;
                     let Some(body) = body else { return Ok(()) };
-                    let used = LENGTH_BYTE + body.len();
-                    let Stage::Handshake(mut handshake) = std::mem::replace(&mut self.stage, Stage::Over) else {
-                        return Err(Hangup::Cipher);
-                    };
-                    if handshake.read(body).is_err() {
+                    let Some(handshake) = Handshake::answer(around.keys, &prologue, body)? else {
                         return self.refuse(Answer::WrongKey, Hangup::WrongKey);
+                    };
+                    if !around.first_messages.is_first(body) {
+                        self.stage = Stage::Over;
+                        return Err(Hangup::Replayed);
                     }
+                    let used = LENGTH_BYTE + body.len();
                     self.outbox.extend_from_slice(&preamble::of_responder(Answer::GoOn));
-                    handshake.write(&mut self.outbox).map_err(|_| Hangup::Cipher)?;
-                    self.stage = Stage::Talk(Box::new(Talk {
-                        channel: handshake.finish().map_err(|_| Hangup::Cipher)?,
-                        dialogue: Dialogue::new(self.peer, around.program),
-                    }));
-                    self.deadline = now + around.patience.handshake;
+                    let channel = handshake.finish_with_answer(&mut self.outbox)?;
+                    let dialogue = Dialogue::new(self.peer, around.program);
+                    // The deadline stays: it is the one of the whole handshake.
+                    self.stage = Stage::Talk(Box::new(Talk { channel, dialogue, is_proven: false }));
                     used
                 }
                 Stage::Talk(talk) => {
@@ -300,6 +318,7 @@ impl Connection {
                     let Some(body) = frame::first(&self.inbox, most_byte).map_err(too_long)? else { return Ok(()) };
                     talk.dialogue.admit(now)?;
                     let text = talk.channel.read(body).map_err(|_| Hangup::Seal)?;
+                    talk.is_proven = true;
                     let answer = talk.dialogue.answer(now, &text, around, secrets, events)?;
                     talk.channel.write_answer(&answer, &mut self.outbox).map_err(|_| Hangup::Cipher)?;
                     if talk.dialogue.is_over() {
@@ -347,13 +366,14 @@ impl Connection {
     }
 }
 
-fn begin(preamble: &[u8; PREAMBLE_BYTE], key: Option<&PresharedKey>) -> Result<Handshake, (Answer, Hangup)> {
-    match (preamble::read_client(preamble), key.is_some()) {
+/// Whether a client that begins so can be served.
+fn agree(preamble: &[u8; PREAMBLE_BYTE], keyed: bool) -> Result<(), (Answer, Hangup)> {
+    match (preamble::read_client(preamble), keyed) {
         (None, _) => Err((Answer::Version, Hangup::Stranger)),
         (Some((found, _)), _) if found != VERSION => Err((Answer::Version, Hangup::Version { found })),
         (Some((_, false)), true) => Err((Answer::NeedsKey, Hangup::NeedsKey)),
         (Some((_, true)), false) => Err((Answer::HasNoKey, Hangup::HasNoKey)),
-        _ => Handshake::of_responder(key, preamble).map_err(|_| (Answer::Busy, Hangup::Cipher)),
+        _ => Ok(()),
     }
 }
 

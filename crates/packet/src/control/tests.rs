@@ -7,7 +7,7 @@ use vtare_units::{Monotonic, Span, Timestamp};
 use super::channel::{Channel, HANDSHAKE_BYTE, Handshake, LARGEST_MESSAGE_BYTE};
 use super::preamble::{self, Answer, PREAMBLE_BYTE};
 use super::server::{Connection, Event, Hangup, INBOX_BYTE, Patience, Surroundings};
-use super::{KeyError, PresharedKey, decode, frame};
+use super::{FirstMessages, KeyError, PresharedKey, decode, frame};
 use crate::session::{
     Client, ClientError, Limits, Open, Purpose, Reason, Secrets, Step, Table, ToClient, ToResponder, WireForm,
 };
@@ -36,8 +36,10 @@ fn key(fill: &str) -> PresharedKey {
 /// A responder without sockets: its key, its sessions, and what happened.
 struct Responder {
     key: Option<PresharedKey>,
+    more_keys: Vec<PresharedKey>,
     table: Mutex<Table>,
     connection: Connection,
+    first_messages: FirstMessages,
     events: Vec<Event>,
     next_session: u64,
 }
@@ -46,16 +48,20 @@ impl Responder {
     fn new(key: Option<PresharedKey>) -> Self {
         Self {
             key,
+            more_keys: Vec::new(),
             table: Mutex::new(Table::new(Limits::default())),
             connection: Connection::new(PEER, START, Patience::default()),
+            first_messages: FirstMessages::default(),
             events: Vec::new(),
             next_session: 1,
         }
     }
 
     fn hear(&mut self, now: Timestamp<Monotonic>, bytes: &[u8]) -> Result<(), Hangup> {
+        let keys: Vec<PresharedKey> = self.key.iter().chain(&self.more_keys).cloned().collect();
         let around = Surroundings {
-            key: self.key.as_ref(),
+            keys: &keys,
+            first_messages: &self.first_messages,
             table: &self.table,
             program: "vtare test",
             patience: Patience::default(),
@@ -164,7 +170,41 @@ fn bytes_that_come_one_by_one_make_the_same_talk() {
     }
     let said = responder.said();
     handshake.read(&said[PREAMBLE_BYTE + 2..]).expect("message 2 fits");
+    assert!(responder.connection.has_shown_key() && !responder.connection.is_authenticated());
+    let mut out = Vec::new();
+    let hello = Client::new(REQUEST, "test", Span::from_secs(1)).start(START);
+    handshake.finish().and_then(|mut channel| channel.write(&hello, &mut out)).expect("it is short");
+    let last = out.pop().expect("a frame has bytes");
+    out.iter().for_each(|byte| responder.hear(START, &[*byte]).expect("the key fits"));
+    assert!(!responder.connection.is_authenticated(), "the frame is not whole");
+    responder.hear(START, &[last]).expect("the key fits");
     assert!(responder.connection.is_authenticated());
+}
+
+#[test]
+fn a_copy_of_a_first_message_gets_no_byte_and_its_deadline_is_that_of_the_connection() {
+    let mut responder = Responder::new(Some(key("ab")));
+    let (bytes, _) = opening(Some(&key("ab")));
+    let late = START + Span::from_secs(4);
+    responder.hear(late, &bytes).expect("the key fits");
+    assert_eq!(responder.connection.check(START + Span::from_secs(5)), Err(Hangup::SlowHandshake));
+    responder.said();
+    responder.connection = Connection::new(PEER, START, Patience::default());
+    let (hangup, said) = refused(&mut responder, &bytes);
+    assert_eq!((hangup, said.len()), (Hangup::Replayed, 0));
+    // Another message of the same client is none.
+    responder.connection = Connection::new(PEER, START, Patience::default());
+    connected(&mut responder);
+}
+
+#[test]
+fn each_of_two_keys_lets_a_client_in_while_the_clients_change_to_the_new_one() {
+    for (own, fits) in [("ab", true), ("cd", true), ("ef", false)] {
+        let mut responder = Responder::new(Some(key("ab")));
+        responder.more_keys.push(key("cd"));
+        let (bytes, _) = opening(Some(&key(own)));
+        assert_eq!(responder.hear(START, &bytes).is_ok(), fits, "{own}");
+    }
 }
 
 #[test]
@@ -276,7 +316,12 @@ fn a_connection_without_a_session_ends_and_one_with_a_session_stays() {
     let mut responder = Responder::new(None);
     let mut channel = connected(&mut responder);
     let late = START + Span::from_secs(3_600);
+    assert_eq!(responder.connection.check(late), Err(Hangup::SlowHandshake), "no frame has been decrypted");
+    let hello = Client::new(REQUEST, "test", Span::from_secs(1)).start(START);
+    responder.ask(START, &mut channel, &hello);
     assert_eq!(responder.connection.check(late), Err(Hangup::Idle));
+    let mut responder = Responder::new(None);
+    let mut channel = connected(&mut responder);
     open_session(&mut responder, &mut channel, REQUEST).expect("it is granted");
     assert_eq!(responder.connection.check(late), Ok(()));
 }

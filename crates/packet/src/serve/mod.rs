@@ -25,7 +25,7 @@ use std::sync::{Mutex, PoisonError};
 
 use serde::Serialize;
 use vtare_sys::SysError;
-use vtare_sys::net::{Layer, Socket, StampFlags};
+use vtare_sys::net::{Layer, Socket, StampFlags, tcp};
 use vtare_units::Span;
 
 use crate::control::PresharedKey;
@@ -46,13 +46,17 @@ pub const DEFAULT_PORT: u16 = 8462;
 /// Asked of the kernel for the probes' receive buffer: 20,000 datagrams of 64 B, 20 ms at 1 Mpps.
 const BUFFER_BYTE: i32 = 16 << 20;
 
+/// Connections that may wait in the kernel's queue until they are accepted: 2 s of a flood of 2,000 a second, for times in which the
+/// thread that accepts them does not run. The kernel bounds it by net.core.somaxconn (4,096 by default).
+const WAITING: u16 = 4_096;
+
 /// How a responder serves.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Where to listen, TCP and UDP.
     pub listen: SocketAddr,
-    /// The key; `None` serves this host only, and `listen` must then be a loopback address.
-    pub key: Option<PresharedKey>,
+    /// The keys, any of which lets a client in: one, or two while the clients change to another. Without any, `listen` must be a loopback address.
+    pub keys: Vec<PresharedKey>,
     /// What each session and all of them may take.
     pub limits: Limits,
     /// Bounds of the control connections.
@@ -70,7 +74,7 @@ pub struct Options {
 /// Bounds of the control connections, which strangers can make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct CrowdLimits {
-    /// Connections in their handshake, all peers together. Where there are more, the oldest of the peer that has most goes.
+    /// Connections in their handshake, all peers together. Where there are more, the oldest of the network that has most goes.
     pub handshakes: usize,
     /// Connections with the key, all peers together.
     pub connections: usize,
@@ -86,10 +90,10 @@ pub struct CrowdLimits {
 impl Default for CrowdLimits {
     fn default() -> Self {
         Self {
-            handshakes: 256,
+            handshakes: 1_024,
             connections: 320,
             connections_per_peer: 32,
-            accepts_per_s: 2_000,
+            accepts_per_s: 20_000,
             patience: Patience::default(),
         }
     }
@@ -190,7 +194,7 @@ impl Responder {
     /// [`ServeError::NeedsKey`], [`ServeError::Listen`]; where the system refuses descriptors.
     pub fn bind(options: Options) -> Result<Self, ServeError> {
         let listen = options.listen;
-        if options.key.is_none() && !listen.ip().to_canonical().is_loopback() {
+        if options.keys.is_empty() && !listen.ip().to_canonical().is_loopback() {
             return Err(ServeError::NeedsKey { listen });
         }
         // In a static program the random source is a file, which can no longer be opened once privileges are given up.
@@ -200,6 +204,7 @@ impl Responder {
         })?;
         let refused = |layer| move |source| ServeError::Listen { listen, layer, source };
         let mut listener = mio::net::TcpListener::bind(listen).map_err(refused("TCP"))?;
+        tcp::wait_in_queue(&listener, WAITING)?;
         // Port 0 lets the kernel choose for TCP; UDP takes the same one.
         let address = listener.local_addr().map_err(refused("TCP"))?;
         let probes = Socket::open(Layer::Udp, address)?;

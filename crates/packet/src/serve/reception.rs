@@ -19,6 +19,7 @@ use super::sink::{Guided, Left, Newcomer};
 use super::tally::{BUFFER_FULL, KINDS, Tally};
 use super::words::{account, kind_of_flow, kind_of_hangup, kind_of_refusal};
 use super::{Options, ServeError};
+use crate::control::FirstMessages;
 use crate::control::server::{Connection, Event, Hangup, INBOX_BYTE, Surroundings};
 use crate::session::{Bucket, Joined, Secrets, Table};
 use crate::wire::{SessionId, SessionKey};
@@ -29,10 +30,17 @@ const LISTENER: Token = Token(usize::MAX);
 const LOOK_EVERY: Span = Span::from_millis(100);
 
 /// How long newcomers wait where too many came in the last second.
-const ACCEPT_PAUSE: Span = Span::from_millis(5);
+const ACCEPT_PAUSE: Span = Span::from_millis(1);
 
 /// Newcomers taken in before the others are heard again.
 const ACCEPTS_AT_ONCE: usize = 64;
+
+/// `errno` where this process, or the system, has no descriptor left.
+const EMFILE: i32 = 24;
+const ENFILE: i32 = 23;
+
+/// Newcomers above the rate that are taken in where fewer came before.
+const ACCEPT_BURST: u64 = 1_000;
 
 /// How long a connection that was hung up on is read from, so that the answer is not lost in a reset of the connection.
 const FAREWELL: Span = Span::from_millis(500);
@@ -44,6 +52,9 @@ const READS_AT_ONCE: usize = 1_024;
 struct Guest {
     stream: TcpStream,
     talk: Connection,
+    /// It has shown a fresh first message.
+    shown: bool,
+    /// It has proved that it has the key.
     known: bool,
     /// It has been told why it must go; nothing is heard any more.
     leaves_at: Option<Timestamp<Monotonic>>,
@@ -54,6 +65,15 @@ struct Guest {
 pub(super) struct Counts {
     pub(super) sessions: u64,
     pub(super) turned_away: u64,
+}
+
+/// Whether connections wait to be accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Newcomers {
+    None,
+    Perhaps,
+    /// They are to wait: too many came, or the kernel had no descriptor.
+    TooMany,
 }
 
 pub(super) struct Reception<'a, W> {
@@ -67,6 +87,7 @@ pub(super) struct Reception<'a, W> {
     orders: Sender<Order>,
     sink: Guided<'a>,
     crowd: Crowd,
+    first_messages: FirstMessages,
     guests: Vec<Option<Guest>>,
     accepts: Bucket,
     counts: Counts,
@@ -91,7 +112,7 @@ impl<'a, W: FnMut(&Line)> Reception<'a, W> {
         (journal, probes, orders, sink): (Journal<W>, &'a Socket, Sender<Order>, Guided<'a>),
     ) -> Self {
         let crowd = Crowd::new(options.crowd);
-        let accepts = Bucket::new(options.crowd.accepts_per_s, ACCEPTS_AT_ONCE as u64);
+        let accepts = Bucket::new(options.crowd.accepts_per_s, ACCEPT_BURST);
         Self {
             options,
             listener,
@@ -103,6 +124,7 @@ impl<'a, W: FnMut(&Line)> Reception<'a, W> {
             orders,
             sink,
             crowd,
+            first_messages: FirstMessages::default(),
             guests: Vec::new(),
             accepts,
             counts: Counts::default(),
@@ -113,10 +135,14 @@ impl<'a, W: FnMut(&Line)> Reception<'a, W> {
     pub(super) fn serve(mut self, ended: &dyn Fn() -> bool) -> Result<Counts, ServeError> {
         let mut events = Events::with_capacity(256);
         // The poll tells of newcomers once: what was not accepted then must be remembered.
-        let mut newcomers = false;
+        let mut newcomers = Newcomers::None;
         let mut look_at = Timestamp::ZERO;
         while !ended() {
-            let wait = if newcomers { ACCEPT_PAUSE } else { LOOK_EVERY };
+            let wait = match newcomers {
+                Newcomers::None => LOOK_EVERY,
+                Newcomers::TooMany => ACCEPT_PAUSE,
+                Newcomers::Perhaps => Span::ZERO,
+            };
             let wait = Duration::from_nanos(wait.as_nanos_unsigned());
             match self.poll.poll(&mut events, Some(wait)) {
                 Err(error) if error.kind() != ErrorKind::Interrupted => {
@@ -127,11 +153,11 @@ impl<'a, W: FnMut(&Line)> Reception<'a, W> {
             let now = clocks::now::<Monotonic>();
             for event in &events {
                 match event.token() {
-                    LISTENER => newcomers = true,
+                    LISTENER => newcomers = Newcomers::Perhaps,
                     Token(place) => self.attend(place, now),
                 }
             }
-            if newcomers {
+            if newcomers != Newcomers::None {
                 newcomers = self.welcome(now);
             }
             if now >= look_at {
@@ -144,34 +170,35 @@ impl<'a, W: FnMut(&Line)> Reception<'a, W> {
     }
 
     /// Accepts newcomers; answers whether some may still be waiting.
-    fn welcome(&mut self, now: Timestamp<Monotonic>) -> bool {
+    fn welcome(&mut self, now: Timestamp<Monotonic>) -> Newcomers {
         for _ in 0..ACCEPTS_AT_ONCE {
             if !self.accepts.admit(now) {
-                return true;
+                return Newcomers::TooMany;
             }
             match self.listener.accept() {
                 Ok((stream, from)) => self.take_in(stream, from.ip().to_canonical(), now),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return false,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Newcomers::None,
                 // The newcomer has gone already, or descriptors ran out for the moment: the next round tries again.
                 Err(error) => {
                     let example = || error.to_string();
                     self.journal.note(now, "accept_failed", Weight::Refusal, 1, example);
-                    return true;
+                    // Fewer descriptors than places: those that are silent must not keep them all.
+                    if matches!(error.raw_os_error(), Some(EMFILE | ENFILE)) {
+                        for leaver in self.crowd.who_goes() {
+                            self.counts.turned_away += 1;
+                            self.see_off(leaver, now);
+                        }
+                    }
+                    return Newcomers::TooMany;
                 }
             }
         }
-        true
+        Newcomers::Perhaps
     }
 
     fn take_in(&mut self, mut stream: TcpStream, ip: IpAddr, now: Timestamp<Monotonic>) {
-        let (place, leaver) = self.crowd.enter(ip);
-        if let Some(leaver) = leaver {
-            self.counts.turned_away += 1;
-            let most = self.options.crowd.handshakes;
-            let example = || format!("more than {most} handshakes at once; one of many from {ip}");
-            self.journal.note(now, "crowded", Weight::Refusal, 1, example);
-            self.see_off(leaver, now);
-        }
+        let (place, leavers) = self.crowd.enter(ip);
+        self.make_room(leavers, ip, now);
         // Answers are small and each is awaited: none shall wait for another.
         let _ = stream.set_nodelay(true);
         if self.poll.registry().register(&mut stream, Token(place), Interest::READABLE | Interest::WRITABLE).is_err() {
@@ -182,9 +209,23 @@ impl<'a, W: FnMut(&Line)> Reception<'a, W> {
         if self.guests.len() <= place {
             self.guests.resize_with(place + 1, || None);
         }
-        self.guests[place] = Some(Guest { stream, talk, known: false, leaves_at: None });
+        self.guests[place] = Some(Guest { stream, talk, shown: false, known: false, leaves_at: None });
         // What came with the connection is read now: the poll would tell of it only in the next round.
         self.attend(place, now);
+    }
+
+    /// Closes the connections at `leavers` for one of `ip`.
+    fn make_room(&mut self, leavers: Vec<usize>, ip: IpAddr, now: Timestamp<Monotonic>) {
+        let count = leavers.len() as u64;
+        if count > 0 {
+            self.counts.turned_away += count;
+            let most = self.options.crowd.handshakes;
+            let example = || format!("more than {most} handshakes at once; the last one of {ip}");
+            self.journal.note(now, "crowded", Weight::Refusal, count, example);
+        }
+        for leaver in leavers {
+            self.see_off(leaver, now);
+        }
     }
 
     /// Reads from, answers and writes to the guest at `place`.
@@ -229,6 +270,7 @@ impl<'a, W: FnMut(&Line)> Reception<'a, W> {
                     return false;
                 }
                 guest.leaves_at = Some(now + FAREWELL);
+                self.crowd.condemn(place);
             } else if guest.talk.is_stream() {
                 // What comes next is data, for another thread.
                 return matches!(flush(guest), Flushed::All);
@@ -254,7 +296,8 @@ impl<'a, W: FnMut(&Line)> Reception<'a, W> {
         let asked = options.listen.ip().is_unspecified().then(|| guest.stream.local_addr().ok()).flatten();
         let asked = asked.map(|address| address.ip());
         let around = Surroundings {
-            key: options.key.as_ref(),
+            keys: &options.keys,
+            first_messages: &self.first_messages,
             table: self.table,
             program: &options.program,
             patience: options.crowd.patience,
@@ -293,6 +336,11 @@ impl<'a, W: FnMut(&Line)> Reception<'a, W> {
                 journal.note(now, "closed", Weight::Course, 1, || account(session, &counters));
             }
         });
+        if guest.talk.has_shown_key() && !guest.shown {
+            guest.shown = true;
+            let leavers = self.crowd.show(place);
+            self.make_room(leavers, peer, now);
+        }
         if guest.talk.is_authenticated() && !guest.known {
             guest.known = self.crowd.promote(place);
             if !guest.known {

@@ -47,6 +47,7 @@ pub(super) const fn kind_of_hangup(hangup: Hangup) -> &'static str {
         Hangup::NeedsKey => "no_key",
         Hangup::HasNoKey => "needless_key",
         Hangup::WrongKey => "wrong_key",
+        Hangup::Replayed => "replayed_handshake",
         Hangup::TooLong { .. } => "too_long",
         Hangup::Seal => "broken_seal",
         Hangup::Message => "no_message",

@@ -134,12 +134,12 @@ fn those_who_trickle_or_only_wait_are_hung_up_on_and_a_session_goes_on() {
 
 #[test]
 fn without_a_key_only_this_host_is_served() {
-    let open = Options { key: None, listen: SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)), ..options() };
+    let open = Options { keys: Vec::new(), listen: SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)), ..options() };
     let error = Responder::bind(open).expect_err("others can reach it").to_string();
     for part in ["--key-file", "VTARE_KEY", "--new-key", "127.0.0.1"] {
         assert!(error.contains(part), "{error}");
     }
-    let running = Running::start(Options { key: None, ..options() });
+    let running = Running::start(Options { keys: Vec::new(), ..options() });
     let error = running.open(&REQUEST).expect_err("it has no key");
     assert!(matches!(error, ControlError::HasNoKey { .. }), "{error}");
     let session = client::open(running.address, None, &REQUEST, "test", PATIENCE).expect("it is granted");

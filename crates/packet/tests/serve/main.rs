@@ -50,7 +50,7 @@ fn key() -> PresharedKey {
 fn options() -> Options {
     Options {
         listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
-        key: Some(key()),
+        keys: vec![key()],
         limits: Limits::default(),
         crowd: CrowdLimits::default(),
         spin: false,

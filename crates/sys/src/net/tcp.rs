@@ -100,6 +100,16 @@ pub fn set_unsent_most(stream: impl AsFd, byte: u32) -> Result<(), SysError> {
     set(stream.as_fd(), libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, &bytes, "setsockopt(TCP_NOTSENT_LOWAT)")
 }
 
+/// Lets so many connections of a listening socket wait until they are accepted; the kernel's own bound (`net.core.somaxconn`) holds too.
+///
+/// # Errors
+/// Where the kernel refuses, as for a socket that does not listen.
+pub fn wait_in_queue(listener: impl AsFd, most: u16) -> Result<(), SysError> {
+    // SAFETY: takes numbers only; the descriptor is open as long as `listener` is borrowed.
+    let answer = unsafe { libc::listen(listener.as_fd().as_raw_fd(), most.into()) };
+    if answer == 0 { Ok(()) } else { Err(SysError::last("listen", "")) }
+}
+
 /// Has the end of a connection throw away what was not sent yet and tell the far end so (a reset).
 ///
 /// # Errors

@@ -1,9 +1,11 @@
 //! `vtare serve`: the far end for rtt, avb and throughput (docs/security.md).
 
 mod confine;
+mod log;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::Serialize;
 use vtare_packet::control::{KeyError, PresharedKey};
@@ -15,9 +17,10 @@ use vtare_units::Span;
 
 use crate::arguments::positive;
 use crate::context::Context;
-use crate::failure::{Exit, Failure};
+use crate::failure::{Exit, Failure, error_document};
 use crate::instrument::{check_cpu, print, to_json};
 use confine::Confinement;
+use log::Lines;
 
 /// The environment's name for the key.
 pub(crate) const KEY_VARIABLE: &str = "VTARE_KEY";
@@ -90,7 +93,7 @@ pub(crate) struct ServeArguments {
     #[arg(long, value_name = "ADDR:PORT", num_args = 0..=1, default_missing_value = "127.0.0.1:862")]
     stamp: Option<SocketAddr>,
 
-    /// Print one JSON line on stdout once ready
+    /// Print one JSON line on stdout once ready, and one at the end
     #[arg(long)]
     json: bool,
 
@@ -170,6 +173,16 @@ struct Ready<'r> {
     program: Program,
 }
 
+/// The last line on stdout.
+#[derive(Serialize)]
+struct Ended<'r> {
+    schema: &'static str,
+    #[serde(flatten)]
+    summary: &'r Summary,
+    /// Lines of the log that could not be written.
+    log_lines_dropped: u64,
+}
+
 #[derive(Serialize)]
 struct Program {
     name: &'static str,
@@ -184,9 +197,13 @@ pub(crate) fn command(arguments: &ServeArguments, context: &Context) -> Result<E
     if let Some(path) = &arguments.new_key {
         return new_key(path);
     }
+    vtare_sys::process::close_inherited()?;
     check_cpu(arguments.cpu)?;
+    // A log file at its limit (RLIMIT_FSIZE) shall be a failed write, not the end.
+    signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default())
+        .map_err(|error| Failure::Machine(format!("cannot take SIGXFSZ: {error}")))?;
     let options = options(arguments)?;
-    let (limits, connections, keyed) = (options.limits, options.crowd, options.key.is_some());
+    let (limits, connections, keyed) = (options.limits, options.crowd, !options.keys.is_empty());
     let mut responder = Responder::bind(options).map_err(failure)?;
     let stamp = arguments.stamp.map(|listen| responder.offer_stamp(listen, arguments.stamp_rate)).transpose();
     let stamp = stamp.map_err(failure)?;
@@ -194,7 +211,10 @@ pub(crate) fn command(arguments: &ServeArguments, context: &Context) -> Result<E
         responder.attach_xdp(interface).map_err(|error| Failure::Machine(format!("--xdp: {error}")))?;
     }
     let confinement = confine::confine(&connections)?;
-    tracing_subscriber::fmt().with_writer(std::io::stderr).with_target(false).with_ansi(false).init();
+    // After the confinement, which holds for the threads that are started later.
+    let log = Lines::to(std::io::stderr())?;
+    log::report_panics(&log);
+    tracing_subscriber::fmt().with_writer(log.clone()).with_target(false).with_ansi(false).init();
     let ready = Ready {
         schema: "vtare.serve/1",
         listen: responder.address(),
@@ -212,9 +232,22 @@ pub(crate) fn command(arguments: &ServeArguments, context: &Context) -> Result<E
     };
     announce(&ready, arguments)?;
     let stop = context.stop_flag();
-    let summary = responder.run(&stop, journal).map_err(failure)?;
-    tracing::info!("{}", in_words(&summary));
-    Ok(Exit::Measured)
+    let ended = responder.run(&stop, journal).map_err(failure);
+    match &ended {
+        Ok(summary) => tracing::info!("{}", in_words(summary, log.dropped())),
+        Err(failure) => tracing::error!("{failure}"),
+    }
+    let log_lines_dropped = log.drain();
+    if arguments.json {
+        let last = match &ended {
+            Ok(summary) => to_json(&Ended { schema: "vtare.serve_end/1", summary, log_lines_dropped }),
+            Err(failure) => error_document(failure, failure.code()),
+        };
+        let out = Lines::to(std::io::stdout())?;
+        out.push(format!("{last}\n").into_bytes());
+        out.drain();
+    }
+    Ok(ended.map_or_else(|failure| Exit::Reported(failure.code()), |_| Exit::Measured))
 }
 
 fn new_key(path: &Path) -> Result<Exit, Failure> {
@@ -228,8 +261,8 @@ fn new_key(path: &Path) -> Result<Exit, Failure> {
 }
 
 fn options(arguments: &ServeArguments) -> Result<Options, Failure> {
-    let key = arguments.key.key()?;
-    let listen = arguments.listen.unwrap_or_else(|| default_address(key.is_some()));
+    let keys: Vec<PresharedKey> = arguments.key.key()?.into_iter().collect();
+    let listen = arguments.listen.unwrap_or_else(|| default_address(!keys.is_empty()));
     let nanos = |name: &str, seconds: f64| {
         let too_long = || Failure::Input(format!("{name}: found {seconds}, want at most 9e9 (285 years)"));
         Span::try_from_secs_f64(seconds).map(Span::as_nanos_unsigned).ok_or_else(too_long)
@@ -261,7 +294,7 @@ fn options(arguments: &ServeArguments) -> Result<Options, Failure> {
     };
     let program = format!("vtare {}", env!("CARGO_PKG_VERSION"));
     let (spin, cpu, segments) = (arguments.spin, arguments.cpu, !arguments.no_gso);
-    Ok(Options { listen, key, limits, crowd, spin, cpu, segments, program })
+    Ok(Options { listen, keys, limits, crowd, spin, cpu, segments, program })
 }
 
 /// All addresses with a key; this host only without. A host without IPv6 has no address for both families.
@@ -330,11 +363,11 @@ fn journal(line: &Line) {
     }
 }
 
-fn in_words(summary: &Summary) -> String {
+fn in_words(summary: &Summary, log_lines_dropped: u64) -> String {
     let drops = summary.socket_drops.map_or_else(|| "an unknown number".to_owned(), |drops| drops.to_string());
     format!(
         "ended: {} sessions; {} datagrams came ({} to the kernel program), {} replies left, {} were not taken; of no session: {} garbage, {} unknown; {drops} \
-         dropped by the kernel; {} connections turned away",
+         dropped by the kernel; {} connections turned away; {log_lines_dropped} log lines dropped",
         summary.sessions,
         summary.datagrams,
         summary.in_kernel,
