@@ -374,9 +374,15 @@ ALTERED = [
 
 @pytest.mark.parametrize(("paper", "name", "part", "instead", "outcome"), ALTERED, ids=[a[1] for a in ALTERED])
 def test_an_outcome_follows_from_what_the_paper_states(
-    monkeypatch: pytest.MonkeyPatch, paper: str, name: str, part: str, instead: str, outcome: str
+    monkeypatch: pytest.MonkeyPatch,
+    found: dict[str, dict[str, Claim]],
+    paper: str,
+    name: str,
+    part: str,
+    instead: str,
+    outcome: str,
 ) -> None:
-    before = claims(paper)[name].outcome
+    before = found[paper][name].outcome
     read = model.read_rows
 
     def altered(table: str) -> list[Row]:

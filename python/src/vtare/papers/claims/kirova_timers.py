@@ -16,7 +16,7 @@ from vtare.papers.claims.kirova_tables import (
     chi_squared_p,
     joined_significant,
     listed,
-    pair_p,
+    pairs_p,
     sentence,
 )
 from vtare.papers.claims.model import decide
@@ -186,9 +186,9 @@ def _tests() -> list[Claim]:
         decide(holds=len(sure) == len(p), in_part=bool(sure)),
         f"Three datasets on each side: an exact rank test has no p below {significant(least, 2)}.",
     )]  # fmt: skip
-    both = ("platform", "load")
+    cell_p = {parameter: pairs_p("timers", ("platform", "load"), parameter) for parameter in FIGURES}
     text = sentence("idle-xen-pairs")
-    found = {f"Xen - {other}": pair_p("timers", both, "median", "Xen / idle", f"{other} / idle")
+    found = {f"Xen - {other}": cell_p["median"][frozenset({"Xen / idle", f"{other} / idle"})]
              for other in text.names("others")}  # fmt: skip
     claims.append(text.claim(
         "On the idle system, changing from Xen to Host OS or ESXi affects the median.", "significant: 2 of 2",
@@ -198,7 +198,7 @@ def _tests() -> list[Claim]:
         f"{significant(2 / math.comb(4, 2), 2)}.",
     ))  # fmt: skip
     text = sentence("mad-idle-cpu")
-    p_spread = pair_p("timers", ("load",), "half IQR", text.words["from"], text.words["to"])
+    p_spread = pairs_p("timers", ("load",), "half IQR")[frozenset({text.words["from"], text.words["to"]})]
     claims.append(text.claim(
         "The half IQR does not change significantly from the idle system to CPU load.", "not significant",
         f"Dunn, not adjusted: p {write_p(p_spread)}", decide(holds=p_spread > ALPHA),
@@ -206,7 +206,7 @@ def _tests() -> list[Claim]:
     ))  # fmt: skip
     text = sentence("host-and-esxi")
     first, second = text.names("platforms")
-    by_parameter = {name: pair_p("timers", ("platform",), name, first, second) for name in FIGURES}
+    by_parameter = {name: pairs_p("timers", ("platform",), name)[frozenset({first, second})] for name in FIGURES}
     claims.append(text.claim(
         "Between Host OS and ESXi there is no significant difference in any parameter.", "not significant: all four",
         "Dunn, not adjusted: " + ", ".join(f"{name} {write_p(value)}" for name, value in by_parameter.items()),
@@ -216,7 +216,7 @@ def _tests() -> list[Claim]:
         f"{significant(cells('timers', 'median')['System Call', first, 'cpu'])} ns on the host.",
     ))  # fmt: skip
     text = sentence("loaded-vbox-pairs")
-    ps = [pair_p("timers", both, parameter, f"VBox / {load}", f"{other} / {load}")
+    ps = [cell_p[parameter][frozenset({f"VBox / {load}", f"{other} / {load}"})]
           for load in LOADS[1:] for other in text.names("others") for parameter in FIGURES]  # fmt: skip
     shown = sum(value <= ALPHA for value in ps)
     claims.append(text.claim(
@@ -226,7 +226,7 @@ def _tests() -> list[Claim]:
         "Two loads, four platforms, four parameters; two datasets each.",
     ))  # fmt: skip
     text = sentence("loaded-host-xen")
-    ps = [pair_p("timers", both, parameter, f"HostOS / {load}", f"Xen / {load}")
+    ps = [cell_p[parameter][frozenset({f"HostOS / {load}", f"Xen / {load}"})]
           for load in LOADS[1:] for parameter in text.names("parameters")]  # fmt: skip
     shown = sum(value <= ALPHA for value in ps)
     claims.append(text.claim(
