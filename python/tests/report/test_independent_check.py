@@ -57,6 +57,22 @@ def test_every_kind_of_figure_is_the_readings_own(reported: tuple[Path, str]) ->
     assert all(n >= 10 for n in counts.values()), counts
 
 
+def test_a_campaign_cut_short_has_no_figures_of_what_was_not_measured(tmp_path: Path) -> None:
+    recipe = Recipe(
+        blocks=3, pending_from_block=2, fail=(("two_phase", 1),), skip_load="io", frozen=("adaptive",),
+    )  # fmt: skip
+    store = write_store(tmp_path / "store", recipe)
+    text = render_plain(content_of(summarise(store)), "md")
+    code, printed = checked(store, text)
+    assert code == 0, printed
+    # A row of what was skipped that had a figure would be found.
+    row = re.search(r"^\| io \| [^|]* \| usleep \| (n/a \(skipped\))", text, re.MULTILINE)
+    assert row is not None
+    code, printed = checked(store, f"{text[: row.start(1)]}0 ns{text[row.end(1) :]}")
+    assert code == 1
+    assert "figures of no readings" in printed
+
+
 def first_figure(pattern: str) -> Callable[[str], str]:
     """Change the first digit of the group that a pattern finds."""
 

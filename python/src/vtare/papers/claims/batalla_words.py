@@ -25,7 +25,22 @@ def _latency(quantity: str, subject: str) -> float:
 
 def word_claims() -> list[Claim]:
     """Method, results and summary."""
-    return [*_index(), *_throughput(), *_latencies(), *_loads(), _citation()]
+    return [*_index(), _sums(), *_throughput(), *_latencies(), *_loads(), _citation()]
+
+
+def _sums() -> Claim:
+    text = _sentence("equation-7-index")
+    start = int(text.numbers["first index"])
+    rows = read_rows(_INDEX)
+    n = int(rows[0]["n_vms"])
+    ranges = [(range(start, n - k + start), range(1, k + 1)) for k in range(1, n)]
+    right = sum(not set(weak) & set(strong) for weak, strong in ranges)
+    return text.claim(
+        "Equation 7 adds the latencies of the slightly and of the strongly loaded machines.",
+        f"both sums begin at i = {start}", f"the two sums have no machine in common for {right} of {len(ranges)} k",
+        decide(holds=right == len(ranges)),
+        "Machine 1 is in both sums for every k, and the last machine in none: the first sum has to begin at k + 1.",
+    )  # fmt: skip
 
 
 def _index() -> list[Claim]:

@@ -67,11 +67,9 @@ def joined_significant(kind: str, factors: tuple[str, ...]) -> set[str]:
     return {parameter for parameter in FIGURES if joined_p(kind, factors, parameter) <= ALPHA}
 
 
-def pair_p(kind: str, factors: tuple[str, ...], parameter: str, first: str, second: str) -> float:
-    """Dunn's p of two joined levels (`Xen / idle`) among all of them, not adjusted: the most that a pair can show."""
+def pairs_p(kind: str, factors: tuple[str, ...], parameter: str) -> dict[frozenset[str], float]:
+    """Dunn's p of every pair of joined levels (`Xen / idle`), not adjusted: the most that a pair can show."""
     groups = grouped(TABLES[kind], lambda row: " / ".join(row[factor] for factor in factors), FIGURES[parameter])
     names = list(groups)
-    for pair in stats.dunn(list(groups.values()), family=f"{kind}: {' / '.join(factors)}"):
-        if {names[pair.first], names[pair.second]} == {first, second}:
-            return pair.p.raw
-    raise LookupError(f"{TABLES[kind]}: found no levels {first!r} and {second!r} among {names}")
+    pairs = stats.dunn(list(groups.values()), family=f"{kind}: {' / '.join(factors)}")
+    return {frozenset({names[pair.first], names[pair.second]}): pair.p.raw for pair in pairs}

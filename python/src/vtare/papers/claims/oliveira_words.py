@@ -198,6 +198,13 @@ def _presentation() -> list[Claim]:
         decide(holds=named == factors, in_part=True),
         f"Not listed: {', '.join(sorted(name.replace('_', ' ') for name in factors - named))}.",
     )]  # fmt: skip
+    text = _sentence("agrees-with-dantas")
+    own, cited = set(text.words["agreement"].split(" or ")), set(text.words["reference 2"].split(" or "))
+    claims.append(text.claim(
+        "Under high network or I/O load, affinity does not help, as in reference 2.", text.words["agreement"],
+        f"reference 2 excepts {text.words['reference 2']} load", decide(holds=own <= cited, in_part=bool(own & cited)),
+        "As section 5 itself describes reference 2: under network load affinity did lower the round-trip time there.",
+    ))  # fmt: skip
     text = _sentence("location-names")
     hosts = {row["load_location"].split("[printed: ")[1].rstrip("]") if "[printed: " in row["load_location"]
              else row["load_location"] for row in rows_where(_TABLE, table="4", record="table")}  # fmt: skip
