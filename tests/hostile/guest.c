@@ -114,7 +114,7 @@ static void answer(uint8_t kind, uint32_t job) {
     ended(load, LOAD, READY);
     return;
   case LIST:
-    say_text(ANSWER, job, "{\"files\": [{\"name\": \"../../../evil\", \"byte\": 3}, {\"name\": \"/evil\", \"byte\": 3}]}");
+    say_text(ANSWER, job, "{\"files\": [{\"name\": \"../../../evil\", \"byte\": 3}]}");
     return;
   case GET:
     if (ATTACK == ENDLESS_FILE) flood(DATA, job);
