@@ -44,7 +44,7 @@ cargo_libraries = for crate in $(LIBRARY_CRATES); do \
 	  profile=release; if [ $$crate = preload ]; then profile=preload; fi; \
 	  cargo build --profile $$profile --locked --lib --package vtare-$$crate --target $(HOST); done
 
-.PHONY: help run build test test-fast test-e2e test-platforms test-hypervisors test-fuzz lint fmt bench install clean need FORCE
+.PHONY: help run build platforms test test-fast test-e2e test-platforms test-hypervisors test-fuzz lint fmt bench install clean need FORCE
 
 help:
 	@printf '%s\n' \
@@ -52,6 +52,7 @@ help:
 	  'make run PLAN=NAME|FILE   the same with another plan' \
 	  'make install PREFIX=DIR   the static binary and the libraries with their headers into DIR (default /usr/local)' \
 	  'make build                the wheel (build/wheels) and an installation of it in $(VENV)' \
+	  'make platforms            the Python libraries of platforms: docker, ssh, cloud, esxi, qemu' \
 	  'make test                 all checks and tests; test-fast, test-e2e and test-platforms are its parts' \
 	  'make test-platforms       real containers, guests and machines; what is not there is skipped with the reason' \
 	  'make test-hypervisors     guests under real KVM and Xen inside an emulated machine; test-hypervisors-kvm, -xen: one' \
@@ -152,6 +153,8 @@ $(DONE)/platforms: pyproject.toml $(DONE)/dependencies
 	$(call say,installing the libraries that platforms need)
 	@$(call listed,p["project"]["optional-dependencies"]["platforms"]) | xargs $(PIP) install
 	@touch $@
+
+platforms: $(DONE)/platforms
 
 # Compiled against this machine's libvirt. Looked for each time until it is there; without it the tests under libvirt say why they skip.
 $(DONE)/libvirt: pyproject.toml $(DONE)/dependencies

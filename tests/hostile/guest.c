@@ -100,6 +100,12 @@ static void answer(uint8_t kind, uint32_t job) {
     if (ATTACK == ENDLESS_OUTPUT) flood(STDOUT, job);
     if (ATTACK == UNASKED) flood(STDOUT, 4000000000u);
     for (int i = 0; ATTACK == NOISE; i++) put("vvvvtG1 and so on, without end", 30);
+    if (ATTACK == CONSOLE) {
+      static char line[1 << 17];
+      memset(line, 'x', sizeof line);
+      int console = open("/dev/console", O_WRONLY);
+      for (size_t at = 0; at < sizeof line;) at += (size_t)write(console, line + at, 512);
+    }
     ended(job, "", "");
     return;
   case SIGNAL:
@@ -108,7 +114,7 @@ static void answer(uint8_t kind, uint32_t job) {
     ended(load, LOAD, READY);
     return;
   case LIST:
-    say_text(ANSWER, job, "{\"files\": [{\"name\": \"../../../evil\", \"byte\": 3}, {\"name\": \"/evil\", \"byte\": 3}]}");
+    say_text(ANSWER, job, "{\"files\": [{\"name\": \"../../../evil\", \"byte\": 3}]}");
     return;
   case GET:
     if (ATTACK == ENDLESS_FILE) flood(DATA, job);
@@ -169,11 +175,6 @@ int main(void) {
   while ((port = open_port()) < 0) usleep(20000);
   /* A virtio port hangs up until its other end is open. */
   for (struct pollfd open = {port, POLLIN, 0}; poll(&open, 1, 0) >= 0 && open.revents & POLLHUP;) usleep(20000);
-  if (ATTACK == CONSOLE) {
-    static char line[4096];
-    memset(line, 'x', sizeof line);
-    for (int console = open("/dev/console", O_WRONLY);;) write(console, line, sizeof line);
-  }
   if (ATTACK == DEEP_HELLO) {
     memset(payload, '[', 60000);
     say(HELLO, 0, payload, 60000);

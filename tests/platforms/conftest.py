@@ -37,7 +37,7 @@ def namespaces() -> None:
 @pytest.fixture(scope="session")
 def docker_host(namespaces: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a Docker daemon: the machine's, else one of these tests' own."""
-    docker = pytest.importorskip("docker", reason="the Python package 'docker' is missing: pip install vtare[docker]")
+    docker = pytest.importorskip("docker", reason="the Python package 'docker' is missing: make platforms")
     given = os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock")
     if Path(given.removeprefix("unix://")).exists():
         yield given
@@ -73,7 +73,7 @@ def docker_host(namespaces: None, tmp_path_factory: pytest.TempPathFactory) -> I
 @pytest.fixture(scope="session")
 def sshd(namespaces: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
     """A running sshd in a namespace of its own, with keys of these tests' own."""
-    pytest.importorskip("asyncssh", reason="the Python package 'asyncssh' is missing: pip install vtare[ssh]")
+    pytest.importorskip("asyncssh", reason="the Python package 'asyncssh' is missing: make platforms")
     program = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
     if program is None or shutil.which("ssh-keygen") is None:
         pytest.skip("sshd or ssh-keygen is not installed (Debian: openssh-server)")

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.platform
 
 @pytest.fixture(autouse=True)
 def account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("libcloud", reason="the package 'apache-libcloud' is missing: pip install vtare[cloud]")
+    pytest.importorskip("libcloud", reason="the package 'apache-libcloud' is missing: make platforms")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("VTARE_CLOUD_KEY", "0")
 

@@ -32,7 +32,7 @@ MODES = ("vcenter", "esxi")
 @pytest.fixture(scope="session")
 def simulator(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The simulator, built here; skipped where it cannot be."""
-    pytest.importorskip("pyVmomi", reason="the Python package 'pyvmomi' is missing: pip install vtare[esxi]")
+    pytest.importorskip("pyVmomi", reason="the Python package 'pyvmomi' is missing: make platforms")
     go = shutil.which("go", path=f"{os.environ['PATH']}:/usr/local/go/bin")
     if go is None:
         pytest.skip("Go is not installed (wanted `go` 1.23 or newer), with which the simulator of vSphere is built")
@@ -161,7 +161,7 @@ def test_a_machine_is_made_from_the_template_measured_on_and_deleted(
 def test_what_a_killed_lab_left_is_found_by_its_note_and_nothing_else_is_touched(
     simulator: Path, static_vtare: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("asyncssh", reason="the Python package 'asyncssh' is missing: pip install vtare[ssh]")
+    pytest.importorskip("asyncssh", reason="the Python package 'asyncssh' is missing: make platforms")
     # It never gets an address: the machine is there, and the lab gives up.
     monkeypatch.setattr(esxi, "address_of", lambda machine, name: (_ for _ in ()).throw(PlatformFailed("no address")))
     gone = "vtare-999999999-1"
@@ -224,7 +224,7 @@ def test_a_server_is_told_by_its_certificate(simulator: Path, monkeypatch: pytes
 def test_what_stands_against_a_machine_is_said_with_figures(
     simulator: Path, static_vtare: Path, tmp_path: Path
 ) -> None:
-    pytest.importorskip("asyncssh", reason="the Python package 'asyncssh' is missing: pip install vtare[ssh]")
+    pytest.importorskip("asyncssh", reason="the Python package 'asyncssh' is missing: make platforms")
     with running(simulator, "vcenter") as told:
 
         def missing(resources: Resources = Resources(), **more: str | int) -> str:  # noqa: B008

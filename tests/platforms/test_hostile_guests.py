@@ -38,7 +38,7 @@ ATTACKS = {
     "BOMB": "found 1000000000 rows, 10 are the most that this run can produce",
     "DEEP_HELLO": "nested too deep",
     "EXIT_CODE": "expected a number from 0 to 255",
-    "CONSOLE": "QEMU ended with signal 25",
+    "CONSOLE": "damaged, or not written by vtare (found no Parquet file",
     "UNASKED": "B that nobody asked for, 4194304 B are allowed",
 }
 PLAN = f"""
@@ -115,6 +115,14 @@ def test_a_hostile_guest_costs_its_run_and_the_campaign_goes_on(
     monkeypatch.setattr(qemu, "image_for", image_of_the_next)
     monkeypatch.setattr(agent_module, "ANSWER_S", 5.0)
     monkeypatch.setattr(qemu_machine, "MOST_CONSOLE_BYTE", 1 << 16)
+    consoles: list[int] = []
+    end = qemu_machine.QemuMachine.end
+
+    def end_and_measure(machine: qemu_machine.QemuMachine) -> None:
+        consoles.extend(path.stat().st_size for path in [machine.spec.console] if path.exists())
+        end(machine)
+
+    monkeypatch.setattr(qemu_machine.QemuMachine, "end", end_and_measure)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with StopRequest() as stop, Store.create(tmp_path / "store", plan, 3) as store:
         result = Campaign(store, vtare, stop).run()
@@ -124,6 +132,7 @@ def test_a_hostile_guest_costs_its_run_and_the_campaign_goes_on(
     for (name, reason), found in zip(ATTACKS.items(), reasons, strict=True):
         assert reason in found, (name, found)
     assert (result.done, result.failed, left) == (len(ATTACKS), len(ATTACKS), [])
+    assert max(consoles) == 1 << 16
     # Nothing but the runs on the host is kept, and nothing lies beside the store.
     assert sorted(path.name for path in tmp_path.iterdir()) == ["plan.toml", "store"]
     assert len(list((tmp_path / "store/runs").iterdir())) == len(ATTACKS)

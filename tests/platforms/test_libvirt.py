@@ -69,7 +69,7 @@ def able() -> Iterator[None]:
     if found_manager().uri is not None:
         yield
         return
-    pytest.importorskip("libvirt", reason="the Python package 'libvirt-python' is missing: pip install vtare[libvirt]")
+    pytest.importorskip("libvirt", reason="the Python package 'libvirt-python' is missing: pip install libvirt-python")
     path = f"{os.environ['PATH']}:/usr/sbin:/sbin"
     if shutil.which("libvirtd", path=path) is None or os.geteuid() != 0 or URI_VARIABLE in os.environ:
         pytest.skip(

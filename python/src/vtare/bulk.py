@@ -93,7 +93,7 @@ def dask_crew(address: str) -> Iterator[Crew]:
         distributed: Any = import_module("distributed")
     except ImportError as error:
         raise BadInput(
-            "--dask needs the package 'distributed': install it with pip install 'vtare[cluster]', or leave --dask out"
+            "--dask needs the package 'distributed': install it with pip install distributed, or leave --dask out"
         ) from error
     try:
         client = distributed.Client(address, timeout=60)

@@ -32,8 +32,9 @@ if TYPE_CHECKING:
 
 _UPLINK = "up0"
 _INWARD, _OUTWARD = "in0", "out0"
-#: The place of the source and the sink of cross traffic behind their servers: far from those of instances.
-_CROSS = 90
+#: The index of the source and the sink of cross traffic behind their servers: above that of any instance
+#: (`guests.MOST_BACKGROUND`).
+_CROSS = 200
 
 
 class TwoHosts:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import numpy as np
 import polars as pl
 
+from vtare import documents
 from vtare.errors import BadInput
 from vtare.path import IPERF3, PathSpec
 from vtare.witness import WITNESS_LOG
@@ -185,7 +186,7 @@ def read_cross(path: Path, *, arriving: float = 1.0) -> Course:
         BadInput: the file is missing or damaged.
     """
     try:
-        length = int(json.loads(pl.read_parquet_metadata(path)["vtare"])["bin_ns"])
+        length = int(documents.parse(pl.read_parquet_metadata(path)["vtare"].encode())["bin_ns"])
         frame = pl.read_parquet(path, columns=["bin_monotonic_ns", "ip_byte"])
         begin = frame["bin_monotonic_ns"].to_numpy()
         if len(begin) == 0:
@@ -241,9 +242,8 @@ def _read_link(path: Path) -> tuple[Course, Course]:
 
 def document(directory: Path, name: str) -> dict[str, Any] | None:
     """A helper's JSON document; None where it left none."""
-    with suppress(OSError, ValueError):
-        found = json.loads((directory / f"{name}.json").read_text(encoding="utf-8"))
-        return found if isinstance(found, dict) else None
+    with suppress(BadInput):
+        return documents.read(directory / f"{name}.json")
     return None
 
 

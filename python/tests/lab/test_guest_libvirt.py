@@ -57,7 +57,7 @@ def test_libvirt_that_is_not_there_is_said_and_plain_qemu_taken(
     monkeypatch.setitem(sys.modules, "libvirt", None)
     manager = found_manager()
     assert manager.uri is None
-    assert "pip install vtare[libvirt]" in manager.reason
+    assert "pip install libvirt-python" in manager.reason
     assert manager.facts["manager"] == "none: plain QEMU"
     monkeypatch.setattr(qemu, "missing_kernel", lambda flavour: None)
     monkeypatch.setattr("shutil.which", lambda tool: tool)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import time
 from collections.abc import Callable
@@ -331,3 +332,16 @@ def test_a_document_is_read_from_a_regular_file_of_bounded_size_alone(tmp_path: 
 def test_words_of_a_far_end_are_one_short_line_of_printable_characters() -> None:
     assert printable("a\x1b[2Jb\n\x00c‮") == "a [2Jb c"
     assert len(printable("x" * 10**7)) < 400
+
+
+def test_every_claim_about_far_ends_names_a_test_that_is_there() -> None:
+    root = Path(__file__).parents[3]
+    section = (
+        (root / "docs/security.md").read_text(encoding="utf-8").split("## Guests and remote hosts")[1].split("\n## ")[0]
+    )
+    named = set(re.findall(r"`(test_\w+)`", section))
+    code = "".join(
+        path.read_text(encoding="utf-8") for part in ("python/tests", "tests") for path in (root / part).rglob("*.py")
+    )
+    assert len(named) > 20
+    assert [name for name in sorted(named) if f"def {name}(" not in code] == []

@@ -16,10 +16,11 @@ from hypothesis import strategies as st
 
 from vtare import parquet_check
 from vtare.campaign.allowance import Allowance, allowance
-from vtare.campaign.left import check_left
+from vtare.campaign.left import check_left, check_load
 from vtare.contract import columns, load_contract
 from vtare.design import Run
 from vtare.errors import BadInput
+from vtare.overhead import read_capture
 
 pytestmark = pytest.mark.attack
 
@@ -207,6 +208,42 @@ def test_any_metadata_is_refused_or_has_a_shape(tmp_path: Path, metadata: bytes)
         parquet_check.check(with_metadata(tmp_path / "s.parquet", metadata), most_rows=1000)
     except parquet_check.BadParquet:
         return
+
+
+# --- other documents ---
+
+
+@pytest.mark.parametrize(
+    "part",
+    [{"operations": "many"}, {"elapsed_s": -1}, {"threads": True}, {"io": [1]}, {"net": "x"}, {"cpu_fraction": [1]},
+     {"io": {"written_byte": "9"}}, {"net": {"rate_bit_per_s": {}}}],
+    ids=str,
+)  # fmt: skip
+def test_a_report_of_a_load_that_could_not_be_added_up_is_refused(part: dict[str, Any]) -> None:
+    good = {"elapsed_s": 1.5, "operations": 3, "io": None, "net": {"rate_bit_per_s": 1.0, "address": "a"}}
+    check_load(good)
+    with pytest.raises(BadInput, match="expected"):
+        check_load({**good, **part})
+
+
+@pytest.mark.parametrize(
+    "footer",
+    [
+        "[" * 100_000,
+        change(run="x"),
+        change(run={"instrument": "capture"}, schema=[1]),
+    ],
+    ids=["deep", "run", "schema"],
+)
+def test_a_capture_with_another_footer_is_refused(tmp_path: Path, footer: dict[str, Any] | str) -> None:
+    with pytest.raises(BadInput):
+        read_capture(written(tmp_path / "c.parquet", footer))
+
+
+def test_a_capture_whose_pages_lie_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    (tmp_path / "c.parquet").write_bytes(b"PAR1" + bytes(100) + b"\xff\xff\xff\x7fPAR1")
+    with pytest.raises(BadInput, match="B of metadata"):
+        read_capture(tmp_path / "c.parquet")
 
 
 # --- how much a run can leave ---

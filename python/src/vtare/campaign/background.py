@@ -12,9 +12,13 @@ import shutil
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
+from vtare import documents
 from vtare.campaign.children import Helper, RunFailed, end, how_it_ended, said, wait_ready
+from vtare.campaign.left import check_load
 from vtare.campaign.room import require_room
+from vtare.errors import BadInput
 from vtare.platforms import Need
+from vtare.platforms.intake import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -163,11 +167,10 @@ def _ended(helper: Helper, stop: StopRequest) -> dict[str, Any]:
     if code != 0:
         raise RunFailed(f"the {helper.name} ended with {how_it_ended(code)}", code, log=helper.log)
     try:
-        report = json.loads((helper.log.parent / "report.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise RunFailed(f"the {helper.name} left no report ({error})", log=helper.log) from error
-    if not isinstance(report, dict):
-        raise RunFailed(f"the {helper.name} left a report that is no table")
+        report = documents.read(helper.log.parent / "report.json")
+        check_load(report)
+    except BadInput as error:
+        raise RunFailed(printable(f"the {helper.name} left no report: {error}"), log=helper.log) from error
     return {key: report.get(key) for key in ("kind", "elapsed_s", "threads", "operations", "operations_per_s",
                                              "cpu_fraction", "io", "net")}  # fmt: skip
 
@@ -184,10 +187,11 @@ def _offered(reports: Sequence[dict[str, Any]], received: dict[str, Any] | None)
     if reports and all(io):
         for key in ("written_byte", "read_byte", "socket_byte"):
             rates = [
-                part[key] / r["elapsed_s"] if r["elapsed_s"] else None for part, r in zip(io, reports, strict=True)
+                part[key] / r["elapsed_s"] if r["elapsed_s"] and part.get(key) is not None else None
+                for part, r in zip(io, reports, strict=True)
             ]
             found[f"{key}_per_s"] = total(rates)
     if received is not None:
         sent = [(report["net"] or {}).get("rate_bit_per_s") for report in reports]
-        found["net"] = {"sent_bit_per_s": total(sent), "received": received["net"]}
+        found["net"] = {"sent_bit_per_s": total(sent), "received": received.get("net")}
     return found

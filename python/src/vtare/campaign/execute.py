@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from vtare import documents
 from vtare.campaign.allowance import SAMPLES, Allowance, allowance
 from vtare.campaign.children import Helper, RunFailed, end, said, wait_measured, wait_ready
-from vtare.campaign.left import check_left
+from vtare.campaign.left import check_left, check_load
 from vtare.contract import RUN_SCHEMA
 from vtare.errors import BadInput, Interrupted
 from vtare.platforms.child import wait_readable
@@ -140,6 +140,7 @@ def _measure_under_load(
 def _check_load(path: Path) -> None:
     try:
         document = documents.read(path)
+        check_load(document)
     except BadInput as error:
         raise RunFailed(printable(f"the load's report: {error}", _REASON)) from error
     if document.get("schema") != "vtare.load/1":

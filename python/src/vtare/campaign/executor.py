@@ -187,6 +187,8 @@ class Campaign:
             return Outcome("failed", 0.0, reason=str(error))
 
     def _on_one_machine(self, run: Run, temporary: Path) -> Outcome:
+        # Guests that forward would take from what is measured.
+        self._rooms.clear()
         values = {} if run.control is not None else values_of(run, self._store.plan.experiment(run.experiment))
         name = values.get("platform", "host")
         resources, background = resources_of(values), background_of(values)
@@ -223,6 +225,7 @@ class Campaign:
 
     def _between_hosts(self, run: Run, temporary: Path) -> Outcome:
         self._live.end()
+        self._rooms.clear()
         roles = Roles.of(run, self._store.plan.experiment(run.experiment))
         reason = self._stage.missing(roles)
         if reason is not None:
@@ -240,6 +243,7 @@ class Campaign:
             )
 
     def _through_guests(self, run: Run, temporary: Path) -> Outcome:
+        self._live.end()
         place = Place.of(run, self._store.plan.experiment(run.experiment))
         reason = self._rooms.missing(place)
         if reason is not None:

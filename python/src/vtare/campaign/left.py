@@ -37,7 +37,10 @@ _KINDS: Final[dict[str, tuple[type, ...]]] = {
     "interrupted": (bool, _NONE),
 }
 #: Endings of keys that hold a number, a list of numbers or an object of figures.
-_NUMBER_ENDINGS: Final = ("_ns", "_ps", "_ppm", "_hz", "_byte", "_bit_per_s", "_packet_per_s", "_percent")
+_NUMBER_ENDINGS: Final = (
+    *("_ns", "_ps", "_ppm", "_hz", "_byte", "_bit_per_s", "_packet_per_s", "_percent"),
+    *("_ns_before", "_ns_after", "_1min"),
+)
 
 
 def check_left(path: Path, run: Run, most: Allowance) -> None:
@@ -54,6 +57,28 @@ def check_left(path: Path, run: Run, most: Allowance) -> None:
     _check_footer(footer, path)
     check_samples_file(path, run_id=run.run_id, instrument=run.instrument)
     _decode(path, run.instrument)
+
+
+def check_load(document: Mapping[str, Any]) -> None:
+    """Check the report of a load, which the lab adds up and shows.
+
+    Raises:
+        BadInput: a part is of another kind than the contract's.
+    """
+    for name in ("elapsed_s", "threads", "operations", "operations_per_s", "cpu_fraction"):
+        _require_number(name, document.get(name))
+    for name in ("io", "net"):
+        part = document.get(name)
+        if part is not None and not isinstance(part, dict):
+            raise BadInput(f"found {name} of type {type(part).__name__}, expected an object or null")
+        for key, value in (part or {}).items():
+            if key.endswith(_NUMBER_ENDINGS):
+                _require_number(key, value)
+
+
+def _require_number(name: str, found: object) -> None:
+    if found is not None and (isinstance(found, bool) or not isinstance(found, int | float) or found < 0):
+        raise BadInput(f"found {name} {found!r:.80}, expected a number from 0 on, or null")
 
 
 def _check_footer(footer: Mapping[str, Any], path: Path) -> None:
@@ -93,4 +118,4 @@ def _decode(path: Path, instrument: str) -> None:
             raise BadInput(f"{path}: column '{name}' lacks {values.null_count()} values, expected all of them")
 
 
-__all__ = ["check_left"]
+__all__ = ["check_left", "check_load"]

@@ -60,7 +60,8 @@ class ForwardingRoom:
             raise NetworkError(f"guests: found {guests}, wanted from 1 to {MOST_GUESTS}")
         self.owner = owner
         self.tester = f"{owner}-g"
-        self.fabric = f"{owner}-s"
+        # Another name than those of `links`: one plan may have both topologies.
+        self.fabric = f"{owner}-f"
         self.kind: Guests = kind if kind is not None else NamespaceGuests()
         self.switch = switch if switch is not None else switch_here()
         self.mtu_byte = max(network.USUAL_MTU_BYTE, frame_byte - _ETHERNET_AND_FCS_BYTE)

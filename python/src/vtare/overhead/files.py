@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,12 +9,15 @@ from typing import Any, Final
 
 import polars as pl
 
+from vtare import documents, parquet_check
 from vtare.contract import SAMPLES_SCHEMA
 from vtare.errors import BadInput
 
 _RTT_COLUMNS: Final = ("peer", "sequence", "fate", "sent_ns", "arrived_ns", "rtt_ns", "turnaround_ns")
 _CAPTURE_COLUMNS: Final = ("captured_ns", "kind", "session", "form", "sequence", "source", "destination")
 _SIGN: Final = 1 << 63
+#: Files are joined in memory, where a row takes some 100 B.
+_MOST_ROWS: Final = 1 << 27
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,7 @@ def read_round_trips(path: Path) -> RoundTrips:
         BadInput: no such file, or not samples of rtt.
     """
     footer, frame = _read(path, "rtt", _RTT_COLUMNS, "vtare rtt PEER --out FILE.parquet")
-    cells = footer.get("result", {}).get("cells", [])
+    cells = _cells(footer)
     told = {str(cell["peer"]): cell for cell in cells if cell.get("peer") is not None}
     peers = frame.get_column("peer").cast(pl.String).unique(maintain_order=True).to_list()
     return RoundTrips(path, frame, tuple(_flow(peer, told.get(peer, {}), frame) for peer in peers))
@@ -71,6 +73,12 @@ def read_capture(path: Path) -> Capture:
     """
     footer, frame = _read(path, "capture", _CAPTURE_COLUMNS, "vtare capture IFACE --out FILE.parquet")
     return Capture(path, frame, _dropped(footer))
+
+
+def _cells(footer: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    result = footer.get("result")
+    cells = result.get("cells") if isinstance(result, dict) else None
+    return [cell for cell in cells if isinstance(cell, dict)] if isinstance(cells, list) else []
 
 
 def _flow(peer: str, cell: Mapping[str, Any], frame: pl.DataFrame) -> Flow:
@@ -90,8 +98,9 @@ def signed(session: int) -> int:
 
 def _dropped(footer: Mapping[str, Any]) -> int | None:
     counts = []
-    for cell in footer.get("result", {}).get("cells", []):
-        file = cell.get("file") or {}
+    for cell in _cells(footer):
+        given = cell.get("file")
+        file = given if isinstance(given, dict) else {}
         counts += [cell.get("lost"), file.get("dropped_by_interface"), file.get("dropped_by_system")]
     known = [count for count in counts if isinstance(count, int)]
     return sum(known) if known else None
@@ -99,13 +108,15 @@ def _dropped(footer: Mapping[str, Any]) -> int | None:
 
 def _read(path: Path, instrument: str, columns: tuple[str, ...], made_by: str) -> tuple[dict[str, Any], pl.DataFrame]:
     try:
-        footer = json.loads(pl.read_parquet_metadata(path)["vtare"])
+        shape = parquet_check.check(path, most_rows=_MOST_ROWS)
+        footer = documents.parse(shape.metadata["vtare"])
         frame = pl.read_parquet(path)
     except FileNotFoundError as error:
         raise BadInput(f"{path}: no such file; wanted one made by `{made_by}`") from error
-    except (OSError, KeyError, ValueError, pl.exceptions.PolarsError) as error:
+    except (OSError, KeyError, ValueError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise BadInput(f"{path}: damaged, or not made by `{made_by}` ({error})") from error
-    found = footer.get("run", {}).get("instrument") if isinstance(footer, dict) else None
+    run = footer.get("run")
+    found = run.get("instrument") if isinstance(run, dict) else None
     if found != instrument or footer.get("schema") != SAMPLES_SCHEMA:
         raise BadInput(f"{path}: found the samples of {found or 'no instrument'}, wanted a file of `{made_by}`")
     missing = [name for name in columns if name not in frame.columns]

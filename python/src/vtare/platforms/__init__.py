@@ -6,12 +6,12 @@ made with the binary, the owner (which begins the name of everything it makes) a
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
-from vtare.errors import BadInput
+from vtare.errors import BadInput, VtareError
 from vtare.platforms.protocol import (
     DEFAULT_RESOURCES,
     Instance,
@@ -136,18 +136,20 @@ def leftovers() -> tuple[Leftover, ...]:
 def remove_leftovers(*, elsewhere: bool = True) -> tuple[Leftover, ...]:
     """Remove what gone lab processes left, and return all that was found.
 
-    Without `elsewhere` only what takes something of this machine: another's may not be within reach, or its password
-    not at hand, and that is no reason not to measure here.
+    Without `elsewhere`, before a measurement, only what takes something of this machine is looked for: another's may
+    not be within reach, or its password not at hand. And a kind that cannot be listed or removed, such as that of a
+    hypervisor whose tool is broken, is passed over: it is no reason not to measure on another.
 
     Raises:
-        VtareError: something could not be told or removed; what could be has been.
+        VtareError: something could not be listed or removed; what could be has been.
     """
     found: list[Leftover] = []
+    remove = _remove_all if elsewhere else _try_to_remove_all
     with ExitStack() as stack:
         # Called in the reverse order. Each kind is looked at when those before it are gone: a namespace in which a
         # container still stands is kept.
         for finder in reversed(_finders(elsewhere=elsewhere)):
-            stack.callback(_remove_all, finder, found)
+            stack.callback(remove, finder, found)
     return tuple(found)
 
 
@@ -158,6 +160,11 @@ def _remove_all(finder: Callable[[], Iterable[Leftover]], found: list[Leftover])
         for leftover in reversed(of_kind):
             if leftover.kept_because is None:
                 stack.callback(leftover.remove)
+
+
+def _try_to_remove_all(finder: Callable[[], Iterable[Leftover]], found: list[Leftover]) -> None:
+    with suppress(VtareError, OSError):
+        _remove_all(finder, found)
 
 
 def _finders(*, elsewhere: bool = True) -> list[Callable[[], Iterable[Leftover]]]:

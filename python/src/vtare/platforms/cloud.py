@@ -121,7 +121,7 @@ def _driver(cloud: dict[str, str]) -> Any:
         from libcloud.compute.providers import get_driver
     except ImportError as error:
         raise MachineCannot(
-            "the Python package 'apache-libcloud' is missing; install it with `pip install vtare[cloud]`"
+            "the Python package 'apache-libcloud' is missing; install it with `pip install apache-libcloud`"
         ) from error
     words = [os.environ[name] for name in (_KEY, _SECRET) if os.environ.get(name)]
     if not words:

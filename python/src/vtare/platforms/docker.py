@@ -232,20 +232,23 @@ def leftovers() -> tuple[Leftover, ...]:
     except MachineCannot:
         return ()
     docker = _library()
-    found = []
+    try:
+        return tuple(_found_in(client, docker))
+    except docker.errors.DockerException as error:
+        raise PlatformFailed(f"docker: what it holds cannot be listed: {printable(error)}") from error
+
+
+def _found_in(client: Any, docker: Any) -> Iterator[Leftover]:
     for container in client.containers(all=True, filters={"name": "vtare-"}):
         name = str(container["Names"][0]).lstrip("/")
         owner = owner_of(name)
         if owner is not None:
-            found.append(
-                Leftover("container", name, still_runs(owner), partial(_remove_container, client, docker, name))
-            )
+            yield Leftover("container", name, still_runs(owner), partial(_remove_container, client, docker, name))
     for image in client.images():
         for tag in image.get("RepoTags") or ():
             owner = owner_of(tag.partition(":")[0])
             if owner is not None:
-                found.append(Leftover("image", tag, still_runs(owner), partial(_remove_tag, client, docker, tag)))
-    return tuple(found)
+                yield Leftover("image", tag, still_runs(owner), partial(_remove_tag, client, docker, tag))
 
 
 def _remove_container(client: Any, docker: Any, name: str) -> None:
@@ -272,9 +275,7 @@ def _library() -> Any:
     try:
         import docker
     except ImportError as error:
-        raise MachineCannot(
-            "the Python package 'docker' is missing; install it with `pip install vtare[docker]`"
-        ) from error
+        raise MachineCannot("the Python package 'docker' is missing; install it with `pip install docker`") from error
     return docker
 
 

@@ -79,7 +79,7 @@ def missing_library() -> str | None:
     try:
         import asyncssh  # noqa: F401
     except ImportError:
-        return "the Python package 'asyncssh' is missing; install it with `pip install vtare[ssh]`"
+        return "the Python package 'asyncssh' is missing; install it with `pip install asyncssh`"
     return None
 
 

@@ -67,7 +67,7 @@ def missing_library() -> str | None:
     try:
         import pyVmomi  # noqa: F401
     except ImportError:
-        return "the Python package 'pyvmomi' is missing; install it with `pip install vtare[esxi]`"
+        return "the Python package 'pyvmomi' is missing; install it with `pip install pyvmomi`"
     return None
 
 

@@ -52,7 +52,7 @@ def found_manager() -> Manager:
     try:
         import libvirt
     except ImportError:
-        return Manager(None, None, "the Python package 'libvirt-python' is missing; `pip install vtare[libvirt]`")
+        return Manager(None, None, "the Python package 'libvirt-python' is missing; `pip install libvirt-python`")
     _silence(libvirt)
     uri = os.environ.get(URI_VARIABLE, _SYSTEM)
     if os.geteuid() != 0:
