@@ -27,7 +27,7 @@ SOURCES = $(shell find crates counters python/src plans contract -type f -not -n
 BENCH_SCRIPTS := $(shell grep -ls '^\#!.*python' bench/*/run bench/*/real)
 BENCH_MODULES := $(wildcard bench/*/*.py)
 BENCH_PACKAGES := $(patsubst %/__init__.py,%,$(wildcard bench/*/*/__init__.py))
-PYTHON_CODE := python/src python/tests tests counters setup.py tools/again $(BENCH_SCRIPTS) $(BENCH_MODULES) $(BENCH_PACKAGES)
+PYTHON_CODE := python/src python/tests tests counters setup.py tools/again tools/attacks $(BENCH_SCRIPTS) $(BENCH_MODULES) $(BENCH_PACKAGES)
 
 say = @printf '\033[1m%s\033[0m\n' '$(1)'
 # The entries of one list in pyproject.toml, as arguments for pip.
@@ -44,7 +44,7 @@ cargo_libraries = for crate in $(LIBRARY_CRATES); do \
 	  profile=release; if [ $$crate = preload ]; then profile=preload; fi; \
 	  cargo build --profile $$profile --locked --lib --package vtare-$$crate --target $(HOST); done
 
-.PHONY: help run build test test-fast test-e2e test-platforms test-hypervisors test-fuzz lint fmt bench install clean need FORCE
+.PHONY: help run build test test-fast test-e2e test-platforms test-hypervisors test-fuzz test-attacks lint fmt bench install clean need FORCE
 
 help:
 	@printf '%s\n' \
@@ -56,6 +56,7 @@ help:
 	  'make test-platforms       real containers, guests and machines; what is not there is skipped with the reason' \
 	  'make test-hypervisors     guests under real KVM and Xen inside an emulated machine; test-hypervisors-kvm, -xen: one' \
 	  'make test-fuzz            every decoder with hostile bytes, FUZZ_SECONDS (240) for all of them together' \
+	  'make test-attacks         every attack on the responder, stores, guests and remote hosts, as one table: 5 minutes' \
 	  'make lint, make fmt       the checks without the tests; lay out all code' \
 	  'make bench [BENCH=NAME]   side-by-side measurements with peers, as ratios' \
 	  'make clean                remove all that the other targets made'
@@ -178,6 +179,10 @@ test-hypervisors-%: $(DONE)/dev $(DONE)/platforms $(DONE)/installed
 test-fuzz:
 	$(call say,fuzzing)
 	@tools/fuzz $(or $(FUZZ_SECONDS),240)
+
+test-attacks: $(DONE)/dev $(DONE)/platforms $(DONE)/installed
+	$(call say,attacks)
+	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python tools/attacks
 
 bench: $(DONE)/installed
 	@for run in bench/$(or $(BENCH),*)/run; do \
