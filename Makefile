@@ -27,11 +27,11 @@ SOURCES = $(shell find crates counters python/src plans contract -type f -not -n
 BENCH_SCRIPTS := $(shell grep -ls '^\#!.*python' bench/*/run bench/*/real)
 BENCH_MODULES := $(wildcard bench/*/*.py)
 BENCH_PACKAGES := $(patsubst %/__init__.py,%,$(wildcard bench/*/*/__init__.py))
-PYTHON_CODE := python/src python/tests tests counters setup.py tools/again $(BENCH_SCRIPTS) $(BENCH_MODULES) $(BENCH_PACKAGES)
+PYTHON_CODE := python/src python/tests tests counters setup.py tools/again tools/attacks tools/audit tools/lock $(BENCH_SCRIPTS) $(BENCH_MODULES) $(BENCH_PACKAGES)
 
 say = @printf '\033[1m%s\033[0m\n' '$(1)'
-# The entries of one list in pyproject.toml, as arguments for pip.
-listed = $(BIN)/python -c 'import shlex, tomllib; p = tomllib.load(open("pyproject.toml", "rb")); print(shlex.join($(1)))'
+# The packages of one file of requirements/, each in the pinned version and with a known hash (tools/lock).
+pinned = $(PIP) install --require-hashes --no-build-isolation --requirement requirements/$(1).txt
 
 # The static binary, with the words and flags of setup.py: what one has built, the other finds built. Run before pip, which
 # would hide cargo's progress.
@@ -44,7 +44,8 @@ cargo_libraries = for crate in $(LIBRARY_CRATES); do \
 	  profile=release; if [ $$crate = preload ]; then profile=preload; fi; \
 	  cargo build --profile $$profile --locked --lib --package vtare-$$crate --target $(HOST); done
 
-.PHONY: help run build platforms test test-fast test-e2e test-platforms test-hypervisors test-fuzz lint fmt bench install clean need FORCE
+.PHONY: help run build platforms test test-fast test-e2e test-platforms test-hypervisors test-fuzz test-attacks lint lock fmt bench \
+  install clean need FORCE
 
 help:
 	@printf '%s\n' \
@@ -57,7 +58,9 @@ help:
 	  'make test-platforms       real containers, guests and machines; what is not there is skipped with the reason' \
 	  'make test-hypervisors     guests under real KVM and Xen inside an emulated machine; test-hypervisors-kvm, -xen: one' \
 	  'make test-fuzz            every decoder with hostile bytes, FUZZ_SECONDS (240) for all of them together' \
+	  'make test-attacks         every attack on the responder, stores, guests and remote hosts, as one table: 5 minutes' \
 	  'make lint, make fmt       the checks without the tests; lay out all code' \
+	  'make lock [UPGRADE=1]     pin the Python packages, with hashes, after a change of pyproject.toml' \
 	  'make bench [BENCH=NAME]   side-by-side measurements with peers, as ratios' \
 	  'make clean                remove all that the other targets made'
 
@@ -70,17 +73,17 @@ $(DONE)/venv:
 	@tools/need '$(PYTHON)'
 	$(call say,creating $(VENV))
 	@$(PYTHON) -m venv --clear $(VENV)
-	@$(PIP) install --upgrade pip
 	@mkdir -p $(DONE) && touch $@
 
-$(DONE)/dependencies: pyproject.toml $(DONE)/venv
+$(DONE)/dependencies: requirements/run.txt $(DONE)/venv
 	$(call say,installing the Python packages that vtare needs)
-	@$(call listed,p["build-system"]["requires"] + p["project"]["dependencies"]) | xargs $(PIP) install
+	@$(call pinned,run)
 	@touch $@
 
-$(DONE)/dev: pyproject.toml $(DONE)/dependencies
-	$(call say,installing the tools for tests)
-	@$(call listed,p["project"]["optional-dependencies"]["dev"]) | xargs $(PIP) install
+# The libraries of docker, qemu, ssh, cloud and esxi are no part of the lab itself, and are here too.
+$(DONE)/dev: requirements/dev.txt $(DONE)/dependencies
+	$(call say,installing the tools for tests and the libraries that platforms need)
+	@$(call pinned,dev)
 	@touch $@
 
 # The list is a prerequisite of its own, so that a deleted file also makes a new wheel.
@@ -123,6 +126,7 @@ lint: $(DONE)/dev
 	@for script in $(BENCH_SCRIPTS); do here="$${script%/*}"; \
 	  MYPYPATH="$$here" $(BIN)/mypy --no-error-summary "$$script" $$(find "$$here" -mindepth 2 -name '*.py'); done
 	@$(BIN)/mypy --no-error-summary $(BENCH_MODULES)
+	@for script in tools/attacks tools/audit tools/lock; do $(BIN)/mypy --no-error-summary "$$script"; done
 	$(call say,directions of imports)
 	@PYTHONPATH=python/src $(BIN)/lint-imports >build/imports.log 2>&1 || { cat build/imports.log; exit 1; }
 	$(call say,clippy)
@@ -131,6 +135,13 @@ lint: $(DONE)/dev
 	@cargo clippy --locked --manifest-path bench/Cargo.toml --workspace --all-targets -- -D warnings -A clippy::disallowed-methods
 	$(call say,rustdoc: every public item is documented)
 	@RUSTDOCFLAGS='-D warnings -D missing_docs' cargo doc --locked --workspace --no-deps --quiet
+	$(call say,licences and sources and advisories of what is depended on)
+	@$(BIN)/python tools/audit
+
+# Newer versions: make lock UPGRADE=1.
+lock: $(DONE)/venv
+	@$(PIP) install uv
+	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python tools/lock $(if $(UPGRADE),--upgrade)
 
 fmt: $(DONE)/dev
 	@cargo fmt --all
@@ -148,39 +159,42 @@ test-e2e: $(DONE)/dev $(DONE)/installed
 	$(call say,pytest: end to end; the installed programs)
 	@PATH="$(abspath $(BIN)):$$PATH" tools/again pytest $(BIN)/python -m pytest -q -m 'e2e and not platform'
 
-# The libraries of docker, qemu, ssh, cloud and esxi are no part of the lab itself.
-$(DONE)/platforms: pyproject.toml $(DONE)/dependencies
+$(DONE)/platforms: requirements/platforms.txt $(DONE)/dependencies
 	$(call say,installing the libraries that platforms need)
-	@$(call listed,p["project"]["optional-dependencies"]["platforms"]) | xargs $(PIP) install
+	@$(call pinned,platforms)
 	@touch $@
 
 platforms: $(DONE)/platforms
 
 # Compiled against this machine's libvirt. Looked for each time until it is there; without it the tests under libvirt say why they skip.
-$(DONE)/libvirt: pyproject.toml $(DONE)/dependencies
+$(DONE)/libvirt: requirements/libvirt.txt $(DONE)/dependencies
 	@if pkg-config --exists libvirt 2>/dev/null; then \
-	  if $(call listed,p["project"]["optional-dependencies"]["libvirt"]) | xargs $(PIP) install; then touch $@; \
+	  if $(call pinned,libvirt); then touch $@; \
 	  else echo 'skipped: the tests of guests under libvirt: its library for Python could not be installed'; fi; fi
 
 # PYTEST_ARGS chooses: make test-platforms PYTEST_ARGS=tests/platforms/test_libvirt.py
-test-platforms: $(DONE)/dev $(DONE)/platforms $(DONE)/libvirt $(DONE)/installed
+test-platforms: $(DONE)/dev $(DONE)/libvirt $(DONE)/installed
 	$(call say,pytest: real containers and guests and machines)
 	@PATH="$(abspath $(BIN)):$$PATH" tools/again pytest $(BIN)/python -m pytest -q -m 'platform and not hypervisors' $(PYTEST_ARGS)
 
 test: test-fast test-e2e test-platforms
 
-test-hypervisors: $(DONE)/dev $(DONE)/platforms $(DONE)/installed
+test-hypervisors: $(DONE)/dev $(DONE)/installed
 	$(call say,pytest: guests under real hypervisors inside an emulated machine: 2 to 10 minutes)
 	@PATH="$(abspath $(BIN)):$$PATH" tools/again pytest $(BIN)/python -m pytest -q -m hypervisors
 
 # One of them alone: test-hypervisors-kvm, test-hypervisors-xen.
-test-hypervisors-%: $(DONE)/dev $(DONE)/platforms $(DONE)/installed
+test-hypervisors-%: $(DONE)/dev $(DONE)/installed
 	$(call say,pytest: guests under real $* inside an emulated machine)
 	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest -q -m hypervisors -k 'real_$*'
 
 test-fuzz:
 	$(call say,fuzzing)
 	@tools/fuzz $(or $(FUZZ_SECONDS),240)
+
+test-attacks: $(DONE)/dev $(DONE)/installed
+	$(call say,attacks)
+	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python tools/attacks
 
 bench: $(DONE)/installed
 	@for run in bench/$(or $(BENCH),*)/run; do \

@@ -9,7 +9,7 @@ use vtare_packet::random::Random;
 use vtare_packet::wire::{SessionId, SessionKey, full, short};
 use vtare_sys::clocks;
 use vtare_sys::net::control::SendControl;
-use vtare_sys::net::{Layer, Message, SendBatch, Socket};
+use vtare_sys::net::{Layer, Message, ReceiveBatch, SendBatch, Socket};
 use vtare_units::{Monotonic, Timestamp};
 
 use crate::daemon::Daemon;
@@ -21,18 +21,22 @@ pub(crate) struct Outcome {
     seconds: f64,
     connections: usize,
     refused: usize,
+    /// Datagrams that came back to the sender of garbage.
+    replies: u64,
 }
 
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} garbage datagrams in {:.1} s ({:.0} kpps), {} half-open connections held ({} not accepted)",
+            "{} garbage datagrams in {:.1} s ({:.0} kpps), {} half-open connections held ({} not accepted), \
+             {} replies to the datagrams",
             self.datagrams,
             self.seconds,
             self.datagrams as f64 / self.seconds.max(1e-9) / 1e3,
             self.connections,
-            self.refused
+            self.refused,
+            self.replies
         )
     }
 }
@@ -54,14 +58,28 @@ pub(crate) fn run(daemon: &Daemon, datagrams: u64, connections: usize) -> Result
                 Err(_) => refused += 1,
             }
         }
-        let seconds = flood.join().map_err(|_| "the flood panicked".to_owned())??;
-        Ok(Outcome { datagrams, seconds, connections: held.len(), refused })
+        let (socket, seconds) = flood.join().map_err(|_| "the flood panicked".to_owned())??;
+        let replies = waiting(&socket)?;
+        Ok(Outcome { datagrams, seconds, connections: held.len(), refused, replies })
     })
 }
 
-/// Sends garbage as fast as one thread can and gives the time it took, s. Each kind stops the responder at another check: the first
+/// Counts the datagrams that wait at a socket.
+fn waiting(socket: &Socket) -> Result<u64, String> {
+    let mut batch = ReceiveBatch::new(BATCH, 2_048);
+    let mut replies = 0;
+    loop {
+        match batch.receive(socket, BATCH) {
+            Ok(0) => return Ok(replies),
+            Ok(got) => replies += got as u64,
+            Err(error) => return Err(format!("the flood's socket: {error}")),
+        }
+    }
+}
+
+/// Sends garbage as fast as one thread can and gives its socket and the time it took, s. Each kind stops the responder at another check: the first
 /// byte, the size, the session's name, its number.
-fn flood(to: SocketAddr, datagrams: u64) -> Result<f64, String> {
+fn flood(to: SocketAddr, datagrams: u64) -> Result<(Socket, f64), String> {
     let failed = |error: vtare_sys::SysError| error.to_string();
     let socket = Socket::open(Layer::Udp, to).map_err(failed)?;
     socket.connect(to).map_err(failed)?;
@@ -97,5 +115,6 @@ fn flood(to: SocketAddr, datagrams: u64) -> Result<f64, String> {
         // Where the kernel has no room for now, it is tried again.
         sent += batch.send(&socket, &messages[..next]).unwrap_or(0) as u64;
     }
-    Ok((clocks::now::<Monotonic>() - start).as_secs_f64())
+    let seconds = (clocks::now::<Monotonic>() - start).as_secs_f64();
+    Ok((socket, seconds))
 }

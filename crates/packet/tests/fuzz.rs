@@ -27,27 +27,27 @@ mod wire;
 use harness::fuzz;
 
 #[test]
-fn any_bytes_go_through_each_decoder_of_the_wire() {
+fn attack_any_bytes_go_through_each_decoder_of_the_wire() {
     fuzz("wire", wire::run);
 }
 
 #[test]
-fn any_stream_of_datagrams_keeps_to_the_rules_of_the_session_table() {
+fn attack_any_stream_of_datagrams_keeps_to_the_rules_of_the_session_table() {
     fuzz("judge", judge::run);
 }
 
 #[test]
-fn a_strangers_bytes_open_nothing() {
+fn attack_a_strangers_bytes_open_nothing() {
     fuzz("control_connection", control_connection::run);
 }
 
 #[test]
-fn any_bytes_go_through_each_decoder_of_the_control_connection() {
+fn attack_any_bytes_go_through_each_decoder_of_the_control_connection() {
     fuzz("control_messages", control_messages::run);
 }
 
 #[test]
-fn a_client_with_the_key_may_say_anything() {
+fn attack_a_client_with_the_key_may_send_anything() {
     fuzz("control_talk", control_talk::run);
 }
 
