@@ -56,7 +56,8 @@ impl Confinement {
         }
         parts.push("no new privileges".to_owned());
         if let Some(abi) = self.landlock_abi {
-            parts.push(format!("no files (Landlock {abi})"));
+            let others = if abi >= confine::SCOPES_ABI { ", signals to others or abstract sockets" } else { "" };
+            parts.push(format!("no files{others} (Landlock {abi})"));
         }
         if let Some(calls) = self.system_calls {
             parts.push(format!("{calls} system calls (seccomp)"));
