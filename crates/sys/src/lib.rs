@@ -15,6 +15,7 @@ pub mod net;
 pub mod proc;
 pub mod process;
 pub mod sched;
+pub mod secret;
 pub mod vmclock;
 pub mod vvar;
 

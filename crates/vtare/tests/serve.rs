@@ -62,6 +62,7 @@ fn a_new_key_is_for_its_owner_only_and_never_over_an_old_one() {
 fn a_key_that_is_none_is_refused_and_not_shown() {
     let place = Place::new();
     let file = place.with("lab.key", "hunter2\n");
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).expect("it is ours");
     vtare(["serve", "--key-file", path(&file)]).refused(2, &["lab.key", "7 characters", "64 hexadecimal digits"]);
     vtare(["serve", "--key-file", "/nonexistent"]).refused(2, &["cannot read the key file /nonexistent"]);
     let outcome = Command::new(VTARE).arg("serve").env("VTARE_KEY", "hunter2").output().expect("the binary starts");

@@ -94,7 +94,9 @@ impl Handshake {
         let keyed = keys.iter().map(Some).chain(keys.is_empty().then_some(None));
         for key in keyed {
             let mut handshake = Self::start(key, prologue, Builder::build_responder)?;
-            if handshake.read(message).is_ok() {
+            let fits = handshake.read(message).is_ok();
+            handshake.forget_key()?;
+            if fits {
                 return Ok(Some(handshake));
             }
         }
@@ -137,9 +139,26 @@ impl Handshake {
         }
     }
 
+    /// Overwrites the handshake's own copy of the pre-shared key, which is needed for message 1 only.
+    pub(super) fn forget_key(&mut self) -> Result<(), ChannelError> {
+        self.0.set_psk(0, &[0; 32]).map_err(ChannelError::Cipher)
+    }
+
     pub(super) fn finish(self) -> Result<Channel, ChannelError> {
         self.0.into_transport_mode().map(Channel).map_err(ChannelError::Cipher)
     }
+}
+
+/// Overwrites the part of this thread's stack below the caller, where the handshake of a crate that does not do it itself has left copies
+/// of the pre-shared key. Called from where the handshake was.
+#[inline(never)]
+pub(super) fn scrub_stack() {
+    use zeroize::Zeroize;
+
+    let mut room = [u64::MAX; 4_096];
+    std::hint::black_box(&mut room);
+    room.zeroize();
+    std::hint::black_box(&room);
 }
 
 /// An encrypted connection in both directions.

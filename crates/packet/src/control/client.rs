@@ -7,7 +7,7 @@ use std::time::Duration;
 use vtare_sys::clocks;
 use vtare_units::{Monotonic, Span, Timestamp};
 
-use super::channel::{Channel, ChannelError, HANDSHAKE_BYTE, Handshake, LARGEST_ANSWER_BYTE, sealed_byte};
+use super::channel::{Channel, ChannelError, HANDSHAKE_BYTE, Handshake, LARGEST_ANSWER_BYTE, scrub_stack, sealed_byte};
 use super::frame::{self, LENGTH_BYTE};
 use super::key::PresharedKey;
 use super::preamble::{self, Answer, PREAMBLE_BYTE, VERSION};
@@ -275,7 +275,8 @@ impl Line {
         let hello = preamble::of_client(key.is_some());
         let mut handshake = Handshake::of_client(key, &hello).map_err(failed)?;
         let mut out = hello.to_vec();
-        handshake.write(&mut out).map_err(failed)?;
+        handshake.write(&mut out).and_then(|()| handshake.forget_key()).map_err(failed)?;
+        scrub_stack();
         wire.write(&out)?;
 
         let mut answer = [0; PREAMBLE_BYTE];

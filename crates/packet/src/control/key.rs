@@ -1,8 +1,10 @@
 use std::fmt;
 use std::io::{Read, Write};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use zeroize::{Zeroize, ZeroizeOnDrop};
+use vtare_sys::secret::{LockedBytes, open_at_once};
 
 const KEY_BYTE: usize = 32;
 
@@ -13,8 +15,16 @@ const NO_KEY: [u8; KEY_BYTE] = *b"vtare without a key: loopback :)";
 /// The key that clients and a responder share: 256 random bits, written as 64 hexadecimal digits.
 ///
 /// There are no pass phrases: whoever records a handshake could try them one after another.
-#[derive(Clone, PartialEq, Eq, Zeroize, ZeroizeOnDrop)]
-pub struct PresharedKey([u8; KEY_BYTE]);
+///
+/// A clone shares the bytes: however often it is handed on, they are in memory once, locked there, and overwritten after the last use.
+#[derive(Clone)]
+pub struct PresharedKey(Arc<LockedBytes>);
+
+/// The longest text that is read from a key file.
+const FILE_BYTE: usize = 1_024;
+
+/// Rights over a file that its owner does not need to keep a key: those of the group and of all others.
+const RIGHTS_OF_OTHERS: u32 = 0o077;
 
 /// A key that cannot be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -43,6 +53,30 @@ pub enum KeyError {
         /// What the system said.
         source: std::io::Error,
     },
+    /// The file is no ordinary one: reading a FIFO would wait for its writer.
+    #[error(
+        "the key file {path}: found {found}, expected a regular file: copy the key into one, or give it in VTARE_KEY"
+    )]
+    NotAFile {
+        /// The file.
+        path: PathBuf,
+        /// What it is.
+        found: &'static str,
+    },
+    /// Others than its owner can read or write the file.
+    #[error("the key file {path}: found mode {mode:04o}, expected 0600, for its owner's eyes only: `chmod 600 {path}`")]
+    Exposed {
+        /// The file.
+        path: PathBuf,
+        /// Its rights.
+        mode: u32,
+    },
+    /// There is no memory for the key.
+    #[error("no memory for a key: {source}")]
+    Memory {
+        /// What the system said.
+        source: std::io::Error,
+    },
     /// The file cannot be written. A file that exists is never replaced: others may hold that key.
     #[error("cannot write the key file {path}: {source}{}",
         if .source.kind() == std::io::ErrorKind::AlreadyExists { ": choose another name, or remove it first" } else { "" })]
@@ -64,17 +98,23 @@ impl PresharedKey {
     /// A new key from the system's random source.
     ///
     /// # Errors
-    /// [`KeyError::Random`].
+    /// [`KeyError::Random`], [`KeyError::Memory`].
     pub fn generate() -> Result<Self, KeyError> {
-        let mut bytes = [0; KEY_BYTE];
+        let mut bytes = memory(KEY_BYTE)?;
         getrandom::fill(&mut bytes).map_err(|error| KeyError::Random { said: error.to_string() })?;
-        Ok(Self(bytes))
+        Ok(Self(Arc::new(bytes)))
+    }
+
+    /// Whether the kernel keeps the key in memory and never swaps it out.
+    #[must_use]
+    pub fn is_locked(&self) -> bool {
+        self.0.is_locked()
     }
 
     /// Reads 64 hexadecimal digits; white space around them is ignored. `from` says in errors where they came from.
     ///
     /// # Errors
-    /// [`KeyError::Malformed`].
+    /// [`KeyError::Malformed`], [`KeyError::Memory`].
     ///
     /// ```
     /// use vtare_packet::control::PresharedKey;
@@ -90,56 +130,92 @@ impl PresharedKey {
         if digits.len() != 2 * KEY_BYTE || !all_hex {
             return Err(KeyError::Malformed { from: from.to_owned(), found_digits, all_hex });
         }
-        let mut bytes = [0; KEY_BYTE];
+        let mut bytes = memory(KEY_BYTE)?;
         for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
             *byte = nibble(pair[0]) << 4 | nibble(pair[1]);
         }
-        Ok(Self(bytes))
+        Ok(Self(Arc::new(bytes)))
     }
 
-    /// Reads a key file.
+    /// Reads a key file, which must be a regular one that its owner alone can read.
     ///
     /// # Errors
-    /// [`KeyError::Read`], [`KeyError::Malformed`].
+    /// [`KeyError::Read`], [`KeyError::NotAFile`], [`KeyError::Exposed`], [`KeyError::Malformed`], [`KeyError::Memory`].
     pub fn read(path: &Path) -> Result<Self, KeyError> {
         let fail = |source| KeyError::Read { path: path.to_owned(), source };
-        let mut text = String::new();
+        let (mut file, facts) = open_at_once(path).map_err(fail)?;
+        let kind = facts.file_type();
+        if !kind.is_file() {
+            let found = match kind {
+                kind if kind.is_fifo() => "a FIFO",
+                kind if kind.is_dir() => "a directory",
+                kind if kind.is_char_device() || kind.is_block_device() => "a device",
+                _ => "something else",
+            };
+            return Err(KeyError::NotAFile { path: path.to_owned(), found });
+        }
+        if facts.mode() & RIGHTS_OF_OTHERS != 0 {
+            return Err(KeyError::Exposed { path: path.to_owned(), mode: facts.mode() & 0o7777 });
+        }
         // A key is 64 digits: what is longer is some other file, perhaps one without an end.
-        std::fs::File::open(path).map_err(fail)?.take(1024).read_to_string(&mut text).map_err(fail)?;
-        let key = Self::parse(&path.display().to_string(), &text);
-        text.zeroize();
-        key
+        let mut text = memory(FILE_BYTE)?;
+        let mut length = 0;
+        while length < text.len() {
+            match file.read(&mut text[length..]) {
+                Ok(0) => break,
+                Ok(got) => length += got,
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(fail(error)),
+            }
+        }
+        let text = std::str::from_utf8(&text[..length]);
+        Self::parse(&path.display().to_string(), text.map_err(|error| fail(std::io::Error::other(error)))?)
     }
 
     /// Writes a key file that only its owner can read (0600). Nothing is replaced; nothing half written is left.
     ///
     /// # Errors
-    /// [`KeyError::Write`].
+    /// [`KeyError::Write`], [`KeyError::Memory`].
     pub fn write(&self, path: &Path) -> Result<(), KeyError> {
         use std::os::unix::fs::OpenOptionsExt;
 
         let fail = |source| KeyError::Write { path: path.to_owned(), source };
+        let text = self.to_hex()?;
         let mut file = std::fs::File::options().write(true).create_new(true).mode(0o600).open(path).map_err(fail)?;
-        let mut text = self.to_hex();
-        let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
-        text.zeroize();
+        let written = file.write_all(&text).and_then(|()| file.sync_all());
         written.map_err(|source| {
-            // Best effort: the error that matters is the one being told.
+            // Best effort: the error that matters is the one that is reported.
             let _ = std::fs::remove_file(path);
             fail(source)
         })
     }
 
-    fn to_hex(&self) -> String {
-        let mut text: String = self.0.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 0xf)]).collect();
-        text.push('\n');
-        text
+    /// The digits and the end of the line.
+    fn to_hex(&self) -> Result<LockedBytes, KeyError> {
+        let mut text = memory(2 * KEY_BYTE + 1)?;
+        for (pair, byte) in text.chunks_exact_mut(2).zip(self.0.iter()) {
+            pair.copy_from_slice(&[digit(byte >> 4), digit(byte & 0xf)]);
+        }
+        text[2 * KEY_BYTE] = b'\n';
+        Ok(text)
     }
 
     /// The bytes for the handshake.
     pub(super) fn bytes_or_public(key: Option<&Self>) -> &[u8; KEY_BYTE] {
-        key.map_or(&NO_KEY, |key| &key.0)
+        key.and_then(|key| key.0.first_chunk()).unwrap_or(&NO_KEY)
     }
+}
+
+impl PartialEq for PresharedKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.0[..] == other.0[..]
+    }
+}
+
+impl Eq for PresharedKey {}
+
+fn memory(length: usize) -> Result<LockedBytes, KeyError> {
+    LockedBytes::new(length).map_err(|source| KeyError::Memory { source })
 }
 
 fn nibble(digit: u8) -> u8 {
@@ -149,8 +225,8 @@ fn nibble(digit: u8) -> u8 {
     }
 }
 
-fn digit(nibble: u8) -> char {
-    char::from_digit(nibble.into(), 16).unwrap_or('0')
+const fn digit(nibble: u8) -> u8 {
+    b"0123456789abcdef"[(nibble & 0xf) as usize]
 }
 
 impl fmt::Debug for PresharedKey {

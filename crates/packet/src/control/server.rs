@@ -5,7 +5,9 @@ use std::sync::{Mutex, PoisonError};
 
 use vtare_units::{Monotonic, Span, Timestamp};
 
-use super::channel::{Channel, ChannelError, HANDSHAKE_BYTE, Handshake, LARGEST_MESSAGE_BYTE, sealed_byte};
+use super::channel::{
+    Channel, ChannelError, HANDSHAKE_BYTE, Handshake, LARGEST_MESSAGE_BYTE, scrub_stack, sealed_byte,
+};
 use super::dialogue::{Dialogue, MESSAGES_PER_S};
 use super::first_messages::FirstMessages;
 use super::frame::{self, LENGTH_BYTE};
@@ -298,7 +300,9 @@ impl Connection {
                     let prologue = *prologue;
                     let body = frame::first(&self.inbox, HANDSHAKE_BYTE).map_err(too_long)?;
                     let Some(body) = body else { return Ok(()) };
-                    let Some(handshake) = Handshake::answer(around.keys, &prologue, body)? else {
+                    let answer = Handshake::answer(around.keys, &prologue, body);
+                    scrub_stack();
+                    let Some(handshake) = answer? else {
                         return self.refuse(Answer::WrongKey, Hangup::WrongKey);
                     };
                     if !around.first_messages.is_first(body) {

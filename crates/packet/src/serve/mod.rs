@@ -25,7 +25,7 @@ use std::sync::{Mutex, PoisonError};
 
 use serde::Serialize;
 use vtare_sys::SysError;
-use vtare_sys::net::{Layer, Socket, StampFlags, tcp};
+use vtare_sys::net::{Layer, PathMtu, Socket, StampFlags, tcp};
 use vtare_units::Span;
 
 use crate::control::PresharedKey;
@@ -347,6 +347,7 @@ fn prepare(probes: &Socket) -> Result<Obtained, SysError> {
     if probes.local_address().is_ok_and(|local| local.ip().is_unspecified()) {
         probes.tell_local().unwrap_or_else(|error| refusals.push(error.to_string()));
     }
+    probes.path_mtu(PathMtu::FragmentAtInterface).unwrap_or_else(|error| refusals.push(error.to_string()));
     if receive_buffer_byte < BUFFER_BYTE {
         refusals.push(format!(
             "receive buffer of {receive_buffer_byte} B, wanted {BUFFER_BYTE} B: run as root or raise net.core.rmem_max"

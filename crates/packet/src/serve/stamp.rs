@@ -1,25 +1,25 @@
 //! A STAMP reflector, RFC 8762, unauthenticated and stateless: it answers whoever asks, so it is off unless asked for, and bounded.
 
-use std::net::SocketAddr;
+use std::hash::{BuildHasher, RandomState};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use vtare_sys::clocks;
-use vtare_sys::net::{Layer, ReceiveBatch, Socket, StampFlags, wait_readable};
+use vtare_sys::net::{Layer, PathMtu, ReceiveBatch, Socket, StampFlags, wait_readable};
 use vtare_units::{Monotonic, Span, Timestamp, Wall};
 
-use super::ServeError;
 use super::reflector::{BATCH, is_fatal};
 use super::replies::Replies;
 use super::tally::{Drops, KINDS, STAMP_GARBAGE, STAMP_OVER_RATE, Tally};
+use super::{ServeError, peer_group};
 use crate::session::{Bucket, Cause};
-use crate::wire::stamp::{ErrorEstimate, Reflection, SenderPacket, Time, reflect};
+use crate::wire::stamp::{ErrorEstimate, Reflection, SenderPacket, Time, is_of_a_sender, reflect};
 use crate::wire::{LARGEST_BYTE, WireError};
 
 /// How long a blocking wait lasts, so that the wish to stop is seen.
 const LOOK_EVERY: Span = Span::from_millis(100);
 
-/// Senders use a port of their own choice (RFC 8762, 4); below this live services, other reflectors among them, and two of those would
-/// answer each other for ever.
+/// Senders use a port of their own choice (RFC 8762, 4); below this are services, other reflectors among them.
 const LEAST_SENDER_PORT: u16 = 1024;
 
 /// What a reading of the clock is said to be good for. That wall time itself may be off is told by `synchronized: false`: this program knows
@@ -48,6 +48,7 @@ impl StampSocket {
         // Without stamps the program's own time is told, without TTL the value for "unknown".
         let _ = socket.stamp(StampFlags { receive_software: true, ..StampFlags::default() });
         let _ = socket.tell_ttl();
+        let _ = socket.path_mtu(PathMtu::FragmentAtInterface);
         if address.ip().is_unspecified() {
             let _ = socket.tell_local();
         }
@@ -58,7 +59,7 @@ impl StampSocket {
     pub(super) fn reflect(&self, tally: &Tally, ended: &dyn Fn() -> bool) -> Result<(), ServeError> {
         let mut receive = ReceiveBatch::new(BATCH, LARGEST_BYTE);
         let mut replies = Replies::new(BATCH, false);
-        let mut bucket = Bucket::new(self.rate_packet_per_s, self.rate_packet_per_s / 100 + 1);
+        let mut rates = Rates::new(self.rate_packet_per_s);
         let mut drops = [Drops::default(); KINDS.len()];
         while !ended() {
             let got = match receive.receive(&self.socket, BATCH) {
@@ -78,7 +79,7 @@ impl StampSocket {
                 let Some(from) = datagram.from else { continue };
                 let arrival =
                     Asked { from, cut: datagram.cut, ttl: datagram.control.ttl, wall_ns: datagram.control.software_ns };
-                match self.answer(datagram.bytes, &arrival, now, &mut bucket) {
+                match self.answer(datagram.bytes, &arrival, now, &mut rates) {
                     Ok(reply) => replies.push(from, datagram.control.local, reply),
                     Err(cause) => {
                         let kind = if cause == Cause::OverRate { STAMP_OVER_RATE } else { STAMP_GARBAGE };
@@ -102,7 +103,7 @@ impl StampSocket {
         datagram: &'d mut [u8],
         asked: &Asked,
         now: Timestamp<Monotonic>,
-        bucket: &mut Bucket,
+        rates: &mut Rates,
     ) -> Result<&'d mut [u8], Cause> {
         if asked.cut {
             return Err(Cause::Garbage(WireError::TooLong { found_byte: LARGEST_BYTE + 1 }));
@@ -111,7 +112,12 @@ impl StampSocket {
         if asked.from.port() < LEAST_SENDER_PORT || asked.from.port() == self.own_port {
             return Err(Cause::Reply);
         }
-        if !bucket.admit(now) {
+        // Two reflectors would answer each other for ever. What one has answered has its time of arrival and the sender's packet where a
+        // sender's packet has zeros.
+        if !is_of_a_sender(datagram) {
+            return Err(Cause::Reply);
+        }
+        if !rates.admit(asked.from.ip(), now) {
             return Err(Cause::OverRate);
         }
         let format = sender.sent.format;
@@ -123,6 +129,30 @@ impl StampSocket {
         let replied = Time::from_unix_ns(wall(), format);
         let reflection = Reflection { sequence: sender.sequence, replied, error, received, sender_ttl };
         reflect(datagram, &reflection).map_err(Cause::Garbage)
+    }
+}
+
+/// Places for the rates of sources: each takes that of its place, which it may share with others.
+const SOURCES: usize = 1_024;
+
+/// The rates at which packets are answered: of all sources together, and half of it for each IPv4 address and IPv6 /64.
+#[derive(Debug)]
+struct Rates {
+    all: Bucket,
+    sources: Vec<Bucket>,
+    hasher: RandomState,
+}
+
+impl Rates {
+    fn new(rate_packet_per_s: u64) -> Self {
+        let bucket = |rate: u64| Bucket::new(rate, rate / 100 + 1);
+        let of_one = bucket(rate_packet_per_s.div_ceil(2));
+        Self { all: bucket(rate_packet_per_s), sources: vec![of_one; SOURCES], hasher: RandomState::new() }
+    }
+
+    fn admit(&mut self, from: IpAddr, now: Timestamp<Monotonic>) -> bool {
+        let place = self.hasher.hash_one(peer_group(from)) as usize % SOURCES;
+        self.sources[place].admit(now) && self.all.admit(now)
     }
 }
 
@@ -146,4 +176,24 @@ pub(super) fn run(
         over.store(true, Ordering::Relaxed);
     }
     result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_source_gets_half_of_the_rate_and_leaves_the_rest_to_others() {
+        let mut rates = Rates::new(1_000);
+        let from = |last: u8| IpAddr::from([192, 0, 2, last]);
+        let second = |start: u64, who: &mut dyn FnMut(u64) -> IpAddr, rates: &mut Rates| {
+            let at = |step: u64| Timestamp::from_nanos(start * 1_000_000_000 + step * 100_000);
+            (0..10_000).filter(|step| rates.admit(who(*step), at(*step))).count()
+        };
+        let alone = second(10, &mut |_| from(1), &mut rates);
+        assert!((500..=506).contains(&alone), "{alone}");
+        // Ten sources, whichever places they have: at least two of them, unless all ten share one.
+        let many = second(20, &mut |step| from(step as u8 % 10), &mut rates);
+        assert!((990..=1_011).contains(&many), "{many}");
+    }
 }

@@ -54,6 +54,24 @@ fn a_stamp_packet_of_any_make_is_reflected_byte_for_byte_as_the_rfc_has_it() {
 }
 
 #[test]
+fn what_a_reflector_answered_is_answered_by_no_other() {
+    let ((first, one), (mut second, other)) = (Running::with_stamp(1_000), Running::with_stamp(1_000));
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback has a free port");
+    socket.set_read_timeout(Some(FOREVER)).expect("it is above 0");
+    for (sequence, estimate) in [(0, 0x0001_u16), (u32::MAX, 0xc001)] {
+        socket.send_to(&stamp_packet(sequence, estimate, 60), one).expect("loopback takes it");
+        let answer = reply(&socket);
+        socket.send_to(&answer, other).expect("loopback takes it");
+        second.told("stamp_garbage", 1);
+    }
+    // Had it answered, that would have come before this.
+    socket.send_to(&stamp_packet(7, 0x0001, 44), other).expect("loopback takes it");
+    assert_eq!(reply(&socket)[24..28], 7_u32.to_be_bytes());
+    first.end();
+    second.end();
+}
+
+#[test]
 fn a_stamp_reflector_drops_what_is_no_senders_packet_and_what_is_above_its_rate() {
     let (mut running, stamp) = Running::with_stamp(100);
     let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback has a free port");

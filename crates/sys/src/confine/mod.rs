@@ -7,7 +7,7 @@ mod seccomp;
 
 use crate::SysError;
 
-pub use landlock::forbid_files;
+pub use landlock::{SCOPES_ABI, forbid_files};
 pub use seccomp::allow_only_serving;
 
 /// The user and the group that own nothing, on every Linux: `nobody`, `nogroup`; the kernel's own overflow ids.

@@ -1,5 +1,5 @@
 use libc::{
-    BPF_ABS, BPF_JEQ, BPF_JMP, BPF_K, BPF_LD, BPF_RET, BPF_W, SECCOMP_RET_ALLOW, SECCOMP_RET_ERRNO,
+    BPF_ABS, BPF_JEQ, BPF_JMP, BPF_JSET, BPF_K, BPF_LD, BPF_RET, BPF_W, SECCOMP_RET_ALLOW, SECCOMP_RET_ERRNO,
     SECCOMP_RET_KILL_PROCESS, SYS_accept4, SYS_brk, SYS_clock_gettime, SYS_clock_nanosleep, SYS_clone, SYS_clone3,
     SYS_close, SYS_epoll_ctl, SYS_epoll_pwait, SYS_exit, SYS_exit_group, SYS_fcntl, SYS_fstat, SYS_futex,
     SYS_getpeername, SYS_getpid, SYS_getrandom, SYS_getsockname, SYS_getsockopt, SYS_gettid, SYS_ioctl, SYS_madvise,
@@ -36,18 +36,13 @@ const ALLOWED: &[libc::c_long] = &[
     SYS_getsockname,
     SYS_getpeername,
     SYS_fcntl,
-    SYS_ioctl,
     SYS_fstat,
     SYS_getrandom,
     SYS_brk,
-    SYS_mmap,
     SYS_munmap,
     SYS_mremap,
-    SYS_mprotect,
     SYS_madvise,
     SYS_clock_nanosleep,
-    SYS_clone,
-    SYS_clone3,
     SYS_set_robust_list,
     SYS_rseq,
     SYS_sigaltstack,
@@ -58,7 +53,6 @@ const ALLOWED: &[libc::c_long] = &[
     SYS_sched_yield,
     SYS_sched_getaffinity,
     SYS_sched_setaffinity,
-    SYS_prctl,
     SYS_getpid,
     SYS_gettid,
     SYS_tgkill,
@@ -68,6 +62,38 @@ const ALLOWED: &[libc::c_long] = &[
     libc::SYS_epoll_wait,
     #[cfg(target_arch = "x86_64")]
     libc::SYS_poll,
+];
+
+/// What an argument of a call must be.
+enum Argument {
+    /// None of these bits.
+    Without { index: u32, bits: u32 },
+    /// All of the bits, and none of the others.
+    With { index: u32, all: u32, none: u32 },
+    /// One of these values.
+    OneOf { index: u32, values: &'static [u32] },
+}
+
+/// The bits of `clone` that make a namespace: a new user namespace gives its maker all rights within it, and opens much of the kernel to it.
+const NAMESPACES: libc::c_int = libc::CLONE_NEWUSER
+    | libc::CLONE_NEWNS
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWNET
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWUTS
+    | libc::CLONE_NEWCGROUP;
+
+/// Calls of which only some uses are allowed: no memory that can be executed, threads but no processes and no namespaces, names of threads,
+/// and whether a descriptor waits (nothing of a terminal, into which `TIOCSTI` would type).
+const ALLOWED_WITH: &[(libc::c_long, Argument)] = &[
+    (SYS_mmap, Argument::Without { index: 2, bits: libc::PROT_EXEC.cast_unsigned() }),
+    (SYS_mprotect, Argument::Without { index: 2, bits: libc::PROT_EXEC.cast_unsigned() }),
+    (SYS_clone, Argument::With { index: 0, all: libc::CLONE_THREAD.cast_unsigned(), none: NAMESPACES.cast_unsigned() }),
+    (
+        SYS_prctl,
+        Argument::OneOf { index: 0, values: &[libc::PR_SET_NAME.cast_unsigned(), libc::PR_GET_NAME.cast_unsigned()] },
+    ),
+    (SYS_ioctl, Argument::OneOf { index: 1, values: &[libc::FIONBIO as u32] }),
 ];
 
 /// `linux/audit.h`: the machine that a system call was made for. Numbers of calls differ between machines.
@@ -83,6 +109,11 @@ const MACHINE: Option<u32> = if cfg!(target_arch = "x86_64") {
 const OFFSET_NUMBER: u32 = 0;
 const OFFSET_MACHINE: u32 = 4;
 
+/// `struct seccomp_data`: six arguments of 64 bits. Their lower halves, on machines whose lowest byte comes first.
+const fn offset_of_argument(index: u32) -> u32 {
+    16 + 8 * index
+}
+
 const fn statement(code: u32, k: u32) -> libc::sock_filter {
     libc::sock_filter { code: code as u16, jt: 0, jf: 0, k }
 }
@@ -90,6 +121,29 @@ const fn statement(code: u32, k: u32) -> libc::sock_filter {
 /// Goes on with the next instruction where the accumulator is `k`, else skips it.
 const fn only_if(k: u32) -> libc::sock_filter {
     libc::sock_filter { code: (BPF_JMP | BPF_JEQ | BPF_K) as u16, jt: 0, jf: 1, k }
+}
+
+/// Goes on with the next instruction where the accumulator has any of these bits, else skips it.
+const fn only_with(bits: u32) -> libc::sock_filter {
+    libc::sock_filter { code: (BPF_JMP | BPF_JSET | BPF_K) as u16, jt: 0, jf: 1, k: bits }
+}
+
+const ALLOW: libc::sock_filter = statement(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+const REFUSE: libc::sock_filter = statement(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | libc::EPERM.cast_unsigned());
+
+/// The instructions that decide on a call by its argument; the last one returns.
+fn decide(argument: &Argument) -> Vec<libc::sock_filter> {
+    let load = |index| statement(BPF_LD | BPF_W | BPF_ABS, offset_of_argument(index));
+    match *argument {
+        Argument::Without { index, bits } => vec![load(index), only_with(bits), REFUSE, ALLOW],
+        Argument::With { index, all, none } => {
+            vec![load(index), only_with(none), REFUSE, only_with(all), ALLOW, REFUSE]
+        }
+        Argument::OneOf { index, values } => {
+            let allowed = values.iter().flat_map(|value| [only_if(*value), ALLOW]);
+            std::iter::once(load(index)).chain(allowed).chain([REFUSE]).collect()
+        }
+    }
 }
 
 fn program(machine: u32) -> Vec<libc::sock_filter> {
@@ -101,14 +155,22 @@ fn program(machine: u32) -> Vec<libc::sock_filter> {
         statement(BPF_LD | BPF_W | BPF_ABS, OFFSET_NUMBER),
     ];
     for &number in ALLOWED {
-        program.extend([only_if(number as u32), answer(SECCOMP_RET_ALLOW)]);
+        program.extend([only_if(number as u32), ALLOW]);
     }
-    // ENOSYS for clone3 would do as well; EPERM says what it is.
-    program.push(answer(SECCOMP_RET_ERRNO | libc::EPERM.cast_unsigned()));
+    for (number, argument) in ALLOWED_WITH {
+        let decision = decide(argument);
+        // Skips the whole decision where it is another call.
+        program.push(libc::sock_filter { jf: decision.len() as u8, ..only_if(*number as u32) });
+        program.extend(decision);
+    }
+    // Its arguments are in memory, where a filter does not see them. The C library takes clone then.
+    program.extend([only_if(SYS_clone3 as u32), answer(SECCOMP_RET_ERRNO | libc::ENOSYS.cast_unsigned())]);
+    program.push(REFUSE);
     program
 }
 
-/// From here on only the system calls of a responder with open sockets are carried out; all others fail with EPERM. Gives how many are
+/// From here on only the system calls of a responder with open sockets are carried out, some with certain arguments only: no memory can be
+/// made executable, no process or namespace made. All others fail with EPERM. Gives how many are
 /// allowed. Needs [`super::no_new_privileges`] before it.
 ///
 /// # Errors
@@ -126,7 +188,7 @@ pub fn allow_only_serving() -> Result<usize, SysError> {
     // SAFETY: the program is live, its length is right, and the kernel checks and copies it.
     let answer = unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const filter) };
     if answer == 0 {
-        Ok(ALLOWED.len())
+        Ok(ALLOWED.len() + ALLOWED_WITH.len())
     } else {
         Err(SysError::last("prctl(PR_SET_SECCOMP)", ": needs a kernel with CONFIG_SECCOMP_FILTER"))
     }

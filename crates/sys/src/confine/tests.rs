@@ -42,6 +42,86 @@ fn a_thread_that_only_serves_reads_and_allocates_and_starts_nothing() {
     });
 }
 
+/// The answer of a call that shall fail.
+fn refusal(answer: i64) -> Option<i32> {
+    (answer == -1).then(std::io::Error::last_os_error)?.raw_os_error()
+}
+
+#[test]
+fn attack_code_in_the_responder_makes_no_memory_executable_and_no_namespace() {
+    in_a_thread(|| {
+        let page = 4_096_usize;
+        let (write, private) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        let map = |protection: i32| {
+            // SAFETY: a new mapping at an address of the kernel's choice touches no other memory.
+            unsafe { libc::mmap(std::ptr::null_mut(), page, protection, private, -1, 0) }
+        };
+        no_new_privileges().expect("every kernel has it");
+        if allow_only_serving().is_err() {
+            eprintln!("skipped: no seccomp filters here");
+            return;
+        }
+        let mut refused = 0;
+        for protection in [libc::PROT_EXEC, write | libc::PROT_EXEC] {
+            assert_eq!(refusal(map(protection) as i64), Some(libc::EPERM), "mmap");
+            refused += 1;
+        }
+        let memory = map(write);
+        assert_ne!(memory, libc::MAP_FAILED, "memory for data can be had");
+        // SAFETY: the mapping was made above.
+        let answer = unsafe { libc::mprotect(memory, page, libc::PROT_READ | libc::PROT_EXEC) };
+        assert_eq!(refusal(answer.into()), Some(libc::EPERM), "mprotect");
+        for flags in [libc::CLONE_NEWUSER | libc::SIGCHLD, libc::CLONE_THREAD | libc::CLONE_NEWUSER, libc::SIGCHLD] {
+            // SAFETY: refused by the filter before anything is made; without a stack of its own the call is that of fork otherwise.
+            let answer = unsafe { libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) };
+            assert_eq!(refusal(answer), Some(libc::EPERM), "clone with {flags:#x}");
+            refused += 1;
+        }
+        // SAFETY: takes no structure, and is refused by the filter.
+        let answer = unsafe { libc::syscall(libc::SYS_clone3, 0, 0) };
+        assert_eq!(refusal(answer), Some(libc::ENOSYS), "clone3");
+        // SAFETY: takes numbers only.
+        let answer = unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 1, 0, 0, 0) };
+        assert_eq!(refusal(answer.into()), Some(libc::EPERM), "prctl");
+        // SAFETY: types a byte into the terminal, and is refused by the filter.
+        let answer = unsafe { libc::ioctl(2, libc::TIOCSTI, c"x".as_ptr()) };
+        assert_eq!(refusal(answer.into()), Some(libc::EPERM), "ioctl");
+        let named = std::thread::Builder::new().name("named".to_owned()).spawn(|| 7);
+        assert_eq!(named.expect("threads start").join().expect("and run"), 7);
+        println!("ATTACK confined_system_calls: survived, {} of {} refused", refused + 4, refused + 4);
+    });
+}
+
+#[test]
+fn attack_code_in_the_responder_signals_nobody_and_reaches_no_abstract_socket() {
+    use std::os::linux::net::SocketAddrExt;
+    use std::os::unix::net::{SocketAddr, UnixDatagram};
+
+    let address = SocketAddr::from_abstract_name(format!("vtare-{}", std::process::id())).expect("it is short");
+    let _bound = UnixDatagram::bind_addr(&address).expect("the name is free");
+    let mut other = std::process::Command::new("sleep").arg("60").spawn().expect("sleep is there");
+    let process = other.id() as libc::pid_t;
+    in_a_thread(move || {
+        let socket = UnixDatagram::unbound().expect("sockets can be had");
+        no_new_privileges().expect("every kernel has it");
+        match forbid_files() {
+            Ok(SCOPES_ABI..) => {}
+            found => {
+                eprintln!("skipped: Landlock has no scopes here: {found:?}");
+                return;
+            }
+        }
+        let error = socket.connect_addr(&address).expect_err("it is of others");
+        assert_eq!(error.kind(), ErrorKind::PermissionDenied);
+        // SAFETY: signal 0 is none; the kernel only answers whether one may be sent.
+        let answer = unsafe { libc::kill(process, 0) };
+        assert_eq!(refusal(answer.into()), Some(libc::EPERM));
+        println!("ATTACK confined_scopes: survived, 2 of 2 refused");
+    });
+    other.kill().expect("it runs");
+    other.wait().expect("it ends");
+}
+
 #[test]
 fn the_descriptor_limit_stays_within_the_systems() {
     let before = std::fs::read_to_string("/proc/self/limits").expect("it exists");

@@ -55,6 +55,9 @@ pub enum PathMtu {
     Refuse,
     /// They are cut into fragments.
     Fragment,
+    /// They are cut into fragments where they are larger than the interface's MTU, whatever ICMP messages report of the path: those can be
+    /// forged by anybody.
+    FragmentAtInterface,
 }
 
 const fn filter_of(kinds: &[u8]) -> u32 {
@@ -234,15 +237,29 @@ impl Socket {
     /// # Errors
     /// Where the kernel refuses.
     pub fn path_mtu(&self, rule: PathMtu) -> Result<(), SysError> {
-        let (level, option) = match self.is_ipv6() {
-            true => (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER),
-            false => (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER),
-        };
+        // The values are the same for both families.
         let value = match rule {
             PathMtu::Refuse => libc::IP_PMTUDISC_DO,
             PathMtu::Fragment => libc::IP_PMTUDISC_DONT,
+            PathMtu::FragmentAtInterface => libc::IP_PMTUDISC_OMIT,
         };
-        self.set(level, option, value, "setsockopt(IP_MTU_DISCOVER)", "")
+        if self.is_ipv6() {
+            let remedy = ": values up to 5 need Linux 3.15 or later";
+            self.set(libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, value, "setsockopt(IPV6_MTU_DISCOVER)", remedy)?;
+        }
+        // A socket for both families has both.
+        self.set(libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, value, "setsockopt(IP_MTU_DISCOVER)", "")
+    }
+
+    /// The rule that [`Socket::path_mtu`] set, as the kernel has it: for IPv4, and for IPv6 where the socket has it.
+    ///
+    /// # Errors
+    /// Where the kernel refuses.
+    #[cfg(test)]
+    pub(super) fn path_mtu_rules(&self) -> Result<(i32, Option<i32>), SysError> {
+        let ipv4 = self.get(libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, "getsockopt(IP_MTU_DISCOVER)")?;
+        let ipv6 = || self.get(libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, "getsockopt(IPV6_MTU_DISCOVER)");
+        Ok((ipv4, self.is_ipv6().then(ipv6).transpose()?))
     }
 
     /// The MTU of the path as this host knows it, in bytes from the IP header on. The socket must be connected.

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use vtare_units::{Monotonic, Span};
 
 use super::control::{QueuedError, ReceiveControl, Room, SendControl, StampRequest};
-use super::{LaunchClock, Layer, Message, ReceiveBatch, SendBatch, Socket, StampFlags, Waited, wait_readable};
+use super::{LaunchClock, Layer, Message, PathMtu, ReceiveBatch, SendBatch, Socket, StampFlags, Waited, wait_readable};
 use crate::clocks;
 
 fn pair() -> (Socket, Socket, SocketAddr) {
@@ -240,5 +240,18 @@ proptest! {
         bytes.extend(kind.to_ne_bytes());
         bytes.extend(data);
         let _whatever = ReceiveControl::parse(&bytes);
+    }
+}
+
+#[test]
+fn the_rule_for_large_datagrams_holds_for_both_families_of_a_socket() {
+    for (address, wanted) in [("127.0.0.1:0", (5, None)), ("[::]:0", (5, Some(5)))] {
+        let Ok(socket) = Socket::open(Layer::Udp, address.parse().expect("it is an address")) else {
+            eprintln!("skipped: no IPv6 here");
+            continue;
+        };
+        socket.path_mtu(PathMtu::FragmentAtInterface).expect("Linux 3.15 or later");
+        // linux/in.h, linux/in6.h: IP_PMTUDISC_OMIT and IPV6_PMTUDISC_OMIT are 5.
+        assert_eq!(socket.path_mtu_rules().expect("it is open"), wanted, "{address}");
     }
 }

@@ -28,7 +28,7 @@ pub(super) struct Confinement {
 ///
 /// # Errors
 /// Where the process is root and cannot stop being it: as root it must not serve. All else that is refused is told.
-pub(super) fn confine(connections: &CrowdLimits) -> Result<Confinement, Failure> {
+pub(super) fn confine(connections: &CrowdLimits, keys_locked: bool) -> Result<Confinement, Failure> {
     let descriptors = confine::limit_descriptors((connections.most_descriptors() + OTHER_DESCRIPTORS) as u64)?;
     let became_nobody = confine::is_root();
     if became_nobody {
@@ -39,6 +39,10 @@ pub(super) fn confine(connections: &CrowdLimits) -> Result<Confinement, Failure>
     confine::no_new_privileges()?;
     // After the change of user, which makes a process dumpable or not by itself.
     confine::forbid_dumps().unwrap_or_else(&mut note);
+    if !keys_locked {
+        refusals.push("mlock of the key's page: it may be swapped out; raise RLIMIT_MEMLOCK (ulimit -l)".to_owned());
+    }
+    let mut note = |error: vtare_sys::SysError| refusals.push(error.to_string());
     let landlock_abi = confine::forbid_files().map_err(&mut note).ok();
     let system_calls = confine::allow_only_serving().map_err(&mut note).ok();
     Ok(Confinement { became_nobody, landlock_abi, system_calls, descriptors, refusals })
@@ -52,7 +56,8 @@ impl Confinement {
         }
         parts.push("no new privileges".to_owned());
         if let Some(abi) = self.landlock_abi {
-            parts.push(format!("no files (Landlock {abi})"));
+            let others = if abi >= confine::SCOPES_ABI { ", signals to others or abstract sockets" } else { "" };
+            parts.push(format!("no files{others} (Landlock {abi})"));
         }
         if let Some(calls) = self.system_calls {
             parts.push(format!("{calls} system calls (seccomp)"));

@@ -14,6 +14,7 @@ use vtare_packet::serve::{CrowdLimits, DEFAULT_PORT, Obtained, Options, Responde
 use vtare_packet::session::{FlowLimits, Limits};
 use vtare_packet::xdp::reflect::Attached;
 use vtare_units::Span;
+use zeroize::Zeroizing;
 
 use crate::arguments::positive;
 use crate::context::Context;
@@ -25,39 +26,8 @@ use log::Lines;
 /// The environment's name for the key.
 pub(crate) const KEY_VARIABLE: &str = "VTARE_KEY";
 
-/// Where the key comes from. Never from an argument: those are seen by every user of the host.
-#[derive(Clone, Debug, Default, clap::Args)]
-pub(crate) struct KeyArguments {
-    /// File with the key that both ends share: 64 hexadecimal digits [default: the variable VTARE_KEY, else no key]
-    #[arg(long, value_name = "FILE")]
-    pub(crate) key_file: Option<PathBuf>,
-}
-
-impl KeyArguments {
-    /// The key: of the file, else of the environment; `None` where neither is given.
-    ///
-    /// # Errors
-    /// For a file that cannot be read, and for what is no key.
-    pub(crate) fn key(&self) -> Result<Option<PresharedKey>, Failure> {
-        if let Some(path) = &self.key_file {
-            return PresharedKey::read(path).map(Some).map_err(key_failure);
-        }
-        match std::env::var(KEY_VARIABLE) {
-            Ok(text) => PresharedKey::parse(KEY_VARIABLE, &text).map(Some).map_err(key_failure),
-            Err(std::env::VarError::NotPresent) => Ok(None),
-            Err(std::env::VarError::NotUnicode(_)) => {
-                Err(Failure::Input(format!("{KEY_VARIABLE}: not text, want 64 hexadecimal digits")))
-            }
-        }
-    }
-
-    /// Whether others than the key file's owner may read it.
-    fn is_exposed(&self) -> bool {
-        use std::os::unix::fs::PermissionsExt;
-        let mode = |path: &PathBuf| std::fs::metadata(path).map(|facts| facts.permissions().mode());
-        self.key_file.as_ref().is_some_and(|path| mode(path).is_ok_and(|mode| mode & 0o077 != 0))
-    }
-}
+/// Keys that let clients in at the same time: the one that is given up and the one that follows it.
+const MOST_KEYS: usize = 2;
 
 /// Arguments of `vtare serve`.
 #[derive(Debug, clap::Args)]
@@ -66,11 +36,13 @@ pub(crate) struct ServeArguments {
     #[arg(long, value_name = "ADDR:PORT")]
     listen: Option<SocketAddr>,
 
-    #[command(flatten)]
-    key: KeyArguments,
+    /// File with the key that both ends share: 64 hexadecimal digits; twice to let two keys in while clients change to the second
+    /// [default: the variable VTARE_KEY, else no key]
+    #[arg(long = "key-file", value_name = "FILE")]
+    key_files: Vec<PathBuf>,
 
     /// Write a new key to this file, for its owner's eyes only, and end
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["key_file", "listen", "spin", "cpu"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["key_files", "listen", "spin", "cpu"])]
     new_key: Option<PathBuf>,
 
     /// Spin while waiting for probes: no wake-up in the round-trip times, and one CPU is used up
@@ -162,6 +134,7 @@ struct Ready<'r> {
     /// Where STAMP packets are reflected; null where they are not.
     stamp: Option<SocketAddr>,
     keyed: bool,
+    keys: usize,
     spin: bool,
     cpu: Option<usize>,
     gso: bool,
@@ -203,14 +176,15 @@ pub(crate) fn command(arguments: &ServeArguments, context: &Context) -> Result<E
     signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default())
         .map_err(|error| Failure::Machine(format!("cannot take SIGXFSZ: {error}")))?;
     let options = options(arguments)?;
-    let (limits, connections, keyed) = (options.limits, options.crowd, !options.keys.is_empty());
+    let (limits, connections, keys) = (options.limits, options.crowd, options.keys.len());
+    let locked = options.keys.iter().all(PresharedKey::is_locked);
     let mut responder = Responder::bind(options).map_err(failure)?;
     let stamp = arguments.stamp.map(|listen| responder.offer_stamp(listen, arguments.stamp_rate)).transpose();
     let stamp = stamp.map_err(failure)?;
     if let Some(interface) = &arguments.xdp {
         responder.attach_xdp(interface).map_err(|error| Failure::Machine(format!("--xdp: {error}")))?;
     }
-    let confinement = confine::confine(&connections)?;
+    let confinement = confine::confine(&connections, locked)?;
     // After the confinement, which holds for the threads that are started later.
     let log = Lines::to(std::io::stderr())?;
     log::report_panics(&log);
@@ -219,7 +193,8 @@ pub(crate) fn command(arguments: &ServeArguments, context: &Context) -> Result<E
         schema: "vtare.serve/1",
         listen: responder.address(),
         stamp,
-        keyed,
+        keyed: keys > 0,
+        keys,
         spin: arguments.spin,
         cpu: arguments.cpu,
         gso: !arguments.no_gso,
@@ -260,8 +235,29 @@ fn new_key(path: &Path) -> Result<Exit, Failure> {
     Ok(Exit::Measured)
 }
 
+/// The keys: of the files, else of the environment; none where neither is given. Never from an argument: those are seen by every user of the
+/// host.
+fn keys(files: &[PathBuf]) -> Result<Vec<PresharedKey>, Failure> {
+    if files.len() > MOST_KEYS {
+        let count = files.len();
+        return Err(Failure::Input(format!(
+            "--key-file: found {count}, want at most {MOST_KEYS}: the old key and the new one"
+        )));
+    }
+    if !files.is_empty() {
+        return files.iter().map(|path| PresharedKey::read(path).map_err(key_failure)).collect();
+    }
+    match std::env::var(KEY_VARIABLE).map(Zeroizing::new) {
+        Ok(text) => Ok(vec![PresharedKey::parse(KEY_VARIABLE, &text).map_err(key_failure)?]),
+        Err(std::env::VarError::NotPresent) => Ok(Vec::new()),
+        Err(std::env::VarError::NotUnicode(_)) => {
+            Err(Failure::Input(format!("{KEY_VARIABLE}: not text, want 64 hexadecimal digits")))
+        }
+    }
+}
+
 fn options(arguments: &ServeArguments) -> Result<Options, Failure> {
-    let keys: Vec<PresharedKey> = arguments.key.key()?.into_iter().collect();
+    let keys = keys(&arguments.key_files)?;
     let listen = arguments.listen.unwrap_or_else(|| default_address(!keys.is_empty()));
     let nanos = |name: &str, seconds: f64| {
         let too_long = || Failure::Input(format!("{name}: found {seconds}, want at most 9e9 (285 years)"));
@@ -312,7 +308,11 @@ fn announce(ready: &Ready<'_>, arguments: &ServeArguments) -> Result<(), Failure
     if arguments.json {
         print_json_line(ready)?;
     }
-    let how = if ready.keyed { "clients with the key" } else { "this host only, without a key" };
+    let how = match ready.keys {
+        0 => "this host only, without a key",
+        1 => "clients with the key",
+        _ => "clients with either key",
+    };
     tracing::info!("listening on {}, TCP and UDP, for {how}", ready.listen);
     if let Some(stamp) = ready.stamp {
         let rate = arguments.stamp_rate;
@@ -325,9 +325,6 @@ fn announce(ready: &Ready<'_>, arguments: &ServeArguments) -> Result<(), Failure
     }
     if !ready.keyed {
         tracing::warn!("no key: other hosts cannot be served; `vtare serve --new-key FILE` writes one");
-    }
-    if arguments.key.is_exposed() {
-        tracing::warn!("others than its owner may read the key file: chmod 600 it");
     }
     if let Some(attached) = ready.xdp {
         let Attached { interface, native, veth, native_refused, memory_byte } = attached;
@@ -381,7 +378,7 @@ fn in_words(summary: &Summary, log_lines_dropped: u64) -> String {
 
 fn key_failure(error: KeyError) -> Failure {
     match error {
-        KeyError::Random { .. } => Failure::Machine(error.to_string()),
+        KeyError::Random { .. } | KeyError::Memory { .. } => Failure::Machine(error.to_string()),
         _ => Failure::Input(error.to_string()),
     }
 }

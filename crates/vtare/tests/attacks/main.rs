@@ -10,5 +10,8 @@ mod wire;
 mod confinement;
 mod daemon;
 mod flood;
+mod forge;
+mod icmp;
 mod log;
+mod reflectors;
 mod replay;
