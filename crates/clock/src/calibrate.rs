@@ -15,7 +15,7 @@ pub struct CalibrationOptions {
     pub window: Span,
     /// Triples at each end of a window. Default 1000.
     pub triples: usize,
-    /// The longest time to spend in all. Default 30 ms.
+    /// No window ends later than this after the start. Default 30 ms.
     pub limit: Span,
 }
 
