@@ -1,7 +1,7 @@
 /* vtare_clock: time from the CPU's own counter where that can be trusted, and sleeps that end when they should.
  *
  * One clock serves the whole process, in the domain of CLOCK_MONOTONIC: its readings and the kernel's can be compared and
- * subtracted. It starts at first use, in well under a millisecond where the kernel's own time page can be read and in about 1.2 ms
+ * subtracted. It starts at first use, in well under a millisecond where the kernel's own time page can be read and in 5 to 30 ms
  * else; vtare_clock_start, or VTARE_CLOCK_START=load in the environment, starts it earlier. Where the counter cannot be trusted,
  * readings come from the kernel's vDSO and vtare_clock_info says why.
  *
@@ -83,7 +83,7 @@ struct vtare_clock_info {
     uint32_t trusted;                     /* 1: readings come from the counter; 0: from the kernel, see `reason` */
     double error_bound_ns;                /* greatest difference of an ordered reading from CLOCK_MONOTONIC, now */
     double read_cost_ns;                  /* of one vtare_now_ns inside the library, measured at start */
-    double quantum_ns;                    /* smallest step of the counter */
+    double quantum_ns;                    /* spacing of the values that the counter shows */
     double frequency_hz;                  /* of the counter */
     double rate_error_ppm;                /* bound on that, against CLOCK_MONOTONIC_RAW; 0: the kernel's own multiplier */
     double calibration_ns;                /* how long calibration took */

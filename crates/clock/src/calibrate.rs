@@ -15,7 +15,7 @@ pub struct CalibrationOptions {
     pub window: Span,
     /// Triples at each end of a window. Default 1000.
     pub triples: usize,
-    /// The longest time to spend in all. Default 30 ms.
+    /// No window ends later than this after the start. Default 30 ms.
     pub limit: Span,
 }
 
@@ -155,9 +155,10 @@ pub(crate) fn triple<C: Clock>(source: &impl TimeSource, clock: impl Fn() -> Tim
     Triple { before, clock_ns, after }
 }
 
-/// Tries `read` until it succeeds, 64 times at most: the kernel writes its record for some 100 ns at each timer tick.
+/// Tries `read` until it succeeds, for some milliseconds at most: the kernel writes its record for some 100 ns at each
+/// timer tick, and for longer where a hypervisor takes the CPU away meanwhile.
 fn patiently<T>(read: impl Fn() -> Option<T>) -> Option<T> {
-    (0..64).find_map(|_| {
+    (0..1_000).find_map(|_| {
         let value = read();
         if value.is_none() {
             (0..64).for_each(|_| std::hint::spin_loop());

@@ -139,3 +139,18 @@ fn a_counter_that_stalls_is_refused() {
         calibrate(&Still(SimClock::new(1_000_000)), &CalibrationOptions::default()).expect_err("it does not count");
     assert!(matches!(error, CalibrationError::NotCounting { first: 7, last: 7, .. }), "{error}");
 }
+
+#[test]
+fn a_record_that_the_kernel_is_writing_is_read_again_and_one_that_never_ends_is_left() {
+    let tries = std::cell::Cell::new(0);
+    let written_until = |last: u32| {
+        tries.set(0);
+        patiently(|| {
+            tries.set(tries.get() + 1);
+            (tries.get() > last).then_some(tries.get())
+        })
+    };
+    assert_eq!(written_until(0), Some(1));
+    assert_eq!(written_until(300), Some(301));
+    assert_eq!(written_until(u32::MAX), None);
+}

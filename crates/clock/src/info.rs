@@ -117,13 +117,13 @@ pub struct ClockInfo {
     /// The greatest error of the rate against CLOCK_MONOTONIC_RAW, in ppm; 0 where the kernel's own multiplier was
     /// found.
     pub residual_ppm: Option<f64>,
-    /// The greatest error of the time at the calibration, in ns.
+    /// The greatest error of the time at the calibration, in ns, against the kernel's clock read on the same CPU.
     pub residual_ns: Option<f64>,
     /// The kernel's own multiplier, where the bounds left just one and no later comparison contradicts it.
     pub exact_multiplier: Option<ExactMultiplier>,
     /// What one reading costs, in ns.
     pub read_cost_ns: f64,
-    /// The smallest step of the counter, in ns.
+    /// The spacing of the values that the counter shows, in ns; need not be a whole number of ticks.
     pub quantum_ns: Option<f64>,
     /// How long calibration took, in ns.
     pub calibration_ns: Option<i64>,

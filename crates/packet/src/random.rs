@@ -62,6 +62,16 @@ impl Random {
     pub fn pareto(&mut self, mean: f64, shape: f64) -> f64 {
         mean * (shape - 1.0) / shape * self.unit().powf(-1.0 / shape)
     }
+
+    /// Puts `items` into a random order; all orders are equally likely.
+    //= Fisher & Yates 1938, Durstenfeld 1964
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
+        for last in (1..items.len()).rev() {
+            // Below last + 1, by the high half of a product: off from uniform by less than 2^-50 for any list in memory.
+            let chosen = (u128::from(self.bits()) * (last as u128 + 1)) >> 64;
+            items.swap(last, chosen as usize);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -74,6 +84,29 @@ mod tests {
         let first: Vec<u64> = (0..3).map(|_| random.bits()).collect();
         assert_eq!(first, FIRST_OF_SEED_7);
         assert_ne!(Random::part(7, 0), Random::part(7, 1));
+    }
+
+    #[test]
+    fn a_seed_gives_the_same_order_for_ever() {
+        let mut order: Vec<u32> = (0..12).collect();
+        Random::new(7).shuffle(&mut order);
+        // Computed from the published algorithms in another language.
+        assert_eq!(order, [5, 2, 11, 6, 10, 4, 8, 9, 3, 7, 1, 0]);
+        Random::new(7).shuffle::<u32>(&mut []);
+    }
+
+    #[test]
+    fn all_orders_are_equally_likely() {
+        let mut random = Random::new(3);
+        let mut counts = std::collections::HashMap::new();
+        for _ in 0..24_000 {
+            let mut order = [0, 1, 2, 3];
+            random.shuffle(&mut order);
+            *counts.entry(order).or_insert(0_u32) += 1;
+        }
+        assert_eq!(counts.len(), 24);
+        // Five standard deviations.
+        assert!(counts.values().all(|count| (845..1_155).contains(count)), "{counts:?}");
     }
 
     /// Computed from the published reference code of xoshiro256++ and SplitMix64.

@@ -46,29 +46,36 @@ impl Features {
 }
 
 #[cfg(target_arch = "x86_64")]
-fn read_features() -> Features {
-    use core::arch::x86_64::__cpuid;
+fn cpuid(leaf: u32) -> core::arch::x86_64::CpuidResult {
+    #[allow(unused_unsafe, reason = "Rust 1.92 and older want the block")]
+    // SAFETY: CPUID is in every x86-64 CPU.
+    unsafe {
+        core::arch::x86_64::__cpuid(leaf)
+    }
+}
 
+#[cfg(target_arch = "x86_64")]
+fn read_features() -> Features {
     let text = |words: &[u32]| {
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         String::from_utf8_lossy(&bytes).trim_end_matches('\0').to_owned()
     };
-    let leaf1 = __cpuid(1);
-    let top = __cpuid(0).eax;
-    let top_extended = __cpuid(0x8000_0000).eax;
-    let hypervisor = (leaf1.ecx >> 31 & 1 == 1).then(|| __cpuid(0x4000_0000));
+    let leaf1 = cpuid(1);
+    let top = cpuid(0).eax;
+    let top_extended = cpuid(0x8000_0000).eax;
+    let hypervisor = (leaf1.ecx >> 31 & 1 == 1).then(|| cpuid(0x4000_0000));
     // Intel SDM 18.7.3: crystal clock (ECX) x EBX / EAX; any of them 0 means not stated.
     let from_crystal = (top >= 0x15)
-        .then(|| __cpuid(0x15))
+        .then(|| cpuid(0x15))
         .filter(|leaf| leaf.eax != 0 && leaf.ebx != 0 && leaf.ecx != 0)
         .map(|leaf| u64::from(leaf.ecx) * u64::from(leaf.ebx) / u64::from(leaf.eax));
     let from_hypervisor = hypervisor
         .filter(|leaf| leaf.eax >= 0x4000_0010)
-        .map(|_| u64::from(__cpuid(0x4000_0010).eax) * 1_000)
+        .map(|_| u64::from(cpuid(0x4000_0010).eax) * 1_000)
         .filter(|hz| *hz != 0);
     Features {
-        invariant_tsc: Some(top_extended >= 0x8000_0007 && __cpuid(0x8000_0007).edx >> 8 & 1 == 1),
-        rdtscp: Some(top_extended >= 0x8000_0001 && __cpuid(0x8000_0001).edx >> 27 & 1 == 1),
+        invariant_tsc: Some(top_extended >= 0x8000_0007 && cpuid(0x8000_0007).edx >> 8 & 1 == 1),
+        rdtscp: Some(top_extended >= 0x8000_0001 && cpuid(0x8000_0001).edx >> 27 & 1 == 1),
         hypervisor_vendor: hypervisor.map(|leaf| text(&[leaf.ebx, leaf.ecx, leaf.edx])),
         stated_tsc_hz: from_crystal.or(from_hypervisor),
     }

@@ -17,11 +17,9 @@ mod variance;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 
-use rand::SeedableRng;
-use rand::rngs::StdRng;
-use rand::seq::SliceRandom;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use vtare_packet::random::Random;
 use vtare_sys::proc::Snapshot;
 
 use crate::arguments::{CommonArguments, positive};
@@ -254,13 +252,13 @@ impl Instrument for Counter {
         let mut gaps: Vec<Histogram> = (0..=parameters.max_exponent).map(|_| Histogram::new()).collect();
         let mut done: Vec<Vec<Done>> = (0..=parameters.max_exponent).map(|_| Vec::new()).collect();
         let progress = context.progress("counter", parameters.units());
-        let mut random = StdRng::seed_from_u64(session.seed);
+        let mut random = Random::new(session.seed);
         let (mut order, mut units) = (0_i64, 0);
         let mut calls: Vec<(u64, u32)> = (0..parameters.calls)
             .flat_map(|call| (0..=parameters.max_exponent).map(move |exponent| (call, exponent)))
             .collect();
         'batches: for batch in 0..parameters.batches {
-            calls.shuffle(&mut random);
+            random.shuffle(&mut calls);
             for (at, (call, exponent)) in calls.iter().enumerate() {
                 let index = *exponent as usize;
                 let histogram = &mut gaps[index];

@@ -6,11 +6,9 @@
 mod notes;
 mod worker;
 
-use rand::SeedableRng;
-use rand::rngs::StdRng;
-use rand::seq::SliceRandom;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use vtare_packet::random::Random;
 use vtare_units::Span;
 
 use crate::arguments::{CommonArguments, nanoseconds, nanoseconds_or_none, positive};
@@ -277,13 +275,13 @@ fn take_turns(
             cells.push(Measured::new(*method, *target_ns));
         }
     }
-    let mut random = StdRng::seed_from_u64(session.seed);
+    let mut random = Random::new(session.seed);
     std::thread::scope(|scope| {
         let workers: Vec<worker::Worker> =
             methods.iter().map(|method| worker::Worker::start(scope, clock, *method, settings, context)).collect();
         let mut taken = 0;
         for round in 1..=ROUNDS {
-            turns.shuffle(&mut random);
+            random.shuffle(&mut turns);
             for (worker, index) in &turns {
                 let cell = &mut cells[*index];
                 let share = round as f64 / ROUNDS as f64;

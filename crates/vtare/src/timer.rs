@@ -3,11 +3,9 @@
 mod series;
 mod sources;
 
-use rand::SeedableRng;
-use rand::rngs::StdRng;
-use rand::seq::SliceRandom;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use vtare_packet::random::Random;
 use vtare_units::Span;
 
 use crate::arguments::{CommonArguments, positive};
@@ -156,11 +154,11 @@ impl Instrument for Timer {
             sources.iter().map(|source| Series::new(*source, clock, parameters.tail_ns)).collect();
         let progress = context.progress("timer", ROUNDS * all.len() as u64);
         let mut order: Vec<usize> = (0..all.len()).collect();
-        let mut random = StdRng::seed_from_u64(session.seed);
+        let mut random = Random::new(session.seed);
         let mut buffer = series::buffer();
         let mut done = 0;
         for round in 1..=ROUNDS {
-            order.shuffle(&mut random);
+            random.shuffle(&mut order);
             for index in &order {
                 let series = &mut all[*index];
                 progress.label(&format!("timer {}", series.source()));

@@ -31,7 +31,7 @@ impl SendBatch {
     /// Room for `most` messages a call.
     #[must_use]
     pub fn new(most: usize) -> Self {
-        Self { headers: Vec::with_capacity(most), controls: vec![Room([0; _]); most], names: vec![empty_name(); most] }
+        Self { headers: Vec::with_capacity(most), controls: vec![Room::EMPTY; most], names: vec![empty_name(); most] }
     }
 
     /// Messages that one call takes at most.
@@ -117,7 +117,7 @@ impl ReceiveBatch {
             slot_byte,
             headers: vec![header; slots],
             vectors: vec![libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; slots],
-            controls: vec![Room([0; _]); slots],
+            controls: vec![Room::EMPTY; slots],
             names: vec![empty_name(); slots],
             aimed: false,
             filled: 0,

@@ -91,6 +91,11 @@ impl SendControl {
 #[repr(C, align(8))]
 pub(super) struct Room<const N: usize = SEND_BYTE>(pub(super) [u8; N]);
 
+impl<const N: usize> Room<N> {
+    /// All zero.
+    pub(super) const EMPTY: Self = Self([0; N]);
+}
+
 struct Writer<'a> {
     bytes: &'a mut [u8],
     used: usize,
