@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from vtare.campaign.binary import find_binary
+from vtare.campaign.binary import binary_and_contract, find_binary
 from vtare.campaign.executor import Campaign, CampaignResult
 from vtare.campaign.files import Files
 from vtare.campaign.journal import Entry, Journal, Stopped, not_needed
 from vtare.campaign.progress import Forecast, Progress, Silent
 from vtare.campaign.stop import StopRequest
-from vtare.campaign.store import Store, default_store, read_store
+from vtare.campaign.store import Store, Tidied, default_store, forget_keys, read_store
+from vtare.campaign.verify import Verification, verify
 
 __all__ = [
     "Campaign",
@@ -22,8 +23,13 @@ __all__ = [
     "StopRequest",
     "Stopped",
     "Store",
+    "Tidied",
+    "Verification",
+    "binary_and_contract",
     "default_store",
     "find_binary",
+    "forget_keys",
     "not_needed",
     "read_store",
+    "verify",
 ]
