@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import json
+import subprocess
 import sys
+import traceback
 from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 
@@ -14,6 +18,7 @@ from vtare.campaign import Campaign, CampaignResult, StopRequest, Store
 from vtare.campaign import crew as crew_module
 from vtare.campaign import routed as routed_module
 from vtare.campaign import surroundings as surroundings_module
+from vtare.cli import main as command_line
 from vtare.path import PathSpec
 from vtare.plan import Plan, parse_plan
 from vtare.platforms import DEFAULT_RESOURCES, Need, Resources
@@ -155,6 +160,8 @@ class FakeBinary:
         self.path = directory / "vtare"
         source = Path(__file__).with_name("fake_vtare.py").read_text(encoding="utf-8")
         source = source.replace("CACHE = HERE\n", f"CACHE = Path({str(cache)!r})\n")
+        schema = Path(__file__).resolve().parents[2] / "contract" / "run.schema.json"
+        source = source.replace('SCHEMA = HERE / "run.schema.json"\n', f"SCHEMA = Path({str(schema)!r})\n")
         self.path.write_text(f"#!{sys.executable}\n{source}", encoding="utf-8")
         self.path.chmod(0o755)
 
@@ -291,3 +298,35 @@ def run_campaign(fake: FakeBinary) -> Callable[[Store], CampaignResult]:
             return Campaign(store, fake.path, stop).run()
 
     return run
+
+
+@pytest.fixture
+def lab_command() -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Run the command line of `vtare-lab` in this process: an exception that gets out of it is a traceback."""
+
+    def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+        words = [str(argument) for argument in arguments]
+        out, err = io.StringIO(), io.StringIO()
+        code: Any = 0
+        with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+            patch.setattr(sys, "argv", ["vtare-lab", *words])
+            patch.setenv("COLUMNS", "1000")
+            try:
+                command_line()
+            except SystemExit as end:
+                code = end.code
+            except Exception:
+                code = 1
+                err.write(traceback.format_exc())
+        return subprocess.CompletedProcess(words, 0 if code is None else code, out.getvalue(), err.getvalue())
+
+    return run
+
+
+@pytest.fixture
+def store_of_four(tmp_path: Path, tiny_plan: Plan, run_campaign: Callable[[Store], CampaignResult]) -> Path:
+    """A finished store of four runs, the test's own."""
+    plan = parse_plan(tiny_plan.text.replace("blocks = 2", "blocks = 1"), source=Path("tiny.toml"))
+    with Store.create(tmp_path / "store", plan, 7) as store:
+        assert run_campaign(store).done == 4
+    return tmp_path / "store"

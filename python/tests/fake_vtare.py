@@ -34,6 +34,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 #: Filled in by conftest.py. Importing a Parquet writer costs 0.2 s a run, so files are kept here with a blank footer.
 CACHE = HERE
+SCHEMA = HERE / "run.schema.json"
 FOOTER_LENGTH = 6000
 BLANK = "#" * FOOTER_LENGTH
 
@@ -404,7 +405,8 @@ def main() -> int:
     if command == "capture":
         return capture(rest)
     if command == "schema":
-        return 2
+        print(SCHEMA.read_text())
+        return 0
     return 2
 
 

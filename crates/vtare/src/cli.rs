@@ -72,6 +72,9 @@ enum Command {
     /// Go on with a campaign (lab)
     #[command(disable_help_flag = true)]
     Resume(lab::LabArguments),
+    /// Check every file of a campaign's store, and repair it (lab)
+    #[command(disable_help_flag = true)]
+    Verify(lab::LabArguments),
     /// Write the report of a campaign (lab)
     #[command(disable_help_flag = true)]
     Report(lab::LabArguments),
@@ -195,6 +198,7 @@ fn dispatch(command: &Command) -> Result<Exit, Failure> {
         Command::Run(arguments) => lab::hand_over("run", arguments),
         Command::Status(arguments) => lab::hand_over("status", arguments),
         Command::Resume(arguments) => lab::hand_over("resume", arguments),
+        Command::Verify(arguments) => lab::hand_over("verify", arguments),
         Command::Report(arguments) => lab::hand_over("report", arguments),
         Command::Plot(arguments) => lab::hand_over("plot", arguments),
         Command::ServeReport(arguments) => lab::hand_over("serve-report", arguments),

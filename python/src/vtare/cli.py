@@ -1,7 +1,7 @@
 """`vtare-lab`: the lab's commands. The only file that sees every stage.
 
-`vtare run`, `status`, `resume`, `report`, `plot`, `serve-report`, `compare`, `plan`, `papers`, `overhead` and `clean`
-of the binary end here, as git's commands do.
+`vtare run`, `status`, `resume`, `verify`, `report`, `plot`, `serve-report`, `compare`, `plan`, `papers`, `overhead` and
+`clean` of the binary end here, as git's commands do.
 """
 
 from __future__ import annotations
@@ -19,7 +19,17 @@ from rich.console import Console
 
 from vtare import __version__
 from vtare.arguments import forgive_lost_readers, percentage, whole
-from vtare.campaign import Journal, StopRequest, Store, default_store, find_binary, read_store
+from vtare.campaign import (
+    Journal,
+    StopRequest,
+    Store,
+    Tidied,
+    binary_and_contract,
+    default_store,
+    forget_keys,
+    read_store,
+)
+from vtare.campaign import verify as verify_store
 from vtare.campaign.console import (
     STATUSES,
     PlainProgress,
@@ -30,6 +40,7 @@ from vtare.campaign.console import (
     show_plan,
     show_skipped,
     show_status,
+    show_verification,
 )
 from vtare.contract import load_contract
 from vtare.design import draw_seed, expected_run_s, make_design
@@ -87,8 +98,8 @@ def run(
     verbose: VerboseOption = False,
 ) -> None:
     """Run a plan into a new store and write its report."""
-    program = find_binary(binary)
-    checked = load_plan(find_plan(plan), contract=load_contract(program))
+    program, contract = binary_and_contract(binary)
+    checked = load_plan(find_plan(plan), contract=contract)
     chosen = seed if seed is not None else checked.seed if checked.seed is not None else draw_seed()
     target = store or default_store(checked.name)
     with Store.create(target, checked, chosen) as opened:
@@ -103,15 +114,40 @@ def resume(
     as_json: JsonOption = False,
     verbose: VerboseOption = False,
 ) -> None:
-    """Go on with a campaign: make what is missing, try what failed again, and write the report."""
-    program = find_binary(binary)
-    with Store.open(store, contract=load_contract(program)) as opened:
+    """Go on with a campaign: make what is missing or damaged, try again what failed or was skipped, and report."""
+    program, contract = binary_and_contract(binary)
+    with Store.open(store, contract=contract) as opened:
         _work(opened, program, store, as_json=as_json, verbose=verbose)
+
+
+@app.command()
+def verify(
+    store: StoreArgument,
+    repair: Annotated[
+        bool,
+        typer.Option(
+            "--repair", help="Rebuild the journal from the runs; move damaged runs to STORE/damaged, to be made again."
+        ),
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Check every file of a store by its checksum, and the journal by the runs. Exits with 1 where something is wrong.
+
+    Nothing is changed without --repair.
+    """
+    found = verify_store(store, repair=repair)
+    if as_json:
+        _print_json(found.document())
+    else:
+        show_verification(_out, found)
+    if not found.sound and not repair:
+        raise typer.Exit(1)
 
 
 @app.command()
 def status(store: StoreArgument, as_json: JsonOption = False) -> None:
     """Show how far a campaign is, and what failed or was skipped."""
+    forget_keys(store)
     plan, runs, seed = read_store(store)
     with Journal(store / "journal.sqlite", read_only=True) as journal:
         entries, stopped = journal.entries(), journal.stopped()
@@ -162,7 +198,7 @@ def report(
     with nullcontext(ALONE) if dask is None else dask_crew(dask) as crew:
         # Workers have working directories of their own.
         summary = _summary_of(store if dask is None else store.resolve(), crew)
-        _out.print(str(write_summary(summary, out if out is not None else store / default_name(form), form=form)))
+        _out.print(str(write_summary(summary, out or default_name(form), form=form)))
     _exit_with_problems(summary)
 
 
@@ -180,11 +216,11 @@ def plot(
 ) -> None:
     """Write every figure of the report as an SVG file, for papers and print."""
     from vtare.report.content import content_of
-    from vtare.report.write import FIGURES_NAME, refuse_empty, write_figures
+    from vtare.report.write import figures_place, refuse_empty, write_figures
 
     summary = _summary_of(store)
     refuse_empty(summary)
-    directory = out if out is not None else store / FIGURES_NAME
+    directory = out if out is not None else figures_place(summary)
     written = write_figures(content_of(summary), directory, only=tuple(only or ()))
     if as_json:
         left_out = [problem.reason for problem in summary.sample_set.problems]
@@ -221,6 +257,7 @@ def serve_report(
         raise BadInput(f"--every: {error}") from error
     if not 0.0 <= every_s <= 86_400.0:
         raise BadInput(f"--every: found {every}, wanted 0 s to 24 h")
+    forget_keys(store)
     read_store(store)
     serve(store, port=port, every_s=every_s, say=_out.print)
 
@@ -247,6 +284,8 @@ def compare(
     from vtare.summary.between import compare_stores
     from vtare.summary.between_text import show_between
 
+    forget_keys(before)
+    forget_keys(after)
     found = compare_stores(before, after, margin_percent=margin)
     if as_json:
         _print_json(found.document())
@@ -319,7 +358,7 @@ def plan_command(
     if given:
         raise BadInput(f"found {' and '.join(given)} without --power, to which they belong: add it, or leave them out")
     # Named by hand, the binary's own schema is used; else the packaged one: a plan can be checked without a binary.
-    contract = load_contract(find_binary(binary) if binary is not None else None)
+    contract = load_contract() if binary is None else binary_and_contract(binary)[1]
     checked = load_plan(find_plan(plan), contract=contract)
     shown_seed = seed if seed is not None else checked.seed
     runs = make_design(checked, 0 if shown_seed is None else shown_seed)
@@ -496,7 +535,7 @@ def _work(opened: Store, program: Path, shown: Path, *, as_json: bool, verbose: 
     progress = TerminalProgress(_err) if on_terminal else PlainProgress(_err if verbose else None)
     with StopRequest() as stop:
         try:
-            result = Campaign(opened, program, stop, progress, _precision(opened, shown)).run()
+            result = Campaign(opened, program, stop, progress, _precision(opened, shown), _say_tidied(shown)).run()
         except VtareError as error:
             if error.exit_code == 130:
                 _say(f"stopped: the running cell was dropped, finished runs are kept; go on with: vtare resume {shown}")
@@ -504,7 +543,7 @@ def _work(opened: Store, program: Path, shown: Path, *, as_json: bool, verbose: 
     document = _result_document(shown, result)
     if result.done:
         try:
-            document["report"] = str(_write_report(shown, None))
+            document["report"] = str(_write_report(shown))
         except KeyboardInterrupt:
             _say(f"all runs are kept; write the report with: vtare report {shown}")
             raise
@@ -527,12 +566,34 @@ def _work(opened: Store, program: Path, shown: Path, *, as_json: bool, verbose: 
         raise typer.Exit(1 if result.failed else 3)
 
 
+def _say_tidied(shown: Path) -> Callable[[Tidied], None]:
+    """What prints, before the first run, what the check of a store found; nothing about a new store."""
+
+    def say(found: Tidied) -> None:
+        checked = found.conditions
+        if checked.reasons:
+            size = f"{checked.byte / 1e6:.1f} MB"
+            _say(f"checked {len(checked.reasons)} finished runs ({size}) in {duration(checked.elapsed_s)}")
+        if found.adopted:
+            _say(f"taken over {len(found.adopted)} whole runs that the journal lacked")
+        for run_id, reason in found.set_aside.items():
+            _say(f"damaged: run {run_id}: {reason}; moved to {shown / 'damaged'} and made again")
+
+    return say
+
+
 def _summary_of(store: Path, crew: Crew | None = None) -> Summary:
     """The summary of a store, read by a crew; where no run can be used, the reasons are said first."""
     from vtare.bulk import ALONE
     from vtare.summary import summarise
 
+    forget_keys(store)
     summary = summarise(store, crew=ALONE if crew is None else crew)
+    derived = summary.derived
+    if derived is not None and derived.reason is not None:
+        _say(
+            f"vtare: {store} cannot be written ({derived.reason}): what is derived from it goes to {derived.directory}"
+        )
     if summary.runs.height == 0:
         for problem in summary.sample_set.problems:
             _say(f"vtare: left out: {problem.reason}")
@@ -563,11 +624,11 @@ def _precision(opened: Store, shown: Path) -> Callable[[int], str | None] | None
     return judge
 
 
-def _write_report(store: Path, out: Path | None) -> Path:
+def _write_report(store: Path) -> Path:
     # Here, not above: plotting costs a second that `status` and `plan` need not pay.
-    from vtare.report import write_report
+    from vtare.report.write import REPORT_NAME, write_summary
 
-    return write_report(store, out)
+    return write_summary(_summary_of(store), REPORT_NAME)
 
 
 def _result_document(store: Path, result: CampaignResult) -> dict[str, Any]:
@@ -580,6 +641,8 @@ def _result_document(store: Path, result: CampaignResult) -> dict[str, Any]:
         "skipped": result.skipped,
         "not_needed": result.not_needed,
         "stopped": None if result.stopped is None else {"block": result.stopped.block, "reason": result.stopped.reason},
+        "adopted": result.adopted,
+        "set_aside": result.set_aside,
         "elapsed_s": result.elapsed_s,
         "report": None,
     }

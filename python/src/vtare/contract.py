@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from vtare.errors import BadInput, did_you_mean
 from vtare.quantities import QuantityError, parse, unit_of, write
+from vtare.stored import parse_json, plain_values
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,6 +27,7 @@ RUN_SCHEMA: Final = "vtare.run/1"
 SAMPLES_SCHEMA: Final = "vtare.samples/1"
 # What every figure stands on; other parts of the footer may be missing.
 _FOOTER_NEEDS: Final = ("run", "machine", "elapsed_ns")
+_FOOTER_TABLES: Final = ("run", "machine", "clock", "program", "result")
 #: Type of a column in the contract -> the types of polars that may hold it.
 _TYPES: Final[dict[str, tuple[str, ...]]] = {
     "string": ("String", "Categorical"),
@@ -170,20 +172,22 @@ class Contract:
         return self.instruments[instrument]
 
 
-def load_contract(binary: Path | None = None) -> Contract:
-    """Read the parameters from `binary` where it answers `vtare schema`, else from the copy in the package."""
-    if binary is not None:
-        try:
-            answer = subprocess.run([binary, "schema"], capture_output=True, timeout=10, check=True)
-            return read_schema(json.loads(answer.stdout), origin=str(binary))
-        except (OSError, subprocess.SubprocessError, ValueError, KeyError):
-            # An old or foreign binary: the packaged copy still catches most mistakes, and the binary checks again.
-            pass
-    return _packaged_contract()
+def schema_of(binary: Path) -> Contract:
+    """Read the parameters from what `binary` prints for `vtare schema`.
+
+    Raises:
+        OSError, subprocess.SubprocessError, ValueError, KeyError: it is no vtare binary.
+    """
+    answer = subprocess.run([binary, "schema"], capture_output=True, timeout=30, check=True)
+    found = parse_json(answer.stdout)
+    if not isinstance(found, dict):
+        raise ValueError("found no table")
+    return read_schema(found, origin=str(binary))
 
 
 @cache
-def _packaged_contract() -> Contract:
+def load_contract() -> Contract:
+    """Return the parameters by the copy of the schema in the package: a plan can be checked without a binary."""
     text = files("vtare").joinpath("data/run.schema.json").read_text(encoding="utf-8")
     return read_schema(json.loads(text), origin="vtare/data/run.schema.json")
 
@@ -213,13 +217,13 @@ def check_samples_file(path: Path, *, run_id: str, instrument: str) -> dict[str,
     import polars as pl
 
     try:
-        footer: dict[str, Any] = json.loads(pl.read_parquet_metadata(path)["vtare"])
+        footer: dict[str, Any] = plain_values(parse_json(pl.read_parquet_metadata(path)["vtare"]))
         found = pl.read_parquet_schema(path)
     except FileNotFoundError as error:
         raise BadInput(f"{path}: the file is gone") from error
     except PermissionError as error:
         raise BadInput(f"{path}: cannot be read: permission denied; give yourself read access") from error
-    except (OSError, KeyError, ValueError, pl.exceptions.PolarsError) as error:
+    except (OSError, KeyError, ValueError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise BadInput(f"{path}: damaged, or not written by vtare ({error})") from error
     schema = footer.get("schema") if isinstance(footer, dict) else None
     if schema != SAMPLES_SCHEMA:
@@ -230,6 +234,14 @@ def check_samples_file(path: Path, *, run_id: str, instrument: str) -> dict[str,
     absent = [name for name in _FOOTER_NEEDS if name not in footer]
     if absent:
         raise BadInput(f"{path}: the footer lacks {', '.join(absent)}; measure this run again")
+    odd = [name for name in _FOOTER_TABLES if not isinstance(footer.get(name, {}), dict)]
+    notes = footer.get("notes", [])
+    if not isinstance(notes, list) or not all(
+        isinstance(note, dict) and {"id", "text"} <= note.keys() for note in notes
+    ):
+        odd.append("notes")
+    if odd:
+        raise BadInput(f"{path}: damaged: {', '.join(odd)} in its footer is of another type; measure this run again")
     found_id = footer["run"].get("run_id")
     if found_id != run_id:
         raise BadInput(f"{path}: belongs to run {found_id!r}, wanted '{run_id}'")

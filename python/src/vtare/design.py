@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from vtare.errors import BadInput
 from vtare.path import TIMERS
 from vtare.plan import OWN_FACTORS, TIMERS_FACTOR
+from vtare.stored import is_run_id, parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -134,14 +135,42 @@ def design_frame(runs: tuple[Run, ...], factor_names: tuple[str, ...]) -> pl.Dat
     return pl.DataFrame(columns, schema=schema)
 
 
-def write_design(path: Path, runs: tuple[Run, ...], factor_names: tuple[str, ...], *, seed: int, program: str) -> None:
-    """Write `design.parquet`. Its metadata entry `vtare` holds the seed, which nothing else in the file tells."""
-    about = json.dumps({"schema": DESIGN_SCHEMA, "seed": seed, "program": program, "factors": list(factor_names)})
-    design_frame(runs, factor_names).write_parquet(path, compression="lz4", metadata={"vtare": about})
+def plan_hash(text: str) -> str:
+    """The SHA-256 of a plan's text, which ties a design to the plan that it was made of."""
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
-def read_design(path: Path) -> tuple[tuple[Run, ...], int]:
-    """Return the runs and the seed of a written design.
+def write_design(
+    path: Path,
+    runs: tuple[Run, ...],
+    factor_names: tuple[str, ...],
+    *,
+    seed: int,
+    program: str,
+    plan_text: str | None = None,
+) -> None:
+    """Write `design.parquet`. Its metadata entry `vtare` holds the seed, which nothing else in the file tells.
+
+    `plan_text` is the text of the plan that it was made of, to which the file is then bound by its hash.
+    """
+    about = {"schema": DESIGN_SCHEMA, "seed": seed, "program": program, "factors": list(factor_names)}
+    if plan_text is not None:
+        about["plan_sha256"] = plan_hash(plan_text)
+    frame = design_frame(runs, factor_names)
+    frame.write_parquet(path, compression="lz4", metadata={"vtare": json.dumps(about)})
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """A design as it was written. `plan_sha256` is None where the version that wrote it did not keep it."""
+
+    runs: tuple[Run, ...]
+    seed: int
+    plan_sha256: str | None
+
+
+def read_design(path: Path) -> Design:
+    """Return a written design.
 
     Raises:
         BadInput: the file is missing, is no design, or was cut short.
@@ -149,24 +178,115 @@ def read_design(path: Path) -> tuple[tuple[Run, ...], int]:
     import polars as pl
 
     try:
-        about = json.loads(pl.read_parquet_metadata(path)["vtare"])
+        about = parse_json(pl.read_parquet_metadata(path)["vtare"])
         frame = pl.read_parquet(path)
     except FileNotFoundError as error:
         raise BadInput(f"{path}: no such file; is this a store? make one with `vtare run PLAN`") from error
-    except (OSError, KeyError, ValueError, pl.exceptions.PolarsError) as error:
+    except (OSError, KeyError, ValueError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise BadInput(f"{path}: not a design of vtare ({error}); start again with `vtare run PLAN`") from error
-    if about.get("schema") != DESIGN_SCHEMA:
-        raise BadInput(f"{path}: schema is {about.get('schema')!r}, this program reads '{DESIGN_SCHEMA}'")
-    factors = about["factors"]
-    runs = tuple(
-        Run(
-            **{name: row[name] for name in (*_COUNTS, *_WORDS)},
-            factors={factor: row[factor] for factor in factors if row[factor] is not None},
-            parameters=json.loads(row["parameters"]),
+    schema = about.get("schema") if isinstance(about, dict) else None
+    if schema != DESIGN_SCHEMA:
+        raise BadInput(f"{path}: schema is {schema!r}, this program reads '{DESIGN_SCHEMA}'")
+    factors, seed, plan_sha256 = about.get("factors"), about.get("seed"), about.get("plan_sha256")
+    if not isinstance(factors, list) or not isinstance(seed, int):
+        raise BadInput(f"{path}: not a design of vtare (no list of factors, or no seed)")
+    words = (*_WORDS, *map(str, factors), "parameters")
+    expected = {**dict.fromkeys(_COUNTS, pl.Int64), **dict.fromkeys(words, pl.String)}
+    odd = [name for name, kind in expected.items() if frame.schema.get(name) not in (kind, pl.Null)]
+    empty = [
+        name for name in ("parameters", *_COUNTS, *_WORDS) if name != "control" and not odd and frame[name].has_nulls()
+    ]
+    if odd or empty:
+        raise BadInput(f"{path}: not a design of vtare (its columns {', '.join(odd or empty)} are missing or damaged)")
+    runs = tuple(_read_run(row, factors, path) for row in frame.sort("position").iter_rows(named=True))
+    if len({run.run_id for run in runs}) < len(runs):
+        raise BadInput(f"{path}: not a design of vtare (a run id is there twice)")
+    return Design(runs, seed, plan_sha256)
+
+
+def _read_run(row: dict[str, Any], factors: list[str], path: Path) -> Run:
+    if not is_run_id(row["run_id"]):
+        raise BadInput(
+            f"{path}: found the run id {row['run_id']!r}, expected 16 hexadecimal digits: no vtare wrote this; do not "
+            "go on with a store that you do not trust"
         )
-        for row in frame.sort("position").iter_rows(named=True)
+    try:
+        parameters = parse_json(row["parameters"])
+    except ValueError as error:
+        raise BadInput(f"{path}: the parameters of run {row['run_id']} are not JSON ({error})") from error
+    if not isinstance(parameters, dict):
+        raise BadInput(f"{path}: the parameters of run {row['run_id']} are no table")
+    return Run(
+        **{name: row[name] for name in (*_COUNTS, *_WORDS)},
+        factors={factor: row[factor] for factor in factors if row[factor] is not None},
+        parameters=parameters,
     )
-    return runs, int(about["seed"])
+
+
+def check_plan(design: Design, text: str, path: Path) -> None:
+    """Refuse another plan than the one that a design was made of, by its hash. `path` is the plan's.
+
+    Raises:
+        BadInput: the plan was changed since.
+    """
+    if design.plan_sha256 not in (None, plan_hash(text)):
+        raise BadInput(
+            f"{path}: was changed after the campaign began, so that it does not state what was measured; put the first "
+            "text back, or run the changed plan into a store of its own with `vtare run`"
+        )
+
+
+def check_levels(design: Design, plan: Plan, path: Path) -> None:
+    """Refuse a design that is not one of this plan: every experiment, factor and level must be the plan's.
+
+    Raises:
+        BadInput: with what differs. `path` is that of the design, beside which the plan lies.
+    """
+    source = path.with_name("plan.toml")
+    for run in design.runs:
+        reason = _foreign(run, plan)
+        if reason is not None:
+            raise BadInput(
+                f"{path}: a run has {reason}, which {source.name} does not have: the two do not belong together; put "
+                "back the plan that the design was made of"
+            )
+
+
+def _foreign(run: Run, plan: Plan) -> str | None:
+    """What a run has that the plan does not, in words; None where the plan has all of it."""
+    if run.control is not None:
+        known = plan.control is not None and plan.control.instrument == run.instrument
+        return None if known else f"the control cell '{run.instrument}'"
+    experiments = {experiment.name: experiment for experiment in plan.experiments}
+    experiment = experiments.get(run.experiment)
+    if experiment is None or experiment.instrument != run.instrument:
+        return f"the experiment '{run.experiment}' of the instrument '{run.instrument}'"
+    levels = {factor.name: [level.label for level in factor.levels] for factor in experiment.factors}
+    if levels.keys() != run.factors.keys():
+        return f"the factors {', '.join(run.factors) or 'none'} in the experiment '{run.experiment}'"
+    for factor, label in run.factors.items():
+        if label not in levels[factor]:
+            return f"the level '{label}' of {factor}"
+    return None
+
+
+def check_rows(design: Design, plan: Plan, path: Path) -> None:
+    """Refuse a design with a run whose parameters or id are not what the plan makes of its levels.
+
+    What is carried out is then what the plan states, whoever made the store. Levels must have been checked.
+
+    Raises:
+        BadInput: with the first such run.
+    """
+    for run in design.runs:
+        experiment = None if run.control is not None else plan.experiment(run.experiment)
+        expected = _row(plan.control, experiment, run.factors, run.control, run.replicate, run.position)
+        stated = json.loads(json.dumps(expected.parameters))
+        if (expected.run_id, stated) != (run.run_id, run.parameters) or run.block != run.replicate:
+            raise BadInput(
+                f"{path}: run {run.run_id} is not what plan.toml states; it was changed, or made by another version of "
+                "vtare: go on with that version, or measure into a new store"
+            )
 
 
 def expected_run_s(run: Run, plan: Plan) -> float:

@@ -8,7 +8,6 @@ its machine stands still. Levels of `guest_clock` are there to change it.
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ import polars as pl
 
 from vtare.contract import QUANTITIES, check_samples_file, load_contract
 from vtare.errors import BadInput
+from vtare.stored import odd_entry, parse_json, plain_values, read_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -205,6 +205,7 @@ def open_samples(store: Path, plan: Plan, runs: Iterable[Run]) -> SampleSet:
         directory = store / "runs" / run.run_id
         path = directory / "samples.parquet"
         try:
+            _refuse_odd(directory)
             files.append(
                 RunFile(
                     run,
@@ -219,9 +220,19 @@ def open_samples(store: Path, plan: Plan, runs: Iterable[Run]) -> SampleSet:
     return SampleSet(plan, tuple(files), tuple(problems)).without(other_clocks(files))
 
 
+def _refuse_odd(directory: Path) -> None:
+    """Refuse a run's directory with a link or a special file: the store may come from somebody else."""
+    try:
+        reason = odd_entry(directory)
+    except OSError as error:
+        reason = f"cannot be read ({error.strerror})"
+    if reason is not None:
+        raise BadInput(f"{directory}: {reason}")
+
+
 def _read_load(path: Path) -> dict[str, Any] | None:
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = plain_values(parse_json(read_regular(path)))
     except (OSError, ValueError):
         return None
     return document if isinstance(document, dict) else None

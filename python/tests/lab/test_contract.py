@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from vtare.contract import QUANTITIES, Contract, columns, load_contract, read_schema
+from vtare.contract import QUANTITIES, Contract, columns, load_contract, read_schema, schema_of
 from vtare.errors import BadInput
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -58,12 +58,11 @@ def test_schema_is_read_however_it_ties_parameters_to_instruments() -> None:
         read_schema({}, origin="empty")
 
 
-def test_schema_of_the_binary_is_used_where_it_answers_and_the_copy_where_not(tmp_path: Path) -> None:
+def test_schema_of_a_binary_is_what_it_prints_and_another_program_has_none(tmp_path: Path) -> None:
     program = tmp_path / "vtare"
     document = json.loads((DATA / "run.schema.json").read_text())
     program.write_text(f"#!/bin/sh\ncat <<'END'\n{json.dumps(document)}\nEND\n")
     program.chmod(0o755)
-    assert load_contract(program).origin == str(program)
-    program.write_text("#!/bin/sh\nexit 2\n")
-    assert load_contract(program).origin == "vtare/data/run.schema.json"
-    assert load_contract(tmp_path / "none").origin == "vtare/data/run.schema.json"
+    assert schema_of(program).origin == str(program)
+    with pytest.raises(ValueError, match="Expecting value"):
+        schema_of(Path("/bin/true"))

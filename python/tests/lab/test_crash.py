@@ -65,8 +65,10 @@ with Store.create(store, load_plan(plan), 7, files=Deadly()) as opened, StopRequ
 #: Operation, moment, how many times it may pass first (the store's own making counts), runs that must be kept.
 POINTS = [
     ("make_directory", "after", 3, 1),
-    ("write", "half", 2, 1),
-    ("write", "after", 2, 1),
+    ("write", "half", 3, 1),
+    ("write", "after", 3, 1),
+    ("write", "half", 4, 1),
+    ("write", "after", 4, 1),
     ("sync_tree", "before", 2, 1),
     ("publish", "before", 2, 1),
     ("publish", "after", 2, 1),

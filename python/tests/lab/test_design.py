@@ -6,7 +6,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from vtare.design import Run, expected_run_s, make_design, read_design, run_seed, write_design
+from vtare.design import Design, Run, expected_run_s, make_design, read_design, run_seed, write_design
 from vtare.errors import BadInput
 from vtare.plan import Plan, load_plan, parse_plan, shipped_plans
 
@@ -58,7 +58,7 @@ def test_seed_of_a_run_depends_on_campaign_and_run() -> None:
 def test_written_design_reads_back_with_its_seed(tmp_path: Path, tiny_plan: Plan) -> None:
     runs = make_design(tiny_plan, 9)
     write_design(tmp_path / "design.parquet", runs, tiny_plan.factor_names, seed=9, program="0")
-    assert read_design(tmp_path / "design.parquet") == (runs, 9)
+    assert read_design(tmp_path / "design.parquet") == Design(runs, 9, None)
     columns = pl.read_parquet(tmp_path / "design.parquet").columns
     assert columns == [
         "position", "block", "replicate", "run_id", "experiment", "instrument", "control", "load", "method",

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vtare.campaign.binary import find_binary
+from vtare.campaign.binary import binary_and_contract, find_binary
 from vtare.campaign.files import Files
 from vtare.campaign.journal import Entry, Journal, Stopped, not_needed
 from vtare.campaign.progress import Forecast, Progress, Silent
 from vtare.campaign.stop import StopRequest
-from vtare.campaign.store import Store, default_store, read_store
+from vtare.campaign.store import Store, Tidied, default_store, forget_keys, read_store
+from vtare.campaign.verify import Verification, verify
 from vtare.lazy import attributes
 
 if TYPE_CHECKING:
@@ -27,10 +28,15 @@ __all__ = [
     "StopRequest",
     "Stopped",
     "Store",
+    "Tidied",
+    "Verification",
+    "binary_and_contract",
     "default_store",
     "find_binary",
+    "forget_keys",
     "not_needed",
     "read_store",
+    "verify",
 ]
 
 __getattr__ = attributes(__name__, {"executor": ("Campaign", "CampaignResult")})

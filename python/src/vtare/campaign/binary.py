@@ -4,10 +4,28 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
+from vtare.contract import Contract, schema_of
 from vtare.errors import BadInput
+
+
+def binary_and_contract(option: Path | None = None) -> tuple[Path, Contract]:
+    """Return the binary (see `find_binary`) and what its instruments take, which it must answer itself.
+
+    Raises:
+        BadInput: there is none, or it is another program.
+    """
+    program = find_binary(option)
+    try:
+        return program, schema_of(program)
+    except (OSError, subprocess.SubprocessError, ValueError, KeyError) as error:
+        raise BadInput(
+            f"{program}: not the vtare binary: `{program} schema` did not print the schema of run.json ({error}); name "
+            "the vtare binary with --binary PATH"
+        ) from error
 
 
 def find_binary(option: Path | None = None) -> Path:

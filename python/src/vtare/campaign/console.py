@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from vtare.campaign.execute import Outcome
     from vtare.campaign.journal import Entry, Stopped
     from vtare.campaign.progress import Forecast
+    from vtare.campaign.verify import Verification
     from vtare.design import Run
     from vtare.plan import Plan
 
@@ -235,3 +236,29 @@ def show_status(
                 console.print(f"    {line}")
     if words["pending"] or words["failed"]:
         console.print(f"go on with: vtare resume {store}")
+
+
+def show_verification(console: Console, found: Verification) -> None:
+    """Print how many runs are whole, a line for everything that is wrong, and what to do."""
+    whole, damaged = len(found.conditions.whole), len(found.conditions.damaged)
+    counts = ((whole, "whole"), (damaged, "damaged"), (found.total - whole - damaged, "not there"))
+    listed = ", ".join(f"{count} {word}" for count, word in counts if count)
+    read = f"{found.conditions.byte / 1e6:.1f} MB checked in {duration(found.conditions.elapsed_s)}"
+    console.print(f"{found.plan} in {found.store}: {found.total} runs: {listed} ({read})")
+    for problem in found.problems():
+        console.print(problem)
+    for name in found.strangers:
+        console.print(f"not of this campaign: runs/{name}")
+    if found.repaired:
+        done = [] if found.journal is None else ["made the journal anew"]
+        done += [f"added {len(found.unlisted)} runs to the journal"] if found.unlisted else []
+        done += [f"moved {damaged} damaged runs to {found.store / 'damaged'}"] if damaged else []
+        done += [f"took {len(found.missing)} missing runs out of the journal"] if found.missing else []
+        done += [f"removed {found.leftovers} leftovers"] if found.leftovers else []
+        console.print(f"repaired: {'; '.join(done)}" if done else "nothing to repair")
+        if found.total > whole:
+            console.print(f"make the other runs with: vtare resume {found.store}")
+    elif not found.sound:
+        console.print(f"repair with: vtare verify {found.store} --repair")
+    else:
+        console.print("sound")

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from vtare.campaign import routed
 from vtare.campaign.background import Neighbours, neighbours
 from vtare.campaign.children import Helper, RunFailed, blame_helpers, end, how_it_ended, said, wait_ready
+from vtare.campaign.store import KEY_NAME
 from vtare.campaign.surroundings import Surroundings
 from vtare.errors import BadInput, MachineCannot
 from vtare.guests import NO_BACKGROUND, Background, background_of, resources_of
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
 
 PORT: Final = 8462
 SIDES: Final = ("sender", "responder")
-_KEY_NAME: Final = "key"
 
 
 def capture_name(side: str) -> str:
@@ -234,7 +234,7 @@ class Crew:
         address = self._instances["responder"].address
         if planned.get("mode") == ICMP:
             return {**planned, "peer": [address]}
-        resolved = {**planned, "peer": [f"{address}:{PORT}"], "key_file": str(directory / _KEY_NAME)}
+        resolved = {**planned, "peer": [f"{address}:{PORT}"], "key_file": str(directory / KEY_NAME)}
         if self.roles.path is not None:
             return {**resolved, "peer": f"{address}:{PORT}"}
         # A large send for many packets passes a capture point as one packet. Nor without captures: else cells that
@@ -251,7 +251,7 @@ class Crew:
             Interrupted: a stop was requested while they started.
         """
         helpers: list[Helper] = []
-        key = directory / _KEY_NAME
+        key = directory / KEY_NAME
         document = json.loads((directory / "run.json").read_text())
         resolved = document["parameters"]
         surroundings = Surroundings()
@@ -301,7 +301,7 @@ class Crew:
     def _responder(self, directory: Path, *, gso: bool) -> Helper:
         instance, log = self._instances["responder"], directory / "responder.log"
         arguments = ["serve", "--listen", f"{instance.address}:{PORT}", "--json"]
-        arguments += ["--key-file", str(directory / _KEY_NAME)]
+        arguments += ["--key-file", str(directory / KEY_NAME)]
         arguments += [] if gso else ["--no-gso"]
         arguments += ["--spin"] if self.roles.spin else []
         arguments += ["--cpu", str(self.roles.cpu)] if self.roles.cpu is not None else []

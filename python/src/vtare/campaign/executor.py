@@ -28,13 +28,14 @@ from vtare.guests import background_of, resources_of
 from vtare.platforms import DEFAULT_RESOURCES, Instance, Platform, PlatformFailed, Resources, kind_of, open_platform
 from vtare.platforms.network import NetworkError
 from vtare.platforms.owner import own_prefix
+from vtare.stored import MANIFEST, manifest_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from vtare.campaign.stop import StopRequest
-    from vtare.campaign.store import Store
+    from vtare.campaign.store import Store, Tidied
     from vtare.design import Run
 
 _DISK_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
@@ -45,6 +46,7 @@ _DISK_FULL_TEXT: Final = ("No space left on device", "Disk quota exceeded")
 class CampaignResult:
     """How a campaign ended: runs of the whole store by status, and what this session removed and took.
 
+    `adopted` whole runs were missing in the journal; `set_aside` damaged ones were made again.
     `stopped` says how it stopped by its plan's rule; `not_needed` runs of later blocks were then not made.
     """
 
@@ -56,6 +58,8 @@ class CampaignResult:
     elapsed_s: float
     not_needed: int = 0
     stopped: Stopped | None = None
+    adopted: int = 0
+    set_aside: int = 0
 
 
 #: Asked after a block (its number) with all runs so far in the store: why to stop now, or None to go on.
@@ -72,8 +76,13 @@ class Campaign:
         stop: StopRequest,
         progress: Progress | None = None,
         precise: Precise | None = None,
+        tidied: Callable[[Tidied], None] | None = None,
     ) -> None:
-        """Prepare to run what `store` lacks with this `binary`; `precise` judges the plan's stopping rule."""
+        """Prepare to run what `store` lacks with this `binary`; `precise` judges the plan's stopping rule.
+
+        `tidied` is called with what the check of the store found, before the first run.
+        """
+        self._tidied = tidied or (lambda _: None)
         self._precise = precise
         self._store = store
         self._binary = binary
@@ -87,7 +96,7 @@ class Campaign:
         self._pace = _Pace(store)
 
     def run(self) -> CampaignResult:
-        """Make every run that is neither done nor skipped, in the design's order.
+        """Make every run that is not done, in the design's order. The finished ones are checked before.
 
         Where the plan has a stopping rule it is asked between blocks. What it decides is kept in the journal: a
         campaign that has stopped makes no run of a later block, whoever resumes it.
@@ -97,9 +106,11 @@ class Campaign:
             CampaignStopped: no further run can succeed.
         """
         begin = time.monotonic()
-        removed = self._store.tidy()
+        found = self._store.tidy()
+        self._tidied(found)
         entries = self._store.journal.entries()
-        finished = {run_id for run_id, entry in entries.items() if entry.status in {"done", "skipped"}}
+        # What was skipped is tried again: what was missing may be there now, and is looked for before a run starts.
+        finished = {run_id for run_id, entry in entries.items() if entry.status == "done"}
         stopped = self._store.journal.stopped()
         todo = [
             run
@@ -124,7 +135,7 @@ class Campaign:
         finally:
             self._clear()
             self._progress.ended()
-        return self._result(removed, time.monotonic() - begin)
+        return self._result(found, time.monotonic() - begin)
 
     def _enough(self, block: int) -> bool:
         """Whether the plan's rule says to stop after this block; kept in the journal then."""
@@ -158,6 +169,7 @@ class Campaign:
                 store.files.make_directory(temporary)
                 outcome = self._attempt(run, temporary)
                 if outcome.status == "done":
+                    store.files.write(temporary / MANIFEST, manifest_of(temporary))
                     store.files.sync_tree(temporary)
                     store.files.publish(temporary, final)
             finally:
@@ -298,19 +310,21 @@ class Campaign:
         where = f"{error.filename}: " if error.filename else ""
         return CampaignStopped(f"{where or f'{path}: '}{error.strerror or error}; mend that, then {resume}")
 
-    def _result(self, removed: int, elapsed_s: float) -> CampaignResult:
+    def _result(self, found: Tidied, elapsed_s: float) -> CampaignResult:
         entries = self._store.journal.entries()
-        statuses = [entry.status for entry in entries.values()]
+        statuses = [entries[run.run_id].status for run in self._store.runs if run.run_id in entries]
         stopped = self._store.journal.stopped()
         return CampaignResult(
             total=len(self._store.runs),
             done=statuses.count("done"),
             failed=statuses.count("failed"),
             skipped=statuses.count("skipped"),
-            removed_leftovers=removed,
+            removed_leftovers=found.removed,
             elapsed_s=elapsed_s,
             not_needed=sum(not_needed(run, entries, stopped) for run in self._store.runs),
             stopped=stopped,
+            adopted=len(found.adopted),
+            set_aside=len(found.set_aside),
         )
 
 

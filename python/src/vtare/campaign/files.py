@@ -6,6 +6,8 @@ import os
 import shutil
 from typing import TYPE_CHECKING
 
+from vtare.stored import kind_of
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -36,8 +38,24 @@ class Files:
         self._sync(final.parent)
 
     def remove_tree(self, path: Path) -> None:
-        """Remove a directory with all it holds; one that is not there is fine."""
-        shutil.rmtree(path, ignore_errors=False) if path.exists() else None
+        """Remove a directory with all it holds; one that is not there is fine. Links are removed, never followed."""
+        kind = kind_of(path)
+        if kind == "directory":
+            # Python walks down by descriptors: nobody can put a link in its way.
+            shutil.rmtree(path)
+        elif kind is not None:
+            path.unlink()
+
+    def set_aside(self, path: Path, directory: Path) -> Path:
+        """Move a file, a link or a directory into `directory` under its own name or the next free one; return it."""
+        place, number = directory / path.name, 2
+        while kind_of(place) is not None:
+            place = directory / f"{path.name}-{number}"
+            number += 1
+        path.rename(place)
+        self._sync(directory)
+        self._sync(path.parent)
+        return place
 
     def free_byte(self, path: Path) -> int:
         """Return how many bytes an ordinary user may still write below `path`."""

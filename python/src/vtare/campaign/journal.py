@@ -1,22 +1,27 @@
 """The journal of a store: which runs are finished, failed or skipped. SQLite with a write-ahead log.
 
 A row is the last thing a run writes, after its directory has been fsynced and renamed into place. So a row never
-promises more than the disk holds, whatever the moment of a crash.
+promises more than the disk holds, whatever the moment of a crash. After each row the log is emptied into the file, so
+that a copy of the file alone lacks none.
+
+A journal may come from somebody else: it is opened only where it holds our two tables and nothing that computes
+(views, triggers), and every value is checked before it is used.
 """
 
 from __future__ import annotations
 
 import json
 import sqlite3
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal, Self
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, get_args
 
 from vtare.errors import BadInput, CampaignStopped
+from vtare.stored import is_run_id, kind_of, parse_json, plain_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
+    from collections.abc import Iterator, Mapping
     from types import TracebackType
 
     from vtare.design import Run
@@ -36,6 +41,18 @@ CREATE TABLE IF NOT EXISTS runs (
     attempts INTEGER NOT NULL
 );
 """
+#: What SQLite itself keeps beside a journal while it is open, or after a kill.
+BESIDE: Final = ("-wal", "-shm")
+#: Most bytes of one text of a journal: reasons and log tails have a few thousand.
+_MOST_VALUE_BYTE: Final = 1 << 20
+#: What each column of a row may be; None where the run has no such figure.
+_COLUMNS: Final[dict[str, tuple[type, ...]]] = {
+    "exit_code": (int, type(None)),
+    "reason": (str, type(None)),
+    "log_tail": (str, type(None)),
+    "elapsed_s": (int, float, type(None)),
+    "attempts": (int,),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,40 +91,81 @@ class Journal:
             BadInput: the file is missing, unreadable, no journal, or one of another version.
         """
         self._path = path
+        _refuse_odd_files(path)
         try:
-            self._connection = self._connect_read_only(path) if read_only else sqlite3.connect(path, timeout=10)
-            if there:
+            if read_only:
+                self._connection = self._connect_read_only(path)
+            else:
+                mode = "rw" if there else "rwc"
+                self._connection = sqlite3.connect(f"{_uri(path)}?mode={mode}", uri=True, timeout=10)
+                self._restrict()
+            if there or read_only:
                 self._refuse_other_schema()
+            if there:
+                self.check()
             if not read_only:
                 self._connection.execute("PRAGMA journal_mode=WAL")
                 self._connection.execute("PRAGMA synchronous=FULL")
                 self._connection.executescript(_TABLES)
-                if self.meta("schema") is None:
+                if self._meta("schema") is None:
                     self.set_meta("schema", JOURNAL_SCHEMA)
-            self._refuse_other_schema()
+                    self._refuse_other_schema()
         except sqlite3.Error as error:
+            self._refuse_unreadable(error)
+
+    def _restrict(self) -> None:
+        """Let nothing that the file states be computed, and no value of it take much memory."""
+        self._connection.execute("PRAGMA trusted_schema=OFF")
+        self._connection.execute("PRAGMA cell_size_check=ON")
+        self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_VALUE_BYTE)
+
+    def _refuse_unreadable(self, error: sqlite3.Error) -> None:
+        code = getattr(error, "sqlite_errorname", "")
+        if code.startswith(("SQLITE_READONLY", "SQLITE_PERM")):
             raise BadInput(
-                f"{path}: cannot read the journal ({error}); is this a store made by `vtare run`?"
+                f"{self._path}: cannot write the journal ({error}); give yourself write access or copy the store"
             ) from error
+        raise BadInput(
+            f"{self._path}: cannot read the journal ({error}); is this a store made by `vtare run`? "
+            f"`vtare verify {self._path.parent} --repair` makes the journal of its finished runs anew"
+        ) from error
+
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        """Turn what SQLite reports of a damaged or unreadable file into one clear error."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            self._refuse_unreadable(error)
 
     def _refuse_other_schema(self) -> None:
-        found = self.meta("schema")
-        if found != JOURNAL_SCHEMA:
+        found = self._connection.execute("SELECT type, name, sql FROM sqlite_master").fetchall()
+        tables = {name: " ".join(str(sql).split()) for kind, name, sql in found if kind == "table"}
+        automatic = all(kind == "table" or (kind == "index" and sql is None) for kind, _, sql in found)
+        if tables and (not automatic or tables != _EXPECTED):
             raise BadInput(
-                f"{self._path}: journal schema is {found!r}, this program reads '{JOURNAL_SCHEMA}': use the version of "
-                "vtare that made this store, or measure into a new one"
+                f"{self._path}: holds more than the two tables of a journal, or others, which is not made by vtare: do "
+                f"not go on with a store that you do not trust; `vtare verify {self._path.parent} --repair` makes the "
+                "journal of its finished runs anew"
+            )
+        schema = self.meta("schema")
+        if schema != JOURNAL_SCHEMA:
+            raise BadInput(
+                f"{self._path}: journal schema is {schema!r}, this program reads '{JOURNAL_SCHEMA}': use the version "
+                "of vtare that made this store, or measure into a new one"
             )
 
-    @staticmethod
-    def _connect_read_only(path: Path) -> sqlite3.Connection:
-        connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=10)
+    def _connect_read_only(self, path: Path) -> sqlite3.Connection:
+        self._connection = sqlite3.connect(f"{_uri(path)}?mode=ro", uri=True, timeout=10)
         try:
-            connection.execute("SELECT 1 FROM meta").fetchone()
+            self._restrict()
+            self._connection.execute("SELECT 1 FROM sqlite_master").fetchone()
         except sqlite3.OperationalError:
             # A store on a read-only medium cannot have the shared-memory file that WAL needs.
-            connection.close()
-            return sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)
-        return connection
+            self._connection.close()
+            self._connection = sqlite3.connect(f"{_uri(path)}?mode=ro&immutable=1", uri=True)
+            self._restrict()
+        return self._connection
 
     def __enter__(self) -> Self:
         """Return the journal itself."""
@@ -125,23 +183,60 @@ class Journal:
             self._connection.close()
 
     def set_meta(self, key: str, value: str) -> None:
-        """Keep one fact about the store."""
-        with self._connection:
+        """Keep one fact about the store.
+
+        Raises:
+            BadInput: the journal cannot be written.
+        """
+        with self._guarded(), self._connection:
             self._connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
 
     def meta(self, key: str) -> str | None:
-        """Return one fact about the store, or None."""
+        """Return one fact about the store, or None.
+
+        Raises:
+            BadInput: the journal is damaged.
+        """
+        with self._guarded():
+            return self._meta(key)
+
+    def _meta(self, key: str) -> str | None:
         row = self._connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
-        return None if row is None else str(row[0])
+        return None if row is None else plain_text(str(row[0]))
+
+    def check(self) -> None:
+        """Check the whole file, pages that no row is read from included.
+
+        Raises:
+            BadInput: it is damaged.
+        """
+        with self._guarded():
+            found = self._connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
+            if found != "ok":
+                raise sqlite3.DatabaseError(" ".join(str(found).split()))
 
     def stopped(self) -> Stopped | None:
-        """Return how the campaign stopped by its plan's rule; None where it has not."""
+        """Return how the campaign stopped by its plan's rule; None where it has not.
+
+        Raises:
+            BadInput: the journal is damaged, or states something else.
+        """
         found = self.meta("stopped")
-        return None if found is None else Stopped(**json.loads(found))
+        if found is None:
+            return None
+        try:
+            document = parse_json(found)
+            block, reason = document["block"], document["reason"]
+        except (ValueError, TypeError, KeyError) as error:
+            raise self._odd(found[:200], "'stopped'", "a block and a reason") from error
+        if not isinstance(block, int) or not isinstance(reason, str):
+            raise self._odd(found[:200], "'stopped'", "a block and a reason")
+        return Stopped(block, reason)
 
     def stop(self, stopped: Stopped) -> None:
         """Keep that the campaign has stopped: no later block will be made, whoever goes on with it."""
         self.set_meta("stopped", json.dumps({"block": stopped.block, "reason": stopped.reason}))
+        self._empty_log()
 
     def record(self, entry: Entry) -> None:
         """Write one row, durably. A run that was tried before counts one attempt more.
@@ -149,25 +244,97 @@ class Journal:
         Raises:
             CampaignStopped: the row cannot be written (disk full, store gone).
         """
-        before = self._connection.execute("SELECT attempts FROM runs WHERE run_id = ?", (entry.run_id,)).fetchone()
-        attempts = 1 if before is None else int(before[0]) + 1
-        values = (
-            entry.run_id, entry.status, entry.exit_code, entry.reason, entry.log_tail, entry.elapsed_s, attempts,
-        )  # fmt: skip
         try:
             with self._connection:
-                self._connection.execute("INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?)", values)
+                query = "SELECT attempts FROM runs WHERE run_id = ?"
+                before = self._connection.execute(query, (entry.run_id,)).fetchone()
+                attempts = 1 if before is None else int(before[0]) + 1
+                self._connection.execute(
+                    "INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?)",
+                    (
+                        entry.run_id, entry.status, entry.exit_code, entry.reason, entry.log_tail, entry.elapsed_s,
+                        attempts,
+                    ),
+                )  # fmt: skip
         except sqlite3.Error as error:
             raise CampaignStopped(
                 f"{self._path}: cannot write the journal ({error}); free space, then `vtare resume`"
             ) from error
+        self._empty_log()
+
+    def _empty_log(self) -> None:
+        # A reader in between is no reason to wait: the next row tries again.
+        with suppress(sqlite3.Error):
+            self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
 
     def forget(self, run_id: str) -> None:
-        """Remove one row: its run will be made again."""
-        with self._connection:
+        """Remove one row: its run will be made again.
+
+        Raises:
+            BadInput: the journal cannot be written.
+        """
+        with self._guarded(), self._connection:
             self._connection.execute("DELETE FROM runs WHERE run_id = ?", (run_id,))
 
     def entries(self) -> dict[str, Entry]:
-        """Return every row, by run id."""
+        """Return every row, by run id.
+
+        Raises:
+            BadInput: the journal is damaged, or a row is none of a run.
+        """
         query = "SELECT run_id, status, exit_code, reason, log_tail, elapsed_s, attempts FROM runs"
-        return {row[0]: Entry(*row) for row in self._connection.execute(query)}
+        with self._guarded():
+            return {row[0]: self._entry(row) for row in self._connection.execute(query)}
+
+    def _entry(self, row: tuple[Any, ...]) -> Entry:
+        run_id, status, *others = row
+        if not is_run_id(run_id):
+            raise BadInput(
+                f"{self._path}: found the run id {run_id!r}, expected 16 hexadecimal digits: no vtare wrote this; do "
+                f"not go on with a store that you do not trust"
+            )
+        if status not in get_args(Status):
+            raise self._odd(status, f"status of run {run_id}", "done, failed or skipped")
+        for (column, kinds), value in zip(_COLUMNS.items(), others, strict=True):
+            if not isinstance(value, kinds):
+                raise self._odd(value, f"{column} of run {run_id}", " or ".join(kind.__name__ for kind in kinds))
+        values: list[Any] = [plain_text(value) if isinstance(value, str) else value for value in others]
+        return Entry(run_id, status, *values)
+
+    def _odd(self, found: object, what: str, expected: str) -> BadInput:
+        return BadInput(
+            f"{self._path}: found {found!r} as {what}, expected {expected}; "
+            f"`vtare verify {self._path.parent} --repair` makes the journal of its finished runs anew"
+        )
+
+
+def _refuse_odd_files(path: Path) -> None:
+    """Refuse links, and the rollback journal that a write-ahead log never has: it may name any file to be removed."""
+    for beside in ("", *BESIDE):
+        place = path.with_name(path.name + beside)
+        kind = kind_of(place)
+        if kind not in ("file", None):
+            raise BadInput(f"{place}: found a {kind}, expected an ordinary file; put the file itself there")
+    rollback = path.with_name(f"{path.name}-journal")
+    if kind_of(rollback) is not None:
+        raise BadInput(
+            f"{rollback}: found a rollback journal, which vtare never leaves and which can make SQLite remove any "
+            "file; remove it, and do not go on with a store that you do not trust"
+        )
+
+
+def _uri(path: Path) -> str:
+    return path.absolute().as_uri()
+
+
+def _statements() -> dict[str, str]:
+    """The statements of our tables as SQLite keeps them, by name."""
+    found = {}
+    for statement in _TABLES.split(";"):
+        words = " ".join(statement.split()).replace("IF NOT EXISTS ", "")
+        if words:
+            found[words.split()[2]] = words
+    return found
+
+
+_EXPECTED: Final = _statements()

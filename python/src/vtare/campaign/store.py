@@ -1,9 +1,13 @@
 """A store: the directory a campaign leaves, and the only place it writes to.
 
-    STORE/plan.toml, design.parquet, journal.sqlite, runs/<run_id>/{run.json, samples.parquet, load.json, log}
+    STORE/plan.toml, design.parquet, journal.sqlite,
+    STORE/runs/<run_id>/{run.json, samples.parquet, load.json, log, files.sha256}
 
 A store appears whole (built under a temporary name, fsynced, renamed) and each run in it appears whole. A lock on the
-directory keeps a second campaign out.
+directory keeps a second campaign out. What was damaged since is moved to STORE/damaged, never removed.
+
+A store may come from somebody else: its parts must be ordinary files and directories, no link is followed, run ids are
+16 hexadecimal digits, and what is carried out is what its plan states.
 """
 
 from __future__ import annotations
@@ -11,17 +15,19 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import re
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 from vtare import __version__
+from vtare.campaign.condition import Conditions, conditions
 from vtare.campaign.files import Files
-from vtare.campaign.journal import Journal
-from vtare.design import Run, make_design, read_design, write_design
+from vtare.campaign.journal import BESIDE, Entry, Journal
+from vtare.design import Design, Run, check_levels, check_plan, check_rows, make_design, read_design, write_design
 from vtare.errors import BadInput
 from vtare.plan import Plan, parse_plan
+from vtare.stored import kind_of, read_regular
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -29,8 +35,26 @@ if TYPE_CHECKING:
     from vtare.contract import Contract
 
 DEFAULT_PARENT: Final = Path("vtare-store")
-_RUN_ID: Final = re.compile(r"[0-9a-f]{16}")
+#: The key that sender and responder of a run share, in the run's directory while it executes.
+KEY_NAME: Final = "key"
+TEMPORARY: Final = ".tmp-"
 _ROOM_NEEDED_BYTE: Final = 1_000_000
+_PARTS: Final = {"plan.toml": "file", "design.parquet": "file", "journal.sqlite": "file", "runs": "directory"}
+
+
+@dataclass(frozen=True, slots=True)
+class Tidied:
+    """What was found in a store before its campaign goes on.
+
+    `removed` counts what killed runs left. `adopted` are whole runs that the journal lacked, `missing` those that it
+    alone had. `set_aside` says for each damaged run what was wrong; it lies in STORE/damaged and is made again.
+    """
+
+    conditions: Conditions
+    removed: int
+    adopted: tuple[str, ...]
+    missing: tuple[str, ...]
+    set_aside: dict[str, str]
 
 
 class Store:
@@ -70,7 +94,9 @@ class Store:
             lock_fd = _lock(partial)
             files.write(partial / "plan.toml", plan.text.encode())
             runs = make_design(plan, seed)
-            write_design(partial / "design.parquet", runs, plan.factor_names, seed=seed, program=__version__)
+            write_design(
+                partial / "design.parquet", runs, plan.factor_names, seed=seed, program=__version__, plan_text=plan.text
+            )
             files.make_directory(partial / "runs")
             with Journal(partial / "journal.sqlite") as journal:
                 journal.set_meta("program", __version__)
@@ -93,13 +119,43 @@ class Store:
         Raises:
             BadInput: no store, another campaign holds it, or it cannot be written.
         """
-        plan, runs, seed = read_store(path, contract=contract)
-        if not os.access(path, os.W_OK) or not os.access(path / "runs", os.W_OK):
-            raise BadInput(f"{path}: cannot write to this store; give yourself write access or copy it elsewhere")
-        lock_fd = _lock(path)
+        plan, runs, seed = _read_checked(path, ("journal.sqlite",), contract)
+        lock_fd = lock_store(path)
         try:
+            remove_keys(path)
             return cls(path, plan, runs, seed, lock_fd, files or Files())
-        except BadInput:
+        except BaseException:
+            os.close(lock_fd)
+            raise
+
+    @classmethod
+    def repair(cls, path: Path, *, files: Files | None = None) -> Self:
+        """Open a store whose journal may be missing or damaged: it is then set aside, and an empty one made.
+
+        `tidy` fills it from the finished runs.
+
+        Raises:
+            BadInput: no store, another campaign holds it, or it cannot be written.
+        """
+        plan, runs, seed = _read_checked(path, (), None)
+        files = files or Files()
+        lock_fd = lock_store(path)
+        try:
+            remove_keys(path)
+            journal = path / "journal.sqlite"
+            try:
+                with Journal(journal, read_only=True) as found:
+                    found.check()
+                    found.entries()
+                    found.stopped()
+            except BadInput:
+                for name in (journal.name, *(f"{journal.name}{end}" for end in (*BESIDE, "-journal"))):
+                    if kind_of(path / name) is not None:
+                        _set_aside(files, path / name, path)
+                with Journal(journal) as made:
+                    made.set_meta("program", __version__)
+            return cls(path, plan, runs, seed, lock_fd, files)
+        except BaseException:
             os.close(lock_fd)
             raise
 
@@ -120,48 +176,139 @@ class Store:
 
     def temporary(self, run_id: str) -> Path:
         """Where a run lies while it executes."""
-        return self.path / "runs" / f".tmp-{run_id}"
+        return self.path / "runs" / f"{TEMPORARY}{run_id}"
 
-    def tidy(self) -> int:
-        """Make journal and directories agree after a kill, and return how many leftovers were removed.
+    def tidy(self) -> Tidied:
+        """Make journal and directories agree after a kill, a copy or damage, and return what was found.
 
-        A run counts only with both its directory and its row; one without the other is removed and made again.
+        A whole run that the journal lacks is adopted: its row was lost, not its samples. A damaged one is set aside
+        and its row forgotten, as is the row of a run that is not there: both are made again.
+
+        Raises:
+            BadInput: a directory cannot be read, changed or moved.
         """
+        try:
+            return self._tidy()
+        except OSError as error:
+            raise BadInput(
+                f"{error.filename or self.path}: {error.strerror or error}; give yourself access to the store, then "
+                f"`vtare resume {self.path}`"
+            ) from error
+
+    def _tidy(self) -> Tidied:
         removed = 0
-        entries = self.journal.entries()
-        done = {run_id for run_id, entry in entries.items() if entry.status == "done"}
         for path in sorted((self.path / "runs").iterdir()):
-            leftover = path.name.startswith(".tmp-") or (_RUN_ID.fullmatch(path.name) and path.name not in done)
-            if leftover:
+            if path.name.startswith(TEMPORARY):
                 self.files.remove_tree(path)
                 removed += 1
-        for run_id in done:
-            if not (self.directory(run_id) / "samples.parquet").is_file():
-                self.files.remove_tree(self.directory(run_id))
-                self.journal.forget(run_id)
-                removed += 1
-        return removed
+        found = conditions(self.path, self.runs)
+        entries = self.journal.entries()
+        done = {run_id for run_id, entry in entries.items() if entry.status == "done"}
+        for run_id in found.damaged:
+            _set_aside(self.files, self.directory(run_id), self.path)
+            self.journal.forget(run_id)
+        missing = tuple(run.run_id for run in self.runs if run.run_id in done and run.run_id not in found.reasons)
+        for run_id in missing:
+            self.journal.forget(run_id)
+        adopted = tuple(run_id for run_id in found.whole if run_id not in done)
+        for run_id in adopted:
+            self.journal.record(Entry(run_id, "done", None, None, None, None))
+        return Tidied(found, removed, adopted, missing, found.damaged)
+
+
+def _set_aside(files: Files, path: Path, store: Path) -> None:
+    damaged = store / "damaged"
+    kind = kind_of(damaged)
+    if kind is None:
+        files.make_directory(damaged)
+    elif kind != "directory":
+        raise BadInput(f"{damaged}: found a {kind}, expected a directory: damaged runs are kept there")
+    files.set_aside(path, damaged)
 
 
 def read_store(path: Path, *, contract: Contract | None = None) -> tuple[Plan, tuple[Run, ...], int]:
     """Return plan, runs and seed of a store, without locking it: reading is safe while a campaign writes.
 
     Raises:
-        BadInput: the path is no store.
+        BadInput: the path is no store, or plan and design do not belong together.
     """
+    plan, runs, seed, _ = _read(path, ("journal.sqlite",), contract)
+    return plan, runs, seed
+
+
+def read_for_check(path: Path) -> tuple[Plan, tuple[Run, ...]]:
+    """Return plan and runs of a store whose journal may be missing; each run is what the plan states.
+
+    Raises:
+        BadInput: the path is no store, or plan and design do not belong together.
+    """
+    plan, runs, _ = _read_checked(path, (), None)
+    return plan, runs
+
+
+def _read_checked(path: Path, needed: tuple[str, ...], contract: Contract | None) -> tuple[Plan, tuple[Run, ...], int]:
+    plan, runs, seed, design = _read(path, needed, contract)
+    check_rows(design, plan, path / "design.parquet")
+    return plan, runs, seed
+
+
+def _read(path: Path, needed: tuple[str, ...], contract: Contract | None) -> tuple[Plan, tuple[Run, ...], int, Design]:
+    """Read plan and design of a store that has these parts besides."""
+    try:
+        _refuse_odd_parts(path, needed)
+        text = read_regular(path / "plan.toml").decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{path / 'plan.toml'}: cannot read the plan: {error}") from error
+    except OSError as error:
+        raise BadInput(f"{path}: cannot read this store: {error.strerror or error}") from error
+    design = read_design(path / "design.parquet")
+    check_plan(design, text, path / "plan.toml")
+    plan = parse_plan(text, source=path / "plan.toml", contract=contract)
+    check_levels(design, plan, path / "design.parquet")
+    return plan, design.runs, design.seed, design
+
+
+def _refuse_odd_parts(path: Path, needed: tuple[str, ...]) -> None:
+    """Refuse what is no store, or has a part that is no ordinary file or directory. The path itself may be a link."""
     if path.exists() and not path.is_dir():
         raise BadInput(f"{path}: found a file, wanted the directory that a campaign left")
     if not path.is_dir():
         raise BadInput(f"{path}: no such store; make one with `vtare run PLAN --store {path}`")
-    missing = [name for name in ("plan.toml", "design.parquet", "journal.sqlite", "runs") if not (path / name).exists()]
+    kinds = {name: kind_of(path / name) for name in _PARTS}
+    missing = [name for name, kind in kinds.items() if kind is None and (name != "journal.sqlite" or name in needed)]
+    if missing == ["journal.sqlite"]:
+        raise BadInput(
+            f"{path}: the journal of this store is missing (journal.sqlite); `vtare verify {path} --repair` makes it "
+            "from the finished runs"
+        )
     if missing:
         raise BadInput(f"{path}: not a store of vtare ({', '.join(missing)} missing); make one with `vtare run PLAN`")
-    try:
-        text = (path / "plan.toml").read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"{path / 'plan.toml'}: cannot read the plan: {error}") from error
-    runs, seed = read_design(path / "design.parquet")
-    return parse_plan(text, source=path / "plan.toml", contract=contract), runs, seed
+    for name, kind in kinds.items():
+        if kind not in (None, _PARTS[name]):
+            raise BadInput(
+                f"{path / name}: found a {kind}, expected a {_PARTS[name]}: no link is followed in a store, since it "
+                "may come from somebody else; put what it names in its place"
+            )
+
+
+def remove_keys(path: Path) -> None:
+    """Remove the keys that killed runs of a store left. Whoever calls it holds the lock, or knows that nobody does."""
+    with suppress(OSError):
+        for temporary in (path / "runs").iterdir():
+            if temporary.name.startswith(TEMPORARY) and kind_of(temporary) == "directory":
+                (temporary / KEY_NAME).unlink(missing_ok=True)
+
+
+def forget_keys(path: Path) -> None:
+    """Remove the keys that killed runs left, where no campaign works in this store; one that cannot be read is left."""
+    if kind_of(path / "runs") != "directory":
+        return
+    with suppress(BadInput, OSError):
+        descriptor = lock_store(path, to_write=False)
+        try:
+            remove_keys(path)
+        finally:
+            os.close(descriptor)
 
 
 def default_store(plan_name: str, parent: Path = DEFAULT_PARENT) -> Path:
@@ -172,6 +319,17 @@ def default_store(plan_name: str, parent: Path = DEFAULT_PARENT) -> Path:
         candidate = parent / f"{plan_name}-{number}"
         number += 1
     return candidate
+
+
+def lock_store(path: Path, *, to_write: bool = True) -> int:
+    """Lock a store and return the descriptor that holds the lock until it is closed.
+
+    Raises:
+        BadInput: another process holds it, or it cannot be locked or, where it is `to_write`, written.
+    """
+    if to_write and not (os.access(path, os.W_OK | os.X_OK) and os.access(path / "runs", os.W_OK | os.X_OK)):
+        raise BadInput(f"{path}: cannot write to this store; give yourself write access or copy it elsewhere")
+    return _lock(path)
 
 
 def _lock(path: Path) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 from vtare.contract import Contract
 from vtare.errors import BadInput, did_you_mean
 from vtare.quantities import QuantityError, Unit, parse
+from vtare.stored import plain_text
 
 
 class Checks:
@@ -35,6 +36,8 @@ class Checks:
         """A text that is not empty, without the blanks around it."""
         if not isinstance(found, str) or not found.strip():
             raise self.error(path, f"found {'nothing' if found is None else repr(found)}, wanted a text")
+        if plain_text(found) != found:
+            raise self.error(path, f"found {found!r}, wanted a text without control characters")
         return found.strip()
 
     def choice(self, found: Any, wanted: tuple[str, ...], path: str) -> str:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from vtare import stored
 from vtare.errors import BadInput
 from vtare.report.build import build
 from vtare.report.content import content_of
 from vtare.report.plain import FORMATS, render_plain
+from vtare.stored import kind_of
 from vtare.summary import summarise
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def write_report(store: Path, out: Path | None = None) -> Path:
 
     Args:
         store: directory of a campaign.
-        out: file to write, `STORE/report.html` when left out.
+        out: file to write; left out: `STORE/report.html`, or in a cache where the store cannot be written.
 
     Returns:
         The file that was written.
@@ -33,21 +34,43 @@ def write_report(store: Path, out: Path | None = None) -> Path:
     Raises:
         BadInput: the path is no store, holds no finished run, or the file cannot be written.
     """
-    return write_summary(summarise(store), out if out is not None else store / REPORT_NAME)
+    return write_summary(summarise(store), out if out is not None else REPORT_NAME)
 
 
-def write_summary(summary: Summary, out: Path, *, form: str = "html") -> Path:
+def write_summary(summary: Summary, out: Path | str, *, form: str = "html") -> Path:
     """Write the report of a summary to `out`, as `html`, `md` or `latex`: a temporary name, then fsync and rename.
+
+    A name alone (`str`) is one in the store or, where that cannot be written, in its place in the cache.
 
     Raises:
         BadInput: no run has finished or has a reading, or the file cannot be written.
     """
     refuse_empty(summary)
+    if isinstance(out, str):
+        out = _default_place(summary) / out
     if out.is_dir():
         raise BadInput(f"{out}: found a directory, wanted a file name such as {out / default_name(form)}")
     made = build(summary) if form == "html" else render_plain(content_of(summary, figures=False), form)
     write_whole(out, made)
     return out
+
+
+def _default_place(summary: Summary) -> Path:
+    """Where files of a summary go where no place is named."""
+    return summary.store if summary.derived is None else summary.derived.directory
+
+
+def figures_place(summary: Summary) -> Path:
+    """Where figures go where no place is named.
+
+    Raises:
+        BadInput: something else stands there: a link in a store that somebody else made may lead anywhere.
+    """
+    place = _default_place(summary) / FIGURES_NAME
+    kind = kind_of(place)
+    if kind not in (None, "directory"):
+        raise BadInput(f"{place}: found a {kind}, expected a directory; name another with --out")
+    return place
 
 
 def default_name(form: str) -> str:
@@ -109,20 +132,9 @@ def write_whole(path: Path, content: str) -> None:
     Raises:
         BadInput: the directory is missing or cannot be written, or the disk is full; nothing is left behind.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
-        with temporary.open("w", encoding="utf-8", newline="\n") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-        directory = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
+        stored.write_whole(path, content.encode())
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         reason = error.strerror or str(error)
         what = "figure" if path.suffix == ".svg" else "report"
         raise BadInput(f"{path}: cannot write the {what}: {reason}; choose another place with --out") from error

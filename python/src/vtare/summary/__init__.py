@@ -103,13 +103,14 @@ median, q3, max, p99`.
 
 from __future__ import annotations
 
-import os
+import io
 from typing import TYPE_CHECKING
 
 import polars as pl
 
 from vtare.bulk import ALONE, Crew
 from vtare.design import design_frame
+from vtare.stored import Derived, derived_place, write_whole
 from vtare.summary import bandwidth, layers, round_trips
 from vtare.summary.cells import CONTROL_COLUMNS
 from vtare.summary.context import loads, machines, missing_frame, notes_for, statuses
@@ -126,6 +127,7 @@ __all__ = ["LoadMade", "MachineFacts", "Note", "Summary", "summarise"]
 def summarise(store: Path, *, crew: Crew = ALONE) -> Summary:
     """Read a store, compute every figure, write `store/summary.parquet` and return the figures.
 
+    Where the store cannot be written, the file goes to a cache (`Summary.derived`) or is not kept.
     One run is in memory at a time; the `crew` reads cell by cell.
 
     Raises:
@@ -137,7 +139,7 @@ def summarise(store: Path, *, crew: Crew = ALONE) -> Summary:
     samples, work = measured.samples, measured.work
     status = statuses(runs, entries, samples.problems, measured.stopped)
     runs_frame = pl.DataFrame(work.run_rows, schema=work.schema(RUN_COLUMNS), orient="row")
-    _write_derived(store / "summary.parquet", runs_frame)
+    derived = _write_derived(store, runs_frame)
     controls = pl.DataFrame(work.drift(), schema=CONTROL_COLUMNS)
     flagged = tuple(sorted(set(controls.filter(pl.col("drifted"))["block"].to_list())))
     estimates = bandwidth.estimates_frame(samples, work.key_names)
@@ -178,15 +180,25 @@ def summarise(store: Path, *, crew: Crew = ALONE) -> Summary:
         boxes=work.boxes_frame(),
         crew=crew,
         stopped=measured.stopped,
+        derived=derived,
     )
 
 
-def _write_derived(path: Path, frame: pl.DataFrame) -> None:
-    """Write a derived file whole or not at all; a store on a read-only medium simply does without it."""
-    # Named by process: a live report summarises the same store while its campaign does.
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        frame.write_parquet(temporary, compression="lz4")
-        temporary.rename(path)
-    except OSError:
-        temporary.unlink(missing_ok=True)
+def _write_derived(store: Path, frame: pl.DataFrame) -> Derived | None:
+    """Write `summary.parquet` whole or not at all; return the place, None where neither store nor cache can be written.
+
+    Where the store cannot be written (a read-only medium, somebody else's directory, a full disk) it goes to a cache.
+    """
+    made = io.BytesIO()
+    frame.write_parquet(made, compression="lz4")
+    reason = None
+    for _ in ("store", "cache"):
+        try:
+            place = derived_place(store, reason)
+            place.directory.mkdir(parents=True, exist_ok=True)
+            write_whole(place.directory / "summary.parquet", made.getvalue())
+        except OSError as error:
+            reason = error.strerror or str(error)
+        else:
+            return place
+    return None

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from vtare.campaign.journal import Stopped
     from vtare.plan import Plan
     from vtare.samples import SampleSet
+    from vtare.stored import Derived
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,10 @@ class LoadMade:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """All figures of one campaign. The columns of the frames are described at the top of this module."""
+    """All figures of one campaign. The columns of the frames are described at the top of this module.
+
+    `derived` says where files made from it go by default; None where nowhere can be written.
+    """
 
     store: Path
     plan: Plan
@@ -97,6 +101,7 @@ class Summary:
     boxes: pl.DataFrame
     crew: Crew = ALONE
     stopped: Stopped | None = None
+    derived: Derived | None = None
 
     def distributions(self, experiment: str) -> Iterator[Distribution]:
         """Count all readings of an experiment by value, cell by cell, however many there are (vtare.bulk)."""

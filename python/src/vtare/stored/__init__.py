@@ -1,0 +1,33 @@
+"""Files of a store that may have come from somebody else, or been damaged since: read, checked and written safely."""
+
+from __future__ import annotations
+
+from vtare.stored.manifest import MANIFEST, damage, manifest_of
+from vtare.stored.outputs import Derived, derived_place, write_whole
+from vtare.stored.paths import (
+    MOST_TEXT_BYTE,
+    is_run_id,
+    kind_of,
+    odd_entry,
+    parse_json,
+    plain_text,
+    plain_values,
+    read_regular,
+)
+
+__all__ = [
+    "MANIFEST",
+    "MOST_TEXT_BYTE",
+    "Derived",
+    "damage",
+    "derived_place",
+    "is_run_id",
+    "kind_of",
+    "manifest_of",
+    "odd_entry",
+    "parse_json",
+    "plain_text",
+    "plain_values",
+    "read_regular",
+    "write_whole",
+]
