@@ -177,7 +177,7 @@ def test_families_span_all_experiments_so_that_a_whole_comparison_rarely_errs(of
     rng = np.random.default_rng([17, int(10 * offset)])
     from vtare.summary.campaigns import shift_between
 
-    trials, wrong = 600, 0
+    trials, wrong = 300, 0
     for _ in range(trials):
         campaigns = rng.normal(0, offset, (6, 1)) + rng.normal(0, 1, (6, 12, 5)).mean(axis=2)
         rows = []

@@ -11,7 +11,7 @@ from scipy import stats as scipy_stats
 from vtare.summary.campaigns import campaigns_needed, interleaved, shift_between
 
 OFFSETS = (0.0, 0.5, 1.0, 2.0)
-TRIALS = 2000
+TRIALS = 1000
 
 
 def simulated(offset: float, before: int, after: int, *, seed: int, paired: bool = False) -> tuple[float, float]:
@@ -64,7 +64,7 @@ def test_one_campaign_on_a_side_gives_an_estimate_and_nothing_else() -> None:
 
 def test_p_and_interval_agree_whatever_the_data() -> None:
     rng = np.random.default_rng(5)
-    for _ in range(2000):
+    for _ in range(1000):
         here, there = (rng.normal(0, rng.choice([0.0, 1.0]), rng.integers(2, 5)).tolist() for _ in range(2))
         found = shift_between(here, [y + rng.choice([0, 2]) for y in there], slack=float(rng.choice([0, 0.5])))
         assert found.p is not None
@@ -88,7 +88,7 @@ def test_the_number_of_campaigns_finds_the_shift_as_often_as_promised() -> None:
     rng = np.random.default_rng(3)
     found = [
         shift_between(rng.normal(2, 1, needed).tolist(), rng.normal(0, 1, needed).tolist()).p or 1.0
-        for _ in range(2000)
+        for _ in range(1000)
     ]
     assert 0.75 <= np.mean(np.array(found) <= 0.05) <= 0.9
 

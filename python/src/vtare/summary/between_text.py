@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 _COLUMNS: Final = (
     "quantity", "n_campaigns", "n_campaigns_before", "n_runs", "n_runs_before", "ratio", "ratio_low", "ratio_high",
     "difference", "difference_low", "difference_high", "within_low", "within_high", "method_of_comparison",
-    "p_value", "p_adjusted", "p_text", "family", "family_size", "adjustment", "campaigns_needed", "verdict", "margin_ratio",
-    "reason", "before", "after", "change", "experiment", "tail",
+    "p_value", "p_adjusted", "p_text", "family", "family_size", "adjustment", "campaigns_needed", "verdict",
+    "margin_ratio", "reason", "before", "after", "change", "experiment", "tail",
 )  # fmt: skip
 _VERDICTS: Final = ("higher", "lower", "equivalent", "inconclusive", "refused")
 
