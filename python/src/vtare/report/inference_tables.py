@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from vtare.report import text
+from vtare.report.exceedances import exceedance_table
 from vtare.report.inference import scenario_name
 from vtare.report.layout import figure_name, key_name
 from vtare.report.tables import Column, Table, p_text, where_of, where_words
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 def inference_tables(summary: Summary, layout: Layout) -> tuple[Table, ...]:
     """Every table of this module that one experiment has."""
     made = (
-        _tails(summary, layout), _interactions(summary, layout), _levels(summary, layout), _outliers(summary, layout),
+        exceedance_table(summary, layout), _tails(summary, layout), _interactions(summary, layout), _levels(summary, layout), _outliers(summary, layout),
     )  # fmt: skip
     return tuple(table for table in made if table is not None)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from vtare import stats
+from vtare.plots.format import percent_text
 from vtare.report import text
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ class Limit:
 
 def limits_of(summary: Summary) -> tuple[Limit, ...]:
     """Every limit, the gravest first."""
-    return (*_runs(summary), *_clock(summary), *_drift(summary), *_undecided(summary), *_absent(summary))
+    return (*_runs(summary), *_clock(summary), *_drift(summary), *_capped(summary), *_undecided(summary), *_absent(summary))
 
 
 def last_sentence(summary: Summary, limits: tuple[Limit, ...]) -> str:
@@ -80,6 +81,20 @@ def _drift(summary: Summary) -> list[Limit]:
     return [Limit(
         f"the machine changed in {place}",
         f"The control cell drifted in {place}: the machine changed while it was measured.",
+    )]  # fmt: skip
+
+
+def _capped(summary: Summary) -> list[Limit]:
+    """Cells whose runs a time limit ended early."""
+    capped = summary.cells.filter(pl.col("capped_runs") > 0)
+    if not capped.height:
+        return []
+    least = float(capped["completed_fraction"].min())  # type: ignore[arg-type]
+    short = f"a time limit ended runs of {text.plural(capped.height, 'cell')} early"
+    return [Limit(
+        short,
+        f"{short[0].upper()}{short[1:]}: they completed {percent_text(least)} of the readings asked for and more. Their "
+        "medians describe what was completed: they are compared by the share of the time spent late.",
     )]  # fmt: skip
 
 

@@ -10,7 +10,7 @@ import polars as pl
 
 from vtare.plots.format import time_text
 from vtare.report import text
-from vtare.report.layout import ERROR, SCATTER, key_name
+from vtare.report.layout import ERROR, LATE, SCATTER, figure_name, key_name
 from vtare.report.text import Shown, missing
 from vtare.summary.cells import CELL_COLUMNS
 
@@ -69,12 +69,19 @@ class _Cells:
         layout = self._layouts[row["experiment"]]
         if row["quantity"] == ERROR:
             return text.points(cell[ERROR], "no truth", signed=False)
+        if row["quantity"] == LATE:
+            return _with_interval(LATE, cell[LATE], cell[f"{LATE}_low"], cell[f"{LATE}_high"])
         value, ends = layout.value(cell), layout.ends(cell)
-        shown = text.figure(layout.main.quantity, value, "no finished run")
-        if ends is None:
-            return shown
-        span = text.figures(layout.main.quantity, *ends, "")
-        return Shown(f"{shown.text} ({span.text})", f"{shown.raw} [{span.raw}]", value)
+        return _with_interval(layout.main.quantity, value, *(ends or (None, None)))
+
+
+def _with_interval(quantity: str, value: float | None, low: float | None, high: float | None) -> Shown:
+    """A figure with its interval in brackets, where it has one."""
+    shown = text.figure(quantity, value, "no finished run")
+    if value is None or low is None or high is None:
+        return shown
+    span = text.figures(quantity, low, high, "")
+    return Shown(f"{shown.text} ({span.text})", f"{shown.raw} [{span.raw}]", value)
 
 
 def verdict_table(summary: Summary, layouts: Mapping[str, Layout]) -> Table | None:
@@ -89,16 +96,20 @@ def verdict_table(summary: Summary, layouts: Mapping[str, Layout]) -> Table | No
     units = {
         "_percent"
         if row["quantity"] == ERROR
+        else "_fraction"
+        if row["quantity"] == LATE
         else ""
         if layouts[row["experiment"]].main == SCATTER
         else _UNITS.get(layouts[row["experiment"]].experiment.instrument, "_ns")
         for row in rows
     }
-    unit = units.pop() if len(units) == 1 else "_ns"
+    # Of several kinds of figures the metric's name states the unit.
+    unit = units.pop() if len(units) == 1 else ""
     columns = (
         Column("experiment", "experiment", numeric=False),
         Column("where", "where", numeric=False, about="the levels that both cells share"),
         Column("change", "compared", numeric=False, about="factor: level against baseline"),
+        Column("metric", "metric", numeric=False, about="the figure of a run that is compared"),
         Column(
             "ratio_of_medians",
             "ratio (95 %)",
@@ -148,12 +159,13 @@ def _verdict_row(
         text.words(layout.experiment.name),
         text.words(where_of(layout, row, without=factor) or "everywhere"),
         text.words(f"{key_name(factor)}: {row['level']} against {row['baseline']}"),
+        text.words(figure_name(row["quantity"], short=True)),
         text.ratio(row["ratio"], row["ratio_low"], row["ratio_high"], "a median is not above 0"),
         Shown(verdict, verdict, _VERDICT_ORDER.get(verdict, 3), verdict, why),
         cells.figure(row),
         cells.figure({**row, factor: row["baseline"]}),
         _p_value(row),
-        _difference(ERROR if row["quantity"] == ERROR else layout.main.quantity, row),
+        _difference(row["quantity"] if row["quantity"] in (ERROR, LATE) else layout.main.quantity, row),
         text.number(row["cliffs_delta"], "too few runs"),
         Shown(
             f"{row['n_runs']} / {row['n_runs_baseline']}", f"{row['n_runs']}/{row['n_runs_baseline']}", row["n_runs"]
@@ -162,12 +174,9 @@ def _verdict_row(
 
 
 def _difference(quantity: str, row: Mapping[str, Any]) -> Shown:
-    value, low, high = row["difference"], row["difference_low"], row["difference_high"]
-    shown = text.figure(quantity, value, "not estimable")
-    if value is None or low is None or high is None:
-        return shown
-    span = text.figures(quantity, low, high, "")
-    return Shown(f"{shown.text} ({span.text})", f"{shown.raw} [{span.raw}]", value)
+    if row["difference"] is None:
+        return missing("not estimable")
+    return _with_interval(quantity, row["difference"], row["difference_low"], row["difference_high"])
 
 
 def where_words(where: str | None) -> str:

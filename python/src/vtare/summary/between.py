@@ -212,7 +212,7 @@ class _Side:
             side.quantum_ns = max(side.quantum_ns, work.quantum_ns)
             for name, cells in work.cells.items():
                 for cell in cells:
-                    if cell.pool is not None:
+                    if cell.known("median"):
                         side.cells.setdefault((name, tuple(sorted(cell.labels.items()))), {})[place] = cell
         return side
 

@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from vtare import stats
-from vtare.summary import bandwidth, round_trips, throughput
+from vtare.summary import bandwidth, completion, round_trips, throughput
 
 if TYPE_CHECKING:
     from vtare.stats import Adder, Resampled, RunPool, Tally
@@ -55,6 +55,7 @@ CELL_COLUMNS: Final[dict[str, Any]] = {
     "overhead_high_ns": pl.Float64,
     **dict.fromkeys(_TOTALS, pl.Int64),
     **dict.fromkeys(MEDIAN_OVER_RUNS, pl.Float64),
+    **completion.CELL_COLUMNS,
     "min": pl.Float64,
     "max": pl.Float64,
     "between_run_cv": pl.Float64,
@@ -163,6 +164,7 @@ class Cell:
             "overhead_high_ns": overhead.high,
             **{name: sum(known) if (known := self.known(name)) else None for name in _TOTALS},
             **{name: stats.median(self.known(name)).value for name in MEDIAN_OVER_RUNS},
+            **completion.cell_row(self.figures),
             "min": min(self.known("min"), default=None),
             "max": max(self.known("max"), default=None),
             "between_run_cv": stats.coefficient_of_variation(medians).cv,
@@ -171,7 +173,15 @@ class Cell:
 
 
 def compared_figure(cells: Sequence[Cell]) -> str:
-    """The figure of a run that these cells are compared by: one of `COMPARED_FIGURES`, else the median."""
+    """The figure of a run that these cells are compared by: one of `COMPARED_FIGURES`, else the median.
+
+    Where a time limit ended a run early, its median describes the readings that it completed: then the share of the
+    time spent late, which is defined for all runs.
+    """
+    if any(completion.is_capped(run) for cell in cells for run in cell.figures) and all(
+        cell.known("late_fraction") for cell in cells
+    ):
+        return "late_fraction"
     for figure in COMPARED_FIGURES:
         if all(len(cell.known(figure)) == len(cell.known("median")) > 0 for cell in cells):
             return figure
