@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-import numpy as np
 import polars as pl
 import pytest
 
@@ -24,7 +23,7 @@ from campaigns import Truth, write_campaign
 from vtare.cli import main
 from vtare.errors import BadInput
 from vtare.plan import Analysis, load_plan, shipped_plans
-from vtare.stats import RunPool, self_test
+from vtare.stats import self_test
 from vtare.summary import summarise
 from vtare.summary.between import compare_stores, direction
 from vtare.summary.between_text import figure_text
@@ -83,15 +82,16 @@ def rewrite(path: Path, change: Callable[[dict[str, Any]], None], frame: pl.Data
 def test_a_campaign_with_a_known_shift_says_so_everywhere(make: Make) -> None:
     summary = summarise(make("s", blocks=8, ratio=1.3, tail_ratio=2.0, samples=1200))
     (row,) = summary.comparisons.iter_rows(named=True)
-    assert (row["verdict"], row["inference"], row["n_runs"]) == ("differs", "welch t", 8)
+    assert (row["verdict"], row["inference"], row["n_runs"]) == ("differs", "paired t", 8)
     assert row["ratio_low"] < 1.3 < row["ratio_high"]
     assert row["p_adjusted"] == row["p_value"] < 1e-4
     assert row["p_text"] == "< 1e-4"
     assert row["p_equivalent"] > 0.5
     tails = {tail["tail"]: tail for tail in summary.tails.iter_rows(named=True)}
     assert tails["p99"]["ratio"] > 2.0
-    assert tails["p99"]["p_value"] == pytest.approx(2 / 12870)
-    assert tails["p99"]["exact"]
+    assert (tails["p99"]["inference"], tails["p99"]["n_blocks"]) == ("paired t", 8)
+    assert tails["p99"]["p_value"] < 0.01
+    assert (tails["p999"]["without"], tails["p999"]["without_baseline"]) == (8, 8)
     assert tails["p999"]["refused"] == "p999 needs 2995 readings in a run, the longest has 1200"
     assert summary.levels["figure"].unique(maintain_order=True).to_list() == ["median", "half_iqr", "p99"]
     main = summary.levels.filter(pl.col("figure") == "median")
@@ -103,11 +103,22 @@ def test_a_campaign_with_a_known_shift_says_so_everywhere(make: Make) -> None:
     assert summary.runs["settled"].to_list() == [True] * 16
 
 
-def test_ten_runs_a_cell_are_bootstrapped(make: Make) -> None:
-    summary = summarise(make("s", blocks=10, ratio=1.3))
-    (row,) = summary.comparisons.iter_rows(named=True)
-    assert (row["inference"], row["verdict"]) == ("hierarchical bootstrap", "differs")
-    assert row["ratio_low"] < 1.3 < row["ratio_high"]
+def test_ten_runs_a_cell_are_compared_by_the_rule_of_nine(make: Make) -> None:
+    for blocks in (9, 10):
+        summary = summarise(make(f"s{blocks}", blocks=blocks, ratio=1.3))
+        (row,) = summary.comparisons.iter_rows(named=True)
+        assert (row["inference"], row["verdict"], row["freedom"]) == ("paired t", "differs", blocks - 1)
+        assert row["ratio_low"] < 1.3 < row["ratio_high"]
+
+
+def test_ten_percent_are_found_in_five_blocks_that_differ_by_ten_percent(make: Make) -> None:
+    found = 0
+    for seed in range(20):
+        store = make(f"s{seed}", seed=seed, blocks=5, ratio=1.1, block=0.1, between=0.02, samples=500, memory=0.0)
+        (row,) = summarise(store).comparisons.iter_rows(named=True)
+        found += row["verdict"] == "differs"
+    # At 95 % power fewer than 16 of 20 has a chance below 0.003.
+    assert found >= 16
 
 
 def test_one_run_a_cell_is_described_and_nothing_is_concluded(make: Make) -> None:
@@ -116,9 +127,7 @@ def test_one_run_a_cell_is_described_and_nothing_is_concluded(make: Make) -> Non
     (row,) = summary.comparisons.iter_rows(named=True)
     assert row["ratio"] == pytest.approx(5.0, rel=0.5)
     assert (row["ratio_low"], row["p_value"], row["verdict"], row["inference"]) == (None, None, "undecided", "refused")
-    assert row["reason"] == (
-        "refused: with 1 run on either side the least possible p is 1, above 0.05; 4 runs a cell would do"
-    )
+    assert row["reason"] == "refused: 1 block has both cells; 4 are needed"
     assert summary.tests["refused"].null_count() == 0
     assert summary.tails["p_value"].null_count() == 2
     assert summary.cells["median_low"].null_count() == 2
@@ -250,7 +259,9 @@ def test_a_slower_campaign_is_worse_and_says_what_changed(slower: tuple[Path, Pa
         ("usleep", "differs", "worse"), ("clock_nanosleep", "differs", "worse"),
     ]  # fmt: skip
     for row in found.cells:
-        assert row["ratio"] == pytest.approx(row["after"] / row["before"])
+        assert row["ratio"] == pytest.approx(row["after"] / row["before"], rel=0.1)
+        # Blocks of the same number in two campaigns have nothing in common.
+        assert (row["design"], row["inference"]) == ("unpaired", "welch t")
         assert row["ratio_low"] < 1.4 < row["ratio_high"]
         assert row["family"] == "sleeps: after against before"
         assert row["family_size"] == 2
@@ -292,21 +303,17 @@ def test_a_campaign_made_twice_is_no_regression(make: Make) -> None:
 
 
 def test_of_estimates_with_a_truth_the_error_is_compared_and_more_of_it_is_worse() -> None:
-    rng = np.random.default_rng(1)
-
     def cell(*errors: float) -> Cell:
         runs = [{"quantity": "avb_bit_per_s", "n": 9, "median": 1e8, "absolute_error_percent": e} for e in errors]
-        return Cell(
-            {"method": "vtare"}, figures=[dict(run) for run in runs], pool=RunPool.of([[1e8]] * len(runs), rng=rng)
-        )
+        return Cell({"method": "vtare"}, figures=[dict(run) for run in runs], blocks=list(range(len(runs))))
 
     old, new = cell(1.0, 1.1, 1.2, 0.9), cell(4.0, 4.2, 3.9, 4.1)
-    found = contrast_of(new, old, {}, "family", Analysis(), rng=rng, quantum_ns=30.0)
+    found = contrast_of(new, old, {}, "family", Analysis(), quantum_ns=30.0, paired=False)
     assert found is not None
     assert found.quantity == "absolute_error_percent"
     (row,) = judge([found], Analysis())
     assert row["verdict"] == "differs"
-    assert row["ratio"] == pytest.approx(4.05 / 1.05)
+    assert row["ratio"] == pytest.approx((4.0 * 4.2 * 3.9 * 4.1) ** 0.25 / (1.0 * 1.1 * 1.2 * 0.9) ** 0.25)
     assert [direction(quantity, 1.0) for quantity in (found.quantity, "avb_bit_per_s")] == ["worse", None]
     assert figure_text({"quantity": found.quantity, "after": 4.2}, "after") == "error 4.2 %"
     assert figure_text({"quantity": "avb_bit_per_s", "after": 1e8}, "after") == "100 Mbit/s"
@@ -356,7 +363,7 @@ def test_too_few_runs_in_one_store_are_described(make: Make) -> None:
     assert {row["verdict"] for row in found.cells} == {"undecided"}
     assert {row["change"] for row in found.cells} == {None}
     assert all(row["ratio"] > 4 for row in found.cells)
-    assert all("4 runs a cell would do" in row["reason"] for row in found.cells)
+    assert all("4 a cell are needed" in row["reason"] for row in found.cells)
 
 
 # --- pilots ---

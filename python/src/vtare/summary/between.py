@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from vtare import stats
 from vtare.errors import BadInput
 from vtare.plan import Analysis
-from vtare.summary.cells import Cell, compared_figure, rng_for
+from vtare.summary.cells import Cell, compared_figure
 from vtare.summary.contrasts import TAILS, contrast_of, judge, tail_rows
 from vtare.summary.measured import Measured, read_measured, refuse_empty
 
@@ -116,20 +116,12 @@ def compare_stores(
             f"{before} and {after} have no cell in common: wanted experiments of the same name with the same levels; "
             f"found {_named(old)} and {_named(new)}"
         )
-    seed = first.seed ^ second.seed
+    quantum_ns = max(first.work.quantum_ns, second.work.quantum_ns)
     contrasts, tails = [], []
     for key in shared:
         about = {"experiment": key[0], **new[key].labels}
         family = f"{key[0]}: after against before"
-        found = contrast_of(
-            new[key],
-            old[key],
-            about,
-            family,
-            analysis,
-            rng=rng_for(seed, "between", repr(key)),
-            quantum_ns=max(first.work.quantum_ns, second.work.quantum_ns),
-        )
+        found = contrast_of(new[key], old[key], about, family, analysis, quantum_ns=quantum_ns, paired=False)
         if found is not None:
             contrasts.append(found)
         tails.append((new[key], old[key], about, family))
@@ -140,7 +132,8 @@ def compare_stores(
             [(*entry[:3], f"{entry[3]}, {tail}") for entry in tails],
             tail,
             analysis,
-            rng_of=lambda about, tail=tail: rng_for(seed, tail, repr(sorted(about.items()))),  # type: ignore[misc]
+            quantum_ns=quantum_ns,
+            paired=False,
         )
         tailed += [_told_tail(row, analysis) for row in made if row["ratio"] is not None or row["refused"] is None]
     return Between(
@@ -165,7 +158,7 @@ def _cells(measured: Measured) -> dict[_Key, Cell]:
         (name, tuple(sorted(cell.labels.items()))): cell
         for name, cells in measured.work.cells.items()
         for cell in cells
-        if cell.pool is not None
+        if cell.known("median")
     }
 
 
@@ -203,7 +196,7 @@ def _median(cell: Cell, figure: str) -> float | None:
 
 
 def _told_tail(row: dict[str, Any], analysis: Analysis) -> dict[str, Any]:
-    """A tail got worse where the permutation says so and the ratio leaves the margin."""
+    """A tail got worse where its adjusted p is at most alpha and the ratio leaves the margin."""
     sure = row["p_adjusted"] is not None and row["p_adjusted"] <= analysis.alpha
     ratio, margin = row["ratio"], analysis.margin_ratio
     beyond = ratio is None or not 1.0 / margin <= ratio <= margin

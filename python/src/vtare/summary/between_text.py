@@ -19,6 +19,7 @@ from vtare.plots.format import (
     time_text,
 )
 from vtare.stats import write_p
+from vtare.summary.contrasts import COMPARISON_COLUMNS
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -26,10 +27,7 @@ if TYPE_CHECKING:
     from vtare.summary.between import Between
 
 _COLUMNS: Final = (
-    "quantity", "n_runs", "n_runs_baseline", "ratio", "ratio_low", "ratio_high", "difference", "difference_low",
-    "difference_high", "cliffs_delta", "inference", "interval_level", "p_value", "p_adjusted", "p_text", "family",
-    "family_size", "adjustment", "least_p", "p_equivalent", "verdict", "margin_ratio", "reason", "before", "after",
-    "change", "experiment", "tail", "exact", "refused",
+    *COMPARISON_COLUMNS, "before", "after", "change", "experiment", "tail", "refused",
 )  # fmt: skip
 
 
@@ -64,7 +62,7 @@ def show_between(console: Console, found: Between) -> None:
             tail = "p99.9" if row["tail"] == "p999" else row["tail"]
             console.print(
                 f"{row['change']}: {tail} of {_where(row, fixed)}:{times}, "
-                f"p {write_p(row['p_adjusted'])} by permutation of runs"
+                f"p {write_p(row['p_adjusted'])} by {row['inference']}"
             )
     for words, cells in (("only before", found.only_before), ("only after", found.only_after)):
         for labels in cells:
