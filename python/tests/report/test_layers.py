@@ -12,11 +12,12 @@ import pytest
 from forwarding_store import write_forwarding_store
 from synthetic_store import MISS_NS, Recipe
 
+from vtare.plan import Analysis
 from vtare.report import layers
 from vtare.report.content import content_of, layouts_of
 from vtare.report.plain import markdown
 from vtare.report.sentences import plain
-from vtare.summary import Summary, summarise
+from vtare.summary import Summary, contrasts, summarise
 from vtare.summary import layers as summary_layers
 
 PLAN = """
@@ -132,16 +133,27 @@ def test_too_few_runs_show_nothing_and_say_why(one_run: Any) -> None:
     assert all(found["reason"].to_list())
 
 
-def test_a_tail_is_shown_only_where_its_interval_leaves_out_1_too() -> None:
+def test_the_direction_of_a_tail_is_that_of_its_ratio() -> None:
     row = {
         "factor": "load", "level": "cpu", "baseline": "idle", "tail": "p99", "n_runs": 5, "n_runs_baseline": 5,
-        "ratio": 8.5, "difference": 1e6, "p_adjusted": 0.02, "p_text": "0.02", "family": "f", "refused": None,
+        "p_text": "0.02", "family": "f", "refused": None, "inference": "paired t",
     }  # fmt: skip
-    shown = summary_layers.from_tail({**row, "ratio_low": 1.2, "ratio_high": 60.0}, 0.05)
-    open_ = summary_layers.from_tail({**row, "ratio_low": 0.99, "ratio_high": 73.0}, 0.05)
-    alike = summary_layers.from_tail({**row, "ratio_low": None, "ratio_high": None, "difference": 0.0}, 0.05)
-    assert [one["verdict"] for one in (shown, open_, alike)] == ["more", "not shown", "not shown"]
-    assert open_["reason"] == "p 0.02 by permutation of runs, but the interval holds 1"
+    # What once appeared as "more: 0.59x": means of the runs and geometric means in opposite directions.
+    here, there = {1: 100.0, 2: 2.0, 3: 2.1, 4: 1.9, 5: 2.05}, {1: 150.0, 2: 4.1, 3: 4.0, 4: 3.8, 5: 4.1}
+    found = contrasts.contrast_of_runs(here, there, {}, "f", Analysis(), quantity="p99")
+    assert found.comparison.ratio is not None
+    assert (found.comparison.ratio < 1) == (found.comparison.difference < 0)
+    shown = summary_layers.from_tail(
+        {**row, "ratio": 0.6, "difference": -5.0, "ratio_low": 0.4, "ratio_high": 0.8, "p_adjusted": 0.02}, 0.05
+    )
+    open_ = summary_layers.from_tail(
+        {**row, "ratio": 8.5, "difference": 5.0, "ratio_low": 0.99, "ratio_high": 73.0, "p_adjusted": 0.06}, 0.05
+    )
+    alike = summary_layers.from_tail(
+        {**row, "ratio": 1.0, "difference": 0.0, "ratio_low": None, "ratio_high": None, "p_adjusted": None}, 0.05
+    )
+    assert [one["verdict"] for one in (shown, open_, alike)] == ["less", "not shown", "not shown"]
+    assert shown["reason"] == "p 0.02 by paired t"
 
 
 def test_latency_of_what_forwards_is_compared_between_its_loads(tmp_path: Path) -> None:

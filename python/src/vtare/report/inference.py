@@ -94,7 +94,7 @@ def _effect_panel(layout: Layout, factor: str, rows: Sequence[Mapping[str, Any]]
 
 
 def tail_figures(summary: Summary, layout: Layout) -> Question | None:
-    """Tails against their baselines, by permutation of runs."""
+    """Tails against their baselines, by the rule of all comparisons."""
     frame = _of(summary.tails, layout).filter(pl.col("ratio").is_not_null() & (pl.col("ratio") > 0))
     panels = []
     left = 0
@@ -120,8 +120,8 @@ def tail_figures(summary: Summary, layout: Layout) -> Question | None:
     if not panels:
         return None
     caption = (
-        "Each run's p99 and p99.9 against those of the runs at the baseline: ratio of geometric means, p by "
-        "permutation of runs. Filled: the adjusted p is at most "
+        "Each run's p99 and p99.9 against those of the runs at the baseline: ratio of geometric means, by the "
+        "rule of all comparisons. Filled: the adjusted p is at most "
         f"{summary.plan.analysis.alpha:g}. Band: the margin of equivalence.{_cut(left)}"
     )
     return Question(slug("tail-ratios", layout.experiment.name), "Do the tails differ?", caption, tuple(panels))

@@ -81,13 +81,13 @@ def _tails(summary: Summary, layout: Layout) -> Table | None:
         Column("change", "compared", numeric=False),
         Column("tail", "tail", numeric=False),
         Column("ratio_of_means", "ratio (95 %)", 
-               about="of the geometric means of each run's tail; interval by Welch's t"),
-        Column("difference_ns", "difference", about="of the means of each run's tail"),
+               about="of the geometric means of each run's tail; interval and p by one t, paired by block"),
+        Column("difference_ns", "difference", about="of the geometric means of each run's tail"),
         *_P_COLUMNS,
         Column("runs", "runs", about="runs that have the tail, here against the baseline"),
         _FAMILY, _REFUSED,
     )  # fmt: skip
-    return _table(layout, "tails", "Tails, by permutation of runs", columns, rows)
+    return _table(layout, "tails", "Tails, by the rule of all comparisons", columns, rows)
 
 
 def _interactions(summary: Summary, layout: Layout) -> Table | None:

@@ -48,11 +48,11 @@ def _most_runs(summary: Summary) -> int:
 
 def _runs(summary: Summary) -> list[Limit]:
     most = _most_runs(summary)
-    if most > 0 and stats.refusal(most, most, alpha=summary.plan.analysis.alpha) is not None:
+    if most > 0 and stats.refusal(most, most, n_blocks=most) is not None:
         runs = text.plural(most, "run")
         short = f"with {runs} per cell nothing can be concluded about differences"
-        return [Limit(short, f"{short[0].upper()}{short[1:]}: the figures describe these runs only. An interval needs "
-                             "3 runs, a test at 5 % needs 4: plan at least 5 blocks.")]  # fmt: skip
+        return [Limit(short, f"{short[0].upper()}{short[1:]}: the figures describe these runs only. A comparison "
+                             f"needs {stats.LEAST_BLOCKS} blocks: plan at least 5.")]  # fmt: skip
     if 0 < most < SURE_RUNS:
         return [Limit(
             f"intervals over {most} runs are rough",
@@ -101,7 +101,7 @@ def _capped(summary: Summary) -> list[Limit]:
 def _undecided(summary: Summary) -> list[Limit]:
     count = summary.comparisons.filter(pl.col("verdict") == "undecided").height
     most = _most_runs(summary)
-    if not count or stats.refusal(most, most, alpha=summary.plan.analysis.alpha) is not None:
+    if not count or stats.refusal(most, most, n_blocks=most) is not None:
         return []
     stay = "stays" if count == 1 else "stay"
     short = f"{count} of {text.plural(summary.comparisons.height, 'comparison')} {stay} undecided"

@@ -31,8 +31,8 @@ _INTERVALS = {
     "order statistics": "exact order statistics (sign test)",
 }
 _COMPARED_BY = {
-    "welch t": "Welch's t on logarithms of run medians (up to 9 runs)",
-    "hierarchical bootstrap": "the hierarchical bootstrap of runs, then readings (from 10 runs)",
+    "paired t": "Student's t of the differences inside blocks, on logarithms of run figures",
+    "welch t": "Welch's t on logarithms of run figures, where cells stand in different blocks",
 }
 
 
@@ -78,9 +78,10 @@ def method_of(summary: Summary, layouts: Mapping[str, Layout]) -> tuple[str, ...
         )
     if summary.comparisons.height:
         lines.append(
-            f"Comparisons: ratio and difference of medians over runs with {_compared_by(summary)}, Cliff's delta "
-            "beside them; p-values adjusted by Holm over all comparisons of a factor. Verdict: equivalent when the "
-            f"interval of the ratio lies inside the margin of {plan.analysis.margin_percent:g} %, differs when the "
+            f"Comparisons: ratio and difference of geometric means of run figures with {_compared_by(summary)}, "
+            "Cliff's delta beside them; p-values adjusted by Holm over all comparisons of a factor. Verdict: "
+            f"equivalent when the interval of the ratio lies inside the margin of {plan.analysis.margin_percent:g} %, "
+            "differs when the "
             f"adjusted p is at most {plan.analysis.alpha:g}, else undecided; the verdict's tip names the reason."
         )
     lines += _tests(summary)

@@ -19,6 +19,8 @@ from typing import Final, Literal
 import numpy as np
 from scipy import stats as scipy_stats
 
+from vtare import stats
+
 Method = Literal["welch", "paired", "refused"]
 
 LEAST_CAMPAIGNS: Final = 2
@@ -72,27 +74,22 @@ def shift_between(
     estimate = float(x.mean() - y.mean())
     if min(len(x), len(y)) < LEAST_CAMPAIGNS:
         return Shift(estimate, None, None, None, "refused", None, None)
-    if paired:
-        variance = max(float((x - y).var(ddof=1)), 2 * least_spread**2)
-        error, freedom, spread = math.sqrt(variance / len(x)), float(len(x) - 1), math.sqrt(variance)
-    else:
-        a, b = (max(float(v.var(ddof=1)), least_spread**2) for v in (x, y))
-        parts = a / len(x), b / len(y)
-        error, total = math.sqrt(sum(parts)), sum(parts)
-        freedom = len(x) + len(y) - 2.0
-        if total > 0:
-            freedom = total**2 / (parts[0] ** 2 / (len(x) - 1) + parts[1] ** 2 / (len(y) - 1))
-        spread = math.sqrt((a * (len(x) - 1) + b * (len(y) - 1)) / (len(x) + len(y) - 2))
-    method: Method = "paired" if paired else "welch"
-    reach = float(scipy_stats.t.ppf(1 - alpha / 2, freedom)) * error + slack
+    found = stats.paired_t(x - y) if paired else stats.welch_t(x, y)
+    parts = [(x - y, math.sqrt(2.0) * least_spread)] if paired else [(x, least_spread), (y, least_spread)]
+    # Figures that agree to the clock's step still differ by what the step rounds off.
+    error = max(float(found.error), math.hypot(*(least / math.sqrt(len(values)) for values, least in parts)))
+    freedom = float(found.freedom)
+    squares = sum(float(((values - values.mean()) ** 2).sum()) for values, _ in parts)
+    spread = max(math.sqrt(squares / sum(len(values) - 1 for values, _ in parts)), parts[0][1])
+    reach = float(stats.t_quantile(1 - alpha / 2, np.array(freedom))) * error + slack
     beyond = max(abs(estimate) - slack, 0.0)
     if error > 0:
-        p = float(2 * scipy_stats.t.sf(beyond / error, freedom))
+        p = float(stats.t_p(np.array(beyond / error), np.array(freedom)))
     else:
         # All figures agree to the last digit: what is left is whether the two sides do.
-        p = 1.0 if beyond == 0 else 2.0 / math.comb(len(x) + len(y), len(x))
+        p = 1.0 if beyond == 0 else stats.least_p_of_runs(len(x), len(y))
         reach = reach if p <= alpha else max(reach, abs(estimate))
-    return Shift(estimate, estimate - reach, estimate + reach, p, method, spread, freedom)
+    return Shift(estimate, estimate - reach, estimate + reach, p, "paired" if paired else "welch", spread, freedom)
 
 
 def campaigns_needed(spread: float, shift: float, *, alpha: float = 0.05, chance: float = 0.8) -> int | None:

@@ -93,7 +93,8 @@ def count_outliers(counted: Tally) -> Outliers | None:
 class Cell:
     """One cell while its runs come in: figures and block of each run, then the pool its comparisons draw from.
 
-    `rng` draws the resamples of each run; None where the pool will hold medians alone.
+    `rng` draws the resamples of each run, for a planner that asks what longer runs are worth; None where nobody asks.
+    `step` is the step that the cell's readings were seen to move in (`stats.seen_step`), 0 where none was seen.
     """
 
     labels: dict[str, str]
@@ -105,6 +106,7 @@ class Cell:
     readings: Adder | None = field(default_factory=stats.Adder)
     pool: RunPool | None = None
     outliers: Outliers | None = None
+    step: float = 0.0
 
     def add(self, part: Part, block: int, run_id: str = "") -> None:
         """Take in one run: its readings are counted and resampled, and not kept."""
@@ -118,14 +120,13 @@ class Cell:
         if self.rng is not None:
             self.drawn.append(stats.resample(part.values, part.weights, rng=self.rng))
 
-    def close(self, *, resample_from: int = stats.BOOTSTRAP_RUNS) -> None:
-        """Make the pool and count outliers. With fewer runs than `resample_from` the pool holds medians alone."""
-        medians = np.array([float(f["median"]) for f in self.figures if f["n"]])
-        if len(medians) and len(self.drawn) >= resample_from:
-            self.pool = stats.RunPool(medians, np.array([one.medians for one in self.drawn]))
-        elif len(medians):
-            self.pool = stats.RunPool(medians, medians[:, None])
-        self.outliers = None if self.readings is None else count_outliers(self.readings.total())
+    def close(self) -> None:
+        """Make the pool where resamples were drawn, count outliers, and find the step of the readings."""
+        if self.drawn:
+            self.pool = stats.RunPool(np.array(self.known("median")), np.array([one.medians for one in self.drawn]))
+        if self.readings is not None:
+            counted = self.readings.total()
+            self.outliers, self.step = count_outliers(counted), stats.seen_step(counted)
         self.readings, self.drawn, self.rng = None, [], None
 
     def known(self, figure: str) -> list[float]:

@@ -14,7 +14,7 @@ import polars as pl
 
 from vtare.platforms import kind_of
 from vtare.summary import contrasts
-from vtare.summary.cells import Cell, rng_for
+from vtare.summary.cells import Cell
 
 if TYPE_CHECKING:
     from vtare.plan import Experiment
@@ -84,11 +84,10 @@ def _costs(
                     taken.append(_from_comparison(there[level], "cost"))
                 continue
             about = {**at[level].labels, "factor": factor.name, "level": level, "baseline": against}
-            rng = rng_for(work.seed, experiment.name, "layers", figure or "", level, against)
             family = f"{experiment.name}: what the layer costs"
             contrast = contrasts.contrast_of(
                 at[level], at[against], about, family, work.plan.analysis,
-                rng=rng, quantum_ns=0.0 if figure else work.quantum_ns, figure=figure,
+                quantum_ns=work.quantum_ns, figure=figure,
             )  # fmt: skip
             if contrast is not None:
                 found.append(contrast)
@@ -186,20 +185,15 @@ def _means(work: CellWork, experiment: Experiment, cells: Sequence[Cell]) -> lis
         (cell, other, about, f"{experiment.name}: {about['factor']}, mean")
         for cell, other, about in contrasts.pairs(cells, baselines, experiment=experiment.name)
     ]
-    return contrasts.tail_rows(
-        found, "mean", work.plan.analysis,
-        rng_of=lambda about: rng_for(work.seed, experiment.name, "mean", repr(sorted(about.items()))),
-    )  # fmt: skip
+    return contrasts.tail_rows(found, "mean", work.plan.analysis, quantum_ns=work.quantum_ns)
 
 
 def from_tail(row: Mapping[str, Any], alpha: float) -> dict[str, Any]:
     """A row of `tails` with its verdict."""
-    sure = row["p_adjusted"] is not None and row["p_adjusted"] <= alpha and row["difference"] != 0
-    # Test and interval are two methods here: what one of them leaves open is not shown.
-    holds_1 = row["ratio_low"] is not None and row["ratio_low"] <= 1 <= row["ratio_high"]
-    verdict = (MORE if row["difference"] > 0 else LESS) if sure and not holds_1 else NOT_SHOWN
-    shown = "" if row["p_adjusted"] is None else f"p {row['p_text']} by permutation of runs"
-    shown += ", but the interval holds 1" if sure and holds_1 else ""
+    sure = row["p_adjusted"] is not None and row["p_adjusted"] <= alpha
+    # Ratio, interval and test are of one formula: the sign of the difference is that of the ratio's logarithm.
+    verdict = (MORE if row["difference"] > 0 else LESS) if sure else NOT_SHOWN
+    shown = "" if row["p_adjusted"] is None else f"p {row['p_text']} by {row['inference']}"
     return {
         **{name: value for name, value in row.items() if name not in contrasts.TAIL_COLUMNS},
         "kind": "tail",
@@ -225,15 +219,16 @@ def _latencies(work: CellWork, experiment: Experiment, cells: Sequence[Cell]) ->
     found = []
     for cell in cells:
         about = {**cell.labels, "factor": "offered load", "level": level, "baseline": baseline}
-        most, least = cell.known("latency_most_p99_ns"), cell.known("latency_least_p99_ns")
-        found.append(contrasts.RunGroups(most, least, about, family, "latency_ns"))
-    return contrasts.permuted_rows(
-        found, "p99 of latency", work.plan.analysis,
-        rng_of=lambda about: rng_for(
-            work.seed, experiment.name, family,
-            repr(sorted((key, label) for key, label in about.items() if key not in ("factor", "level", "baseline"))),
-        ),
-    )  # fmt: skip
+        most, least = cell.by_block("latency_most_p99_ns"), cell.by_block("latency_least_p99_ns")
+        if most and least:
+            # Both shares were offered in the same runs: each run is its own pair.
+            found.append(
+                contrasts.contrast_of_runs(
+                    most, least, about, family, work.plan.analysis, quantity="latency_ns",
+                    without=len(cell.figures) - len(most), without_baseline=len(cell.figures) - len(least),
+                )
+            )  # fmt: skip
+    return contrasts.rows_of_tails(found, "p99 of latency", work.plan.analysis)
 
 
 __all__ = ["ALIKE", "COLUMNS", "LESS", "MORE", "NOT_SHOWN", "frame", "from_tail", "layer_of"]

@@ -75,7 +75,7 @@ def needs_from_pilot(store: Path, question: Question) -> tuple[Needs, ...]:
     Raises:
         BadInput: no store, or no finished run in it.
     """
-    pilot = read_measured(store, resample_from=1)
+    pilot = read_measured(store, resample=True)
     refuse_empty(pilot)
     found = []
     for experiment in pilot.plan.experiments:
@@ -128,20 +128,19 @@ def _needs_of(pilot: Measured, experiment: Experiment, cell: Cell, comparisons: 
     samples = stats.median(cell.known("n")).value
     about = (experiment.name, cell.labels, comparisons, n)
     none = (None, None, None, None, None, None if samples is None else int(samples), None)
-    if cell.pool is None or n < 2:
-        return Needs(*about, *none, f"a spread between runs needs 2 of them, there are {n}")
     figure = compared_figure((cell,))
-    pool = cell.pool if figure == "median" else stats.RunPool(*_alone(cell.known(figure)))
-    try:
-        between, inside = pool.noise()
-    except ValueError as error:
-        return Needs(*about, *none, str(error))
-    spread = _spread(pool)
+    figures = np.array(cell.known(figure))
+    if len(figures) < 2:
+        return Needs(*about, *none, f"a spread between runs needs 2 of them, there are {len(figures)}")
+    if np.any(figures <= 0):
+        return Needs(*about, *none, "found a run figure that is not above 0, which has no logarithm")
+    spread = float(np.log(figures).std(ddof=1))
     if spread == 0.0:
         return Needs(*about, *none, "all runs of the pilot agree to the last digit: it shows no spread to plan with")
     upper = spread * math.sqrt((n - 1) / float(scipy_stats.chi2.ppf(1.0 - _CAUTION, n - 1)))
     advised = None
     run_s, reading_s = _costs(pilot, cell)
+    between, inside = cell.pool.noise() if figure == "median" and cell.pool is not None else (0.0, 0.0)
     if inside > 0.0 and samples and run_s and reading_s:
         advised = stats.samples_per_run(
             variance_between_runs=between,
@@ -159,16 +158,6 @@ def _needs_of(pilot: Measured, experiment: Experiment, cell: Cell, comparisons: 
         None if samples is None else int(samples),
         advised,
     )
-
-
-def _alone(figures: Sequence[float]) -> tuple[Any, Any]:
-    values = np.array(figures, dtype=np.float64)
-    return values, values[:, None]
-
-
-def _spread(pool: stats.RunPool) -> float:
-    """The standard deviation of logarithms of run medians, noise inside runs included: what a comparison meets."""
-    return float(np.log(pool.medians).std(ddof=1))
 
 
 def _costs(pilot: Measured, cell: Cell) -> tuple[float | None, float | None]:
