@@ -96,7 +96,13 @@ def less_than(
         return None
     step = quantum_ns if quantum_ns is not None else quantum_of(summary.machines)
     value, ends, above = layout.value(ours), layout.ends(ours), layout.ends(system)
-    if layout.main != READ_COST and row["quantity"] != LATE and step is not None and value is not None and value < 5 * step:
+    if (
+        layout.main != READ_COST
+        and row["quantity"] != LATE
+        and step is not None
+        and value is not None
+        and value < 5 * step
+    ):
         if ends is None or above is None:
             return None
         least = (above[0] - step) / (ends[1] + step)

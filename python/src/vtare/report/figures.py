@@ -110,8 +110,8 @@ def median_figures(summary: Summary, layout: Layout) -> Question:
     )
     if cells["capped_runs"].sum():
         caption += (
-            " Where a time limit ended runs early, the share of the readings asked for that was completed stands beside "
-            "the name: the median is that of these readings."
+            " Where a time limit ended runs early, the share of the readings asked for that was completed stands "
+            "beside the name: the median is that of these readings."
         )
     return Question(slug("medians", layout.experiment.name), "How much, typically?", caption, panels)
 

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 def inference_tables(summary: Summary, layout: Layout) -> tuple[Table, ...]:
     """Every table of this module that one experiment has."""
     made = (
-        exceedance_table(summary, layout), _tails(summary, layout), _interactions(summary, layout), _levels(summary, layout), _outliers(summary, layout),
+        exceedance_table(summary, layout), _tails(summary, layout), _interactions(summary, layout),
+        _levels(summary, layout), _outliers(summary, layout),
     )  # fmt: skip
     return tuple(table for table in made if table is not None)
 
@@ -72,9 +73,7 @@ def _tails(summary: Summary, layout: Layout) -> Table | None:
             text.ratio(row["ratio"], row["ratio_low"], row["ratio_high"], "not estimable"),
             text.figure(row["quantity"], row["difference"], "not estimable"),
             *_p(row),
-            Shown(f"{row['n_runs']} / {row['n_runs_baseline']}", f"{row['n_runs']}/{row['n_runs_baseline']}",
-                  row["n_runs"]),
-            _family(row), text.words(row["refused"]),
+            _of_runs(row), _family(row), text.words(row["refused"]),
         ))  # fmt: skip
     columns = (
         Column("where", "where", numeric=False, about="the levels that both cells share"),
@@ -88,6 +87,13 @@ def _tails(summary: Summary, layout: Layout) -> Table | None:
         _FAMILY, _REFUSED,
     )  # fmt: skip
     return _table(layout, "tails", "Tails, by the rule of all comparisons", columns, rows)
+
+
+def _of_runs(row: Mapping[str, Any]) -> Shown:
+    """How many runs of how many have the figure, here and at the baseline: `3 of 5 / 5 of 5`."""
+    counts = [(row["n_runs"], row["without"]), (row["n_runs_baseline"], row["without_baseline"])]
+    shown = " / ".join(f"{known} of {known + without}" for known, without in counts)
+    return Shown(shown, shown.replace(" ", ""), row["n_runs"], "differs" if any(n for _, n in counts) else "")
 
 
 def _interactions(summary: Summary, layout: Layout) -> Table | None:

@@ -28,7 +28,14 @@ class Limit:
 
 def limits_of(summary: Summary) -> tuple[Limit, ...]:
     """Every limit, the gravest first."""
-    return (*_runs(summary), *_clock(summary), *_drift(summary), *_capped(summary), *_undecided(summary), *_absent(summary))
+    return (
+        *_runs(summary),
+        *_clock(summary),
+        *_drift(summary),
+        *_capped(summary),
+        *_undecided(summary),
+        *_absent(summary),
+    )
 
 
 def last_sentence(summary: Summary, limits: tuple[Limit, ...]) -> str:
@@ -93,8 +100,8 @@ def _capped(summary: Summary) -> list[Limit]:
     short = f"a time limit ended runs of {text.plural(capped.height, 'cell')} early"
     return [Limit(
         short,
-        f"{short[0].upper()}{short[1:]}: they completed {percent_text(least)} of the readings asked for and more. Their "
-        "medians describe what was completed: they are compared by the share of the time spent late.",
+        f"{short[0].upper()}{short[1:]}: they completed {percent_text(least)} of the readings asked for and more. "
+        "Their medians describe what was completed: they are compared by the share of the time spent late.",
     )]  # fmt: skip
 
 

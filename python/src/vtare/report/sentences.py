@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from vtare.plots.format import count_text, percent_range_text, percent_text, ratio_range_text, ratio_text, time_range_text, time_text
+from vtare.plots.format import (
+    count_text,
+    percent_range_text,
+    percent_text,
+    ratio_range_text,
+    ratio_text,
+    time_range_text,
+    time_text,
+)
 from vtare.report import text
 from vtare.report.layout import READ_COST, key_name, key_text
 

@@ -49,9 +49,9 @@ def figures(
     """Return the columns of one part of a run.
 
     `group` holds all its rows, the warm-up too; `counted` its readings without it; `parameters` are those of the
-    footer, with defaults filled in; `target_ns` is the length of the sleeps. `asked` is the number of readings the parameters allow: `samples`, of sleeps not
-    more than their time limit holds when none is late. `late_fraction` is the time spent after the targets over the
-    time of all sleeps. Null where the instrument has no such figure.
+    footer, with defaults filled in; `target_ns` is the length of the sleeps. `asked` is the number of readings that the
+    parameters allow: `samples`, but not more sleeps than the time limit holds when none is late. `late_fraction` is the
+    time spent after the targets over the time of all sleeps. Null where the instrument has no such figure.
     """
     found: dict[str, Any] = dict.fromkeys(COLUMNS)
     if instrument not in _TIMED:
@@ -68,7 +68,7 @@ def figures(
     found["completed_fraction"] = min(1.0, done.height / asked)
     if done.height:
         late = float(done["value"].clip(lower_bound=0).sum())
-        whole = float(done["value"].sum() + done["target_ns"].sum())
+        whole = float((done["value"] + done["target_ns"]).sum())
         found["late_fraction"] = late / whole if whole > 0 else None
     return found
 
@@ -84,9 +84,7 @@ def exceedances(counted: Tally) -> dict[str, float | None]:
     }
 
 
-def mean_over_runs(
-    values: Sequence[float], *, level: float = 0.95
-) -> tuple[float, float | None, float | None] | None:
+def mean_over_runs(values: Sequence[float], *, level: float = 0.95) -> tuple[float, float | None, float | None] | None:
     """Return the mean of a share over runs and its interval by Student's t, kept within 0 to 1; None without a run.
 
     The interval is None below 3 runs and where all runs have the same share.
@@ -136,4 +134,14 @@ def cell_row(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return row
 
 
-__all__ = ["CELL_COLUMNS", "COLUMNS", "LEAST_COMPLETED", "THRESHOLDS_NS", "cell_row", "exceedances", "figures", "is_capped", "mean_over_runs"]
+__all__ = [
+    "CELL_COLUMNS",
+    "COLUMNS",
+    "LEAST_COMPLETED",
+    "THRESHOLDS_NS",
+    "cell_row",
+    "exceedances",
+    "figures",
+    "is_capped",
+    "mean_over_runs",
+]
