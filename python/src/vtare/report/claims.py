@@ -211,7 +211,7 @@ def _tail_change(summary: Summary, cell: Mapping[str, Any] | None) -> list[str |
     if row is None or row["ratio"] is None or row["ratio_low"] is None:
         return []
     sure = row["p_adjusted"] is not None and row["p_adjusted"] <= summary.plan.analysis.alpha
-    word = "" if sure else ", undecided"
+    word = "" if sure else ", inconclusive"
     ratio = told_ratio(row["ratio"], row["ratio_low"], row["ratio_high"])
     return ["; its p99 is ", ratio, f" that of {text.level(row['baseline'])}{word}"]
 
@@ -243,17 +243,17 @@ def _verdict_words(summary: Summary, scene: Scene, load: str) -> str:
         return {
             "differs": f"; both differ from {base}",
             "equivalent": f"; both equal {base} within {margin}",
-        }.get(words.pop(), f"; whether that differs from {base} stays undecided")
+        }.get(words.pop(), f"; the data do not show a difference from {base}")
     if len(found) == 1:
         ((_, row),) = found
         return {
             "differs": f"; that differs from {base}",
             "equivalent": f"; that equals {base} within {significant(100 * (row['margin_ratio'] - 1))} %",
-        }.get(row["verdict"], f"; whether that differs from {base} stays undecided")
+        }.get(row["verdict"], f"; the data do not show a difference from {base}")
     said = {
         "differs": f"differs from {base}",
         "equivalent": f"equals {base}",
-        "undecided": "stays undecided",
+        "undecided": f"is not shown to differ from {base}",
     }
     return "; " + ", ".join(f"{name} {said[row['verdict']]}" for name, row in found)
 
@@ -269,7 +269,7 @@ def _timer_sentences(summary: Summary, scene: Scene) -> list[Sentence]:
 
 
 def _platform_changes(summary: Summary, scene: Scene, load: str | None) -> list[str | Told]:
-    """What other platforms make of the system's way: `; on qemu 3.63x, docker and lxc alike within 5 %`."""
+    """What other platforms make of the system's way: `; on qemu 3.63x, docker and lxc equivalent within 5 %`."""
     pieces = told_levels(summary, scene.layout, scene.row(scene.system, load), "platform")
     return ["; elsewhere: ", *pieces] if pieces else []
 
@@ -293,11 +293,11 @@ def _load_changes(summary: Summary, scene: Scene) -> list[str | Told]:
     if same == len(rows):
         return [f"; no load changes that by more than {margin}"]
     if not same:
-        return ["; whether load changes that stays undecided"]
+        return ["; the data do not show that load changes that"]
     rest = len(rows) - same
     return [
         f"; load changes that by less than {margin} in {same} of {text.plural(len(rows), 'comparison')}, "
-        f"{rest} {'stays' if rest == 1 else 'stay'} undecided"
+        f"{rest} {'is' if rest == 1 else 'are'} inconclusive"
     ]
 
 

@@ -194,6 +194,6 @@ def _load_matters(summary: Summary, scene: Scene) -> list[Sentence]:
         where = f"most for {most[scene.layout.series]} under {text.level(most['level'])}: "
         return [(f"{title}: load changes it in {len(differs)} of {total} with {baseline}, {where}", ratio, ".")]
     if undecided:
-        return [(f"{title}: whether load changes it stays undecided in {undecided} of {total} with {baseline}.",)]
+        return [(f"{title}: the data do not show whether load changes it in {undecided} of {total} with {baseline}.",)]
     margin = f"{summary.plan.analysis.margin_percent:g} %"
     return [(f"{title}: no background load changes it by more than {margin} ({total} with {baseline}).",)]

@@ -76,7 +76,7 @@ def _effect_panel(layout: Layout, factor: str, rows: Sequence[Mapping[str, Any]]
         )
     baseline = str(rows[0]["baseline"])
     shown = places[:MOST_ROWS]
-    more_is, less_is = ("more", "less") if layout.quantity.endswith("_per_s") else ("longer", "shorter")
+    more_is, less_is = ("higher", "lower") if layout.quantity.endswith("_per_s") else ("longer", "shorter")
     if layout.main == SCATTER:
         more_is, less_is = "more scattered", "steadier"
     elif rows[0]["quantity"] == ERROR:
@@ -87,7 +87,7 @@ def _effect_panel(layout: Layout, factor: str, rows: Sequence[Mapping[str, Any]]
         [[squares.get((place, level)) for level in levels] for place in shown],
         name=slug("effects", layout.experiment.name, factor),
         label=f"{key_name(factor)}, against {text.level(baseline)}",
-        ends=plots.Ends(less_is, more_is, "differs", "equivalent", "undecided"),
+        ends=plots.Ends(less_is, more_is, "higher or lower", "equivalent", "inconclusive"),
     )
     heading = f"{layout.experiment.title}: {key_name(factor)}"
     return Panel(heading, drawing), len(places) - len(shown)

@@ -202,7 +202,7 @@ def _pair(layout: Layout, rows: Sequence[Mapping[str, Any]]) -> tuple[str, str |
 def told_levels(
     summary: Summary, layout: Layout, cell: Mapping[str, Any] | None, factor: str, *, suffix: str = ""
 ) -> list[str | Told]:
-    """What each other level of a factor makes of a cell at the baseline: `qemu 3.63x; docker and lxc alike within 5 %`.
+    """What each other level makes of a cell at the baseline: `qemu 3.63x; docker and lxc equivalent within 5 %`.
 
     Empty where the cell is not at the baseline, or nothing was compared. `suffix` follows each ratio.
     """
@@ -223,7 +223,7 @@ def told_levels(
     for word, ending in (("equivalent", f"within {summary.plan.analysis.margin_percent:g} %"), ("undecided", "")):
         levels = [level for level, row in rows if row["verdict"] == word]
         if levels:
-            said = "alike" if word == "equivalent" else "undecided"
+            said = "equivalent" if word == "equivalent" else "inconclusive"
             pieces.append(f"{'; ' if pieces else ''}{text.listing(levels)} {said}{' ' if ending else ''}{ending}")
     return pieces
 

@@ -13,6 +13,7 @@ from vtare.report import text
 from vtare.report.layout import ERROR, LATE, SCATTER, figure_name, key_name
 from vtare.report.text import Shown, missing
 from vtare.summary.cells import CELL_COLUMNS
+from vtare.summary.verdicts import EQUIVALENT, HIGHER, INCONCLUSIVE, LOWER, word_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -43,7 +44,7 @@ class Table:
 
 _UNITS: Final = {"avb": "_bit_per_s", "throughput": "_packet_per_s"}
 """Instrument -> the unit of its main figure, where that is no time."""
-_VERDICT_ORDER: Final = {"differs": 0, "undecided": 1, "equivalent": 2}
+_VERDICT_ORDER: Final = {HIGHER: 0, LOWER: 0, INCONCLUSIVE: 1, EQUIVALENT: 2}
 _MEDIAN_OF: Final = (
     "median over runs of each run's median; of a timer of its read cost, of the counter of its CV, of available "
     "bandwidth whose truth is known of the error without its sign"
@@ -111,9 +112,9 @@ def verdict_table(summary: Summary, layouts: Mapping[str, Layout]) -> Table | No
         Column("change", "compared", numeric=False, about="factor: level against baseline"),
         Column("metric", "metric", numeric=False, about="the figure of a run that is compared"),
         Column(
-            "ratio_of_medians",
-            "ratio (95 %)",
-            about="median here over median at the baseline, with its interval over runs",
+            "ratio",
+            f"ratio ({text.level_text(1 - summary.plan.analysis.alpha)})",
+            about="of the geometric means of run figures, here over the baseline, in the blocks that have both",
         ),
         Column("verdict", "verdict", numeric=False, about=f"equivalent means inside the margin of {margin:g} %"),
         Column(f"here{unit}", "here", about=f"{_MEDIAN_OF}, with its interval ({text.levels_text(summary.cells)})"),
@@ -133,7 +134,7 @@ def verdict_table(summary: Summary, layouts: Mapping[str, Layout]) -> Table | No
 def _effect_order(row: dict[str, Any]) -> tuple[int, float]:
     ratio = row["ratio"]
     size = abs(math.log(ratio)) if ratio is not None and ratio > 0 else 0.0
-    return _VERDICT_ORDER.get(row["verdict"], 3), -size
+    return _VERDICT_ORDER[word_of(row)], -size
 
 
 def where_of(layout: Layout, row: Mapping[str, Any], *, without: str) -> str:
@@ -154,14 +155,14 @@ def _verdict_row(
     layout = layouts[row["experiment"]]
     factor = row["factor"]
     why = row["reason"] or "not estimable"
-    verdict = str(row["verdict"])
+    word = word_of(row)
     return (
         text.words(layout.experiment.name),
         text.words(where_of(layout, row, without=factor) or "everywhere"),
         text.words(f"{key_name(factor)}: {row['level']} against {row['baseline']}"),
         text.words(figure_name(row["quantity"], short=True)),
         text.ratio(row["ratio"], row["ratio_low"], row["ratio_high"], "a median is not above 0"),
-        Shown(verdict, verdict, _VERDICT_ORDER.get(verdict, 3), verdict, why),
+        Shown(word, word, _VERDICT_ORDER[word], str(row["verdict"]), why),
         cells.figure(row),
         cells.figure({**row, factor: row["baseline"]}),
         _p_value(row),
