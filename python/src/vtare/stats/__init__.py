@@ -27,6 +27,7 @@ from vtare.stats.comparison import (
 )
 from vtare.stats.distribution import Ccdf, ccdf
 from vtare.stats.effect import CliffsDelta, Resampled, RunPool, cliffs_delta, resample
+from vtare.stats.interactions import InteractionTest, interaction_tests
 from vtare.stats.location import half_iqr, least_n, mad_raw, median, quantile
 from vtare.stats.outliers import RobustZ, ScenarioOutliers, outliers_by_scenario, robust_z, shares
 from vtare.stats.planning import (
@@ -66,6 +67,7 @@ __all__ = [
     "Comparison",
     "Estimate",
     "Fairness",
+    "InteractionTest",
     "Interval",
     "LevelAssociation",
     "MeanDifference",
@@ -99,6 +101,7 @@ __all__ = [
     "half_iqr",
     "hidden_by_step",
     "in_order",
+    "interaction_tests",
     "jain_index",
     "kendall_tau_b",
     "kruskal_wallis",

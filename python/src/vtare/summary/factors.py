@@ -39,8 +39,10 @@ INTERACTION_COLUMNS: Final[dict[str, Any]] = {
     "figure": pl.String,
     "scale": pl.String,
     "f": pl.Float64,
-    "freedom": pl.Int64,
-    "freedom_error": pl.Int64,
+    "dimensions": pl.Int64,
+    "freedom": pl.Float64,
+    "freedom_error": pl.Float64,
+    "n_blocks": pl.Int64,
     "p_value": pl.Float64,
     "p_adjusted": pl.Float64,
     "p_text": pl.String,
@@ -146,13 +148,13 @@ def _one_test(members: Sequence[Cell], family: str, alpha: float) -> stats.RankT
 def interactions(
     cells: Sequence[Cell], factors: Sequence[str], analysis: Analysis, *, experiment: str
 ) -> list[dict[str, Any]]:
-    """Test every interaction of an experiment's factors by the aligned rank transform, with blocks taken off the error.
+    """Test every interaction of an experiment's factors, over blocks where 4 or more are complete.
 
     On the logarithms of run figures: an interaction then means that the *ratio* between levels depends on another
     factor. On plain figures where one is not above 0. One family per experiment, adjusted by Holm.
     """
     family = f"{experiment}: interactions"
-    found: list[tuple[str, str, str, stats.AlignedRankTest]] = []
+    found: list[tuple[str, str, str, stats.InteractionTest]] = []
     present = [factor for factor in factors if len({c.labels[factor] for c in cells if factor in c.labels}) > 1]
     if len(present) < 2:
         return []
@@ -164,7 +166,7 @@ def interactions(
         if len(rows) == 0 or sum(len(set(levels)) > 1 for levels in labels.values()) < 2:
             continue
         on_log = bool(np.all(values > 0))
-        tests = stats.aligned_rank_tests(
+        tests = stats.interaction_tests(
             np.log(values) if on_log else values, labels, family=family, block=[block for _, block, _ in rows]
         )
         found += [(where_text(rest), figure, "log" if on_log else "plain", test) for test in tests]
@@ -182,8 +184,10 @@ def interactions(
                 "figure": figure,
                 "scale": scale,
                 "f": test.f,
+                "dimensions": test.dimensions,
                 "freedom": test.freedom,
                 "freedom_error": test.freedom_error,
+                "n_blocks": test.blocks,
                 "p_value": None if p is None else p.raw,
                 "p_adjusted": None if p is None else p.adjusted,
                 "p_text": None if p is None else str(p),
