@@ -264,7 +264,7 @@ def test_every_comparison_with_a_tested_factor_carries_its_p_value_family_and_ad
         # Verdict, interval and p-value are those of one rule.
         assert (row["verdict"] == "differs") <= (row["p_adjusted"] <= 0.05)
         assert (row["p_value"] <= 0.05) == (row["ratio_low"] > 1 or row["ratio_high"] < 1)
-    assert re.search(r'title="welch t; family sleeps: load, 8 comparisons; adjusted by holm"', five_runs.html)
+    assert re.search(r'title="paired t; family sleeps: load, 8 comparisons; adjusted by holm"', five_runs.html)
     assert ">0.0000<" not in five_runs.html
 
 

@@ -40,8 +40,8 @@ def test_the_answer_tells_the_round_trip_the_overhead_and_what_capturing_changes
     assert sentences[2] == "Compared with host: netns alike within 5 %."
     assert details[0] == (
         # Half a step of the clock either way.
-        "Capturing itself changed the median round trip by 0 ns (-4.99 to 4.99 ns) from the host and 0 ns (-4.99 to "
-        "4.99 ns) from netns."
+        "Capturing itself changed the median round trip by 0 ns (-16.5 to 16.5 ns) from the host and 0 ns (-16.5 to "
+        "16.5 ns) from netns."
     )
     assert "Round trips: 16 of 6400 packets were lost" in details[1]
 

@@ -104,10 +104,10 @@ def rank_tests(
     rows: list[dict[str, Any]] = []
     for factor in factors:
         family = f"{experiment}: {factor}"
+        strata = [(rest, members) for rest, members in strata_of(cells, (factor,)).items() if len(members) > 1]
         made = [
-            (rest, members, _one_test(members, family, analysis.alpha))
-            for rest, members in strata_of(cells, (factor,)).items()
-            if len(members) > 1
+            (rest, members, _one_test(members, family, analysis.alpha, comparisons=len(strata)))
+            for rest, members in strata
         ]
         tested = [t.p for _, _, t in made if t.p is not None]
         adjusted = iter(
@@ -136,13 +136,14 @@ def rank_tests(
     return rows
 
 
-def _one_test(members: Sequence[Cell], family: str, alpha: float) -> stats.RankTest:
+def _one_test(members: Sequence[Cell], family: str, alpha: float, *, comparisons: int) -> stats.RankTest:
     by_block = [member.by_block(compared_figure(members)) for member in members]
     complete = sorted(set.intersection(*(set(blocks) for blocks in by_block)))
     if len(complete) == max(len(blocks) for blocks in by_block):
         figures = [[blocks[block] for blocks in by_block] for block in complete]
-        return stats.friedman(figures, family=family, alpha=alpha)
-    return stats.kruskal_wallis([list(blocks.values()) for blocks in by_block], family=family, alpha=alpha)
+        return stats.friedman(figures, family=family, alpha=alpha, comparisons=comparisons)
+    groups = [list(blocks.values()) for blocks in by_block]
+    return stats.kruskal_wallis(groups, family=family, alpha=alpha, comparisons=comparisons)
 
 
 def interactions(
