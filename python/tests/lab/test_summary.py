@@ -159,7 +159,7 @@ def test_summary_of_the_same_store_is_the_same(summary: Summary, finished: Path)
 
 def test_whole_factors_have_interactions_levels_and_outliers(summary: Summary) -> None:
     crossed = only(summary.interactions, experiment="sleep")
-    assert (crossed["effect"], crossed["n_runs"], crossed["freedom"]) == ("load x method", 12, 1)
+    assert (crossed["effect"], crossed["n_runs"], crossed["dimensions"]) == ("load x method", 12, 1)
     assert crossed["family"] == "sleep: interactions"
     levels = summary.levels.filter((pl.col("experiment") == "sleep") & (pl.col("figure") == "median"))
     assert levels.select("factor", "level").rows() == [

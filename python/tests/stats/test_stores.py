@@ -251,7 +251,8 @@ def test_a_pilot_says_how_many_runs_and_readings_it_takes(make: Make) -> None:
         assert one.spread_percent == pytest.approx(5.3, rel=0.5)
         assert one.spread_upper_percent is not None
         assert one.spread_percent is not None
-        assert one.spread_upper_percent > one.spread_percent
+        assert one.paired_spread_percent is not None
+        assert one.spread_upper_percent > one.paired_spread_percent
         assert one.runs is not None
         assert one.runs_cautious is not None
         assert 4 <= one.runs <= one.runs_cautious <= 40

@@ -187,7 +187,7 @@ def interaction_figures(summary: Summary, layout: Layout) -> Question | None:
     others = "other lines" if rates else "lines that are not parallel"
     caption = (
         f"{said}. Medians of cells, where there are further factors their geometric mean. {axis}: the one factor has "
-        "the same ratio at every level of the other. The test (aligned rank transform of run figures, on logarithms) "
+        "the same ratio at every level of the other. The test (ANOVA-type statistic of run figures, on logarithms) "
         f"says whether {others} may be chance."
     )
     title = "Does one factor change what another does?"

@@ -103,22 +103,28 @@ def _interactions(summary: Summary, layout: Layout) -> Table | None:
             text.words(" x ".join(key_name(factor) for factor in row["factors"])),
             text.words(where_words(row["where"])),
             text.number(row["f"], "refused"),
-            Shown(f"{row['freedom']}, {row['freedom_error']}", f"{row['freedom']}/{row['freedom_error']}",
-                  row["freedom"]),
+            _freedoms(row),
             *_p(row), text.count(row["n_runs"], "unknown"), text.words(row["scale"]), _family(row),
             text.words(row["refused"]),
         ))  # fmt: skip
     columns = (
         Column("effect", "factors", numeric=False),
         Column("where", "where", numeric=False),
-        Column("f", "F", about="of the aligned ranks, type III"),
+        Column("f", "F", about="ANOVA-type statistic of the contrasts of run figures"),
         Column("freedom", "degrees of freedom", about="of the effect and of the error"),
         *_P_COLUMNS,
         Column("runs", "runs"),
         Column("scale", "scale", numeric=False, about="log: an interaction is a ratio that depends on the other"),
         _FAMILY, _REFUSED,
     )  # fmt: skip
-    return _table(layout, "interactions", "Interactions, by the aligned rank transform", columns, rows)
+    return _table(layout, "interactions", "Interactions, without equal spreads assumed", columns, rows)
+
+
+def _freedoms(row: Mapping[str, Any]) -> Shown:
+    if row["freedom"] is None:
+        return Shown("n/a", "", None, "missing", str(row["refused"]))
+    shown = f"{row['freedom']:.3g}, {row['freedom_error']:.3g}"
+    return Shown(shown, shown.replace(", ", "/"), row["freedom"])
 
 
 def _levels(summary: Summary, layout: Layout) -> Table | None:

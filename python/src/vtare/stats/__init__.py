@@ -27,6 +27,7 @@ from vtare.stats.comparison import (
 )
 from vtare.stats.distribution import Ccdf, ccdf
 from vtare.stats.effect import CliffsDelta, Resampled, RunPool, cliffs_delta, resample
+from vtare.stats.interactions import InteractionTest, interaction_tests
 from vtare.stats.location import half_iqr, least_n, mad_raw, median, quantile
 from vtare.stats.outliers import RobustZ, ScenarioOutliers, outliers_by_scenario, robust_z, shares
 from vtare.stats.planning import (
@@ -34,6 +35,7 @@ from vtare.stats.planning import (
     Stop,
     detectable_shift_sd,
     power,
+    runs_needed,
     runs_per_cell,
     samples_per_run,
     simulated_rank_power,
@@ -42,6 +44,7 @@ from vtare.stats.planning import (
 from vtare.stats.posthoc import PairTest, dunn, nemenyi, nemenyi_friedman, tukey_on_ranks
 from vtare.stats.pvalues import Adjustment, PValue, adjust, write_p
 from vtare.stats.rank_tests import RankTest, friedman, kendall_tau_b, kruskal_wallis
+from vtare.stats.sensitivity import Influence, Modes, RankEstimate, find_modes, hodges_lehmann, influence
 from vtare.stats.steady import LONG_SERIES, Warmup, mser5, settle
 from vtare.stats.t_rule import MeanDifference, paired_t, t_p, t_quantile, welch_t
 from vtare.stats.tally import Adder, Tally, merge, tally
@@ -66,11 +69,15 @@ __all__ = [
     "Comparison",
     "Estimate",
     "Fairness",
+    "Influence",
+    "InteractionTest",
     "Interval",
     "LevelAssociation",
     "MeanDifference",
+    "Modes",
     "PValue",
     "PairTest",
+    "RankEstimate",
     "RankTest",
     "Resampled",
     "RobustZ",
@@ -95,10 +102,14 @@ __all__ = [
     "detectable_shift_sd",
     "dunn",
     "equivalence_p",
+    "find_modes",
     "friedman",
     "half_iqr",
     "hidden_by_step",
+    "hodges_lehmann",
     "in_order",
+    "influence",
+    "interaction_tests",
     "jain_index",
     "kendall_tau_b",
     "kruskal_wallis",
@@ -118,6 +129,7 @@ __all__ = [
     "refusal",
     "resample",
     "robust_z",
+    "runs_needed",
     "runs_per_cell",
     "samples_per_run",
     "seen_step",

@@ -77,7 +77,7 @@ def welch_t(x: FloatArray, y: FloatArray) -> MeanDifference:
 
     >>> found = welch_t(np.array([1.0, 2.0, 3.0]), np.array([2.0, 4.0, 6.0, 8.0]))
     >>> round(float(found.mean), 3), round(float(found.freedom), 2)
-    (-3.0, 4.05)
+    (-3.0, 4.08)
     """
     part_x, part_y = (v.var(axis=-1, ddof=1) / v.shape[-1] for v in (x, y))
     total = part_x + part_y

@@ -46,6 +46,10 @@ COMPARISON_COLUMNS: Final[dict[str, Any]] = {
     "verdict": pl.String,
     "margin_ratio": pl.Float64,
     "reason": pl.String,
+    **dict.fromkeys(("ratio_rank", "rank_low", "rank_high", "rank_level"), pl.Float64),
+    "fragile": pl.Boolean,
+    **dict.fromkeys(("decided_by", "modes", "modes_baseline"), pl.String),
+    "runs_needed": pl.Int64,
 }  # fmt: skip
 TAIL_COLUMNS: Final[dict[str, Any]] = {
     **{name: COMPARISON_COLUMNS[name] for name in ("quantity", "factor", "level", "baseline")},
@@ -68,6 +72,9 @@ class Contrast:
     quantity: str
     comparison: stats.Comparison
     cliffs_delta: float | None
+    here: Mapping[int, float]
+    there: Mapping[int, float]
+    paired: bool = True
     without: int = 0
     without_baseline: int = 0
 
@@ -145,7 +152,8 @@ def contrast_of_runs(
         if paired
         else stats.compare_runs(a, b, alpha=analysis.alpha, step=step)
     )
-    return Contrast(about, family, quantity, found, stats.cliffs_delta(a, b).value, without, without_baseline)
+    delta = stats.cliffs_delta(a, b).value
+    return Contrast(about, family, quantity, found, delta, here, there, paired, without, without_baseline)
 
 
 def step_of(cell: Cell, other: Cell, figure: str, quantum_ns: float) -> float:
@@ -221,7 +229,55 @@ def _row(contrast: Contrast, p: stats.PValue | None, analysis: Analysis, adjustm
         "verdict": judged.word,
         "margin_ratio": judged.margin_ratio,
         "reason": reason,
+        **_by_ranks(contrast),
+        **_one_run(contrast, p, analysis),
+        "modes": _modes(contrast.here),
+        "modes_baseline": _modes(contrast.there),
+        "runs_needed": None
+        if p is None
+        else stats.runs_needed(found, ratio=analysis.margin_ratio, alpha=analysis.alpha, comparisons=size),
     }
+
+
+def _sides(contrast: Contrast) -> tuple[Any, Any]:
+    """The figures of both sides, by block where blocks pair them."""
+    if contrast.paired:
+        return contrast.here, contrast.there
+    return list(contrast.here.values()), list(contrast.there.values())
+
+
+def _by_ranks(contrast: Contrast) -> dict[str, float | None]:
+    """The estimate that no single run can move far, beside the one that is judged."""
+    found = stats.hodges_lehmann(*_sides(contrast))
+    return {"ratio_rank": found.ratio, "rank_low": found.low, "rank_high": found.high, "rank_level": found.level}
+
+
+def _one_run(contrast: Contrast, p: stats.PValue | None, analysis: Analysis) -> dict[str, Any]:
+    """Whether leaving out a single run or block changes the answer, and which one where it is the only one."""
+    if p is None:
+        return {"fragile": None, "decided_by": None}
+    # The raw alpha that the family's adjustment left to this comparison.
+    alpha = analysis.alpha * (p.raw / p.adjusted if 0.0 < p.adjusted < 1.0 else 1.0 / p.size)
+    found = stats.influence(*_sides(contrast), alpha=alpha)
+    if found is None:
+        return {"fragile": None, "decided_by": None}
+    key = found.decided_by
+    if isinstance(key, tuple):
+        side, at = key
+        key = list(contrast.here if side == "a" else contrast.there)[at] if not contrast.paired else at
+        text: str | None = f"the run of block {key}{'' if side == 'a' else ' at the baseline'}"
+    else:
+        text = None if key is None else f"block {key}"
+    return {"fragile": bool(found.changes), "decided_by": text}
+
+
+def _modes(figures: Mapping[int, float]) -> str | None:
+    """Runs of two kinds, in words; None where they are of one."""
+    found = stats.find_modes(figures)
+    if found is None:
+        return None
+    blocks = ", ".join(str(block) for block in found.upper)
+    return f"runs of two kinds: those of blocks {blocks} are {found.ratio:.3g} times the others"
 
 
 def compare_tails(
