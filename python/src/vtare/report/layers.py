@@ -13,7 +13,7 @@ from vtare.report.sentences import Sentence, Told, told_ratio
 from vtare.report.tables import Column, Table, p_text, where_of
 from vtare.report.text import Shown, missing
 from vtare.summary.layers import layer_of
-from vtare.summary.verdicts import EQUIVALENT, HIGHER, INCONCLUSIVE, LOWER, WORDS
+from vtare.summary.verdicts import EQUIVALENT, WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,7 +29,6 @@ _MEANING: Final = (
 _LAYER_NAMES: Final = ("the host", "container", "guest")
 _REACHED: Final = ("ssh", "cloud")
 """Kinds of platform that may be machines without any layer between."""
-_KINDS: Final = {HIGHER: "differs", LOWER: "differs", EQUIVALENT: "equivalent", INCONCLUSIVE: "undecided"}
 _MOST_LISTED: Final = 4
 """So many cells of one verdict are told one by one; of more, how many and the extremes."""
 
@@ -139,7 +138,7 @@ def table(summary: Summary, layouts: Mapping[str, Layout]) -> Table | None:
             continue
         factor, verdict = row["factor"], str(row["verdict"])
         shown_verdict = Shown(
-            verdict_text(summary, verdict), verdict, WORDS.index(verdict), _KINDS[verdict], row["reason"] or ""
+            verdict_text(summary, verdict), verdict, WORDS.index(verdict), verdict, row["reason"] or ""
         )
         p = row["p_adjusted"]
         rows.append((

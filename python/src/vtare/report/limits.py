@@ -9,7 +9,7 @@ import polars as pl
 
 from vtare import stats
 from vtare.plots.format import percent_text
-from vtare.report import text
+from vtare.report import needs, text
 
 if TYPE_CHECKING:
     from vtare.summary import Summary
@@ -33,7 +33,7 @@ def limits_of(summary: Summary) -> tuple[Limit, ...]:
         *_clock(summary),
         *_drift(summary),
         *_capped(summary),
-        *_undecided(summary),
+        *_inconclusive(summary),
         *_absent(summary),
     )
 
@@ -105,18 +105,9 @@ def _capped(summary: Summary) -> list[Limit]:
     )]  # fmt: skip
 
 
-def _undecided(summary: Summary) -> list[Limit]:
-    count = summary.comparisons.filter(pl.col("verdict") == "undecided").height
-    most = _most_runs(summary)
-    if not count or stats.refusal(most, most, n_blocks=most) is not None:
-        return []
-    stay = "stays" if count == 1 else "stay"
-    short = f"{count} of {text.plural(summary.comparisons.height, 'comparison')} {stay} undecided"
-    return [Limit(
-        short,
-        f"{short}: neither shown to differ, all comparisons of a factor taken together, nor to fit the margin of "
-        f"{summary.plan.analysis.margin_percent:g} %; more runs would settle it.",
-    )]  # fmt: skip
+def _inconclusive(summary: Summary) -> list[Limit]:
+    found = needs.inconclusive(summary)
+    return [] if found is None else [Limit(*found)]
 
 
 def _absent(summary: Summary) -> list[Limit]:

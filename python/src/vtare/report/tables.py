@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from vtare.plots.format import time_text
-from vtare.report import text
+from vtare.report import needs, text
 from vtare.report.layout import ERROR, LATE, SCATTER, figure_name, key_name
 from vtare.report.text import Shown, missing
 from vtare.summary.cells import CELL_COLUMNS
@@ -162,7 +162,7 @@ def _verdict_row(
         text.words(f"{key_name(factor)}: {row['level']} against {row['baseline']}"),
         text.words(figure_name(row["quantity"], short=True)),
         text.ratio(row["ratio"], row["ratio_low"], row["ratio_high"], "a median is not above 0"),
-        Shown(word, word, _VERDICT_ORDER[word], str(row["verdict"]), why),
+        Shown(word + needs.mark(row), word, _VERDICT_ORDER[word], word, why + needs.tip(row)),
         cells.figure(row),
         cells.figure({**row, factor: row["baseline"]}),
         _p_value(row),
@@ -329,6 +329,10 @@ def _cell_columns(
          lambda r: text.percent(r["lost_fraction"], "not estimable"), False),
         (Column("gaps_per_s", "gaps per s"), lambda r: text.number(r["gaps_per_s"], "not estimable"), False),
         *_round_trip_columns(level),
+        (Column("lag1", "lag-1 autocorrelation", about="of consecutive readings of a run, median over runs"),
+         lambda r: text.number(r["lag1"], "no spread"), False),
+        (Column("n_effective", "n_eff", about="independent readings a run is worth for its mean, median over runs"),
+         lambda r: text.count(None if r["n_effective"] is None else round(r["n_effective"]), "no spread"), False),
         (Column("between_run_cv", "between runs", about="standard deviation of the run medians over their mean"),
          lambda r: text.percent(r["between_run_cv"], "needs 2 runs"), True),
         (Column("n_runs", "runs", about="finished runs"), lambda r: text.count(r["n_runs"], "unknown"), True),

@@ -32,7 +32,7 @@ NO_BREAK = "\N{NO-BREAK SPACE}"
 class Shown:
     """One table cell: `text` for the eye, `raw` for the CSV file (empty where missing), `order` for sorting.
 
-    `kind` is a CSS class: `missing`, `differs`, `equivalent`, `undecided` or empty.
+    `kind` is a CSS class: `missing`, `differs`, a word of a verdict, or empty.
     """
 
     text: str
