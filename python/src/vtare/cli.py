@@ -264,10 +264,20 @@ def serve_report(
 
 @app.command()
 def compare(
-    before: Annotated[Path, typer.Argument(metavar="BEFORE", help="The store of the earlier campaign.")],
-    after: Annotated[Path, typer.Argument(metavar="AFTER", help="The store of the later campaign.")],
+    before: Annotated[Path, typer.Argument(metavar="BEFORE", help="The store of a campaign before the change.")],
+    after: Annotated[Path, typer.Argument(metavar="AFTER", help="The store of a campaign after it.")],
+    more_before: Annotated[
+        list[Path] | None, typer.Option("--before", metavar="STORE", help="Another campaign before; may be repeated.")
+    ] = None,
+    more_after: Annotated[
+        list[Path] | None, typer.Option("--after", metavar="STORE", help="Another campaign after; may be repeated.")
+    ] = None,
     fail_on_regression: Annotated[
-        bool, typer.Option("--fail-on-regression", help="Exit with 1 where a median or a tail got worse.")
+        bool,
+        typer.Option(
+            "--fail-on-regression",
+            help="Exit with 1 where a median or a tail got worse; needs two campaigns on each side.",
+        ),
     ] = False,
     margin: Annotated[
         float | None,
@@ -280,13 +290,19 @@ def compare(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Compare two campaigns cell by cell: what changed, with intervals and verdicts."""
-    from vtare.summary.between import compare_stores
+    """Compare campaigns before and after a change, cell by cell, with intervals and verdicts.
+
+    A verdict takes at least two campaigns on each side: one cannot tell a change from a campaign's own offset.
+    """
+    from vtare.summary.between import compare_stores, refuse_undecidable
     from vtare.summary.between_text import show_between
 
-    forget_keys(before)
-    forget_keys(after)
-    found = compare_stores(before, after, margin_percent=margin)
+    sides = [before, *(more_before or [])], [after, *(more_after or [])]
+    for store in (*sides[0], *sides[1]):
+        forget_keys(store)
+    if fail_on_regression:
+        refuse_undecidable(*sides)
+    found = compare_stores(*sides, margin_percent=margin)
     if as_json:
         _print_json(found.document())
     else:

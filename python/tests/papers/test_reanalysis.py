@@ -34,8 +34,9 @@ def test_kruskal_wallis_on_kirovas_tables_is_scipys(table: str, factor: str, fig
     by_hand = scipy_stats.kruskal(*groups)
     assert found.statistic == pytest.approx(by_hand.statistic)
     assert found.p is not None
-    assert found.p.raw == pytest.approx(by_hand.pvalue)
-    assert not found.p.exact
+    # scipy's p is chi-squared, this one a count or 199,999 draws; two groups are always counted.
+    assert found.p.raw == pytest.approx(by_hand.pvalue, abs=0.02)
+    assert found.p.exact == (len(groups) == 2)
 
 
 @pytest.mark.parametrize("table", KIROVA)
@@ -142,7 +143,8 @@ def test_friedman_of_all_sixteen_configurations_agrees_with_scipy() -> None:
     assert found.statistic == pytest.approx(statistic)
     assert found.p is not None
     assert not found.p.exact
-    assert found.p.raw == pytest.approx(p)
+    # By chi-squared 4e-21: no draw reaches the statistic, so p is what the number of draws allows.
+    assert p < found.p.raw < 1e-4
 
 
 def test_tau_bounds_of_oliveiras_factor_levels_follow_from_their_numbers() -> None:

@@ -65,7 +65,7 @@ def drawings() -> list[plots.Drawing]:
 
 def inference_drawings(values: np.ndarray) -> list[plots.Drawing]:
     """One of every kind that shows what was inferred."""
-    ends = plots.Ends("shorter", "longer", "differs", "equivalent", "undecided")
+    ends = plots.Ends("shorter", "longer", "higher or lower", "equivalent", "inconclusive")
     squares = [
         [
             plots.Square(1.0, "161\N{MULTIPLICATION SIGN}", "sure"),
@@ -443,7 +443,7 @@ def test_a_matrix_never_speaks_by_colour_alone() -> None:
     assert "= 1.00\N{MULTIPLICATION SIGN}" in texts
     assert "? 1/3" in texts
     assert "usleep, cpu: 161\N{MULTIPLICATION SIGN} (sure)" in drawing.text
-    assert "two_phase_capped, io: 1/3 (undecided)" in drawing.text
+    assert "two_phase_capped, io: 1/3 (inconclusive)" in drawing.text
 
 
 def test_a_matrix_that_does_not_fit_is_refused() -> None:

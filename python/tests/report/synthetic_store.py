@@ -144,6 +144,9 @@ class Recipe:
     frozen: tuple[str, ...] = ()
     """Methods whose readings are all the same: their spread is below the clock's quantum."""
     plan_text: str | None = None
+    capped: Mapping[str, tuple[int, float]] = field(default_factory=dict)
+    """Methods whose runs under the load `cpu` a time limit ended: the sleeps that a run completed, and the share of
+    them that a busy CPU delayed by 60 ms."""
     platform_factor: Mapping[str, float] = field(default_factory=dict)
     """How many times the host's miss a sleep has on a platform; 1 where it is not named."""
 
@@ -245,8 +248,22 @@ def samples_of(run: Run, recipe: Recipe) -> pl.DataFrame:
     times = recipe.platform_factor.get(run.factors.get("platform", "host"), 1.0)
     medians = {method: times * median for method, median in recipe.miss_ns[load].items()}
     samples = sleep_samples(rng, p["method"], p["target_ns"], p["samples"], medians, recipe.between_runs)
+    if load == "cpu":
+        samples = _capped(samples, recipe, rng)
     same = pl.col("miss_ns").median().over("method", "target_ns").cast(pl.Int64)
     return samples.with_columns(miss_ns=pl.when(pl.col("method").is_in(recipe.frozen)).then(same).otherwise("miss_ns"))
+
+
+def _capped(samples: pl.DataFrame, recipe: Recipe, rng: np.random.Generator) -> pl.DataFrame:
+    """The sleeps that were completed before the time limit, some of them delayed by 60 ms."""
+    parts = []
+    for (method,), part in samples.partition_by("method", as_dict=True, maintain_order=True).items():
+        n, share = recipe.capped.get(str(method), (part.height, 0.0))
+        delayed = pl.Series(rng.random(min(n, part.height)) < share)
+        delay = pl.Series(_lattice(6e7 * np.exp(0.1 * rng.normal(size=delayed.len()))))
+        part = part.head(n)
+        parts.append(part.with_columns(miss_ns=pl.when(delayed).then(delay).otherwise(pl.col("miss_ns"))))
+    return pl.concat(parts)
 
 
 def footer(run: Run, recipe: Recipe, samples: pl.DataFrame) -> dict[str, Any]:

@@ -47,9 +47,9 @@ def test_the_heat_map_has_a_square_with_its_verdict_for_every_comparison(five_ru
     assert len(found.panels) == 4
     said = words(found)
     comparisons = five_runs.summary.comparisons
-    for verdict, shown in (("differs", "(sure)"), ("equivalent", "(alike)"), ("undecided", "(undecided)")):
+    for verdict, shown in (("differs", "(sure)"), ("equivalent", "(equivalent)"), ("undecided", "(inconclusive)")):
         assert said.count(shown) == comparisons.filter(pl.col("verdict") == verdict).height, verdict
-    assert "two_phase, cpu: 985" in said
+    assert "two_phase, cpu: 966" in said
     # Load changes no timer: equivalent cells have no tint, so the legend names none.
     load = next(panel for panel in found.panels if panel.drawing.name == "effects-timers-load")
     assert "equivalent" in load.drawing.svg

@@ -7,17 +7,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 from forwarding_store import write_forwarding_store
 from synthetic_store import MISS_NS, Recipe
 
+from vtare.plan import Analysis
 from vtare.report import layers
 from vtare.report.content import content_of, layouts_of
 from vtare.report.plain import markdown
 from vtare.report.sentences import plain
-from vtare.summary import Summary, summarise
+from vtare.summary import Summary, contrasts, summarise
 from vtare.summary import layers as summary_layers
+from vtare.summary.verdicts import word_of
 
 PLAN = """
 schema = "vtare.plan/1"
@@ -67,11 +70,11 @@ def test_machines_containers_and_the_host_are_set_side_by_side(made: Any) -> Non
     }  # fmt: skip
     verdicts = {pair: row["verdict"] for pair, row in costs.items()}
     assert verdicts == {
-        ("docker", "host"): "alike",
-        ("lxc", "host"): "more",
-        ("lab2", "host"): "more",
-        ("lab2", "docker"): "more",
-        ("lab2", "lxc"): "more",
+        ("docker", "host"): "equivalent",
+        ("lxc", "host"): "higher",
+        ("lab2", "host"): "higher",
+        ("lab2", "docker"): "higher",
+        ("lab2", "lxc"): "higher",
     }
     for row in costs.values():
         assert row["ratio_low"] < row["ratio"] < row["ratio_high"]
@@ -93,17 +96,17 @@ def test_what_other_tables_compare_is_told_as_it_stands_there(made: Any) -> None
     mine = summary.layers.filter(pl.col("kind") == "tail")
     assert mine["ratio"].to_list() == tails["ratio"].to_list()
     assert set(mine["figure"].to_list()) == {"p99"}, "400 readings give no p99.9"
-    assert set(mine["verdict"].to_list()) == {"more"}
+    assert set(mine["verdict"].to_list()) == {"higher"}
     assert (mine["ratio_low"] > 1).all()
 
 
 def test_the_report_says_it_with_intervals_in_every_form(made: Any) -> None:
     summary: Summary = made.summary
     cost, tail = (plain(sentence) for sentence in layers.sentences(summary, layouts_of(summary)))
-    assert cost.startswith("Miss of a sleep: Machine against container: more: ")
-    for words in ("lab2 to docker", "lab2 to lxc. Machine against the host: more: ", "alike within 5 %: 1.0"):
+    assert cost.startswith("Miss of a sleep: Machine against container: higher: ")
+    for words in ("lab2 to docker", "lab2 to lxc. Machine against the host: higher: ", "equivalent within 5 %: 1.0"):
         assert words in cost
-    assert tail.startswith("Miss of a sleep, p99 with load cpu against idle: more: ")
+    assert tail.startswith("Miss of a sleep, p99 with load cpu against idle: higher: ")
     assert "at platform lxc" in tail
     table = layers.table(summary, layouts_of(summary))
     assert table is not None
@@ -128,20 +131,50 @@ def test_where_no_platforms_vary_the_section_is_about_tails(five_runs: Any) -> N
 
 def test_too_few_runs_show_nothing_and_say_why(one_run: Any) -> None:
     found = one_run.summary.layers
-    assert set(found["verdict"].to_list()) <= {"not shown"}
+    assert set(found["verdict"].to_list()) <= {"inconclusive"}
     assert all(found["reason"].to_list())
 
 
-def test_a_tail_is_shown_only_where_its_interval_leaves_out_1_too() -> None:
-    row = {
-        "factor": "load", "level": "cpu", "baseline": "idle", "tail": "p99", "n_runs": 5, "n_runs_baseline": 5,
-        "ratio": 8.5, "difference": 1e6, "p_adjusted": 0.02, "p_text": "0.02", "family": "f", "refused": None,
-    }  # fmt: skip
-    shown = summary_layers.from_tail({**row, "ratio_low": 1.2, "ratio_high": 60.0}, 0.05)
-    open_ = summary_layers.from_tail({**row, "ratio_low": 0.99, "ratio_high": 73.0}, 0.05)
-    alike = summary_layers.from_tail({**row, "ratio_low": None, "ratio_high": None, "difference": 0.0}, 0.05)
-    assert [one["verdict"] for one in (shown, open_, alike)] == ["more", "not shown", "not shown"]
-    assert open_["reason"] == "p 0.02 by permutation of runs, but the interval holds 1"
+def tail_of(here: list[float], there: list[float]) -> dict[str, Any]:
+    """The row of `layers` that two cells with these p99 of their runs get."""
+    about = {"factor": "load", "level": "cpu", "baseline": "idle"}
+    found = contrasts.contrast_of_runs(
+        dict(enumerate(here)), dict(enumerate(there)), about, "f", Analysis(), quantity="miss_ns"
+    )
+    (row,) = contrasts.rows_of_tails([found], "p99", Analysis())
+    return summary_layers.from_tail(row)
+
+
+def test_a_tail_has_the_direction_of_its_ratio_whatever_the_means_are() -> None:
+    # What once appeared as "more: 0.59x": means of the runs and geometric means in opposite directions.
+    here, there = [100.0, 2.0, 2.1, 1.9, 2.05], [90.0, 4.1, 4.0, 3.8, 4.1]
+    assert sum(here) > sum(there)
+    row = tail_of(here, there)
+    assert row["ratio"] < 1
+    assert row["verdict"] in ("lower", "inconclusive")
+
+
+def test_direction_ratio_and_interval_of_a_tail_always_agree() -> None:
+    rng = np.random.default_rng(8)
+    words = set()
+    for _ in range(400):
+        spread = rng.choice([0.05, 0.5, 2.0], 2)
+        here, there = (np.exp(rng.normal(rng.normal(0, 1), s, 6)).tolist() for s in spread)
+        row = tail_of(here, there)
+        words.add(row["verdict"])
+        assert (row["verdict"] == "higher") <= (1 < row["ratio_low"] <= row["ratio"])
+        assert (row["verdict"] == "lower") <= (row["ratio"] <= row["ratio_high"] < 1)
+        assert (row["verdict"] in ("higher", "lower")) <= (row["p_adjusted"] <= 0.05)
+    assert words >= {"higher", "lower", "inconclusive"}
+
+
+def test_a_verdict_without_a_limit_on_one_side_has_the_direction_of_the_other() -> None:
+    row = {"verdict": "differs", "ratio": 9.0, "ratio_low": 2.0, "ratio_high": None, "difference": 8.0}
+    assert word_of(row) == "higher"
+    assert word_of({**row, "ratio_low": 0.8}) == "inconclusive"
+    plain_values = {"ratio": None, "difference": -4.0, "difference_low": -5.0, "difference_high": -3.0}
+    assert word_of({"verdict": "differs", **plain_values}) == "lower"
+    assert word_of({"verdict": "undecided", **plain_values}) == "inconclusive"
 
 
 def test_latency_of_what_forwards_is_compared_between_its_loads(tmp_path: Path) -> None:

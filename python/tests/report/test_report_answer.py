@@ -16,6 +16,7 @@ from vtare.plots.format import ratio_text, time_range_text, time_text
 from vtare.report import text
 from vtare.report.content import layouts_of
 from vtare.report.tables import cell_table, verdict_table
+from vtare.summary.verdicts import word_of
 
 # --- the answer ---
 
@@ -65,8 +66,10 @@ def test_the_answer_has_four_sentences_at_most_and_ends_with_what_is_not_certain
         short = [re.sub(r" \([^)]*\)", "", sentence) for sentence in said]
         assert all(len(sentence.split()) <= 32 for sentence in short), short
         assert said[-1].startswith("Not certain: ")
-    undecided = five_runs.summary.comparisons.get_column("verdict").to_list().count("undecided")
-    assert f"{undecided} of {five_runs.summary.comparisons.height} comparisons stay undecided" in said_last(five_runs)
+    rows = [row for row in five_runs.summary.comparisons.iter_rows(named=True) if word_of(row) == "inconclusive"]
+    more = max(row["runs_needed"] - row["n_blocks"] for row in rows)
+    wanted = f"{len(rows)} of {five_runs.summary.comparisons.height} comparisons are inconclusive; {more} more blocks"
+    assert f"{wanted} would find 5 % with 80 %" in said_last(five_runs)
 
 
 def said_last(report: Reported) -> str:
@@ -184,7 +187,7 @@ def test_with_one_run_per_cell_the_report_refuses_to_conclude(one_run: Reported)
     assert "\N{MULTIPLICATION SIGN}" not in told
     assert "(" not in told
     assert "Each figure is that of one run, without an interval." in words
-    assert "differs" not in re.findall(r'<td class="(differs|equivalent|undecided)"', one_run.html)
+    assert not re.findall(r'<td class="(higher|lower|equivalent)"', one_run.html)
 
 
 def test_the_report_says_what_is_missing_and_why(one_run: Reported) -> None:
@@ -255,7 +258,7 @@ def test_the_verdict_table_starts_with_the_largest_effect(five_runs: Reported) -
     assert len(table.rows) == five_runs.summary.comparisons.height
     first = dict(zip((column.key for column in table.columns), table.rows[0], strict=True))
     assert (first["where"].text, first["change"].text) == ("two_phase", "load: cpu against idle")
-    assert first["verdict"].kind == "differs"
+    assert first["verdict"].kind == "higher"
 
 
 def test_every_comparison_with_a_tested_factor_carries_its_p_value_family_and_adjustment(five_runs: Reported) -> None:
@@ -264,7 +267,7 @@ def test_every_comparison_with_a_tested_factor_carries_its_p_value_family_and_ad
         # Verdict, interval and p-value are those of one rule.
         assert (row["verdict"] == "differs") <= (row["p_adjusted"] <= 0.05)
         assert (row["p_value"] <= 0.05) == (row["ratio_low"] > 1 or row["ratio_high"] < 1)
-    assert re.search(r'title="welch t; family sleeps: load, 8 comparisons; adjusted by holm"', five_runs.html)
+    assert re.search(r'title="paired t; family sleeps: load, 8 comparisons; adjusted by holm"', five_runs.html)
     assert ">0.0000<" not in five_runs.html
 
 

@@ -37,11 +37,11 @@ def test_the_answer_tells_the_round_trip_the_overhead_and_what_capturing_changes
         "them, 13.0 µs (13.0 to 13.0 µs) or 26.0 % and 13.0 µs (13.0 to 13.0 µs) or 26.0 % pass between program and "
         "capture point, at the sender."
     )
-    assert sentences[2] == "Compared with host: netns alike within 5 %."
+    assert sentences[2] == "Compared with host: netns equivalent within 5 %."
     assert details[0] == (
-        # Half a step of the clock either way.
-        "Capturing itself changed the median round trip by 0 ns (-4.99 to 4.99 ns) from the host and 0 ns (-4.99 to "
-        "4.99 ns) from netns."
+        # What the step of the clock hides either way.
+        "Capturing itself changed the median round trip by 0 ns (-16.5 to 16.5 ns) from the host and 0 ns (-16.5 to "
+        "16.5 ns) from netns."
     )
     assert "Round trips: 16 of 6400 packets were lost" in details[1]
 

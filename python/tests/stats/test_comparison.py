@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import itertools
 import math
 
 import numpy as np
@@ -9,32 +8,34 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vtare import stats
+from vtare.stats.comparison import Comparison
 
 MARGIN = 1.05
 runs = st.lists(st.floats(1.0, 1e6), min_size=1, max_size=14)
 
 
-def compared(a: object, b: object, *, quantum: float = 0.0, seed: int = 1) -> stats.Comparison:
-    return stats.compare_medians(a, b, rng=np.random.default_rng(seed), quantum=quantum, resamples=999)  # type: ignore[arg-type]
+def by_block(figures: list[float], first: int = 1) -> dict[int, float]:
+    return dict(enumerate(figures, first))
 
 
-@settings(max_examples=150, deadline=None)
-@given(runs, runs, st.sampled_from([0.0, 1.0, 50.0]), st.integers(1, 40))
-def test_verdict_interval_and_p_never_contradict_each_other(
-    a: list[float], b: list[float], quantum: float, family: int
-) -> None:
-    found = compared(a, b, quantum=quantum)
+def check(found: Comparison, family: int) -> None:
+    """Verdict, interval and p-value agree, whatever was compared."""
     adjusted = None if found.p is None else min(1.0, found.p * family)
     verdict = stats.verdict(found, p_adjusted=adjusted, margin_ratio=MARGIN, size=family)
     if found.p is None:
         assert (verdict.word, found.low, found.high) == ("undecided", None, None)
-        assert verdict.reason.startswith("refused: with ")
-        assert min(len(a), len(b)) < 3 or found.least_p > 0.05
+        assert verdict.reason.startswith("refused: ")
         return
     assert found.low is not None
     assert found.high is not None
+    assert found.ratio is not None
+    # The ratio lies inside its own interval: estimate, interval and test are of one formula.
+    assert found.low <= found.ratio * (1 + 1e-9)
+    assert found.ratio <= found.high * (1 + 1e-9)
+    assert (found.difference > 0) == (found.ratio > 1) or abs(found.ratio - 1) < 1e-9
     leaves_out_1 = found.low > 1.0 or found.high < 1.0
-    assert (found.p <= 0.05) == leaves_out_1
+    if abs(found.p - 0.05) > 1e-9:
+        assert (found.p <= 0.05) == leaves_out_1
     if verdict.word == "differs":
         assert adjusted is not None
         assert adjusted <= 0.05
@@ -46,49 +47,92 @@ def test_verdict_interval_and_p_never_contradict_each_other(
         assert "it may be chance" in verdict.reason
 
 
+@settings(max_examples=200, deadline=None)
+@given(runs, runs, st.sampled_from([0.0, 1.0, 50.0]), st.integers(1, 40), st.booleans())
+def test_verdict_interval_and_p_never_contradict_each_other(
+    a: list[float], b: list[float], step: float, family: int, blocked: bool
+) -> None:
+    if blocked:
+        check(stats.compare_runs(by_block(a), by_block(b), step=step), family)
+    else:
+        check(stats.compare_runs(a, b, step=step), family)
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.floats(1.0, 1e6), min_size=4, max_size=9), st.lists(st.floats(1.0, 1e6), min_size=4, max_size=9))
 def test_turning_a_comparison_round_turns_its_interval_round(a: list[float], b: list[float]) -> None:
-    one, other = compared(a, b), compared(b, a)
-    assert one.low is not None
-    assert other.high is not None
-    assert one.low * other.high == pytest.approx(1.0)
-    assert one.p == pytest.approx(other.p)
+    for here, there in ((a, b), (by_block(a), by_block(b))):
+        one, other = stats.compare_runs(here, there), stats.compare_runs(there, here)
+        assert one.low is not None
+        assert other.high is not None
+        assert math.log(one.low) == pytest.approx(-math.log(other.high), rel=1e-6, abs=1e-9)
+        assert one.p == pytest.approx(other.p)
 
 
 @pytest.mark.parametrize(
     ("n_a", "n_b", "why"),
     [
-        (1, 1, "with 1 run on either side the least possible p is 1, above 0.05; 4 runs a cell would do"),
-        (3, 3, "with 3 runs on either side the least possible p is 0.1, above 0.05; 4 runs a cell would do"),
-        (2, 8, "with 2 and 8 runs the spread between runs is not known; 4 runs a cell would do"),
+        (1, 1, "1 run on either side; 4 a cell are needed"),
+        (3, 3, "3 runs on either side; 4 a cell are needed"),
+        (2, 8, "2 and 8 runs; 4 a cell are needed"),
     ],
 )
 def test_too_few_runs_are_described_and_inference_is_refused(n_a: int, n_b: int, why: str) -> None:
-    found = compared([2.0] * n_a, [1.0] * n_b)
-    assert found.ratio == 2.0
-    assert found.difference == 1.0
+    found = stats.compare_runs([2.0] * n_a, [1.0] * n_b)
+    assert found.ratio == pytest.approx(2.0)
+    assert found.difference == pytest.approx(1.0)
     assert (found.p, found.low, found.difference_low, found.method) == (None, None, None, "refused")
     assert found.reason == f"refused: {why}"
     assert stats.verdict(found, p_adjusted=None, margin_ratio=MARGIN).word == "undecided"
 
 
-def test_four_runs_against_four_and_three_against_five_are_enough() -> None:
-    assert stats.refusal(4, 4, alpha=0.05) is None
-    assert stats.refusal(3, 5, alpha=0.05) is None
-    assert stats.refusal(4, 4, alpha=0.01) is not None
+def test_four_blocks_or_four_runs_or_three_against_five_are_enough() -> None:
+    assert stats.refusal(4, 4) is None
+    assert stats.refusal(3, 5) is None
+    assert stats.refusal(3, 4) is not None
+    assert stats.refusal(9, 9, n_blocks=4) is None
+    assert stats.refusal(9, 9, n_blocks=3) == "refused: 3 blocks have both cells; 4 are needed"
     assert stats.least_p_of_runs(5, 5) == pytest.approx(2 / 252)
 
 
-def test_the_bootstrap_takes_over_from_ten_runs_on() -> None:
+def test_the_rule_is_the_same_at_every_number_of_runs() -> None:
     rng = np.random.default_rng(2)
-    x = np.exp(rng.normal(size=12) * 0.1)
-    assert compared(x[:9], x).method == "welch t"
-    assert compared(x[:10], x).method == "hierarchical bootstrap"
+    x, y = (np.exp(rng.normal(size=40) * 0.1).tolist() for _ in range(2))
+    for n in range(4, 41):
+        paired = stats.compare_runs(by_block(x[:n]), by_block(y[:n]))
+        apart = stats.compare_runs(x[:n], y[:n])
+        assert (paired.method, paired.freedom, apart.method) == ("paired t", n - 1, "welch t")
+        gm = math.exp(np.log(x[:n]).mean() - np.log(y[:n]).mean())
+        assert paired.ratio == apart.ratio == pytest.approx(gm)
+
+
+def test_blocks_that_both_cells_share_are_paired_and_others_left_out() -> None:
+    a, b = by_block([10.0, 20.0, 30.0, 40.0, 50.0]), by_block([5.0, 10.0, 15.0, 20.0, 26.0])
+    found = stats.compare_runs({**a, 6: 900.0}, b)
+    assert (found.design, found.n_blocks, found.n_runs_a, found.n_runs_b) == ("paired", 5, 6, 5)
+    assert found.ratio == pytest.approx((2.0**4 * 50 / 26) ** 0.2)
+    assert found.p is not None
+    assert found.p < 1e-4
+    # The medians describe the cells: all of their runs.
+    assert (found.median_a, found.median_b) == (35.0, 15.0)
+    apart = stats.compare_runs(a, by_block(list(b.values()), first=5))
+    assert (apart.design, apart.method, apart.n_blocks) == ("unpaired", "welch t", None)
+
+
+def test_blocks_that_move_both_cells_alike_do_not_hide_a_difference() -> None:
+    # Block SD 10 %, run SD 2 %, a shift of 10 %, 5 blocks: unpaired, 18 % of such campaigns found it.
+    rng = np.random.default_rng(5)
+    found = 0
+    for _ in range(400):
+        moved = 0.1 * rng.normal(size=5)
+        a, b = (np.exp(moved + 0.02 * rng.normal(size=5) + s).tolist() for s in (math.log(1.1), 0.0))
+        p = stats.compare_runs(by_block(a), by_block(b)).p
+        found += p is not None and p <= 0.05
+    assert found >= 380
 
 
 def test_a_difference_that_adjustment_takes_away_is_undecided_and_says_so() -> None:
-    found = compared([1.1, 1.13, 1.2, 1.12], [1.0, 1.03, 1.05, 1.02])
+    found = stats.compare_runs([1.1, 1.13, 1.2, 1.12], [1.0, 1.03, 1.05, 1.02])
     assert found.p is not None
     assert found.p < 0.05
     alone = stats.verdict(found, p_adjusted=found.p, margin_ratio=MARGIN)
@@ -99,7 +143,7 @@ def test_a_difference_that_adjustment_takes_away_is_undecided_and_says_so() -> N
 
 
 def test_a_difference_inside_the_margin_is_equivalent_however_sure_it_is() -> None:
-    found = compared([1.01, 1.011, 1.0105, 1.0102], [1.0, 1.001, 1.0005, 1.0002])
+    found = stats.compare_runs([1.01, 1.011, 1.0105, 1.0102], [1.0, 1.001, 1.0005, 1.0002])
     assert found.p is not None
     assert found.p < 0.001
     assert stats.verdict(found, p_adjusted=found.p, margin_ratio=MARGIN).word == "equivalent"
@@ -108,121 +152,124 @@ def test_a_difference_inside_the_margin_is_equivalent_however_sure_it_is() -> No
 
 
 def test_medians_below_zero_are_judged_by_their_difference() -> None:
-    found = compared([-5.0, -4.0, -4.5, -5.5], [50.0, 52.0, 49.0, 51.0])
+    found = stats.compare_runs([-5.0, -4.0, -4.5, -5.5], [50.0, 52.0, 49.0, 51.0])
     assert (found.ratio, found.low, found.high) == (None, None, None)
     assert found.difference_high is not None
     assert found.difference_high < 0
     judged = stats.verdict(found, p_adjusted=found.p, margin_ratio=MARGIN)
     assert judged.word == "differs"
     assert "interval of the difference" in judged.reason
-    far = compared([-5.0, 4.0, -4.5, 5.5], [5.0, -5.2, 4.9, -5.1])
+    far = stats.compare_runs([-5.0, 4.0, -4.5, 5.5], [5.0, -5.2, 4.9, -5.1])
     assert stats.verdict(far, p_adjusted=far.p, margin_ratio=MARGIN).word == "undecided"
 
 
+def test_runs_that_agree_to_the_last_digit_have_the_p_of_their_separation() -> None:
+    for a, b in (([2.0] * 5, [1.0] * 5), (by_block([2.0] * 5), by_block([1.0] * 5))):
+        found = stats.compare_runs(a, b)
+        assert found.p == pytest.approx(2 / 252)
+    same = stats.compare_runs([2.0] * 5, [2.0] * 5)
+    assert (same.low, same.high, same.p) == (1.0, 1.0, 1.0)
+
+
+def test_a_sample_of_zeros_is_no_division() -> None:
+    found = stats.compare_runs([0.0] * 4, [1.0, 2.0, 3.0, 4.0])
+    assert found.ratio is None
+    assert found.p is not None
+    with pytest.raises(ValueError, match="no run"):
+        stats.compare_runs([], [1.0])
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.floats(0.5, 2.0), min_size=4, max_size=9),
+    st.lists(st.floats(0.5, 2.0), min_size=4, max_size=9),
+    st.sampled_from([0.0, 0.1]),
+)
+def test_equivalent_verdicts_are_two_one_sided_tests_at_half_alpha(a: list[float], b: list[float], step: float) -> None:
+    found = stats.compare_runs(a, b, step=step)
+    word = stats.verdict(found, p_adjusted=found.p, margin_ratio=1.5).word
+    p = stats.equivalence_p(found, margin_ratio=1.5)
+    assert p is not None
+    assert (word == "equivalent") == (p <= 0.025) or abs(p - 0.025) < 1e-9
+
+
+# --- the clock's step ---
+
+
 def test_equal_medians_on_a_coarse_clock_are_not_called_equivalent() -> None:
-    coarse = compared([10.0] * 4, [10.0] * 4, quantum=10.0)
+    coarse = stats.compare_runs([10.0] * 4, [10.0] * 4, step=10.0)
     assert coarse.low is not None
     assert coarse.high is not None
     assert coarse.low < 1 / 3
     assert coarse.high > 3.0
     assert coarse.p == 1.0
-    fine = compared([70e3] * 4, [70e3] * 4, quantum=10.0)
+    fine = stats.compare_runs([70e3] * 4, [70e3] * 4, step=10.0)
     assert stats.verdict(fine, p_adjusted=fine.p, margin_ratio=MARGIN).word == "equivalent"
     # A median below half a step may be 0: there is no largest ratio.
-    assert compared([10.0] * 4, [4.0] * 4, quantum=10.0).high == math.inf
-    apart = compared([10.0] * 4, [70e3] * 4, quantum=10.0)
+    assert stats.compare_runs([10.0] * 4, [4.0] * 4, step=10.0).high == math.inf
+    apart = stats.compare_runs([10.0] * 4, [70e3] * 4, step=10.0)
     assert stats.verdict(apart, p_adjusted=apart.p, margin_ratio=MARGIN).word == "differs"
 
 
-def test_runs_that_agree_to_the_last_digit_have_the_p_of_their_separation() -> None:
-    found = compared([2.0] * 5, [1.0] * 5)
-    assert found.p == pytest.approx(2 / 252)
-    same = compared([2.0] * 5, [2.0] * 5)
-    assert (same.low, same.high, same.p) == (1.0, 1.0, 1.0)
+def test_a_step_wider_than_the_margin_is_the_reason_that_is_given() -> None:
+    found = stats.compare_runs([30.0] * 5, [30.0] * 5, step=10.0)
+    judged = stats.verdict(found, p_adjusted=found.p, margin_ratio=MARGIN)
+    assert judged.word == "undecided"
+    assert judged.reason.endswith(
+        "the clock moves in steps of 10: that alone leaves the ratio open by 40 %, more than the margin of 5 %"
+    )
+    assert stats.step_beyond_margin(stats.compare_runs([7e4] * 5, [7e4] * 5, step=10.0), margin_ratio=MARGIN) is None
 
 
-def test_a_sample_of_zeros_is_no_division() -> None:
-    found = compared([0.0] * 4, [1.0, 2.0, 3.0, 4.0])
-    assert found.ratio is None
-    assert found.p is not None
+def readings_of_a_coarse_clock(rng: np.random.Generator, true_ns: float, n: int = 2000) -> np.ndarray:
+    """Durations read by a counter that moves in steps of 10 ns, whose driver states 0.409 ns (24 or 25 ticks)."""
+    step, ticks = 10.02, 0.409
+    begin = rng.uniform(0, step, n)
+    steps = np.floor((begin + true_ns * np.exp(0.02 * rng.normal(size=n))) / step)
+    return np.rint(steps * step / ticks + rng.choice([0, 1], n, p=[0.7, 0.3]) * (steps > 0)) * ticks
 
 
-def test_equivalence_refuses_what_it_cannot_judge() -> None:
-    assert stats.equivalence([1.0] * 3, [1.0] * 3, margin_ratio=MARGIN).refused is not None
-    assert stats.equivalence([-1.0] * 4, [1.0] * 4, margin_ratio=MARGIN).refused is not None
-    assert stats.equivalence([1.0] * 4, [1.0] * 4, margin_ratio=MARGIN).p == 0.0
-    with pytest.raises(ValueError, match="no run"):
-        stats.equivalence([], [1.0], margin_ratio=MARGIN)
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.lists(st.floats(0.5, 2.0), min_size=4, max_size=9), st.lists(st.floats(0.5, 2.0), min_size=4, max_size=9))
-def test_equivalent_verdicts_are_two_one_sided_tests_at_half_alpha(a: list[float], b: list[float]) -> None:
-    found = compared(a, b)
-    word = stats.verdict(found, p_adjusted=found.p, margin_ratio=1.5).word
-    p = stats.equivalence(a, b, margin_ratio=1.5).p
-    assert p is not None
-    assert (word == "equivalent") == (p <= 0.025)
-
-
-# --- permutation of runs ---
-
-
-def test_permutation_counts_every_way_to_deal_the_runs() -> None:
-    a, b = [9.0, 11.0, 14.0, 30.0], [5.0, 6.0, 10.0, 8.0]
-    joined = np.log(a + b)
-    observed = abs(joined[:4].mean() - joined[4:].mean())
-    ways = [
-        abs(joined[list(c)].mean() - joined[[i for i in range(8) if i not in c]].mean())
-        for c in itertools.combinations(range(8), 4)
-    ]
-    found = stats.permute_runs(a, b, family="tails", rng=np.random.default_rng(1))
-    assert found.p is not None
-    assert found.p.exact
-    assert found.p.raw == pytest.approx(np.mean(np.array(ways) >= observed - 1e-12))
-    assert found.ratio == pytest.approx(math.exp(np.log(a).mean() - np.log(b).mean()))
-
-
-def test_permutation_by_draws_is_never_zero_and_near_the_exact_one() -> None:
+def test_the_step_of_the_clock_is_seen_in_readings_whatever_is_stated() -> None:
     rng = np.random.default_rng(3)
-    a, b = np.exp(rng.normal(size=30) + 1.0), np.exp(rng.normal(size=30))
-    found = stats.permute_runs(a, b + 0.0, family="f", rng=rng, draws=999)
-    assert found.p is not None
-    assert not found.p.exact
-    assert found.p.raw >= 1 / 1000
-    far = stats.permute_runs(a * 1e6, b, family="f", rng=rng, draws=999)
-    assert far.p is not None
-    assert far.p.raw == pytest.approx(1 / 1000)
+    counted = stats.tally(np.concatenate([readings_of_a_coarse_clock(rng, 28.0) for _ in range(5)]))
+    assert stats.seen_step(counted) == pytest.approx(10.02, rel=0.05)
+    # Times that differ by more than the step, rounded to 1 ns: no step but that one.
+    fine = stats.tally(np.rint(60e3 * np.exp(0.2 * rng.normal(size=3000))))
+    assert stats.seen_step(fine) <= 1.0
+    # Two modes of a latency are no steps of a clock.
+    modes = np.rint(np.concatenate([rng.normal(25, 1, 4000), rng.normal(60, 1, 3000)]))
+    assert stats.seen_step(stats.tally(modes)) == 1.0
+    assert stats.seen_step(stats.tally([20.0] * 100)) == 0.0
 
 
-def test_permutation_refuses_too_few_runs_and_missing_tails() -> None:
-    rng = np.random.default_rng(1)
-    few = stats.permute_runs([1.0] * 3, [2.0] * 3, family="f", rng=rng)
-    assert few.ratio == pytest.approx(0.5)
-    assert few.refused is not None
-    assert "least possible p is 0.1" in few.refused
-    none = stats.permute_runs([], [2.0] * 5, family="f", rng=rng)
-    assert (none.ratio, none.p) == (None, None)
-    below = stats.permute_runs([-1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0], family="f", rng=rng)
-    assert below.ratio is None
-    assert below.p is not None
-    same = stats.permute_runs([5.0] * 4, [5.0] * 4, family="f", rng=rng)
-    assert same.p is not None
-    assert same.p.raw == 1.0
+def test_shifts_hidden_by_the_step_are_never_called_equivalent_though_the_stated_step_is_25_times_too_small() -> None:
+    rng = np.random.default_rng(4)
+    false = 0
+    for trial in range(60):
+        shift = (1.05, 1.10, 1.15)[trial % 3]
+        a, b = ([readings_of_a_coarse_clock(rng, 28.0 * s) for _ in range(5)] for s in (shift, 1.0))
+        seen = stats.seen_step(stats.tally(np.concatenate([*a, *b])))
+        found = stats.compare_runs([np.median(x) for x in a], [np.median(x) for x in b], step=max(0.409, seen))
+        false += stats.verdict(found, p_adjusted=found.p, margin_ratio=MARGIN).word == "equivalent"
+    assert false == 0
+
+
+def test_a_step_that_rounds_away_in_the_spread_of_runs_costs_nothing() -> None:
+    assert stats.hidden_by_step(10.0, 0.0) == 5.0
+    assert stats.hidden_by_step(10.0, 50.0) == pytest.approx(0.0, abs=1e-12)
+    assert stats.hidden_by_step(0.0, 3.0) == 0.0
+    spread = np.exp(0.1 * np.random.default_rng(7).normal(size=8))
+    wide = stats.compare_runs(1000.0 * spread, 1000.0 * spread[::-1], step=10.0)
+    assert wide.slack_up < 1e-6
 
 
 # --- the pool ---
 
 
-def test_what_the_pool_draws_varies_as_medians_of_runs_do() -> None:
+def test_the_pool_tells_noise_inside_runs_from_spread_between_them() -> None:
     rng = np.random.default_rng(4)
-    # Nothing but noise inside runs: a bootstrap that adds it twice would be a factor sqrt(2) too wide.
     medians = np.exp(0.1 * rng.normal(size=40))
-    noisy = stats.RunPool(medians, medians[:, None] * np.exp(0.1 * rng.normal(size=(40, 200))))
-    plain = stats.RunPool(medians, medians[:, None])
-    wide, bare = (np.log(pool.draw(rng, 4000)).std() for pool in (noisy, plain))
-    assert wide == pytest.approx(bare, rel=0.25)
-    between, inside = noisy.noise()
+    between, inside = stats.RunPool(medians, medians[:, None] * np.exp(0.1 * rng.normal(size=(40, 200)))).noise()
     assert inside == pytest.approx(0.01, rel=0.1)
     assert between < 0.005
 
@@ -233,26 +280,5 @@ def test_pool_says_what_it_cannot_take() -> None:
         stats.RunPool.of([[]], rng=rng)
     with pytest.raises(ValueError, match="at least one run"):
         stats.RunPool.of([], rng=rng)
-    with pytest.raises(ValueError, match="no run"):
-        stats.compare_medians([], [1.0], rng=rng)
     with pytest.raises(ValueError, match="needs 2"):
         stats.RunPool.of([[1.0]], rng=rng).noise()
-
-
-def test_comparison_is_reproducible() -> None:
-    rng = np.random.default_rng(6)
-    a, b = ([np.exp(rng.normal(size=100) * 0.1) for _ in range(11)] for _ in range(2))
-
-    def once() -> stats.Comparison:
-        pools = [stats.RunPool.of(x, rng=np.random.default_rng(7)) for x in (a, b)]
-        return stats.compare_medians(*pools, rng=np.random.default_rng(8))
-
-    assert once() == once()
-
-
-def test_pool_of_histogram_rows_is_that_of_the_readings() -> None:
-    values, counts = np.array([10.0, 20.0, 5000.0]), np.array([60, 39, 1])
-    rng = np.random.default_rng(1)
-    a = stats.RunPool.of([values] * 4, weights=[counts] * 4, rng=rng)
-    b = stats.RunPool.of([2 * values] * 4, weights=[counts] * 4, rng=rng)
-    assert stats.compare_medians(a, b, rng=rng).ratio == 0.5

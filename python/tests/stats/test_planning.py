@@ -40,12 +40,13 @@ def test_power_is_nothing_where_inference_is_refused_and_grows_with_runs() -> No
 
 def test_runs_and_detectable_shift_are_each_others_inverse() -> None:
     for n in (4, 6, 9, 17, 40):
-        shift = stats.detectable_shift_sd(n)
-        assert shift is not None
-        assert stats.runs_per_cell(shift_sd=shift * 1.0001) == n
+        for paired in (True, False):
+            shift = stats.detectable_shift_sd(n, paired=paired)
+            assert shift is not None
+            assert stats.runs_per_cell(shift_sd=shift * 1.0001, paired=paired) == n
     assert stats.detectable_shift_sd(3) is None
     assert stats.runs_per_cell(shift_sd=0.001) is None
-    with pytest.raises(ValueError, match="wanted a shift"):
+    with pytest.raises(ValueError, match="expected a shift"):
         stats.runs_per_cell(shift_sd=0.0)
 
 
@@ -78,7 +79,7 @@ def test_stopping_on_precision_leaves_the_a_a_rate_alone_and_stopping_on_p_does_
         a, b = (np.exp(0.05 * rng.normal(size=9)) for _ in range(2))
         found = None
         for n in range(4, 10):
-            found = stats.compare_medians(a[:n], b[:n], rng=rng)
+            found = stats.compare_runs(a[:n], b[:n])
             assert found.p is not None
             if on_p and found.p <= 0.05:
                 return True
@@ -90,3 +91,40 @@ def test_stopping_on_precision_leaves_the_a_a_rate_alone_and_stopping_on_p_does_
     hunting = stats.self_test(lambda rng: campaign(rng, True), trials=600, seed=1)
     assert precise.low <= 0.07
     assert hunting.share > 0.09
+
+
+@pytest.mark.parametrize("paired", [True, False])
+@pytest.mark.parametrize(("n", "shift_sd"), [(4, 2.0), (5, 1.5), (9, 1.2), (17, 1.0), (30, 0.7)])
+@pytest.mark.parametrize("ratio_sd", [1.0, 3.0])
+def test_planned_and_achieved_power_differ_by_at_most_5_points(
+    n: int, shift_sd: float, paired: bool, ratio_sd: float
+) -> None:
+    rng = np.random.default_rng([n, paired, int(ratio_sd)])
+    trials = 8000
+    a, b = ratio_sd * rng.normal(size=(trials, n)), rng.normal(size=(trials, n))
+    if paired:
+        block = rng.normal(size=(trials, n))
+        found = stats.paired_t((block + a + shift_sd * math.hypot(1.0, ratio_sd)) - (block + b))
+    else:
+        found = stats.welch_t(b + shift_sd, a)
+    achieved = float(np.mean(found.p() <= 0.05))
+    planned = stats.power(n, shift_sd=shift_sd, paired=paired, ratio_sd=ratio_sd)
+    assert planned == pytest.approx(achieved, abs=0.03)
+
+
+def test_runs_needed_are_told_from_the_spread_that_was_found() -> None:
+    rng = np.random.default_rng(3)
+    a, b = (dict(enumerate(np.exp(0.05 * rng.normal(size=8)))) for _ in range(2))
+    paired = stats.compare_runs(a, b)
+    assert paired.error is not None
+    needed = stats.runs_needed(paired, ratio=1.05)
+    assert needed is not None
+    spread = paired.error * math.sqrt(8)
+    assert stats.power(needed, shift_sd=math.log(1.05) / spread) >= 0.8
+    assert stats.power(needed - 1, shift_sd=math.log(1.05) / spread) < 0.8
+    apart = stats.runs_needed(stats.compare_runs(list(a.values()), list(b.values())), ratio=1.05)
+    assert apart is not None
+    assert stats.runs_needed(stats.compare_runs([1.0], [2.0]), ratio=1.05) is None
+    assert stats.runs_needed(stats.compare_runs([30.0] * 5, [30.0] * 5, step=10.0), ratio=1.05) is None
+    with pytest.raises(ValueError, match="above 1"):
+        stats.runs_needed(paired, ratio=1.0)

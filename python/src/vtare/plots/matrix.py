@@ -139,7 +139,7 @@ def _handles(squares: Sequence[Sequence[Square | None]], ends: Ends) -> list[Pat
 def _describe(
     rows: Sequence[str], columns: Sequence[str], squares: Sequence[Sequence[Square | None]], label: str
 ) -> str:
-    words = {"sure": "sure", "alike": "alike", "open": "undecided"}
+    words = {"sure": "sure", "alike": "equivalent", "open": "inconclusive"}
     parts = [
         f"{row}, {column}: {square.text} ({words[square.edge]})"
         for row, some in zip(rows, squares, strict=True)

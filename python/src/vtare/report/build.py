@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from collections import Counter
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from vtare.report.embed import SHAPES, bundle, embed
 from vtare.report.facts import facts_of, load_facts, own_kernels
 from vtare.report.figures import slug
 from vtare.report.method import caveats_of, method_of
+from vtare.summary.verdicts import EQUIVALENT, WORDS, word_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -124,16 +126,13 @@ def _where(summary: Summary) -> str:
 
 
 def verdict_counts(summary: Summary) -> str:
-    """How many comparisons differ, are equivalent or stay undecided, in a sentence."""
-    words = summary.comparisons.get_column("verdict").to_list() if summary.comparisons.height else []
-    counts = {word: words.count(word) for word in ("differs", "undecided", "equivalent")}
+    """How many comparisons have each verdict, in a sentence."""
+    counts = Counter(word_of(row) for row in summary.comparisons.iter_rows(named=True))
     margin = summary.plan.analysis.margin_percent
-    return (
-        f"Of {text.plural(len(words), 'comparison')}, {counts['differs']} "
-        f"{'differs' if counts['differs'] == 1 else 'differ'}, "
-        f"{counts['equivalent']} {'is' if counts['equivalent'] == 1 else 'are'} equivalent within {margin:g} %, "
-        f"{counts['undecided']} {'stays' if counts['undecided'] == 1 else 'stay'} undecided."
+    listed = ", ".join(
+        f"{counts[word]} {word}{f' (within {margin:g} %)' if word == EQUIVALENT else ''}" for word in WORDS
     )
+    return f"Of {text.plural(counts.total(), 'comparison')}: {listed}."
 
 
 def flagged_text(summary: Summary) -> str:

@@ -20,9 +20,12 @@ from vtare.report.sentences import (
     Told,
     cell_rows,
     comparison,
+    completed_words,
+    is_capped,
     load_phrase,
     scene_of,
     told,
+    told_late,
     told_levels,
     told_ratio,
 )
@@ -147,14 +150,30 @@ def _key(summary: Summary, sentences: list[Sentence]) -> str:
 def _side_by_side(scene: Scene, load: str | None, *, again: bool = False) -> list[str | Told]:
     """The two ways under one load: `78.2 us late with usleep and 60.0 ns late with vtare's adaptive sleep`."""
     pieces: list[str | Told] = []
+    late = _by_time(scene, load)
     for series in (scene.system, scene.ours):
         row = scene.row(series, load)
         if series is None or row is None:
             continue
         name = scene.name(series)
         short = "vtare's" if again and name.startswith("vtare's") else name
-        pieces += [*([" and "] if pieces else []), told(scene.layout, row), f" with {short}"]
+        shown: list[str | Told] = [told_late(row), "" if pieces else " of its time"] if late else [
+            told(scene.layout, row)
+        ]  # fmt: skip
+        pieces += [*([" and "] if pieces else []), *shown, f" with {short}"]
     return pieces
+
+
+def _by_time(scene: Scene, load: str | None) -> bool:
+    """Whether the two ways are told by the time they spent late: a time limit ended runs of one of them early."""
+    rows = [row for series in (scene.system, scene.ours) if (row := scene.row(series, load)) is not None]
+    return any(map(is_capped, rows)) and all(row["late_fraction"] is not None for row in rows)
+
+
+def _completed(scene: Scene, load: str | None) -> list[str | Told]:
+    """What the runs of the two ways completed that a time limit ended early."""
+    capped = [(series, row) for series in (scene.system, scene.ours) if is_capped(row := scene.row(series, load))]
+    return [f"; {completed_words(scene.name(str(series)), row)}" for series, row in capped if row is not None]
 
 
 def _sleep_sentences(summary: Summary, scene: Scene) -> list[Sentence]:
@@ -162,18 +181,21 @@ def _sleep_sentences(summary: Summary, scene: Scene) -> list[Sentence]:
     target = scene.rows[0].get("target_ns")
     what = f"a sleep of {text.level(target)}" if target is not None else "a sleep"
     base = scene.loads[0]
-    start = f"{load_phrase(summary, base)}{scene.elsewhere}, {what} ends "
+    verb = "is late for" if _by_time(scene, base) else "ends"
+    start = f"{load_phrase(summary, base)}{scene.elsewhere}, {what} {verb} "
     if base is None:
-        start = f"{what[0].upper()}{what[1:]}{scene.elsewhere} ends "
+        start = f"{what[0].upper()}{what[1:]}{scene.elsewhere} {verb} "
     platforms = _platform_changes(summary, scene, base)
-    found: list[Sentence] = [(start, *_side_by_side(scene, base), *platforms, ".")]
+    found: list[Sentence] = [(start, *_side_by_side(scene, base), *platforms, *_completed(scene, base), ".")]
     busy = worst_load(summary, scene)
     if busy is not None:
         ending = _verdict_words(summary, scene, busy)
         pieces = _side_by_side(scene, busy, again=True)
         # Beside two ways nobody could tell whose tail it is.
         tail = _tail_change(summary, scene.row(scene.system, busy)) if scene.ours is None else []
-        found.append((f"{load_phrase(summary, busy)}, it ends ", *pieces, ending, *tail, "."))
+        verb = "is late for" if _by_time(scene, busy) else "ends"
+        start = f"{load_phrase(summary, busy)}, it {verb} "
+        found.append((start, *pieces, ending, *tail, *_completed(scene, busy), "."))
     return found
 
 
@@ -189,7 +211,7 @@ def _tail_change(summary: Summary, cell: Mapping[str, Any] | None) -> list[str |
     if row is None or row["ratio"] is None or row["ratio_low"] is None:
         return []
     sure = row["p_adjusted"] is not None and row["p_adjusted"] <= summary.plan.analysis.alpha
-    word = "" if sure else ", undecided"
+    word = "" if sure else ", inconclusive"
     ratio = told_ratio(row["ratio"], row["ratio_low"], row["ratio_high"])
     return ["; its p99 is ", ratio, f" that of {text.level(row['baseline'])}{word}"]
 
@@ -221,17 +243,17 @@ def _verdict_words(summary: Summary, scene: Scene, load: str) -> str:
         return {
             "differs": f"; both differ from {base}",
             "equivalent": f"; both equal {base} within {margin}",
-        }.get(words.pop(), f"; whether that differs from {base} stays undecided")
+        }.get(words.pop(), f"; the data do not show a difference from {base}")
     if len(found) == 1:
         ((_, row),) = found
         return {
             "differs": f"; that differs from {base}",
             "equivalent": f"; that equals {base} within {significant(100 * (row['margin_ratio'] - 1))} %",
-        }.get(row["verdict"], f"; whether that differs from {base} stays undecided")
+        }.get(row["verdict"], f"; the data do not show a difference from {base}")
     said = {
         "differs": f"differs from {base}",
         "equivalent": f"equals {base}",
-        "undecided": "stays undecided",
+        "undecided": f"is not shown to differ from {base}",
     }
     return "; " + ", ".join(f"{name} {said[row['verdict']]}" for name, row in found)
 
@@ -247,7 +269,7 @@ def _timer_sentences(summary: Summary, scene: Scene) -> list[Sentence]:
 
 
 def _platform_changes(summary: Summary, scene: Scene, load: str | None) -> list[str | Told]:
-    """What other platforms make of the system's way: `; on qemu 3.63x, docker and lxc alike within 5 %`."""
+    """What other platforms make of the system's way: `; on qemu 3.63x, docker and lxc equivalent within 5 %`."""
     pieces = told_levels(summary, scene.layout, scene.row(scene.system, load), "platform")
     return ["; elsewhere: ", *pieces] if pieces else []
 
@@ -271,11 +293,11 @@ def _load_changes(summary: Summary, scene: Scene) -> list[str | Told]:
     if same == len(rows):
         return [f"; no load changes that by more than {margin}"]
     if not same:
-        return ["; whether load changes that stays undecided"]
+        return ["; the data do not show that load changes that"]
     rest = len(rows) - same
     return [
         f"; load changes that by less than {margin} in {same} of {text.plural(len(rows), 'comparison')}, "
-        f"{rest} {'stays' if rest == 1 else 'stay'} undecided"
+        f"{rest} {'is' if rest == 1 else 'are'} inconclusive"
     ]
 
 

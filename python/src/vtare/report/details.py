@@ -10,8 +10,19 @@ import polars as pl
 from vtare.plots.format import ratio_text, significant
 from vtare.report import text
 from vtare.report.facts import quantum_of
-from vtare.report.layout import READ_COST
-from vtare.report.sentences import Scene, Sentence, Told, comparison, load_phrase, told, told_ratio
+from vtare.report.layout import LATE, READ_COST
+from vtare.report.sentences import (
+    Scene,
+    Sentence,
+    Told,
+    comparison,
+    completed_words,
+    is_capped,
+    load_phrase,
+    told,
+    told_late,
+    told_ratio,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,6 +40,7 @@ def details_of(summary: Summary, scene: Scene) -> list[Sentence]:
         found += _less(summary, scene, load)
         found += _effects(summary, scene, load) if sleep and load != scene.loads[0] else []
         found += _best(summary, scene, load)
+        found += _capped(summary, scene, load)
     return found if sleep else found + _load_matters(summary, scene)
 
 
@@ -40,8 +52,12 @@ def _effects(summary: Summary, scene: Scene, load: str | None) -> list[Sentence]
         if series is None or row is None or row["verdict"] != "differs":
             continue
         ratio = told_ratio(row["ratio"], row["ratio_low"], row["ratio_high"])
-        start = f"{load_phrase(summary, load)}, {scene.name(series)} ends "
-        found.append((start, ratio, " as late as without that load."))
+        by_time = row["quantity"] == LATE
+        start = f"{load_phrase(summary, load)}, {scene.name(series)} {'spends' if by_time else 'ends'} "
+        ending = " the share of its time late that it does without that load." if by_time else (
+            " as late as without that load."
+        )  # fmt: skip
+        found.append((start, ratio, ending))
     return found
 
 
@@ -54,6 +70,8 @@ def _less(summary: Summary, scene: Scene, load: str | None) -> list[Sentence]:
     if ratio is None:
         return []
     verb = "misses by" if scene.layout.experiment.instrument == "sleep" else "costs"
+    if is_capped(ours) or is_capped(system):
+        verb = "is late for a share of its time that is"
     share = ours.get("cpu_fraction")
     price: tuple[str | Told, ...] = ()
     if share is not None:
@@ -78,7 +96,13 @@ def less_than(
         return None
     step = quantum_ns if quantum_ns is not None else quantum_of(summary.machines)
     value, ends, above = layout.value(ours), layout.ends(ours), layout.ends(system)
-    if layout.main != READ_COST and step is not None and value is not None and value < 5 * step:
+    if (
+        layout.main != READ_COST
+        and row["quantity"] != LATE
+        and step is not None
+        and value is not None
+        and value < 5 * step
+    ):
         if ends is None or above is None:
             return None
         least = (above[0] - step) / (ends[1] + step)
@@ -93,6 +117,8 @@ def _best(summary: Summary, scene: Scene, load: str | None) -> list[Sentence]:
     layout = scene.layout
     # The coarse clock is cheap because it stands still for milliseconds: it is no rival.
     rows = [row for row in scene.at(load) if row[layout.series] != "clock_monotonic_coarse"]
+    if any(map(is_capped, rows)):
+        return _least_late(summary, scene, load, rows)
     best = min(rows, key=lambda row: layout.value(row) or 0.0, default=None)
     if best is None or len(rows) < 2:
         return []
@@ -105,12 +131,39 @@ def _best(summary: Summary, scene: Scene, load: str | None) -> list[Sentence]:
         start = f"{phrase}, the least {'miss' if sleep else 'cost'} is that of {best[layout.series]}: it {verb} "
         found.append((start, told(layout, best), f"{extra}."))
     unloaded = [row for row in scene.at(scene.loads[0]) if row[layout.series] != "clock_monotonic_coarse"]
+    if any(map(is_capped, unloaded)):
+        return found
     favourite = str(min(unloaded, key=lambda row: layout.value(row) or 0.0)[layout.series]) if unloaded else None
     fallen = next((row for row in rows if row[layout.series] == favourite and row is not best), None)
     least, now = layout.value(best), None if fallen is None else layout.value(fallen)
     if fallen is not None and least is not None and now is not None and now > _FAR * max(least, 0.0):
         found.append((f"{phrase}, {favourite}, the best without load, {verb} ", told(layout, fallen), "."))
     return found
+
+
+def _least_late(summary: Summary, scene: Scene, load: str | None, rows: list[dict[str, Any]]) -> list[Sentence]:
+    """The least share of the time spent late, where a time limit ended runs: medians of them rank survivors."""
+    known = [row for row in rows if row["late_fraction"] is not None]
+    if len(known) < 2:
+        return []
+    series = scene.layout.series
+    best = min(known, key=lambda row: float(row["late_fraction"]))
+    ends = best["late_fraction_high"]
+    ties = [str(row[series]) for row in known if row is not best and ends is not None
+            and row["late_fraction_low"] is not None and row["late_fraction_low"] <= ends]  # fmt: skip
+    extra = f"; its interval meets that of {text.listing(ties)}" if ties else ""
+    start = f"{load_phrase(summary, load)}, the least time late is that of {best[series]}: "
+    return [(start, told_late(best), f"{extra}.")]
+
+
+def _capped(summary: Summary, scene: Scene, load: str | None) -> list[Sentence]:
+    """What was completed of the cells whose runs a time limit ended early, and are not told in the answer."""
+    series = scene.layout.series
+    capped = [row for row in scene.at(load) if is_capped(row) and row[series] not in (scene.system, scene.ours)]
+    if not capped:
+        return []
+    listed = ", ".join(completed_words(str(row[series]), row) for row in capped)
+    return [(f"{load_phrase(summary, load)}, a time limit ended runs early: {listed}.",)]
 
 
 def _ties(scene: Scene, best: Mapping[str, Any], rows: list[dict[str, Any]]) -> list[str]:
@@ -141,6 +194,6 @@ def _load_matters(summary: Summary, scene: Scene) -> list[Sentence]:
         where = f"most for {most[scene.layout.series]} under {text.level(most['level'])}: "
         return [(f"{title}: load changes it in {len(differs)} of {total} with {baseline}, {where}", ratio, ".")]
     if undecided:
-        return [(f"{title}: whether load changes it stays undecided in {undecided} of {total} with {baseline}.",)]
+        return [(f"{title}: the data do not show whether load changes it in {undecided} of {total} with {baseline}.",)]
     margin = f"{summary.plan.analysis.margin_percent:g} %"
     return [(f"{title}: no background load changes it by more than {margin} ({total} with {baseline}).",)]

@@ -79,7 +79,7 @@ def median_figures(summary: Summary, layout: Layout) -> Question:
         rows = _rows(layout, cells, panel)
         dots[panel] = [
             plots.Dot(
-                label=layout.series_text(row),
+                label=layout.series_text(row) + _capped_words(row),
                 style=str(row[layout.series]),
                 value=row[layout.main.value],
                 low=row[layout.main.low],
@@ -108,7 +108,17 @@ def median_figures(summary: Summary, layout: Layout) -> Question:
         "hollow marker has none: fewer than 3 runs; an arrow: it goes on). Ticks: single runs. All panels share one "
         "axis."
     )
+    if cells["capped_runs"].sum():
+        caption += (
+            " Where a time limit ended runs early, the share of the readings asked for that was completed stands "
+            "beside the name: the median is that of these readings."
+        )
     return Question(slug("medians", layout.experiment.name), "How much, typically?", caption, panels)
+
+
+def _capped_words(row: dict[str, Any]) -> str:
+    """What follows the name of a cell whose runs a time limit ended early."""
+    return f" ({percent_text(row['completed_fraction'])} completed)" if row["capped_runs"] else ""
 
 
 def distribution_figures(summary: Summary, layout: Layout) -> list[Question]:

@@ -76,7 +76,7 @@ def _effect_panel(layout: Layout, factor: str, rows: Sequence[Mapping[str, Any]]
         )
     baseline = str(rows[0]["baseline"])
     shown = places[:MOST_ROWS]
-    more_is, less_is = ("more", "less") if layout.quantity.endswith("_per_s") else ("longer", "shorter")
+    more_is, less_is = ("higher", "lower") if layout.quantity.endswith("_per_s") else ("longer", "shorter")
     if layout.main == SCATTER:
         more_is, less_is = "more scattered", "steadier"
     elif rows[0]["quantity"] == ERROR:
@@ -87,14 +87,14 @@ def _effect_panel(layout: Layout, factor: str, rows: Sequence[Mapping[str, Any]]
         [[squares.get((place, level)) for level in levels] for place in shown],
         name=slug("effects", layout.experiment.name, factor),
         label=f"{key_name(factor)}, against {text.level(baseline)}",
-        ends=plots.Ends(less_is, more_is, "differs", "equivalent", "undecided"),
+        ends=plots.Ends(less_is, more_is, "higher or lower", "equivalent", "inconclusive"),
     )
     heading = f"{layout.experiment.title}: {key_name(factor)}"
     return Panel(heading, drawing), len(places) - len(shown)
 
 
 def tail_figures(summary: Summary, layout: Layout) -> Question | None:
-    """Tails against their baselines, by permutation of runs."""
+    """Tails against their baselines, by the rule of all comparisons."""
     frame = _of(summary.tails, layout).filter(pl.col("ratio").is_not_null() & (pl.col("ratio") > 0))
     panels = []
     left = 0
@@ -120,8 +120,8 @@ def tail_figures(summary: Summary, layout: Layout) -> Question | None:
     if not panels:
         return None
     caption = (
-        "Each run's p99 and p99.9 against those of the runs at the baseline: ratio of geometric means, p by "
-        "permutation of runs. Filled: the adjusted p is at most "
+        "Each run's p99 and p99.9 against those of the runs at the baseline: ratio of geometric means, by the "
+        "rule of all comparisons. Filled: the adjusted p is at most "
         f"{summary.plan.analysis.alpha:g}. Band: the margin of equivalence.{_cut(left)}"
     )
     return Question(slug("tail-ratios", layout.experiment.name), "Do the tails differ?", caption, tuple(panels))
@@ -187,7 +187,7 @@ def interaction_figures(summary: Summary, layout: Layout) -> Question | None:
     others = "other lines" if rates else "lines that are not parallel"
     caption = (
         f"{said}. Medians of cells, where there are further factors their geometric mean. {axis}: the one factor has "
-        "the same ratio at every level of the other. The test (aligned rank transform of run figures, on logarithms) "
+        "the same ratio at every level of the other. The test (ANOVA-type statistic of run figures, on logarithms) "
         f"says whether {others} may be chance."
     )
     title = "Does one factor change what another does?"

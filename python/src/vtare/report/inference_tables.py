@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from vtare.report import text
+from vtare.report.exceedances import exceedance_table
 from vtare.report.inference import scenario_name
 from vtare.report.layout import figure_name, key_name
 from vtare.report.tables import Column, Table, p_text, where_of, where_words
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
 def inference_tables(summary: Summary, layout: Layout) -> tuple[Table, ...]:
     """Every table of this module that one experiment has."""
     made = (
-        _tails(summary, layout), _interactions(summary, layout), _levels(summary, layout), _outliers(summary, layout),
+        exceedance_table(summary, layout), _tails(summary, layout), _interactions(summary, layout),
+        _levels(summary, layout), _outliers(summary, layout),
     )  # fmt: skip
     return tuple(table for table in made if table is not None)
 
@@ -71,22 +73,27 @@ def _tails(summary: Summary, layout: Layout) -> Table | None:
             text.ratio(row["ratio"], row["ratio_low"], row["ratio_high"], "not estimable"),
             text.figure(row["quantity"], row["difference"], "not estimable"),
             *_p(row),
-            Shown(f"{row['n_runs']} / {row['n_runs_baseline']}", f"{row['n_runs']}/{row['n_runs_baseline']}",
-                  row["n_runs"]),
-            _family(row), text.words(row["refused"]),
+            _of_runs(row), _family(row), text.words(row["refused"]),
         ))  # fmt: skip
     columns = (
         Column("where", "where", numeric=False, about="the levels that both cells share"),
         Column("change", "compared", numeric=False),
         Column("tail", "tail", numeric=False),
         Column("ratio_of_means", "ratio (95 %)", 
-               about="of the geometric means of each run's tail; interval by Welch's t"),
-        Column("difference_ns", "difference", about="of the means of each run's tail"),
+               about="of the geometric means of each run's tail; interval and p by one t, paired by block"),
+        Column("difference_ns", "difference", about="of the geometric means of each run's tail"),
         *_P_COLUMNS,
         Column("runs", "runs", about="runs that have the tail, here against the baseline"),
         _FAMILY, _REFUSED,
     )  # fmt: skip
-    return _table(layout, "tails", "Tails, by permutation of runs", columns, rows)
+    return _table(layout, "tails", "Tails, by the rule of all comparisons", columns, rows)
+
+
+def _of_runs(row: Mapping[str, Any]) -> Shown:
+    """How many runs of how many have the figure, here and at the baseline: `3 of 5 / 5 of 5`."""
+    counts = [(row["n_runs"], row["without"]), (row["n_runs_baseline"], row["without_baseline"])]
+    shown = " / ".join(f"{known} of {known + without}" for known, without in counts)
+    return Shown(shown, shown.replace(" ", ""), row["n_runs"], "differs" if any(n for _, n in counts) else "")
 
 
 def _interactions(summary: Summary, layout: Layout) -> Table | None:
@@ -96,22 +103,28 @@ def _interactions(summary: Summary, layout: Layout) -> Table | None:
             text.words(" x ".join(key_name(factor) for factor in row["factors"])),
             text.words(where_words(row["where"])),
             text.number(row["f"], "refused"),
-            Shown(f"{row['freedom']}, {row['freedom_error']}", f"{row['freedom']}/{row['freedom_error']}",
-                  row["freedom"]),
+            _freedoms(row),
             *_p(row), text.count(row["n_runs"], "unknown"), text.words(row["scale"]), _family(row),
             text.words(row["refused"]),
         ))  # fmt: skip
     columns = (
         Column("effect", "factors", numeric=False),
         Column("where", "where", numeric=False),
-        Column("f", "F", about="of the aligned ranks, type III"),
+        Column("f", "F", about="ANOVA-type statistic of the contrasts of run figures"),
         Column("freedom", "degrees of freedom", about="of the effect and of the error"),
         *_P_COLUMNS,
         Column("runs", "runs"),
         Column("scale", "scale", numeric=False, about="log: an interaction is a ratio that depends on the other"),
         _FAMILY, _REFUSED,
     )  # fmt: skip
-    return _table(layout, "interactions", "Interactions, by the aligned rank transform", columns, rows)
+    return _table(layout, "interactions", "Interactions, without equal spreads assumed", columns, rows)
+
+
+def _freedoms(row: Mapping[str, Any]) -> Shown:
+    if row["freedom"] is None:
+        return Shown("n/a", "", None, "missing", str(row["refused"]))
+    shown = f"{row['freedom']:.3g}, {row['freedom_error']:.3g}"
+    return Shown(shown, shown.replace(", ", "/"), row["freedom"])
 
 
 def _levels(summary: Summary, layout: Layout) -> Table | None:

@@ -12,7 +12,8 @@ from vtare.report.layout import READ_COST, figure_name, key_name, key_text
 from vtare.report.sentences import Sentence, Told, told_ratio
 from vtare.report.tables import Column, Table, p_text, where_of
 from vtare.report.text import Shown, missing
-from vtare.summary.layers import ALIKE, LESS, MORE, NOT_SHOWN, layer_of
+from vtare.summary.layers import layer_of
+from vtare.summary.verdicts import EQUIVALENT, WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,14 +23,12 @@ if TYPE_CHECKING:
 
 _COSTS: Final = "What the layer costs"
 _MEANING: Final = (
-    "Ratios with their intervals, and what they show: more and less are shown at the plan's level, all comparisons of "
-    "a family taken together; alike: the interval lies inside the margin; all else is not shown."
+    "Ratios with their intervals. Higher and lower: the adjusted p is at most the plan's alpha, all comparisons of a "
+    "family taken together; equivalent: the interval lies inside the margin; all else is inconclusive."
 )
 _LAYER_NAMES: Final = ("the host", "container", "guest")
 _REACHED: Final = ("ssh", "cloud")
 """Kinds of platform that may be machines without any layer between."""
-_WORDS: Final = (MORE, LESS, ALIKE, NOT_SHOWN)
-_KINDS: Final = {MORE: "differs", LESS: "differs", ALIKE: "equivalent", NOT_SHOWN: "undecided"}
 _MOST_LISTED: Final = 4
 """So many cells of one verdict are told one by one; of more, how many and the extremes."""
 
@@ -64,7 +63,7 @@ def sentences(summary: Summary, layouts: Mapping[str, Layout]) -> tuple[Sentence
 
 
 def _cost(summary: Summary, layout: Layout, rows: Sequence[Mapping[str, Any]]) -> Sentence:
-    """`Miss of a sleep: Guest against container: more: 3.4x (..) qemu to docker. ...`."""
+    """`Miss of a sleep: Guest against container: higher: 3.4x (..) qemu to docker. ...`."""
     platforms = summary.plan.platforms
     groups: dict[tuple[int, int], list[Mapping[str, Any]]] = {}
     for row in rows:
@@ -85,7 +84,7 @@ def _cost(summary: Summary, layout: Layout, rows: Sequence[Mapping[str, Any]]) -
 
 
 def _tail(summary: Summary, layout: Layout, rows: Sequence[Mapping[str, Any]]) -> Sentence:
-    """`Miss of a sleep, p99 with load cpu against idle: more: 12x (..) at platform host; not shown: ..`."""
+    """`Miss of a sleep, p99 with load cpu against idle: higher: 12x (..) at platform host; inconclusive: ..`."""
     first = rows[0]
     change = f"{key_text(first['factor'], first['level'])} against {text.level(first['against'])}"
     places = [where_of(layout, row, without=row["factor"]) for row in rows]
@@ -95,9 +94,9 @@ def _tail(summary: Summary, layout: Layout, rows: Sequence[Mapping[str, Any]]) -
 
 
 def _by_verdict(summary: Summary, rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[str | Told]:
-    """Rows by their verdict: `more: 3.4x (..) a, 2.1x (..) b; not shown: 1.1x (..) c`."""
+    """Rows by their verdict: `higher: 3.4x (..) a, 2.1x (..) b; inconclusive: 1.1x (..) c`."""
     pieces: list[str | Told] = []
-    for word in _WORDS:
+    for word in WORDS:
         same = [(row, name) for row, name in zip(rows, names, strict=True) if row["verdict"] == word]
         if not same:
             continue
@@ -127,7 +126,7 @@ def _ratio(row: Mapping[str, Any]) -> Told:
 
 def verdict_text(summary: Summary, word: str) -> str:
     """A verdict as the report says it: an equivalence names its margin."""
-    return f"alike within {summary.plan.analysis.margin_percent:g} %" if word == ALIKE else word
+    return f"equivalent within {summary.plan.analysis.margin_percent:g} %" if word == EQUIVALENT else word
 
 
 def table(summary: Summary, layouts: Mapping[str, Layout]) -> Table | None:
@@ -139,7 +138,7 @@ def table(summary: Summary, layouts: Mapping[str, Layout]) -> Table | None:
             continue
         factor, verdict = row["factor"], str(row["verdict"])
         shown_verdict = Shown(
-            verdict_text(summary, verdict), verdict, _WORDS.index(verdict), _KINDS[verdict], row["reason"] or ""
+            verdict_text(summary, verdict), verdict, WORDS.index(verdict), verdict, row["reason"] or ""
         )
         p = row["p_adjusted"]
         rows.append((
@@ -162,12 +161,12 @@ def table(summary: Summary, layouts: Mapping[str, Layout]) -> Table | None:
         Column("figure", "figure of a run", numeric=False),
         Column("where", "where", numeric=False, about="the levels that both cells share"),
         Column("change", "compared", numeric=False),
-        Column("ratio", f"ratio ({ratio_level(summary)})", about="of medians over runs; of tails of geometric means"),
+        Column("ratio", f"ratio ({ratio_level(summary)})", about="of the geometric means of run figures"),
         Column("verdict", "verdict", numeric=False),
         Column("p_adjusted", "p (adjusted)"),
         Column("runs", "runs", about="here against the other"),
     )
-    return Table("layers", "What was shown, and what was not", columns, tuple(rows))
+    return Table("layers", "Costs of layers, and what loads do to the tails", columns, tuple(rows))
 
 
 def ratio_level(summary: Summary) -> str:

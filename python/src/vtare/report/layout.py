@@ -49,6 +49,10 @@ ERROR: Final = "absolute_error_percent"
 """What estimates of available bandwidth whose truth is known are compared by."""
 
 
+LATE: Final = "late_fraction"
+"""What sleeps are told and compared by where a time limit ended a run early."""
+
+
 @dataclass(frozen=True, slots=True)
 class Layout:
     """One experiment's figures: rows by `series`, headings between rows by `groups`.
@@ -129,6 +133,7 @@ _FIGURE_NAMES: Final[dict[str, tuple[str, str | None]]] = {
     "step_ns": ("step", "time of one step"), "runtime_ns": ("run time", None), "mean": ("mean", "mean reading"),
     "throughput_packet_per_s": ("throughput", None), ERROR: ("error", None), "half_iqr": ("half IQR", None),
     "latency_shared_ns": ("latency", "latency at the load that all share"), "p999": ("p99.9", None),
+    LATE: ("time late", "share of the time spent late"),
 }  # fmt: skip
 
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from vtare import stats
-from vtare.report import text
+from vtare.plots.format import percent_text
+from vtare.report import needs, text
 
 if TYPE_CHECKING:
     from vtare.summary import Summary
@@ -27,7 +28,14 @@ class Limit:
 
 def limits_of(summary: Summary) -> tuple[Limit, ...]:
     """Every limit, the gravest first."""
-    return (*_runs(summary), *_clock(summary), *_drift(summary), *_undecided(summary), *_absent(summary))
+    return (
+        *_runs(summary),
+        *_clock(summary),
+        *_drift(summary),
+        *_capped(summary),
+        *_inconclusive(summary),
+        *_absent(summary),
+    )
 
 
 def last_sentence(summary: Summary, limits: tuple[Limit, ...]) -> str:
@@ -47,11 +55,11 @@ def _most_runs(summary: Summary) -> int:
 
 def _runs(summary: Summary) -> list[Limit]:
     most = _most_runs(summary)
-    if most > 0 and stats.refusal(most, most, alpha=summary.plan.analysis.alpha) is not None:
+    if most > 0 and stats.refusal(most, most, n_blocks=most) is not None:
         runs = text.plural(most, "run")
         short = f"with {runs} per cell nothing can be concluded about differences"
-        return [Limit(short, f"{short[0].upper()}{short[1:]}: the figures describe these runs only. An interval needs "
-                             "3 runs, a test at 5 % needs 4: plan at least 5 blocks.")]  # fmt: skip
+        return [Limit(short, f"{short[0].upper()}{short[1:]}: the figures describe these runs only. A comparison "
+                             f"needs {stats.LEAST_BLOCKS} blocks: plan at least 5.")]  # fmt: skip
     if 0 < most < SURE_RUNS:
         return [Limit(
             f"intervals over {most} runs are rough",
@@ -83,18 +91,23 @@ def _drift(summary: Summary) -> list[Limit]:
     )]  # fmt: skip
 
 
-def _undecided(summary: Summary) -> list[Limit]:
-    count = summary.comparisons.filter(pl.col("verdict") == "undecided").height
-    most = _most_runs(summary)
-    if not count or stats.refusal(most, most, alpha=summary.plan.analysis.alpha) is not None:
+def _capped(summary: Summary) -> list[Limit]:
+    """Cells whose runs a time limit ended early."""
+    capped = summary.cells.filter(pl.col("capped_runs") > 0)
+    if not capped.height:
         return []
-    stay = "stays" if count == 1 else "stay"
-    short = f"{count} of {text.plural(summary.comparisons.height, 'comparison')} {stay} undecided"
+    least = float(capped["completed_fraction"].min())  # type: ignore[arg-type]
+    short = f"a time limit ended runs of {text.plural(capped.height, 'cell')} early"
     return [Limit(
         short,
-        f"{short}: neither shown to differ, all comparisons of a factor taken together, nor to fit the margin of "
-        f"{summary.plan.analysis.margin_percent:g} %; more runs would settle it.",
+        f"{short[0].upper()}{short[1:]}: they completed {percent_text(least)} of the readings asked for and more. "
+        "Their medians describe what was completed: they are compared by the share of the time spent late.",
     )]  # fmt: skip
+
+
+def _inconclusive(summary: Summary) -> list[Limit]:
+    found = needs.inconclusive(summary)
+    return [] if found is None else [Limit(*found)]
 
 
 def _absent(summary: Summary) -> list[Limit]:

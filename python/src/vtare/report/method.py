@@ -9,7 +9,7 @@ import polars as pl
 from vtare.plan import PLATFORM_FACTORS
 from vtare.platforms import unverified
 from vtare.plots.format import significant, time_text
-from vtare.report import bandwidth, text, throughput
+from vtare.report import bandwidth, needs, text, throughput
 from vtare.report.facts import own_kernels
 from vtare.report.layout import key_name
 from vtare.report.ranges import said_once
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from vtare.report.layout import Layout
     from vtare.summary import Summary
 
-# Runs per cell that find a shift of so many between-run standard deviations with 80 % power at 5 % (statistics.md).
-_POWER = ((4, 3.0), (6, 2.0), (10, 1.5), (19, 1.0))
-
 # Notes of the summary that the first screen and the section on blocks tell already.
 _TOLD_ELSEWHERE = ("control_drift", "failed_runs", "skipped_runs", "pending_runs")
 _ADJUSTMENTS = {"holm": "Holm", "bh": "Benjamini-Hochberg"}
@@ -31,8 +28,8 @@ _INTERVALS = {
     "order statistics": "exact order statistics (sign test)",
 }
 _COMPARED_BY = {
-    "welch t": "Welch's t on logarithms of run medians (up to 9 runs)",
-    "hierarchical bootstrap": "the hierarchical bootstrap of runs, then readings (from 10 runs)",
+    "paired t": "Student's t of the differences inside blocks, on logarithms of run figures",
+    "welch t": "Welch's t on logarithms of run figures, where cells stand in different blocks",
 }
 
 
@@ -78,10 +75,12 @@ def method_of(summary: Summary, layouts: Mapping[str, Layout]) -> tuple[str, ...
         )
     if summary.comparisons.height:
         lines.append(
-            f"Comparisons: ratio and difference of medians over runs with {_compared_by(summary)}, Cliff's delta "
-            "beside them; p-values adjusted by Holm over all comparisons of a factor. Verdict: equivalent when the "
-            f"interval of the ratio lies inside the margin of {plan.analysis.margin_percent:g} %, differs when the "
-            f"adjusted p is at most {plan.analysis.alpha:g}, else undecided; the verdict's tip names the reason."
+            f"Comparisons: ratio and difference of geometric means of run figures with {_compared_by(summary)}, "
+            "Cliff's delta beside them; p-values adjusted by Holm over all comparisons of a factor. Verdict: "
+            f"equivalent when the interval of the ratio lies inside the margin of {plan.analysis.margin_percent:g} %, "
+            f"higher or lower when the adjusted p is at most {plan.analysis.alpha:g} (the interval then leaves out 1), "
+            "else inconclusive; the verdict's tip names the reason. Degrees of freedom: blocks less 1 where paired, "
+            "Welch's where not."
         )
     lines += _tests(summary)
     if any(layout.experiment.instrument == "avb" and layout.experiment.two_hosts for layout in layouts.values()):
@@ -151,7 +150,8 @@ def _tests(summary: Summary) -> list[str]:
 
 def caveats_of(summary: Summary) -> tuple[str, ...]:
     """What the reader should keep in mind, from the machine's facts and from what was run."""
-    found = [*_power(summary), *_unverified(summary), *_machine(summary), *_loads(summary)]
+    found = [*needs.power_caveats(summary), *needs.unfinished(summary), *needs.sensitive(summary)]
+    found += [*_unverified(summary), *_machine(summary), *_loads(summary)]
     if any(experiment.two_hosts for experiment in summary.plan.experiments):
         found.append(
             "Sender, responder and both servers share the CPUs of one machine: a wake-up on a busy CPU is part of "
@@ -173,28 +173,6 @@ def caveats_of(summary: Summary) -> tuple[str, ...]:
         "Extremes (min, max) grow with the number of readings: compare them only between cells of equal length."
     )
     return tuple(found)
-
-
-def _power(summary: Summary) -> list[str]:
-    runs = [n for n in summary.cells.get_column("n_runs").to_list() if n] if summary.cells.height else []
-    if not runs:
-        return []
-    fewest = min(runs)
-    if fewest < _POWER[0][0]:
-        return [
-            f"With {text.plural(fewest, 'run')} in the smallest cell only differences far beyond the run-to-run spread "
-            "can be seen: "
-            "80 % power for a shift of 3 between-run standard deviations takes 4 runs per cell, for one of 1 it takes "
-            "19."
-        ]
-    shift = next(s for n, s in reversed(_POWER) if n <= fewest)
-    more = next(((n, s) for n, s in _POWER if n > fewest), None)
-    hint = f" A shift of {more[1]:g} would take {more[0]} runs." if more is not None else ""
-    return [
-        f"With {text.plural(fewest, 'run')} in the smallest cell a shift of about {shift:g} between-run standard "
-        "deviations is found in "
-        f"4 of 5 campaigns; smaller ones mostly stay undecided.{hint}"
-    ]
 
 
 def _unverified(summary: Summary) -> list[str]:

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from vtare.plots.format import ratio_range_text, ratio_text, time_range_text, time_text
+from vtare.plots.format import (
+    count_text,
+    percent_range_text,
+    percent_text,
+    ratio_range_text,
+    ratio_text,
+    time_range_text,
+    time_text,
+)
 from vtare.report import text
 from vtare.report.layout import READ_COST, key_name, key_text
 
@@ -71,6 +79,24 @@ def told(layout: Layout, row: Mapping[str, Any]) -> Told:
     on_lattice = layout.main != READ_COST and ends is not None and ends[0] == ends[1]
     interval = "" if ends is None else SAME if on_lattice else time_range_text(*ends)
     return Told(f"{time_text(abs(value) if suffix else value)}{suffix}", interval)
+
+
+def is_capped(row: Mapping[str, Any] | None) -> bool:
+    """Whether a time limit ended runs of a cell early, so that its median is that of the readings completed."""
+    return row is not None and bool(row["capped_runs"])
+
+
+def told_late(row: Mapping[str, Any]) -> Told:
+    """The share of its time that a cell spent late: `93.1 %` with `91.0 to 95.2 %`."""
+    low, high = row["late_fraction_low"], row["late_fraction_high"]
+    interval = "" if low is None or high is None else percent_range_text(low, high)
+    return Told(percent_text(row["late_fraction"]), interval)
+
+
+def completed_words(name: str, row: Mapping[str, Any]) -> str:
+    """`spin completed 5.13 % of the sleeps asked for (77 of 1500)`."""
+    counts = f"{count_text(row['completed'])} of {count_text(row['asked'])}"
+    return f"{name} completed {percent_text(row['completed_fraction'])} of the sleeps asked for ({counts})"
 
 
 def told_ratio(ratio: float, low: float | None, high: float | None, suffix: str = "") -> Told:
@@ -176,7 +202,7 @@ def _pair(layout: Layout, rows: Sequence[Mapping[str, Any]]) -> tuple[str, str |
 def told_levels(
     summary: Summary, layout: Layout, cell: Mapping[str, Any] | None, factor: str, *, suffix: str = ""
 ) -> list[str | Told]:
-    """What each other level of a factor makes of a cell at the baseline: `qemu 3.63x; docker and lxc alike within 5 %`.
+    """What each other level makes of a cell at the baseline: `qemu 3.63x; docker and lxc equivalent within 5 %`.
 
     Empty where the cell is not at the baseline, or nothing was compared. `suffix` follows each ratio.
     """
@@ -197,7 +223,7 @@ def told_levels(
     for word, ending in (("equivalent", f"within {summary.plan.analysis.margin_percent:g} %"), ("undecided", "")):
         levels = [level for level, row in rows if row["verdict"] == word]
         if levels:
-            said = "alike" if word == "equivalent" else "undecided"
+            said = "equivalent" if word == "equivalent" else "inconclusive"
             pieces.append(f"{'; ' if pieces else ''}{text.listing(levels)} {said}{' ' if ending else ''}{ending}")
     return pieces
 

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from vtare.plots.format import time_text
-from vtare.report import text
-from vtare.report.layout import ERROR, SCATTER, key_name
+from vtare.report import needs, text
+from vtare.report.layout import ERROR, LATE, SCATTER, figure_name, key_name
 from vtare.report.text import Shown, missing
 from vtare.summary.cells import CELL_COLUMNS
+from vtare.summary.verdicts import EQUIVALENT, HIGHER, INCONCLUSIVE, LOWER, word_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -43,7 +44,7 @@ class Table:
 
 _UNITS: Final = {"avb": "_bit_per_s", "throughput": "_packet_per_s"}
 """Instrument -> the unit of its main figure, where that is no time."""
-_VERDICT_ORDER: Final = {"differs": 0, "undecided": 1, "equivalent": 2}
+_VERDICT_ORDER: Final = {HIGHER: 0, LOWER: 0, INCONCLUSIVE: 1, EQUIVALENT: 2}
 _MEDIAN_OF: Final = (
     "median over runs of each run's median; of a timer of its read cost, of the counter of its CV, of available "
     "bandwidth whose truth is known of the error without its sign"
@@ -69,12 +70,19 @@ class _Cells:
         layout = self._layouts[row["experiment"]]
         if row["quantity"] == ERROR:
             return text.points(cell[ERROR], "no truth", signed=False)
+        if row["quantity"] == LATE:
+            return _with_interval(LATE, cell[LATE], cell[f"{LATE}_low"], cell[f"{LATE}_high"])
         value, ends = layout.value(cell), layout.ends(cell)
-        shown = text.figure(layout.main.quantity, value, "no finished run")
-        if ends is None:
-            return shown
-        span = text.figures(layout.main.quantity, *ends, "")
-        return Shown(f"{shown.text} ({span.text})", f"{shown.raw} [{span.raw}]", value)
+        return _with_interval(layout.main.quantity, value, *(ends or (None, None)))
+
+
+def _with_interval(quantity: str, value: float | None, low: float | None, high: float | None) -> Shown:
+    """A figure with its interval in brackets, where it has one."""
+    shown = text.figure(quantity, value, "no finished run")
+    if value is None or low is None or high is None:
+        return shown
+    span = text.figures(quantity, low, high, "")
+    return Shown(f"{shown.text} ({span.text})", f"{shown.raw} [{span.raw}]", value)
 
 
 def verdict_table(summary: Summary, layouts: Mapping[str, Layout]) -> Table | None:
@@ -89,20 +97,24 @@ def verdict_table(summary: Summary, layouts: Mapping[str, Layout]) -> Table | No
     units = {
         "_percent"
         if row["quantity"] == ERROR
+        else "_fraction"
+        if row["quantity"] == LATE
         else ""
         if layouts[row["experiment"]].main == SCATTER
         else _UNITS.get(layouts[row["experiment"]].experiment.instrument, "_ns")
         for row in rows
     }
-    unit = units.pop() if len(units) == 1 else "_ns"
+    # Of several kinds of figures the metric's name states the unit.
+    unit = units.pop() if len(units) == 1 else ""
     columns = (
         Column("experiment", "experiment", numeric=False),
         Column("where", "where", numeric=False, about="the levels that both cells share"),
         Column("change", "compared", numeric=False, about="factor: level against baseline"),
+        Column("metric", "metric", numeric=False, about="the figure of a run that is compared"),
         Column(
-            "ratio_of_medians",
-            "ratio (95 %)",
-            about="median here over median at the baseline, with its interval over runs",
+            "ratio",
+            f"ratio ({text.level_text(1 - summary.plan.analysis.alpha)})",
+            about="of the geometric means of run figures, here over the baseline, in the blocks that have both",
         ),
         Column("verdict", "verdict", numeric=False, about=f"equivalent means inside the margin of {margin:g} %"),
         Column(f"here{unit}", "here", about=f"{_MEDIAN_OF}, with its interval ({text.levels_text(summary.cells)})"),
@@ -122,7 +134,7 @@ def verdict_table(summary: Summary, layouts: Mapping[str, Layout]) -> Table | No
 def _effect_order(row: dict[str, Any]) -> tuple[int, float]:
     ratio = row["ratio"]
     size = abs(math.log(ratio)) if ratio is not None and ratio > 0 else 0.0
-    return _VERDICT_ORDER.get(row["verdict"], 3), -size
+    return _VERDICT_ORDER[word_of(row)], -size
 
 
 def where_of(layout: Layout, row: Mapping[str, Any], *, without: str) -> str:
@@ -143,17 +155,18 @@ def _verdict_row(
     layout = layouts[row["experiment"]]
     factor = row["factor"]
     why = row["reason"] or "not estimable"
-    verdict = str(row["verdict"])
+    word = word_of(row)
     return (
         text.words(layout.experiment.name),
         text.words(where_of(layout, row, without=factor) or "everywhere"),
         text.words(f"{key_name(factor)}: {row['level']} against {row['baseline']}"),
+        text.words(figure_name(row["quantity"], short=True)),
         text.ratio(row["ratio"], row["ratio_low"], row["ratio_high"], "a median is not above 0"),
-        Shown(verdict, verdict, _VERDICT_ORDER.get(verdict, 3), verdict, why),
+        Shown(word + needs.mark(row), word, _VERDICT_ORDER[word], word, why + needs.tip(row)),
         cells.figure(row),
         cells.figure({**row, factor: row["baseline"]}),
         _p_value(row),
-        _difference(ERROR if row["quantity"] == ERROR else layout.main.quantity, row),
+        _difference(row["quantity"] if row["quantity"] in (ERROR, LATE) else layout.main.quantity, row),
         text.number(row["cliffs_delta"], "too few runs"),
         Shown(
             f"{row['n_runs']} / {row['n_runs_baseline']}", f"{row['n_runs']}/{row['n_runs_baseline']}", row["n_runs"]
@@ -162,12 +175,9 @@ def _verdict_row(
 
 
 def _difference(quantity: str, row: Mapping[str, Any]) -> Shown:
-    value, low, high = row["difference"], row["difference_low"], row["difference_high"]
-    shown = text.figure(quantity, value, "not estimable")
-    if value is None or low is None or high is None:
-        return shown
-    span = text.figures(quantity, low, high, "")
-    return Shown(f"{shown.text} ({span.text})", f"{shown.raw} [{span.raw}]", value)
+    if row["difference"] is None:
+        return missing("not estimable")
+    return _with_interval(quantity, row["difference"], row["difference_low"], row["difference_high"])
 
 
 def where_words(where: str | None) -> str:
@@ -319,6 +329,10 @@ def _cell_columns(
          lambda r: text.percent(r["lost_fraction"], "not estimable"), False),
         (Column("gaps_per_s", "gaps per s"), lambda r: text.number(r["gaps_per_s"], "not estimable"), False),
         *_round_trip_columns(level),
+        (Column("lag1", "lag-1 autocorrelation", about="of consecutive readings of a run, median over runs"),
+         lambda r: text.number(r["lag1"], "no spread"), False),
+        (Column("n_effective", "n_eff", about="independent readings a run is worth for its mean, median over runs"),
+         lambda r: text.count(None if r["n_effective"] is None else round(r["n_effective"]), "no spread"), False),
         (Column("between_run_cv", "between runs", about="standard deviation of the run medians over their mean"),
          lambda r: text.percent(r["between_run_cv"], "needs 2 runs"), True),
         (Column("n_runs", "runs", about="finished runs"), lambda r: text.count(r["n_runs"], "unknown"), True),

@@ -32,7 +32,7 @@ NO_BREAK = "\N{NO-BREAK SPACE}"
 class Shown:
     """One table cell: `text` for the eye, `raw` for the CSV file (empty where missing), `order` for sorting.
 
-    `kind` is a CSS class: `missing`, `differs`, `equivalent`, `undecided` or empty.
+    `kind` is a CSS class: `missing`, `differs`, a word of a verdict, or empty.
     """
 
     text: str
@@ -112,7 +112,7 @@ def points(percent: float | None, why: str, *, signed: bool = True) -> Shown:
 
 def figure(quantity: str, value: float | None, why: str) -> Shown:
     """A figure in the unit that its quantity's name states."""
-    if quantity == "cv":
+    if quantity == "cv" or quantity.endswith("_fraction"):
         return percent(value, why)
     if quantity.endswith("_packet_per_s"):
         return packet_rate(value, why)
@@ -123,7 +123,7 @@ def figure(quantity: str, value: float | None, why: str) -> Shown:
 
 def figures(quantity: str, low: float | None, high: float | None, why: str) -> Shown:
     """An interval in the unit that its quantity's name states."""
-    if quantity == "cv" and low is not None and high is not None:
+    if (quantity == "cv" or quantity.endswith("_fraction")) and low is not None and high is not None:
         return Shown(keep(percent_range_text(low, high)), f"{_raw(low)}..{_raw(high)}", low)
     if quantity.endswith("_packet_per_s") and low is not None and high is not None:
         return Shown(keep(packet_rate_range_text(low, high)), f"{_raw(low)}..{_raw(high)}", low)

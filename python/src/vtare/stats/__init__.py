@@ -8,29 +8,34 @@ from __future__ import annotations
 from vtare.stats._arrays import Estimate, Sorted, in_order
 from vtare.stats.aligned_ranks import AlignedRankTest, aligned_rank_tests
 from vtare.stats.association import LevelAssociation, associate_levels, tau_bound
+from vtare.stats.clock_step import hidden_by_step, seen_step, tied_step
 from vtare.stats.comparison import (
-    BOOTSTRAP_RUNS,
+    LEAST_BLOCKS,
+    LEAST_RUNS,
     Comparison,
-    Equivalence,
     SelfTest,
     Verdict,
-    compare_medians,
-    equivalence,
+    common_blocks,
+    compare_runs,
+    equivalence_p,
     least_p_of_runs,
     refusal,
     self_test,
+    share_of,
+    step_beyond_margin,
     verdict,
 )
 from vtare.stats.distribution import Ccdf, ccdf
 from vtare.stats.effect import CliffsDelta, Resampled, RunPool, cliffs_delta, resample
+from vtare.stats.interactions import InteractionTest, interaction_tests
 from vtare.stats.location import half_iqr, least_n, mad_raw, median, quantile
 from vtare.stats.outliers import RobustZ, ScenarioOutliers, outliers_by_scenario, robust_z, shares
-from vtare.stats.permutation import PermutationTest, permute_runs
 from vtare.stats.planning import (
     SamplesPerRun,
     Stop,
     detectable_shift_sd,
     power,
+    runs_needed,
     runs_per_cell,
     samples_per_run,
     simulated_rank_power,
@@ -39,7 +44,9 @@ from vtare.stats.planning import (
 from vtare.stats.posthoc import PairTest, dunn, nemenyi, nemenyi_friedman, tukey_on_ranks
 from vtare.stats.pvalues import Adjustment, PValue, adjust, write_p
 from vtare.stats.rank_tests import RankTest, friedman, kendall_tau_b, kruskal_wallis
+from vtare.stats.sensitivity import Influence, Modes, RankEstimate, find_modes, hodges_lehmann, influence
 from vtare.stats.steady import LONG_SERIES, Warmup, mser5, settle
+from vtare.stats.t_rule import MeanDifference, paired_t, t_p, t_quantile, welch_t
 from vtare.stats.tally import Adder, Tally, merge, tally
 from vtare.stats.variation import (
     Fairness,
@@ -51,7 +58,8 @@ from vtare.stats.variation import (
 )
 
 __all__ = [
-    "BOOTSTRAP_RUNS",
+    "LEAST_BLOCKS",
+    "LEAST_RUNS",
     "LONG_SERIES",
     "Adder",
     "Adjustment",
@@ -59,14 +67,17 @@ __all__ = [
     "Ccdf",
     "CliffsDelta",
     "Comparison",
-    "Equivalence",
     "Estimate",
     "Fairness",
+    "Influence",
+    "InteractionTest",
     "Interval",
     "LevelAssociation",
+    "MeanDifference",
+    "Modes",
     "PValue",
     "PairTest",
-    "PermutationTest",
+    "RankEstimate",
     "RankTest",
     "Resampled",
     "RobustZ",
@@ -86,13 +97,19 @@ __all__ = [
     "ccdf",
     "cliffs_delta",
     "coefficient_of_variation",
-    "compare_medians",
+    "common_blocks",
+    "compare_runs",
     "detectable_shift_sd",
     "dunn",
-    "equivalence",
+    "equivalence_p",
+    "find_modes",
     "friedman",
     "half_iqr",
+    "hidden_by_step",
+    "hodges_lehmann",
     "in_order",
+    "influence",
+    "interaction_tests",
     "jain_index",
     "kendall_tau_b",
     "kruskal_wallis",
@@ -106,22 +123,30 @@ __all__ = [
     "nemenyi",
     "nemenyi_friedman",
     "outliers_by_scenario",
-    "permute_runs",
+    "paired_t",
     "power",
     "quantile",
     "refusal",
     "resample",
     "robust_z",
+    "runs_needed",
     "runs_per_cell",
     "samples_per_run",
+    "seen_step",
     "self_test",
     "settle",
+    "share_of",
     "shares",
     "simulated_rank_power",
+    "step_beyond_margin",
     "stop",
+    "t_p",
+    "t_quantile",
     "tally",
     "tau_bound",
+    "tied_step",
     "tukey_on_ranks",
     "verdict",
+    "welch_t",
     "write_p",
 ]

@@ -1,12 +1,11 @@
 """The decision rule: how two cells are compared, with one interval, one p-value and one verdict that agree.
 
-1. The figure of a run is its median, and the logarithms of run medians are compared (plain medians where one is not
-   above 0).
-2. Below 3 runs on either side, or where even a perfect separation of all runs would have a permutation p above alpha
-   (3 against 3), inference is refused: ratio, difference and Cliff's delta describe the runs, and nothing is concluded.
-3. Up to 9 runs on either side, Welch's t gives the interval and the p-value; from 10 on, the hierarchical bootstrap
-   gives both. The p-value is the interval turned round: it is below 1 - level exactly where the interval leaves out no
-   difference.
+1. What is compared is the ratio of the geometric means of run figures (a run's median, its cost per read, its p99):
+   one figure a run, their logarithms, and the difference of their means. Plain values where one is not above 0.
+2. Where both cells stand in the same blocks, the differences inside each block are taken (paired t); else the two
+   groups of runs are compared by Welch's t. Both at every number of runs.
+3. Below 4 blocks, or 3 runs on either side and 8 in all, inference is refused: the figures describe the runs, and
+   nothing is concluded.
 4. p-values are adjusted inside their family. *differs* needs an adjusted p of at most alpha, *equivalent* an interval
    inside the margin, all else is *undecided*.
 """
@@ -14,35 +13,44 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 from scipy import stats as scipy_stats
 
-from vtare.stats._arrays import FloatArray, Values, checked
-from vtare.stats.effect import RunPool
+from vtare.stats._arrays import Values, checked
+from vtare.stats.clock_step import hidden_by_step, tied_step
 from vtare.stats.pvalues import write_p
+from vtare.stats.t_rule import paired_t, t_p, t_quantile, welch_t
 
 VerdictWord = Literal["differs", "equivalent", "undecided"]
-Method = Literal["welch t", "hierarchical bootstrap", "refused"]
+Method = Literal["paired t", "welch t", "refused"]
+Design = Literal["paired", "unpaired"]
 
+LEAST_BLOCKS: Final = 4
+"""Blocks in common below which a paired comparison concludes nothing."""
 LEAST_RUNS: Final = 3
-"""Runs on either side below which nothing is concluded, however many the other side has."""
-BOOTSTRAP_RUNS: Final = 10
-"""Runs on either side from which the hierarchical bootstrap is used."""
-RESAMPLES: Final = 9999
+"""Runs on either side below which an unpaired comparison concludes nothing, however many the other side has."""
+LEAST_RUNS_IN_ALL: Final = 8
+"""Runs of both sides together below which an unpaired comparison concludes nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """One cell (a) against another (b).
 
-    `ratio` is the median of the run medians of a over that of b, None where one is not above 0; `difference` is a minus
-    b in the readings' unit. `low`, `high` and `p` belong to the ratio (to the difference where there is no ratio) and
-    allow for half a clock step on either median; `high` may be infinite where the step is all that b shows. `p` is raw.
-    All are None where inference was refused (`method`); `reason` then says why and what would do.
+    `ratio` is the geometric mean of the run figures of a over that of b, None where a figure is not above 0;
+    `difference` is a minus b in the figures' unit: of geometric means where there is a ratio, else of means. In a
+    `paired` design both are those of the runs in the `n_blocks` common blocks. `low`, `high` and `p` belong to the
+    ratio (to the difference where there is none) and allow for the clock's `step`; `high` may be infinite where the
+    step is all that b shows. `p` is raw. All are None where inference was refused (`method`); `reason` then says why
+    and how many runs are needed. `median_a` and `median_b` describe the cells: medians of all their run figures.
+
+    `shift`, `error` and `freedom` are the mean difference on the compared scale (logarithms where there is a ratio),
+    its standard error and degrees of freedom; `slack_down` and `slack_up` say how far the step may have raised and
+    lowered that difference.
     """
 
     ratio: float | None
@@ -53,199 +61,197 @@ class Comparison:
     difference_high: float | None
     p: float | None
     method: Method
+    design: Design
     level: float
-    least_p: float
     n_runs_a: int
     n_runs_b: int
+    n_blocks: int | None
+    median_a: float
+    median_b: float
+    shift: float
+    error: float | None
+    freedom: float | None
+    step: float
+    slack_down: float
+    slack_up: float
     reason: str | None = None
 
 
+def common_blocks(a: Mapping[Any, float], b: Mapping[Any, float]) -> list[Any]:
+    """Return the blocks by which two cells are paired, in the order of `a`; empty where they are not.
+
+    Cells are paired where the blocks that have both are at least half of the blocks that have either: a few runs that
+    failed do not undo the pairing, cells of different blocks are not forced into it.
+
+    >>> common_blocks({1: 9.0, 2: 9.5, 3: 9.1}, {1: 8.0, 2: 8.1})
+    [1, 2]
+    >>> common_blocks({1: 9.0, 2: 9.5, 3: 9.1}, {3: 8.0, 4: 8.1})
+    []
+    """
+    common = [block for block in a if block in b]
+    return common if 2 * len(common) >= len(a.keys() | b.keys()) else []
+
+
+def refusal(n_a: int, n_b: int, *, n_blocks: int | None = None) -> str | None:
+    """Return why these numbers of runs allow no inference, with the number that would; None where they do.
+
+    `n_blocks` is the number of common blocks of a paired design.
+
+    >>> refusal(5, 5) is None
+    True
+    >>> refusal(3, 3, n_blocks=3)
+    'refused: 3 blocks have both cells; 4 are needed'
+    """
+    if n_blocks is not None:
+        return None if n_blocks >= LEAST_BLOCKS else (
+            f"refused: {n_blocks} block{'s have' if n_blocks > 1 else ' has'} both cells; {LEAST_BLOCKS} are needed"
+        )  # fmt: skip
+    if min(n_a, n_b) >= LEAST_RUNS and n_a + n_b >= LEAST_RUNS_IN_ALL:
+        return None
+    runs = f"{n_a} and {n_b} runs" if n_a != n_b else f"{n_a} run{'s' if n_a > 1 else ''} on either side"
+    return f"refused: {runs}; {LEAST_RUNS_IN_ALL // 2} a cell are needed"
+
+
+def compare_runs(
+    a: Values | Mapping[Any, float],
+    b: Values | Mapping[Any, float],
+    *,
+    alpha: float = 0.05,
+    step: float = 0.0,
+) -> Comparison:
+    """Compare two cells by the decision rule of this module.
+
+    Give one figure per run: by block (`{block: figure}`) where the runs were made in blocks, else plain values. `step`
+    is the step that readings move in, stated by the clock; a larger one that the figures themselves show counts
+    instead. The interval's level is 1 - alpha.
+
+    >>> found = compare_runs({1: 11.0, 2: 12.1, 3: 10.1, 4: 13.3}, {1: 10.0, 2: 11.0, 3: 9.0, 4: 12.0})
+    >>> found.method, round(found.ratio, 3), round(found.low, 3), round(found.high, 3)
+    ('paired t', 1.108, 1.091, 1.124)
+    >>> compare_runs([11.0, 12.0, 13.0], [10.0, 11.0, 12.0]).reason
+    'refused: 3 runs on either side; 4 a cell are needed'
+
+    Raises:
+        ValueError: no run on one side.
+    """
+    blocks = common_blocks(a, b) if isinstance(a, Mapping) and isinstance(b, Mapping) else []
+    all_x, all_y = (checked(list(v.values()) if isinstance(v, Mapping) else v) for v in (a, b))
+    if len(all_x) == 0 or len(all_y) == 0:
+        raise ValueError("found no run on one side, expected at least one on either")
+    x, y = all_x, all_y
+    if blocks and isinstance(a, Mapping) and isinstance(b, Mapping):
+        x, y = checked([a[block] for block in blocks]), checked([b[block] for block in blocks])
+    on_log = bool(np.all(x > 0) and np.all(y > 0))
+    seen = max(step, tied_step(x), tied_step(y)) if step > 0.0 else 0.0
+    hidden_x, hidden_y = (hidden_by_step(seen, float(v.std(ddof=1)) if len(v) > 1 else 0.0) for v in (x, y))
+    u, v = (np.log(x), np.log(y)) if on_log else (x, y)
+    shift = float(u.mean() - v.mean())
+    centre_a, centre_b = (math.exp(u.mean()), math.exp(v.mean())) if on_log else (float(x.mean()), float(y.mean()))
+    down, up = _slack(centre_a, centre_b, hidden_x, hidden_y) if on_log else (hidden_x + hidden_y,) * 2
+    why = refusal(len(x), len(y), n_blocks=len(blocks) if blocks else None)
+
+    def result(
+        ends: tuple[float, float] | None, p: float | None, error: float | None, freedom: float | None
+    ) -> Comparison:
+        low, high = ends or (None, None)
+        low_ratio, high_ratio = _ratio(low if on_log else None), _ratio(high if on_log else None)
+        none = "a run figure is not above 0: the p-value and the verdict are those of the difference"
+        return Comparison(
+            ratio=_ratio(shift if on_log else None),
+            low=low_ratio,
+            high=high_ratio,
+            difference=centre_a - centre_b if on_log else shift,
+            difference_low=low if low_ratio is None else centre_b * (low_ratio - 1.0),
+            difference_high=high if high_ratio is None else centre_b * (high_ratio - 1.0),
+            p=p,
+            method="refused" if ends is None else "paired t" if blocks else "welch t",
+            design="paired" if blocks else "unpaired",
+            level=1.0 - alpha,
+            n_runs_a=len(all_x),
+            n_runs_b=len(all_y),
+            n_blocks=len(blocks) if blocks else None,
+            median_a=float(np.median(all_x)),
+            median_b=float(np.median(all_y)),
+            shift=shift,
+            error=error,
+            freedom=freedom,
+            step=seen,
+            slack_down=down,
+            slack_up=up,
+            reason=why or (None if on_log else none),
+        )
+
+    if why is not None:
+        return result(None, None, None, None)
+    found = paired_t(u - v) if blocks else welch_t(u, v)
+    # Runs that agree to the clock's step still differ by what the step rounds off.
+    rounding = seen / math.sqrt(12.0)
+    least = math.hypot(
+        rounding / (centre_a if on_log else 1.0) / math.sqrt(len(x)),
+        rounding / (centre_b if on_log else 1.0) / math.sqrt(len(y)),
+    )
+    error, freedom = max(float(found.error), least), float(found.freedom)
+    if error <= 1e-12 * max(1.0, float(np.abs(u).max()), float(np.abs(v).max())):
+        error = 0.0
+    half = float(t_quantile(1.0 - alpha / 2.0, np.array(freedom))) * error
+    p = _p(shift, error, freedom, down, up, separated=least_p_of_runs(len(x), len(y)))
+    return result((shift - half - down, shift + half + up), p, error, freedom)
+
+
+def _ratio(log: float | None) -> float | None:
+    """The ratio of a difference of logarithms; infinite beyond what a float holds."""
+    return None if log is None else math.exp(log) if log < 700 else math.inf
+
+
+def _slack(m_a: float, m_b: float, half_a: float, half_b: float) -> tuple[float, float]:
+    """How far the step on either mean may have raised and lowered the log of their ratio."""
+    with np.errstate(divide="ignore"):
+        down = float(np.log(m_a) - np.log(max(m_a - half_a, 0.0)) + np.log(m_b + half_b) - np.log(m_b))
+        up = float(np.log(m_a + half_a) - np.log(m_a) + np.log(m_b) - np.log(max(m_b - half_b, 0.0)))
+    return down, up
+
+
+def _p(shift: float, error: float, freedom: float, down: float, up: float, *, separated: float) -> float:
+    left = shift - down if shift > 0 else -shift - up
+    if left <= 0:
+        return 1.0
+    # Runs that agree to the last digit have no spread for a t: what is left is that they are separated.
+    return float(t_p(np.array(left / error), np.array(freedom))) if error > 0 else separated
+
+
 def least_p_of_runs(n_a: int, n_b: int) -> float:
-    """Return the two-sided p of a permutation test whose runs are perfectly separated: 2 / C(n_a + n_b, n_a)."""
+    """Return the two-sided p of a permutation test whose runs are perfectly separated: 2 / C(n_a + n_b, n_a).
+
+    >>> round(least_p_of_runs(5, 5), 4)
+    0.0079
+    """
     ways = math.lgamma(n_a + n_b + 1) - math.lgamma(n_a + 1) - math.lgamma(n_b + 1)
     # Logarithms where the number itself would not fit a float.
     return min(1.0, 2.0 * math.exp(-ways) if ways > 30 else 2.0 / math.comb(n_a + n_b, n_a))
 
 
-def refusal(n_a: int, n_b: int, *, alpha: float) -> str | None:
-    """Return why `n_a` and `n_b` runs allow no inference at `alpha`, with the number that would; None where they do."""
-    least = least_p_of_runs(n_a, n_b)
-    if min(n_a, n_b) >= LEAST_RUNS and least <= alpha:
-        return None
-    enough = next(n for n in range(LEAST_RUNS, 10_000) if least_p_of_runs(n, n) <= alpha)
-    runs = f"{n_a} and {n_b} runs" if n_a != n_b else f"{n_a} run{'s' if n_a > 1 else ''} on either side"
-    if least > alpha:
-        return (
-            f"refused: with {runs} the least possible p is {least:.3g}, above {alpha:g}; {enough} runs a cell would do"
-        )
-    return f"refused: with {runs} the spread between runs is not known; {enough} runs a cell would do"
+def equivalence_p(comparison: Comparison, *, margin_ratio: float) -> float | None:
+    """Return the p-value of two one-sided tests (Schuirmann 1987) of a comparison against a margin.
 
+    Of the same formula as its interval: at most alpha / 2 exactly where the 1 - alpha interval lies inside 1/margin to
+    margin. None where inference was refused or there is no ratio.
 
-def compare_medians(
-    a: RunPool | Values,
-    b: RunPool | Values,
-    *,
-    rng: np.random.Generator,
-    alpha: float = 0.05,
-    quantum: float = 0.0,
-    resamples: int = RESAMPLES,
-) -> Comparison:
-    """Compare two cells by the decision rule of this module.
-
-    Give a `RunPool` (each run with its readings) or one median per run; the bootstrap resamples inside runs only where
-    it has their readings. `quantum` is the step that readings move in: a median is only known to half of it. The
-    interval's level is 1 - alpha.
+    >>> same = compare_runs([100.0, 101.0, 99.0, 100.0], [100.0, 100.0, 101.0, 99.0])
+    >>> equivalence_p(same, margin_ratio=1.05) < 0.001
+    True
 
     Raises:
-        ValueError: no run on one side.
-    """
-    left, right = _pool(a), _pool(b)
-    x, y = left.medians, right.medians
-    n_a, n_b = len(x), len(y)
-    m_a, m_b = float(np.median(x)), float(np.median(y))
-    on_log = bool(np.all(x > 0) and np.all(y > 0))
-    ratio = m_a / m_b if m_a > 0 and m_b > 0 else None
-    least = least_p_of_runs(n_a, n_b)
-    why = refusal(n_a, n_b, alpha=alpha)
-    if why is not None:
-        return Comparison(
-            ratio, None, None, m_a - m_b, None, None, None, "refused", 1 - alpha, least, n_a, n_b, why
-        )  # fmt: skip
-    half = quantum / 2.0
-    # How far the steps of the clock alone could have pushed the two medians together or apart.
-    down, up = _slack(m_a, m_b, half) if on_log else (2.0 * half, 2.0 * half)
-    if min(n_a, n_b) >= BOOTSTRAP_RUNS:
-        method: Method = "hierarchical bootstrap"
-        drawn_a, drawn_b = left.draw(rng, resamples), right.draw(rng, resamples)
-        plain = _Bootstrap(drawn_a - drawn_b)
-        main: _Welch | _Bootstrap = _Bootstrap(np.log(drawn_a) - np.log(drawn_b)) if on_log else plain
-        difference: _Welch | _Bootstrap = plain
-    else:
-        method = "welch t"
-        step = quantum / math.sqrt(12.0)
-        difference = _Welch.of(x, y).at_least(step, step)
-        main = _Welch.of(np.log(x), np.log(y)).at_least(step / m_a, step / m_b) if on_log else difference
-    low, high = main.ends(alpha)
-    low, high = low - down, high + up
-    p = main.p(down=down, up=up, separated=least)
-    d_low, d_high = difference.ends(alpha)
-    if not on_log:
-        why_none = "a run median is not above 0: the p-value and the verdict are those of the difference"
-        return Comparison(
-            ratio, None, None, m_a - m_b, low, high, p, method, 1 - alpha, least, n_a, n_b, why_none
-        )  # fmt: skip
-    return Comparison(
-        ratio, math.exp(low), math.exp(high) if high < 700 else math.inf, m_a - m_b, d_low, d_high, p, method,
-        1 - alpha, least, n_a, n_b,
-    )  # fmt: skip
-
-
-def _pool(runs: RunPool | Values) -> RunPool:
-    if isinstance(runs, RunPool):
-        return runs
-    medians = checked(runs)
-    if len(medians) == 0:
-        raise ValueError("found no run, wanted at least one on either side")
-    return RunPool(medians, medians[:, None])
-
-
-def _slack(m_a: float, m_b: float, half: float) -> tuple[float, float]:
-    """How far half a step on either median could lower and raise the log of their ratio."""
-    with np.errstate(divide="ignore"):
-        down = float(np.log(m_a) - np.log(max(m_a - half, 0.0)) + np.log(m_b + half) - np.log(m_b))
-        up = float(np.log(m_a + half) - np.log(m_a) + np.log(m_b) - np.log(max(m_b - half, 0.0)))
-    return down, up
-
-
-@dataclass(frozen=True, slots=True)
-class _Welch:
-    """Welch's t for the difference of two means (Welch 1947), spreads not taken as equal."""
-
-    difference: float
-    error: float
-    freedom: float
-    n_x: int
-    n_y: int
-
-    @classmethod
-    def of(cls, x: FloatArray, y: FloatArray) -> _Welch:
-        part_x, part_y = (float(v.var(ddof=1)) / len(v) for v in (x, y))
-        total = part_x + part_y
-        freedom = total**2 / (part_x**2 / (len(x) - 1) + part_y**2 / (len(y) - 1)) if total > 0 else math.inf
-        return cls(float(x.mean() - y.mean()), math.sqrt(total), freedom, len(x), len(y))
-
-    def at_least(self, spread_x: float, spread_y: float) -> _Welch:
-        """The same with no smaller error than these spreads give: runs that agree to the clock's step still differ."""
-        least = math.sqrt(spread_x**2 / self.n_x + spread_y**2 / self.n_y)
-        if self.error >= least:
-            return self
-        return _Welch(self.difference, least, float(self.n_x + self.n_y - 2), self.n_x, self.n_y)
-
-    def ends(self, alpha: float) -> tuple[float, float]:
-        half = float(scipy_stats.t.ppf(1.0 - alpha / 2.0, self.freedom)) * self.error
-        return self.difference - half, self.difference + half
-
-    def p(self, *, down: float, up: float, separated: float) -> float:
-        left = self.difference - down if self.difference > 0 else -self.difference - up
-        if left <= 0:
-            return 1.0
-        # Runs that agree to the last digit have no spread for a t: what is left is that they are separated.
-        return 2.0 * float(scipy_stats.t.sf(left / self.error, self.freedom)) if self.error > 0 else separated
-
-
-@dataclass(frozen=True, slots=True)
-class _Bootstrap:
-    """Percentile interval of resampled differences, and the p-value that it gives when turned round."""
-
-    drawn: FloatArray
-
-    def ends(self, alpha: float) -> tuple[float, float]:
-        ordered = np.sort(self.drawn)
-        # The share of resamples outside is the p-value below, so that the two cannot disagree.
-        k = max(0, math.floor(alpha / 2.0 * (len(ordered) + 1) + 1e-9) - 1)
-        return float(ordered[k]), float(ordered[len(ordered) - 1 - k])
-
-    def p(self, *, down: float, up: float, separated: float) -> float:
-        below = int(np.sum(self.drawn - down <= 0.0))
-        above = int(np.sum(self.drawn + up >= 0.0))
-        return min(1.0, 2.0 * (1 + min(below, above)) / (len(self.drawn) + 1))
-
-
-@dataclass(frozen=True, slots=True)
-class Equivalence:
-    """Two one-sided tests (Schuirmann 1987): `p` is the larger of the two, None where refused."""
-
-    p: float | None
-    margin_ratio: float
-    n_a: int
-    n_b: int
-    refused: str | None = None
-
-
-def equivalence(a: Values, b: Values, *, margin_ratio: float, alpha: float = 0.05) -> Equivalence:
-    """Test whether two cells' run medians lie within 1/margin to margin of each other, by Welch's t on the logarithms.
-
-    A small p says they do. The verdict of a comparison is stricter: its 1 - alpha interval lies inside the margin
-    exactly where this p is at most alpha / 2 (below 10 runs, and but for the clock's step).
-
-    Raises:
-        ValueError: the margin is not above 1, or a side has no run.
+        ValueError: the margin is not above 1.
     """
     _check_margin(margin_ratio)
-    x, y = checked(a), checked(b)
-    if len(x) == 0 or len(y) == 0:
-        raise ValueError("found no run, wanted at least one on either side")
-    n_a, n_b = len(x), len(y)
-    if np.any(x <= 0) or np.any(y <= 0):
-        return Equivalence(None, margin_ratio, n_a, n_b, "refused: a run median is not above 0, so there is no ratio")
-    why = refusal(n_a, n_b, alpha=alpha)
-    if why is not None:
-        return Equivalence(None, margin_ratio, n_a, n_b, why)
-    welch = _Welch.of(np.log(x), np.log(y))
-    room = math.log(margin_ratio) - abs(welch.difference)
-    if welch.error == 0.0:
-        return Equivalence(0.0 if room > 0 else 1.0, margin_ratio, n_a, n_b)
-    return Equivalence(float(scipy_stats.t.sf(room / welch.error, welch.freedom)), margin_ratio, n_a, n_b)
+    if comparison.ratio is None or comparison.error is None or comparison.freedom is None:
+        return None
+    margin = math.log(margin_ratio)
+    room = min(margin - comparison.shift - comparison.slack_up, margin + comparison.shift - comparison.slack_down)
+    if comparison.error == 0.0:
+        return 0.0 if room >= 0 else 1.0
+    half = float(t_p(np.array(abs(room) / comparison.error), np.array(comparison.freedom))) / 2.0
+    return half if room > 0 else 1.0 - half
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,6 +271,10 @@ def verdict(
     `p_adjusted` is the comparison's p-value after adjustment over the `size` comparisons of its family; None where
     inference was refused. A difference smaller than the margin is equivalent, however sure it is. "No difference"
     without a margin is not a thing this function can say.
+
+    >>> found = compare_runs([20.0, 21.0, 20.5, 20.2], [10.0, 10.1, 10.3, 9.9])
+    >>> verdict(found, p_adjusted=found.p, margin_ratio=1.05).word
+    'differs'
 
     Raises:
         ValueError: the margin is not above 1.
@@ -287,12 +297,33 @@ def verdict(
     if comparison.p <= alpha:
         return Verdict("undecided", margin_ratio, f"{shown} leaves out {none}, but {adjusted}: it may be chance")
     beyond = "" if low is None else f" and reaches beyond 1/{margin_ratio:g} to {margin_ratio:g}"
-    return Verdict("undecided", margin_ratio, f"{shown} holds {none}{beyond}; {adjusted}")
+    coarse = step_beyond_margin(comparison, margin_ratio=margin_ratio)
+    return Verdict(
+        "undecided", margin_ratio,
+        f"{shown} includes {none}{beyond}; {adjusted}" + (f"; {coarse}" if coarse is not None else ""),
+    )  # fmt: skip
+
+
+def step_beyond_margin(comparison: Comparison, *, margin_ratio: float) -> str | None:
+    """Return why no number of runs can show equivalence: the clock's step alone exceeds the margin; else None.
+
+    >>> coarse = compare_runs([30.0] * 5, [30.0] * 5, step=10.0)
+    >>> step_beyond_margin(coarse, margin_ratio=1.05)
+    'the clock moves in steps of 10: that alone leaves the ratio open by 40 %, more than the margin of 5 %'
+    """
+    if comparison.ratio is None or comparison.slack_down + comparison.slack_up <= 2.0 * math.log(margin_ratio):
+        return None
+    open_ = max(comparison.slack_down, comparison.slack_up)
+    percent = f"{100.0 * math.expm1(open_):.3g} %" if open_ < 5.0 else "any factor"
+    return (
+        f"the clock moves in steps of {comparison.step:.3g}: that alone leaves the ratio open by {percent}, more than "
+        f"the margin of {100.0 * (margin_ratio - 1.0):.3g} %"
+    )
 
 
 def _check_margin(margin_ratio: float) -> None:
     if margin_ratio <= 1.0:
-        raise ValueError(f"found margin ratio {margin_ratio}, wanted above 1 (1.05 is a margin of 5 %)")
+        raise ValueError(f"found margin ratio {margin_ratio}, expected above 1 (1.05 is a margin of 5 %)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,12 +337,25 @@ class SelfTest:
     high: float
 
 
+def share_of(count: int, trials: int) -> SelfTest:
+    """Return a share of trials with its exact 95 % interval (Clopper-Pearson).
+
+    >>> found = share_of(50, 1000)
+    >>> round(found.low, 4), round(found.high, 4)
+    (0.0373, 0.0654)
+    """
+    interval = scipy_stats.binomtest(count, trials).proportion_ci(0.95, method="exact")
+    return SelfTest(count, trials, count / trials, float(interval.low), float(interval.high))
+
+
 def self_test(rejects: Callable[[np.random.Generator], bool], *, trials: int, seed: int) -> SelfTest:
     """Try a decision rule on `trials` drawn data sets and count its rejections.
 
     `rejects` draws one data set from the generator it is given and returns whether the rule found a difference. Drawn
     from one source (A/A), the share must be about alpha; with a known shift it is the power.
+
+    >>> self_test(lambda rng: rng.random() < 0.5, trials=100, seed=1).trials
+    100
     """
     count = sum(bool(rejects(np.random.default_rng([seed, trial]))) for trial in range(trials))
-    interval = scipy_stats.binomtest(count, trials).proportion_ci(0.95, method="exact")
-    return SelfTest(count, trials, count / trials, float(interval.low), float(interval.high))
+    return share_of(count, trials)

@@ -1,4 +1,4 @@
-"""How much two cells differ: Cliff's delta, and the hierarchical bootstrap of a cell's median over runs."""
+"""How much two cells differ (Cliff's delta), and how much of the spread of runs is noise inside them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def cliffs_delta(a: Values, b: Values) -> CliffsDelta:
 
 @dataclass(frozen=True, slots=True)
 class RunPool:
-    """Runs of one cell, ready for resampling: each run's median and medians of its block-bootstrap resamples."""
+    """Runs of one cell: each run's median and the medians of its block-bootstrap resamples."""
 
     medians: FloatArray
     resampled: FloatArray
@@ -59,22 +59,6 @@ class RunPool:
             )
         resampled = [resample(x, w, rng=rng, size=size) for x, w in zip(runs, given, strict=True)]
         return cls(np.array([one.median for one in resampled]), np.array([one.medians for one in resampled]))
-
-    def draw(self, rng: np.random.Generator, resamples: int) -> FloatArray:
-        """Return bootstrap medians of run medians: runs are drawn first, then a resample inside each drawn run.
-
-        The medians of runs already vary by the noise inside runs, and a resample adds it once more. So the runs are
-        first pulled together by what that noise adds: what is drawn then varies as the medians of runs do.
-        """
-        count, size = self.resampled.shape
-        on_log = bool(np.all(self.medians > 0) and np.all(self.resampled > 0))
-        medians, resampled = (np.log(v) if on_log else v for v in (self.medians, self.resampled))
-        runs = rng.integers(0, count, (resamples, count))
-        inside = rng.integers(0, size, (resamples, count))
-        pulled, quieted = _without_double_noise(medians, resampled - medians[:, None])
-        drawn = (pulled[:, None] + quieted)[runs, inside]
-        figure: FloatArray = np.median(drawn, axis=1)
-        return np.exp(figure) if on_log else figure
 
     def noise(self) -> tuple[float, float]:
         """Return two variances of the logs of medians: between runs (noise inside them taken off) and inside runs.
@@ -110,17 +94,6 @@ def resample(x: Values, weights: Values | None = None, *, rng: np.random.Generat
     median = in_order(values, None if weights is None else counts).quantile(0.5)
     drawn = block_medians(values, rng, size) if weights is None else _count_medians(values, counts, rng, size)
     return Resampled(median, drawn)
-
-
-def _without_double_noise(medians: FloatArray, noise: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Run medians and the noise inside runs, each made so much smaller that their sum varies as run medians do."""
-    spread = float(medians.var(ddof=1)) if len(medians) > 1 else 0.0
-    inside = float(noise.var(axis=1).mean())
-    if inside == 0.0:
-        return medians, noise
-    keep = math.sqrt(max(0.0, 1.0 - inside / spread)) if spread > 0 else 0.0
-    centre = np.median(medians)
-    return centre + keep * (medians - centre), noise * math.sqrt(min(1.0, spread / inside))
 
 
 def block_medians(values: FloatArray, rng: np.random.Generator, size: int) -> FloatArray:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, Literal
 
 import numpy as np
 from scipy import special
 from scipy import stats as scipy_stats
 
-from vtare.stats.comparison import LEAST_RUNS, least_p_of_runs
+from vtare.stats._arrays import FloatArray
+from vtare.stats.comparison import LEAST_BLOCKS, LEAST_RUNS, Comparison, refusal
+from vtare.stats.t_rule import t_quantile
 
 MOST_RUNS: Final = 1000
 
@@ -33,6 +36,11 @@ def samples_per_run(
     median of n of them, times n. A start of 1 s, readings of 1 ms each, s1 = 0.3 and s2 = 0.03: ceil(sqrt(1000 * 100))
     is 317.
 
+    >>> samples_per_run(
+    ...     variance_between_runs=0.03**2, variance_of_reading=0.3**2, run_cost_s=1.0, reading_cost_s=1e-3
+    ... ).samples
+    317
+
     Raises:
         ValueError: a variance below 0, or a cost that is not above 0.
     """
@@ -46,73 +54,144 @@ def samples_per_run(
     return SamplesPerRun(max(1, math.ceil(best - 1e-9)))
 
 
-def power(runs: int, *, shift_sd: float, alpha: float = 0.05, comparisons: int = 1) -> float:
-    """Return the chance that the decision rule finds a shift, with `runs` runs on either side.
+def power(
+    runs: int, *, shift_sd: float, alpha: float = 0.05, comparisons: int = 1, paired: bool = True, ratio_sd: float = 1.0
+) -> float:
+    """Return the chance that the decision rule finds a shift, with `runs` blocks or `runs` runs on either side.
 
-    `shift_sd` is the shift in standard deviations between runs (of the logarithms of run medians). The rule is Welch's
-    t; with equal numbers and spreads that is the noncentral t distribution with 2 (runs - 1) degrees of freedom, a
-    touch optimistic below 5 runs. `comparisons` divides alpha, as the first step of Holm's adjustment does. 0 where
-    inference is refused.
+    `shift_sd` is the shift of the logarithms over their standard deviation: `paired`, that of the differences inside
+    blocks; else that of the runs of one side, where the other side's is `ratio_sd` times as large. The rule itself is
+    computed, over a grid of the spreads that may be found. `comparisons` divides alpha, as the first step of Holm's
+    adjustment does. 0 where inference is refused.
+
+    >>> round(power(5, shift_sd=2.0), 2), round(power(17, shift_sd=1.0, paired=False), 2)
+    (0.91, 0.81)
 
     Raises:
         ValueError: fewer than 1 comparison.
     """
     if comparisons < 1:
-        raise ValueError(f"found {comparisons} comparisons, wanted at least 1")
-    if runs < LEAST_RUNS or least_p_of_runs(runs, runs) > alpha:
+        raise ValueError(f"found {comparisons} comparisons, expected at least 1")
+    if refusal(runs, runs, n_blocks=runs if paired else None) is not None:
         return 0.0
-    freedom = 2.0 * (runs - 1)
-    beyond = float(scipy_stats.t.ppf(1.0 - alpha / comparisons / 2.0, freedom))
-    away = abs(shift_sd) * math.sqrt(runs / 2.0)
-    # The mean over the spread that may be found, because scipy's noncentral t gives up far out in its tails.
-    spread = np.sqrt(scipy_stats.chi2.ppf((np.arange(2000) + 0.5) / 2000, freedom) / freedom)
-    found = special.ndtr(away - beyond * spread) + special.ndtr(-away - beyond * spread)
+    return _power(runs, abs(shift_sd), alpha / comparisons, paired, ratio_sd)
+
+
+@lru_cache(maxsize=4096)
+def _power(runs: int, shift_sd: float, alpha: float, paired: bool, ratio_sd: float) -> float:
+    if paired:
+        variance = _variances(runs, 4000) / runs
+        error, freedom = np.sqrt(variance), np.full(len(variance), runs - 1.0)
+        scale = 1.0 / math.sqrt(runs)
+    else:
+        grid = _variances(runs, 80) / runs
+        here, there = grid[:, None], ratio_sd**2 * grid[None, :]
+        error = np.sqrt(here + there).ravel()
+        freedom = ((here + there) ** 2 / ((here**2 + there**2) / (runs - 1.0))).ravel()
+        scale = math.sqrt((1.0 + ratio_sd**2) / runs)
+    # Given the spread that is found, the mean is normal: what is beyond the interval's half-width is a difference.
+    beyond = t_quantile(1.0 - alpha / 2.0, freedom) * error / scale
+    found = special.ndtr(shift_sd / scale - beyond) + special.ndtr(-shift_sd / scale - beyond)
     return float(found.mean())
 
 
+@lru_cache(maxsize=256)
+def _variances(runs: int, points: int) -> FloatArray:
+    """Sample variances of so many normal runs, at equal steps of their probability."""
+    found: FloatArray = scipy_stats.chi2.ppf((np.arange(points) + 0.5) / points, runs - 1) / (runs - 1)
+    return found
+
+
 def runs_per_cell(
-    *, shift_sd: float, alpha: float = 0.05, wanted_power: float = 0.8, comparisons: int = 1
+    *, shift_sd: float, alpha: float = 0.05, wanted_power: float = 0.8, comparisons: int = 1, paired: bool = True
 ) -> int | None:
-    """Return the least number of runs per cell whose `power` is at least `wanted_power`; None above 1000.
+    """Return the least number of blocks (runs per cell) whose `power` is at least `wanted_power`; None above 1000.
+
+    >>> [runs_per_cell(shift_sd=d, paired=False) for d in (3.0, 2.0, 1.5, 1.0)]
+    [4, 6, 9, 17]
 
     Raises:
         ValueError: no shift, or a power outside 0 to 1.
     """
     if shift_sd == 0 or not 0 < wanted_power < 1:
-        raise ValueError(f"found shift {shift_sd:g} and power {wanted_power:g}, wanted a shift and a power in 0 to 1")
-    low, high = LEAST_RUNS, LEAST_RUNS
-    while power(high, shift_sd=shift_sd, alpha=alpha, comparisons=comparisons) < wanted_power:
+        raise ValueError(f"found shift {shift_sd:g} and power {wanted_power:g}, expected a shift and a power in 0 to 1")
+
+    def enough(runs: int) -> bool:
+        found = power(runs, shift_sd=shift_sd, alpha=alpha, comparisons=comparisons, paired=paired)
+        return found >= wanted_power
+
+    low, high = LEAST_RUNS, LEAST_RUNS + 1
+    while not enough(high):
         low, high = high, high * 2
         if low > MOST_RUNS:
             return None
     while high - low > 1:
         middle = (low + high) // 2
-        enough = power(middle, shift_sd=shift_sd, alpha=alpha, comparisons=comparisons) >= wanted_power
-        low, high = (low, middle) if enough else (middle, high)
-    found = low if power(low, shift_sd=shift_sd, alpha=alpha, comparisons=comparisons) >= wanted_power else high
-    return found if found <= MOST_RUNS else None
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high if high <= MOST_RUNS else None
+
+
+def runs_needed(
+    comparison: Comparison, *, ratio: float, wanted_power: float = 0.8, alpha: float = 0.05, comparisons: int = 1
+) -> int | None:
+    """Return how many blocks (runs per cell) in all find a true `ratio` with `wanted_power`, at the spread found.
+
+    None where inference was refused, the clock's step alone hides such a ratio, or 1000 are too few.
+
+    >>> from vtare.stats import compare_runs
+    >>> found = compare_runs({1: 10.0, 2: 11.0, 3: 9.0, 4: 12.0}, {1: 10.5, 2: 10.2, 3: 9.9, 4: 11.1})
+    >>> runs_needed(found, ratio=1.05)
+    28
+
+    Raises:
+        ValueError: a ratio that is not above 1.
+    """
+    if ratio <= 1.0:
+        raise ValueError(f"found ratio {ratio:g}, expected one above 1")
+    if comparison.error is None or comparison.ratio is None:
+        return None
+    paired = comparison.n_blocks is not None
+    n = 1.0 / comparison.n_blocks if comparison.n_blocks else 1.0 / comparison.n_runs_a + 1.0 / comparison.n_runs_b
+    spread = comparison.error / math.sqrt(n)
+    shift = math.log(ratio) - max(comparison.slack_down, comparison.slack_up)
+    if shift <= 0:
+        return None
+    if spread == 0:
+        return LEAST_BLOCKS
+    return runs_per_cell(
+        shift_sd=shift / spread, alpha=alpha, wanted_power=wanted_power, comparisons=comparisons, paired=paired
+    )
 
 
 def detectable_shift_sd(
-    runs: int, *, alpha: float = 0.05, wanted_power: float = 0.8, comparisons: int = 1
+    runs: int, *, alpha: float = 0.05, wanted_power: float = 0.8, comparisons: int = 1, paired: bool = True
 ) -> float | None:
-    """Return the shift, in standard deviations between runs, that `runs` runs find with `wanted_power`, or None."""
-    if power(runs, shift_sd=100.0, alpha=alpha, comparisons=comparisons) < wanted_power:
+    """Return the shift, in standard deviations, that `runs` blocks or runs find with `wanted_power`, or None.
+
+    >>> round(detectable_shift_sd(5), 2)
+    1.68
+    """
+
+    def found(shift_sd: float) -> float:
+        return power(runs, shift_sd=shift_sd, alpha=alpha, comparisons=comparisons, paired=paired)
+
+    if found(100.0) < wanted_power:
         return None
     low, high = 0.0, 100.0
-    for _ in range(60):
+    for _ in range(40):
         middle = (low + high) / 2
-        if power(runs, shift_sd=middle, alpha=alpha, comparisons=comparisons) >= wanted_power:
-            high = middle
-        else:
-            low = middle
+        low, high = (low, middle) if found(middle) >= wanted_power else (middle, high)
     return high
 
 
 def simulated_rank_power(
     runs: int, *, shift_sd: float, trials: int, rng: np.random.Generator, alpha: float = 0.05
 ) -> float:
-    """Return the power of the exact rank test of two cells on normal run medians, by simulation."""
+    """Return the power of the exact rank test of two cells on normal run medians, by simulation.
+
+    >>> 0.7 < simulated_rank_power(6, shift_sd=2.0, trials=500, rng=np.random.default_rng(1)) < 0.95
+    True
+    """
     a, b = rng.normal(size=(trials, runs)) + shift_sd, rng.normal(size=(trials, runs))
     # Of two groups, Kruskal-Wallis is the Mann-Whitney test, whose exact distribution scipy has.
     p = scipy_stats.mannwhitneyu(a, b, axis=1, method="exact").pvalue
@@ -138,6 +217,9 @@ def stop(low: float | None, high: float | None, *, runs: int, target: float, lea
 
     Stopping once p is small finds differences that are not there; stopping once the interval is narrow does not.
     `target` is wanted as a logarithm: log(1.05) is 5 %.
+
+    >>> stop(0.98, 1.01, runs=12, target=math.log(1.05)).word
+    'precise'
 
     Raises:
         ValueError: a target that is not above 0, or `least` above `most`.

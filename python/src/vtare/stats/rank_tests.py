@@ -1,7 +1,8 @@
 """Rank tests over run-level figures: Kruskal-Wallis, Friedman, Kendall's tau-b.
 
 Feed them one figure per run, never raw samples: those are autocorrelated and would call any shift significant. A
-test whose least possible p-value exceeds alpha is refused with that reason, because it could never find anything.
+test whose least possible p-value exceeds alpha, adjusted over its family, is refused with that reason, because it
+could never find anything.
 """
 
 from __future__ import annotations
@@ -21,8 +22,13 @@ from scipy import stats as scipy_stats
 from vtare.stats._arrays import FloatArray, Values, checked
 from vtare.stats.pvalues import PValue, adjust
 
-# Arrangements that are still counted one by one; above that the approximation is good enough.
+# Arrangements that are still counted one by one; above that they are drawn.
 _EXACT_LIMIT: Final = 1_000_000
+# Rank sums of two groups are counted, not arrangements: the table has this many cells at most.
+_TABLE_LIMIT: Final = 20_000_000
+_DRAWS: Final = 199_999
+# Random numbers of one draw of all arrangements: fewer draws of more figures.
+_MOST_NUMBERS: Final = 20_000_000
 # Friedman counts sums, not arrangements, so it reaches further in the same time.
 _FRIEDMAN_LIMIT: Final = 300_000_000
 
@@ -44,10 +50,25 @@ class RankTest:
     refused: str | None = None
 
 
-def kruskal_wallis(groups: Sequence[Values], *, family: str, alpha: float = 0.05) -> RankTest:
+def kruskal_wallis(
+    groups: Sequence[Values],
+    *,
+    family: str,
+    alpha: float = 0.05,
+    comparisons: int = 1,
+    rng: np.random.Generator | None = None,
+    draws: int = _DRAWS,
+) -> RankTest:
     """Test whether groups of run-level figures come from one distribution (Kruskal and Wallis 1952).
 
-    Exact by enumeration up to a million arrangements, chi-squared above. Ties are corrected for.
+    Two groups: exact (rank sums are counted, ties too). More: every arrangement up to a million, else `draws` random
+    ones from `rng` (of a fixed seed where none is given), counted with the observed one. Chi-squared is nowhere used:
+    for groups of 2 and 3 it is wrong. Refused where the least possible p exceeds alpha over the `comparisons` of the
+    family, the first step of Holm's adjustment.
+
+    >>> found = kruskal_wallis([[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]], family="f")
+    >>> round(found.p.raw, 4), found.p.exact
+    (0.0286, True)
     """
     arrays = [checked(group) for group in groups]
     sizes = tuple(len(array) for array in arrays)
@@ -60,13 +81,62 @@ def kruskal_wallis(groups: Sequence[Values], *, family: str, alpha: float = 0.05
     arrangements = math.factorial(n) // math.prod(math.factorial(size) for size in sizes)
     # The extreme arrangement keeps its statistic when groups of equal size trade places.
     twins = math.prod(math.factorial(count) for count in Counter(sizes).values())
-    least = min(1.0, twins / arrangements)
-    if least > alpha:
-        return RankTest("kruskal_wallis", None, None, n, sizes, least, _never(least, alpha, f"groups of {sizes} runs"))
-    statistic, p_chi = (float(x) for x in scipy_stats.kruskal(*arrays))
-    exact = arrangements <= _EXACT_LIMIT
-    p = _kruskal_exact(scipy_stats.rankdata(joined), sizes) if exact else p_chi
+    least = min(1.0, float(Fraction(twins, arrangements)))
+    if least > alpha / comparisons:
+        why = _never(least, alpha, comparisons, f"groups of {sizes} runs")
+        return RankTest("kruskal_wallis", None, None, n, sizes, least, why)
+    statistic = float(scipy_stats.kruskal(*arrays).statistic)
+    ranks = scipy_stats.rankdata(joined)
+    if len(sizes) == 2 and min(sizes) * n * n <= _TABLE_LIMIT:
+        p, exact = _rank_sum_exact(ranks, sizes[0]), True
+    elif arrangements <= _EXACT_LIMIT:
+        p, exact = _kruskal_exact(ranks, sizes), True
+    else:
+        p, exact = _kruskal_drawn(ranks, sizes, rng or np.random.default_rng(_SEED), draws), False
     return RankTest("kruskal_wallis", statistic, _single(p, family, exact), n, sizes, least)
+
+
+#: Of the draws where no generator is given: the same figures have the same p.
+_SEED: Final = 19_520_621
+
+
+def _rank_sum_exact(ranks: FloatArray, size: int) -> float:
+    """Share of all ways to choose a group of `size` whose rank sum lies at least as far from its mean."""
+    # Twice the ranks are whole numbers even with ties.
+    doubled = np.rint(2 * ranks).astype(np.int64)
+    observed = abs(int(doubled[:size].sum()) * len(ranks) - size * int(doubled.sum()))
+    if 2 * size > len(ranks):
+        size = len(ranks) - size
+    most = int(np.sort(doubled)[-size:].sum())
+    # ways[i, s]: the share of ways to choose i of the values seen so far with sum s, of all ways to choose them.
+    ways = np.zeros((size + 1, most + 1))
+    ways[0, 0] = 1.0
+    for seen, value in enumerate(doubled.tolist(), start=1):
+        for i in range(min(seen, size), 0, -1):
+            ways[i, value:] += ways[i - 1, : most + 1 - value]
+        # Kept near 1, so that 10^100 ways do not overflow; only shares are asked for in the end.
+        if seen % 64 == 0:
+            ways /= ways.max()
+    away = np.abs(np.arange(most + 1) * len(ranks) - size * int(doubled.sum()))
+    return float(ways[size][away >= observed].sum() / ways[size].sum())
+
+
+def _kruskal_drawn(ranks: FloatArray, sizes: tuple[int, ...], rng: np.random.Generator, draws: int) -> float:
+    """Share of drawn arrangements, the observed one counted, whose sum of R_i^2 / n_i is at least the observed one."""
+    begins = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+
+    def statistic(arranged: FloatArray) -> FloatArray:
+        found: FloatArray = (np.add.reduceat(arranged, begins, axis=-1) ** 2 / np.array(sizes)).sum(axis=-1)
+        return found
+
+    observed = float(statistic(ranks))
+    draws = max(9_999, min(draws, _MOST_NUMBERS // len(ranks)))
+    reached = 0
+    for start in range(0, draws, 20_000):
+        some = min(20_000, draws - start)
+        drawn = statistic(rng.permuted(np.broadcast_to(ranks, (some, len(ranks))).copy(), axis=1))
+        reached += int(np.sum(drawn >= observed - 1e-9 * observed))
+    return (reached + 1) / (draws + 1)
 
 
 def _kruskal_exact(ranks: FloatArray, sizes: tuple[int, ...]) -> float:
@@ -97,10 +167,24 @@ def _kruskal_exact(ranks: FloatArray, sizes: tuple[int, ...]) -> float:
     return reached / total
 
 
-def friedman(blocks: Sequence[Values], *, family: str, alpha: float = 0.05) -> RankTest:
+def friedman(
+    blocks: Sequence[Values],
+    *,
+    family: str,
+    alpha: float = 0.05,
+    comparisons: int = 1,
+    rng: np.random.Generator | None = None,
+    draws: int = _DRAWS,
+) -> RankTest:
     """Test whether levels differ inside blocks: `blocks[i][j]` is the figure of level j in block i (Friedman 1937).
 
-    Exact up to 3e8 arrangements (5 blocks of 5 levels), chi-squared above. Blocks must be complete.
+    Two levels: the sign test, exact at every number of blocks. More: exact up to 3e8 arrangements (5 blocks of 5
+    levels), else `draws` random ones from `rng` (of a fixed seed where none is given), counted with the observed one.
+    Blocks must be complete. Refused where the least possible p exceeds alpha over the `comparisons` of the family.
+
+    >>> found = friedman([[1.0, 2.0]] * 6, family="f")
+    >>> found.p.raw, found.p.exact
+    (0.03125, True)
 
     Raises:
         ValueError: blocks of unequal length.
@@ -117,14 +201,20 @@ def friedman(blocks: Sequence[Values], *, family: str, alpha: float = 0.05) -> R
     if spread == 0.0:
         return RankTest("friedman", None, None, n * k, shape, None, "all levels are equal in every block")
     least = 1.0 / math.factorial(k) ** (n - 1)
-    if least > alpha:
-        blocks_needed = 1 + math.ceil(math.log(1.0 / alpha) / math.log(math.factorial(k)))
-        why = _never(least, alpha, f"{n} blocks of {k} levels") + f"; {blocks_needed} blocks would do"
+    if least > alpha / comparisons:
+        blocks_needed = 1 + math.ceil(math.log(comparisons / alpha) / math.log(math.factorial(k)) - 1e-9)
+        why = _never(least, alpha, comparisons, f"{n} blocks of {k} levels") + f"; {blocks_needed} blocks are needed"
         return RankTest("friedman", None, None, n * k, shape, least, why)
     sums = ranks.sum(axis=0)
     statistic = (k - 1) * float(np.sum((sums - n * (k + 1) / 2) ** 2)) / spread
-    exact = math.factorial(k) ** (n - 1) <= _FRIEDMAN_LIMIT
-    p = _friedman_exact(ranks) if exact else float(scipy_stats.chi2.sf(statistic, k - 1))
+    if k == 2:
+        untied = ranks[ranks[:, 0] != ranks[:, 1]]
+        first = int(np.sum(untied[:, 0] > untied[:, 1]))
+        p, exact = float(scipy_stats.binomtest(first, len(untied)).pvalue), True
+    elif math.factorial(k) ** (n - 1) <= _FRIEDMAN_LIMIT:
+        p, exact = _friedman_exact(ranks), True
+    else:
+        p, exact = _friedman_drawn(ranks, rng or np.random.default_rng(_SEED), draws), False
     return RankTest("friedman", statistic, _single(p, family, exact), n * k, shape, least)
 
 
@@ -149,6 +239,21 @@ def _friedman_exact(ranks: FloatArray) -> float:
     return reached / sum(ways.values())
 
 
+def _friedman_drawn(ranks: FloatArray, rng: np.random.Generator, draws: int) -> float:
+    """Share of drawn ways to permute ranks inside blocks, the observed one counted, with at least its spread."""
+    n, k = ranks.shape
+    centre = n * (k + 1) / 2.0
+    observed = float(np.sum((ranks.sum(axis=0) - centre) ** 2))
+    draws = max(9_999, min(draws, _MOST_NUMBERS // ranks.size))
+    reached = 0
+    chunk = max(1, 2_000_000 // ranks.size)
+    for start in range(0, draws, chunk):
+        some = min(chunk, draws - start)
+        drawn = rng.permuted(np.broadcast_to(ranks, (some, n, k)).copy(), axis=2).sum(axis=1)
+        reached += int(np.sum(((drawn - centre) ** 2).sum(axis=1) >= observed - 1e-9 * observed))
+    return (reached + 1) / (draws + 1)
+
+
 def kendall_tau_b(x: Values, y: Values, *, family: str, alpha: float = 0.05) -> RankTest:
     """Return Kendall's tau-b, corrected for ties, as `statistic` (from -1 to 1): exact for small samples without ties.
 
@@ -168,7 +273,7 @@ def kendall_tau_b(x: Values, y: Values, *, family: str, alpha: float = 0.05) -> 
     # From 171 different figures on the number of orders is beyond a float: the least p is then the least float.
     least = min(1.0, max(float(Fraction(2, distinct)), sys.float_info.min))
     if least > alpha:
-        return RankTest("kendall_tau_b", None, None, n, (n,), least, _never(least, alpha, f"{n} pairs"))
+        return RankTest("kendall_tau_b", None, None, n, (n,), least, _never(least, alpha, 1, f"{n} pairs"))
     tied = len(np.unique(a)) < n or len(np.unique(b)) < n
     result = scipy_stats.kendalltau(a, b, variant="b")
     exact = not tied and n <= 33
@@ -181,5 +286,6 @@ def _single(p: float, family: str, exact: bool) -> PValue:
     return adjust([min(1.0, p)], family=family, adjustment="none", exact=[exact])[0]
 
 
-def _never(least: float, alpha: float, what: str) -> str:
-    return f"refused: with {what} the least possible p is {least:.3g}, above {alpha:g}"
+def _never(least: float, alpha: float, comparisons: int, what: str) -> str:
+    over = f"{alpha:g}" if comparisons == 1 else f"{alpha / comparisons:.3g} ({alpha:g} over {comparisons} tests)"
+    return f"refused: with {what} the least possible p is {least:.3g}, above {over}"

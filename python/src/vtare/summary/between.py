@@ -1,30 +1,44 @@
-"""Two stores against each other, before and after: what changed, cell by cell, by the rule of all comparisons.
+"""Campaigns before a change against campaigns after it: what changed, cell by cell, with the campaign as the unit.
 
-A cell is compared with the cell of the same experiment and levels in the other store. All medians of one experiment are
-one family (Holm), the tails of one experiment another (BH). Runs of the two stores were not mixed in blocks, so a
-machine that drifted between the campaigns looks like a change: `Between.changed` lists what else differs.
+A cell is compared with the cell of the same experiment and levels of the other side, by the mean of the logarithms of
+its runs' figures in each campaign (plain figures where one is not above 0). A verdict takes at least two campaigns on
+each side: the runs of one campaign share its offset (boot, hour, neighbours), so that one campaign a side cannot tell a
+change from two offsets. Of one campaign a side, ratio and interval describe the runs, and every verdict is `refused`.
+
+All medians are one family over all experiments (Holm), all tails another (BH). `Between.changed` lists what else
+differs between the sides.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from vtare import stats
 from vtare.errors import BadInput
 from vtare.plan import Analysis
-from vtare.summary.cells import Cell, compared_figure, rng_for
-from vtare.summary.contrasts import TAILS, contrast_of, judge, tail_rows
+from vtare.summary.campaigns import LEAST_CAMPAIGNS, LEAST_PAIRS, Shift, campaigns_needed, interleaved, shift_between
+from vtare.summary.cells import Cell, compared_figure
+from vtare.summary.contrasts import TAILS
 from vtare.summary.measured import Measured, read_measured, refuse_empty
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-SCHEMA: Final = "vtare.compare/1"
+SCHEMA: Final = "vtare.compare/2"
+REFUSED: Final = (
+    "refused: one campaign on a side cannot tell a change from a campaign's own offset; repeat each at least twice "
+    "(vtare compare BEFORE AFTER --before STORE --after STORE)"
+)
+MEDIANS_FAMILY: Final = "medians, after against before"
+TAILS_FAMILY: Final = "tails, after against before"
+#: How surely the campaigns that are asked for would find a change as large as the margin.
+_CHANCE: Final = 0.8
 
-#: Facts that readers want to know of two campaigns: words, and where the footer has them.
+#: Facts that readers want to know of two sides: words, and where the footer has them.
 _FACTS: Final = (
     ("program version", ("program", "version")),
     ("hostname", ("machine", "hostname")),
@@ -42,16 +56,27 @@ _FACTS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Between:
-    """What two stores say together. Rows are as in the frames `comparisons` and `tails` of a summary.
+    """What two sides show together: `before` and `after` are the stores of each.
 
-    In every row `ratio` is after over before, `change` says `worse`, `better` or neither (null), and `before` and
-    `after` hold the two medians. `changed` lists facts that differ, `only_before` and `only_after` cells without a
-    partner, `left_out_before` and `left_out_after` runs that could not be used.
+    Every row of `cells` (medians) and `tails` holds the cell's labels, `quantity`, `before` and `after` (geometric
+    means over campaigns), `ratio` (after over before) with `ratio_low, ratio_high` over campaigns, `within_low,
+    within_high` (over the runs of one campaign a side: without the campaigns' offsets), `p_value, p_adjusted, p_text,
+    family, family_size, adjustment`, `method_of_comparison` (`welch`, `paired` or `refused`), `n_campaigns,
+    n_campaigns_before, n_runs, n_runs_before`, `verdict` (`higher`, `lower`, `equivalent`, `inconclusive`, `refused`),
+    `campaigns_needed` (a side, to find a change as large as the margin with 80 %), `reason`, and `change` (`worse`,
+    `better` or null). Where a figure is not above 0, `ratio` and its ends are null and `difference, difference_low,
+    difference_high` hold the same in the quantity's unit.
+
+    `paired` tells whether the campaigns alternate and were compared in pairs. `changed` lists facts that differ,
+    `only_before` and `only_after` cells without a partner, `left_out_before` and `left_out_after` runs that could not
+    be used.
     """
 
-    before: Path
-    after: Path
+    before: tuple[Path, ...]
+    after: tuple[Path, ...]
     analysis: Analysis
+    paired: bool
+    alternated: bool
     cells: tuple[dict[str, Any], ...]
     tails: tuple[dict[str, Any], ...]
     changed: tuple[dict[str, Any], ...]
@@ -61,23 +86,31 @@ class Between:
     left_out_after: tuple[str, ...]
 
     @property
+    def refused(self) -> str | None:
+        """Why there is no verdict, None where there are some."""
+        return REFUSED if min(len(self.before), len(self.after)) < LEAST_CAMPAIGNS else None
+
+    @property
     def regressions(self) -> tuple[dict[str, Any], ...]:
         """Medians and tails that got worse."""
         return tuple(row for row in (*self.cells, *self.tails) if row["change"] == "worse")
 
     @property
     def damaged(self) -> bool:
-        """Whether a run of either store was left out."""
+        """Whether a run of either side was left out."""
         return bool(self.left_out_before or self.left_out_after)
 
     def document(self) -> dict[str, Any]:
-        """The whole as one JSON-ready document of schema `vtare.compare/1`."""
+        """The whole as one JSON-ready document of schema `vtare.compare/2`."""
         return {
             "schema": SCHEMA,
-            "before": str(self.before),
-            "after": str(self.after),
+            "before": [str(store) for store in self.before],
+            "after": [str(store) for store in self.after],
             "alpha": self.analysis.alpha,
             "margin_percent": self.analysis.margin_percent,
+            "refused": self.refused,
+            "paired": self.paired,
+            "alternated": self.alternated,
             "verdicts": dict(Counter(row["verdict"] for row in self.cells)),
             "worse": len(self.regressions),
             "better": sum(row["change"] == "better" for row in (*self.cells, *self.tails)),
@@ -91,151 +124,285 @@ class Between:
         }
 
 
-def compare_stores(
-    before: Path, after: Path, *, alpha: float | None = None, margin_percent: float | None = None
-) -> Between:
-    """Compare two stores; alpha and margin are those of the later store's plan where they are not given.
+def refuse_undecidable(before: Sequence[Path], after: Sequence[Path]) -> None:
+    """Refuse to fail on a regression where none could be shown.
 
     Raises:
-        BadInput: a path is no store or holds no finished run, both hold the same runs, or no cell is in both.
+        BadInput: one side has fewer than two campaigns.
     """
-    if before.resolve() == after.resolve():
-        raise BadInput(f"{before} and {after} are the same store; wanted two campaigns")
-    first, second = read_measured(before), read_measured(after)
-    for one in (first, second):
+    if min(len(before), len(after)) < LEAST_CAMPAIGNS:
+        raise BadInput(
+            f"--fail-on-regression: found {_campaigns(len(before))} before and {len(after)} after, wanted at least "
+            f"{LEAST_CAMPAIGNS} on each side: {REFUSED.removeprefix('refused: ')}"
+        )
+
+
+def compare_stores(
+    before: Sequence[Path], after: Sequence[Path], *, alpha: float | None = None, margin_percent: float | None = None
+) -> Between:
+    """Compare the campaigns of two sides; alpha and margin are those of the last store's plan where not given.
+
+    Raises:
+        BadInput: a path is no store or holds no finished run, two hold the same runs, or no cell is on both sides.
+    """
+    _refuse_same_paths([*before, *after])
+    olds, news = ([read_measured(store) for store in side] for side in (before, after))
+    for one in (*olds, *news):
         refuse_empty(one)
-    _refuse_same_runs(first, second)
+    _refuse_same_runs([*olds, *news])
+    planned = news[-1].plan.analysis
     analysis = Analysis(
-        alpha=second.plan.analysis.alpha if alpha is None else alpha,
-        margin_percent=second.plan.analysis.margin_percent if margin_percent is None else margin_percent,
+        alpha=planned.alpha if alpha is None else alpha,
+        margin_percent=planned.margin_percent if margin_percent is None else margin_percent,
     )
-    old, new = _cells(first), _cells(second)
-    shared = [key for key in new if key in old]
+    alternated = interleaved(_starts(olds), _starts(news))
+    paired = alternated and len(olds) >= LEAST_PAIRS
+    old, new = _Side.of(olds), _Side.of(news)
+    shared = [key for key in new.cells if key in old.cells]
     if not shared:
         raise BadInput(
-            f"{before} and {after} have no cell in common: wanted experiments of the same name with the same levels; "
-            f"found {_named(old)} and {_named(new)}"
+            f"{_listed(before)} and {_listed(after)} have no cell in common: wanted experiments of the same name with "
+            f"the same levels; found {_named(old.cells)} and {_named(new.cells)}"
         )
-    seed = first.seed ^ second.seed
-    contrasts, tails = [], []
+    quantum = max(old.quantum_ns, new.quantum_ns)
+    medians, tails = [], []
     for key in shared:
-        about = {"experiment": key[0], **new[key].labels}
-        family = f"{key[0]}: after against before"
-        found = contrast_of(
-            new[key],
-            old[key],
-            about,
-            family,
-            analysis,
-            rng=rng_for(seed, "between", repr(key)),
-            quantum_ns=max(first.work.quantum_ns, second.work.quantum_ns),
-        )
-        if found is not None:
-            contrasts.append(found)
-        tails.append((new[key], old[key], about, family))
-    rows = [_told(row, old, new) for row in judge(contrasts, analysis)]
-    tailed = []
-    for tail in TAILS:
-        made = tail_rows(
-            [(*entry[:3], f"{entry[3]}, {tail}") for entry in tails],
-            tail,
-            analysis,
-            rng_of=lambda about, tail=tail: rng_for(seed, tail, repr(sorted(about.items()))),  # type: ignore[misc]
-        )
-        tailed += [_told_tail(row, analysis) for row in made if row["ratio"] is not None or row["refused"] is None]
+        every = [*old.cells[key].values(), *new.cells[key].values()]
+        figure = compared_figure(every)
+        made = _compared(key, figure, old, new, analysis, paired=paired, quantum=quantum if figure == "median" else 0.0)
+        if made is not None:
+            medians.append(made)
+        for tail in TAILS:
+            made = _compared(key, tail, old, new, analysis, paired=paired, quantum=quantum)
+            if made is not None:
+                tails.append({**made, "tail": tail})
     return Between(
-        before,
-        after,
+        tuple(before),
+        tuple(after),
         analysis,
-        tuple(rows),
-        tuple(tailed),
-        tuple(_changed(first, second)),
-        tuple({"experiment": key[0], **old[key].labels} for key in old if key not in new),
-        tuple({"experiment": key[0], **new[key].labels} for key in new if key not in old),
-        tuple(problem.reason for problem in first.samples.problems),
-        tuple(problem.reason for problem in second.samples.problems),
+        paired,
+        alternated,
+        tuple(judge(medians, MEDIANS_FAMILY, "holm", analysis)),
+        tuple(judge(tails, TAILS_FAMILY, "bh", analysis)),
+        tuple(_changed(olds, news)),
+        tuple(_labels(key, old) for key in old.cells if key not in new.cells),
+        tuple(_labels(key, new) for key in new.cells if key not in old.cells),
+        tuple(problem.reason for one in olds for problem in one.samples.problems),
+        tuple(problem.reason for one in news for problem in one.samples.problems),
     )
 
 
 _Key = tuple[str, tuple[tuple[str, str], ...]]
 
 
-def _cells(measured: Measured) -> dict[_Key, Cell]:
-    return {
-        (name, tuple(sorted(cell.labels.items()))): cell
-        for name, cells in measured.work.cells.items()
-        for cell in cells
-        if cell.pool is not None
-    }
+@dataclass(slots=True)
+class _Side:
+    """One side: of each cell its runs in every campaign, by the campaign's place in the order of their starts."""
+
+    cells: dict[_Key, dict[int, Cell]] = field(default_factory=dict)
+    quantum_ns: float = 0.0
+
+    @classmethod
+    def of(cls, campaigns: Sequence[Measured]) -> _Side:
+        side = cls()
+        starts = _starts(campaigns)
+        order = sorted(range(len(campaigns)), key=lambda at: starts[at])
+        for place, at in enumerate(order):
+            work = campaigns[at].work
+            side.quantum_ns = max(side.quantum_ns, work.quantum_ns)
+            for name, cells in work.cells.items():
+                for cell in cells:
+                    if cell.known("median"):
+                        side.cells.setdefault((name, tuple(sorted(cell.labels.items()))), {})[place] = cell
+        return side
 
 
-def _named(cells: Mapping[_Key, Cell]) -> str:
-    return ", ".join(dict.fromkeys(name for name, _ in cells)) or "none"
-
-
-def _refuse_same_runs(first: Measured, second: Measured) -> None:
-    """A copy of a store must not pass as a second campaign: its runs would count twice."""
-    started = [{file.footer.get("started_unix_ns") for file in one.samples.files} for one in (first, second)]
-    both = (started[0] & started[1]) - {None}
-    if both:
-        raise BadInput(
-            f"{first.store} and {second.store} share {len(both)} runs, started at the same nanosecond: one is a copy "
-            "of the other; wanted two campaigns"
+def _compared(
+    key: _Key, figure: str, old: _Side, new: _Side, analysis: Analysis, *, paired: bool, quantum: float
+) -> dict[str, Any] | None:
+    """One figure of one cell on both sides, before adjustment; None where a side has it in no run."""
+    here, there = ({at: known for at, cell in side.cells[key].items() if (known := cell.known(figure))}
+                   for side in (new, old))  # fmt: skip
+    if not here or not there:
+        return None
+    if paired:
+        # A pair that lost one of its two tells nothing.
+        both = here.keys() & there.keys()
+        if len(both) >= LEAST_PAIRS:
+            here, there = ({at: side[at] for at in sorted(both)} for side in (here, there))
+        else:
+            paired = False
+    cell = next(iter(new.cells[key].values()))
+    on_log = all(value > 0 for side in (here, there) for runs in side.values() for value in runs)
+    scaled = [[[math.log(v) if on_log else v for v in runs] for runs in side.values()] for side in (here, there)]
+    means = [[sum(runs) / len(runs) for runs in side] for side in scaled]
+    centres = [sum(side) / len(side) for side in means]
+    step = quantum / math.exp(min(centres)) if on_log else quantum
+    found = shift_between(*means, alpha=analysis.alpha, paired=paired, least_spread=step / math.sqrt(12.0), slack=step)
+    within = None
+    if len(here) == len(there) == 1:
+        within = shift_between(
+            scaled[0][0], scaled[1][0], alpha=analysis.alpha, least_spread=step / math.sqrt(12.0), slack=step
         )
+    back = math.exp if on_log else float
+    return {
+        "experiment": key[0],
+        **cell.labels,
+        "quantity": figure if figure not in ("median", *TAILS) else str(cell.figures[0]["quantity"]),
+        "n_campaigns": len(here),
+        "n_campaigns_before": len(there),
+        "n_runs": sum(map(len, here.values())),
+        "n_runs_before": sum(map(len, there.values())),
+        "after": back(centres[0]),
+        "before": back(centres[1]),
+        **_ends("ratio", found if on_log else None),
+        **_ends("difference", None if on_log else found),
+        "within_low": _end(within, "low", on_log),
+        "within_high": _end(within, "high", on_log),
+        "method_of_comparison": found.method,
+        "p_value": found.p,
+        "campaigns_needed": (
+            campaigns_needed(
+                found.spread, math.log(analysis.margin_ratio), alpha=analysis.alpha, chance=_CHANCE
+            )
+            if found.spread is not None and on_log and not paired
+            else None
+        ),
+        "margin_ratio": analysis.margin_ratio,
+    }  # fmt: skip
 
 
-def _told(row: dict[str, Any], old: Mapping[_Key, Cell], new: Mapping[_Key, Cell]) -> dict[str, Any]:
-    labels = {key: row[key] for key in _label_names(row, new)}
-    key = (row["experiment"], tuple(sorted(labels.items())))
-    figure = compared_figure((old[key], new[key]))
-    before, after = (_median(cells[key], figure) for cells in (old, new))
-    shift = row["difference"] if row["verdict"] == "differs" else 0.0
-    return {**row, "before": before, "after": after, "change": direction(str(row["quantity"]), shift)}
+def _end(found: Shift | None, name: str, on_log: bool) -> float | None:
+    value: float | None = None if found is None else getattr(found, name)
+    return math.exp(value) if on_log and value is not None else value
 
 
-def _label_names(row: Mapping[str, Any], cells: Mapping[_Key, Cell]) -> Iterator[str]:
-    names = {name for (experiment, labels) in cells if experiment == row["experiment"] for name, _ in labels}
-    return (name for name in names if name in row)
+def _ends(name: str, found: Shift | None) -> dict[str, float | None]:
+    """A ratio from logarithms, or a difference as it is."""
+    on_log = name == "ratio"
+    ends = {name: "estimate", f"{name}_low": "low", f"{name}_high": "high"}
+    return {column: _end(found, attribute, on_log) for column, attribute in ends.items()}
 
 
-def _median(cell: Cell, figure: str) -> float | None:
-    return stats.median(cell.known(figure)).value
+def judge(
+    rows: Sequence[dict[str, Any]], family: str, adjustment: stats.Adjustment, analysis: Analysis
+) -> list[dict[str, Any]]:
+    """Adjust the p-values of one family and give each row its verdict, whatever the experiment."""
+    tested = [(at, row["p_value"]) for at, row in enumerate(rows) if row["p_value"] is not None]
+    values = stats.adjust([p for _, p in tested], family=family, adjustment=adjustment)
+    adjusted = {at: value for (at, _), value in zip(tested, values, strict=True)}
+    judged = []
+    for at, row in enumerate(rows):
+        p = adjusted.get(at)
+        verdict, reason = _verdict(row, None if p is None else p.adjusted, analysis)
+        judged.append({
+            **row,
+            "p_adjusted": None if p is None else p.adjusted,
+            "p_text": None if p is None else str(p),
+            "family": family,
+            "family_size": len(tested),
+            "adjustment": adjustment,
+            "verdict": verdict,
+            "change": direction(str(row["quantity"]), verdict),
+            "reason": reason,
+        })  # fmt: skip
+    return judged
 
 
-def _told_tail(row: dict[str, Any], analysis: Analysis) -> dict[str, Any]:
-    """A tail got worse where the permutation says so and the ratio leaves the margin."""
-    sure = row["p_adjusted"] is not None and row["p_adjusted"] <= analysis.alpha
-    ratio, margin = row["ratio"], analysis.margin_ratio
-    beyond = ratio is None or not 1.0 / margin <= ratio <= margin
-    shift = row["difference"] if sure and beyond else 0.0
-    return {**row, "change": direction(str(row["quantity"]), shift)}
+def _verdict(row: Mapping[str, Any], p: float | None, analysis: Analysis) -> tuple[str, str | None]:
+    """The verdict of one row and why; direction, estimate, interval and p are one formula's."""
+    if p is None:
+        return "refused", REFUSED
+    low, high, centre = (
+        (row["ratio_low"], row["ratio_high"], 1.0)
+        if row["ratio"] is not None
+        else (row["difference_low"], row["difference_high"], 0.0)
+    )
+    margin = analysis.margin_ratio
+    if row["ratio"] is not None and 1 / margin <= low and high <= margin:
+        return "equivalent", None
+    if p <= analysis.alpha and (low > centre or high < centre):
+        return ("higher" if low > centre else "lower"), None
+    needed = row["campaigns_needed"]
+    if needed is None:
+        return "inconclusive", None
+    chance, size = f"{100 * _CHANCE:g} %", f"{analysis.margin_percent:g} %"
+    return "inconclusive", f"{_campaigns(needed)} a side would find a change of {size} with {chance}"
 
 
-def direction(quantity: str, shift: float) -> str | None:
-    """What a sure change means: more time, error or bytes is worse, more per second is better.
+def direction(quantity: str, verdict: str) -> str | None:
+    """What a verdict means: more time, error or bytes is worse, more per second is better.
 
-    Of anything else nothing is said, and nothing of an estimate of available bandwidth: it is the path's, not a merit.
-    Where the truth is known, its error is what is compared.
+    Of anything else nothing is concluded, and nothing of an estimate of available bandwidth: it is the path's, not a
+    merit. Where the truth is known, its error is what is compared.
     """
-    if shift == 0.0 or quantity == "avb_bit_per_s":
+    if verdict not in ("higher", "lower") or quantity == "avb_bit_per_s":
         return None
     more_is_worse = (
         quantity == "cv" or quantity.endswith(("_ns", "_byte", "error_percent")) or quantity.startswith("occupied_")
     )
     if not more_is_worse and not quantity.endswith("_per_s"):
         return None
-    return "worse" if (shift > 0) == more_is_worse else "better"
+    return "worse" if (verdict == "higher") == more_is_worse else "better"
 
 
-def _changed(first: Measured, second: Measured) -> Iterator[dict[str, Any]]:
+def _starts(campaigns: Sequence[Measured]) -> list[int]:
+    """When each campaign's first run started, in ns of the wall clock."""
+    return [min(int(file.footer.get("started_unix_ns") or 0) for file in one.samples.files) for one in campaigns]
+
+
+def _campaigns(count: int) -> str:
+    return f"{count} campaign{'' if count == 1 else 's'}"
+
+
+def _listed(stores: Sequence[Path]) -> str:
+    return ", ".join(str(store) for store in stores)
+
+
+def _labels(key: _Key, side: _Side) -> dict[str, Any]:
+    return {"experiment": key[0], **next(iter(side.cells[key].values())).labels}
+
+
+def _named(cells: Mapping[_Key, Any]) -> str:
+    return ", ".join(dict.fromkeys(name for name, _ in cells)) or "none"
+
+
+def _refuse_same_paths(stores: Sequence[Path]) -> None:
+    seen: dict[Path, Path] = {}
+    for store in stores:
+        path = store.resolve()
+        if path in seen:
+            raise BadInput(f"{seen[path]} and {store} are the same store; wanted campaigns of their own")
+        seen[path] = store
+
+
+def _refuse_same_runs(campaigns: Sequence[Measured]) -> None:
+    """A copy of a store must not pass as another campaign: its runs would count twice."""
+    owners: dict[int, Measured] = {}
+    for one in campaigns:
+        started = {int(at) for file in one.samples.files if (at := file.footer.get("started_unix_ns")) is not None}
+        others = Counter(str(owners[start].store) for start in started if start in owners)
+        for other, shared in others.items():
+            raise BadInput(
+                f"{other} and {one.store} share {shared} runs, started at the same nanosecond: one is a copy of the "
+                "other; wanted campaigns of their own"
+            )
+        owners.update(dict.fromkeys(started, one))
+
+
+def _changed(olds: Sequence[Measured], news: Sequence[Measured]) -> Iterator[dict[str, Any]]:
     for words, (part, key) in _FACTS:
         before, after = (
-            sorted({str(file.footer.get(part, {}).get(key)) for file in one.samples.files}) for one in (first, second)
+            sorted({str(file.footer.get(part, {}).get(key)) for one in side for file in one.samples.files})
+            for side in (olds, news)
         )
-        if before != after:
+        # Campaigns of one side may have had boots of their own: that is what repeating them is for.
+        if before != after and not (words == "boot" and (len(olds) > 1 or len(news) > 1)):
             yield {"what": words, "before": ", ".join(before), "after": ", ".join(after)}
-    if first.plan.text != second.plan.text:
-        yield {"what": "plan", "before": first.plan.name, "after": second.plan.name}
-    counts = [len(one.samples.files) for one in (first, second)]
+    plans = [{one.plan.text: one.plan.name for one in side} for side in (olds, news)]
+    if plans[0].keys() != plans[1].keys():
+        before, after = (sorted(set(side.values())) for side in plans)
+        yield {"what": "plan", "before": ", ".join(before), "after": ", ".join(after)}
+    counts = [sum(len(one.samples.files) for one in side) for side in (olds, news)]
     if counts[0] != counts[1]:
         yield {"what": "finished runs", "before": str(counts[0]), "after": str(counts[1])}

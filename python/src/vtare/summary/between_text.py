@@ -26,24 +26,22 @@ if TYPE_CHECKING:
     from vtare.summary.between import Between
 
 _COLUMNS: Final = (
-    "quantity", "n_runs", "n_runs_baseline", "ratio", "ratio_low", "ratio_high", "difference", "difference_low",
-    "difference_high", "cliffs_delta", "inference", "interval_level", "p_value", "p_adjusted", "p_text", "family",
-    "family_size", "adjustment", "least_p", "p_equivalent", "verdict", "margin_ratio", "reason", "before", "after",
-    "change", "experiment", "tail", "exact", "refused",
+    "quantity", "n_campaigns", "n_campaigns_before", "n_runs", "n_runs_before", "ratio", "ratio_low", "ratio_high",
+    "difference", "difference_low", "difference_high", "within_low", "within_high", "method_of_comparison",
+    "p_value", "p_adjusted", "p_text", "family", "family_size", "adjustment", "campaigns_needed", "verdict",
+    "margin_ratio", "reason", "before", "after", "change", "experiment", "tail",
 )  # fmt: skip
+_VERDICTS: Final = ("higher", "lower", "equivalent", "inconclusive", "refused")
 
 
 def show_between(console: Console, found: Between) -> None:
     """Print what changed: a line of counts, the facts that differ, a row for each cell, the tails that changed."""
     counts = Counter(row["verdict"] for row in found.cells)
-    listed = ", ".join(
-        f"{counts[word]} {'differ' if word == 'differs' and counts[word] > 1 else word}"
-        for word in ("differs", "equivalent", "undecided")
-        if counts[word]
-    )
+    listed = ", ".join(f"{counts[word]} {word}" for word in _VERDICTS if counts[word])
     level = 100 * (1 - found.analysis.alpha)
+    after, before = (" + ".join(str(store) for store in side) for side in (found.after, found.before))
     console.print(
-        f"{found.after} against {found.before}: {len(found.cells)} cells: {listed} "
+        f"{after} against {before}: {len(found.cells)} cells: {listed} "
         f"(margin {found.analysis.margin_percent:g} %, intervals {level:g} %)"
     )
     for fact in found.changed:
@@ -53,25 +51,38 @@ def show_between(console: Console, found: Between) -> None:
             console.print(f"left out ({name}): {reason}")
     fixed = _fixed((*found.cells, *found.only_before, *found.only_after))
     table = Table()
-    for heading in ("cell", "before", "after", "after / before", "p", "verdict", "runs"):
+    over = "runs" if found.refused is not None else "campaigns"
+    for heading in ("cell", "before", "after", f"after / before (over {over})", "p", "verdict", "campaigns (runs)"):
         table.add_column(heading)
     for row in found.cells:
         table.add_row(*(Text(piece) for piece in _cell_row(row, fixed)))
     print_table(console, table)
     for row in found.tails:
-        if row["change"] is not None:
-            times = "" if row["ratio"] is None else f" {ratio_text(row['ratio'])}"
+        if row["verdict"] in ("higher", "lower"):
+            change = "" if row["change"] is None else f", {row['change']}"
             tail = "p99.9" if row["tail"] == "p999" else row["tail"]
-            console.print(
-                f"{row['change']}: {tail} of {_where(row, fixed)}:{times}, "
-                f"p {write_p(row['p_adjusted'])} by permutation of runs"
-            )
+            p = write_p(row["p_adjusted"])
+            console.print(f"{row['verdict']}{change}: {tail} of {_where(row, fixed)}: {_ratio(row)}, p {p}")
     for words, cells in (("only before", found.only_before), ("only after", found.only_after)):
         for labels in cells:
             console.print(f"{words}: {_where(labels, fixed)}")
-    for reason in dict.fromkeys(row["reason"] for row in found.cells if row["inference"] == "refused"):
-        console.print(reason)
-    console.print("The campaigns shared no blocks: whatever else changed between them is in these ratios, too.")
+    for reason, count in Counter(row["reason"] for row in found.cells if row["reason"] is not None).items():
+        console.print(reason if reason == found.refused else f"{count} inconclusive: {reason}")
+    console.print(_rule(found))
+
+
+def _rule(found: Between) -> str:
+    """What the intervals stand on, in a sentence."""
+    if found.refused is not None:
+        return "The intervals cover the spread between runs of these campaigns, not that between campaigns."
+    if found.paired:
+        return "The campaigns alternate and are compared in pairs; families span all experiments."
+    families = "Welch's t on one figure a campaign; families span all experiments."
+    if found.alternated:
+        return families
+    return (
+        f"{families} The campaigns of the two sides do not alternate: a slow drift of the machine looks like a change."
+    )
 
 
 def _labels(row: Mapping[str, Any]) -> dict[str, str]:
@@ -104,11 +115,21 @@ def figure_text(row: Mapping[str, Any], name: str) -> str:
     return rate_text(row[name]) if quantity.endswith("_bit_per_s") else time_text(row[name])
 
 
+def _ratio(row: Mapping[str, Any]) -> str:
+    """The ratio and its interval over campaigns; over the runs where there is one campaign on either side."""
+    if row["ratio"] is None:
+        return "n/a"
+    low, high = (
+        row[f"within_{end}"] if row["method_of_comparison"] == "refused" else row[f"ratio_{end}"]
+        for end in ("low", "high")
+    )
+    span = "" if low is None or high is None else f" ({ratio_range_text(low, high)})"
+    return f"{ratio_text(row['ratio'])}{span}"
+
+
 def _cell_row(row: Mapping[str, Any], fixed: Mapping[str, frozenset[str]]) -> tuple[str, ...]:
-    before, after = ("n/a" if row[name] is None else figure_text(row, name) for name in ("before", "after"))
-    ratio = "n/a" if row["ratio"] is None else ratio_text(row["ratio"])
-    if row["ratio_low"] is not None and row["ratio_high"] is not None:
-        ratio += f" ({ratio_range_text(row['ratio_low'], row['ratio_high'])})"
+    before, after = (figure_text(row, name) for name in ("before", "after"))
     p = "n/a" if row["p_adjusted"] is None else write_p(row["p_adjusted"])
-    verdict = row["verdict"] if row["change"] is None else f"{row['verdict']}: {row['change']}"
-    return _where(row, fixed), before, after, ratio, p, verdict, f"{row['n_runs_baseline']} / {row['n_runs']}"
+    verdict = row["verdict"] if row["change"] is None else f"{row['verdict']} ({row['change']})"
+    counts = f"{row['n_campaigns_before']} / {row['n_campaigns']} ({row['n_runs_before']} / {row['n_runs']})"
+    return _where(row, fixed), before, after, _ratio(row), p, verdict, counts

@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from vtare import stats
-from vtare.summary import bandwidth, round_trips, throughput
+from vtare.summary import bandwidth, completion, dependence, round_trips, throughput
 
 if TYPE_CHECKING:
     from vtare.stats import Adder, Resampled, RunPool, Tally
@@ -32,7 +32,7 @@ COMPARED_FIGURES: Final = ("read_cost_ns", "cv", "absolute_error_percent")
 
 MEDIAN_OVER_RUNS: Final = (
     "half_iqr", "mad_raw", "p99", "p999", "exceed_per_s", "cpu_fraction", "disturbed_fraction", "cv", "cv_within",
-    "cv_between", "cv_thread_cpu", "step_ns", "lost_fraction", "gaps_per_s", *round_trips.MEDIANS,
+    "cv_between", "cv_thread_cpu", "step_ns", "lost_fraction", "gaps_per_s", *dependence.COLUMNS, *round_trips.MEDIANS,
     *bandwidth.MEDIANS, *throughput.MEDIANS,
 )  # fmt: skip
 
@@ -55,6 +55,7 @@ CELL_COLUMNS: Final[dict[str, Any]] = {
     "overhead_high_ns": pl.Float64,
     **dict.fromkeys(_TOTALS, pl.Int64),
     **dict.fromkeys(MEDIAN_OVER_RUNS, pl.Float64),
+    **completion.CELL_COLUMNS,
     "min": pl.Float64,
     "max": pl.Float64,
     "between_run_cv": pl.Float64,
@@ -92,7 +93,8 @@ def count_outliers(counted: Tally) -> Outliers | None:
 class Cell:
     """One cell while its runs come in: figures and block of each run, then the pool its comparisons draw from.
 
-    `rng` draws the resamples of each run; None where the pool will hold medians alone.
+    `rng` draws the resamples of each run, for a planner that asks what longer runs are worth; None where nobody asks.
+    `step` is the step that the cell's readings were seen to move in (`stats.seen_step`), 0 where none was seen.
     """
 
     labels: dict[str, str]
@@ -104,6 +106,7 @@ class Cell:
     readings: Adder | None = field(default_factory=stats.Adder)
     pool: RunPool | None = None
     outliers: Outliers | None = None
+    step: float = 0.0
 
     def add(self, part: Part, block: int, run_id: str = "") -> None:
         """Take in one run: its readings are counted and resampled, and not kept."""
@@ -117,14 +120,13 @@ class Cell:
         if self.rng is not None:
             self.drawn.append(stats.resample(part.values, part.weights, rng=self.rng))
 
-    def close(self, *, resample_from: int = stats.BOOTSTRAP_RUNS) -> None:
-        """Make the pool and count outliers. With fewer runs than `resample_from` the pool holds medians alone."""
-        medians = np.array([float(f["median"]) for f in self.figures if f["n"]])
-        if len(medians) and len(self.drawn) >= resample_from:
-            self.pool = stats.RunPool(medians, np.array([one.medians for one in self.drawn]))
-        elif len(medians):
-            self.pool = stats.RunPool(medians, medians[:, None])
-        self.outliers = None if self.readings is None else count_outliers(self.readings.total())
+    def close(self) -> None:
+        """Make the pool where resamples were drawn, count outliers, and find the step of the readings."""
+        if self.drawn:
+            self.pool = stats.RunPool(np.array(self.known("median")), np.array([one.medians for one in self.drawn]))
+        if self.readings is not None:
+            counted = self.readings.total()
+            self.outliers, self.step = count_outliers(counted), stats.seen_step(counted)
         self.readings, self.drawn, self.rng = None, [], None
 
     def known(self, figure: str) -> list[float]:
@@ -163,6 +165,7 @@ class Cell:
             "overhead_high_ns": overhead.high,
             **{name: sum(known) if (known := self.known(name)) else None for name in _TOTALS},
             **{name: stats.median(self.known(name)).value for name in MEDIAN_OVER_RUNS},
+            **completion.cell_row(self.figures),
             "min": min(self.known("min"), default=None),
             "max": max(self.known("max"), default=None),
             "between_run_cv": stats.coefficient_of_variation(medians).cv,
@@ -171,7 +174,15 @@ class Cell:
 
 
 def compared_figure(cells: Sequence[Cell]) -> str:
-    """The figure of a run that these cells are compared by: one of `COMPARED_FIGURES`, else the median."""
+    """The figure of a run that these cells are compared by: one of `COMPARED_FIGURES`, else the median.
+
+    Where a time limit ended a run early, its median describes the readings that it completed: then the share of the
+    time spent late, which is defined for all runs.
+    """
+    if any(completion.is_capped(run) for cell in cells for run in cell.figures) and all(
+        cell.known("late_fraction") for cell in cells
+    ):
+        return "late_fraction"
     for figure in COMPARED_FIGURES:
         if all(len(cell.known(figure)) == len(cell.known("median")) > 0 for cell in cells):
             return figure

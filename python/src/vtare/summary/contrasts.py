@@ -1,23 +1,22 @@
 """Cells against each other: each with the cell that differs in one factor only, medians and tails.
 
 The decision rule is that of `vtare.stats.comparison`; here it gets its families and its rows. The contrasts of one
-factor of one experiment are one family, adjusted by Holm: the plan declared them before anything was measured.
+factor of one experiment are one family, adjusted by Holm: the plan declared them before anything was measured. Cells
+of one campaign are paired by block.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
 from vtare import stats
-from vtare.summary.cells import Cell, compared_figure, rng_for
+from vtare.summary.cells import Cell, compared_figure
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from vtare.plan import Analysis
 
 #: The tails that are compared: columns of a run's figures.
@@ -26,54 +25,58 @@ TAILS: Final = ("p99", "p999")
 TAIL_NAMES: Final = {"p99": "p99", "p999": "p99.9"}
 
 COMPARISON_COLUMNS: Final[dict[str, Any]] = {
-    "quantity": pl.String,
-    "factor": pl.String,
-    "level": pl.String,
-    "baseline": pl.String,
-    "n_runs": pl.Int64,
-    "n_runs_baseline": pl.Int64,
+    **dict.fromkeys(("quantity", "factor", "level", "baseline"), pl.String),
+    **dict.fromkeys(("n_runs", "n_runs_baseline", "without", "without_baseline"), pl.Int64),
+    "design": pl.String,
+    "n_blocks": pl.Int64,
     **dict.fromkeys(
-        ("ratio", "ratio_low", "ratio_high", "difference", "difference_low", "difference_high", "cliffs_delta"),
+        (
+            "median", "median_baseline", "ratio", "ratio_low", "ratio_high", "difference", "difference_low",
+            "difference_high", "cliffs_delta",
+        ),
         pl.Float64,
     ),
     "inference": pl.String,
-    "interval_level": pl.Float64,
-    **dict.fromkeys(("p_value", "p_adjusted"), pl.Float64),
+    **dict.fromkeys(("freedom", "clock_step", "interval_level", "p_value", "p_adjusted"), pl.Float64),
     "p_text": pl.String,
     "family": pl.String,
     "family_size": pl.Int64,
     "adjustment": pl.String,
-    "least_p": pl.Float64,
     "p_equivalent": pl.Float64,
     "verdict": pl.String,
     "margin_ratio": pl.Float64,
     "reason": pl.String,
-}
+    **dict.fromkeys(("ratio_rank", "rank_low", "rank_high", "rank_level"), pl.Float64),
+    "fragile": pl.Boolean,
+    **dict.fromkeys(("decided_by", "modes", "modes_baseline"), pl.String),
+    "runs_needed": pl.Int64,
+}  # fmt: skip
 TAIL_COLUMNS: Final[dict[str, Any]] = {
     **{name: COMPARISON_COLUMNS[name] for name in ("quantity", "factor", "level", "baseline")},
     "tail": pl.String,
-    "n_runs": pl.Int64,
-    "n_runs_baseline": pl.Int64,
-    **dict.fromkeys(("ratio", "ratio_low", "ratio_high", "difference", "p_value", "p_adjusted"), pl.Float64),
-    "p_text": pl.String,
-    "family": pl.String,
-    "adjustment": pl.String,
-    "exact": pl.Boolean,
-    "least_p": pl.Float64,
+    **{name: COMPARISON_COLUMNS[name] for name in COMPARISON_COLUMNS
+       if name not in ("quantity", "factor", "level", "baseline")},
     "refused": pl.String,
-}
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Contrast:
-    """Two cells compared, before the p-value is adjusted: `about` labels its row, `quantity` is what was compared."""
+    """Two cells compared, before the p-value is adjusted: `about` labels its row, `quantity` is what was compared.
+
+    `without` and `without_baseline` count the runs that have no such figure (a p99 of too few readings).
+    """
 
     about: Mapping[str, Any]
     family: str
     quantity: str
     comparison: stats.Comparison
     cliffs_delta: float | None
-    p_equivalent: float | None
+    here: Mapping[int, float]
+    there: Mapping[int, float]
+    paired: bool = True
+    without: int = 0
+    without_baseline: int = 0
 
 
 def pairs(
@@ -92,24 +95,14 @@ def pairs(
 
 
 def compare(
-    cells: Sequence[Cell],
-    baselines: Mapping[str, str],
-    analysis: Analysis,
-    *,
-    seed: int,
-    experiment: str,
-    quantum_ns: float,
+    cells: Sequence[Cell], baselines: Mapping[str, str], analysis: Analysis, *, experiment: str, quantum_ns: float
 ) -> list[dict[str, Any]]:
     """Compare each cell with its baseline, factor by factor, and judge them family by family."""
-    found = []
-    for cell, other, about in pairs(cells, baselines, experiment=experiment):
-        rng = rng_for(seed, experiment, about["factor"], repr(sorted(cell.labels.items())))
-        contrast = contrast_of(
-            cell, other, about, f"{experiment}: {about['factor']}", analysis, rng=rng, quantum_ns=quantum_ns
-        )
-        if contrast is not None:
-            found.append(contrast)
-    return judge(found, analysis)
+    found = [
+        contrast_of(cell, other, about, f"{experiment}: {about['factor']}", analysis, quantum_ns=quantum_ns)
+        for cell, other, about in pairs(cells, baselines, experiment=experiment)
+    ]
+    return judge([contrast for contrast in found if contrast is not None], analysis)
 
 
 def contrast_of(
@@ -119,41 +112,79 @@ def contrast_of(
     family: str,
     analysis: Analysis,
     *,
-    rng: np.random.Generator,
     quantum_ns: float,
     figure: str | None = None,
+    paired: bool = True,
 ) -> Contrast | None:
-    """Compare two cells by their main figure, or by another one of their runs; None where one of them has none."""
-    if cell.pool is None or other.pool is None:
+    """Compare two cells by their main figure, or by another one of their runs; None where one of them has none.
+
+    `paired` is False where equal block numbers mean nothing: the cells are those of two campaigns.
+    """
+    figure = figure or compared_figure((cell, other))
+    here, there = cell.by_block(figure), other.by_block(figure)
+    if not here or not there:
         return None
-    other_figure = figure or compared_figure((cell, other))
-    if not cell.known(other_figure) or not other.known(other_figure):
-        return None
-    quantity, figure, sides = str(cell.figures[0]["quantity"]), "median", (cell.pool, other.pool)
-    if other_figure != figure:
-        quantity, figure, quantum_ns = other_figure, other_figure, 0.0
-        sides = tuple(  # type: ignore[assignment]
-            stats.RunPool.of([[x] for x in one.known(figure)], rng=rng, size=1) for one in (cell, other)
-        )
-    comparison = stats.compare_medians(*sides, rng=rng, alpha=analysis.alpha, quantum=quantum_ns)
-    medians = sides[0].medians, sides[1].medians
-    alike = stats.equivalence(*medians, margin_ratio=analysis.margin_ratio, alpha=analysis.alpha)
-    return Contrast(about, family, quantity, comparison, stats.cliffs_delta(*medians).value, alike.p)
+    return contrast_of_runs(
+        here, there, about, family, analysis,
+        quantity=str(cell.figures[0]["quantity"]) if figure in ("median", *TAILS) else figure,
+        step=step_of(cell, other, figure, quantum_ns), paired=paired,
+        without=len(cell.figures) - len(here), without_baseline=len(other.figures) - len(there),
+    )  # fmt: skip
 
 
-def judge(contrasts: Sequence[Contrast], analysis: Analysis) -> list[dict[str, Any]]:
-    """Adjust the p-values of each family by Holm and give every contrast its verdict; one row each, in their order."""
+def contrast_of_runs(
+    here: Mapping[int, float],
+    there: Mapping[int, float],
+    about: Mapping[str, Any],
+    family: str,
+    analysis: Analysis,
+    *,
+    quantity: str,
+    step: float = 0.0,
+    paired: bool = True,
+    without: int = 0,
+    without_baseline: int = 0,
+) -> Contrast:
+    """Compare a figure of two kinds of runs, each given by block; neither may be empty."""
+    a, b = list(here.values()), list(there.values())
+    found = (
+        stats.compare_runs(here, there, alpha=analysis.alpha, step=step)
+        if paired
+        else stats.compare_runs(a, b, alpha=analysis.alpha, step=step)
+    )
+    delta = stats.cliffs_delta(a, b).value
+    return Contrast(about, family, quantity, found, delta, here, there, paired, without, without_baseline)
+
+
+def step_of(cell: Cell, other: Cell, figure: str, quantum_ns: float) -> float:
+    """The step of the clock in a figure: the stated one, or a larger one that the readings show; 0 for no time."""
+    quantity = str(cell.figures[0]["quantity"])
+    if not quantity.endswith("_ns") or figure not in ("median", *TAILS):
+        return 0.0
+    return max(quantum_ns, cell.step, other.step)
+
+
+def _adjusted(contrasts: Sequence[Contrast], adjustment: stats.Adjustment) -> dict[int, stats.PValue]:
+    """The p-value of each contrast, by its place, adjusted over its family."""
     adjusted: dict[int, stats.PValue] = {}
     for family in dict.fromkeys(contrast.family for contrast in contrasts):
         tested = [
             (i, c.comparison.p) for i, c in enumerate(contrasts) if c.family == family and c.comparison.p is not None
         ]
-        values = stats.adjust([p for _, p in tested], family=family, adjustment="holm")
+        values = stats.adjust([p for _, p in tested], family=family, adjustment=adjustment)
         adjusted.update({i: value for (i, _), value in zip(tested, values, strict=True)})
-    return [_row(contrast, adjusted.get(i), analysis) for i, contrast in enumerate(contrasts)]
+    return adjusted
 
 
-def _row(contrast: Contrast, p: stats.PValue | None, analysis: Analysis) -> dict[str, Any]:
+def judge(
+    contrasts: Sequence[Contrast], analysis: Analysis, *, adjustment: stats.Adjustment = "holm"
+) -> list[dict[str, Any]]:
+    """Adjust the p-values of each family and give every contrast its verdict; one row each, in their order."""
+    adjusted = _adjusted(contrasts, adjustment)
+    return [_row(contrast, adjusted.get(i), analysis, adjustment) for i, contrast in enumerate(contrasts)]
+
+
+def _row(contrast: Contrast, p: stats.PValue | None, analysis: Analysis, adjustment: str) -> dict[str, Any]:
     found = contrast.comparison
     size = p.size if p is not None else 0
     judged = stats.verdict(
@@ -171,47 +202,98 @@ def _row(contrast: Contrast, p: stats.PValue | None, analysis: Analysis) -> dict
         "quantity": contrast.quantity,
         "n_runs": found.n_runs_a,
         "n_runs_baseline": found.n_runs_b,
+        "without": contrast.without,
+        "without_baseline": contrast.without_baseline,
+        "design": found.design,
+        "n_blocks": found.n_blocks,
+        "median": found.median_a,
+        "median_baseline": found.median_b,
         "ratio": found.ratio,
         "ratio_low": None if open_ended else found.low,
         "ratio_high": None if open_ended else found.high,
         "difference": found.difference,
         "difference_low": found.difference_low,
-        "difference_high": found.difference_high,
+        "difference_high": None if open_ended else found.difference_high,
         "cliffs_delta": contrast.cliffs_delta,
         "inference": found.method,
+        "freedom": found.freedom,
+        "clock_step": found.step,
         "interval_level": None if found.p is None else found.level,
         "p_value": found.p,
         "p_adjusted": None if p is None else p.adjusted,
         "p_text": None if p is None else str(p),
         "family": contrast.family,
         "family_size": size,
-        "adjustment": "holm",
-        "least_p": found.least_p,
-        "p_equivalent": contrast.p_equivalent,
+        "adjustment": adjustment,
+        "p_equivalent": stats.equivalence_p(found, margin_ratio=analysis.margin_ratio),
         "verdict": judged.word,
         "margin_ratio": judged.margin_ratio,
         "reason": reason,
+        **_by_ranks(contrast),
+        **_one_run(contrast, p, analysis),
+        "modes": _modes(contrast.here),
+        "modes_baseline": _modes(contrast.there),
+        "runs_needed": None
+        if p is None
+        else stats.runs_needed(found, ratio=analysis.margin_ratio, alpha=analysis.alpha, comparisons=size),
     }
 
 
+def _sides(contrast: Contrast) -> tuple[Any, Any]:
+    """The figures of both sides, by block where blocks pair them."""
+    if contrast.paired:
+        return contrast.here, contrast.there
+    return list(contrast.here.values()), list(contrast.there.values())
+
+
+def _by_ranks(contrast: Contrast) -> dict[str, float | None]:
+    """The estimate that no single run can move far, beside the one that is judged."""
+    found = stats.hodges_lehmann(*_sides(contrast))
+    return {"ratio_rank": found.ratio, "rank_low": found.low, "rank_high": found.high, "rank_level": found.level}
+
+
+def _one_run(contrast: Contrast, p: stats.PValue | None, analysis: Analysis) -> dict[str, Any]:
+    """Whether leaving out a single run or block changes the answer, and which one where it is the only one."""
+    if p is None:
+        return {"fragile": None, "decided_by": None}
+    # The raw alpha that the family's adjustment left to this comparison.
+    alpha = analysis.alpha * (p.raw / p.adjusted if 0.0 < p.adjusted < 1.0 else 1.0 / p.size)
+    found = stats.influence(*_sides(contrast), alpha=alpha)
+    if found is None:
+        return {"fragile": None, "decided_by": None}
+    key = found.decided_by
+    if isinstance(key, tuple):
+        side, at = key
+        key = list(contrast.here if side == "a" else contrast.there)[at] if not contrast.paired else at
+        text: str | None = f"the run of block {key}{'' if side == 'a' else ' at the baseline'}"
+    else:
+        text = None if key is None else f"block {key}"
+    return {"fragile": bool(found.changes), "decided_by": text}
+
+
+def _modes(figures: Mapping[int, float]) -> str | None:
+    """Runs of two kinds, in words; None where they are of one."""
+    found = stats.find_modes(figures)
+    if found is None:
+        return None
+    blocks = ", ".join(str(block) for block in found.upper)
+    return f"runs of two kinds: those of blocks {blocks} are {found.ratio:.3g} times the others"
+
+
 def compare_tails(
-    cells: Sequence[Cell], baselines: Mapping[str, str], analysis: Analysis, *, seed: int, experiment: str
+    cells: Sequence[Cell], baselines: Mapping[str, str], analysis: Analysis, *, experiment: str, quantum_ns: float
 ) -> list[dict[str, Any]]:
-    """Compare each cell's per-run p99 and p99.9 with its baseline's by permutation of runs.
+    """Compare each cell's per-run p99 and p99.9 with its baseline's by the rule of all comparisons.
 
     One family per factor and tail, adjusted by BH: the plan declares the contrasts of medians, tails are explored.
     """
     rows = []
     for tail in TAILS:
-        rows += tail_rows(
-            [
-                (cell, other, about, f"{experiment}: {about['factor']}, {tail}")
-                for cell, other, about in pairs(cells, baselines, experiment=experiment)
-            ],
-            tail,
-            analysis,
-            rng_of=lambda about, tail=tail: rng_for(seed, experiment, tail, repr(sorted(about.items()))),  # type: ignore[misc]
-        )
+        found = [
+            (cell, other, about, f"{experiment}: {about['factor']}, {tail}")
+            for cell, other, about in pairs(cells, baselines, experiment=experiment)
+        ]
+        rows += tail_rows(found, tail, analysis, quantum_ns=quantum_ns)
     return rows
 
 
@@ -220,73 +302,56 @@ def tail_rows(
     tail: str,
     analysis: Analysis,
     *,
-    rng_of: Callable[[Mapping[str, Any]], np.random.Generator],
+    quantum_ns: float,
+    paired: bool = True,
 ) -> list[dict[str, Any]]:
-    """Permute the runs of each pair of cells, and adjust family by family."""
-    groups = [
-        RunGroups(cell.known(tail), other.known(tail), about, family, str(cell.figures[0]["quantity"]))
+    """Compare a figure of the runs of each pair of cells, adjusted by BH; rows of `TAIL_COLUMNS`."""
+    made = [
+        contrast_of(cell, other, about, family, analysis, quantum_ns=quantum_ns, figure=tail, paired=paired)
         for cell, other, about, family in found
     ]
-    rows = permuted_rows(groups, tail, analysis, rng_of=rng_of)
-    for row, group, (cell, other, _, _) in zip(rows, groups, found, strict=True):
-        if tail in TAILS and (not group.here or not group.there):
-            longest = max((int(f["n"]) for one in (cell, other) for f in one.figures), default=0)
-            needed = stats.least_n(0.99 if tail == "p99" else 0.999)
-            row["refused"] = f"{tail} needs {needed} readings in a run, the longest has {longest}"
-    return rows
+    judged = iter(rows_of_tails([one for one in made if one is not None], tail, analysis))
+    return [
+        next(judged) if one is not None else _without_tail(cell, other, about, family, tail)
+        for one, (cell, other, about, family) in zip(made, found, strict=True)
+    ]
 
 
-@dataclass(frozen=True, slots=True)
-class RunGroups:
-    """A figure of the runs of two kinds, `about` which factor and levels, and the family in which they are tested."""
-
-    here: Sequence[float]
-    there: Sequence[float]
-    about: Mapping[str, Any]
-    family: str
-    quantity: str
-
-
-def permuted_rows(
-    found: Sequence[RunGroups],
-    figure: str,
-    analysis: Analysis,
-    *,
-    rng_of: Callable[[Mapping[str, Any]], np.random.Generator],
-) -> list[dict[str, Any]]:
-    """Permute runs between the two kinds of each, and adjust family by family; rows of `TAIL_COLUMNS`."""
-    tests = [
-        (
-            one.about, one.family, one.quantity,
-            stats.permute_runs(one.here, one.there, family=one.family, rng=rng_of(one.about), alpha=analysis.alpha),
-        )
-        for one in found
-    ]  # fmt: skip
-    adjusted: dict[int, stats.PValue] = {}
-    for family in dict.fromkeys(entry[1] for entry in tests):
-        made = [(i, entry[3].p) for i, entry in enumerate(tests) if entry[1] == family and entry[3].p is not None]
-        values = stats.adjust([p.raw for _, p in made if p is not None], family=family, adjustment="bh",
-                              exact=[p.exact for _, p in made if p is not None])  # fmt: skip
-        adjusted.update({i: value for (i, _), value in zip(made, values, strict=True)})
+def rows_of_tails(contrasts: Sequence[Contrast], tail: str, analysis: Analysis) -> list[dict[str, Any]]:
+    """Judge contrasts of a tail, adjusted by BH; rows of `TAIL_COLUMNS`."""
+    rows = judge(contrasts, analysis, adjustment="bh")
     return [
         {
-            **about,
-            "quantity": quantity,
-            "tail": figure,
-            "n_runs": test.n_a,
-            "n_runs_baseline": test.n_b,
-            "ratio": test.ratio,
-            "ratio_low": test.low,
-            "ratio_high": test.high,
-            "difference": test.difference,
-            "p_value": adjusted[i].raw if i in adjusted else None,
-            "p_adjusted": adjusted[i].adjusted if i in adjusted else None,
-            "p_text": str(adjusted[i]) if i in adjusted else None,
-            "family": family,
-            "adjustment": "bh",
-            "exact": adjusted[i].exact if i in adjusted else None,
-            "least_p": test.least_p,
-            "refused": test.refused,
+            **one.about,
+            **{name: row[name] for name in TAIL_COLUMNS if name in row},
+            "quantity": one.quantity,
+            "tail": tail,
+            "refused": None if one.comparison.p is not None else one.comparison.reason,
         }
-        for i, (about, family, quantity, test) in enumerate(tests)
+        for one, row in zip(contrasts, rows, strict=True)
     ]
+
+
+def _without_tail(cell: Cell, other: Cell, about: Mapping[str, Any], family: str, tail: str) -> dict[str, Any]:
+    """The row of two cells of which one has no run with this figure."""
+    known = [len(one.known(tail)) for one in (cell, other)]
+    why = "no run has this figure on one side"
+    if tail in TAILS:
+        longest = max((int(f["n"]) for one in (cell, other) for f in one.figures), default=0)
+        needed = stats.least_n(0.99 if tail == "p99" else 0.999)
+        why = f"{tail} needs {needed} readings in a run, the longest has {longest}"
+    return {
+        **dict.fromkeys(TAIL_COLUMNS),
+        **about,
+        "quantity": str(cell.figures[0]["quantity"]),
+        "tail": tail,
+        "n_runs": known[0],
+        "n_runs_baseline": known[1],
+        "without": len(cell.figures) - known[0],
+        "without_baseline": len(other.figures) - known[1],
+        "family": family,
+        "adjustment": "bh",
+        "verdict": "undecided",
+        "reason": why,
+        "refused": why,
+    }

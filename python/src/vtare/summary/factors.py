@@ -39,8 +39,10 @@ INTERACTION_COLUMNS: Final[dict[str, Any]] = {
     "figure": pl.String,
     "scale": pl.String,
     "f": pl.Float64,
-    "freedom": pl.Int64,
-    "freedom_error": pl.Int64,
+    "dimensions": pl.Int64,
+    "freedom": pl.Float64,
+    "freedom_error": pl.Float64,
+    "n_blocks": pl.Int64,
     "p_value": pl.Float64,
     "p_adjusted": pl.Float64,
     "p_text": pl.String,
@@ -102,10 +104,10 @@ def rank_tests(
     rows: list[dict[str, Any]] = []
     for factor in factors:
         family = f"{experiment}: {factor}"
+        strata = [(rest, members) for rest, members in strata_of(cells, (factor,)).items() if len(members) > 1]
         made = [
-            (rest, members, _one_test(members, family, analysis.alpha))
-            for rest, members in strata_of(cells, (factor,)).items()
-            if len(members) > 1
+            (rest, members, _one_test(members, family, analysis.alpha, comparisons=len(strata)))
+            for rest, members in strata
         ]
         tested = [t.p for _, _, t in made if t.p is not None]
         adjusted = iter(
@@ -134,25 +136,26 @@ def rank_tests(
     return rows
 
 
-def _one_test(members: Sequence[Cell], family: str, alpha: float) -> stats.RankTest:
+def _one_test(members: Sequence[Cell], family: str, alpha: float, *, comparisons: int) -> stats.RankTest:
     by_block = [member.by_block(compared_figure(members)) for member in members]
     complete = sorted(set.intersection(*(set(blocks) for blocks in by_block)))
     if len(complete) == max(len(blocks) for blocks in by_block):
         figures = [[blocks[block] for blocks in by_block] for block in complete]
-        return stats.friedman(figures, family=family, alpha=alpha)
-    return stats.kruskal_wallis([list(blocks.values()) for blocks in by_block], family=family, alpha=alpha)
+        return stats.friedman(figures, family=family, alpha=alpha, comparisons=comparisons)
+    groups = [list(blocks.values()) for blocks in by_block]
+    return stats.kruskal_wallis(groups, family=family, alpha=alpha, comparisons=comparisons)
 
 
 def interactions(
     cells: Sequence[Cell], factors: Sequence[str], analysis: Analysis, *, experiment: str
 ) -> list[dict[str, Any]]:
-    """Test every interaction of an experiment's factors by the aligned rank transform, with blocks taken off the error.
+    """Test every interaction of an experiment's factors, over blocks where 4 or more are complete.
 
     On the logarithms of run figures: an interaction then means that the *ratio* between levels depends on another
     factor. On plain figures where one is not above 0. One family per experiment, adjusted by Holm.
     """
     family = f"{experiment}: interactions"
-    found: list[tuple[str, str, str, stats.AlignedRankTest]] = []
+    found: list[tuple[str, str, str, stats.InteractionTest]] = []
     present = [factor for factor in factors if len({c.labels[factor] for c in cells if factor in c.labels}) > 1]
     if len(present) < 2:
         return []
@@ -164,7 +167,7 @@ def interactions(
         if len(rows) == 0 or sum(len(set(levels)) > 1 for levels in labels.values()) < 2:
             continue
         on_log = bool(np.all(values > 0))
-        tests = stats.aligned_rank_tests(
+        tests = stats.interaction_tests(
             np.log(values) if on_log else values, labels, family=family, block=[block for _, block, _ in rows]
         )
         found += [(where_text(rest), figure, "log" if on_log else "plain", test) for test in tests]
@@ -182,8 +185,10 @@ def interactions(
                 "figure": figure,
                 "scale": scale,
                 "f": test.f,
+                "dimensions": test.dimensions,
                 "freedom": test.freedom,
                 "freedom_error": test.freedom_error,
+                "n_blocks": test.blocks,
                 "p_value": None if p is None else p.raw,
                 "p_adjusted": None if p is None else p.adjusted,
                 "p_text": None if p is None else str(p),

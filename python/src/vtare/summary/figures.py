@@ -12,7 +12,7 @@ import polars as pl
 from vtare import stats
 from vtare.contract import QUANTITIES, load_contract
 from vtare.samples import OWN_FAR_END
-from vtare.summary import bandwidth, round_trips, throughput
+from vtare.summary import bandwidth, completion, dependence, round_trips, throughput
 
 if TYPE_CHECKING:
     from vtare.samples import RunFile, SampleSet
@@ -46,6 +46,8 @@ FIGURE_COLUMNS: Final[dict[str, Any]] = {
         ),
         pl.Float64,
     ),
+    **completion.COLUMNS,
+    **dependence.COLUMNS,
     **round_trips.COLUMNS,
     **bandwidth.COLUMNS,
     **throughput.COLUMNS,
@@ -108,6 +110,14 @@ def run_parts(samples: SampleSet, file: RunFile, *, exceed_ns: float | None) -> 
             **_common(values, weights, counted),
             **_exceed(group, file, exceed_ns),
             **_special(group, instrument, cells.get(key, {})),
+            **(dependence.figures(values) if instrument in _SERIES else {}),
+            **completion.figures(
+                instrument,
+                group,
+                counted,
+                file.footer.get("run", {}).get("parameters", {}),
+                dict(zip(names, key, strict=True)).get("target_ns"),
+            ),
             **(round_trips.figures(group, cells.get(key, {}), file.path) if instrument == "rtt" else {}),
             **(bandwidth.figures(group, file.path, file.footer) if instrument == "avb" else {}),
             **(throughput.figures(cells.get(key, {})) if instrument == "throughput" else {}),

@@ -14,7 +14,8 @@ import polars as pl
 
 from vtare.platforms import kind_of
 from vtare.summary import contrasts
-from vtare.summary.cells import Cell, rng_for
+from vtare.summary.cells import Cell
+from vtare.summary.verdicts import word_of
 
 if TYPE_CHECKING:
     from vtare.plan import Experiment
@@ -26,10 +27,6 @@ COLUMNS: Final[dict[str, Any]] = {
     **dict.fromkeys(("ratio", "ratio_low", "ratio_high", "p_adjusted"), pl.Float64),
     **dict.fromkeys(("family", "verdict", "reason"), pl.String),
 }
-MORE: Final = "more"
-LESS: Final = "less"
-ALIKE: Final = "alike"
-NOT_SHOWN: Final = "not shown"
 
 #: Kinds of platform by how much lies between a program and the machine.
 _LAYERS: Final = {"host": 0, "netns": 1, "docker": 1, "lxc": 1}
@@ -84,11 +81,10 @@ def _costs(
                     taken.append(_from_comparison(there[level], "cost"))
                 continue
             about = {**at[level].labels, "factor": factor.name, "level": level, "baseline": against}
-            rng = rng_for(work.seed, experiment.name, "layers", figure or "", level, against)
             family = f"{experiment.name}: what the layer costs"
             contrast = contrasts.contrast_of(
                 at[level], at[against], about, family, work.plan.analysis,
-                rng=rng, quantum_ns=0.0 if figure else work.quantum_ns, figure=figure,
+                quantum_ns=work.quantum_ns, figure=figure,
             )  # fmt: skip
             if contrast is not None:
                 found.append(contrast)
@@ -139,10 +135,6 @@ def _at_home(work: CellWork, experiment: Experiment, cells: Sequence[Cell], row:
 
 
 def _from_comparison(row: Mapping[str, Any], kind: str) -> dict[str, Any]:
-    ratio = row["ratio"]
-    words = {"differs": MORE if (ratio or 0.0) > 1 else LESS, "equivalent": ALIKE, "undecided": NOT_SHOWN}
-    if row["verdict"] == "differs" and ratio is None:
-        words["differs"] = MORE if row["difference"] > 0 else LESS
     return {
         **{name: value for name, value in row.items() if name not in contrasts.COMPARISON_COLUMNS},
         "kind": kind,
@@ -153,7 +145,7 @@ def _from_comparison(row: Mapping[str, Any], kind: str) -> dict[str, Any]:
         "n_runs": row["n_runs"],
         "n_runs_against": row["n_runs_baseline"],
         **{name: row[name] for name in ("ratio", "ratio_low", "ratio_high", "p_adjusted", "family", "reason")},
-        "verdict": words[row["verdict"]],
+        "verdict": word_of(row),
     }
 
 
@@ -161,7 +153,6 @@ def _tails(
     work: CellWork, experiment: Experiment, cells: Sequence[Cell], comparisons: pl.DataFrame, tails: pl.DataFrame
 ) -> Iterator[dict[str, Any]]:
     """What each load makes of tails: the tests of `tails`, of the counter its scatter, of forwarding its latency."""
-    alpha = work.plan.analysis.alpha
     for row in comparisons.filter(
         (pl.col("experiment") == experiment.name) & pl.col("factor").is_in(_LOADS) & (pl.col("quantity") == _SCATTER)
     ).iter_rows(named=True):
@@ -170,13 +161,13 @@ def _tails(
     known = tested.filter(pl.col("ratio").is_not_null() | pl.col("difference").is_not_null())
     # Where no run was long enough for any tail, one row a pair says so.
     for row in (known if known.height else tested.filter(pl.col("tail") == "p99")).iter_rows(named=True):
-        yield from_tail(row, alpha)
+        yield from_tail(row)
     if experiment.instrument == "throughput":
         for row in _latencies(work, experiment, cells):
-            yield from_tail(row, alpha)
+            yield from_tail(row)
     if experiment.instrument == "timer":
         for row in _means(work, experiment, cells):
-            yield from_tail(row, alpha)
+            yield from_tail(row)
 
 
 def _means(work: CellWork, experiment: Experiment, cells: Sequence[Cell]) -> list[dict[str, Any]]:
@@ -186,33 +177,21 @@ def _means(work: CellWork, experiment: Experiment, cells: Sequence[Cell]) -> lis
         (cell, other, about, f"{experiment.name}: {about['factor']}, mean")
         for cell, other, about in contrasts.pairs(cells, baselines, experiment=experiment.name)
     ]
-    return contrasts.tail_rows(
-        found, "mean", work.plan.analysis,
-        rng_of=lambda about: rng_for(work.seed, experiment.name, "mean", repr(sorted(about.items()))),
-    )  # fmt: skip
+    return contrasts.tail_rows(found, "mean", work.plan.analysis, quantum_ns=work.quantum_ns)
 
 
-def from_tail(row: Mapping[str, Any], alpha: float) -> dict[str, Any]:
-    """A row of `tails` with its verdict."""
-    sure = row["p_adjusted"] is not None and row["p_adjusted"] <= alpha and row["difference"] != 0
-    # Test and interval are two methods here: what one of them leaves open is not shown.
-    holds_1 = row["ratio_low"] is not None and row["ratio_low"] <= 1 <= row["ratio_high"]
-    verdict = (MORE if row["difference"] > 0 else LESS) if sure and not holds_1 else NOT_SHOWN
-    shown = "" if row["p_adjusted"] is None else f"p {row['p_text']} by permutation of runs"
-    shown += ", but the interval holds 1" if sure and holds_1 else ""
-    return {
-        **{name: value for name, value in row.items() if name not in contrasts.TAIL_COLUMNS},
-        "kind": "tail",
-        "figure": contrasts.TAIL_NAMES.get(row["tail"], row["tail"]),
-        "factor": row["factor"],
-        "level": row["level"],
-        "against": row["baseline"],
-        "n_runs": row["n_runs"],
-        "n_runs_against": row["n_runs_baseline"],
-        **{name: row[name] for name in ("ratio", "ratio_low", "ratio_high", "p_adjusted", "family")},
-        "verdict": verdict,
-        "reason": row["refused"] or shown,
-    }
+def from_tail(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of `tails` with its verdict: that of the same rule, in the direction of its ratio and interval."""
+    kept = {name: value for name, value in row.items() if name not in ("tail", "refused")}
+    made = {**_from_comparison(kept, "tail"), "figure": contrasts.TAIL_NAMES.get(row["tail"], row["tail"])}
+    lacking = row["without"] + row["without_baseline"]
+    if row["refused"] is None and lacking:
+        known, known_there = row["n_runs"], row["n_runs_baseline"]
+        made["reason"] = (
+            f"{made['reason']}; {known} of {known + row['without']} runs have this figure, at the baseline "
+            f"{known_there} of {known_there + row['without_baseline']}"
+        )
+    return made
 
 
 def _latencies(work: CellWork, experiment: Experiment, cells: Sequence[Cell]) -> list[dict[str, Any]]:
@@ -225,15 +204,16 @@ def _latencies(work: CellWork, experiment: Experiment, cells: Sequence[Cell]) ->
     found = []
     for cell in cells:
         about = {**cell.labels, "factor": "offered load", "level": level, "baseline": baseline}
-        most, least = cell.known("latency_most_p99_ns"), cell.known("latency_least_p99_ns")
-        found.append(contrasts.RunGroups(most, least, about, family, "latency_ns"))
-    return contrasts.permuted_rows(
-        found, "p99 of latency", work.plan.analysis,
-        rng_of=lambda about: rng_for(
-            work.seed, experiment.name, family,
-            repr(sorted((key, label) for key, label in about.items() if key not in ("factor", "level", "baseline"))),
-        ),
-    )  # fmt: skip
+        most, least = cell.by_block("latency_most_p99_ns"), cell.by_block("latency_least_p99_ns")
+        if most and least:
+            # Both shares were offered in the same runs: each run is its own pair.
+            found.append(
+                contrasts.contrast_of_runs(
+                    most, least, about, family, work.plan.analysis, quantity="latency_ns",
+                    without=len(cell.figures) - len(most), without_baseline=len(cell.figures) - len(least),
+                )
+            )  # fmt: skip
+    return contrasts.rows_of_tails(found, "p99 of latency", work.plan.analysis)
 
 
-__all__ = ["ALIKE", "COLUMNS", "LESS", "MORE", "NOT_SHOWN", "frame", "from_tail", "layer_of"]
+__all__ = ["COLUMNS", "frame", "from_tail", "layer_of"]

@@ -11,7 +11,6 @@ from vtare.campaign.journal import Entry, Journal, Stopped
 from vtare.campaign.store import read_store
 from vtare.errors import BadInput
 from vtare.samples import SampleSet, open_samples
-from vtare.stats import BOOTSTRAP_RUNS
 from vtare.summary.work import CellWork
 
 if TYPE_CHECKING:
@@ -35,8 +34,8 @@ class Measured:
     stopped: Stopped | None = None
 
 
-def read_measured(store: Path, *, resample_from: int = BOOTSTRAP_RUNS, crew: Crew = ALONE) -> Measured:
-    """Read every finished run of a store, cell by cell; cells of `resample_from` runs keep resamples of their readings.
+def read_measured(store: Path, *, resample: bool = False, crew: Crew = ALONE) -> Measured:
+    """Read every finished run of a store, cell by cell; with `resample`, keep resamples of their readings.
 
     Raises:
         vtare.errors.BadInput: the path is no store, or its runs must not be pooled.
@@ -45,7 +44,7 @@ def read_measured(store: Path, *, resample_from: int = BOOTSTRAP_RUNS, crew: Cre
     with Journal(store / "journal.sqlite", read_only=True) as journal:
         entries, stopped = journal.entries(), journal.stopped()
     finished = [run for run in runs if run.run_id in entries and entries[run.run_id].status == "done"]
-    work = CellWork(plan, seed, resample_from=resample_from)
+    work = CellWork(plan, seed, resample=resample)
     samples = work.read(open_samples(store, plan, finished), crew)
     return Measured(store, plan, tuple(runs), seed, entries, samples, work, stopped)
 

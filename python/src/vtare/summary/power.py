@@ -34,10 +34,11 @@ _CAUTION: Final = 0.8
 class Needs:
     """What one cell (or one experiment, with a stated spread) needs.
 
-    `spread_percent` is the standard deviation of run medians, `spread_upper_percent` its 80 % upper limit; `runs` finds
-    the shift with the wanted power at that spread, `runs_cautious` at the upper limit; `found_percent` is the shift
-    that the plan's own number of blocks finds. `samples` were taken in a run of the pilot, `samples_advised` are worth
-    their time. What cannot be said is None, with the reason.
+    `spread_percent` is the standard deviation of run figures and `paired_spread_percent` that of their differences
+    inside blocks, of the comparison of this cell that varies most: what the decision rule meets. `spread_upper_percent`
+    is the latter's 80 % upper limit; `runs` finds the shift with the wanted power at that spread, `runs_cautious` at
+    the upper limit; `found_percent` is the shift that the plan's own number of blocks finds. `samples` were taken in a
+    run of the pilot, `samples_advised` are worth their time. What cannot be said is None, with the reason.
     """
 
     experiment: str
@@ -52,6 +53,7 @@ class Needs:
     samples: int | None
     samples_advised: int | None
     reason: str | None = None
+    paired_spread_percent: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,16 +77,17 @@ def needs_from_pilot(store: Path, question: Question) -> tuple[Needs, ...]:
     Raises:
         BadInput: no store, or no finished run in it.
     """
-    pilot = read_measured(store, resample_from=1)
+    pilot = read_measured(store, resample=True)
     refuse_empty(pilot)
     found = []
     for experiment in pilot.plan.experiments:
         cells = pilot.work.cells[experiment.name]
-        counts = Counter(
-            about["factor"] for _, _, about in pairs(cells, pilot.work.baselines(experiment), experiment="")
-        )
+        compared = list(pairs(cells, pilot.work.baselines(experiment), experiment=""))
+        counts = Counter(about["factor"] for _, _, about in compared)
         comparisons = max(counts.values(), default=1)
-        found += [_needs_of(pilot, experiment, cell, comparisons, question) for cell in cells]
+        for cell in cells:
+            partners = [one if other is cell else other for one, other, _ in compared if cell in (one, other)]
+            found.append(_needs_of(pilot, experiment, cell, partners, comparisons, question))
     return tuple(found)
 
 
@@ -93,7 +96,8 @@ def needs_from_spread(plan: Plan, spread_percent: float, question: Question) -> 
     found = []
     for experiment in plan.experiments:
         comparisons = largest_family(experiment)
-        spread = math.log1p(spread_percent / 100.0)
+        # Nothing is known of blocks: the differences of two independent runs.
+        spread = math.log1p(spread_percent / 100.0) * math.sqrt(2.0)
         found.append(
             Needs(
                 experiment.name,
@@ -123,25 +127,27 @@ def largest_family(experiment: Experiment) -> int:
     return max((cells // size * (size - 1) for size in sizes.values() if size > 1), default=1)
 
 
-def _needs_of(pilot: Measured, experiment: Experiment, cell: Cell, comparisons: int, question: Question) -> Needs:
+def _needs_of(
+    pilot: Measured, experiment: Experiment, cell: Cell, partners: Sequence[Cell], comparisons: int, question: Question
+) -> Needs:
     n = len(cell.figures)
     samples = stats.median(cell.known("n")).value
     about = (experiment.name, cell.labels, comparisons, n)
     none = (None, None, None, None, None, None if samples is None else int(samples), None)
-    if cell.pool is None or n < 2:
-        return Needs(*about, *none, f"a spread between runs needs 2 of them, there are {n}")
     figure = compared_figure((cell,))
-    pool = cell.pool if figure == "median" else stats.RunPool(*_alone(cell.known(figure)))
-    try:
-        between, inside = pool.noise()
-    except ValueError as error:
-        return Needs(*about, *none, str(error))
-    spread = _spread(pool)
+    figures = np.array(cell.known(figure))
+    if len(figures) < 2:
+        return Needs(*about, *none, f"a spread between runs needs 2 of them, there are {len(figures)}")
+    if np.any(figures <= 0):
+        return Needs(*about, *none, "found a run figure that is not above 0, which has no logarithm")
+    spread = float(np.log(figures).std(ddof=1))
     if spread == 0.0:
         return Needs(*about, *none, "all runs of the pilot agree to the last digit: it shows no spread to plan with")
-    upper = spread * math.sqrt((n - 1) / float(scipy_stats.chi2.ppf(1.0 - _CAUTION, n - 1)))
+    paired = _paired_spread(cell, partners, spread)
+    upper = paired * math.sqrt((n - 1) / float(scipy_stats.chi2.ppf(1.0 - _CAUTION, n - 1)))
     advised = None
     run_s, reading_s = _costs(pilot, cell)
+    between, inside = cell.pool.noise() if figure == "median" and cell.pool is not None else (0.0, 0.0)
     if inside > 0.0 and samples and run_s and reading_s:
         advised = stats.samples_per_run(
             variance_between_runs=between,
@@ -153,22 +159,29 @@ def _needs_of(pilot: Measured, experiment: Experiment, cell: Cell, comparisons: 
         *about,
         100.0 * math.expm1(spread),
         100.0 * math.expm1(upper),
-        _runs(spread, comparisons, question),
+        _runs(paired, comparisons, question),
         _runs(upper, comparisons, question),
-        _found_percent(spread, comparisons, question),
+        _found_percent(paired, comparisons, question),
         None if samples is None else int(samples),
         advised,
+        paired_spread_percent=100.0 * math.expm1(paired),
     )
 
 
-def _alone(figures: Sequence[float]) -> tuple[Any, Any]:
-    values = np.array(figures, dtype=np.float64)
-    return values, values[:, None]
+def _paired_spread(cell: Cell, partners: Sequence[Cell], spread: float) -> float:
+    """The largest standard deviation of log differences inside blocks over the comparisons of a cell.
 
-
-def _spread(pool: stats.RunPool) -> float:
-    """The standard deviation of logarithms of run medians, noise inside runs included: what a comparison meets."""
-    return float(np.log(pool.medians).std(ddof=1))
+    Of a cell that is compared with none, and of pilots whose cells share too few blocks, that of two independent runs.
+    """
+    found = []
+    for other in partners:
+        figure = compared_figure((cell, other))
+        here, there = cell.by_block(figure), other.by_block(figure)
+        blocks = stats.common_blocks(here, there)
+        values = [(here[block], there[block]) for block in blocks]
+        if len(values) > 1 and all(a > 0 and b > 0 for a, b in values):
+            found.append(float(np.std([math.log(a / b) for a, b in values], ddof=1)))
+    return max(found, default=0.0) or spread * math.sqrt(2.0)
 
 
 def _costs(pilot: Measured, cell: Cell) -> tuple[float | None, float | None]:
@@ -215,6 +228,7 @@ def document(question: Question, needs: Sequence[Needs], *, plan: str, pilot: Pa
                 "comparisons": one.comparisons,
                 "pilot_runs": one.pilot_runs,
                 "spread_percent": one.spread_percent,
+                "paired_spread_percent": one.paired_spread_percent,
                 "spread_upper_percent": one.spread_upper_percent,
                 "runs": one.runs,
                 "runs_cautious": one.runs_cautious,
@@ -235,8 +249,8 @@ def show_needs(console: Console, question: Question, needs: Sequence[Needs]) -> 
         f"alpha {question.alpha:g}, all comparisons of a factor taken together"
     )
     table = Table()
-    headings = ("cell", "comparisons", "spread of runs", "runs", "cautious", f"{question.blocks} runs find", "readings",
-                "worth taking")  # fmt: skip
+    headings = ("cell", "comparisons", "spread of runs", "inside blocks", "runs", "cautious",
+                f"{question.blocks} runs find", "readings", "worth taking")  # fmt: skip
     for heading in headings:
         table.add_column(heading)
     for one in needs:
@@ -245,6 +259,7 @@ def show_needs(console: Console, question: Question, needs: Sequence[Needs]) -> 
             cell,
             str(one.comparisons),
             _percent(one.spread_percent),
+            _percent(one.paired_spread_percent),
             _count(one.runs, one),
             "n/a" if one.pilot_runs is None else _count(one.runs_cautious, one),
             _percent(one.found_percent),

@@ -13,7 +13,6 @@ from vtare.contract import QUANTITIES
 from vtare.errors import BadInput
 from vtare.plan import PATH_FACTORS
 from vtare.samples import Problem, RunFile, SampleSet
-from vtare.stats import BOOTSTRAP_RUNS
 from vtare.summary import cells as cell_work
 from vtare.summary import contrasts, factors
 from vtare.summary.figures import FIGURE_COLUMNS, run_parts
@@ -45,7 +44,7 @@ class CellTask:
     samples: SampleSet
     experiment: str
     seed: int
-    resample_from: int
+    resample: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +61,6 @@ def read_cell(task: CellTask) -> CellFound:
     """Read the runs of one combination of levels, one run in memory at a time."""
     found = CellFound([], [], [], [])
     opened: dict[tuple[str, ...], cell_work.Cell] = {}
-    # Resamples are drawn as runs come in, where there may be runs enough to use them.
-    resampled = len(task.samples.files) >= task.resample_from
     for file in task.samples.files:
         run = file.run
         exceed_ns = None if run.control is not None else task.samples.plan.experiment(task.experiment).exceed_ns
@@ -84,11 +81,11 @@ def read_cell(task: CellTask) -> CellFound:
             key = tuple(part.labels.values())
             if key not in opened:
                 rng = cell_work.rng_for(task.seed, task.experiment, repr(sorted(labels.items())))
-                opened[key] = cell_work.Cell(labels, rng if resampled else None)
+                opened[key] = cell_work.Cell(labels, rng if task.resample else None)
             opened[key].add(part, run.block, run.run_id)
         del parts
     for cell in opened.values():
-        cell.close(resample_from=task.resample_from)
+        cell.close()
         found.cells.append(cell)
     return found
 
@@ -96,9 +93,9 @@ def read_cell(task: CellTask) -> CellFound:
 class CellWork:
     """Goes through the runs once, cell by cell, and keeps figures instead of readings."""
 
-    def __init__(self, plan: Plan, seed: int, *, resample_from: int = BOOTSTRAP_RUNS) -> None:
-        """Prepare for one plan; `seed` is the campaign's, for the resamples of cells of `resample_from` runs."""
-        self.resample_from = resample_from
+    def __init__(self, plan: Plan, seed: int, *, resample: bool = False) -> None:
+        """Prepare for one plan; `seed` is the campaign's, for the resamples of readings where they are asked for."""
+        self.resample = resample
         self.plan = plan
         self.seed = seed
         self.run_rows: list[dict[str, Any]] = []
@@ -127,7 +124,7 @@ class CellWork:
             by_cell[(file.run.experiment, tuple(file.run.factors.items()))].append(file)
             self.quantum_ns = max(self.quantum_ns, file.footer.get("clock", {}).get("quantum_ns") or 0.0)
         tasks = [
-            CellTask(SampleSet(self.plan, tuple(files), ()), experiment, self.seed, self.resample_from)
+            CellTask(SampleSet(self.plan, tuple(files), ()), experiment, self.seed, self.resample)
             for (experiment, _), files in by_cell.items()
         ]
         problems: list[Problem] = []
@@ -200,7 +197,6 @@ class CellWork:
                 self.cells[experiment.name],
                 self.baselines(experiment),
                 self.plan.analysis,
-                seed=self.seed,
                 experiment=experiment.name,
                 quantum_ns=self.quantum_ns,
             )
@@ -216,8 +212,8 @@ class CellWork:
                 self.cells[experiment.name],
                 self.baselines(experiment),
                 self.plan.analysis,
-                seed=self.seed,
                 experiment=experiment.name,
+                quantum_ns=self.quantum_ns,
             )
             blank = {**self._blank(contrasts.TAIL_COLUMNS), "instrument": experiment.instrument}
             rows += [{**blank, **row} for row in made]

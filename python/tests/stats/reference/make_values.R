@@ -46,6 +46,23 @@ say("dunn", pd); say("dunn_holm", p.adjust(pd, "holm")); say("dunn_bh", p.adjust
 pw <- power.t.test(n = 6, delta = 2, sd = 1, strict = TRUE); say("power_n6_d2", pw$power)
 say("power_needed", sapply(c(3, 2, 1.5, 1), function(d) ceiling(power.t.test(power = 0.8, delta = d, sd = 1, strict = TRUE)$n)))
 
+# The rule over blocks: paired t of logarithms, its power, and the rank tests turned round (Hodges and Lehmann).
+pt <- t.test(log(a), log(b), paired = TRUE); say("paired_log", c(pt$statistic, pt$parameter, pt$p.value, pt$conf.int, pt$estimate))
+say("power_paired_n6_d1.2", power.t.test(n = 6, delta = 1.2, sd = 1, type = "paired", strict = TRUE)$power)
+say("power_paired_needed", sapply(c(3, 2, 1.5, 1, 0.5), function(d)
+  ceiling(power.t.test(power = 0.8, delta = d, sd = 1, type = "paired", strict = TRUE)$n)))
+ws <- wilcox.test(log(a), log(b), paired = TRUE, exact = TRUE, conf.int = TRUE); say("signed_rank", c(ws$estimate, ws$conf.int))
+wr <- wilcox.test(log(a), log(b), exact = TRUE, conf.int = TRUE); say("rank_sum", c(wr$estimate, wr$conf.int))
+# Interaction of 2 x 3 levels over 6 blocks: univariate F of the contrasts with the epsilon of Huynh and Feldt.
+crossed <- rbind(c(1.0, 2.1, 2.9, 2.2, 3.1, 6.0), c(1.2, 1.8, 3.3, 2.0, 3.5, 5.1), c(0.7, 2.4, 3.0, 1.9, 2.6, 7.2),
+                 c(1.1, 2.0, 2.7, 2.4, 3.3, 5.7), c(0.9, 2.2, 3.1, 2.1, 3.0, 6.4), c(1.3, 1.7, 2.8, 1.8, 3.2, 6.6))
+say("crossed", t(crossed))
+H2 <- cbind(c(1, -1)) / sqrt(2); H3 <- cbind(c(1, -1, 0) / sqrt(2), c(1, 1, -2) / sqrt(6))
+u <- crossed %*% kronecker(H2, H3); k <- 2; S <- cov(u)
+gg <- sum(diag(S))^2 / (k * sum(S^2)); hf <- (nrow(u) * k * gg - 2) / (k * (nrow(u) - 1 - k * gg))
+m <- anova(lm(u ~ 1), lm(u ~ 0), test = "Spherical")
+say("crossed_F", c(nrow(u) * sum(colMeans(u)^2) / sum(diag(S)), m[2, "F"], gg, hf))
+
 # Aligned rank transform of Wobbrock et al. 2011, written out in base R, type III by sum contrasts.
 art <- function(y, A, B, error = NULL) {
   cell <- ave(y, A, B); ma <- tapply(y, A, mean)[A]; mb <- tapply(y, B, mean)[B]; mu <- mean(y)

@@ -1,0 +1,98 @@
+"""Readings above common thresholds, and what runs completed: figures that stay defined where a time limit ended runs.
+
+A run without enough readings has no p99; the share of its readings above 1 ms it always has.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from vtare.plots.format import count_text, percent_range_text, percent_text
+from vtare.report import text
+from vtare.report.layout import LATE, figure_name, key_name
+from vtare.report.tables import Column, Table
+from vtare.report.text import Shown, missing
+from vtare.summary.completion import THRESHOLDS_NS, mean_over_runs
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from vtare.report.layout import Layout
+    from vtare.summary import Summary
+
+_INSTRUMENTS: Final = ("sleep", "timer", "rtt")
+
+
+def exceedance_table(summary: Summary, layout: Layout) -> Table | None:
+    """Shares of readings above each threshold that some readings pass and some do not; None where there is none."""
+    if layout.experiment.instrument not in _INSTRUMENTS:
+        return None
+    runs = summary.runs.filter((pl.col("experiment") == layout.experiment.name) & pl.col("control").is_null())
+    by_cell = runs.partition_by(list(layout.keys), as_dict=True, maintain_order=True)
+    named = [
+        name for name in THRESHOLDS_NS
+        if (known := runs[name].drop_nulls()).len() and known.max() != 0.0 and known.min() != 1.0
+    ]  # fmt: skip
+    cells = summary.cells.filter((pl.col("experiment") == layout.experiment.name) & (pl.col("n_runs") > 0))
+    late = cells["asked"].drop_nulls().len() > 0
+    if not named:
+        return None
+    rows = []
+    for cell in sorted(cells.iter_rows(named=True), key=layout.sort_key):
+        of_cell = by_cell.get(tuple(cell[key] for key in layout.keys))
+        if of_cell is None:
+            continue
+        shown = [text.words(cell[key], layout.rank(key, cell[key])) for key in layout.keys]
+        shown += [_completed(cell), _late(cell)] if late else []
+        shown += [_share(of_cell[name].drop_nulls().to_list(), cell["n"]) for name in named]
+        rows.append(tuple(shown))
+    what = figure_name(layout.quantity, short=True)
+    columns = [Column(key, key_name(key), numeric=False) for key in layout.keys]
+    if late:
+        columns += [
+            Column("completed", "completed", about="of the readings that samples and time limit allow, in all runs"),
+            Column(LATE, "time late", about="time spent after the targets over the time of all sleeps, over runs"),
+        ]
+    columns += [Column(name, f"P({what} > {_threshold(name)})", about="mean share over runs") for name in named]
+    title = f"{layout.experiment.title}: readings above common thresholds"
+    return Table(f"exceedances-{layout.experiment.name}", title, tuple(columns), tuple(rows))
+
+
+def _threshold(name: str) -> str:
+    """A threshold as a level is written: `above_10ms` is `10 ms`."""
+    return text.keep(text.level(re.sub(r"above_(\d+)", r"\1 ", name)))
+
+
+def _completed(cell: Mapping[str, Any]) -> Shown:
+    share = cell["completed_fraction"]
+    if share is None:
+        return missing("no number asked for")
+    counts = f"{count_text(cell['completed'])} of {count_text(cell['asked'])}"
+    kind = "differs" if cell["capped_runs"] else ""
+    return Shown(text.keep(f"{percent_text(share)} ({counts})"), repr(share), share, kind)
+
+
+def _late(cell: Mapping[str, Any]) -> Shown:
+    value, low, high = cell[LATE], cell[f"{LATE}_low"], cell[f"{LATE}_high"]
+    shown = text.percent(value, "no reading")
+    if value is None or low is None or high is None:
+        return shown
+    span = text.keep(percent_range_text(low, high))
+    return Shown(f"{shown.text} ({span})", f"{shown.raw} [{low!r}..{high!r}]", value)
+
+
+def _share(rates: list[float], readings: int) -> Shown:
+    """The mean share over runs with its interval; a share of 0 states how many readings it is of."""
+    found = mean_over_runs(rates)
+    if found is None:
+        return missing("no reading")
+    mean, low, high = found
+    if mean == 0.0:
+        return Shown(f"0 of {count_text(readings)}", "0", 0.0)
+    shown = text.percent(mean, "")
+    if low is None or high is None:
+        return shown
+    return Shown(f"{shown.text} ({text.keep(percent_range_text(low, high))})", f"{mean!r} [{low!r}..{high!r}]", mean)

@@ -1,0 +1,275 @@
+"""Campaigns before and after a change: when there is a verdict, what it takes, and how often it is wrong."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import sys
+from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import polars as pl
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "bench" / "statistics"))
+
+from campaigns import Truth, write_campaign
+
+from vtare.cli import main
+from vtare.errors import BadInput
+from vtare.plan import Analysis
+from vtare.summary.between import REFUSED, compare_stores, direction, judge
+from vtare.summary.between_text import figure_text
+from vtare.summary.cells import Cell, compared_figure
+
+Make = Callable[..., Path]
+Sides = tuple[list[Path], list[Path]]
+
+
+@pytest.fixture(scope="module")
+def make(tmp_path_factory: pytest.TempPathFactory) -> Make:
+    """Write a campaign; the truth's fields are keywords."""
+
+    def write(seed: int, **truth: Any) -> Path:
+        return write_campaign(tmp_path_factory.mktemp("store") / "store", Truth(**truth), seed)
+
+    return write
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a command of the lab ended."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def lab(*arguments: object) -> Done:
+    """Carry out a command of the lab in this process: what it prints and its exit code."""
+    out, err = io.StringIO(), io.StringIO()
+    with patch.object(sys, "argv", ["vtare-lab", *map(str, arguments)]), redirect_stdout(out), redirect_stderr(err):
+        try:
+            main()
+            code = 0
+        except SystemExit as end:
+            code = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
+    return Done(code, out.getvalue(), err.getvalue())
+
+
+def arguments_of(sides: Sides) -> list[object]:
+    before, after = sides
+    further = [["--before", store] for store in before[1:]] + [["--after", store] for store in after[1:]]
+    return [before[0], after[0], *(word for pair in further for word in pair)]
+
+
+@pytest.fixture(scope="module")
+def slower(make: Make) -> Sides:
+    """Three campaigns a side, whose own offsets have an SD of 5 %; the later ones are 40 % slower."""
+    offsets = np.exp(0.05 * np.random.default_rng(4).normal(size=6))
+    before = [make(seed, blocks=5, samples=400, scale=offsets[seed]) for seed in range(3)]
+    after = [
+        make(seed, blocks=5, samples=400, scale=1.4 * offsets[seed], kernel="6.2.0-self-test") for seed in range(3, 6)
+    ]
+    return before, after
+
+
+def test_one_campaign_on_each_side_is_described_and_gets_no_verdict(slower: Sides) -> None:
+    found = compare_stores(slower[0][:1], slower[1][:1])
+    assert found.refused == REFUSED
+    assert "--before STORE" in REFUSED
+    for row in (*found.cells, *found.tails):
+        assert (row["verdict"], row["change"], row["p_adjusted"]) == ("refused", None, None)
+        assert (row["ratio_low"], row["ratio_high"], row["reason"]) == (None, None, REFUSED)
+        assert row["within_low"] < row["ratio"] < row["within_high"]
+        assert row["ratio"] == pytest.approx(row["after"] / row["before"])
+    assert found.regressions == ()
+
+
+def test_repeated_campaigns_show_a_change_and_what_else_differs(slower: Sides) -> None:
+    found = compare_stores(*slower)
+    assert [(row["method"], row["verdict"], row["change"]) for row in found.cells] == [
+        ("usleep", "higher", "worse"), ("clock_nanosleep", "higher", "worse"),
+    ]  # fmt: skip
+    for row in found.cells:
+        assert row["ratio"] == pytest.approx(row["after"] / row["before"])
+        assert row["ratio_low"] < 1.4 < row["ratio_high"]
+        assert (row["family"], row["family_size"]) == ("medians, after against before", 2)
+        assert (row["n_campaigns"], row["n_campaigns_before"], row["n_runs"]) == (3, 3, 15)
+        assert row["method_of_comparison"] == "welch"
+    assert {row["tail"] for row in found.tails} == {"p99"}
+    assert {"what": "kernel", "before": "6.1.0-self-test", "after": "6.2.0-self-test"} in found.changed
+    assert not any(fact["what"] == "boot" for fact in found.changed)
+    back = compare_stores(*reversed(slower))
+    assert {row["change"] for row in back.cells} == {"better"}
+    assert back.regressions == ()
+
+
+def test_a_campaigns_figure_is_the_geometric_mean_of_its_run_figures(slower: Sides) -> None:
+    from vtare.summary.measured import read_measured
+
+    (cell, *_) = read_measured(slower[0][0]).work.cells["sleeps"]
+    found = compare_stores(slower[0][:1], slower[1][:1])
+    row = next(row for row in found.cells if row["method"] == cell.labels["method"])
+    assert row["before"] == pytest.approx(float(np.exp(np.mean(np.log(cell.known("median"))))))
+
+
+def test_the_command_ends_with_1_on_a_regression_only_where_that_is_asked_for(slower: Sides) -> None:
+    plain = lab("compare", *arguments_of(slower))
+    # What varies is named, with its factor; what is the same everywhere is not.
+    assert "│ sleeps, method usleep " in plain.stdout
+    assert plain.returncode == 0, plain.stderr
+    assert "2 cells: 2 higher (" in plain.stdout
+    assert "changed: kernel: 6.1.0-self-test -> 6.2.0-self-test" in plain.stdout
+    assert "higher (worse)" in plain.stdout
+    assert "higher, worse: p99 of sleeps, method usleep: " in plain.stdout
+    assert "do not alternate: a slow drift" in plain.stdout
+    assert lab("compare", *arguments_of(slower), "--fail-on-regression").returncode == 1
+    assert lab("compare", *arguments_of((slower[1], slower[0])), "--fail-on-regression").returncode == 0
+    told = lab("compare", *arguments_of(slower), "--json", "--fail-on-regression")
+    assert told.returncode == 1
+    document = json.loads(told.stdout)
+    assert document.items() >= {"schema": "vtare.compare/2", "verdicts": {"higher": 2}, "refused": None}.items()
+    assert document["worse"] >= 2
+    assert document["before"] == [str(store) for store in slower[0]]
+
+
+def test_to_fail_on_a_regression_takes_two_campaigns_on_each_side(slower: Sides) -> None:
+    done = lab("compare", slower[0][0], slower[1][0], "--after", slower[1][1], "--fail-on-regression")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "found 1 campaign before and 2 after, wanted at least 2 on each side" in done.stderr
+    described = lab("compare", slower[0][0], slower[1][0])
+    assert described.returncode == 0
+    assert "2 cells: 2 refused" in described.stdout
+    assert "repeat each at least twice" in " ".join(described.stdout.split())
+
+
+def test_campaigns_that_alternate_are_compared_in_pairs_from_four_on(make: Make) -> None:
+    stores = [make(20 + at, blocks=4, scale=1.02**at) for at in range(8)]
+    found = compare_stores(stores[::2], stores[1::2])
+    assert (found.paired, found.alternated) == (True, True)
+    assert {row["method_of_comparison"] for row in found.cells} == {"paired"}
+    fewer = compare_stores(stores[:6:2], stores[1:6:2])
+    assert (fewer.paired, fewer.alternated) == (False, True)
+    apart = compare_stores(stores[:4], stores[4:])
+    assert (apart.paired, apart.alternated) == (False, False)
+
+
+def test_an_inconclusive_cell_names_the_campaigns_that_would_do(make: Make) -> None:
+    offsets = np.exp(0.2 * np.random.default_rng(1).normal(size=4))
+    stores = [make(40 + at, blocks=4, scale=offset) for at, offset in enumerate(offsets)]
+    found = compare_stores(stores[:2], stores[2:])
+    for row in found.cells:
+        assert row["verdict"] == "inconclusive"
+        assert row["campaigns_needed"] > 2
+        assert row["reason"] == f"{row['campaigns_needed']} campaigns a side would find a change of 5 % with 80 %"
+
+
+@pytest.mark.parametrize("offset", [0.0, 0.5, 1.0, 2.0])
+def test_families_span_all_experiments_so_that_a_whole_comparison_rarely_errs(offset: float) -> None:
+    """A/A of whole comparisons: 12 cells of two experiments, campaigns with a common offset, three a side."""
+    rng = np.random.default_rng([17, int(10 * offset)])
+    from vtare.summary.campaigns import shift_between
+
+    trials, wrong = 300, 0
+    for _ in range(trials):
+        campaigns = rng.normal(0, offset, (6, 1)) + rng.normal(0, 1, (6, 12, 5)).mean(axis=2)
+        rows = []
+        for cell in range(12):
+            found = shift_between(campaigns[:3, cell].tolist(), campaigns[3:, cell].tolist())
+            assert found.low is not None
+            assert found.high is not None
+            rows.append({
+                "experiment": f"e{cell % 2}", "quantity": "miss_ns", "ratio": np.exp(found.estimate),
+                "ratio_low": np.exp(found.low), "ratio_high": np.exp(found.high), "p_value": found.p,
+                "campaigns_needed": None,
+            })  # fmt: skip
+        wrong += any(row["change"] is not None for row in judge(rows, "medians", "holm", Analysis(margin_percent=0.1)))
+    assert wrong / trials <= 0.05 + 3 * (0.05 * 0.95 / trials) ** 0.5
+
+
+def test_direction_ratio_and_interval_always_agree() -> None:
+    rng = np.random.default_rng(2)
+    from vtare.summary.campaigns import shift_between
+
+    rows = []
+    for _ in range(500):
+        here, there = (rng.normal(rng.normal(0, 1), rng.choice([0.01, 1.0]), 3).tolist() for _ in range(2))
+        found = shift_between(here, there)
+        assert found.low is not None
+        assert found.high is not None
+        rows.append({
+            "quantity": "miss_ns", "ratio": np.exp(found.estimate), "ratio_low": np.exp(found.low),
+            "ratio_high": np.exp(found.high), "p_value": found.p, "campaigns_needed": 9,
+        })  # fmt: skip
+    judged = [row for row in rows for row in judge([row], "f", "none", Analysis())]
+    assert {row["verdict"] for row in judged} >= {"higher", "lower", "inconclusive"}
+    for row in judged:
+        assert (row["verdict"] == "higher") <= (1 < row["ratio_low"] <= row["ratio"])
+        assert (row["verdict"] == "lower") <= (row["ratio"] <= row["ratio_high"] < 1)
+        assert (row["change"] == "worse") == (row["verdict"] == "higher")
+
+
+def test_of_estimates_with_a_truth_the_error_is_compared_and_more_of_it_is_worse() -> None:
+    runs = [{"quantity": "avb_bit_per_s", "n": 9, "median": 1e8, "absolute_error_percent": error} for error in (1.0, 2)]
+    assert compared_figure([Cell({"method": "vtare"}, figures=[dict(run) for run in runs])]) == "absolute_error_percent"
+    assert [direction(quantity, "higher") for quantity in ("absolute_error_percent", "avb_bit_per_s")] == [
+        "worse",
+        None,
+    ]
+    assert [direction(quantity, "higher") for quantity in ("rate_packet_per_s", "cv", "n")] == ["better", "worse", None]
+    assert direction("miss_ns", "equivalent") is None
+    assert figure_text({"quantity": "absolute_error_percent", "after": 4.2}, "after") == "error 4.2 %"
+    assert figure_text({"quantity": "avb_bit_per_s", "after": 1e8}, "after") == "100 Mbit/s"
+
+
+def samples_of(store: Path, at: int = 0) -> Path:
+    run = pl.read_parquet(store / "design.parquet")["run_id"][at]
+    return store / "runs" / str(run) / "samples.parquet"
+
+
+def test_cells_that_only_one_side_has_are_listed(make: Make) -> None:
+    a, b = make(1, blocks=4), make(2, blocks=4)
+    for at, run in enumerate(pl.read_parquet(b / "design.parquet").iter_rows(named=True)):
+        if run["method"] == "clock_nanosleep":
+            samples_of(b, at).unlink()
+    found = compare_stores([a], [b])
+    assert [row["method"] for row in found.cells] == ["usleep"]
+    assert found.only_before == ({"experiment": "sleeps", "method": "clock_nanosleep", "target_ns": "1 ms"},)
+    assert found.only_after == ()
+    assert len(found.left_out_after) == 4
+    assert all("the file is gone" in reason for reason in found.left_out_after)
+
+
+def test_stores_that_cannot_be_compared_are_refused(make: Make, tmp_path: Path) -> None:
+    a, b = make(1, blocks=4), make(2, blocks=4)
+    copy = tmp_path / "copy"
+    shutil.copytree(a, copy)
+    with pytest.raises(BadInput, match="are the same store"):
+        compare_stores([a], [a])
+    with pytest.raises(BadInput, match="are the same store"):
+        compare_stores([a, b], [b])
+    with pytest.raises(BadInput, match="share 8 runs"):
+        compare_stores([a], [b, copy])
+    with pytest.raises(BadInput, match="no such store"):
+        compare_stores([a], [tmp_path / "none"])
+    for arguments in ((a, a), (a, tmp_path / "none"), (a, copy, "--margin", "0")):
+        done = lab("compare", *arguments)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "Traceback" not in done.stderr
+
+
+def test_a_damaged_run_in_one_store_is_left_out_and_ends_with_1(make: Make) -> None:
+    a, b = make(1, blocks=6), make(2, blocks=6)
+    path = samples_of(b)
+    path.write_bytes(b"nothing")
+    done = lab("compare", a, b)
+    assert done.returncode == 1
+    assert f"vtare: left out: {path}" in done.stderr
+    assert "changed: finished runs: 12 -> 11" in done.stdout
