@@ -20,6 +20,8 @@ READY_S: Final = 30.0
 _MEASURED_CODES: Final = (0, 1)
 MACHINE_CANNOT: Final = 3
 _INTERRUPTED: Final = 130
+#: A program prints some lines before it is ready.
+_FIRST_BYTE: Final = 1 << 16
 #: Exit codes of helpers that ended because they were told to.
 ENDED_WELL: Final = (0, 130)
 
@@ -75,8 +77,14 @@ def wait_ready(helper: Helper, ready: Callable[[], bool], stop: StopRequest) -> 
 
 
 def said(log: Path, line: bytes) -> bool:
-    """Whether a log holds this line."""
-    return line in log.read_bytes().splitlines()
+    """Whether the beginning of a log holds this line."""
+    return line in beginning(log).splitlines()
+
+
+def beginning(path: Path) -> bytes:
+    """The first `_FIRST_BYTE` of a file that a program writes; it is read again and again while the program starts."""
+    with path.open("rb") as file:
+        return file.read(_FIRST_BYTE)
 
 
 def wait_measured(child: Child, timeout_s: float, stop: StopRequest, helpers: Sequence[Helper]) -> int:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from vtare.campaign import routed
 from vtare.campaign.background import Neighbours, neighbours
-from vtare.campaign.children import Helper, RunFailed, blame_helpers, end, how_it_ended, said, wait_ready
+from vtare.campaign.children import Helper, RunFailed, beginning, blame_helpers, end, how_it_ended, said, wait_ready
 from vtare.campaign.store import KEY_NAME
 from vtare.campaign.surroundings import Surroundings
 from vtare.errors import BadInput, MachineCannot
@@ -260,7 +260,7 @@ class Crew:
             if not icmp:
                 _write_key(key)
                 helpers.append(self._responder(directory, gso=bool(resolved.get("gso", True))))
-                wait_ready(helpers[-1], lambda: b"\n" in (directory / "responder.json").read_bytes(), stop)
+                wait_ready(helpers[-1], lambda: b"\n" in beginning(directory / "responder.json"), stop)
             if self.roles.captured:
                 for side in SIDES:
                     helpers.append(self._capture(side, directory, icmp=icmp))
