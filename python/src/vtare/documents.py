@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import stat
 from typing import TYPE_CHECKING, Any, Final
 
 from vtare.errors import BadInput
+from vtare.stored import read_regular
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -57,26 +56,11 @@ def read(path: Path, *, most_byte: int = MOST_BYTE) -> dict[str, Any]:
         BadInput: the file is missing, not a regular file, or does not hold such an object.
     """
     try:
-        data = read_regular(path, most_byte=most_byte)
-        return parse(data, most_byte=most_byte)
+        return parse(read_regular(path, most_byte), most_byte=most_byte)
     except OSError as error:
         raise BadInput(f"{path}: cannot be read: {error.strerror}") from error
     except BadDocument as error:
         raise BadInput(f"{path}: {error}") from error
-
-
-def read_regular(path: Path, *, most_byte: int) -> bytes:
-    """Return the content of a regular file, at most `most_byte` + 1 bytes of it. No link is followed.
-
-    Raises:
-        OSError: it is missing or cannot be read.
-        BadDocument: it is a directory, a device, a pipe or a socket.
-    """
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with open(descriptor, "rb", closefd=True) as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise BadDocument("found no regular file")
-        return file.read(most_byte + 1)
 
 
 def _refuse_constant(found: str) -> None:

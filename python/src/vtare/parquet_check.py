@@ -9,9 +9,10 @@ its rows allow.
 from __future__ import annotations
 
 import os
-import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
+
+from vtare.stored import open_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,14 +57,10 @@ def check(path: Path, *, most_rows: int) -> Shape:
 
     Raises:
         BadParquet: it is damaged, is no flat table, or declares more than such a file can hold.
-        OSError: it cannot be read.
+        OSError: it cannot be read, or is no regular file.
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with open(descriptor, "rb") as file:
-        about = os.fstat(descriptor)
-        if not stat.S_ISREG(about.st_mode):
-            raise BadParquet("found no regular file")
-        return _checked(file, about.st_size, most_rows)
+    with os.fdopen(open_regular(path), "rb") as file:
+        return _checked(file, os.fstat(file.fileno()).st_size, most_rows)
 
 
 def _checked(file: BinaryIO, size: int, most_rows: int) -> Shape:

@@ -177,7 +177,7 @@ def test_metadata_longer_than_any_is_not_read(tmp_path: Path) -> None:
 
 def test_links_and_pipes_are_no_samples(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(parquet_check.BadParquet, match="no regular file"):
+    with pytest.raises(OSError, match="no regular file"):
         parquet_check.check(tmp_path / "pipe", most_rows=1)
     (tmp_path / "link").symlink_to(written(tmp_path / "s.parquet"))
     with pytest.raises(OSError, match="symbolic"):

@@ -5,6 +5,7 @@ What is checked here is a store at rest. Whoever can change a store while it is 
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -48,33 +49,33 @@ def _kind(mode: int) -> Kind:
 
 
 def open_regular(path: Path) -> int:
-    """Open an ordinary file for reading; return its descriptor. A link is not followed, a FIFO does not block.
+    """Open an regular file for reading; return its descriptor. A link is not followed, a FIFO does not block.
 
     Raises:
-        OSError: it is missing, cannot be read, or is no ordinary file.
+        OSError: it is missing, cannot be read, or is no regular file.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise OSError(f"{path}: not an ordinary file")
+        raise OSError(errno.EINVAL, "found no regular file", str(path))
     return descriptor
 
 
 def read_regular(path: Path, most_byte: int = MOST_TEXT_BYTE) -> bytes:
-    """Read an ordinary file of at most `most_byte` bytes.
+    """Read an regular file of at most `most_byte` bytes.
 
     Raises:
-        OSError: it is missing, cannot be read, is no ordinary file, or is larger.
+        OSError: it is missing, cannot be read, is no regular file, or is larger.
     """
     with os.fdopen(open_regular(path), "rb") as file:
         content = file.read(most_byte + 1)
     if len(content) > most_byte:
-        raise OSError(f"{path}: larger than {most_byte} B")
+        raise OSError(errno.EFBIG, f"found more than {most_byte} B; {most_byte} B are allowed", str(path))
     return content
 
 
 def odd_entry(directory: Path) -> str | None:
-    """Why a directory is not one of ordinary files and directories alone, in words; None where it is.
+    """Why a directory is not one of regular files and directories alone, in words; None where it is.
 
     Raises:
         OSError: the directory cannot be listed.
