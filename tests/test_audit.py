@@ -99,6 +99,21 @@ def test_what_this_tree_depends_on_is_within_the_rules(
     assert any("has the licence 'MIT'" in fault for fault in audit.crates("Cargo.toml", rules))
 
 
+def test_a_lock_file_that_is_not_that_of_its_manifests_is_a_fault_and_not_skipped(
+    audit: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outdated = "error: cannot update the lock file x/Cargo.lock because --locked was passed to prevent this\nhelp: x"
+    answer = audit.subprocess.CompletedProcess([], 101, "", outdated)
+    monkeypatch.setattr(audit, "run", lambda _words: answer)
+    (fault,) = audit.crates("x/Cargo.toml", RULES)
+    assert (
+        fault == "x/Cargo.lock is older than its manifests: run `cargo update --workspace --manifest-path x/Cargo.toml`"
+    )
+    answer.stderr = "error: could not download"
+    with pytest.raises(audit.Unreachable, match="could not download"):
+        audit.crates("x/Cargo.toml", RULES)
+
+
 def test_what_cannot_be_reached_is_skipped_with_the_reason(
     audit: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

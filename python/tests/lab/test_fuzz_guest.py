@@ -10,7 +10,7 @@ import tracemalloc
 import zlib
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from vtare.platforms.guest.agent import Agent
@@ -18,6 +18,9 @@ from vtare.platforms.guest.frames import MAX_PAYLOAD_BYTE, Decoder, Kind, encode
 from vtare.platforms.protocol import PlatformFailed
 
 pytestmark = pytest.mark.attack
+
+#: On a busy machine an example may take any time.
+STEADY = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 #: What a frame takes on the line beside its payload.
 AROUND_BYTE = 21
@@ -51,6 +54,7 @@ LINES = st.lists(
 ).map(b"".join)
 
 
+@settings(STEADY)
 @given(LINES, st.lists(st.integers(1, 400), max_size=20))
 def test_any_bytes_give_frames_that_were_sent_and_all_of_them_are_accounted_for(line: bytes, cuts: list[int]) -> None:
     whole, decoder = Decoder(), Decoder()
@@ -102,7 +106,7 @@ def send(end: socket.socket, greeting: bytes, answer: bytes) -> None:
             return
 
 
-@settings(deadline=None, max_examples=60)
+@settings(STEADY, max_examples=60)
 @given(PAYLOADS, st.lists(st.tuples(st.sampled_from(Kind), PAYLOADS), min_size=1, max_size=4))
 def test_any_greeting_and_any_answer_are_a_document_or_a_failure_of_the_guest(
     greeting: bytes, answers: list[tuple[Kind, bytes]]

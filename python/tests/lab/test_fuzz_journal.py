@@ -6,13 +6,16 @@ import shutil
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from vtare.campaign.journal import Entry, Journal
 from vtare.errors import BadInput
 
 pytestmark = pytest.mark.attack
+
+#: On a busy machine an example may take any time.
+STEADY = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 ENTRIES = {
     f"{number:016x}": Entry(
@@ -60,7 +63,7 @@ def read(directory: Path, content: bytes, *, read_only: bool) -> None:
         assert entry.status in {"done", "failed", "skipped"}
 
 
-@settings(deadline=None, max_examples=100)
+@settings(STEADY, max_examples=100)
 @given(
     changes=st.lists(st.tuples(st.integers(0, 1 << 20), st.integers(0, 255)), min_size=1, max_size=30),
     keep=st.floats(0.0, 1.0) | st.just(1.0),
@@ -80,7 +83,7 @@ def test_a_journal_with_any_damage_is_read_or_bad_input(
     read(tmp_path_factory.getbasetemp() / "damaged", bytes(content), read_only=read_only)
 
 
-@settings(deadline=None)
+@settings(STEADY)
 @given(head=st.sampled_from([b"", b"SQLite format 3\0"]), rest=st.binary(max_size=5_000), read_only=st.booleans())
 def test_any_bytes_as_a_journal_are_bad_input(
     tmp_path_factory: pytest.TempPathFactory, head: bytes, rest: bytes, read_only: bool
