@@ -100,6 +100,7 @@ fn measure(spec: &SimSpec, schedule: &Schedule, options: Options, counted: bool)
     let secrets = Secrets { session: SessionId(77), key: SessionKey::new([3; 16]) };
     let grant = table.open(Timestamp::ZERO, from.ip(), &wanted, secrets).expect("within the limits");
     let mut link = SimLink::new(spec, Responder { table, from }).expect("a good path");
+    let session = grant.session;
     let mut prober = Prober { grant, run: Run::new(options), records: Vec::new(), foreign: 0 };
     let launch = options.launched.then_some(Lead { ahead_ns: 4_000_000, least_ns: 0 });
     let loop_options =
@@ -111,7 +112,7 @@ fn measure(spec: &SimSpec, schedule: &Schedule, options: Options, counted: bool)
         [link.forward(), link.reverse()].map(|path| path.counts().map(|count| count.lost + count.dropped).sum::<u64>());
     let dropped_here = link.local_drops().expect("simulated").receive_buffer.expect("counted");
     let dropped_there = link.far_dropped();
-    let counters = link.far_side_mut().table.close(grant.session).expect("still open");
+    let counters = link.far_side_mut().table.close(session).expect("still open");
     let counters = ResponderCounters {
         accepted: counters.accepted,
         refused: 0,

@@ -43,8 +43,8 @@ pub fn end_with_parent() -> Result<bool, SysError> {
     Ok(unsafe { libc::getppid() } == parent)
 }
 
-/// Closes every descriptor above standard error: what the starter of this process left open for it by mistake. To be called before
-/// this process opens anything itself, and has threads.
+/// Closes every descriptor above standard error: what the starter of this process left open for it by mistake. To be
+/// called before this process opens anything itself, and has threads.
 ///
 /// # Errors
 /// Where the kernel has no such call (before Linux 5.9) and `/proc` does not show the descriptors.

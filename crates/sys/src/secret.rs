@@ -6,8 +6,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::ptr::NonNull;
 
-/// Bytes on a page of their own, which is not swapped out (`mlock`), is in no core file (`MADV_DONTDUMP`), and is overwritten before it is given
-/// back. Zero at first.
+/// Bytes on a page of their own, which is not swapped out (`mlock`), is in no core file (`MADV_DONTDUMP`), and is
+/// overwritten before it is given back. Zero at first.
 pub struct LockedBytes {
     at: NonNull<u8>,
     length: usize,
@@ -49,7 +49,8 @@ impl std::ops::Deref for LockedBytes {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: the mapping has this length, lives as long as `self`, and was zero at first, so all of it is initialized.
+        // SAFETY: the mapping has this length, lives as long as `self`, and was zero at first, so all of it is
+        // initialized.
         unsafe { std::slice::from_raw_parts(self.at.as_ptr(), self.length) }
     }
 }
@@ -64,7 +65,8 @@ impl std::ops::DerefMut for LockedBytes {
 impl Drop for LockedBytes {
     fn drop(&mut self) {
         for byte in &mut **self {
-            // SAFETY: a byte of the mapping. Volatile: the compiler must not leave it out because nobody reads it afterwards.
+            // SAFETY: a byte of the mapping. Volatile: the compiler must not leave it out because nobody reads it
+            // afterwards.
             unsafe { std::ptr::write_volatile(byte, 0) };
         }
         // SAFETY: made in `new` with this length; nobody has a reference any more.
@@ -78,7 +80,8 @@ impl std::fmt::Debug for LockedBytes {
     }
 }
 
-/// Opens a file for reading without waiting for anything, and gives what it is: a FIFO opens at once, and is not to be read.
+/// Opens a file for reading without waiting for anything, and gives what it is: a FIFO opens at once, and is not to be
+/// read.
 ///
 /// # Errors
 /// What the file system answers.

@@ -3,7 +3,7 @@
 use vtare_packet::wire::{SessionId, SessionKey, full, peek, short, stamp};
 use vtare_units::{Span, Timestamp};
 
-const KEY: SessionKey = SessionKey::new([7; 16]);
+static KEY: SessionKey = SessionKey::new([7; 16]);
 
 /// One case.
 pub(crate) fn run(bytes: &[u8]) {

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use crate::wire::{SessionId, SessionKey, full, short, stamp};
 use vtare_units::{Span, Timestamp};
 
-pub(super) const KEY: SessionKey = SessionKey::new([7; 16]);
+pub(super) static KEY: SessionKey = SessionKey::new([7; 16]);
 pub(super) const SESSION: SessionId = SessionId(0xfedc_ba98_7654_3210);
 pub(super) const HANDLE: u16 = 0x1234;
 pub(super) const V4: (IpAddr, IpAddr) =

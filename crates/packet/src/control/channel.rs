@@ -88,8 +88,9 @@ impl Handshake {
         Self::start(key, prologue, Builder::build_initiator)
     }
 
-    /// The responder's handshake after message 1, with the key that made the message; `None` where none of `keys` did. Without a key the
-    /// public one stands in. Costs hashes and one cipher block for each key, no curve: it is checked before any expensive work.
+    /// The responder's handshake after message 1, with the key that made the message; `None` where none of `keys` did.
+    /// Without a key the public one stands in. Costs hashes and one cipher block for each key, no curve: it is checked
+    /// before any expensive work.
     pub(super) fn answer(keys: &[PresharedKey], prologue: &[u8], message: &[u8]) -> Result<Option<Self>, ChannelError> {
         let keyed = keys.iter().map(Some).chain(keys.is_empty().then_some(None));
         for key in keyed {
@@ -149,8 +150,8 @@ impl Handshake {
     }
 }
 
-/// Overwrites the part of this thread's stack below the caller, where the handshake of a crate that does not do it itself has left copies
-/// of the pre-shared key. Called from where the handshake was.
+/// Overwrites the part of this thread's stack below the caller, where the handshake of a crate that does not do it
+/// itself has left copies of the pre-shared key. Called from where the handshake was.
 #[inline(never)]
 pub(super) fn scrub_stack() {
     use zeroize::Zeroize;

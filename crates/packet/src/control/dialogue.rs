@@ -141,7 +141,7 @@ impl Dialogue {
             ToClient::Granted(grant) => {
                 self.open.push(grant.session);
                 self.trains |= grant.open.purpose == Purpose::Avb;
-                events(Event::Opened(*grant));
+                events(Event::Opened(grant.session, grant.open));
             }
             ToClient::Closed { session, counters } => {
                 self.open.retain(|open| open != session);

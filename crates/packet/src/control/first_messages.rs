@@ -3,11 +3,12 @@ use std::collections::{HashSet, VecDeque};
 
 use super::channel::HANDSHAKE_BYTE;
 
-/// Messages that are remembered: those of an hour at four connections a second. 16 B each, and as much again for the set.
+/// Messages that are remembered: those of an hour at four connections a second. 16 B each, and as much again for the
+/// set.
 const MOST: usize = 16_384;
 
-/// The first handshake messages that came before. Whoever records one can send a copy, which the key fits, too; it could not go on from
-/// there, but would take one of the places that are for clients with the key.
+/// The first handshake messages that came before. Whoever records one can send a copy, which the key fits, too; it
+/// could not go on from there, but would take one of the places that are for clients with the key.
 ///
 /// Only valid messages are remembered: who has not the key cannot make others be forgotten.
 #[derive(Debug, Default)]
@@ -24,7 +25,8 @@ impl FirstMessages {
     /// Whether this valid message has not come before, among the last 16,384.
     #[must_use]
     pub fn is_first(&self, message: &[u8]) -> bool {
-        // It begins with the client's ephemeral key, which is random; a message that shares 8 B with another one is a copy of it.
+        // It begins with the client's ephemeral key, which is random; a message that shares 8 B with another one is a
+        // copy of it.
         let Some(start) = message.get(..HANDSHAKE_BYTE).and_then(|message| message.first_chunk()) else { return false };
         let start = u64::from_be_bytes(*start);
         let Memory { set, order } = &mut *self.0.borrow_mut();

@@ -16,7 +16,8 @@ const NO_KEY: [u8; KEY_BYTE] = *b"vtare without a key: loopback :)";
 ///
 /// There are no pass phrases: whoever records a handshake could try them one after another.
 ///
-/// A clone shares the bytes: however often it is handed on, they are in memory once, locked there, and overwritten after the last use.
+/// A clone shares the bytes: however often it is handed on, they are in memory once, locked there, and overwritten
+/// after the last use.
 #[derive(Clone)]
 pub struct PresharedKey(Arc<LockedBytes>);
 
@@ -140,7 +141,8 @@ impl PresharedKey {
     /// Reads a key file, which must be a regular one that its owner alone can read.
     ///
     /// # Errors
-    /// [`KeyError::Read`], [`KeyError::NotAFile`], [`KeyError::Exposed`], [`KeyError::Malformed`], [`KeyError::Memory`].
+    /// [`KeyError::Read`], [`KeyError::NotAFile`], [`KeyError::Exposed`], [`KeyError::Malformed`],
+    /// [`KeyError::Memory`].
     pub fn read(path: &Path) -> Result<Self, KeyError> {
         let fail = |source| KeyError::Read { path: path.to_owned(), source };
         let (mut file, facts) = open_at_once(path).map_err(fail)?;

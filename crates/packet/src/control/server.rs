@@ -99,7 +99,8 @@ pub enum Hangup {
 #[derive(Debug)]
 enum Stage {
     Preamble,
-    /// The preamble has come, message 1 has not. The handshake begins with the message: until then there is nothing of the key here.
+    /// The preamble has come, message 1 has not. The handshake begins with the message: until then there is nothing of
+    /// the key here.
     Handshake([u8; PREAMBLE_BYTE]),
     Talk(Box<Talk>),
     /// A data connection that has proved itself, until [`Connection::take_stream`].
@@ -133,10 +134,10 @@ pub struct Surroundings<'a> {
 }
 
 /// Something that happened and is worth a line in the log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A session was opened.
-    Opened(crate::session::Grant),
+    /// A session was opened, and what was granted.
+    Opened(SessionId, crate::session::Open),
     /// A session was refused.
     Refused(crate::session::Refusal),
     /// A train is to be sent to a client.
@@ -176,7 +177,8 @@ impl Connection {
         matches!(self.stage, Stage::Talk(_) | Stage::Stream(_))
     }
 
-    /// Whether the client has proved that it has a key now: a frame of it has been decrypted, or its tag is that of a session.
+    /// Whether the client has proved that it has a key now: a frame of it has been decrypted, or its tag is that of a
+    /// session.
     #[must_use]
     pub const fn is_authenticated(&self) -> bool {
         match &self.stage {

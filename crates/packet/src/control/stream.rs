@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     const HELLO: Hello = Hello { session: SessionId(0x0102_0304_0506_0708), number: 3 };
-    const KEY: SessionKey = SessionKey::new([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]);
+    static KEY: SessionKey = SessionKey::new([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]);
 
     #[test]
     fn the_bytes_are_those_of_the_page() {

@@ -1,16 +1,19 @@
-//! Who may be connected: bounded numbers, and who goes where there are too many. No sockets and no clock, so that floods can be simulated.
+//! Who may be connected: bounded numbers, and who goes where there are too many. No sockets and no clock, so that
+//! floods can be simulated.
 //!
-//! TCP has proved the peer's address before a connection comes here, so a cookie would prove nothing more; what has to be decided is whose
-//! connection goes when all places are taken. Three rules decide it:
+//! TCP has proved the peer's address before a connection comes here, so a cookie would prove nothing more; what has to
+//! be decided is whose connection goes when all places are taken. Three rules decide it:
 //!
-//! 1. A connection that has shown a fresh first handshake message is never closed for one that has not: only clients with the key can
-//!    make such a message, and each counts once ([`crate::control::server::FirstMessages`]). They may take half of the places.
+//! 1. A connection that has shown a fresh first handshake message is never closed for one that has not: only clients
+//!    with the key can make such a message, and each counts once ([`crate::control::server::FirstMessages`]). They may
+//!    take half of the places.
 //! 2. Of the others those go first that were hung up on already.
-//! 3. Then the oldest of the network that has most: of the largest IPv6 /48 (IPv4 /24) the largest /56 (address), of that the largest /64,
-//!    as long as that has more than a thirty-second of the places; else the oldest of all. So an attacker with one prefix displaces itself,
-//!    whatever the number of its addresses. One with very many networks displaces all that are silent for longer than it takes to fill
-//!    the places: 1,024 at 1,900 a second are 530 ms. A client needs less than a millisecond at any distance: its first message follows
-//!    the last packet of TCP's handshake at once.
+//! 3. Then the oldest of the network that has most: of the largest IPv6 /48 (IPv4 /24) the largest /56 (address), of
+//!    that the largest /64, as long as that has more than a thirty-second of the places; else the oldest of all. So an
+//!    attacker with one prefix displaces itself, whatever the number of its addresses. One with very many networks
+//!    displaces all that are silent for longer than it takes to fill the places: 1,024 at 1,900 a second are 530 ms. A
+//!    client needs less than a millisecond at any distance: its first message follows the last packet of TCP's
+//!    handshake at once.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -95,7 +98,8 @@ impl Crowd {
         row.victims(self.limits.handshakes)
     }
 
-    /// The one at `place` has shown a fresh first message; gives the places of those that must go for it and the next ones.
+    /// The one at `place` has shown a fresh first message; gives the places of those that must go for it and the next
+    /// ones.
     pub(super) fn show(&mut self, place: usize) -> Vec<usize> {
         let most = (self.limits.handshakes / 2).max(1);
         let leavers = if self.shown.0.len() < most { Vec::new() } else { self.shown.victims(most) };
@@ -200,8 +204,8 @@ impl Row {
         }
     }
 
-    /// The oldest of the largest network, by prefixes from the widest on; of all, where none has more than its share of `places`. Several at
-    /// once, so that a flood costs one search for many of its connections.
+    /// The oldest of the largest network, by prefixes from the widest on; of all, where none has more than its share of
+    /// `places`. Several at once, so that a flood costs one search for many of its connections.
     fn victims(&self, places: usize) -> Vec<usize> {
         let share = (places / 32).max(1);
         let mut run = &self.0[..];

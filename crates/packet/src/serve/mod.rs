@@ -46,8 +46,8 @@ pub const DEFAULT_PORT: u16 = 8462;
 /// Asked of the kernel for the probes' receive buffer: 20,000 datagrams of 64 B, 20 ms at 1 Mpps.
 const BUFFER_BYTE: i32 = 16 << 20;
 
-/// Connections that may wait in the kernel's queue until they are accepted: 2 s of a flood of 2,000 a second, for times in which the
-/// thread that accepts them does not run. The kernel bounds it by net.core.somaxconn (4,096 by default).
+/// Connections that may wait in the kernel's queue until they are accepted: 2 s of a flood of 2,000 a second, for times
+/// in which the thread that accepts them does not run. The kernel bounds it by net.core.somaxconn (4,096 by default).
 const WAITING: u16 = 4_096;
 
 /// How a responder serves.
@@ -55,7 +55,8 @@ const WAITING: u16 = 4_096;
 pub struct Options {
     /// Where to listen, TCP and UDP.
     pub listen: SocketAddr,
-    /// The keys, any of which lets a client in: one, or two while the clients change to another. Without any, `listen` must be a loopback address.
+    /// The keys, any of which lets a client in: one, or two while the clients change to another. Without any, `listen`
+    /// must be a loopback address.
     pub keys: Vec<PresharedKey>,
     /// What each session and all of them may take.
     pub limits: Limits,
@@ -74,7 +75,8 @@ pub struct Options {
 /// Bounds of the control connections, which strangers can make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct CrowdLimits {
-    /// Connections in their handshake, all peers together. Where there are more, the oldest of the network that has most goes.
+    /// Connections in their handshake, all peers together. Where there are more, the oldest of the network that has
+    /// most goes.
     pub handshakes: usize,
     /// Connections with the key, all peers together.
     pub connections: usize,

@@ -305,21 +305,18 @@ impl<'a, W: FnMut(&Line)> Reception<'a, W> {
         };
         let (journal, counts, peer) = (&mut self.journal, &mut self.counts, guest.talk.peer());
         let result = guest.talk.hear(now, bytes, &around, &mut fresh_secrets, &mut |event| match event {
-            Event::Opened(grant) => {
+            Event::Opened(session, open) => {
                 counts.sessions += 1;
-                let open = grant.open;
                 journal.note(now, "opened", Weight::Course, 1, || {
                     if let Some(plan) = open.flows {
                         let seconds = open.duration_ns as f64 / 1e9;
                         let (streams, byte) = (plan.streams, plan.byte);
                         return format!(
-                            "session {} for {peer}: TCP, {streams} streams for {seconds} s, at most {byte} B",
-                            grant.session
+                            "session {session} for {peer}: TCP, {streams} streams for {seconds} s, at most {byte} B"
                         );
                     }
                     format!(
-                        "session {} for {peer}: {} packet/s for {} s, at most {} packets of {} B",
-                        grant.session,
+                        "session {session} for {peer}: {} packet/s for {} s, at most {} packets of {} B",
                         open.rate_packet_per_s,
                         open.duration_ns as f64 / 1e9,
                         open.packets,

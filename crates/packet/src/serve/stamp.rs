@@ -112,8 +112,8 @@ impl StampSocket {
         if asked.from.port() < LEAST_SENDER_PORT || asked.from.port() == self.own_port {
             return Err(Cause::Reply);
         }
-        // Two reflectors would answer each other for ever. What one has answered has its time of arrival and the sender's packet where a
-        // sender's packet has zeros.
+        // Two reflectors would answer each other for ever. What one has answered has its time of arrival and the
+        // sender's packet where a sender's packet has zeros.
         if !is_of_a_sender(datagram) {
             return Err(Cause::Reply);
         }

@@ -133,7 +133,7 @@ impl Session {
         self.counters.reverse_byte += u64::from(plan.packets) * u64::from(plan.size_byte);
         let first_sequence = self.reverse_next;
         self.reverse_next += u64::from(plan.packets);
-        let Grant { session, key, .. } = self.grant;
+        let (session, key) = (self.grant.session, self.grant.key.clone());
         Ok(ReverseOrder { session, key, to: SocketAddr::new(self.peer, port), first_sequence, plan })
     }
 

@@ -4,6 +4,7 @@ use super::limits::Refusal;
 use super::messages::{
     CONTROL_VERSION, Counters, FLOW_VERSION, Grant, Hello, Open, ReversePlan, ToClient, ToResponder,
 };
+use crate::wire::SessionId;
 use vtare_units::{Monotonic, Span, Timestamp};
 
 /// What a client does next.
@@ -64,12 +65,12 @@ enum State {
     Start,
     Greeted,
     Asked,
-    Open(Grant),
-    Counting(Grant),
-    Fetching(Grant),
-    Reversing(Grant),
-    Flowing(Grant),
-    Closing(Grant),
+    Open(SessionId),
+    Counting(SessionId),
+    Fetching(SessionId),
+    Reversing(SessionId),
+    Flowing(SessionId),
+    Closing(SessionId),
     Over,
 }
 
@@ -119,30 +120,30 @@ impl Client {
                 Ok(Step::Say(ToResponder::Open(self.open)))
             }
             (State::Asked, ToClient::Granted(grant)) if grant.open == self.open => {
-                self.state = State::Open(grant);
+                self.state = State::Open(grant.session);
                 Ok(Step::Probe(grant))
             }
-            (State::Counting(grant), ToClient::Counted { session, counters }) if session == grant.session => {
-                self.state = State::Open(grant);
+            (State::Counting(open), ToClient::Counted { session, counters }) if session == open => {
+                self.state = State::Open(open);
                 Ok(Step::Counted(counters))
             }
-            (State::Fetching(grant), ToClient::Arrivals(arrivals)) if arrivals.session == grant.session => {
-                self.state = State::Open(grant);
+            (State::Fetching(open), ToClient::Arrivals(arrivals)) if arrivals.session == open => {
+                self.state = State::Open(open);
                 Ok(Step::Arrived(arrivals))
             }
-            (State::Reversing(grant), ToClient::Reversing { session, first_sequence }) if session == grant.session => {
-                self.state = State::Open(grant);
+            (State::Reversing(open), ToClient::Reversing { session, first_sequence }) if session == open => {
+                self.state = State::Open(open);
                 Ok(Step::Reversing(first_sequence))
             }
-            (State::Reversing(grant), ToClient::Refused(refusal)) => {
-                self.state = State::Open(grant);
+            (State::Reversing(open), ToClient::Refused(refusal)) => {
+                self.state = State::Open(open);
                 Ok(Step::NotReversing(refusal))
             }
-            (State::Flowing(grant), ToClient::Flowed(report)) if report.session == grant.session => {
-                self.state = State::Open(grant);
+            (State::Flowing(open), ToClient::Flowed(report)) if report.session == open => {
+                self.state = State::Open(open);
                 Ok(Step::Flowed(report))
             }
-            (State::Closing(grant), ToClient::Closed { session, counters }) if session == grant.session => {
+            (State::Closing(open), ToClient::Closed { session, counters }) if session == open => {
                 self.state = State::Over;
                 Ok(Step::Done(counters))
             }
@@ -159,39 +160,39 @@ impl Client {
 
     /// Asks for the counters as they are now; `None` where the session is not open or another question is open.
     pub fn count(&mut self, now: Timestamp<Monotonic>) -> Option<ToResponder> {
-        let State::Open(grant) = self.state else { return None };
-        self.ask(now, State::Counting(grant));
-        Some(ToResponder::Count { session: grant.session })
+        let State::Open(session) = self.state else { return None };
+        self.ask(now, State::Counting(session));
+        Some(ToResponder::Count { session })
     }
 
     /// Asks for recorded arrivals from place `from` on, and gives up those before; `None` where the session is not open or another
     /// question is open.
     pub fn fetch(&mut self, now: Timestamp<Monotonic>, from: u64) -> Option<ToResponder> {
-        let State::Open(grant) = self.state else { return None };
-        self.ask(now, State::Fetching(grant));
-        Some(ToResponder::Arrivals { session: grant.session, from })
+        let State::Open(session) = self.state else { return None };
+        self.ask(now, State::Fetching(session));
+        Some(ToResponder::Arrivals { session, from })
     }
 
     /// Asks for a train; `None` where the session is not open or another question is open.
     pub fn reverse(&mut self, now: Timestamp<Monotonic>, plan: ReversePlan) -> Option<ToResponder> {
-        let State::Open(grant) = self.state else { return None };
-        self.ask(now, State::Reversing(grant));
-        Some(ToResponder::Reverse { session: grant.session, plan })
+        let State::Open(session) = self.state else { return None };
+        self.ask(now, State::Reversing(session));
+        Some(ToResponder::Reverse { session, plan })
     }
 
     /// Asks what came on the data connections, with bins from place `from` on; `None` where the session is not open or another question
     /// is open.
     pub fn flows(&mut self, now: Timestamp<Monotonic>, from: u32) -> Option<ToResponder> {
-        let State::Open(grant) = self.state else { return None };
-        self.ask(now, State::Flowing(grant));
-        Some(ToResponder::Flows { session: grant.session, from })
+        let State::Open(session) = self.state else { return None };
+        self.ask(now, State::Flowing(session));
+        Some(ToResponder::Flows { session, from })
     }
 
     /// Ends the session; `None` where it is not open or another question is open.
     pub fn close(&mut self, now: Timestamp<Monotonic>) -> Option<ToResponder> {
-        let State::Open(grant) = self.state else { return None };
-        self.ask(now, State::Closing(grant));
-        Some(ToResponder::Close { session: grant.session })
+        let State::Open(session) = self.state else { return None };
+        self.ask(now, State::Closing(session));
+        Some(ToResponder::Close { session })
     }
 
     /// The responder's name and release, once it has said so.

@@ -90,8 +90,9 @@ impl Control {
             (ToResponder::Reverse { session, plan }, Some(_)) if self.opened.contains(session) => {
                 return match table.reverse(now, *session, *plan) {
                     Ok(order) => {
+                        let first_sequence = order.first_sequence;
                         self.ordered = Some(order);
-                        ToClient::Reversing { session: *session, first_sequence: order.first_sequence }
+                        ToClient::Reversing { session: *session, first_sequence }
                     }
                     // Not the end: the client may ask for less, or send more first.
                     Err(refusal) => ToClient::Refused(refusal),

@@ -105,7 +105,7 @@ pub struct Open {
 }
 
 /// An open session, as the client learns of it. The key makes this a message for an encrypted connection only.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Grant {
     /// Its name.

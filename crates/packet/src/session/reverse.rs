@@ -7,7 +7,7 @@ use super::messages::{Counters, Grant, ReversePlan};
 use crate::wire::{IPV4_UDP_BYTE, IPV6_UDP_BYTE, SessionId, SessionKey, full};
 
 /// A train that has been granted and paid for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReverseOrder {
     /// Whose.
     pub session: SessionId,

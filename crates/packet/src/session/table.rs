@@ -17,7 +17,7 @@ use crate::control::stream;
 use crate::wire::{Form, Kind, SessionId, SessionKey, full, peek, short};
 
 /// The random parts of a new session. Each bit must come from the operating system's random source.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Secrets {
     /// Its name.
     pub session: SessionId,
@@ -175,7 +175,7 @@ impl Table {
             offload.open(now, peer, &grant, burst_packet);
         }
         self.sessions[free] = Some(Session {
-            grant,
+            grant: grant.clone(),
             peer,
             port: None,
             bucket: Bucket::new(open.rate_packet_per_s, burst_packet),
@@ -241,12 +241,12 @@ impl Table {
         let unverified = full::Unverified::parse(datagram).map_err(Cause::Garbage)?;
         let handle = self.handles.get(&unverified.session()).copied();
         let Some(session) = slot(&mut self.sessions, handle) else { return Err(Cause::UnknownSession) };
-        let key = session.grant.key;
+        let key = &session.grant.key;
         // One tag for each datagram: it is the dearest part of the judgement.
         let opened = if unverified.kind() == Kind::Request {
-            unverified.request(&key).map(|request| (*request.probe(), Some(request)))
+            unverified.request(key).map(|request| (*request.probe(), Some(request)))
         } else {
-            unverified.probe(&key).map(|probe| (probe, None))
+            unverified.probe(key).map(|probe| (probe, None))
         };
         let elsewhere = self.offload.as_deref();
         let of = (WireForm::Full, size);
@@ -255,7 +255,7 @@ impl Table {
             Some(request) => {
                 let (accepted, flags) = (session.counters.accepted, arrival.flags);
                 let turnaround = full::Turnaround { received: arrival.received, replied: replied(), accepted, flags };
-                Verdict::Reply(request.into_reply(&key, &turnaround))
+                Verdict::Reply(request.into_reply(&session.grant.key, &turnaround))
             }
             None => Verdict::Record {
                 session: probe.session,
@@ -277,8 +277,8 @@ impl Table {
         let Some(session) = slot(&mut self.sessions, Some(unverified.handle())) else {
             return Err(Cause::UnknownSession);
         };
-        let Grant { session: id, handle, key, .. } = session.grant;
-        let context = short::Context { session: id, handle, key: &key };
+        let id = session.grant.session;
+        let context = short_context(&session.grant);
         let near = session.window.newest().unwrap_or(0);
         let opened = if unverified.kind() == Kind::Request {
             unverified.request(&context, near).map(|request| (*request.probe(), Some(request)))
@@ -289,7 +289,10 @@ impl Table {
         let of = (WireForm::Short, size);
         let (probe, request) = session.pass(opened, |probe| probe.sequence, from, of, arrival, elsewhere)?;
         Ok(match request {
-            Some(request) => Verdict::Reply(request.into_reply(&context, replied() - arrival.received)),
+            Some(request) => {
+                let context = short_context(&session.grant);
+                Verdict::Reply(request.into_reply(&context, replied() - arrival.received))
+            }
             None => Verdict::Record { session: id, sequence: probe.sequence, sent: None },
         })
     }
@@ -439,4 +442,9 @@ impl Table {
 /// The session of a handle.
 fn slot(sessions: &mut [Option<Session>], handle: Option<u16>) -> Option<&mut Session> {
     sessions.get_mut(usize::from(handle?))?.as_mut()
+}
+
+/// What a datagram in the short form leaves out.
+const fn short_context(grant: &Grant) -> short::Context<'_> {
+    short::Context { session: grant.session, handle: grant.handle, key: &grant.key }
 }

@@ -80,9 +80,9 @@ fn each_forgery_is_dropped_for_its_own_reason_and_counted() {
     let mut table = table();
     let grant = opened(&mut table, &open());
     assert_eq!(judge(&mut table, at(0), FROM, &mut request(&grant, 0, 100)), Ok(100));
-    let other_key = Grant { key: SessionKey::new([9; 16]), ..grant };
+    let other_key = Grant { key: SessionKey::new([9; 16]), ..grant.clone() };
     assert_eq!(judge(&mut table, at(1), FROM, &mut request(&other_key, 1, 100)), Err(Cause::WrongTag));
-    let unknown = Grant { session: SessionId(5), ..grant };
+    let unknown = Grant { session: SessionId(5), ..grant.clone() };
     assert_eq!(judge(&mut table, at(1), FROM, &mut request(&unknown, 1, 100)), Err(Cause::UnknownSession));
     let other_port = SocketAddr::new(PEER, 4_001);
     assert_eq!(judge(&mut table, at(1), other_port, &mut request(&grant, 1, 100)), Err(Cause::WrongAddress));

@@ -40,7 +40,7 @@ impl<L: ?Sized> Far<L> for OpenedSession {
 }
 
 /// The far end of a simulated path, asked without delay.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct SimFar {
     /// The session, opened in the [`Responder`]'s table for available bandwidth.
     pub grant: Grant,

@@ -30,9 +30,9 @@ impl<L: ProbeLink, F: Far<L>> AvbSession<L, F> {
         let mut progress = ends;
         let mut counted = None;
         while gathered.order.len() < packets as usize {
-            let (before, key) = (gathered.order.len(), self.grant.key);
+            let (before, key) = (gathered.order.len(), &self.grant.key);
             let until = self.link.now() + Span::from_millis(1);
-            self.link.receive(until, &mut |incoming| gathered.take(&incoming, &key))?;
+            self.link.receive(until, &mut |incoming| gathered.take(&incoming, key))?;
             let now = self.link.now();
             if gathered.order.len() > before {
                 progress = progress.max(now);

@@ -97,7 +97,7 @@ impl<'c> AvbSession<UdpLink<'c>, OpenedSession> {
         let far = client::open(address, key, request, program, patience)?;
         let options = SocketOptions { local: Some(far.local_address().ip()), ..options.clone() };
         let link = UdpLink::open(clock, address, &options, "the socket engine: trains over UDP")?;
-        let grant = *far.grant();
+        let grant = far.grant().clone();
         Ok(Self::new(link, far, grant))
     }
 }

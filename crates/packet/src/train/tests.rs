@@ -35,7 +35,7 @@ fn session(spec: SimSpec, request: Open, limits: Limits) -> AvbSession<SimLink<R
     let grant = table.open(Timestamp::ZERO, PEER, &request, secrets).expect("within the limits");
     let far = Responder { table, from: SocketAddr::new(PEER, 4_000) };
     let link = SimLink::new(&SimSpec { peer_clock: clock, ..spec }, far).expect("the path can be");
-    AvbSession::new(link, SimFar { grant, clock }, grant)
+    AvbSession::new(link, SimFar { grant: grant.clone(), clock }, grant)
 }
 
 /// 100 Mbit/s and 5 ms each way.
@@ -244,7 +244,7 @@ impl super::Far<SimLink<Responder>> for Liar {
 #[test]
 fn a_far_end_that_lies_ends_in_a_report_all_the_same() {
     let honest = session(SimSpec::symmetric(hops(), 1), REQUEST, Limits::default());
-    let grant = *honest.grant();
+    let grant = honest.grant().clone();
     let (link, _) = honest.into_parts();
     let most = u64::MAX;
     let record = crate::session::Arrived {

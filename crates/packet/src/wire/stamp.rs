@@ -152,8 +152,8 @@ impl SenderPacket {
     }
 }
 
-/// Whether the bytes that must be zero in a sender's packet are: in a reflector's they are its time of arrival and a copy of the sender's
-/// packet. Of a datagram of at least [`PACKET_BYTE`]; for shorter ones it is false.
+/// Whether the bytes that must be zero in a sender's packet are: in a reflector's they are its time of arrival and a
+/// copy of the sender's packet. Of a datagram of at least [`PACKET_BYTE`]; for shorter ones it is false.
 //= RFC 8762, 4.2.1 and 4.3.1, figures 3 and 5; RFC 8972, 3: bytes 14 and 15 are the session's
 #[must_use]
 pub fn is_of_a_sender(datagram: &[u8]) -> bool {

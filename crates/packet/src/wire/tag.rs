@@ -1,13 +1,16 @@
 use std::fmt;
 
 use siphasher::sip::SipHasher24;
+use zeroize::{Zeroize, ZeroizeOnDrop};
 
 /// The key of one session: 128 random bits, made by the responder and sent over the encrypted control connection.
 ///
 /// The tag is SipHash-2-4 with 64 bits of output: a pseudo-random function made for short inputs, four 64-bit words of state and
 /// only additions, rotations and exclusive ors. A full header costs about 20 ns, and a BPF program can compute the same
 /// tag within its stack, which keyed BLAKE3 (7 rounds over 64 words) could not.
-#[derive(Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+///
+/// Overwritten when dropped, and copied only where that is written down.
+#[derive(Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize, Zeroize, ZeroizeOnDrop)]
 #[serde(transparent)]
 pub struct SessionKey([u8; 16]);
 

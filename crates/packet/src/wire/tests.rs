@@ -3,7 +3,7 @@ use vtare_units::{Span, Timestamp};
 
 use super::{Form, Kind, LARGEST_BYTE, SessionId, SessionKey, WireError, full, payload_of_frame, peek, short, stamp};
 
-const KEY: SessionKey = SessionKey::new([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]);
+static KEY: SessionKey = SessionKey::new([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]);
 
 fn full_probe(sequence: u64) -> full::Probe {
     full::Probe {

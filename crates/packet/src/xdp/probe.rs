@@ -56,7 +56,7 @@ mod word {
 }
 
 /// Whom to probe, and how the probes look.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Target {
     /// The far end.
     pub peer: SocketAddrV4,

@@ -11,10 +11,12 @@ struct RulesetAttributes {
 
 const CREATE_RULESET_VERSION: u32 = 1;
 
-/// The first version whose rule sets also keep a process from what lies outside of them: abstract UNIX sockets and signals.
+/// The first version whose rule sets also keep a process from what lies outside of them: abstract UNIX sockets and
+/// signals.
 pub const SCOPES_ABI: i64 = 6;
 
-/// Which rights each version of the interface knows, as counts of bits from the lowest: rights over files, over the network, scopes.
+/// Which rights each version of the interface knows, as counts of bits from the lowest: rights over files, over the
+/// network, scopes.
 const fn rights_of(abi: i64) -> (u32, u32, u32) {
     match abi {
         1 => (13, 0, 0),            // execute to make_sym
@@ -27,9 +29,9 @@ const fn rights_of(abi: i64) -> (u32, u32, u32) {
     }
 }
 
-/// From here on nothing can be opened, created or removed in any file system, and, where the kernel can, no TCP socket can be bound
-/// or connected, no abstract UNIX socket of others connected to, and no other process signalled (Landlock without a single rule). What is
-/// open stays usable. Gives the kernel's version of Landlock. Needs
+/// From here on nothing can be opened, created or removed in any file system, and, where the kernel can, no TCP socket
+/// can be bound or connected, no abstract UNIX socket of others connected to, and no other process signalled (Landlock
+/// without a single rule). What is open stays usable. Gives the kernel's version of Landlock. Needs
 /// [`super::no_new_privileges`] before it.
 ///
 /// # Errors

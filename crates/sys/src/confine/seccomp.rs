@@ -74,7 +74,8 @@ enum Argument {
     OneOf { index: u32, values: &'static [u32] },
 }
 
-/// The bits of `clone` that make a namespace: a new user namespace gives its maker all rights within it, and opens much of the kernel to it.
+/// The bits of `clone` that make a namespace: a new user namespace gives its maker all rights within it, and opens much
+/// of the kernel to it.
 const NAMESPACES: libc::c_int = libc::CLONE_NEWUSER
     | libc::CLONE_NEWNS
     | libc::CLONE_NEWPID
@@ -83,8 +84,9 @@ const NAMESPACES: libc::c_int = libc::CLONE_NEWUSER
     | libc::CLONE_NEWUTS
     | libc::CLONE_NEWCGROUP;
 
-/// Calls of which only some uses are allowed: no memory that can be executed, threads but no processes and no namespaces, names of threads,
-/// and whether a descriptor waits (nothing of a terminal, into which `TIOCSTI` would type).
+/// Calls of which only some uses are allowed: no memory that can be executed, threads but no processes and no
+/// namespaces, names of threads, and whether a descriptor waits (nothing of a terminal, into which `TIOCSTI` would
+/// type).
 const ALLOWED_WITH: &[(libc::c_long, Argument)] = &[
     (SYS_mmap, Argument::Without { index: 2, bits: libc::PROT_EXEC.cast_unsigned() }),
     (SYS_mprotect, Argument::Without { index: 2, bits: libc::PROT_EXEC.cast_unsigned() }),
@@ -169,8 +171,8 @@ fn program(machine: u32) -> Vec<libc::sock_filter> {
     program
 }
 
-/// From here on only the system calls of a responder with open sockets are carried out, some with certain arguments only: no memory can be
-/// made executable, no process or namespace made. All others fail with EPERM. Gives how many are
+/// From here on only the system calls of a responder with open sockets are carried out, some with certain arguments
+/// only: no memory can be made executable, no process or namespace made. All others fail with EPERM. Gives how many are
 /// allowed. Needs [`super::no_new_privileges`] before it.
 ///
 /// # Errors

@@ -72,7 +72,8 @@ fn attack_code_in_the_responder_makes_no_memory_executable_and_no_namespace() {
         let answer = unsafe { libc::mprotect(memory, page, libc::PROT_READ | libc::PROT_EXEC) };
         assert_eq!(refusal(answer.into()), Some(libc::EPERM), "mprotect");
         for flags in [libc::CLONE_NEWUSER | libc::SIGCHLD, libc::CLONE_THREAD | libc::CLONE_NEWUSER, libc::SIGCHLD] {
-            // SAFETY: refused by the filter before anything is made; without a stack of its own the call is that of fork otherwise.
+            // SAFETY: refused by the filter before anything is made; without a stack of its own the call is that of
+            // fork otherwise.
             let answer = unsafe { libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) };
             assert_eq!(refusal(answer), Some(libc::EPERM), "clone with {flags:#x}");
             refused += 1;

@@ -55,8 +55,8 @@ pub enum PathMtu {
     Refuse,
     /// They are cut into fragments.
     Fragment,
-    /// They are cut into fragments where they are larger than the interface's MTU, whatever ICMP messages report of the path: those can be
-    /// forged by anybody.
+    /// They are cut into fragments where they are larger than the interface's MTU, whatever ICMP messages report of the
+    /// path: those can be forged by anybody.
     FragmentAtInterface,
 }
 

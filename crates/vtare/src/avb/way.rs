@@ -122,7 +122,7 @@ impl<'c> Way<'c> {
         let options = SocketOptions { local: Some(far.local_address().ip()), ..options };
         let link = UdpLink::open(clock, address, &options, because).map_err(|error| failed(&error))?;
         let link = TimedLink::new(link, clock, parameters.clock, parameters.sleep);
-        let grant = *far.grant();
+        let grant = far.grant().clone();
         let quiet = link.now();
         let mut way = Self {
             session: AvbSession::new(link, far, grant),

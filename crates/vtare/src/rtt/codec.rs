@@ -6,7 +6,7 @@ use vtare_packet::wire::{SessionId, SessionKey, WireError, full, short};
 use vtare_units::{Monotonic, Timestamp};
 
 /// How the probes of one peer are written and their replies read.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Codec {
     /// vtare's full form.
     Full {
@@ -46,11 +46,11 @@ impl Codec {
     /// Where the datagram is too small: the parameters' check has seen to that.
     pub(super) fn fill(&self, sequence: u64, now: Timestamp<Monotonic>, datagram: &mut [u8]) -> Result<(), WireError> {
         match *self {
-            Self::Full { session, key, .. } => {
-                full::Probe { session, sequence, sent: now, wants_reply: true }.encode(&key, datagram)
+            Self::Full { session, ref key, .. } => {
+                full::Probe { session, sequence, sent: now, wants_reply: true }.encode(key, datagram)
             }
-            Self::Short { session, handle, key, .. } => {
-                let context = short::Context { session, handle, key: &key };
+            Self::Short { session, handle, ref key, .. } => {
+                let context = short::Context { session, handle, key };
                 short::Probe::new(sequence, now, true).encode(&context, datagram)
             }
             Self::Stamp { session, wall_ahead_ns, error_ns } => {
@@ -68,20 +68,20 @@ impl Codec {
     /// For anything that is no reply of this session.
     pub(super) fn read(&self, payload: &[u8], newest: u64) -> Result<(u64, FarEnd), WireError> {
         match *self {
-            Self::Full { session, key, echoed } => {
+            Self::Full { session, ref key, echoed } => {
                 let datagram = full::Unverified::parse(payload)?;
                 if datagram.session() != session {
                     return Err(WireError::Tag);
                 }
                 if echoed {
-                    return Ok((datagram.probe(&key)?.sequence, FarEnd::default()));
+                    return Ok((datagram.probe(key)?.sequence, FarEnd::default()));
                 }
-                let reply = datagram.reply(&key)?;
+                let reply = datagram.reply(key)?;
                 let turn = reply.turnaround;
                 Ok((reply.probe.sequence, FarEnd::stamped(turn.received, turn.replied, Some(turn.accepted))))
             }
-            Self::Short { session, handle, key, echoed } => {
-                let context = short::Context { session, handle, key: &key };
+            Self::Short { session, handle, ref key, echoed } => {
+                let context = short::Context { session, handle, key };
                 let datagram = short::Unverified::parse(payload)?;
                 if echoed {
                     return Ok((datagram.probe(&context, newest)?.sequence, FarEnd::default()));
@@ -132,15 +132,15 @@ mod tests {
     use vtare_packet::wire::stamp::{Reflection, reflect};
     use vtare_units::Span;
 
-    const KEY: SessionKey = SessionKey::new([7; 16]);
+    static KEY: SessionKey = SessionKey::new([7; 16]);
     const NOW: Timestamp<Monotonic> = Timestamp::from_nanos(5_000_000_000);
 
     #[test]
     fn an_echoed_probe_is_its_own_reply_and_says_nothing_of_the_far_end() {
         let session = SessionId(9);
         for codec in [
-            Codec::Full { session, key: KEY, echoed: true },
-            Codec::Short { session, handle: 3, key: KEY, echoed: true },
+            Codec::Full { session, key: KEY.clone(), echoed: true },
+            Codec::Short { session, handle: 3, key: KEY.clone(), echoed: true },
         ] {
             let mut datagram = [0; 64];
             codec.fill(1 << 33, NOW, &mut datagram).expect("room");
@@ -153,9 +153,9 @@ mod tests {
     #[test]
     fn another_session_is_no_reply() {
         let mut datagram = [0; 64];
-        let other = Codec::Full { session: SessionId(8), key: KEY, echoed: true };
+        let other = Codec::Full { session: SessionId(8), key: KEY.clone(), echoed: true };
         other.fill(0, NOW, &mut datagram).expect("room");
-        let codec = Codec::Full { session: SessionId(9), key: KEY, echoed: true };
+        let codec = Codec::Full { session: SessionId(9), key: KEY.clone(), echoed: true };
         assert_eq!(codec.read(&datagram, 0), Err(WireError::Tag));
     }
 

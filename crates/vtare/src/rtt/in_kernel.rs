@@ -68,7 +68,7 @@ fn target(parameters: &Parameters, peer: SocketAddr, session: &OpenedSession) ->
         },
         session: grant.session,
         handle: grant.handle,
-        key: grant.key,
+        key: grant.key.clone(),
         rate_packet_per_s: parameters.rate() as u64,
     })
 }

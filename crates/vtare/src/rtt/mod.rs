@@ -249,7 +249,7 @@ struct Sent<'c> {
 fn probe(parameters: &Parameters, ready: Vec<Ready<'_>>, session: &mut Session<'_>) -> Result<Ran, Failure> {
     let (context, seed) = (session.context, session.seed);
     let names: Vec<String> = ready.iter().map(|peer| peer.name.clone()).collect();
-    let codecs: Vec<Codec> = ready.iter().map(|peer| peer.codec).collect();
+    let codecs: Vec<Codec> = ready.iter().map(|peer| peer.codec.clone()).collect();
     let carried: Vec<(String, i64)> = ready.iter().map(|peer| (peer.name.clone(), peer.carried_session())).collect();
     let mut cells = Vec::new();
     let (mut links, mut sessions) = (Vec::new(), Vec::new());

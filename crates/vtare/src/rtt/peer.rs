@@ -213,7 +213,7 @@ fn open_session(
 
 fn codec(session: Option<&OpenedSession>, parameters: &Parameters, random: &mut Random, clock: &Clock) -> Codec {
     if let Some(grant) = session.map(OpenedSession::grant) {
-        let (session, handle, key) = (grant.session, grant.handle, grant.key);
+        let (session, handle, key) = (grant.session, grant.handle, grant.key.clone());
         return match grant.open.form {
             WireForm::Full => Codec::Full { session, key, echoed: false },
             WireForm::Short => Codec::Short { session, handle, key, echoed: false },

@@ -1,7 +1,7 @@
 //! Lines for standard error and standard output that never end or block the daemon: a thread of its own writes them.
 //!
-//! Strangers make a responder log. Its standard error may be a full disk, a pipe whose reader has gone, or one whose reader stalls; the
-//! descriptor may be shared with other processes, so it cannot be made non-blocking.
+//! Strangers make a responder log. Its standard error may be a full disk, a pipe whose reader has gone, or one whose
+//! reader stalls; the descriptor may be shared with other processes, so it cannot be made non-blocking.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -184,7 +184,8 @@ impl<'l> MakeWriter<'l> for Lines {
     }
 }
 
-/// Has panics go the way of all lines: the standard library would wait for a stream that stalls, and never end the process.
+/// Has panics go the way of all lines: the standard library would wait for a stream that stalls, and never end the
+/// process.
 pub(super) fn report_panics(lines: &Lines) {
     let lines = lines.clone();
     std::panic::set_hook(Box::new(move |panic| {

@@ -36,8 +36,8 @@ pub(crate) struct ServeArguments {
     #[arg(long, value_name = "ADDR:PORT")]
     listen: Option<SocketAddr>,
 
-    /// File with the key that both ends share: 64 hexadecimal digits; twice to let two keys in while clients change to the second
-    /// [default: the variable VTARE_KEY, else no key]
+    /// File with the key that both ends share: 64 hexadecimal digits; twice to let two keys in while clients change to
+    /// the second [default: the variable VTARE_KEY, else no key]
     #[arg(long = "key-file", value_name = "FILE")]
     key_files: Vec<PathBuf>,
 
@@ -235,8 +235,8 @@ fn new_key(path: &Path) -> Result<Exit, Failure> {
     Ok(Exit::Measured)
 }
 
-/// The keys: of the files, else of the environment; none where neither is given. Never from an argument: those are seen by every user of the
-/// host.
+/// The keys: of the files, else of the environment; none where neither is given. Never from an argument: those are seen
+/// by every user of the host.
 fn keys(files: &[PathBuf]) -> Result<Vec<PresharedKey>, Failure> {
     if files.len() > MOST_KEYS {
         let count = files.len();

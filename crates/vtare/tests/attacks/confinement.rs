@@ -29,7 +29,8 @@ fn attack_descriptors_that_the_starter_left_open_are_not_open_in_the_responder()
     survived("inherited_descriptors", "0 of 2 are open");
 }
 
-/// How often these bytes are in the memory of a process; `None`, with the reason on stderr, where this user may not read it.
+/// How often these bytes are in the memory of a process; `None`, with the reason on stderr, where this user may not
+/// read it.
 fn copies(process: u32, wanted: &[u8]) -> Option<usize> {
     let (maps, memory) = (format!("/proc/{process}/maps"), format!("/proc/{process}/mem"));
     let (Ok(maps), Ok(mut memory)) = (std::fs::read_to_string(maps), File::open(memory)) else {

@@ -18,7 +18,8 @@ pub(crate) struct Daemon {
 }
 
 impl Daemon {
-    /// Starts `vtare serve --json` with a log that goes to `log`, without a key on a port of the kernel's choice where `arguments` name none.
+    /// Starts `vtare serve --json` with a log that goes to `log`, without a key on a port of the kernel's choice where
+    /// `arguments` name none.
     pub(crate) fn start(arguments: &[&str], log: impl Into<Stdio>) -> Self {
         let mut command = Command::new(VTARE);
         command.args(["serve", "--json"]).args(arguments).env_remove("VTARE_KEY").stderr(log);

@@ -1,5 +1,5 @@
-//! Many silent connections from many addresses, while clients that are 250 ms away want in. On real paths: three namespaces around the
-//! responder's, and `vtare link` for the distance.
+//! Many silent connections from many addresses, while clients that are 250 ms away want in. On real paths: three
+//! namespaces around the responder's, and `vtare link` for the distance.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

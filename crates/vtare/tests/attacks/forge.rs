@@ -57,8 +57,8 @@ pub(crate) fn udp(from: u16, to: u16, payload: &[u8]) -> Vec<u8> {
     datagram
 }
 
-/// What a responder at port 8462 of `victim` may have sent to `peer`, as an ICMP message quotes it: a probe's reply, and the answer to an echo,
-/// for which no socket is asked.
+/// What a responder at port 8462 of `victim` may have sent to `peer`, as an ICMP message quotes it: a probe's reply,
+/// and the answer to an echo, for which no socket is asked.
 fn quotes(echo_reply: u8) -> [(bool, Vec<u8>); 2] {
     [(true, udp(8462, 40_000, &[])), (false, vec![echo_reply, 0, 0, 0, 0, 1, 0, 1])]
 }

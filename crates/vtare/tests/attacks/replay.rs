@@ -59,7 +59,8 @@ fn attack_copies_of_recorded_first_messages_lock_no_client_out() {
     let place = Place::new();
     let key = place.file("key");
     new_key(&key);
-    // Recorded before this responder was started, or on the way to another one with the same key: each is new to it once.
+    // Recorded before this responder was started, or on the way to another one with the same key: each is new to it
+    // once.
     let openings: Vec<Vec<u8>> = (0..COPIES).map(|_| recorded(&key)).collect();
     let arguments = ["--listen", "127.0.0.1:0", "--key-file", key.to_str().expect("plain")];
     let mut daemon = Daemon::start(&arguments, std::process::Stdio::null());

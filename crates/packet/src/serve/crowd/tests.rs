@@ -113,9 +113,9 @@ enum Happens {
 
 const MS: u64 = 1_000_000;
 
-/// 10 s of 1,900 silent connections a second, each from the next of so many networks, which a patient attacker holds until they are closed. A
-/// client comes every 50 ms; its first message is `first_ms` behind the connection, its second another 250 ms later. Gives the
-/// number of clients that were refused.
+/// 10 s of 1,900 silent connections a second, each from the next of so many networks, which a patient attacker holds
+/// until they are closed. A client comes every 50 ms; its first message is `first_ms` behind the connection, its second
+/// another 250 ms later. Gives the number of clients that were refused.
 fn refused(source: fn(u64) -> IpAddr, client: fn(u64) -> IpAddr, first_ms: u64) -> u64 {
     let mut crowd = Crowd::new(CrowdLimits::default());
     let mut queue = BinaryHeap::new();
@@ -163,7 +163,8 @@ fn of_many_networks(number: u64) -> IpAddr {
     Ipv4Addr::from(0x0a00_0001 + ((number % 1_000) as u32) * 256).into()
 }
 
-/// Clients of one address, as a laboratory behind address translation has them, and clients of the IPv6 prefix that the flood comes from.
+/// Clients of one address, as a laboratory behind address translation has them, and clients of the IPv6 prefix that the
+/// flood comes from.
 fn of_one_address(_: u64) -> IpAddr {
     Ipv4Addr::new(203, 0, 113, 9).into()
 }

@@ -37,7 +37,7 @@ impl Far {
     fn new(open: &Open) -> Option<Self> {
         let (offload, program) = allowed(XdpReflector::load(CARD, PORT, &[HOST], 4))?;
         let mut table = Table::new(Limits::default()).with_offload(Box::new(offload));
-        let secrets = Secrets { session: SESSION, key: KEY };
+        let secrets = Secrets { session: SESSION, key: KEY.clone() };
         let grant = table.open(clocks::now(), IpAddr::V4(CLIENT), open, secrets).expect("within the limits");
         Some(Self { table, grant, program })
     }
@@ -286,7 +286,7 @@ fn a_session_that_the_program_hears_of_does_not_expire() {
     let mut table = Table::new(limits).with_offload(Box::new(offload));
     // Opened so long ago that it is about to expire, and heard of by the program now.
     let opened = clocks::now::<Monotonic>() - vtare_units::Span::from_millis(900);
-    let secrets = Secrets { session: SESSION, key: KEY };
+    let secrets = Secrets { session: SESSION, key: KEY.clone() };
     let grant = table.open(opened, IpAddr::V4(CLIENT), &open(WireForm::Full), secrets).expect("within the limits");
     let far = Far { table, grant, program };
     assert_eq!(far.send(0), TX);
@@ -305,7 +305,7 @@ proptest! {
         let Some(mut far) = Far::new(&open(WireForm::Short)) else { return Ok(()) };
         let mut twin = Table::new(Limits::default());
         let now = clocks::now();
-        let secrets = Secrets { session: SESSION, key: KEY };
+        let secrets = Secrets { session: SESSION, key: KEY.clone() };
         twin.open(now, IpAddr::V4(CLIENT), &open(WireForm::Short), secrets).expect("within the limits");
         let mut random = Random::new(seed);
         let mut newest = 0;

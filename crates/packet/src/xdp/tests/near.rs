@@ -18,7 +18,7 @@ fn near(form: Form, size_byte: u16) -> Option<Programs> {
         form,
         session: SESSION,
         handle: 7,
-        key: KEY,
+        key: KEY.clone(),
         rate_packet_per_s: 1_000,
     };
     let mut headers = [0; 42];
