@@ -3,6 +3,7 @@
 mod bounds;
 mod calibration;
 mod cost;
+mod scaled;
 mod step;
 
 use vtare_clock::{Clock, ClockOptions};

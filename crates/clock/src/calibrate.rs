@@ -15,7 +15,8 @@ pub struct CalibrationOptions {
     pub window: Span,
     /// Triples at each end of a window. Default 1000.
     pub triples: usize,
-    /// No window ends later than this after the start. Default 30 ms.
+    /// No window ends later than this after the start, unless the machine took the CPU away at its end: see
+    /// [`calibrate`]. Default 30 ms.
     pub limit: Span,
 }
 
@@ -186,14 +187,14 @@ pub fn calibrate(source: &impl TimeSource, options: &CalibrationOptions) -> Resu
     loop {
         window.extend(source, options, begun);
         let elapsed = source.raw() - begun;
-        let last = elapsed >= options.limit;
+        let last = elapsed >= options.limit && (!window.late || window.blocks >= MOST_BLOCKS);
         let triples = window.triples.longest();
         let bounds = match line_bounds(triples) {
             Some(bounds) => bounds,
             None if last => return Err(not_counting(triples)),
             None => continue,
         };
-        if bounds.inconsistency_ns > 0.0 && !last {
+        if bounds.inconsistency_ns > 0.0 && elapsed < options.limit {
             window = Window::begin(source, options);
             continue;
         }
@@ -217,11 +218,20 @@ pub fn calibrate(source: &impl TimeSource, options: &CalibrationOptions) -> Resu
     }
 }
 
+/// Blocks that a window has at most where the machine keeps taking the CPU away.
+const MOST_BLOCKS: u32 = 12;
+/// The block after a late one comes this many first windows later: far enough to tell neighbouring kernel multipliers
+/// apart ([`agreeing_rate`]), near enough that a whole step of the lattice is not taken for none.
+const AFTER_LATE: i64 = 7;
+
 /// A window that grows by blocks of triples.
 struct Window {
     begun: Timestamp<MonotonicRaw>,
     length: Span,
     triples: TriplesByCpu,
+    blocks: u32,
+    /// The last block came later, or took longer, than it was meant to.
+    late: bool,
 }
 
 impl Window {
@@ -229,18 +239,27 @@ impl Window {
         let begun = source.raw();
         let mut triples = TriplesByCpu::default();
         triples.take_block(source, options.triples);
-        Self { begun, length: options.window, triples }
+        Self { begun, length: options.window, triples, blocks: 1, late: false }
     }
 
     /// Waits for the window's end and takes a block there. The next one lies as far beyond it as it lies beyond the
-    /// first, within the limit on the time since `started`.
+    /// first, within the limit on the time since `started`; or soon after, where this one was late.
     fn extend(&mut self, source: &impl TimeSource, options: &CalibrationOptions, started: Timestamp<MonotonicRaw>) {
-        let until = (self.begun + self.length).min(started + options.limit);
+        let until = if self.late {
+            source.raw() + options.window * AFTER_LATE
+        } else {
+            (self.begun + self.length).min(started + options.limit)
+        };
         while source.raw() < until {
             source.spin(256);
         }
+        let from = source.raw();
         self.triples.take_block(source, options.triples);
-        self.length = (source.raw() - self.begun) * 2;
+        let to = source.raw();
+        // A block takes a small part of a window, on an emulated CPU two windows.
+        self.late = from - until > options.window || to - from > options.window * 3;
+        self.blocks += 1;
+        self.length = (to - self.begun) * 2;
     }
 }
 

@@ -98,6 +98,18 @@ fn a_quiet_machine_with_a_lattice_gives_the_kernels_own_multiplier_within_the_li
 }
 
 #[test]
+fn a_machine_that_takes_the_cpu_away_in_mid_window_still_shows_its_multiplier() {
+    // 29 ms: about the time after which these neighbouring multipliers are a whole step of the lattice apart, so that
+    // they look alike again.
+    for seed in 0..100 {
+        let machine = SimClock::new(2_596_098).with_lattice(26.0).with_seed(seed);
+        let machine = machine.with_slower_readings(10.0).with_pauses(14_000 + 100 * seed, Span::from_millis(29));
+        let found = calibrate(&machine, &CalibrationOptions::default()).expect("a sane machine");
+        assert_eq!(found.exact, Some(machine.rate()), "seed {seed}: {found:?}");
+    }
+}
+
+#[test]
 fn a_kernel_that_keeps_time_by_a_function_of_the_counter_has_no_multiplier_to_find() {
     let machine = SimClock::new(2_596_118).with_lattice(26.0);
     machine.change_clock_source("kvm-clock");

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use vtare_sys::{counter, cpu, sched, vmclock};
 use vtare_units::{CounterTick, Monotonic, MonotonicRaw, Span, Timestamp, Wall};
 
-use crate::calibrate::{Calibration, calibrate};
+use crate::calibrate::{Calibration, CalibrationOptions, calibrate};
 use crate::cross_core;
 use crate::info::{ClockInfo, Comparison, ReadPath};
 use crate::line::{LineRead, SharedLine};
@@ -257,33 +257,24 @@ impl<S: TimeSource> Clock<S> {
     }
 
     /// The counter's rate: what the kernel states of it where that can be read, else what measurement bounds. A
-    /// thorough start does both and holds one against the other.
+    /// thorough start holds what is stated against one window's bounds.
     fn find_rate(&mut self, evidence: &mut Evidence, options: &ClockOptions) -> Option<Calibration> {
+        let mut measure = |limit| {
+            calibrate(&self.source, &CalibrationOptions { limit, ..options.calibration })
+                .map_err(|error| evidence.calibration_error = Some(error.to_string()))
+                .ok()
+        };
         let records = if options.kernel_page { self.source.kernel_records() } else { None };
         let stated = records.and_then(|records| Calibration::stated(&self.source, &records.raw));
-        let thorough = options.cross_core.is_some();
-        let measured = if stated.is_some() && !thorough {
-            None
-        } else {
-            match calibrate(&self.source, &options.calibration) {
-                Ok(found) => Some(found),
-                Err(error) => {
-                    evidence.calibration_error = Some(error.to_string());
-                    return None;
-                }
-            }
-        };
-        match (stated, measured) {
-            (Some(stated), Some(measured)) if !measured.allows(&stated) => {
-                evidence.page_contradicted = true;
-                Some(measured)
-            }
-            (Some(stated), _) => {
+        if let Some(stated) = stated {
+            let thorough = options.cross_core.is_some();
+            if !thorough || measure(options.calibration.window)?.allows(&stated) {
                 self.records = records;
-                Some(stated)
+                return Some(stated);
             }
-            (None, measured) => measured,
+            evidence.page_contradicted = true;
         }
+        measure(options.calibration.limit)
     }
 
     /// The cost of one [`Clock::now`], the least of some batches, in ns.

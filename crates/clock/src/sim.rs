@@ -44,6 +44,8 @@ pub struct SimClock {
     /// The kernel's clocks are off by up to this many ns at random.
     erratic_ns: Cell<f64>,
     noise: Cell<u64>,
+    /// What each reading takes more than the quickest one, in ns.
+    slower_ns: f64,
     /// Every so many readings the reader is descheduled for this long.
     pause: Cell<Option<(u64, f64)>>,
     readings: Cell<u64>,
@@ -74,6 +76,7 @@ impl SimClock {
             steered_tick: Cell::new(0.0),
             faster: Cell::new((0.0, 0.0)),
             erratic_ns: Cell::new(0.0),
+            slower_ns: 0.0,
             noise: Cell::new(0x9e37_79b9_7f4a_7c15),
             pause: Cell::new(None),
             readings: Cell::new(0),
@@ -97,6 +100,13 @@ impl SimClock {
     #[must_use]
     pub fn with_deferred(mut self, share: f64) -> Self {
         self.deferred = share;
+        self
+    }
+
+    /// The same machine, where each reading takes `nanos` ns more.
+    #[must_use]
+    pub fn with_slower_readings(mut self, nanos: f64) -> Self {
+        self.slower_ns = nanos;
         self
     }
 
@@ -225,7 +235,7 @@ impl SimClock {
         }
         // Mostly the same few cycles, as real code takes; one time in eight a cache or a branch was not ready.
         let extra = if self.random(8.0) < 1.0 { self.random(most_ns - least_ns) } else { self.random(0.4) };
-        self.advance_ns(least_ns + extra);
+        self.advance_ns(self.slower_ns + least_ns + extra);
         let put_off = if self.deferred > 0.0 && self.random(1.0) < self.deferred { 1.0 } else { 0.0 };
         let shown = self.shown(self.position.get() + self.cores[self.core.get()]) + put_off;
         // The kernel may have jumped the counter backwards; only a deferral by one tick is held against the reading
