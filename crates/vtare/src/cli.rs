@@ -72,7 +72,7 @@ enum Command {
     /// Go on with a campaign (lab)
     #[command(disable_help_flag = true)]
     Resume(lab::LabArguments),
-    /// Check every file of a campaign's store, and repair it (lab)
+    /// Check every file of a store, and repair it (lab)
     #[command(disable_help_flag = true)]
     Verify(lab::LabArguments),
     /// Write the report of a campaign (lab)

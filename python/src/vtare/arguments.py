@@ -68,7 +68,8 @@ class _Out(io.FileIO):
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, self.fileno())
             os.close(nowhere)
-            if error.errno != errno.EPIPE and self.fileno() == 1:
+            # EIO: the terminal has gone.
+            if error.errno not in (errno.EPIPE, errno.EIO) and self.fileno() == 1:
                 raise MachineCannot(f"cannot write to standard output: {error.strerror}") from error
             return super().write(data)
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 import logging
+import signal
 import sys
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
@@ -44,10 +45,12 @@ from vtare.campaign.console import (
 )
 from vtare.contract import load_contract
 from vtare.design import draw_seed, expected_run_s, make_design
-from vtare.errors import BadInput, VtareError
+from vtare.errors import BadInput, MachineCannot, VtareError, refusal_of
 from vtare.plan import Plan, find_plan, load_plan, shipped_plans
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from vtare.bulk import Crew
     from vtare.campaign import CampaignResult
     from vtare.summary import Summary
@@ -607,9 +610,7 @@ def _summary_of(store: Path, crew: Crew | None = None) -> Summary:
     summary = summarise(store, crew=ALONE if crew is None else crew)
     derived = summary.derived
     if derived is not None and derived.reason is not None:
-        _say(
-            f"vtare: {store} cannot be written ({derived.reason}): what is derived from it goes to {derived.directory}"
-        )
+        _say(f"vtare: {store} cannot be written ({derived.reason}); files made from it are in {derived.directory}")
     if summary.runs.height == 0:
         for problem in summary.sample_set.problems:
             _say(f"vtare: left out: {problem.reason}")
@@ -716,6 +717,10 @@ def main() -> None:
     # A home that cannot be written costs matplotlib a cache, and is nobody's concern.
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
     forgive_lost_readers()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        # What is half written is removed on the way out. A campaign takes these signals over; nohup ignores SIGHUP.
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, _interrupt)
     try:
         try:
             # As it is typed: the binary hands its subcommands on.
@@ -723,13 +728,25 @@ def main() -> None:
         finally:
             sys.stdout.flush()
     except VtareError as error:
-        if "--json" in sys.argv:
-            _print_json({"schema": "vtare.error/1", "error": str(error), "exit_code": error.exit_code})
-        _err.print(f"vtare: {error}")
-        sys.exit(error.exit_code)
+        _end(error)
+    except OSError as error:
+        _end(refusal_of(error))
+    except MemoryError:
+        _end(MachineCannot("this process may not take the memory that it needs (see `ulimit -v`); nothing is lost"))
     except KeyboardInterrupt:
         _err.print("vtare: interrupted")
         sys.exit(130)
+
+
+def _end(error: VtareError) -> NoReturn:
+    if "--json" in sys.argv:
+        _print_json({"schema": "vtare.error/1", "error": str(error), "exit_code": error.exit_code})
+    _err.print(f"vtare: {error}")
+    sys.exit(error.exit_code)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt
 
 
 if __name__ == "__main__":

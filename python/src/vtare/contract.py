@@ -16,13 +16,15 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
 from vtare.errors import BadInput, did_you_mean
-from vtare.quantities import QuantityError, parse, unit_of, write
+from vtare.quantities import QuantityError, parse, refuse_above_a_year, unit_of, write
 from vtare.stored import parse_json, plain_values
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+#: No number of a plan is larger: the binary keeps them in 64 bits.
+_LARGEST: Final = 2**63 - 1
 RUN_SCHEMA: Final = "vtare.run/1"
 SAMPLES_SCHEMA: Final = "vtare.samples/1"
 # What every figure stands on; other parts of the footer may be missing.
@@ -132,17 +134,20 @@ class Parameter:
         elif isinstance(value, str):
             try:
                 exact = parse(value, unit)
+                refuse_above_a_year(value, exact, unit)
             except QuantityError as error:
                 raise BadInput(f"{where}: {error}") from error
         else:
             raise BadInput(f'{where}: found {value} without a unit; write for example "{value} {unit.symbol}"')
         symbol = "" if unit is None else f" {unit.symbol}"
-        if self.above is not None and exact <= self.above:
-            raise BadInput(f"{where}: found {value}, wanted more than {self.above.normalize():f}{symbol}")
         if not exact.is_finite():
             raise BadInput(f"{where}: found {value}, wanted a finite number")
+        if self.above is not None and exact <= self.above:
+            raise BadInput(f"{where}: found {value}, wanted more than {self.above.normalize():f}{symbol}")
         if self.minimum is not None and exact < self.minimum:
             raise BadInput(f"{where}: found {value}, wanted at least {self.minimum.normalize():f}{symbol}")
+        if abs(exact) > _LARGEST:
+            raise BadInput(f"{where}: found {value}, wanted at most {_LARGEST}{symbol}")
         if self.maximum is not None and exact > self.maximum:
             raise BadInput(f"{where}: found {value}, wanted at most {self.maximum.normalize():f}{symbol}")
         if self.kind == "integer":

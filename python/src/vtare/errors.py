@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from typing import TYPE_CHECKING
+import errno
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,6 +36,23 @@ class Interrupted(VtareError):
     """The user or the system asked to stop. The running cell is dropped, all finished ones are kept."""
 
     exit_code = 130
+
+
+#: What a process may have no more of, and what raises the limit.
+_LIMITS: Final = {
+    errno.EMFILE: "this process may open no more files; raise its limit (`ulimit -n 4096`)",
+    errno.ENFILE: "this machine may open no more files; raise /proc/sys/fs/file-max",
+    errno.ENOMEM: "this process may not take the memory that it needs (see `ulimit -v`)",
+    errno.EAGAIN: "no more processes or threads may be started; raise the limit (`ulimit -u`)",
+}
+
+
+def refusal_of(error: OSError) -> VtareError:
+    """The error to show for one of the system: of this machine where a limit was reached, else of what was named."""
+    if error.errno in _LIMITS:
+        return MachineCannot(f"{_LIMITS[error.errno]}; nothing that was written is lost")
+    named = "" if error.filename is None else f"{error.filename!s:.200}: "
+    return BadInput(f"{named}{error.strerror or error}")
 
 
 def did_you_mean(found: str, wanted: Iterable[str]) -> str:

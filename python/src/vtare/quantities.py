@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal, DecimalException
 from typing import Final
 
 _TIME: Final = {
@@ -21,6 +21,8 @@ _TIME: Final = {
     "min": Decimal(60),
     "h": Decimal(3600),
 }
+#: The longest time that a plan may ask for: a year, in s.
+LONGEST_S: Final = Decimal(365 * 86_400)
 _BYTE: Final = {
     "B": Decimal(1),
     "kB": Decimal(10) ** 3,
@@ -101,10 +103,21 @@ def parse(text: str, unit: Unit) -> Decimal:
     if symbol not in unit.scale:
         raise QuantityError(f"'{text}' has the unit '{symbol}', wanted one of: {unit.examples}")
     try:
-        value = Decimal(number.replace("_", ""))
-    except InvalidOperation as error:
+        base = Decimal(number.replace("_", "")) * unit.scale[symbol]
+        value = base / unit.scale[unit.symbol]
+    except DecimalException as error:
         raise QuantityError(f"'{text}' is not a number with a unit, such as {example}") from error
-    return value * unit.scale[symbol] / unit.scale[unit.symbol]
+    return value
+
+
+def refuse_above_a_year(text: str, value: Decimal, unit: Unit) -> None:
+    """Refuse a time of a plan that no run can take: it is a slip, and beyond what clocks can count.
+
+    Raises:
+        QuantityError: `value`, counted in `unit`, is a time above a year.
+    """
+    if unit.scale is _TIME and abs(value) > LONGEST_S / unit.scale[unit.symbol]:
+        raise QuantityError(f"'{text}' is more than a year; wanted at most \"{LONGEST_S} s\"")
 
 
 def write(value: float | Decimal, unit: Unit) -> str:

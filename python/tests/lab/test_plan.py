@@ -58,6 +58,15 @@ def test_first_level_is_the_baseline_where_none_is_named() -> None:
 
 
 BAD = [
+    ("blocks = 4", 'blocks = 4\nsettle = "1e30 s"', "settle: '1e30 s' is more than a year"),
+    ("blocks = 4", 'blocks = 4\nsettle = "1e999999999 s"', "settle: '1e999999999 s' is"),
+    ('seconds = "0.5 s"', 'seconds = "1e300 s"', "seconds: '1e300 s' is more than a year"),
+    ("samples = 300", "samples = 1e400", "samples: found inf, wanted a finite number"),
+    ("samples = 300", f"samples = {10**30}", f"samples: found {10**30}, wanted at most 9223372036854775807"),
+    ("samples = 300", f"samples = {'9' * 5000}", "not valid TOML"),
+    ('"How late?"', '"\\u001b[2J"', "question: found '\\x1b[2J', wanted a text without control characters"),
+    ('exceed = "100 us"', 'run_timeout = "0 s"', "run_timeout: found '0 s', wanted more than 0"),
+    ("blocks = 4", f"blocks = {'[' * 5000}{']' * 5000}", "nested too deep"),
     ('schema = "vtare.plan/1"', 'schema = "vtare.plan/9"', "schema: found 'vtare.plan/9', wanted 'vtare.plan/1'"),
     ("blocks = 4", "block = 4", "block: unknown key 'block' (did you mean 'blocks'?); wanted one of: schema, name"),
     ("blocks = 4", "", "blocks: found nothing, wanted a whole number from 1 to 10000"),

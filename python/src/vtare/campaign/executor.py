@@ -23,7 +23,7 @@ from vtare.campaign.journal import Entry, Stopped, not_needed
 from vtare.campaign.programs import CounterPrograms
 from vtare.campaign.progress import Forecast, Progress, Silent
 from vtare.design import expected_run_s, run_seed
-from vtare.errors import CampaignStopped, Interrupted, MachineCannot
+from vtare.errors import CampaignStopped, Interrupted, MachineCannot, VtareError, refusal_of
 from vtare.guests import background_of, resources_of
 from vtare.platforms import DEFAULT_RESOURCES, Instance, Platform, PlatformFailed, Resources, kind_of, open_platform
 from vtare.platforms.network import NetworkError
@@ -298,8 +298,11 @@ class Campaign:
         if outcome.status == "failed" and any(text in (outcome.log_tail or "") for text in _DISK_FULL_TEXT):
             raise self._explain(OSError(errno.ENOSPC, _DISK_FULL_TEXT[0]))
 
-    def _explain(self, error: OSError) -> CampaignStopped:
+    def _explain(self, error: OSError) -> VtareError:
         path = self._store.path
+        refused = refusal_of(error)
+        if isinstance(refused, MachineCannot):
+            return MachineCannot(f"{refused}; then `vtare resume {path}`")
         resume = f"`vtare resume {path}` goes on; finished runs are kept"
         if error.errno in _DISK_FULL:
             return CampaignStopped(f"{path}: the disk is full ({error.strerror}); free some space, then {resume}")

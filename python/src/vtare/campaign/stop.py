@@ -1,4 +1,4 @@
-"""Ask a campaign to stop: Ctrl-C or SIGTERM, without a single wake-up while a run measures."""
+"""Ask a campaign to stop: Ctrl-C, SIGTERM or a lost terminal, without a single wake-up while a run measures."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 class StopRequest:
     """Counts stop requests and makes `fd` readable with each. The second one means: at once.
 
-    As a context manager it takes over SIGINT and SIGTERM of the main thread and gives them back at the end.
+    As a context manager it takes over SIGINT, SIGTERM and, unless it is ignored (nohup), SIGHUP of the main thread and
+    gives them back at the end. A terminal that goes away sends SIGHUP more than once: it is one request.
     """
 
     def __init__(self) -> None:
@@ -45,11 +46,14 @@ class StopRequest:
             os.read(self._read_fd, 4096)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        self.request()
+        if number != signal.SIGHUP or not self.requested:
+            self.request()
 
     def __enter__(self) -> Self:
-        """Take over SIGINT and SIGTERM."""
-        for number in (signal.SIGINT, signal.SIGTERM):
+        """Take over SIGINT, SIGTERM and SIGHUP."""
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if number == signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN:
+                continue
             self._before[number] = signal.signal(number, self._handle)
         return self
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from vtare.contract import Contract
 from vtare.errors import BadInput, did_you_mean
-from vtare.quantities import QuantityError, Unit, parse
+from vtare.quantities import QuantityError, Unit, parse, refuse_above_a_year
 from vtare.stored import plain_text
 
 
@@ -68,6 +68,7 @@ class Checks:
             raise self.error(path, f'found {found!r}, wanted a quantity with a unit such as "1 {unit.symbol}"')
         try:
             value = parse(found, unit)
+            refuse_above_a_year(found, value, unit)
         except QuantityError as error:
             raise self.error(path, str(error)) from error
         if value < Decimal(0):

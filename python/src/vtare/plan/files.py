@@ -18,8 +18,12 @@ def find_plan(name: str) -> Path:
         BadInput: neither a file nor a shipped plan; the message lists the shipped ones.
     """
     path = Path(name)
-    if path.is_file():
-        return path
+    try:
+        if path.is_file():
+            return path
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise BadInput(f"plan '{name[:60]}...': cannot be a file: {reason}") from error
     shipped = shipped_plans()
     if name in shipped:
         return shipped[name]
@@ -60,6 +64,9 @@ def parse_plan(text: str, *, source: Path, contract: Contract | None = None) -> 
     """Check the text of a plan. `source` is only named in errors. See `load_plan`."""
     try:
         table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except RecursionError as error:
+        raise BadInput(f"{source}: nested too deep; a plan needs four levels of tables and lists at most") from error
+    except ValueError as error:
+        # An integer of thousands of digits is no TOMLDecodeError.
         raise BadInput(f"{source}: not valid TOML: {error}") from error
     return Reader(source, contract or load_contract()).plan(table, text)

@@ -118,8 +118,15 @@ class Reader(Levels):
             parameters=parameters,
             factors=tuple(factors),
             exceed_ns=None if exceed is None else self.quantity(exceed, f"{path}.exceed", _NANOSECOND),
-            run_timeout_s=None if timeout is None else self.quantity(timeout, f"{path}.run_timeout", _SECOND),
+            run_timeout_s=None if timeout is None else self.run_timeout(timeout, f"{path}.run_timeout"),
         )
+
+    def run_timeout(self, found: Any, path: str) -> float:
+        """After how many seconds a run has hung."""
+        seconds = self.quantity(found, path, _SECOND)
+        if seconds <= 0.0:
+            raise self.error(path, f'found {found!r}, wanted more than 0, such as "60 s": every run would fail')
+        return seconds
 
     def platform_settings(self, table: Any) -> dict[str, dict[str, str | int]]:
         """The settings of platforms of the plan's own: `[platforms.NAME]`, with a `kind` where the name is none."""
