@@ -179,3 +179,13 @@ def test_three_factors_give_four_interactions() -> None:
     assert p[("a", "c")] < 1e-6
     assert min(p[("a", "b")], p[("b", "c")], p[("a", "b", "c")]) > 0.01
     assert found[("a", "b")].freedom == 2
+
+
+def test_the_neighbouring_positions_of_a_coarse_clock_are_no_outliers() -> None:
+    # Idle readings of vtare: most at one position of the clock, the rest on its neighbours. mad_raw is 0 there.
+    readings = np.repeat([20.0, 20.4, 30.0, 30.4, 40.0, 5000.0], [500, 100, 300, 80, 15, 5])
+    plain = stats.robust_z(readings, log=True)
+    assert plain.n_outliers > 350
+    stepped = stats.robust_z(readings, log=True, step=stats.seen_step(stats.tally(readings)))
+    assert stepped.scale == "clock_step"
+    assert stepped.n_outliers == 5
