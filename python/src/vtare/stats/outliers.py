@@ -118,14 +118,22 @@ class ScenarioOutliers:
 def outliers_by_scenario(
     scenarios: Mapping[Hashable, Values], *, threshold: float = 3.5, log: bool = False, sides: Sides = "both"
 ) -> tuple[ScenarioOutliers, ...]:
-    """Score each scenario's readings inside that scenario, and tell where the outliers are. See `robust_z`."""
+    """Score each scenario's readings inside that scenario, and tell where the outliers are. See `robust_z`.
+
+    >>> outliers_by_scenario({"idle": [1.0, 1.1, 0.9, 1.0, 9.0]})[0].outliers
+    1
+    """
     scored = {name: robust_z(checked(x), threshold=threshold, log=log, sides=sides) for name, x in scenarios.items()}
     return shares({name: (found.n, None if found.z is None else found.n_outliers, found.reason)
                    for name, found in scored.items()})  # fmt: skip
 
 
 def shares(counted: Mapping[Hashable, tuple[int, int | None, str | None]]) -> tuple[ScenarioOutliers, ...]:
-    """Turn counts (`n`, outliers or None where refused, reason) of each scenario into fractions and shares."""
+    """Turn counts (`n`, outliers or None where refused, reason) of each scenario into fractions and shares.
+
+    >>> [one.share for one in shares({"idle": (10, 1, None), "cpu": (10, 3, None)})]
+    [0.25, 0.75]
+    """
     total = sum(outliers or 0 for _, outliers, _ in counted.values())
     return tuple(
         ScenarioOutliers(

@@ -28,6 +28,9 @@ def mser5(x: Values) -> Warmup:
     """Return the warm-up by the marginal standard error rule on means of 5 readings (White, Cobb and Spratt 2000).
 
     The cut d minimises sum (y_i - mean_d)^2 / (k - d)^2 over the batch means y_d .. y_k, searched in the first half.
+
+    >>> mser5(np.concatenate([np.linspace(50.0, 10.0, 50), 10.0 + np.sin(np.arange(500.0))])).cut
+    50
     """
     values = checked(x)
     n = len(values)
@@ -63,6 +66,9 @@ def settle(x: Values, *, quantum: float = 0.0) -> Warmup:
     fewer than 1000 readings, or whose readings amount to fewer than 20 independent ones, is not judged and counts as
     settled. `quantum` is the step that readings move in: what
     differs by no more than that does not differ.
+
+    >>> settle(np.concatenate([np.full(200, 50.0), 10.0 + np.sin(np.arange(2000.0))])).cut
+    200
     """
     values = checked(x)
     n = len(values)
