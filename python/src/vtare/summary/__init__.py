@@ -24,8 +24,8 @@ max, mean, p99, p999, exceed_per_s` (readings above `threshold_ns` per second of
 `exceed_fraction` (their share of readings),
 `elapsed_s` (of the run), `interrupted`, `warmup_n` (readings cut from the start before the figures above were made;
 null where no warm-up was looked for), `lag1, n_eff` (autocorrelation of a
-series, and the independent readings it amounts to), `settled` (false: the run changes to its end, and nothing was cut); and where
-the instrument has them `read_cost_ns` (timer), `cpu_fraction,
+series, and the independent readings it amounts to), `settled` (false: the run changes to its end, and nothing was cut);
+and where the instrument has them `read_cost_ns` (timer), `cpu_fraction,
 disturbed_fraction, spin_ns_mean` (sleep), `cv, cv_within, cv_between, cv_thread_cpu, step_ns` (counter; the
 time of one step of the counting function), `lost_fraction, gaps_per_s` (noise); for rtt, whose readings are the packets
 that came back, `sent, unsent, lost, late, lost_fraction, duplicate, reordered, achieved_packet_per_s, rtt_scheduled_ns,
