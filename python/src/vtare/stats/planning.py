@@ -81,7 +81,7 @@ def power(
 def _power(runs: int, shift_sd: float, alpha: float, paired: bool, ratio_sd: float) -> float:
     if paired:
         variance = _variances(runs, 4000) / runs
-        error, freedom = np.sqrt(variance), np.full(len(variance), runs - 1.0)
+        error, freedom = np.sqrt(variance), np.array(runs - 1.0)
         scale = 1.0 / math.sqrt(runs)
     else:
         grid = _variances(runs, 80) / runs
