@@ -131,7 +131,8 @@ addEventListener("load", async () => {
   const choice = box.querySelector("select");
   choice.value = "equivalent";
   choice.dispatchEvent(new Event("change"));
-  result.chosen = rows().map((row) => row.querySelector("td.higher, td.lower, td.equivalent, td.inconclusive").textContent);
+  const verdicts = "td.higher, td.lower, td.equivalent, td.inconclusive";
+  result.chosen = rows().map((row) => row.querySelector(verdicts).textContent);
   choice.value = "";
   choice.dispatchEvent(new Event("change"));
   const cells = document.querySelector("[data-table^=cells-sleeps]");
