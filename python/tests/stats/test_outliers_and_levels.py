@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.signal import lfilter
 
 from vtare import stats
 
@@ -135,6 +136,9 @@ def test_a_steady_series_settles_and_a_step_of_the_clock_is_no_drift() -> None:
     settled = [stats.settle(np.exp(rng.normal(size=1500))) for _ in range(60)]
     assert all(one.settled for one in settled)
     assert sum(one.cut > 100 for one in settled) == 0
+    # AR(1) 0.99: a thousand readings amount to five independent ones. 32 % were called not settled.
+    slow = [lfilter([math.sqrt(1 - 0.99**2)], [1.0, -0.99], rng.normal(size=2000))[1000:] for _ in range(100)]
+    assert sum(not stats.settle(np.exp(0.3 * x)).settled for x in slow) <= 12
     halves = np.repeat([70.0, 80.0], 1000)
     assert not stats.settle(halves).settled
     assert stats.settle(halves, quantum=10.0).settled
@@ -179,3 +183,13 @@ def test_three_factors_give_four_interactions() -> None:
     assert p[("a", "c")] < 1e-6
     assert min(p[("a", "b")], p[("b", "c")], p[("a", "b", "c")]) > 0.01
     assert found[("a", "b")].freedom == 2
+
+
+def test_the_neighbouring_positions_of_a_coarse_clock_are_no_outliers() -> None:
+    # Idle readings of vtare: most at one position of the clock, the rest on its neighbours. mad_raw is 0 there.
+    readings = np.repeat([20.0, 20.4, 30.0, 30.4, 40.0, 5000.0], [500, 100, 300, 80, 15, 5])
+    plain = stats.robust_z(readings, log=True)
+    assert plain.n_outliers > 350
+    stepped = stats.robust_z(readings, log=True, step=stats.seen_step(stats.tally(readings)))
+    assert stepped.scale == "clock_step"
+    assert stepped.n_outliers == 5

@@ -50,6 +50,11 @@ def aligned_rank_tests(
     error; an effect that varies between blocks only is refused then. All cells must have been measured. The p-values
     are those of F, type III sums of squares; raw, one family.
 
+    >>> figures, factors = [1.0, 2.0, 1.1, 6.2, 1.2, 2.1, 1.0, 6.0], {"a": [0, 0, 1, 1] * 2, "b": [0, 1] * 4}
+    >>> (test,) = aligned_rank_tests(figures, factors, family="f")
+    >>> test.effect, test.freedom, test.freedom_error
+    (('a', 'b'), 1, 4)
+
     Raises:
         ValueError: labels of another length than the figures, or fewer than 2 factors with 2 levels.
     """

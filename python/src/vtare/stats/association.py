@@ -39,6 +39,9 @@ def tau_bound(n: int, n_level: int, *, tied_pairs: int = 0) -> float:
     sqrt(2 p (1 - p)) at the share p = n_level / n, times sqrt(n / (n - 1)), which makes it exact; a little more where
     `tied_pairs` pairs of figures are equal, because tau-b leaves them out of its scale.
 
+    >>> round(tau_bound(8, 4), 3)
+    0.756
+
     Raises:
         ValueError: fewer than 2 figures, a level that none or all have, or nothing but ties.
     """
@@ -55,6 +58,10 @@ def associate_levels(
 
     `figures` holds one figure per run, `levels` its level. For counts and rates, which have an order, take
     `kendall_tau_b` of the figures with the numbers themselves instead.
+
+    >>> found = associate_levels([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0], ["a"] * 4 + ["b"] * 4, family="f")
+    >>> [(one.level, one.cliffs_delta) for one in found]
+    [('a', -1.0), ('b', 1.0)]
 
     Raises:
         ValueError: as many levels as figures are wanted.

@@ -77,7 +77,7 @@ class Comparison:
     reason: str | None = None
 
 
-def common_blocks(a: Mapping[Any, float], b: Mapping[Any, float]) -> list[Any]:
+def common_blocks(a: Mapping[Any, Any], b: Mapping[Any, Any]) -> list[Any]:
     """Return the blocks by which two cells are paired, in the order of `a`; empty where they are not.
 
     Cells are paired where the blocks that have both are at least half of the blocks that have either: a few runs that

@@ -27,6 +27,9 @@ def ccdf(x: Values, *, weights: Values | None = None, points: int | None = None)
 
     The points kept when thinning are true points of the full curve, first and last included, never interpolated ones.
 
+    >>> ccdf([1.0, 2.0, 2.0, 5.0]).probability.tolist()
+    [0.75, 0.25, 0.0]
+
     Raises:
         ValueError: no readings.
     """

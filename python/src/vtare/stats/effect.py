@@ -22,7 +22,11 @@ class CliffsDelta:
 
 
 def cliffs_delta(a: Values, b: Values) -> CliffsDelta:
-    """Return Cliff's delta of `a` against `b` (Cliff 1993), in n log n. All of `a` above all of `b` gives 1."""
+    """Return Cliff's delta of `a` against `b` (Cliff 1993), in n log n. All of `a` above all of `b` gives 1.
+
+    >>> cliffs_delta([3.0, 4.0], [1.0, 2.0]).value
+    1.0
+    """
     left, right = checked(a), np.sort(checked(b))
     if len(left) == 0 or len(right) == 0:
         return CliffsDelta(None, len(left), len(right))
@@ -84,6 +88,9 @@ class Resampled:
 
 def resample(x: Values, weights: Values | None = None, *, rng: np.random.Generator, size: int = 200) -> Resampled:
     """Resample one run: blocks of readings in their order of time, or, with `weights`, rows of a histogram.
+
+    >>> resample([1.0, 2.0, 3.0, 4.0], rng=np.random.default_rng(1), size=50).median
+    2.5
 
     Raises:
         ValueError: a run without readings.

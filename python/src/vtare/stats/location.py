@@ -16,6 +16,9 @@ def least_n(probability: float) -> int:
 
     The rule of statistics.md: the probability that the largest of n readings lies above the quantile must be 95 %,
     so n = ceil(log 0.05 / log p): 299 for p99, 2995 for p99.9 (mirrored below the median; 1 for the median itself).
+
+    >>> least_n(0.99), least_n(0.999)
+    (299, 2995)
     """
     tail = max(probability, 1.0 - probability)
     if tail <= 0.5:
@@ -29,6 +32,9 @@ def quantile(x: Values | Sorted, probability: float, *, weights: Values | None =
     """Return a quantile (Hyndman-Fan type 7), or None below the least sample that can hold it.
 
     `weights` counts how often each reading occurred. `quantile(x, 0.99)` of 298 readings has no value.
+
+    >>> round(quantile(range(1000), 0.99).value, 2), quantile(range(100), 0.99).value is None
+    (989.01, True)
 
     Raises:
         ValueError: the probability is outside 0 to 1.
@@ -45,12 +51,20 @@ def quantile(x: Values | Sorted, probability: float, *, weights: Values | None =
 
 
 def median(x: Values | Sorted, *, weights: Values | None = None) -> Estimate:
-    """Return the median: the middle reading, or the mean of the two middle ones."""
+    """Return the median: the middle reading, or the mean of the two middle ones.
+
+    >>> median([3.0, 1.0]).value
+    2.0
+    """
     return quantile(x, 0.5, weights=weights)
 
 
 def half_iqr(x: Values | Sorted, *, weights: Values | None = None) -> Estimate:
-    """Return half the interquartile range (p75 - p25) / 2: what Kirova et al. 2019 call "MAD"."""
+    """Return half the interquartile range (p75 - p25) / 2: what Kirova et al. 2019 call "MAD".
+
+    >>> half_iqr([1.0, 2.0, 3.0, 4.0, 5.0]).value
+    1.0
+    """
     sample = x if isinstance(x, Sorted) else in_order(x, weights)
     if sample.n == 0:
         return Estimate(None, 0, _EMPTY)
@@ -58,7 +72,11 @@ def half_iqr(x: Values | Sorted, *, weights: Values | None = None) -> Estimate:
 
 
 def mad_raw(x: Values | Sorted, *, weights: Values | None = None) -> Estimate:
-    """Return the median of |x - median(x)|, without any factor that makes it look like a standard deviation."""
+    """Return the median of |x - median(x)|, without any factor that makes it look like a standard deviation.
+
+    >>> mad_raw([1.0, 2.0, 3.0, 4.0, 100.0]).value
+    1.0
+    """
     sample = x if isinstance(x, Sorted) else in_order(x, weights)
     if sample.n == 0:
         return Estimate(None, 0, _EMPTY)

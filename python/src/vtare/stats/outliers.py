@@ -33,22 +33,37 @@ class RobustZ:
 
 
 def robust_z(
-    x: Values, *, weights: Values | None = None, threshold: float = 3.5, log: bool = False, sides: Sides = "both"
+    x: Values,
+    *,
+    weights: Values | None = None,
+    threshold: float = 3.5,
+    log: bool = False,
+    sides: Sides = "both",
+    step: float = 0.0,
 ) -> RobustZ:
     """Return 0.6745 (x - median) / mad_raw for every reading (Iglewicz and Hoaglin 1993).
 
     Where mad_raw is 0 the spread is 1.253314 mean|x - median| instead, and where that is 0 too the scores are refused.
     Skewed data want `log` (logarithms, for readings above 0) or `sides="each"`: readings below the median are scored by
-    the spread of that side, those above by theirs. `weights` counts how often each reading occurred. Outliers
-    (|z| > threshold) are reported, not removed.
+    the spread of that side, those above by theirs. `weights` counts how often each reading occurred. `step` is the step
+    that readings move in: mad_raw is not taken below it, else the neighbouring position of a coarse clock would be an
+    outlier. Outliers (|z| > threshold) are reported, not removed.
+
+    >>> robust_z([10.0, 11.0, 9.0, 10.0, 10.5, 50.0]).outliers
+    (5,)
+    >>> robust_z([20.0] * 7 + [30.0] * 3).n_outliers, robust_z([20.0] * 7 + [30.0] * 3, step=10.0).n_outliers
+    (0, 0)
 
     Raises:
         ValueError: `log` with a reading that is not above 0.
     """
     values, counts = weighted(x, weights)
+    least = step
     if log:
         if np.any(values <= 0):
             raise ValueError("the log scale needs readings above 0")
+        if step > 0.0 and len(values):
+            least = float(np.log1p(step / in_order(values, counts).quantile(0.5)))
         values = np.log(values)
     n = int(counts.sum())
     if n == 0:
@@ -60,7 +75,7 @@ def robust_z(
     for part in parts:
         # Readings at the median belong to either side: without them a side of few readings has too wide a spread.
         counted = part | (away == 0)
-        spread, name = _spread(np.abs(away[counted]), counts[counted])
+        spread, name = _spread(np.abs(away[counted]), counts[counted], least)
         if spread > 0.0:
             z[part] = away[part] / spread
             used.append(name)
@@ -72,11 +87,13 @@ def robust_z(
     return RobustZ(z, scale, threshold, tuple(np.flatnonzero(far).tolist()), n, int(counts[far].sum()))
 
 
-def _spread(away: FloatArray, counts: np.ndarray) -> tuple[float, str]:
-    """The spread that one unit of z stands for, and its name; 0 where the readings have none."""
+def _spread(away: FloatArray, counts: np.ndarray, least: float) -> tuple[float, str]:
+    """The spread that one unit of z stands for, and its name; 0 where the readings have none. `least` is of mad_raw."""
     if len(away) == 0:
         return 0.0, "none"
     mad = in_order(away, counts).quantile(0.5)
+    if mad < least:
+        return least / _MAD_FACTOR, "clock_step"
     if mad > 0.0:
         return mad / _MAD_FACTOR, "mad_raw"
     return _MEAN_FACTOR * float(np.dot(away, counts) / counts.sum()), "mean_absolute_deviation"
@@ -101,14 +118,22 @@ class ScenarioOutliers:
 def outliers_by_scenario(
     scenarios: Mapping[Hashable, Values], *, threshold: float = 3.5, log: bool = False, sides: Sides = "both"
 ) -> tuple[ScenarioOutliers, ...]:
-    """Score each scenario's readings inside that scenario, and tell where the outliers are. See `robust_z`."""
+    """Score each scenario's readings inside that scenario, and tell where the outliers are. See `robust_z`.
+
+    >>> outliers_by_scenario({"idle": [1.0, 1.1, 0.9, 1.0, 9.0]})[0].outliers
+    1
+    """
     scored = {name: robust_z(checked(x), threshold=threshold, log=log, sides=sides) for name, x in scenarios.items()}
     return shares({name: (found.n, None if found.z is None else found.n_outliers, found.reason)
                    for name, found in scored.items()})  # fmt: skip
 
 
 def shares(counted: Mapping[Hashable, tuple[int, int | None, str | None]]) -> tuple[ScenarioOutliers, ...]:
-    """Turn counts (`n`, outliers or None where refused, reason) of each scenario into fractions and shares."""
+    """Turn counts (`n`, outliers or None where refused, reason) of each scenario into fractions and shares.
+
+    >>> [one.share for one in shares({"idle": (10, 1, None), "cpu": (10, 3, None)})]
+    [0.25, 0.75]
+    """
     total = sum(outliers or 0 for _, outliers, _ in counted.values())
     return tuple(
         ScenarioOutliers(

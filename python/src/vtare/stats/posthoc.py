@@ -31,6 +31,10 @@ def dunn(groups: Sequence[Values], *, family: str, adjustment: Adjustment = "hol
 
     The p-values are normal approximations.
 
+    >>> (pair,) = dunn([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], family="f")
+    >>> pair.first, pair.second, round(pair.p.raw, 4)
+    (0, 1, 0.0495)
+
     Raises:
         ValueError: fewer than 2 groups, or an empty one.
     """
@@ -47,6 +51,10 @@ def dunn(groups: Sequence[Values], *, family: str, adjustment: Adjustment = "hol
 def nemenyi(groups: Sequence[Values], *, family: str) -> tuple[PairTest, ...]:
     """Compare all pairs of groups after Kruskal-Wallis by the studentized range of mean ranks (Nemenyi 1963).
 
+    >>> found = nemenyi([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]], family="f")
+    >>> [round(pair.p.raw, 2) for pair in found]
+    [0.37, 0.02, 0.37]
+
     Raises:
         ValueError: fewer than 2 groups, or an empty one.
     """
@@ -59,6 +67,10 @@ def nemenyi(groups: Sequence[Values], *, family: str) -> tuple[PairTest, ...]:
 
 def nemenyi_friedman(blocks: Sequence[Values], *, family: str) -> tuple[PairTest, ...]:
     """Compare all pairs of levels after Friedman: `blocks[i][j]` is the figure of level j in block i (Demsar 2006).
+
+    >>> found = nemenyi_friedman([[1.0, 2.0, 3.0]] * 4, family="f")
+    >>> [round(pair.p.raw, 2) for pair in found]
+    [0.33, 0.01, 0.33]
 
     Raises:
         ValueError: blocks of unequal length, fewer than 2 blocks or 2 levels.
@@ -78,6 +90,10 @@ def tukey_on_ranks(groups: Sequence[Values], *, family: str) -> tuple[PairTest, 
     """Compare all pairs of groups by Tukey's HSD on the joint ranks: the "ranking analogue" of Kirova et al. 2019.
 
     Unequal sizes are allowed (Tukey-Kramer).
+
+    >>> found = tukey_on_ranks([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]], family="f")
+    >>> [round(pair.p.raw, 3) for pair in found]
+    [0.024, 0.001, 0.024]
 
     Raises:
         ValueError: fewer than 2 groups, or one with fewer than 2 figures.

@@ -32,7 +32,11 @@ class PValue:
 
 
 def write_p(p: float) -> str:
-    """Write a p-value: two significant digits, and `< 1e-4` below that."""
+    """Write a p-value: two significant digits, and `< 1e-4` below that.
+
+    >>> write_p(0.0321), write_p(1e-9)
+    ('0.032', '< 1e-4')
+    """
     if p < 1e-4:
         return "< 1e-4"
     return f"{p:.2g}" if p < 0.995 else "1.0"
@@ -42,6 +46,9 @@ def adjust(
     raw: Sequence[float], *, family: str, adjustment: Adjustment, exact: Sequence[bool] | None = None
 ) -> tuple[PValue, ...]:
     """Adjust the p-values of one family: Holm for declared contrasts, Benjamini-Hochberg (`bh`) for exploration.
+
+    >>> [p.adjusted for p in adjust([0.01, 0.04], family="load", adjustment="holm")]
+    [0.02, 0.04]
 
     Raises:
         ValueError: a value outside 0 to 1, or an adjustment that only a test can make.

@@ -260,6 +260,9 @@ def kendall_tau_b(x: Values, y: Values, *, family: str, alpha: float = 0.05) -> 
     Against a factor with two levels of shares p and 1 - p it cannot exceed sqrt(2 p (1 - p)): show Cliff's delta
     beside it.
 
+    >>> round(kendall_tau_b([1, 2, 3, 4, 5], [1, 2, 3, 5, 4], family="f").statistic, 3)
+    0.8
+
     Raises:
         ValueError: unequal lengths.
     """

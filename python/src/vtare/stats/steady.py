@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 
 from vtare.stats._arrays import FloatArray, Values, checked
+from vtare.stats.tails import autocorrelation
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,9 @@ def mser5(x: Values) -> Warmup:
     """Return the warm-up by the marginal standard error rule on means of 5 readings (White, Cobb and Spratt 2000).
 
     The cut d minimises sum (y_i - mean_d)^2 / (k - d)^2 over the batch means y_d .. y_k, searched in the first half.
+
+    >>> mser5(np.concatenate([np.linspace(50.0, 10.0, 50), 10.0 + np.sin(np.arange(500.0))])).cut
+    50
     """
     values = checked(x)
     n = len(values)
@@ -48,6 +52,8 @@ def mser5(x: Values) -> Warmup:
 
 LONG_SERIES: Final = 1000
 """Readings from which a run is long enough for its warm-up to be judged."""
+LEAST_EFFECTIVE: Final = 20
+"""Independent readings that a series must amount to before it can be called not settled."""
 
 
 def settle(x: Values, *, quantum: float = 0.0) -> Warmup:
@@ -57,8 +63,12 @@ def settle(x: Values, *, quantum: float = 0.0) -> Warmup:
     the run was made to see. So the rule sees readings limited to their 1 to 99 % range, and its cut counts only where
     the median of what it takes away lies outside the middle half of what stays; else there is no warm-up. A run has
     not settled where the two halves of what stays lie outside each other's middle halves; nothing is cut then. A run of
-    fewer than 1000 readings is not judged and counts as settled. `quantum` is the step that readings move in: what
+    fewer than 1000 readings, or whose readings amount to fewer than 20 independent ones, is not judged and counts as
+    settled. `quantum` is the step that readings move in: what
     differs by no more than that does not differ.
+
+    >>> settle(np.concatenate([np.full(200, 50.0), 10.0 + np.sin(np.arange(2000.0))])).cut
+    200
     """
     values = checked(x)
     n = len(values)
@@ -70,12 +80,36 @@ def settle(x: Values, *, quantum: float = 0.0) -> Warmup:
     if cut and not _outside(values[:cut], values[cut:], quantum):
         cut = 0
     elif not found.settled:
-        return Warmup(0, n, False, found.reason)
+        return _unsettled(values, str(found.reason))
     middle = cut + (n - cut) // 2
     first, second = values[cut:middle], values[middle:]
     if _outside(first, second, quantum) and _outside(second, first, quantum):
-        return Warmup(0, n, False, "the two halves of the series lie apart")
+        return _unsettled(values, "the two halves of the series lie apart")
     return Warmup(cut, n, True)
+
+
+def _unsettled(values: FloatArray, why: str) -> Warmup:
+    """Not settled, unless the readings follow each other so closely that any such series looks like that."""
+    n = len(values)
+    halves = values[: n // 2], values[n // 2 :]
+    # Of what is left of each half without its own line: a change from half to half is no memory, nor is a steady rise.
+    memory = [autocorrelation(_without_line(half)) for half in halves]
+    effective = sum(float(one.n) if one.n_eff is None else one.n_eff for one in memory)
+    if effective >= LEAST_EFFECTIVE:
+        return Warmup(0, n, False, why)
+    return Warmup(
+        0, n, True,
+        f"not judged: {n} readings follow each other so closely that they amount to {effective:.0f} independent ones, "
+        f"{LEAST_EFFECTIVE} are needed",
+    )  # fmt: skip
+
+
+def _without_line(values: FloatArray) -> FloatArray:
+    """What a straight line leaves of a series."""
+    at = np.arange(len(values), dtype=np.float64)
+    at -= at.mean()
+    left: FloatArray = values - values.mean() - at * (np.dot(at, values) / np.dot(at, at))
+    return left
 
 
 def _outside(some: FloatArray, others: FloatArray, quantum: float) -> bool:

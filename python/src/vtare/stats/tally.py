@@ -44,6 +44,9 @@ class Tally:
 def tally(x: Values, *, weights: Values | None = None) -> Tally:
     """Count readings by value. `weights` says how often each occurred.
 
+    >>> tally([2.0, 1.0, 2.0]).counts.tolist()
+    [1, 2]
+
     Raises:
         ValueError: NaN or infinity, or weights that do not count.
     """
@@ -57,7 +60,11 @@ def tally(x: Values, *, weights: Values | None = None) -> Tally:
 
 
 def merge(tallies: Sequence[Tally]) -> Tally:
-    """Add tallies up."""
+    """Add tallies up.
+
+    >>> merge([tally([1.0, 2.0]), tally([2.0])]).counts.tolist()
+    [1, 2]
+    """
     if len(tallies) == 1:
         return tallies[0]
     if not tallies:

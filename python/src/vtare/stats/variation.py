@@ -32,6 +32,9 @@ class Variation:
 def coefficient_of_variation(x: Values, *, groups: Sequence[Hashable] | None = None) -> Variation:
     """Return sigma / mean of `x`, split within and between `groups` (one label per reading) where they are given.
 
+    >>> coefficient_of_variation([90.0, 100.0, 110.0]).cv
+    0.1
+
     Raises:
         ValueError: as many labels as readings are wanted.
     """
@@ -75,6 +78,9 @@ class Fairness:
 def jain_index(loads: Values) -> Fairness:
     """Return Jain's fairness index (sum x)^2 / (n sum x^2) of *achieved* loads (Jain, Chiu and Hawe 1984).
 
+    >>> round(jain_index([1.0, 1.0, 0.0]).value, 3)
+    0.667
+
     Raises:
         ValueError: a load below 0.
     """
@@ -108,6 +114,10 @@ def median_interval(run_figures: Values, *, level: float = 0.95) -> Interval:
     least 0.95 from 6 runs on. With 3, 4 and 5 runs it is their whole range, which covers the median in 75, 87.5 and
     93.75 % of cases and is labelled so; a t interval would claim 95 % and reach, with 3 runs, two and a half standard
     deviations to either side. Below 3 runs there is none.
+
+    >>> found = median_interval([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
+    >>> found.low, found.high, found.level
+    (1.0, 6.0, 0.96875)
     """
     values = np.sort(checked(run_figures))
     n = len(values)

@@ -21,8 +21,10 @@ the plan's order: group and label by these.
 `runs`: one row per run and part: `run_id, experiment, instrument`, keys, `block, replicate, position, control` (null,
 or open/centre/close), `quantity` (`cost_ns, miss_ns, runtime_ns, gap_ns, rtt_ns`), `n, median, half_iqr, mad_raw, min,
 max, mean, p99, p999, exceed_per_s` (readings above `threshold_ns` per second of the series; null where not defined),
+`exceed_fraction` (their share of readings),
 `elapsed_s` (of the run), `interrupted`, `warmup_n` (readings cut from the start before the figures above were made;
-null where no warm-up was looked for), `settled` (false: the run changes to its end, and nothing was cut); and where
+null where no warm-up was looked for), `lag1, n_eff` (autocorrelation of a
+series, and the independent readings it amounts to), `settled` (false: the run changes to its end, and nothing was cut); and where
 the instrument has them `read_cost_ns` (timer), `cpu_fraction,
 disturbed_fraction, spin_ns_mean` (sleep), `cv, cv_within, cv_between, cv_thread_cpu, step_ns` (counter; the
 time of one step of the counting function), `lost_fraction, gaps_per_s` (noise); for rtt, whose readings are the packets
@@ -53,20 +55,22 @@ figures above, the sums of its counts, and `overhead_low_ns, overhead_high_ns` (
 `skipped_runs, failed_runs, pending_runs`.
 
 `comparisons`: one row per cell and factor, against the cell that differs only in that factor, which there has the
-baseline level: keys, `quantity, factor, level, baseline, n_runs, n_runs_baseline, ratio, ratio_low, ratio_high` (ratio
-of medians; null where one is not above 0), `difference, difference_low, difference_high` (of medians, in the quantity's
-unit), `cliffs_delta` (of run medians), `inference` (`welch t`, `hierarchical bootstrap` or `refused`), `interval_level,
-p_value, p_adjusted, p_text, family, family_size, adjustment, least_p` (the least that these numbers of runs allow),
+baseline level: keys, `quantity, factor, level, baseline, n_runs, n_runs_baseline`, `without, without_baseline` (runs
+that lack the figure), `design` (`paired` by block, or `unpaired`), `n_blocks` (common blocks; null: unpaired), `median,
+median_baseline` (of all run figures of the cells), `ratio, ratio_low, ratio_high` (ratio of geometric means of run
+figures; null where one is not above 0), `difference, difference_low, difference_high` (of the same means, in the
+quantity's unit), `cliffs_delta` (of run figures), `inference` (`paired t`, `welch t` or `refused`), `freedom`,
+`clock_step` (that was allowed for), `interval_level, p_value, p_adjusted, p_text, family, family_size, adjustment`,
 `p_equivalent` (two one-sided tests against the margin; raw), `verdict` (`differs`, `equivalent`, `undecided`),
-`margin_ratio, reason`. Interval, p-value and verdict follow one rule (docs/statistics.md): an adjusted p above alpha is
-never *differs*. `quantity` is `read_cost_ns` for the timer, `cv` for the counter and `absolute_error_percent` (the
-error against the truth, without its sign) for avb where their runs have it; else the interval of the ratio and the
-p-value allow for half a clock step on either median.
+`margin_ratio, reason`; `ratio_rank, rank_low, rank_high, rank_level` (Hodges-Lehmann, exact by ranks), `anytime_low,
+anytime_high` (interval that holds at every look; null below 5 blocks), `fragile` (the answer changes without some run),
+`decided_by` (the only one, in words), `modes, modes_baseline` (runs of two kinds, in words), `runs_needed` (blocks in
+all that find a difference as large as the margin with 80 %). Estimate, interval, p-value and verdict are of one
+formula (docs/statistics.md). `quantity` is `read_cost_ns` for the timer, `cv` for the counter and
+`absolute_error_percent` (the error against the truth, without its sign) for avb where their runs have it.
 
-`tails`: one row per comparison and tail (`p99`, `p999` of each run): keys, `quantity, factor, level, baseline, tail,
-n_runs, n_runs_baseline` (runs that have the figure), `ratio, ratio_low, ratio_high` (of geometric means; the interval
-by Welch's t on logarithms), `difference` (of means), `p_value, p_adjusted, p_text, family, adjustment, exact, least_p,
-refused`; by permutation of runs.
+`tails`: one row per comparison and tail (`p99`, `p999` of each run): keys, `tail`, the columns of `comparisons` (BH in
+place of Holm), `refused`.
 
 `layers`: what platforms cost and what loads do to tails, in one list: keys, `kind` (`cost` or `tail`), `figure` (of a
 run), `factor, level, against, n_runs, n_runs_against, ratio, ratio_low, ratio_high, p_adjusted, family, verdict`
@@ -79,9 +83,9 @@ latency) is a family of its own. Costs are told where all other factors are at t
 levels, refused` (why the test was not made, else null).
 
 `interactions`: one row per experiment and combination of two or more factors: `experiment, where, effect, factors,
-figure` (of a run, that was tested), `scale` (`log`, or `plain` where a figure is not above 0), `f, freedom,
-freedom_error, p_value, p_adjusted, p_text, family, adjustment, n_runs, refused`; by the aligned rank transform of run
-figures, blocks taken off the error.
+figure` (of a run, that was tested), `scale` (`log`, or `plain` where a figure is not above 0), `f, dimensions`
+(contrasts), `freedom, freedom_error, n_blocks` (complete blocks; null: none used), `p_value, p_adjusted, p_text,
+family, adjustment, n_runs, refused`; no spreads are taken as equal.
 
 `levels`: one row per factor, level and figure of a run (level null: a factor of numbers, taken as ordered; the main
 figure, that of the comparisons, comes first): `experiment, factor, level, where, figure, tau_b, tau_bound` (the most

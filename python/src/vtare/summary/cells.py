@@ -80,12 +80,15 @@ class Outliers:
     reason: str | None = None
 
 
-def count_outliers(counted: Tally) -> Outliers | None:
-    """Score all readings of a cell against the cell; None where it has none. Times are skewed, hence the scales."""
+def count_outliers(counted: Tally, *, step: float = 0.0) -> Outliers | None:
+    """Score all readings of a cell against the cell; None where it has none. Times are skewed, hence the scales.
+
+    `step` is the step that readings move in: no spread is taken to be less.
+    """
     if not len(counted):
         return None
     log = bool(counted.values[0] > 0)
-    found = stats.robust_z(counted.values, weights=counted.counts, log=log, sides="both" if log else "each")
+    found = stats.robust_z(counted.values, weights=counted.counts, log=log, sides="both" if log else "each", step=step)
     return Outliers(found.n, None if found.z is None else found.n_outliers, "log" if log else "each side", found.reason)
 
 
@@ -120,13 +123,17 @@ class Cell:
         if self.rng is not None:
             self.drawn.append(stats.resample(part.values, part.weights, rng=self.rng))
 
-    def close(self) -> None:
-        """Make the pool where resamples were drawn, count outliers, and find the step of the readings."""
+    def close(self, *, quantum_ns: float = 0.0) -> None:
+        """Make the pool where resamples were drawn, count outliers, and find the step of the readings.
+
+        `quantum_ns` is the step that the clock states, 0 for readings that are no times.
+        """
         if self.drawn:
             self.pool = stats.RunPool(np.array(self.known("median")), np.array([one.medians for one in self.drawn]))
         if self.readings is not None:
             counted = self.readings.total()
-            self.outliers, self.step = count_outliers(counted), stats.seen_step(counted)
+            self.step = stats.seen_step(counted)
+            self.outliers = count_outliers(counted, step=max(self.step, quantum_ns))
         self.readings, self.drawn, self.rng = None, [], None
 
     def known(self, figure: str) -> list[float]:

@@ -47,6 +47,7 @@ COMPARISON_COLUMNS: Final[dict[str, Any]] = {
     "margin_ratio": pl.Float64,
     "reason": pl.String,
     **dict.fromkeys(("ratio_rank", "rank_low", "rank_high", "rank_level"), pl.Float64),
+    **dict.fromkeys(("anytime_low", "anytime_high"), pl.Float64),
     "fragile": pl.Boolean,
     **dict.fromkeys(("decided_by", "modes", "modes_baseline"), pl.String),
     "runs_needed": pl.Int64,
@@ -230,6 +231,7 @@ def _row(contrast: Contrast, p: stats.PValue | None, analysis: Analysis, adjustm
         "margin_ratio": judged.margin_ratio,
         "reason": reason,
         **_by_ranks(contrast),
+        **_anytime(found),
         **_one_run(contrast, p, analysis),
         "modes": _modes(contrast.here),
         "modes_baseline": _modes(contrast.there),
@@ -250,6 +252,12 @@ def _by_ranks(contrast: Contrast) -> dict[str, float | None]:
     """The estimate that no single run can move far, beside the one that is judged."""
     found = stats.hodges_lehmann(*_sides(contrast))
     return {"ratio_rank": found.ratio, "rank_low": found.low, "rank_high": found.high, "rank_level": found.level}
+
+
+def _anytime(found: stats.Comparison) -> dict[str, float | None]:
+    """The interval for readers of a campaign that is still running: it holds at every look."""
+    interval = stats.anytime_ratio(found)
+    return {"anytime_low": interval.low, "anytime_high": interval.high}
 
 
 def _one_run(contrast: Contrast, p: stats.PValue | None, analysis: Analysis) -> dict[str, Any]:

@@ -31,13 +31,14 @@ FIGURE_COLUMNS: Final[dict[str, Any]] = {
     **dict.fromkeys(
         (
             "median", "half_iqr", "mad_raw", "min", "max", "mean", "p99", "p999", "threshold_ns", "exceed_per_s",
-            "elapsed_s",
+            "exceed_fraction", "elapsed_s",
         ),
         pl.Float64,
     ),
     "interrupted": pl.Boolean,
     "warmup_n": pl.Int64,
     "settled": pl.Boolean,
+    **dict.fromkeys(("lag1", "n_eff"), pl.Float64),
     **dict.fromkeys(
         (
             "read_cost_ns", "cpu_fraction", "disturbed_fraction", "spin_ns_mean",
@@ -109,6 +110,7 @@ def run_parts(samples: SampleSet, file: RunFile, *, exceed_ns: float | None) -> 
             "elapsed_s": file.footer["elapsed_ns"] / 1e9,
             "interrupted": bool(file.footer.get("interrupted", False)),
             **_common(values, weights, counted),
+            **_memory(values, instrument),
             **_exceed(group, file, exceed_ns),
             **_special(group, instrument, cells.get(key, {})),
             **shift.figures(counted),
@@ -196,7 +198,7 @@ def _exceed(group: pl.DataFrame, file: RunFile, exceed_ns: float | None) -> dict
     if threshold is None and instrument == "sleep":
         threshold = _DEFAULT_SLEEP_EXCEED_NS
     if threshold is None or instrument == "noise":
-        return {"threshold_ns": None, "exceed_per_s": None}
+        return {"threshold_ns": None, "exceed_per_s": None, "exceed_fraction": None}
     kept = group.drop_nulls("value")
     length_ns = float((kept["value"] * kept["weight"]).sum())
     if instrument == "sleep":
@@ -205,7 +207,20 @@ def _exceed(group: pl.DataFrame, file: RunFile, exceed_ns: float | None) -> dict
         # Packets overlap in time: the series lasts as long as its schedule, not as the sum of its round trips.
         length_ns = float(file.footer["elapsed_ns"])
     above = int(kept.filter(pl.col("value") > threshold)["weight"].sum())
-    return {"threshold_ns": threshold, "exceed_per_s": above / (length_ns / 1e9) if length_ns > 0 else None}
+    n = int(kept["weight"].sum())
+    return {
+        "threshold_ns": threshold,
+        "exceed_per_s": above / (length_ns / 1e9) if length_ns > 0 else None,
+        "exceed_fraction": above / n if n else None,
+    }
+
+
+def _memory(values: FloatArray, instrument: str) -> dict[str, float | None]:
+    """How readings follow each other; null where they are no series in time."""
+    if instrument not in _SERIES:
+        return {"lag1": None, "n_eff": None}
+    found = stats.autocorrelation(values)
+    return {"lag1": found.lag1, "n_eff": found.n_eff}
 
 
 def _special(group: pl.DataFrame, instrument: str, cell: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from vtare import stats
 from vtare.summary.measured import read_measured
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
     from typing import Any
 
@@ -58,7 +58,7 @@ def judge_precision(store: Path, rule: StopRule) -> Precision:
         return Precision(
             True,
             f"the half-width of every interval of a {what} ({len(judged)}) is within {rule.precision_percent:g} %; "
-            f"the widest has {_percent(widest)}",
+            f"the widest has {_percent(widest)}{_no_equivalence(measured.plan.analysis.margin_ratio, rule, rows)}",
         )
     worst, row = max(open_ones, key=lambda pair: math.inf if pair[0].half_width is None else pair[0].half_width)
     name = _name(row)
@@ -71,6 +71,22 @@ def judge_precision(store: Path, rule: StopRule) -> Precision:
     return Precision(
         False, f"{len(open_ones)} of {len(judged)} intervals are not yet within {rule.precision_percent:g} %: {why}"
     )
+
+
+def _no_equivalence(margin_ratio: float, rule: StopRule, rows: Sequence[Mapping[str, Any]]) -> str:
+    """Why a campaign that stops at this precision cannot show equivalence; empty where it can."""
+    margin = 100.0 * (margin_ratio - 1.0)
+    if not any("factor" in row for row in rows):
+        return ""
+    if rule.precision_percent >= margin:
+        return (
+            f"; equivalence within {margin:.3g} % needs intervals narrower than that: set precision_percent below the "
+            "margin"
+        )
+    coarse = sum("the clock moves in steps" in str(row["reason"]) for row in rows)
+    if coarse:
+        return f"; {coarse} of {len(rows)} cannot be shown equivalent: the clock's step exceeds the margin"
+    return ""
 
 
 def _percent(half_width: float) -> str:

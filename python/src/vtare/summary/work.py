@@ -84,8 +84,10 @@ def read_cell(task: CellTask) -> CellFound:
                 opened[key] = cell_work.Cell(labels, rng if task.resample else None)
             opened[key].add(part, run.block, run.run_id)
         del parts
+    quantity = QUANTITIES[task.samples.plan.experiment(task.experiment).instrument][0] if opened else ""
+    quanta = [file.footer.get("clock", {}).get("quantum_ns") or 0.0 for file in task.samples.files]
     for cell in opened.values():
-        cell.close()
+        cell.close(quantum_ns=max(quanta, default=0.0) if quantity.endswith("_ns") else 0.0)
         found.cells.append(cell)
     return found
 
