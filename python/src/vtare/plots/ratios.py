@@ -24,11 +24,13 @@ _MARKS: Final[tuple[tuple[str, Hue], ...]] = (("o", BLUE), ("s", VERMILLION), ("
 
 @dataclass(frozen=True, slots=True)
 class RatioMark:
-    """One ratio of a row: `kind` names it in the legend (`p99`); `sure` ones are filled."""
+    """One ratio of a row: `kind` names it in the legend (`p99`); `sure` ones are filled; `low` and `high` end a bar."""
 
     kind: str
     ratio: float
     sure: bool
+    low: float | None = None
+    high: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,8 @@ def ratio_dots(rows: Sequence[RatioRow], *, name: str, label: str, margin_ratio:
     Raises:
         ValueError: no rows, a row without marks, or a ratio that is not above 0.
     """
-    found = [mark.ratio for row in rows for mark in row.marks]
+    marks = [mark for row in rows for mark in row.marks]
+    found = [value for mark in marks for value in (mark.ratio, mark.low, mark.high) if value is not None]
     if not rows or not found or min(found) <= 0:
         raise ValueError("found no row with a ratio above 0, wanted at least one")
     kinds = list(dict.fromkeys(mark.kind for row in rows for mark in row.marks))
@@ -67,6 +70,8 @@ def ratio_dots(rows: Sequence[RatioRow], *, name: str, label: str, margin_ratio:
             axes.axhline(y, color=GRID.light, linewidth=0.5, zorder=1)
             for mark in row.marks:
                 shape, hue = _MARKS[kinds.index(mark.kind) % len(_MARKS)]
+                if mark.low is not None and mark.high is not None:
+                    axes.plot([mark.low, mark.high], [y, y], "-", color=hue.light, linewidth=1.4, alpha=0.7, zorder=3)
                 axes.plot([mark.ratio], [y], shape, color=hue.light, markersize=5.5, markeredgewidth=1.2,
                           markerfacecolor=hue.light if mark.sure else SURFACE.light, zorder=4)  # fmt: skip
             middles.append(y)

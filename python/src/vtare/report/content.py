@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import polars as pl
 
 from vtare.plots.format import time_text
-from vtare.report import bandwidth, counter, layers, text, throughput
+from vtare.report import bandwidth, counter, layers, shifts, text, throughput
 from vtare.report.claims import Answer, answer
 from vtare.report.facts import quantum_of
 from vtare.report.figures import cpu_figures, distribution_figures, drift_figure, median_figures, slug
@@ -125,7 +125,7 @@ def content_of(summary: Summary, *, figures: bool = True) -> Content:
         shown = tuple(sorted((q for q in questions if q.panels), key=lambda question: question.folded))
         part = Part(slug("experiment", name), layout.experiment.title, layout.fixed_text(), _about(summary, layout),
                     shown, table, (*_ranks(summary, layout), *inference_tables(summary, layout)))  # fmt: skip
-        parts.append(part)
+        parts.append(_with_shifts(summary, layout, part, figures=figures) if name == said.headline else part)
     return Content(
         summary=summary,
         layouts=layouts,
@@ -142,6 +142,18 @@ def content_of(summary: Summary, *, figures: bool = True) -> Content:
         drift=drift_figure(summary) if figures else None,
         controls=control_table(summary),
         absent=absent_tables(summary),
+    )
+
+
+def _with_shifts(summary: Summary, layout: Layout, part: Part, *, figures: bool) -> Part:
+    """The section of the main experiment with the shift function of its comparisons."""
+    found = shifts.shifts_of(summary, layout)
+    table = shifts.shift_table(summary, layout, found)
+    question = shifts.shift_figure(summary, layout, found) if figures else None
+    return replace(
+        part,
+        questions=part.questions if question is None else (question, *part.questions),
+        tables=part.tables if table is None else (table, *part.tables),
     )
 
 

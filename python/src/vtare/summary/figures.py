@@ -12,7 +12,7 @@ import polars as pl
 from vtare import stats
 from vtare.contract import QUANTITIES, load_contract
 from vtare.samples import OWN_FAR_END
-from vtare.summary import bandwidth, completion, dependence, round_trips, throughput
+from vtare.summary import bandwidth, completion, dependence, round_trips, shift, throughput
 
 if TYPE_CHECKING:
     from vtare.samples import RunFile, SampleSet
@@ -49,6 +49,7 @@ FIGURE_COLUMNS: Final[dict[str, Any]] = {
     ),
     **completion.COLUMNS,
     **dependence.COLUMNS,
+    **shift.COLUMNS,
     **round_trips.COLUMNS,
     **bandwidth.COLUMNS,
     **throughput.COLUMNS,
@@ -112,6 +113,7 @@ def run_parts(samples: SampleSet, file: RunFile, *, exceed_ns: float | None) -> 
             **_memory(values, instrument),
             **_exceed(group, file, exceed_ns),
             **_special(group, instrument, cells.get(key, {})),
+            **shift.figures(counted),
             **(dependence.figures(values) if instrument in _SERIES else {}),
             **completion.figures(
                 instrument,

@@ -1,0 +1,123 @@
+"""Which part of the distribution moves: the shift function of a cell against its baseline, as a figure and a table."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from vtare import plots
+from vtare.report import text
+from vtare.report.figures import Panel, Question, slug
+from vtare.report.layout import key_name
+from vtare.report.tables import Column, Table, where_of
+from vtare.report.text import Shown
+from vtare.summary.cells import rng_for
+from vtare.summary.shift import ORDER, Shift, pairs_of, shift_function
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from vtare.report.layout import Layout
+    from vtare.summary import Summary
+
+_INSTRUMENTS: Final = ("sleep", "timer", "rtt")
+_MOST_DRAWN: Final = 6
+"""Comparisons that are drawn, those with the largest shift first; the table has all."""
+_Found = list[tuple[dict[str, Any], tuple[Shift, ...]]]
+
+
+def shifts_of(summary: Summary, layout: Layout) -> _Found:
+    """The comparisons of an experiment's load (else of its rows) with their shift functions, the largest first."""
+    if layout.experiment.instrument not in _INSTRUMENTS:
+        return []
+    name = layout.experiment.name
+    rows = summary.comparisons.filter(pl.col("experiment") == name)
+    factors = rows["factor"].unique().to_list()
+    factor = next((one for one in ("load", layout.series, *factors) if one in factors), None)
+    runs = summary.runs.filter((pl.col("experiment") == name) & pl.col("control").is_null())
+    cells: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for run in runs.iter_rows(named=True):
+        cells.setdefault(tuple(run[key] for key in layout.keys), []).append(run)
+    found: _Found = []
+    for row in rows.filter(pl.col("factor") == factor).iter_rows(named=True):
+        sides = [{**row, factor: row[end]} for end in ("level", "baseline")]
+        here, there = (pairs_of(cells.get(tuple(side[key] for key in layout.keys), [])) for side in sides)
+        rng = rng_for(summary.seed, name, "shift", repr([row[key] for key in layout.keys]))
+        shifts = shift_function(here, there, level=1 - summary.plan.analysis.alpha, rng=rng)
+        if shifts:
+            found.append((row, shifts))
+    return sorted(found, key=lambda one: -max(abs(math.log(shift.ratio)) for shift in one[1]))
+
+
+def shift_figure(summary: Summary, layout: Layout, found: _Found) -> Question | None:
+    """A row for each quantile, a heading for each comparison; None where there is nothing to draw."""
+    if not found:
+        return None
+    rows = [
+        plots.RatioRow(
+            _quantile(shift.probability),
+            (plots.RatioMark("ratio", shift.ratio, not shift.low <= 1 <= shift.high, shift.low, shift.high),),
+            _compared(layout, row),
+        )
+        for row, shifts in found[:_MOST_DRAWN]
+        for shift in shifts
+    ]
+    drawing = plots.ratio_dots(
+        rows, name=slug("shift", layout.experiment.name), label="quantile here over quantile at the baseline",
+        margin_ratio=summary.plan.analysis.margin_ratio,
+    )  # fmt: skip
+    left = len(found) - _MOST_DRAWN
+    more = f" {text.plural(left, 'comparison')} more in the table." if left > 0 else ""
+    caption = (
+        "Each quantile of a run's readings against that of the runs at the baseline: ratio of geometric means inside "
+        f"blocks. Bars: a simultaneous band, which holds all quantiles of a comparison at once with {_level(summary)}. "
+        f"Filled: the band leaves out 1 there. A shift that grows to the right is one of the tail.{more}"
+    )
+    title = "Which part of the distribution moves?"
+    panel = Panel(layout.experiment.title, drawing)
+    return Question(slug("shift", layout.experiment.name), title, caption, (panel,))
+
+
+def shift_table(summary: Summary, layout: Layout, found: _Found) -> Table | None:
+    """A row for each comparison, a column for each quantile."""
+    if not found:
+        return None
+    shown = [name for name in ORDER if any(shift.quantile == name for _, shifts in found for shift in shifts)]
+    rows = []
+    for row, shifts in found:
+        by_name = {shift.quantile: shift for shift in shifts}
+        where = text.words(where_of(layout, row, without=row["factor"]) or "everywhere")
+        change = text.words(f"{key_name(row['factor'])}: {row['level']} against {row['baseline']}")
+        rows.append((where, change, *(_cell(by_name.get(name)) for name in shown)))
+    columns = (
+        Column("where", "where", numeric=False, about="the levels that both cells share"),
+        Column("change", "compared", numeric=False),
+        *(Column(f"ratio_{name}", _quantile(ORDER[name]), about=f"ratio, simultaneous band of {_level(summary)}")
+          for name in shown),
+    )  # fmt: skip
+    title = f"{layout.experiment.title}: shift function, ratio by quantile"
+    return Table(f"shift-{layout.experiment.name}", title, columns, tuple(rows))
+
+
+def _cell(shift: Shift | None) -> Shown:
+    if shift is None:
+        return text.missing("not in all runs")
+    shown = text.ratio(shift.ratio, shift.low, shift.high, "")
+    word = "higher" if shift.low > 1 else "lower" if shift.high < 1 else ""
+    return Shown(shown.text, shown.raw, shown.order, word)
+
+
+def _compared(layout: Layout, row: Mapping[str, Any]) -> str:
+    where = where_of(layout, row, without=row["factor"])
+    change = f"{key_name(row['factor'])} {text.level(row['level'])} against {text.level(row['baseline'])}"
+    return f"{where}: {change}" if where else change
+
+
+def _quantile(probability: float) -> str:
+    return f"{100 * probability:g} %"
+
+
+def _level(summary: Summary) -> str:
+    return text.level_text(1 - summary.plan.analysis.alpha)

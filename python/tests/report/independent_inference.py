@@ -1,0 +1,522 @@
+"""Recompute what a report infers from the raw readings of its store, without any code of vtare.
+
+    python independent_inference.py STORE REPORT.md
+    python independent_inference.py --compare COMPARE.json
+
+Of a report as Markdown: ratio, interval, p-value and verdict of every comparison and tail, the shares of readings above
+thresholds, each ratio and rate in its sentences, and the figures of round trips, available bandwidth and throughput.
+Of `vtare compare --json`: ratio, interval, p-value, verdict of every cell, from the stores that it names. polars opens
+Parquet files, scipy knows the t distribution; all else is here. Prints how many figures of each kind were compared,
+and each that differs; the exit code is 1 if one does.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import sys
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from scipy.special import betainc, stdtrit
+
+PARTS = {"timer": "source", "sleep": "method", "counter": "argument", "noise": "cpu"}
+READINGS = {"timer": "cost_ps", "sleep": "miss_ns", "counter": "wall_ns", "noise": "gap_ns", "rtt": "rtt_ns",
+            "avb": "avb_bit_per_s"}  # fmt: skip
+#: The metric of a comparison as the report names it: the run's figure, and whether the clock's step may widen it.
+METRICS = {
+    "miss": ("median", True), "RTT": ("median", True), "gap": ("median", True), "read cost": ("read cost", False),
+    "CV": ("CV", False), "error": ("error", False), "throughput": ("throughput", False), "time late": ("late", False),
+}  # fmt: skip
+ABOVE_NS = {"1 \N{MICRO SIGN}s": 1e3, "10 \N{MICRO SIGN}s": 1e4, "100 \N{MICRO SIGN}s": 1e5, "1 ms": 1e6,
+            "10 ms": 1e7, "100 ms": 1e8}  # fmt: skip
+SCALES = {"ns": 1.0, "\N{MICRO SIGN}s": 1e3, "ms": 1e6, "s": 1e9, "%": 0.01, "B": 1.0, "kB": 1e3, "MB": 1e6,
+          "packet/s": 1.0, "kpacket/s": 1e3, "Mpacket/s": 1e6, "Mbit/s": 1e6, "Gbit/s": 1e9}  # fmt: skip
+STEP_NS = 10.0
+
+
+@dataclass
+class Seen:
+    """What was compared: numbers of figures by kind, and each that differs."""
+
+    checked: Counter[str] = field(default_factory=Counter)
+    wrong: list[str] = field(default_factory=list)
+
+    def expect(self, kind: str, where: str, right: bool, printed: object, computed: object) -> None:
+        """Count one figure, and keep it where it is not right."""
+        self.checked[kind] += 1
+        if not right:
+            self.wrong.append(f"{kind}: {where}: printed {printed}, recomputed {computed}")
+
+
+def close(printed: float, computed: float, digits: int = 3) -> bool:
+    """Whether a printed figure is the computed one, rounded to three digits."""
+    if printed == computed:
+        return True
+    if computed == 0 or not math.isfinite(computed):
+        return False
+    return abs(printed - computed) <= 0.51 * 10.0 ** (math.floor(math.log10(abs(computed))) + 1 - digits)
+
+
+def same_ratio(printed: float, computed: float) -> bool:
+    """Whether two ratios agree; far below 1 they are printed as 1/1280."""
+    return close(1 / printed, 1 / computed) if 0 < printed < 0.01 else close(printed, computed)
+
+
+def quantile(values: np.ndarray, counts: np.ndarray, p: float) -> float:
+    """Linear between the two nearest readings, readings repeated by their counts."""
+    order = np.argsort(values, kind="stable")
+    values, ends = values[order], np.cumsum(counts[order])
+    place = (ends[-1] - 1) * p
+    low = math.floor(place)
+    first, second = (values[np.searchsorted(ends, at, side="right")] for at in (low, min(low + 1, ends[-1] - 1)))
+    return float(first + (place - low) * (second - first))
+
+
+@dataclass
+class Cell:
+    """One cell: its labels, and the figures of its run in each block."""
+
+    labels: dict[str, str]
+    blocks: dict[int, dict[str, float]]
+
+    def by_block(self, figure: str) -> dict[int, float]:
+        """The figure of each block whose run has it."""
+        return {block: found[figure] for block, found in self.blocks.items() if figure in found}
+
+    def middle(self, figure: str) -> float:
+        """The median over runs."""
+        return float(np.median(list(self.by_block(figure).values())))
+
+
+def run_figures(
+    instrument: str, frame: pl.DataFrame, footer: dict[str, Any], labels: dict[str, str]
+) -> dict[str, float]:
+    """The figures of one run and part from its rows and what the run recorded of the part."""
+    if instrument == "throughput":
+        names = ("jain", "jain_planned", "trials", "void_trials", "searches", "throughput_packet_per_s")
+        latency = {"latency": "median", "latency p99": "p99"}
+        found = {name: float(footer[name]) for name in names}
+        found |= {name: float(footer["latency_ns"][key]) for name, key in latency.items()}
+        return {**found, "throughput": found["throughput_packet_per_s"], "J": found["jain"]}
+    rows = frame
+    frame = frame.filter(pl.col(READINGS[instrument]).is_not_null())
+    values = frame[READINGS[instrument]].to_numpy().astype(float) / (1000 if instrument == "timer" else 1)
+    counts = frame["count"].to_numpy() if "count" in frame.columns else np.ones(len(values), dtype=np.int64)
+    if not len(values):
+        return {}
+    n = int(counts.sum())
+    found = {"n": float(n), "median": quantile(values, counts, 0.5), "mean": float((values * counts).sum() / n)}
+    found |= {f"p{name}": quantile(values, counts, p) for name, p, least in (("99", 0.99, 299), ("99.9", 0.999, 2995))
+              if n >= least}  # fmt: skip
+    found |= {f"above {name}": float(counts[values > limit].sum()) / n for name, limit in ABOVE_NS.items()}
+    if instrument == "timer":
+        found["read cost"] = float(footer["read_cost_ns"]["median"])
+    if instrument == "counter":
+        found["CV"] = float(np.std(values, ddof=1) / np.mean(values))
+    if instrument == "noise":
+        found["time lost"] = float(footer["lost_fraction"])
+    if instrument == "sleep":
+        found["late"] = float(np.clip(values, 0, None).sum() / (values + frame["target_ns"].to_numpy()).sum())
+    if instrument == "rtt":
+        unsent = rows["fate"].is_in(["too_late", "no_room"])
+        found |= {"sent": float((~unsent).sum()), "lost": float(rows["fate"].is_in(["lost", "late"]).sum())}
+    if instrument == "avb":
+        truth = 1e6 * (float(labels["capacity"].split()[0]) - float(labels["cross"].split()[0]))
+        sure = frame.filter(~pl.col("at_least"))
+        held = (sure["low_bit_per_s"] <= truth) & (sure["high_bit_per_s"] >= truth)
+        taken = (frame["probe_byte"] + frame["extra_byte"]).to_numpy()
+        found |= {
+            "asked": float(rows.height), "answered": float(frame.height), "intervals": float(sure.height),
+            "held": float(held.sum()), "error": float(np.median(np.abs(values - truth) / truth)), "truth": truth,
+            "time": float(np.median(frame["elapsed_ns"].to_numpy())), "bytes": float(np.median(taken)),
+        }  # fmt: skip
+    return found
+
+
+def cells_of(store: Path) -> dict[str, list[Cell]]:
+    """The cells of each experiment."""
+    made: dict[str, dict[tuple[str, ...], Cell]] = defaultdict(dict)
+    ids = {"position", "block", "replicate", "run_id", "experiment", "instrument", "control", "parameters", "status"}
+    for run in pl.read_parquet(store / "design.parquet").filter(pl.col("control").is_null()).to_dicts():
+        path = store / "runs" / run["run_id"] / "samples.parquet"
+        if not path.exists():
+            continue
+        footer = json.loads(pl.read_parquet_metadata(path)["vtare"])
+        frame, part = pl.read_parquet(path), PARTS.get(run["instrument"])
+        groups = frame.group_by([part], maintain_order=True) if part is not None else [((None,), frame)]
+        for (name,), rows in groups:
+            labels = {key: str(value) for key, value in run.items() if key not in ids and value is not None}
+            labels |= {} if part is None else {part: str(name)}
+            if labels.get("frame_byte", "").endswith("kB"):
+                labels["frame_byte"] = f"{round(1000 * float(labels['frame_byte'].split()[0]))} B"
+            recorded = footer["result"]["cells"] or [{}]
+            own = next((one for one in recorded if part is None or str(one.get(part)) == str(name)), {})
+            cell = made[run["experiment"]].setdefault(tuple(labels.values()), Cell(labels, {}))
+            cell.blocks[run["block"]] = run_figures(run["instrument"], rows, own, labels)
+    return {name: list(cells.values()) for name, cells in made.items()}
+
+
+def two_cells(cells: list[Cell], where: str, level: str, base: str) -> tuple[Cell, Cell]:
+    """The cell with the level and the one with the baseline, at the place that the report names."""
+    pieces = [] if where == "everywhere" else where.split(", ")
+
+    def fits(cell: Cell) -> bool:
+        return all(any(p == v or p.endswith(f" {v}") for v in cell.labels.values()) for p in pieces)
+
+    for one in filter(fits, cells):
+        for other in filter(fits, cells):
+            differ = [key for key in one.labels if one.labels[key] != other.labels.get(key)]
+            if len(differ) == 1 and (one.labels[differ[0]], other.labels[differ[0]]) == (level, base):
+                return one, other
+    raise LookupError(f"{where}: {level} against {base}")
+
+
+@dataclass
+class Found:
+    """A ratio with its 95 % interval and p-value, by Student's t of differences of logarithms (unpaired: Welch's)."""
+
+    ratio: float
+    low: float
+    high: float
+    p: float
+
+    def word(self, p: float, margin: float = 1.05) -> str:
+        """The verdict at an adjusted p."""
+        if 1 / margin <= self.low and self.high <= margin:
+            return "equivalent"
+        return ("higher" if self.ratio > 1 else "lower") if p <= 0.05 else "inconclusive"
+
+
+def t_of(shift: float, error: float, freedom: float) -> Found:
+    """The ratio of a shift of logarithms with its error and degrees of freedom."""
+    half = float(stdtrit(freedom, 0.975)) * error
+    t = abs(shift) / error if error else (0.0 if shift == 0 else math.inf)
+    p = 0.0 if math.isinf(t) else float(betainc(freedom / 2, 0.5, freedom / (freedom + t * t)))
+    return Found(math.exp(shift), math.exp(shift - half), math.exp(shift + half), p)
+
+
+def paired(here: dict[int, float], there: dict[int, float]) -> Found:
+    """Blocks that have both, as pairs."""
+    d = np.array([math.log(here[block] / there[block]) for block in here if block in there])
+    return t_of(float(d.mean()), float(d.std(ddof=1)) / math.sqrt(len(d)), len(d) - 1)
+
+
+def welch(x: np.ndarray, y: np.ndarray) -> Found:
+    """Two groups of logarithms."""
+    a, b = x.var(ddof=1) / len(x), y.var(ddof=1) / len(y)
+    freedom = (a + b) ** 2 / (a**2 / (len(x) - 1) + b**2 / (len(y) - 1))
+    return t_of(float(x.mean() - y.mean()), math.sqrt(a + b), float(freedom))
+
+
+def holm(raw: list[float]) -> list[float]:
+    """Holm's adjustment."""
+    order = sorted(range(len(raw)), key=lambda at: raw[at])
+    out, most = [0.0] * len(raw), 0.0
+    for rank, at in enumerate(order):
+        most = max(most, min(1.0, raw[at] * (len(raw) - rank)))
+        out[at] = most
+    return out
+
+
+def benjamini(raw: list[float]) -> list[float]:
+    """Benjamini and Hochberg's adjustment."""
+    order = sorted(range(len(raw)), key=lambda at: -raw[at])
+    out, least = [0.0] * len(raw), 1.0
+    for rank, at in enumerate(order):
+        least = min(least, raw[at] * len(raw) / (len(raw) - rank))
+        out[at] = least
+    return out
+
+
+def ratio_number(text: str) -> float:
+    """`8.10x`, `1/1280`, `966 000`."""
+    text = text.strip().replace("\N{MULTIPLICATION SIGN}", "").replace(" ", "")
+    return 1 / float(text[2:]) if text.startswith("1/") else float(text)
+
+
+def ratio_and_ends(text: str) -> tuple[float, float, float] | None:
+    """A ratio with its interval; None where it has none."""
+    match = re.fullmatch(r"(\S.*?)\N{MULTIPLICATION SIGN}? \((.+?) to (.+?)\)", text)
+    return None if match is None else tuple(map(ratio_number, match.groups()))  # type: ignore[return-value]
+
+
+def p_agrees(printed: str, computed: float) -> bool:
+    """Whether a printed p-value is the computed one, at two digits."""
+    if printed.startswith("<"):
+        return computed < 1e-4
+    return close(float(printed), computed, 2) or (float(printed) == 1.0 and computed >= 0.995)
+
+
+def tables(text: str) -> list[tuple[str, list[dict[str, str]]]]:
+    """Every table with the heading above it."""
+    found: list[tuple[str, list[dict[str, str]]]] = []
+    heading, header = "", None
+    for line in text.splitlines():
+        if line.startswith("#"):
+            heading, header = line.lstrip("# "), None
+        elif line.startswith("| "):
+            cells = [cell.strip() for cell in line.strip().strip("|").split(" | ")]
+            if header is None:
+                header = cells
+                found.append((heading, []))
+            elif not set("".join(cells)) <= set("-:| "):
+                found[-1][1].append(dict(zip(header, cells, strict=False)))
+        else:
+            header = None
+    return found
+
+
+def check_rows(seen: Seen, kind: str, rows: list[dict[str, str]], made: list[tuple[Found, bool, Cell, Cell]],
+               families: list[str], adjust: Any) -> None:  # fmt: skip
+    """Compare rows with what was recomputed; where the clock's step may widen them, that they are no narrower."""
+    adjusted: dict[int, float] = {}
+    for family in dict.fromkeys(families):
+        places = [at for at, name in enumerate(families) if name == family]
+        adjusted.update(zip(places, adjust([made[at][0].p for at in places]), strict=True))
+    stepped = {family for family, (_, step, _, _) in zip(families, made, strict=True) if step}
+    for at, (row, (found, step, here, there)) in enumerate(zip(rows, made, strict=True)):
+        where = f"{row['where']}, {row['compared']}"
+        shown = ratio_and_ends(row["ratio (95 %)"])
+        if shown is None:
+            seen.expect(kind, where, False, row["ratio (95 %)"], found)
+            continue
+        seen.expect(kind, f"{where}, ratio", same_ratio(shown[0], found.ratio), shown[0], found.ratio)
+        if step:
+            low = shown[1] <= found.low * 1.006 or same_ratio(shown[1], found.low)
+            high = shown[2] >= found.high * 0.994 or same_ratio(shown[2], found.high)
+        else:
+            low, high = same_ratio(shown[1], found.low), same_ratio(shown[2], found.high)
+        seen.expect(kind, f"{where}, interval", low and high, shown[1:], (found.low, found.high))
+        p = adjusted[at]
+        if families[at] not in stepped:
+            seen.expect(kind, f"{where}, p", p_agrees(row["p (adjusted)"], p), row["p (adjusted)"], p)
+        if "verdict" in row:
+            word = row["verdict"].split(" ")[0]
+            right = word == found.word(p) if not step else (
+                word not in ("higher", "lower") or word == found.word(p)
+            )  # fmt: skip
+            seen.expect(kind, f"{where}, verdict", right, word, found.word(p))
+        for cell, side in ((here, 0), (there, 1)):
+            runs = re.sub(r" of \d+", "", row["runs"]).split(" / ")[side]
+            seen.expect(kind, f"{where}, runs", int(runs) <= len(cell.blocks), runs, len(cell.blocks))
+
+
+def check_report(store: Path, text: str) -> Seen:
+    """Compare a report with its store."""
+    seen = Seen()
+    text = re.sub(r"(?<=\d)[\u00a0\u2009\u202f](?=\d{3})", "", text).replace("\u00a0", " ").replace("\u202f", " ")
+    text = text.replace("\\_", "_").replace("&lt;", "<").replace("&gt;", ">").replace("\N{MINUS SIGN}", "-")
+    cells = cells_of(store)
+    every = [cell for some in cells.values() for cell in some]
+    known: list[Found] = []
+    for heading, rows in tables(text):
+        if heading.startswith("Comparisons"):
+            tested = [row for row in rows if ratio_and_ends(row["ratio (95 %)"]) is not None]
+            made = []
+            for row in tested:
+                figure, step = METRICS[row["metric"]]
+                level, base = row["compared"].split(": ", 1)[1].split(" against ")
+                here, there = two_cells(cells[row["experiment"]], row["where"], level, base)
+                made.append((paired(here.by_block(figure), there.by_block(figure)), step, here, there))
+            families = [f"{row['experiment']}: {row['compared'].split(': ')[0]}" for row in tested]
+            check_rows(seen, "comparisons", tested, made, families, holm)
+            known += [found for found, _, _, _ in made]
+            for row in (row for row in rows if row not in tested and row["ratio (95 %)"][0].isdigit()):
+                figure, _ = METRICS[row["metric"]]
+                level, base = row["compared"].split(": ", 1)[1].split(" against ")
+                here, there = two_cells(cells[row["experiment"]], row["where"], level, base)
+                x, y = here.by_block(figure), there.by_block(figure)
+                mean = math.exp(np.mean([math.log(x[b] / y[b]) for b in x if b in y]))
+                printed = ratio_number(row["ratio (95 %)"].rstrip("\N{MULTIPLICATION SIGN}"))
+                seen.expect("comparisons", row["where"], close(printed, mean), printed, mean)
+        elif "tails, by the rule" in heading:
+            tested = [row for row in rows if ratio_and_ends(row["ratio (95 %)"]) is not None]
+            made = []
+            for row in tested:
+                level, base = row["compared"].split(": ", 1)[1].split(" against ")
+                experiment = row["family (adjustment)"].split(":")[0]
+                here, there = two_cells(cells[experiment], row["where"], level, base)
+                made.append((paired(here.by_block(row["tail"]), there.by_block(row["tail"])), True, here, there))
+            check_rows(seen, "tails", tested, made, [row["family (adjustment)"] for row in tested], benjamini)
+            known += [found for found, _, _, _ in made]
+        elif "above common thresholds" in heading:
+            check_shares(seen, rows, every)
+        elif heading.endswith("all cells"):
+            check_cells(seen, rows, every)
+    check_sentences(seen, text, every, known)
+    check_counts(seen, text, every)
+    return seen
+
+
+def match_cell(every: list[Cell], row: dict[str, str]) -> Cell | None:
+    """The cell whose levels a row of cells shows, where it is the only one."""
+    named = {"cross traffic": "cross", "frame": "frame_byte", "CPU": "cpu", "responder on": "responder_platform",
+             "responder CPU": "responder_cpu"}  # fmt: skip
+    shown = {named.get(header, header): value for header, value in row.items()}
+    fitting = [
+        cell for cell in every
+        if all(shown[key] == value for key, value in cell.labels.items() if key in shown)
+        and not ({*PARTS.values()} & shown.keys()) - cell.labels.keys()
+    ]  # fmt: skip
+    return fitting[0] if len(fitting) == 1 else None
+
+
+def check_shares(seen: Seen, rows: list[dict[str, str]], every: list[Cell]) -> None:
+    """Shares of readings above thresholds: the mean over runs and its interval."""
+    for row in rows:
+        cell = match_cell(every, row)
+        for name, printed in row.items():
+            limit = re.search(r"> (.+?)\)", name)
+            if cell is None or limit is None:
+                continue
+            shares = np.array(list(cell.by_block(f"above {limit.group(1)}").values()))
+            mean = float(shares.mean())
+            numbers = [float(one) / 100 for one in re.findall(r"\d+(?:\.\d+)?(?:e-?\d+)?", printed.replace("%", ""))]
+            right = mean == 0 if printed.startswith("0 of") else close(numbers[0], mean)
+            seen.expect("exceedances", f"{list(row.values())[:3]} {name}", right, printed, mean)
+            if len(numbers) == 3:
+                half = float(stdtrit(len(shares) - 1, 0.975)) * float(shares.std(ddof=1)) / math.sqrt(len(shares))
+                ends = max(0.0, mean - half), min(1.0, mean + half)
+                right = all(map(close, numbers[1:], ends))
+                seen.expect("exceedances", f"{list(row.values())[:3]} {name}, interval", right, numbers[1:], ends)
+
+
+COLUMNS = {"median": "median", "p99": "p99", "throughput": "throughput", "latency": "latency", "J": "J",
+           "estimate": "median", "truth": "truth", "absolute error": "error", "time": "time", "bytes": "bytes",
+           "time lost": "time lost", "CV": "CV", "read cost": "read cost"}  # fmt: skip
+
+
+def printed_number(text: str) -> float | None:
+    """A figure with its unit in ns, bit/s, packet/s, byte or as a share."""
+    match = re.match(r"(-?\d+(?:\.\d+)?)(?: ([kMG]?[A-Za-z\u00b5%/]+))?", text)
+    return None if match is None else float(match.group(1)) * SCALES.get(match.group(2) or "", 1.0)
+
+
+def check_cells(seen: Seen, rows: list[dict[str, str]], every: list[Cell]) -> None:
+    """Figures of cells: medians over runs."""
+    for row in rows:
+        cell = match_cell(every, row)
+        for name, printed in row.items():
+            figure = COLUMNS.get(name)
+            number = printed_number(printed)
+            if cell is None or figure is None or number is None or not cell.by_block(figure):
+                continue
+            wanted = cell.middle("latency p99" if figure == "p99" and "throughput" in row else figure)
+            digits = 2 if name == "absolute error" else 3
+            seen.expect("cells", f"{list(row.values())[:5]} {name}", close(number, wanted, digits), printed, wanted)
+
+
+def check_sentences(seen: Seen, text: str, every: list[Cell], known: list[Found]) -> None:
+    """Ratios with intervals are those of comparisons, one way or the other; figures with units are those of cells."""
+    said = [line for line in text.splitlines() if line and not line.startswith(("|", "#", "*", "Held fixed"))]
+    end = next((at for at, line in enumerate(said) if line.startswith("- Design:")), len(said))
+    for line in said[:end]:
+        for match in re.finditer(r"(1/\d\S*|\d\S*?)\N{MULTIPLICATION SIGN}(?: less)? \((.+?) to (.+?)\)", line):
+            three = tuple(map(ratio_number, match.groups()))
+            right = any(
+                same_ratio(three[0], found.ratio) or same_ratio(three[0], 1 / found.ratio) for found in known
+            ) or "overhead" in line or "mean reading" in line or "coefficient" in line or "Against" in line  # fmt: skip
+            seen.expect("sentences", line[:80], right and three[1] <= three[0] <= three[2], match.group(0), "no row")
+        plain = re.sub(r"\([^)]*\)", "", line)
+        for match in re.finditer(r"(?<![\w./])(\d+(?:\.\d+)?) (ns|\u00b5s|ms|kB|[kM]packet/s|Mbit/s)(?![\w/])", plain):
+            if float(match.group(1)) == 0 or re.search(
+                r"(sleep of|traffic|with frame|above|step of) $", plain[: match.start()]
+            ):
+                continue
+            value = float(match.group(1)) * SCALES[match.group(2)]
+            names = ("median", "p99", "read cost", "throughput", "latency", "truth", "time", "bytes")
+            figures = [cell.middle(name) for cell in every for name in names if cell.by_block(name)]
+            right = any(close(value, one) for one in figures) or "overhead" in line or "pass between" in plain
+            seen.expect("sentences", line[:80], right, match.group(0), "no figure of a cell")
+
+
+def total(cells: list[Cell], figure: str) -> int:
+    """The sum over all runs."""
+    return round(sum(sum(cell.by_block(figure).values()) for cell in cells))
+
+
+def check_counts(seen: Seen, text: str, every: list[Cell]) -> None:
+    """Counts in sentences: packets lost, estimates without an answer, intervals that hold the truth, trials."""
+
+    def expect(pattern: str, *wanted: float) -> None:
+        for match in re.finditer(pattern, text, re.MULTILINE):
+            printed = [float(group) for group in match.groups()]
+            right = all(close(one, other) for one, other in zip(printed, wanted, strict=True))
+            seen.expect("sentences", match.group(0)[:60], right, printed, wanted)
+
+    expect(r"(\d+) of (\d+) packets were lost", total(every, "lost"), total(every, "sent"))
+    lost = [total([cell], "lost") / total([cell], "sent") for cell in every if cell.by_block("sent")]
+    expect(r"packets were lost, most at .*? \((\d\S*) %\)", 100 * max(lost, default=0.0))
+    answered, asked = total(every, "answered"), total(every, "asked")
+    expect(r"(\d+) of (\d+) estimates gave no answer", asked - answered, asked)
+    expect(r"(\d+) trials counted, (\d+) were void", total(every, "trials"), total(every, "void_trials"))
+    for method in sorted({cell.labels["method"] for cell in every if cell.by_block("asked")}):
+        mine = [cell for cell in every if cell.labels["method"] == method]
+        expect(rf"the interval of {method} held the truth in (\d+) of (\d+)", total(mine, "held"),
+               total(mine, "intervals"))  # fmt: skip
+        expect(rf"with {method} \((\d+) estimates\)", total(mine, "answered"))
+    even = [cell.middle("J") for cell in every if cell.by_block("J")]
+    if even:
+        expect(r"the least even load \(J (\d\S*)\)", float(f"{min(even):.2f}"))
+        expect(r"the most even one \(J (\d\S*)\)", float(f"{max(even):.2f}"))
+
+
+def check_compare(document: dict[str, Any]) -> Seen:
+    """Compare `vtare compare --json` with the stores that it names."""
+    seen = Seen()
+    sides = [[cells_of(Path(store)) for store in document[side]] for side in ("after", "before")]
+    for kind, rows, adjust in (("medians", document["cells"], holm), ("tails", document["tails"], benjamini)):
+        made = []
+        for row in rows:
+            figure = {"p99": "p99", "p999": "p99.9"}.get(row.get("tail"), "median")
+            logs = []
+            for side in sides:
+                means = []
+                for campaign in side:
+                    (cell,) = [cell for cell in campaign[row["experiment"]]
+                               if all(str(row.get(key)) == value for key, value in cell.labels.items())]  # fmt: skip
+                    means.append(float(np.mean(np.log(list(cell.by_block(figure).values())))))
+                logs.append(np.array(means))
+            made.append(logs)
+            ratio = math.exp(logs[0].mean() - logs[1].mean())
+            seen.expect(kind, f"{row['experiment']}, ratio", math.isclose(row["ratio"], ratio), row["ratio"], ratio)
+            for side, name in ((0, "after"), (1, "before")):
+                centre = math.exp(logs[side].mean())
+                seen.expect(kind, f"{row['experiment']}, {name}", math.isclose(row[name], centre), row[name], centre)
+        if document["refused"] is not None:
+            for row in rows:
+                seen.expect(kind, row["experiment"], row["verdict"] == "refused", row["verdict"], "refused")
+            continue
+        found = [welch(*logs) for logs in made]
+        for row, one, p in zip(rows, found, adjust([one.p for one in found]), strict=True):
+            # The clock's step widens an interval, and never narrows it.
+            ends = row["ratio_low"] <= one.low * (1 + 1e-9) and row["ratio_high"] >= one.high * (1 - 1e-9)
+            near = math.isclose(row["ratio_low"], one.low, rel_tol=1e-3)
+            seen.expect(kind, row["experiment"], ends and near, row["ratio_low"], one.low)
+            seen.expect(kind, row["experiment"], abs(row["p_adjusted"] - p) < 1e-3, row["p_adjusted"], p)
+            seen.expect(kind, row["experiment"], row["verdict"] == one.word(p), row["verdict"], one.word(p))
+    return seen
+
+
+def main(arguments: list[str]) -> int:
+    """Check one document; prints the numbers of figures by kind and each that differs."""
+    if len(arguments) != 2:
+        print(__doc__, file=sys.stderr)
+        return 2
+    text = Path(arguments[1]).read_text(encoding="utf-8")
+    seen = check_compare(json.loads(text)) if arguments[0] == "--compare" else check_report(Path(arguments[0]), text)
+    for kind, count in sorted(seen.checked.items()):
+        print(f"{kind}: {count} figures")
+    for line in seen.wrong:
+        print(line)
+    return 1 if seen.wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
