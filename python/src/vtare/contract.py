@@ -239,7 +239,10 @@ def check_samples_file(path: Path, *, run_id: str, instrument: str) -> dict[str,
     absent = [name for name in _FOOTER_NEEDS if name not in footer]
     if absent:
         raise BadInput(f"{path}: the footer lacks {', '.join(absent)}; measure this run again")
-    odd = [name for name in _FOOTER_TABLES if not isinstance(footer.get(name, {}), dict)]
+    odd = [
+        name for name in _FOOTER_TABLES
+        if not isinstance(footer.get(name), dict) and (name in _FOOTER_NEEDS or footer.get(name) is not None)
+    ]  # fmt: skip
     notes = footer.get("notes", [])
     if not isinstance(notes, list) or not all(
         isinstance(note, dict) and {"id", "text"} <= note.keys() for note in notes
