@@ -71,7 +71,7 @@ pub(crate) fn run(daemon: &Daemon, length: Span) -> Result<Outcome, String> {
     socket.connect(daemon.address).map_err(failed)?;
     socket.set_nonblocking(true).map_err(failed)?;
 
-    let grant = *session.grant();
+    let grant = session.grant().clone();
     let mut got = vec![false; (RATE_PACKET_PER_S * seconds) as usize];
     let mut datagram = [0; SIZE_BYTE];
     let start = clocks::now::<Monotonic>();
