@@ -77,8 +77,8 @@ place of Holm), `refused`.
 `layers`: what platforms cost and what loads do to tails, in one list: keys, `kind` (`cost` or `tail`), `figure` (of a
 run), `factor, level, against, n_runs, n_runs_against, ratio, ratio_low, ratio_high, p_adjusted, family, verdict`
 (`higher`, `lower`, `equivalent` within the margin, `inconclusive`), `reason`. Rows that stand in `comparisons` or
-`tails` are taken from there as they are; what only this list compares (guests with containers, overhead, the counter's step,
-latency) is a family of its own. Costs are told where all other factors are at their baseline.
+`tails` are taken from there as they are; what only this list compares (guests with containers, overhead, the
+counter's step, latency) is a family of its own. Costs are told where all other factors are at their baseline.
 
 `tests`: one row per experiment, factor and rest of the cell: `experiment, factor, where` (text: the other keys),
 `test` (`friedman` or `kruskal_wallis`), `statistic, p_value, p_adjusted, p_text, family, adjustment, exact, n_runs,
