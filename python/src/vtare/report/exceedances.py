@@ -38,6 +38,7 @@ def exceedance_table(summary: Summary, layout: Layout) -> Table | None:
     ]  # fmt: skip
     cells = summary.cells.filter((pl.col("experiment") == layout.experiment.name) & (pl.col("n_runs") > 0))
     late = cells["asked"].drop_nulls().len() > 0
+    cut = late and cells["completed_fraction"].min() != 1.0
     if not named:
         return None
     rows = []
@@ -46,14 +47,17 @@ def exceedance_table(summary: Summary, layout: Layout) -> Table | None:
         if of_cell is None:
             continue
         shown = [text.words(cell[key], layout.rank(key, cell[key])) for key in layout.keys]
-        shown += [_completed(cell), _late(cell)] if late else []
+        shown += [_completed(cell)] if cut else []
+        shown += [_late(cell)] if late else []
         shown += [_share(of_cell[name].drop_nulls().to_list(), cell["n"]) for name in named]
         rows.append(tuple(shown))
     what = figure_name(layout.quantity, short=True)
     columns = [Column(key, key_name(key), numeric=False) for key in layout.keys]
+    if cut:
+        about = "of the readings that samples and time limit allow, in all runs"
+        columns.append(Column("completed", "completed", about=about))
     if late:
         columns += [
-            Column("completed", "completed", about="of the readings that samples and time limit allow, in all runs"),
             Column(LATE, "time late", about="time spent after the targets over the time of all sleeps, over runs"),
         ]
     columns += [Column(name, f"P({what} > {_threshold(name)})", about="mean share over runs") for name in named]
@@ -72,7 +76,7 @@ def _completed(cell: Mapping[str, Any]) -> Shown:
         return missing("no number asked for")
     counts = f"{count_text(cell['completed'])} of {count_text(cell['asked'])}"
     kind = "differs" if cell["capped_runs"] else ""
-    return Shown(text.keep(f"{percent_text(share)} ({counts})"), repr(share), share, kind)
+    return Shown(text.keep(f"{percent_text(share)} ({counts})"), f"{share:.7g}", float(f"{share:.7g}"), kind)
 
 
 def _late(cell: Mapping[str, Any]) -> Shown:
@@ -81,7 +85,7 @@ def _late(cell: Mapping[str, Any]) -> Shown:
     if value is None or low is None or high is None:
         return shown
     span = text.keep(percent_range_text(low, high))
-    return Shown(f"{shown.text} ({span})", f"{shown.raw} [{low!r}..{high!r}]", value)
+    return Shown(f"{shown.text} ({span})", f"{value:.7g} [{low:.7g}..{high:.7g}]", float(f"{value:.7g}"))
 
 
 def _share(rates: list[float], readings: int) -> Shown:
@@ -95,4 +99,5 @@ def _share(rates: list[float], readings: int) -> Shown:
     shown = text.percent(mean, "")
     if low is None or high is None:
         return shown
-    return Shown(f"{shown.text} ({text.keep(percent_range_text(low, high))})", f"{mean!r} [{low!r}..{high!r}]", mean)
+    raw = f"{mean:.7g} [{low:.7g}..{high:.7g}]"
+    return Shown(f"{shown.text} ({text.keep(percent_range_text(low, high))})", raw, float(f"{mean:.7g}"))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from vtare.report.layout import Layout
     from vtare.summary import Summary
 
-MAX_RAW_PANELS: Final = 16
+MAX_RAW_PANELS: Final = 12
 """Raw readings are drawn for this many cells at most: the rest is in the other figures."""
 
 

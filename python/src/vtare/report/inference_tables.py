@@ -93,7 +93,7 @@ def _of_runs(row: Mapping[str, Any]) -> Shown:
     """How many runs of how many have the figure, here and at the baseline: `3 of 5 / 5 of 5`."""
     counts = [(row["n_runs"], row["without"]), (row["n_runs_baseline"], row["without_baseline"])]
     shown = " / ".join(f"{known} of {known + without}" for known, without in counts)
-    return Shown(shown, shown.replace(" ", ""), row["n_runs"], "differs" if any(n for _, n in counts) else "")
+    return Shown(shown, shown, row["n_runs"], "differs" if any(n for _, n in counts) else "")
 
 
 def _interactions(summary: Summary, layout: Layout) -> Table | None:

@@ -130,7 +130,7 @@ def tip(row: Mapping[str, Any]) -> str:
     """What the tip of a verdict adds to its reason: the ratio by ranks, runs of two kinds."""
     pieces = []
     if row["ratio_rank"] is not None:
-        pieces.append(f"by ranks {significant(row['ratio_rank'])} times (Hodges-Lehmann)")
+        pieces.append(f"by ranks {significant(row['ratio_rank'])}")
     pieces += [row[side] for side in ("modes", "modes_baseline") if row[side] is not None]
     return "".join(f"; {piece}" for piece in pieces)
 

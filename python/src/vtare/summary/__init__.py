@@ -24,8 +24,10 @@ max, mean, p99, p999, exceed_per_s` (readings above `threshold_ns` per second of
 `exceed_fraction` (their share of readings),
 `elapsed_s` (of the run), `interrupted`, `warmup_n` (readings cut from the start before the figures above were made;
 null where no warm-up was looked for), `lag1, n_eff` (autocorrelation of a
-series, and the independent readings it amounts to), `settled` (false: the run changes to its end, and nothing was cut);
-and where the instrument has them `read_cost_ns` (timer), `cpu_fraction,
+series, and the independent readings it amounts to), `settled` (false: the run changes to its end, and nothing was cut),
+`q05, q10, q25, q75, q90, q95` (quantiles), `above_1us` to `above_100ms` (shares of the readings above each threshold);
+`asked` (sleeps that samples and time limit allow), `completed_fraction` (of these), `late_fraction` (time spent after
+the targets over the time of all sleeps); and where the instrument has them `read_cost_ns` (timer), `cpu_fraction,
 disturbed_fraction, spin_ns_mean` (sleep), `cv, cv_within, cv_between, cv_thread_cpu, step_ns` (counter; the
 time of one step of the counting function), `lost_fraction, gaps_per_s` (noise); for rtt, whose readings are the packets
 that came back, `sent, unsent, lost, late, lost_fraction, duplicate, reordered, achieved_packet_per_s, rtt_scheduled_ns,
@@ -74,9 +76,9 @@ place of Holm), `refused`.
 
 `layers`: what platforms cost and what loads do to tails, in one list: keys, `kind` (`cost` or `tail`), `figure` (of a
 run), `factor, level, against, n_runs, n_runs_against, ratio, ratio_low, ratio_high, p_adjusted, family, verdict`
-(`more`, `less`, `alike` within the margin, `not shown`), `reason`. Rows that stand in `comparisons` or `tails` are
-taken from there as they are; what only this list compares (guests with containers, overhead, the counter's step,
-latency) is a family of its own. Costs are told where all other factors are at their baseline.
+(`higher`, `lower`, `equivalent` within the margin, `inconclusive`), `reason`. Rows that stand in `comparisons` or
+`tails` are taken from there as they are; what only this list compares (guests with containers, overhead, the
+counter's step, latency) is a family of its own. Costs are told where all other factors are at their baseline.
 
 `tests`: one row per experiment, factor and rest of the cell: `experiment, factor, where` (text: the other keys),
 `test` (`friedman` or `kruskal_wallis`), `statistic, p_value, p_adjusted, p_text, family, adjustment, exact, n_runs,

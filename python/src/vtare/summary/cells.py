@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from vtare import stats
-from vtare.summary import bandwidth, completion, dependence, round_trips, throughput
+from vtare.summary import bandwidth, completion, round_trips, throughput
 
 if TYPE_CHECKING:
     from vtare.stats import Adder, Resampled, RunPool, Tally
@@ -32,7 +32,7 @@ COMPARED_FIGURES: Final = ("read_cost_ns", "cv", "absolute_error_percent")
 
 MEDIAN_OVER_RUNS: Final = (
     "half_iqr", "mad_raw", "p99", "p999", "exceed_per_s", "cpu_fraction", "disturbed_fraction", "cv", "cv_within",
-    "cv_between", "cv_thread_cpu", "step_ns", "lost_fraction", "gaps_per_s", *dependence.COLUMNS, *round_trips.MEDIANS,
+    "cv_between", "cv_thread_cpu", "step_ns", "lost_fraction", "gaps_per_s", "lag1", "n_eff", *round_trips.MEDIANS,
     *bandwidth.MEDIANS, *throughput.MEDIANS,
 )  # fmt: skip
 

@@ -12,7 +12,7 @@ import polars as pl
 from vtare import stats
 from vtare.contract import QUANTITIES, load_contract
 from vtare.samples import OWN_FAR_END
-from vtare.summary import bandwidth, completion, dependence, round_trips, shift, throughput
+from vtare.summary import bandwidth, completion, round_trips, shift, throughput
 
 if TYPE_CHECKING:
     from vtare.samples import RunFile, SampleSet
@@ -48,7 +48,6 @@ FIGURE_COLUMNS: Final[dict[str, Any]] = {
         pl.Float64,
     ),
     **completion.COLUMNS,
-    **dependence.COLUMNS,
     **shift.COLUMNS,
     **round_trips.COLUMNS,
     **bandwidth.COLUMNS,
@@ -114,7 +113,6 @@ def run_parts(samples: SampleSet, file: RunFile, *, exceed_ns: float | None) -> 
             **_exceed(group, file, exceed_ns),
             **_special(group, instrument, cells.get(key, {})),
             **shift.figures(counted),
-            **(dependence.figures(values) if instrument in _SERIES else {}),
             **completion.figures(
                 instrument,
                 group,
