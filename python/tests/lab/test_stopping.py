@@ -130,6 +130,16 @@ def test_store_is_precise_where_all_its_intervals_are_narrow(tmp_path: Path) -> 
     assert "has 11 runs of the 12 that are wanted" not in found.reason
 
 
+def test_a_precision_that_no_equivalence_can_follow_is_named(tmp_path: Path) -> None:
+    store = write_campaign(tmp_path / "s", Truth(blocks=11, between=0.02, analysis=RULE), 3)
+    wide = judge_precision(store, StopRule(8.0))
+    assert wide.stop
+    assert wide.reason.endswith(
+        "; equivalence within 5 % needs intervals narrower than that: set precision_percent below the margin"
+    )
+    assert "equivalence" not in judge_precision(store, StopRule(4.5)).reason
+
+
 def test_few_runs_are_never_precise(tmp_path: Path) -> None:
     store = write_campaign(tmp_path / "s", Truth(blocks=11, between=0.001, analysis=RULE), 3)
     with Journal(store / "journal.sqlite") as journal:

@@ -80,6 +80,12 @@ def test_histogram_rows_of_the_timer_are_weighed(summary: Summary) -> None:
     series_s = (18_000 * 10 + 2_000 * 20 + 5000) / 1e9
     assert row["threshold_ns"] == 1000
     assert row["exceed_per_s"] == pytest.approx(1 / series_s)
+    assert row["exceed_fraction"] == pytest.approx(1 / 20_001)
+    # A histogram has lost its order.
+    assert (row["lag1"], row["n_eff"]) == (None, None)
+    series = summary.runs.filter(pl.col("experiment") == "sleep")
+    assert series.filter(pl.col("n_eff") > pl.col("n")).height == 0
+    assert series["lag1"].null_count() == 0
 
 
 def test_figures_that_an_instrument_does_not_have_are_null_not_zero(summary: Summary) -> None:

@@ -35,7 +35,7 @@ def test_kruskal_wallis_on_kirovas_tables_is_scipys(table: str, factor: str, fig
     assert found.statistic == pytest.approx(by_hand.statistic)
     assert found.p is not None
     # scipy's p is chi-squared, this one a count or 199,999 draws; two groups are always counted.
-    assert found.p.raw == pytest.approx(by_hand.pvalue, abs=0.02)
+    assert found.p.raw == pytest.approx(by_hand.pvalue, abs=0.03)
     assert found.p.exact == (len(groups) == 2)
 
 

@@ -82,6 +82,11 @@ def test_a_campaign_with_a_known_shift_says_so_everywhere(make: Make) -> None:
     assert row["p_adjusted"] == row["p_value"] < 1e-4
     assert row["p_text"] == "< 1e-4"
     assert row["p_equivalent"] > 0.5
+    assert (row["design"], row["n_blocks"], row["fragile"], row["decided_by"]) == ("paired", 8, False, None)
+    assert row["rank_low"] < row["ratio_rank"] < row["rank_high"]
+    assert row["anytime_low"] < row["ratio_low"]
+    assert row["anytime_high"] > row["ratio_high"]
+    assert row["runs_needed"] > 8
     tails = {tail["tail"]: tail for tail in summary.tails.iter_rows(named=True)}
     assert tails["p99"]["ratio"] > 2.0
     assert (tails["p99"]["inference"], tails["p99"]["n_blocks"]) == ("paired t", 8)
