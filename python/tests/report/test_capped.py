@@ -135,3 +135,14 @@ def test_a_tail_states_how_many_runs_have_it(made: Made) -> None:
     rows = [dict(zip(keys, row, strict=True)) for row in table.rows]
     spin = [row for row in rows if row["where"].text == "spin" and row["change"].text == "load: cpu against idle"]
     assert {row["runs"].text for row in spin} == {"0 of 5 / 5 of 5", "0 of 5 / 0 of 5"}
+
+
+def test_a_tail_of_which_some_runs_have_no_p99_is_told_by_its_exceedances(tmp_path: Path) -> None:
+    text = PLAN.format(blocks=5, targets='["1 ms"]')
+    text = re.sub(r'method = \["usleep".*?\]', 'method = ["usleep"]', text)
+    made = made_of(tmp_path, Recipe(plan_text=text, capped={"usleep": (25, 0.4)}))
+    busy = cell(made.summary, experiment="sleeps", load="cpu", method="usleep")
+    answered = " ".join(words_of(sentence) for sentence in made.content.said.sentences)
+    assert busy["above_1ms"] == 1.0
+    assert "it is more than 1 ms late in 100 % of sleeps, 0 % with idle (0 of 5 runs have a p99)" in answered
+    assert "its p99 is" not in answered

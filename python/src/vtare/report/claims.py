@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from vtare.plots.format import significant, time_text
+from vtare.plots.format import percent_text, significant, time_text
 from vtare.report import bandwidth, counter, round_trips, text, throughput
 from vtare.report.details import details_of
 from vtare.report.facts import quantum_of
@@ -208,12 +208,29 @@ def _tail_change(summary: Summary, cell: Mapping[str, Any] | None) -> list[str |
     )
     keys = summary.keys[cell["experiment"]]
     row = next((row for row in frame.iter_rows(named=True) if all(row[key] == cell[key] for key in keys)), None)
+    if row is not None and row["without"] + row["without_baseline"] and cell["above_1ms"] is not None:
+        return _exceedances(summary, cell, row)
     if row is None or row["ratio"] is None or row["ratio_low"] is None:
         return []
     sure = row["p_adjusted"] is not None and row["p_adjusted"] <= summary.plan.analysis.alpha
     word = "" if sure else ", inconclusive"
     ratio = told_ratio(row["ratio"], row["ratio_low"], row["ratio_high"])
     return ["; its p99 is ", ratio, f" that of {text.level(row['baseline'])}{word}"]
+
+
+def _exceedances(summary: Summary, cell: Mapping[str, Any], row: Mapping[str, Any]) -> list[str | Told]:
+    """How often it is more than 1 ms late, where some runs have too few readings for a p99: what all runs have."""
+    keys = summary.keys[cell["experiment"]]
+    wanted = {**{key: cell[key] for key in keys}, "load": row["baseline"]}
+    found = summary.cells.filter(pl.col("experiment") == cell["experiment"]).iter_rows(named=True)
+    base = next((one for one in found if all(one[key] == label for key, label in wanted.items())), None)
+    with_p99 = f"{row['n_runs']} of {row['n_runs'] + row['without']} runs have a p99"
+    pieces: list[str | Told] = ["; it is more than 1 ms late in ", Told(percent_text(cell["above_1ms"]))]
+    if base is not None and base["above_1ms"] is not None:
+        pieces += [" of sleeps, ", Told(percent_text(base["above_1ms"])), f" with {text.level(row['baseline'])}"]
+    else:
+        pieces.append(" of sleeps")
+    return [*pieces, f" ({with_p99})"]
 
 
 def worst_load(summary: Summary, scene: Scene) -> str | None:

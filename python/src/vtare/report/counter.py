@@ -87,9 +87,9 @@ def _told_ranking(summary: Summary, layout: Layout, ranking: _Ranking) -> Senten
         pieces += [", " if at else "", told_ratio(level.ratio, level.low, level.high), f" with {name}"]
     sure = ranking.p is not None and ranking.p.adjusted is not None
     if ranking.p is None or not sure:
-        return (*pieces, "; the data do not show a difference.")
+        return (*pieces, f"; {text.plural(ranking.sets, 'matched set')} are too few for a test of ranks.")
     differs = (ranking.p.adjusted or 0.0) <= summary.plan.analysis.alpha
-    word = "the levels differ" if differs else "the data do not show a difference between the levels"
+    word = "the levels differ" if differs else "the ranks do not show a difference between the levels"
     return (*pieces, f"; {word} (ranks of {text.plural(ranking.sets, 'matched set')}, {p_word(ranking.p)}).")
 
 

@@ -97,7 +97,7 @@ def _power(runs: int, shift_sd: float, alpha: float, paired: bool, ratio_sd: flo
 
 @lru_cache(maxsize=256)
 def _variances(runs: int, points: int) -> FloatArray:
-    """Sample variances of so many normal runs, at equal steps of their probability."""
+    """Sample variances of `runs` normal runs, at equal steps of their probability."""
     found: FloatArray = scipy_stats.chi2.ppf((np.arange(points) + 0.5) / points, runs - 1) / (runs - 1)
     return found
 
