@@ -53,8 +53,9 @@ cpu_fraction, disturbed_fraction, cv, cv_within, cv_between, cv_thread_cpu, lost
 the runs that could be estimated), `read_cost_ns, read_cost_low_ns, read_cost_high_ns` (timer: loops of reads, free of
 the clock's steps), `cv_low, cv_high` (interval of the counter's `cv` over runs), for rtt the medians over runs of the
 figures above, the sums of its counts, and `overhead_low_ns, overhead_high_ns` (interval of the overhead over runs),
-`min, max` (over all runs), `between_run_cv`,
-`skipped_runs, failed_runs, pending_runs`.
+`min, max` (over all runs), `between_run_cv`, `asked, completed, capped_runs` (sums; runs below 90 % of what was asked
+for), `completed_fraction`, `late_fraction, late_fraction_low, late_fraction_high`, `skipped_runs, failed_runs,
+pending_runs`.
 
 `comparisons`: one row per cell and factor, against the cell that differs only in that factor, which there has the
 baseline level: keys, `quantity, factor, level, baseline, n_runs, n_runs_baseline`, `without, without_baseline` (runs
