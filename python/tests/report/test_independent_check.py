@@ -92,7 +92,7 @@ def first_figure(pattern: str) -> Callable[[str], str]:
         ("sleeps: cells", r"^\| idle \| 1.ms \| usleep \| (\d)"),
         ("counters: cells", r"^\| idle \| 16 \| (\d)"),
         ("noises: cells", r"^\| cpu \| 0 \| (\d)"),
-        ("comparisons", r"^\| sleeps \| usleep \| load: cpu against idle \| [^|]*\| [^|]* \| (\d)"),
+        ("comparisons", r"^\| sleeps \| usleep \| load: cpu against idle \| [^|]*\| [^|]*\| [^|]* \| (\d)"),
         ("outliers", r"^\| usleep, load idle \| [^|]*\| \d+ \| (\d)"),
         ("sentences", r"^On the idle machine, a sleep of [^.]*? (\d)\d\.\d"),
     ],

@@ -9,6 +9,7 @@ from vtare.stats._arrays import Estimate, Sorted, in_order
 from vtare.stats.aligned_ranks import AlignedRankTest, aligned_rank_tests
 from vtare.stats.anytime import AnytimeInterval, anytime_ratio, confidence_sequence
 from vtare.stats.association import LevelAssociation, associate_levels, tau_bound
+from vtare.stats.autocorrelation import Autocorrelation, autocorrelation
 from vtare.stats.clock_step import hidden_by_step, seen_step, tied_step
 from vtare.stats.comparison import (
     LEAST_BLOCKS,
@@ -48,16 +49,6 @@ from vtare.stats.rank_tests import RankTest, friedman, kendall_tau_b, kruskal_wa
 from vtare.stats.sensitivity import Influence, Modes, RankEstimate, find_modes, hodges_lehmann, influence
 from vtare.stats.steady import LONG_SERIES, Warmup, mser5, settle
 from vtare.stats.t_rule import MeanDifference, paired_t, t_p, t_quantile, welch_t
-from vtare.stats.tails import (
-    SHIFT_QUANTILES,
-    Autocorrelation,
-    Exceedance,
-    ShiftFunction,
-    autocorrelation,
-    common_threshold,
-    exceedance,
-    shift_function,
-)
 from vtare.stats.tally import Adder, Tally, merge, tally
 from vtare.stats.variation import (
     Fairness,
@@ -72,7 +63,6 @@ __all__ = [
     "LEAST_BLOCKS",
     "LEAST_RUNS",
     "LONG_SERIES",
-    "SHIFT_QUANTILES",
     "Adder",
     "Adjustment",
     "AlignedRankTest",
@@ -82,7 +72,6 @@ __all__ = [
     "CliffsDelta",
     "Comparison",
     "Estimate",
-    "Exceedance",
     "Fairness",
     "Influence",
     "InteractionTest",
@@ -100,7 +89,6 @@ __all__ = [
     "SamplesPerRun",
     "ScenarioOutliers",
     "SelfTest",
-    "ShiftFunction",
     "Sorted",
     "Stop",
     "Tally",
@@ -116,13 +104,11 @@ __all__ = [
     "cliffs_delta",
     "coefficient_of_variation",
     "common_blocks",
-    "common_threshold",
     "compare_runs",
     "confidence_sequence",
     "detectable_shift_sd",
     "dunn",
     "equivalence_p",
-    "exceedance",
     "find_modes",
     "friedman",
     "half_iqr",
@@ -158,7 +144,6 @@ __all__ = [
     "settle",
     "share_of",
     "shares",
-    "shift_function",
     "simulated_rank_power",
     "step_beyond_margin",
     "stop",

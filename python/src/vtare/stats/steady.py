@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from vtare.stats._arrays import FloatArray, Values, checked
-from vtare.stats.tails import autocorrelation
+from vtare.stats.autocorrelation import autocorrelation
 
 
 @dataclass(frozen=True, slots=True)
