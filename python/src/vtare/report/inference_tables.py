@@ -79,7 +79,7 @@ def _tails(summary: Summary, layout: Layout) -> Table | None:
         Column("where", "where", numeric=False, about="the levels that both cells share"),
         Column("change", "compared", numeric=False),
         Column("tail", "tail", numeric=False),
-        Column("ratio_of_means", "ratio (95 %)", 
+        Column("ratio_of_means", f"ratio ({text.level_text(1 - summary.plan.analysis.alpha)})",
                about="of the geometric means of each run's tail; interval and p by one t, paired by block"),
         Column("difference_ns", "difference", about="of the geometric means of each run's tail"),
         *_P_COLUMNS,

@@ -91,8 +91,8 @@ def unfinished(summary: Summary) -> list[str]:
         return []
     return [
         f"{text.plural(summary.pending_runs, 'run')} of the plan not made yet: intervals and p-values hold at the "
-        "planned end. Who reads them after each block and stops at the first difference finds one in over 9 % of "
-        "campaigns without any (docs/statistics.md); stop on precision ([stop] in the plan)."
+        "planned end, not where they are read after each block and the first difference ends the campaign "
+        "(docs/statistics.md). The column 'at every look' holds then, too; or stop on precision ([stop] in the plan)."
     ]
 
 

@@ -106,6 +106,14 @@ def verdict_table(summary: Summary, layouts: Mapping[str, Layout]) -> Table | No
     }
     # Of several kinds of figures the metric's name states the unit.
     unit = units.pop() if len(units) == 1 else ""
+    level = text.level_text(1 - summary.plan.analysis.alpha)
+    while_it_runs = (
+        Column(
+            "ratio_at_every_look",
+            f"at every look ({level})",
+            about="the ratio with an interval that holds however often an unfinished campaign is read",
+        ),
+    )
     columns = (
         Column("experiment", "experiment", numeric=False),
         Column("where", "where", numeric=False, about="the levels that both cells share"),
@@ -113,9 +121,10 @@ def verdict_table(summary: Summary, layouts: Mapping[str, Layout]) -> Table | No
         Column("metric", "metric", numeric=False, about="the figure of a run that is compared"),
         Column(
             "ratio",
-            f"ratio ({text.level_text(1 - summary.plan.analysis.alpha)})",
+            f"ratio ({level})",
             about="of the geometric means of run figures, here over the baseline, in the blocks that have both",
         ),
+        *(while_it_runs if summary.pending_runs else ()),
         Column("verdict", "verdict", numeric=False, about=f"equivalent means inside the margin of {margin:g} %"),
         Column(f"here{unit}", "here", about=f"{_MEDIAN_OF}, with its interval ({text.levels_text(summary.cells)})"),
         Column(f"baseline{unit}", "at the baseline", about=f"{_MEDIAN_OF} there"),
@@ -124,7 +133,7 @@ def verdict_table(summary: Summary, layouts: Mapping[str, Layout]) -> Table | No
             "p (adjusted)",
             about="that the ratio is 1; method, family and adjustment in the tip",
         ),
-        Column(f"difference{unit}", "difference (95 %)", about="difference of the two"),
+        Column(f"difference{unit}", f"difference ({level})", about="difference of the two"),
         Column("cliffs_delta", "Cliff's delta", about="-1 to 1: how far one cell's runs lie above the other's"),
         Column("runs", "runs", about="runs here against runs at the baseline"),
     )
@@ -162,6 +171,7 @@ def _verdict_row(
         text.words(f"{key_name(factor)}: {row['level']} against {row['baseline']}"),
         text.words(figure_name(row["quantity"], short=True)),
         text.ratio(row["ratio"], row["ratio_low"], row["ratio_high"], "a median is not above 0"),
+        *((_at_every_look(row),) if summary.pending_runs else ()),
         Shown(word + needs.mark(row), word, _VERDICT_ORDER[word], word, why + needs.tip(row)),
         cells.figure(row),
         cells.figure({**row, factor: row["baseline"]}),
@@ -172,6 +182,12 @@ def _verdict_row(
             f"{row['n_runs']} / {row['n_runs_baseline']}", f"{row['n_runs']}/{row['n_runs_baseline']}", row["n_runs"]
         ),
     )
+
+
+def _at_every_look(row: Mapping[str, Any]) -> Shown:
+    if row["anytime_low"] is None or row["anytime_high"] is None:
+        return missing("below 5 blocks no interval holds at every look")
+    return text.ratio(row["ratio"], row["anytime_low"], row["anytime_high"], "a median is not above 0")
 
 
 def _difference(quantity: str, row: Mapping[str, Any]) -> Shown:
