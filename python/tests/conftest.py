@@ -229,7 +229,7 @@ settle = "0 ms"
 [[experiment]]
 name = "counter"
 instrument = "counter"
-parameters = { batches = 1, calls = 2, max_exponent = 1, unit_ms = "0.05 ms" }
+parameters = { batches = 10, calls = 3, max_exponent = 1, unit_ms = "0.05 ms" }
 baseline = { language = "c" }
 
 [experiment.factors]
