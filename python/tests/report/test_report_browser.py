@@ -344,9 +344,7 @@ def test_the_live_page_tells_how_far_the_campaign_is_and_shows_the_newer_report(
     live = tmp_path / "live.html"
     live.write_text(build(five_runs.summary, live=True), encoding="utf-8")
     copied = [sys.executable, "-c", "import shutil, sys; shutil.copy(sys.argv[1], sys.argv[2])", str(live)]
-    page = LivePage(
-        five_runs.store, every_s=0.0, make=lambda _, out: subprocess.Popen([*copied, str(out)], stderr=subprocess.PIPE)
-    )
+    page = LivePage(five_runs.store, every_s=0.0, make=lambda _, out, log: subprocess.Popen([*copied, str(out)]))
     server = LiveServer(page, 0)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()
