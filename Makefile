@@ -27,7 +27,8 @@ SOURCES = $(shell find crates counters python/src plans contract -type f -not -n
 BENCH_SCRIPTS := $(shell grep -ls '^\#!.*python' bench/*/run bench/*/real)
 BENCH_MODULES := $(wildcard bench/*/*.py)
 BENCH_PACKAGES := $(patsubst %/__init__.py,%,$(wildcard bench/*/*/__init__.py))
-PYTHON_CODE := python/src python/tests tests counters setup.py tools/again tools/attacks tools/audit tools/lock $(BENCH_SCRIPTS) $(BENCH_MODULES) $(BENCH_PACKAGES)
+PYTHON_CODE := python/src python/tests tests counters setup.py tools/again tools/attacks tools/audit tools/lock \
+	$(BENCH_SCRIPTS) $(BENCH_MODULES) $(BENCH_PACKAGES)
 
 say = @printf '\033[1m%s\033[0m\n' '$(1)'
 # The packages of one file of requirements/, each in the pinned version and with a known hash (tools/lock).
@@ -44,8 +45,8 @@ cargo_libraries = for crate in $(LIBRARY_CRATES); do \
 	  profile=release; if [ $$crate = preload ]; then profile=preload; fi; \
 	  cargo build --profile $$profile --locked --lib --package vtare-$$crate --target $(HOST); done
 
-.PHONY: help run build platforms test test-fast test-e2e test-platforms test-hypervisors test-fuzz test-attacks lint lock fmt bench \
-  install clean need FORCE
+.PHONY: help run build platforms test test-fast test-e2e test-platforms test-hypervisors test-fuzz test-attacks lint lock \
+  fmt bench install clean need FORCE
 
 help:
 	@printf '%s\n' \

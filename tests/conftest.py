@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from native import Installed
@@ -18,6 +22,22 @@ ROOT = Path(__file__).resolve().parent.parent
 def root() -> Path:
     """The top of the source tree."""
     return ROOT
+
+
+@pytest.fixture(scope="session")
+def tool(root: Path) -> Callable[[str], ModuleType]:
+    """A program of `tools/` by its name, as a module."""
+
+    def load(name: str) -> ModuleType:
+        loader = SourceFileLoader(f"vtare_{name}", str(root / "tools" / name))
+        spec = importlib.util.spec_from_loader(loader.name, loader)
+        assert spec is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[loader.name] = module
+        loader.exec_module(module)
+        return module
+
+    return load
 
 
 @pytest.fixture(scope="session")

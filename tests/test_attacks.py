@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from importlib.machinery import SourceFileLoader
-from pathlib import Path
+from collections.abc import Callable
 from types import ModuleType
 
 import pytest
@@ -60,15 +57,9 @@ met    memory grew by less than 64 MB
 
 
 @pytest.fixture(scope="module")
-def attacks(root: Path) -> ModuleType:
+def attacks(tool: Callable[[str], ModuleType]) -> ModuleType:
     """`tools/attacks` as a module."""
-    loader = SourceFileLoader("vtare_attacks", str(root / "tools" / "attacks"))
-    spec = importlib.util.spec_from_loader(loader.name, loader)
-    assert spec is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[loader.name] = module
-    loader.exec_module(module)
-    return module
+    return tool("attacks")
 
 
 def test_lines_of_rust_tests_are_attacks_with_their_figures_and_a_test_without_a_line_is_one_itself(

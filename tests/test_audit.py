@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from importlib.machinery import SourceFileLoader
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -19,15 +17,9 @@ REGISTRY = "registry+https://example.org/index"
 
 
 @pytest.fixture(scope="module")
-def audit(root: Path) -> ModuleType:
+def audit(tool: Callable[[str], ModuleType]) -> ModuleType:
     """`tools/audit` as a module."""
-    loader = SourceFileLoader("vtare_audit", str(root / "tools" / "audit"))
-    spec = importlib.util.spec_from_loader(loader.name, loader)
-    assert spec is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[loader.name] = module
-    loader.exec_module(module)
-    return module
+    return tool("audit")
 
 
 @pytest.mark.parametrize(

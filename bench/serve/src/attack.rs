@@ -77,7 +77,8 @@ fn waiting(socket: &Socket) -> Result<u64, String> {
     }
 }
 
-/// Sends garbage as fast as one thread can and gives its socket and the time it took, s. Each kind stops the responder at another check: the first
+/// Sends garbage as fast as one thread can and gives its socket and the time it took, s. Each kind stops the responder
+/// at another check: the first
 /// byte, the size, the session's name, its number.
 fn flood(to: SocketAddr, datagrams: u64) -> Result<(Socket, f64), String> {
     let failed = |error: vtare_sys::SysError| error.to_string();

@@ -1,7 +1,8 @@
 /* vtare_clock: time from the CPU's own counter where that can be trusted, and sleeps that end when they should.
  *
  * One clock serves the whole process, in the domain of CLOCK_MONOTONIC: its readings and the kernel's can be compared and
- * subtracted. It starts at first use, in well under a millisecond where the kernel's own time page can be read and in 5 to 30 ms
+ * subtracted. It starts at first use, in well under a millisecond where the kernel's own time page can be read and in
+ * 5 to 30 ms
  * else; vtare_clock_start, or VTARE_CLOCK_START=load in the environment, starts it earlier. Where the counter cannot be trusted,
  * readings come from the kernel's vDSO and vtare_clock_info says why.
  *

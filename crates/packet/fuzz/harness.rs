@@ -1,5 +1,7 @@
-//! The fuzz targets on the ordinary toolchain: every kept case, and seeded mutations of them. `make test-fuzz` runs more of them where
-//! cargo-fuzz is not installed. `VTARE_FUZZ_CASES` is the number of mutations for each target, `VTARE_FUZZ_SEED` their seed.
+//! The fuzz targets on the ordinary toolchain: every kept case, and seeded mutations of them. `make test-fuzz` runs
+//! more of them where
+//! cargo-fuzz is not installed. `VTARE_FUZZ_CASES` is the number of mutations for each target, `VTARE_FUZZ_SEED` their
+//! seed.
 
 use std::path::Path;
 

@@ -67,7 +67,8 @@ impl Random {
     //= Fisher & Yates 1938, Durstenfeld 1964
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
-            // Below last + 1, by the high half of a product: off from uniform by less than 2^-50 for any list in memory.
+            // Below last + 1, by the high half of a product: off from uniform by less than 2^-50 for any list in
+            // memory.
             let chosen = (u128::from(self.bits()) * (last as u128 + 1)) >> 64;
             items.swap(last, chosen as usize);
         }

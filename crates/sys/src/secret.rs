@@ -20,7 +20,7 @@ unsafe impl Send for LockedBytes {}
 unsafe impl Sync for LockedBytes {}
 
 impl LockedBytes {
-    /// So many bytes, at least 1.
+    /// A mapping of `length` bytes, at least 1.
     ///
     /// # Errors
     /// Where the kernel has no memory. Where it only does not lock it, [`LockedBytes::is_locked`] answers so.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+from collections.abc import Callable
 from typing import Any
 
 import polars as pl
@@ -29,3 +30,15 @@ def cell(summary: Summary, **wanted: str) -> dict[str, Any]:
         frame = frame.filter(pl.col(key) == value)
     assert frame.height == 1, wanted
     return frame.row(0, named=True)
+
+
+def next_digit(pattern: str) -> Callable[[str], str]:
+    """Change the digit that the group of a pattern finds."""
+
+    def change(text: str) -> str:
+        match = re.search(pattern, text, re.MULTILINE)
+        assert match is not None, pattern
+        at = match.start(1)
+        return f"{text[:at]}{(int(text[at]) + 1) % 10}{text[at + 1 :]}"
+
+    return change

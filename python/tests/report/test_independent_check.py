@@ -7,17 +7,14 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from page import next_digit
 from synthetic_store import Recipe, write_store
 
 from vtare.report.build import content_of
 from vtare.report.plain import render_plain
 from vtare.summary import summarise
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 SCRIPT = Path(__file__).parent / "independent_check.py"
 
@@ -73,18 +70,6 @@ def test_a_campaign_cut_short_has_no_figures_of_what_was_not_measured(tmp_path: 
     assert "figures of no readings" in printed
 
 
-def first_figure(pattern: str) -> Callable[[str], str]:
-    """Change the first digit of the group that a pattern finds."""
-
-    def change(text: str) -> str:
-        match = re.search(pattern, text, re.MULTILINE)
-        assert match is not None, pattern
-        at = match.start(1)
-        return f"{text[:at]}{(int(text[at]) + 1) % 10}{text[at + 1 :]}"
-
-    return change
-
-
 @pytest.mark.parametrize(
     ("kind", "pattern"),
     [
@@ -99,7 +84,7 @@ def first_figure(pattern: str) -> Callable[[str], str]:
 )
 def test_a_figure_that_is_changed_in_the_report_is_found(reported: tuple[Path, str], kind: str, pattern: str) -> None:
     store, text = reported
-    code, printed = checked(store, first_figure(pattern)(text))
+    code, printed = checked(store, next_digit(pattern)(text))
     assert code == 1
     wrong = [line for line in printed.splitlines() if not line.endswith("figures")]
     assert wrong

@@ -7,7 +7,6 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "bench" / "statisti
 
 from campaigns import Truth, write_campaign
 from forwarding_store import write_forwarding_store
+from page import next_digit
 from synthetic_store import Recipe, write_store
 
 from vtare.report.content import content_of
@@ -76,18 +76,6 @@ def test_every_figure_follows_from_the_readings(
     code, counts, wrong = checked(store, page)
     assert (code, wrong) == (0, [])
     assert {name: counts.get(name, 0) >= least for name, least in wanted.items()} == dict.fromkeys(wanted, True), counts
-
-
-def next_digit(pattern: str) -> Callable[[str], str]:
-    """Change the digit that the group of a pattern finds."""
-
-    def change(text: str) -> str:
-        match = re.search(pattern, text, re.MULTILINE)
-        assert match is not None, pattern
-        at = match.start(1)
-        return f"{text[:at]}{(int(text[at]) + 1) % 10}{text[at + 1 :]}"
-
-    return change
 
 
 @pytest.mark.parametrize(

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import json
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 import polars as pl
@@ -21,7 +18,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "bench" / "statisti
 
 from campaigns import Truth, write_campaign
 
-from vtare.cli import main
 from vtare.errors import BadInput
 from vtare.plan import Analysis
 from vtare.summary.between import REFUSED, compare_stores, direction, judge
@@ -29,6 +25,7 @@ from vtare.summary.between_text import figure_text
 from vtare.summary.cells import Cell, compared_figure
 
 Make = Callable[..., Path]
+Lab = Callable[..., subprocess.CompletedProcess[str]]
 Sides = tuple[list[Path], list[Path]]
 
 
@@ -40,27 +37,6 @@ def make(tmp_path_factory: pytest.TempPathFactory) -> Make:
         return write_campaign(tmp_path_factory.mktemp("store") / "store", Truth(**truth), seed)
 
     return write
-
-
-@dataclass(frozen=True)
-class Done:
-    """How a command of the lab ended."""
-
-    returncode: int
-    stdout: str
-    stderr: str
-
-
-def lab(*arguments: object) -> Done:
-    """Carry out a command of the lab in this process: what it prints and its exit code."""
-    out, err = io.StringIO(), io.StringIO()
-    with patch.object(sys, "argv", ["vtare-lab", *map(str, arguments)]), redirect_stdout(out), redirect_stderr(err):
-        try:
-            main()
-            code = 0
-        except SystemExit as end:
-            code = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
-    return Done(code, out.getvalue(), err.getvalue())
 
 
 def arguments_of(sides: Sides) -> list[object]:
@@ -120,8 +96,8 @@ def test_a_campaigns_figure_is_the_geometric_mean_of_its_run_figures(slower: Sid
     assert row["before"] == pytest.approx(float(np.exp(np.mean(np.log(cell.known("median"))))))
 
 
-def test_the_command_ends_with_1_on_a_regression_only_where_that_is_asked_for(slower: Sides) -> None:
-    plain = lab("compare", *arguments_of(slower))
+def test_the_command_ends_with_1_on_a_regression_only_where_that_is_asked_for(lab_command: Lab, slower: Sides) -> None:
+    plain = lab_command("compare", *arguments_of(slower))
     # What varies is named, with its factor; what is the same everywhere is not.
     assert "│ sleeps, method usleep " in plain.stdout
     assert plain.returncode == 0, plain.stderr
@@ -130,9 +106,9 @@ def test_the_command_ends_with_1_on_a_regression_only_where_that_is_asked_for(sl
     assert "higher (worse)" in plain.stdout
     assert "higher, worse: p99 of sleeps, method usleep: " in plain.stdout
     assert "do not alternate: a slow drift" in plain.stdout
-    assert lab("compare", *arguments_of(slower), "--fail-on-regression").returncode == 1
-    assert lab("compare", *arguments_of((slower[1], slower[0])), "--fail-on-regression").returncode == 0
-    told = lab("compare", *arguments_of(slower), "--json", "--fail-on-regression")
+    assert lab_command("compare", *arguments_of(slower), "--fail-on-regression").returncode == 1
+    assert lab_command("compare", *arguments_of((slower[1], slower[0])), "--fail-on-regression").returncode == 0
+    told = lab_command("compare", *arguments_of(slower), "--json", "--fail-on-regression")
     assert told.returncode == 1
     document = json.loads(told.stdout)
     assert document.items() >= {"schema": "vtare.compare/2", "verdicts": {"higher": 2}, "refused": None}.items()
@@ -140,11 +116,11 @@ def test_the_command_ends_with_1_on_a_regression_only_where_that_is_asked_for(sl
     assert document["before"] == [str(store) for store in slower[0]]
 
 
-def test_to_fail_on_a_regression_takes_two_campaigns_on_each_side(slower: Sides) -> None:
-    done = lab("compare", slower[0][0], slower[1][0], "--after", slower[1][1], "--fail-on-regression")
+def test_to_fail_on_a_regression_takes_two_campaigns_on_each_side(lab_command: Lab, slower: Sides) -> None:
+    done = lab_command("compare", slower[0][0], slower[1][0], "--after", slower[1][1], "--fail-on-regression")
     assert (done.returncode, done.stdout) == (2, "")
     assert "found 1 campaign before and 2 after, wanted at least 2 on each side" in done.stderr
-    described = lab("compare", slower[0][0], slower[1][0])
+    described = lab_command("compare", slower[0][0], slower[1][0])
     assert described.returncode == 0
     assert "2 cells: 2 refused" in described.stdout
     assert "repeat each at least twice" in " ".join(described.stdout.split())
@@ -247,7 +223,7 @@ def test_cells_that_only_one_side_has_are_listed(make: Make) -> None:
     assert all("the file is gone" in reason for reason in found.left_out_after)
 
 
-def test_stores_that_cannot_be_compared_are_refused(make: Make, tmp_path: Path) -> None:
+def test_stores_that_cannot_be_compared_are_refused(lab_command: Lab, make: Make, tmp_path: Path) -> None:
     a, b = make(1, blocks=4), make(2, blocks=4)
     copy = tmp_path / "copy"
     shutil.copytree(a, copy)
@@ -260,16 +236,16 @@ def test_stores_that_cannot_be_compared_are_refused(make: Make, tmp_path: Path) 
     with pytest.raises(BadInput, match="no such store"):
         compare_stores([a], [tmp_path / "none"])
     for arguments in ((a, a), (a, tmp_path / "none"), (a, copy, "--margin", "0")):
-        done = lab("compare", *arguments)
+        done = lab_command("compare", *arguments)
         assert (done.returncode, done.stdout) == (2, "")
         assert "Traceback" not in done.stderr
 
 
-def test_a_damaged_run_in_one_store_is_left_out_and_ends_with_1(make: Make) -> None:
+def test_a_damaged_run_in_one_store_is_left_out_and_ends_with_1(lab_command: Lab, make: Make) -> None:
     a, b = make(1, blocks=6), make(2, blocks=6)
     path = samples_of(b)
     path.write_bytes(b"nothing")
-    done = lab("compare", a, b)
+    done = lab_command("compare", a, b)
     assert done.returncode == 1
     assert f"vtare: left out: {path}" in done.stderr
     assert "changed: finished runs: 12 -> 11" in done.stdout

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import json
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import polars as pl
 import pytest
@@ -20,13 +17,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "bench" / "statisti
 
 from campaigns import Truth, write_campaign
 
-from vtare.cli import main
 from vtare.plan import load_plan, shipped_plans
 from vtare.stats import self_test
 from vtare.summary import summarise
 from vtare.summary.power import Question, largest_family, needs_from_pilot, needs_from_spread
 
 Make = Callable[..., Path]
+Lab = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture
@@ -37,27 +34,6 @@ def make(tmp_path: Path) -> Make:
         return write_campaign(tmp_path / name, Truth(**truth), seed)
 
     return write
-
-
-@dataclass(frozen=True)
-class Done:
-    """How a command of the lab ended."""
-
-    returncode: int
-    stdout: str
-    stderr: str
-
-
-def lab(*arguments: object) -> Done:
-    """Carry out a command of the lab in this process: what it prints and its exit code."""
-    out, err = io.StringIO(), io.StringIO()
-    with patch.object(sys, "argv", ["vtare-lab", *map(str, arguments)]), redirect_stdout(out), redirect_stderr(err):
-        try:
-            main()
-            code = 0
-        except SystemExit as end:
-            code = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
-    return Done(code, out.getvalue(), err.getvalue())
 
 
 def samples_of(store: Path, at: int = 0) -> Path:
@@ -121,7 +97,7 @@ def test_ten_percent_are_found_in_five_blocks_that_differ_by_ten_percent(make: M
     assert found >= 16
 
 
-def test_one_run_a_cell_is_described_and_nothing_is_concluded(make: Make) -> None:
+def test_one_run_a_cell_is_described_and_nothing_is_concluded(lab_command: Lab, make: Make) -> None:
     store = make("s", blocks=1, ratio=5.0)
     summary = summarise(store)
     (row,) = summary.comparisons.iter_rows(named=True)
@@ -131,7 +107,7 @@ def test_one_run_a_cell_is_described_and_nothing_is_concluded(make: Make) -> Non
     assert summary.tests["refused"].null_count() == 0
     assert summary.tails["p_value"].null_count() == 2
     assert summary.cells["median_low"].null_count() == 2
-    done = lab("report", store)
+    done = lab_command("report", store)
     assert done.returncode == 0, done.stderr
 
 
@@ -177,7 +153,7 @@ def test_warm_up_is_cut_from_the_figures_and_kept_in_the_samples(make: Make) -> 
 # --- bad stores ---
 
 
-def test_an_empty_store_has_a_message_and_leaves_no_report(make: Make, tmp_path: Path) -> None:
+def test_an_empty_store_has_a_message_and_leaves_no_report(lab_command: Lab, make: Make, tmp_path: Path) -> None:
     store = make("s", blocks=1)
     full = make("full", seed=2, blocks=4)
     (store / "journal.sqlite").unlink()
@@ -185,12 +161,12 @@ def test_an_empty_store_has_a_message_and_leaves_no_report(make: Make, tmp_path:
 
     with Journal(store / "journal.sqlite"):
         pass
-    done = lab("report", store)
+    done = lab_command("report", store)
     assert done.returncode == 2
     assert "found no finished run, wanted at least one" in done.stderr
     assert not (store / "report.html").exists()
     for arguments in (("compare", full, store), ("compare", store, full), ("plan", store, "--power")):
-        done = lab(*arguments)
+        done = lab_command(*arguments)
         assert (done.returncode, done.stdout) == (2, ""), arguments
         assert f"{store}: found no finished run, wanted" in done.stderr
 
@@ -207,7 +183,7 @@ def test_an_empty_store_has_a_message_and_leaves_no_report(make: Make, tmp_path:
     ],
 )
 def test_a_run_that_cannot_be_used_is_named_and_left_out_and_the_report_ends_with_1(
-    make: Make, damage: str, message: str
+    lab_command: Lab, make: Make, damage: str, message: str
 ) -> None:
     store = make("s", blocks=5)
     path = samples_of(store)
@@ -226,7 +202,7 @@ def test_a_run_that_cannot_be_used_is_named_and_left_out_and_the_report_ends_wit
         rewrite(path, lambda footer: None, frame.with_columns(pl.col("miss_ns").cast(pl.String)))
     else:
         rewrite(path, lambda footer: footer.pop("machine"))
-    done = lab("report", store)
+    done = lab_command("report", store)
     assert done.returncode == 1
     assert f"vtare: left out: {path}" in done.stderr
     assert message in done.stderr
@@ -237,9 +213,9 @@ def test_a_run_that_cannot_be_used_is_named_and_left_out_and_the_report_ends_wit
     assert summary.failed["run_id"].to_list() == [path.parent.name]
 
 
-def test_runs_of_two_schema_versions_are_not_mixed(make: Make) -> None:
+def test_runs_of_two_schema_versions_are_not_mixed(lab_command: Lab, make: Make) -> None:
     store = make("s", blocks=5, schema="vtare.samples/9")
-    done = lab("report", store)
+    done = lab_command("report", store)
     assert done.returncode == 2
     assert "found no finished run" in done.stderr
     assert done.stderr.count("found schema 'vtare.samples/9'") == 10
@@ -278,18 +254,18 @@ def test_a_stated_spread_gives_the_numbers_of_the_formula() -> None:
         assert one.found_percent is not None
 
 
-def test_plan_power_is_told_on_the_command_line(make: Make) -> None:
+def test_plan_power_is_told_on_the_command_line(lab_command: Lab, make: Make) -> None:
     pilot = make("pilot", blocks=6)
-    shown = lab("plan", pilot, "--power", "--shift", 20)
+    shown = lab_command("plan", pilot, "--power", "--shift", 20)
     assert shown.returncode == 0, shown.stderr
     assert "find a shift of 20 % with power 80 % at alpha 0.05" in shown.stdout
     assert "blocks = " in shown.stdout
-    told = json.loads(lab("plan", "quickstart", "--power", "--pilot", pilot, "--json").stdout)
+    told = json.loads(lab_command("plan", "quickstart", "--power", "--pilot", pilot, "--json").stdout)
     assert (told["schema"], told["blocks"], told["pilot"]) == ("vtare.power/1", 5, str(pilot))
     assert {cell["levels"]["method"] for cell in told["cells"]} == {"usleep", "clock_nanosleep"}
-    stated = json.loads(lab("plan", "quickstart", "--power", "--spread", 5, "--json").stdout)
+    stated = json.loads(lab_command("plan", "quickstart", "--power", "--spread", 5, "--json").stdout)
     assert all(cell["pilot_runs"] is None for cell in stated["cells"])
-    one = lab("plan", make("one", seed=3, blocks=1), "--power")
+    one = lab_command("plan", make("one", seed=3, blocks=1), "--power")
     assert one.returncode == 0
     assert "a spread between runs needs 2 of them, there are 1" in one.stdout
 
@@ -305,7 +281,7 @@ def test_plan_power_is_told_on_the_command_line(make: Make) -> None:
         (("quickstart", "--power", "--pilot", "nowhere"), "nowhere: no such store"),
     ],
 )
-def test_bad_questions_about_power_are_refused(arguments: tuple[str, ...], message: str) -> None:
-    done = lab("plan", *arguments)
+def test_bad_questions_about_power_are_refused(lab_command: Lab, arguments: tuple[str, ...], message: str) -> None:
+    done = lab_command("plan", *arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert message in done.stderr

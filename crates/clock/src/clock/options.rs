@@ -40,7 +40,8 @@ impl Default for ClockOptions {
 }
 
 impl ClockOptions {
-    /// Starts in well under a millisecond where the kernel's own time page can be read, in 5 to 30 ms else: no cross-core test.
+    /// Starts in well under a millisecond where the kernel's own time page can be read, in 5 to 30 ms else: no
+    /// cross-core test.
     #[must_use]
     pub fn fast() -> Self {
         Self { cross_core: None, ..Self::default() }

@@ -22,7 +22,8 @@ use frame::{Decoder, Frame, MAX_PAYLOAD_BYTE};
 /// Bytes of a frame beside its payload.
 const AROUND_BYTE: usize = 21;
 
-/// One case: the bytes as a stream that is cut in pieces, as payloads of frames with noise between, and as each message.
+/// One case: the bytes as a stream that is cut in pieces, as payloads of frames with noise between, and as each
+/// message.
 pub(crate) fn run(bytes: &[u8]) {
     stream(bytes);
     framed(bytes);

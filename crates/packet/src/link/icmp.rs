@@ -28,7 +28,8 @@ const ECHO_REQUEST_V6: u8 = 128;
 const ECHO_REPLY_V6: u8 = 129;
 
 impl Echo {
-    /// The messages with this identifier. `raw`: arrivals begin with an IP header, and the checksum is made here (IPv4 only).
+    /// The messages with this identifier. `raw`: arrivals begin with an IP header, and the checksum is made here (IPv4
+    /// only).
     #[must_use]
     pub const fn new(identifier: u16, ipv6: bool, raw: bool) -> Self {
         Self { identifier, ipv6, raw }

@@ -30,7 +30,8 @@ pub(super) const fn bytes(frame_byte: u32) -> usize {
     (frame_byte - FCS_BYTE) as usize
 }
 
-/// Ethernet, IPv4 and UDP headers of a frame of `frame_byte` with its check sequence, at least [`SMALLEST_BYTE`]. The UDP checksum is 0,
+/// Ethernet, IPv4 and UDP headers of a frame of `frame_byte` with its check sequence, at least [`SMALLEST_BYTE`]. The
+/// UDP checksum is 0,
 /// "not computed": the tag changes in every frame.
 #[must_use]
 pub fn headers(from: [u8; 6], source: Ipv4Addr, flow: &Flow, frame_byte: u32) -> [u8; HEADERS_BYTE] {

@@ -100,7 +100,7 @@ pub fn set_unsent_most(stream: impl AsFd, byte: u32) -> Result<(), SysError> {
     set(stream.as_fd(), libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, &bytes, "setsockopt(TCP_NOTSENT_LOWAT)")
 }
 
-/// Lets so many connections of a listening socket wait until they are accepted; the kernel's own bound
+/// Lets up to `most` connections of a listening socket wait until they are accepted; the kernel's own bound
 /// (`net.core.somaxconn`) holds too.
 ///
 /// # Errors

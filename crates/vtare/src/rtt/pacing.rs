@@ -87,7 +87,8 @@ impl PacingFacts {
         self.lead
     }
 
-    /// The program paces after all: one thread sends to all peers, and the queue towards another one keeps no launch times.
+    /// The program paces after all: one thread sends to all peers, and the queue towards another one keeps no launch
+    /// times.
     pub(super) fn without_launch_times(&mut self, blocking: bool) {
         if self.lead.take().is_some() {
             self.holder = Holder::of_program(blocking);

@@ -199,7 +199,7 @@ mod tests {
     use super::*;
     use std::sync::mpsc::{Receiver, Sender, channel};
 
-    /// A stream that does with each write as it is ordered to: takes so many bytes, or fails.
+    /// A stream that does with each write as it is ordered to: takes the number of bytes ordered, or fails.
     struct Ordered {
         orders: Receiver<Option<usize>>,
         taken: Sender<Vec<u8>>,

@@ -58,7 +58,7 @@ impl Daemon {
         self.process.try_wait().expect("it is a child of this process").is_none()
     }
 
-    /// Sends so many datagrams of one byte, which belong to no session.
+    /// Sends this number of datagrams of one byte, which belong to no session.
     pub(crate) fn pester(&self, datagrams: usize) {
         let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback has a free port");
         for _ in 0..datagrams {

@@ -38,7 +38,7 @@ _TIMEOUT_S: Final = 60.0
 _STARTED_S: Final = 30.0
 #: What a command of the lab's own may print: a line or two, and an error.
 _MOST_ANSWER_BYTE: Final = 1 << 16
-#: A file may take as long as an answer, and 1 s for each of so many bytes.
+#: A file may take as long as an answer, and 1 s for each of these bytes.
 _SLOWEST_BYTE_PER_S: Final = 1 << 16
 #: Above it a shell's exit code tells of a signal; 130 is what vtare itself ends with when interrupted.
 _INTERRUPTED: Final = 130

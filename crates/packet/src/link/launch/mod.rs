@@ -48,8 +48,10 @@ pub struct Lead {
 }
 
 impl Lead {
-    /// How one thread hands packets over to several queues: as early as the one with the least room allows, with launch times as late as the
-    /// most demanding one needs. `None` where a path has no queue that keeps launch times: a packet handed over early would leave early there.
+    /// How one thread hands packets over to several queues: as early as the one with the least room allows, with
+    /// launch times as late as the
+    /// most demanding one needs. `None` where a path has no queue that keeps launch times: a packet handed over early
+    /// would leave early there.
     #[must_use]
     pub fn shared(leads: impl IntoIterator<Item = Option<Self>>) -> Option<Self> {
         let leads: Vec<Self> = leads.into_iter().collect::<Option<_>>()?;

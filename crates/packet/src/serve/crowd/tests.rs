@@ -113,7 +113,7 @@ enum Happens {
 
 const MS: u64 = 1_000_000;
 
-/// 10 s of 1,900 silent connections a second, each from the next of so many networks, which a patient attacker holds
+/// 10 s of 1,900 silent connections a second, number n from the address `source(n)`, which a patient attacker holds
 /// until they are closed. A client comes every 50 ms; its first message is `first_ms` behind the connection, its second
 /// another 250 ms later. Gives the number of clients that were refused.
 fn refused(source: fn(u64) -> IpAddr, client: fn(u64) -> IpAddr, first_ms: u64) -> u64 {

@@ -39,7 +39,7 @@ _PIECE_BYTE: Final = 32 << 10
 _SIGNALS: Final = {signal.SIGINT: "int", signal.SIGTERM: "term", signal.SIGKILL: "kill"}
 _KILL_S: Final = 20.0
 _SHOWN_BYTE: Final = 200
-#: How long a file may take: as long as an answer, and 1 s for each of so many bytes. A serial line of an emulated guest
+#: How long a file may take: as long as an answer, and 1 s for each of these bytes. A serial line of an emulated guest
 #: passes several times as many.
 _SLOWEST_BYTE_PER_S: Final = 1 << 18
 #: Frames that answer one question and are not taken yet; an agent sends one, or two with a refusal.

@@ -23,14 +23,16 @@ enum After {
 enum LargeSendRefusal {
     /// The keys of departure stamps: before Linux 6.13 the kernel knows none of ours. To be tried again without them.
     StampKeys,
-    /// Large sends themselves: the interface cannot compute checksums (EIO), or the packets exceed the path's MTU (EINVAL).
+    /// Large sends themselves: the interface cannot compute checksums (EIO), or the packets exceed the path's MTU
+    /// (EINVAL).
     LargeSend,
     /// Neither: as with any other send.
     Other,
 }
 
 impl LargeSendRefusal {
-    /// EINVAL has two causes. The stamp's key is ruled out first: that costs one more call, and large sends are not lost with it.
+    /// EINVAL has two causes. The stamp's key is ruled out first: that costs one more call, and large sends are not
+    /// lost with it.
     fn of(errno: Option<i32>, own_stamp_key: bool) -> Self {
         match errno {
             Some(EINVAL) if own_stamp_key => Self::StampKeys,
