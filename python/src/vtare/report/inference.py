@@ -50,8 +50,9 @@ def effect_figure(summary: Summary, layouts: Mapping[str, Layout]) -> Question |
     if not panels:
         return None
     caption = (
-        "One square for each comparison: the ratio of the cell's median (of a timer its read cost, of the counter its "
-        "coefficient of variation) to the one with the baseline level. Tint: how far from 1, on a log scale."
+        "One square for each comparison: the geometric mean of the runs' medians (of a timer their read costs, of the "
+        "counter their coefficients of variation) over that at the baseline level. Tint: how far from "
+        "1, on a log scale."
         f"{_cut(left)}"
     )
     return Question("effects", "At a glance", caption, tuple(panels))

@@ -1,4 +1,4 @@
-"""Tables of what was inferred beside the comparisons of medians: tails, interactions, levels, outliers, controls."""
+"""Tables of what was inferred beside the main comparisons: tails, interactions, levels, outliers, controls."""
 
 from __future__ import annotations
 

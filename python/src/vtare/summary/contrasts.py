@@ -293,7 +293,7 @@ def compare_tails(
 ) -> list[dict[str, Any]]:
     """Compare each cell's per-run p99 and p99.9 with its baseline's by the rule of all comparisons.
 
-    One family per factor and tail, adjusted by BH: the plan declares the contrasts of medians, tails are explored.
+    One family per factor and tail, adjusted by BH: the plan declares the main contrasts, tails are explored.
     """
     rows = []
     for tail in TAILS:

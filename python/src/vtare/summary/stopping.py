@@ -30,7 +30,7 @@ class Precision:
 
 
 def judge_precision(store: Path, rule: StopRule) -> Precision:
-    """Judge a store by its plan's rule: every ratio of medians, or every cell's median where nothing is compared.
+    """Judge a store by its plan's rule: every comparison's ratio, or every cell's median where nothing is compared.
 
     Raises:
         vtare.errors.BadInput: the path is no store, or its runs must not be pooled.
