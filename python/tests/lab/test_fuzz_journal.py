@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from vtare.campaign.journal import Entry, Journal
@@ -69,6 +69,7 @@ def read(directory: Path, content: bytes, *, read_only: bool) -> None:
     keep=st.floats(0.0, 1.0) | st.just(1.0),
     read_only=st.booleans(),
 )
+@example(changes=[(3988, 128)], keep=1.0, read_only=True).via("a byte that is no text in the statement of a table")
 def test_a_journal_with_any_damage_is_read_or_bad_input(
     whole: bytes,
     tmp_path_factory: pytest.TempPathFactory,

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 Status = Literal["done", "failed", "skipped"]
 
 JOURNAL_SCHEMA: Final = "vtare.journal/1"
+#: What reading a damaged file raises. SQLite's own message may quote the file, and bytes that are no text then end its
+#: decoding.
+_UNREADABLE: Final = (sqlite3.Error, UnicodeDecodeError)
 _TABLES: Final = """
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS runs (
@@ -110,7 +113,7 @@ class Journal:
                 if self._meta("schema") is None:
                     self.set_meta("schema", JOURNAL_SCHEMA)
                     self._refuse_other_schema()
-        except sqlite3.Error as error:
+        except _UNREADABLE as error:
             self._refuse_unreadable(error)
 
     def _restrict(self) -> None:
@@ -119,7 +122,7 @@ class Journal:
         self._connection.execute("PRAGMA cell_size_check=ON")
         self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_VALUE_BYTE)
 
-    def _refuse_unreadable(self, error: sqlite3.Error) -> None:
+    def _refuse_unreadable(self, error: Exception) -> None:
         code = getattr(error, "sqlite_errorname", "")
         if code.startswith(("SQLITE_READONLY", "SQLITE_PERM")):
             raise BadInput(
@@ -135,7 +138,7 @@ class Journal:
         """Turn what SQLite reports of a damaged or unreadable file into one clear error."""
         try:
             yield
-        except sqlite3.Error as error:
+        except _UNREADABLE as error:
             self._refuse_unreadable(error)
 
     def _refuse_other_schema(self) -> None:
