@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import io
 import json
+import signal
 import subprocess
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any, ClassVar
@@ -298,6 +299,14 @@ def run_campaign(fake: FakeBinary) -> Callable[[Store], CampaignResult]:
             return Campaign(store, fake.path, stop).run()
 
     return run
+
+
+@pytest.fixture
+def hangup_ends() -> Iterator[None]:
+    """Processes started here are ended by SIGHUP, also where the tests run under nohup, which the lab respects."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 @pytest.fixture

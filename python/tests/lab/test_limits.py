@@ -302,6 +302,7 @@ def test_a_start_time_that_cannot_be_told_keeps_what_a_process_made(monkeypatch:
     assert owner.still_runs("vtare-4194399-1") is None
 
 
+@pytest.mark.usefixtures("hangup_ends")
 def test_a_report_that_is_ended_half_way_leaves_no_half_file(store_of_four: Path) -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):
         command = [
