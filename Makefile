@@ -13,40 +13,28 @@ PLAN ?= quickstart
 # The first interpreter that is new enough; looked for only when a recipe needs it.
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && { echo $$p; break; }; done)
-HOST = $(or $(CARGO_BUILD_TARGET),$(shell rustc -vV | sed -n 's/^host: //p'))
-BUILT = $(or $(CARGO_TARGET_DIR),target)/$(HOST)/release
-BINARY = $(BUILT)/vtare
-# The crates that become shared libraries.
-LIBRARY_CRATES := $(patsubst crates/%/Cargo.toml,%,$(wildcard crates/capi/Cargo.toml crates/preload/Cargo.toml))
 
 BIN := $(VENV)/bin
 DONE := $(VENV)/.done
 PIP = $(BIN)/python -m pip --quiet --disable-pip-version-check
 SOURCES = $(shell find crates counters python/src plans contract -type f -not -name '*.pyc' -not -path '*.egg-info/*' | LC_ALL=C sort) \
-	Cargo.toml Cargo.lock pyproject.toml setup.py README.md
+	Cargo.toml Cargo.lock pyproject.toml setup.py tools/build README.md
 BENCH_SCRIPTS := $(shell grep -ls '^\#!.*python' bench/*/run bench/*/real)
 BENCH_MODULES := $(wildcard bench/*/*.py)
 BENCH_PACKAGES := $(patsubst %/__init__.py,%,$(wildcard bench/*/*/__init__.py))
 PYTHON_CODE := python/src python/tests tests counters setup.py tools/again tools/attacks tools/audit tools/lock \
+	tools/site_hook.py tools/words \
 	$(BENCH_SCRIPTS) $(BENCH_MODULES) $(BENCH_PACKAGES)
 
 say = @printf '\033[1m%s\033[0m\n' '$(1)'
 # The packages of one file of requirements/, each in the pinned version and with a known hash (tools/lock).
 pinned = $(PIP) install --require-hashes --no-build-isolation --requirement requirements/$(1).txt
 
-# The static binary, with the words and flags of setup.py: what one has built, the other finds built. Run before pip, which
-# would hide cargo's progress.
-cargo_build = RUSTFLAGS="$$(echo $${RUSTFLAGS:-} -C target-feature=+crt-static)" \
-	cargo build --release --locked --manifest-path crates/vtare/Cargo.toml --bin vtare --target $(HOST)
-
-# The shared libraries and the static one: for ordinary dynamic programs, so without the flag for a static C library. The preload
-# library has a profile of its own (Cargo.toml).
-cargo_libraries = for crate in $(LIBRARY_CRATES); do \
-	  profile=release; if [ $$crate = preload ]; then profile=preload; fi; \
-	  cargo build --profile $$profile --locked --lib --package vtare-$$crate --target $(HOST); done
+# Tests that mostly wait run beside each other, those of one file in turn.
+PYTEST_WORKERS = --numprocesses auto --maxprocesses 4 --dist loadfile
 
 .PHONY: help run build platforms test test-fast test-e2e test-platforms test-hypervisors test-fuzz test-attacks lint lock \
-  fmt bench install clean need FORCE
+  fmt docs bench install clean need FORCE
 
 help:
 	@printf '%s\n' \
@@ -55,12 +43,14 @@ help:
 	  'make install PREFIX=DIR   the static binary and the libraries with their headers into DIR (default /usr/local)' \
 	  'make build                the wheel (build/wheels) and an installation of it in $(VENV)' \
 	  'make platforms            the Python libraries of platforms: docker, ssh, cloud, esxi, qemu' \
-	  'make test                 all checks and tests; test-fast, test-e2e and test-platforms are its parts' \
+	  'make test                 all checks and tests; test-fast, docs, test-e2e, test-platforms: its parts' \
 	  'make test-platforms       real containers, guests and machines; what is not there is skipped with the reason' \
 	  'make test-hypervisors     guests under real KVM and Xen inside an emulated machine; test-hypervisors-kvm, -xen: one' \
 	  'make test-fuzz            every decoder with hostile bytes, FUZZ_SECONDS (240) for all of them together' \
 	  'make test-attacks         every attack on the responder, stores, guests and remote hosts, as one table: 5 minutes' \
 	  'make lint, make fmt       the checks without the tests; lay out all code' \
+	  'make docs                 the documentation as a site (build/site), every link checked' \
+	  'tools/words --lower       after words to avoid (tools/words.toml) became fewer: lower their counts' \
 	  'make lock [UPGRADE=1]     pin the Python packages, with hashes, after a change of pyproject.toml' \
 	  'make bench [BENCH=NAME]   side-by-side measurements with peers, as ratios' \
 	  'make clean                remove all that the other targets made'
@@ -93,11 +83,11 @@ build/sources: FORCE
 	@printf '%s\n' $(SOURCES) >$@.new
 	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 
+# Cargo before pip, which would hide its progress.
 build/wheel: build/sources $(SOURCES) $(DONE)/dependencies
 	@tools/need '$(PYTHON)'
-	$(call say,building the binary: a few minutes the first time)
-	@$(cargo_build)
-	@$(cargo_libraries)
+	$(call say,building the binary and the libraries: a few minutes the first time)
+	@tools/build >/dev/null
 	$(call say,building and installing the wheel)
 	@rm -rf build/wheels
 	@$(PIP) wheel --no-build-isolation --no-deps --no-cache-dir --wheel-dir build/wheels .
@@ -127,7 +117,11 @@ lint: $(DONE)/dev
 	@for script in $(BENCH_SCRIPTS); do here="$${script%/*}"; \
 	  MYPYPATH="$$here" $(BIN)/mypy --no-error-summary "$$script" $$(find "$$here" -mindepth 2 -name '*.py'); done
 	@$(BIN)/mypy --no-error-summary $(BENCH_MODULES)
-	@for script in tools/attacks tools/audit tools/lock; do $(BIN)/mypy --no-error-summary "$$script"; done
+	@for script in tools/attacks tools/audit tools/lock tools/site_hook.py tools/words; do \
+	  $(BIN)/mypy --no-error-summary "$$script"; done
+	$(call say,spelling and words)
+	@git ls-files -- '*.md' '*.py' '*.rs' '*.toml' '*.c' '*.h' '*.java' '*.j2' | xargs $(BIN)/codespell
+	@$(BIN)/python tools/words
 	$(call say,directions of imports)
 	@PYTHONPATH=python/src $(BIN)/lint-imports >build/imports.log 2>&1 || { cat build/imports.log; exit 1; }
 	$(call say,clippy)
@@ -151,10 +145,12 @@ fmt: $(DONE)/dev
 
 # Properties are tried with the same cases on every machine; PROPTEST_RNG_SEED=N tries others, `make test-fuzz` new ones each time.
 test-fast: lint
+	$(call say,the oldest Rust that Cargo.toml states)
+	@tools/oldest-rust
 	$(call say,cargo test)
 	@PROPTEST_RNG_SEED=$(or $(PROPTEST_RNG_SEED),20261121) tools/again cargo cargo test --locked --workspace --no-fail-fast
 	$(call say,pytest: fast part)
-	@tools/again pytest $(BIN)/python -m pytest -q -m 'not e2e and not platform'
+	@tools/again pytest $(BIN)/python -m pytest -q $(PYTEST_WORKERS) -m 'not e2e and not platform'
 
 test-e2e: $(DONE)/dev $(DONE)/installed
 	$(call say,pytest: end to end; the installed programs)
@@ -178,7 +174,7 @@ test-platforms: $(DONE)/dev $(DONE)/libvirt $(DONE)/installed
 	$(call say,pytest: real containers and guests and machines)
 	@PATH="$(abspath $(BIN)):$$PATH" tools/again pytest $(BIN)/python -m pytest -q -m 'platform and not hypervisors' $(PYTEST_ARGS)
 
-test: test-fast test-e2e test-platforms
+test: test-fast docs test-e2e test-platforms
 
 test-hypervisors: $(DONE)/dev $(DONE)/installed
 	$(call say,pytest: guests under real hypervisors inside an emulated machine: 2 to 10 minutes)
@@ -203,6 +199,19 @@ bench: $(DONE)/installed
 	  PATH="$(abspath $(BIN)):$$PATH" "$$run"; \
 	done
 
+# --- documentation ---
+
+$(DONE)/docs: requirements/docs.txt $(DONE)/dependencies
+	$(call say,installing what builds the documentation)
+	@$(call pinned,docs)
+	@touch $@
+
+# Everything that the pages need is in build/site: they fetch nothing from elsewhere.
+docs: $(DONE)/docs
+	$(call say,documentation)
+	@NO_MKDOCS_2_WARNING=true $(BIN)/mkdocs build --strict --quiet
+	@echo 'open build/site/index.html; for its search: $(BIN)/mkdocs serve'
+
 # --- installation without Python ---
 
 install:
@@ -210,11 +219,10 @@ install:
 	@mkdir -p '$(DESTDIR)$(PREFIX)/bin' 2>/dev/null && [ -w '$(DESTDIR)$(PREFIX)/bin' ] || { \
 	  echo 'found that $(DESTDIR)$(PREFIX) cannot be written; wanted a place of yours: make install PREFIX=$$HOME/.local,' \
 	    'or as root with your cargo: sudo env PATH="$$PATH" make install' >&2; exit 2; }
-	@$(cargo_build)
-	@$(cargo_libraries)
-	@install -D -m 755 $(BINARY) '$(DESTDIR)$(PREFIX)/bin/vtare'
-	@BUILT='$(BUILT)' PRELOAD='$(dir $(BUILT))preload/libvtare_preload.so' tools/install-libraries '$(DESTDIR)' '$(PREFIX)'
-	@tools/install-pages $(BINARY) '$(DESTDIR)$(PREFIX)/share'
+	@BUILT=$$(tools/build); \
+	  install -D -m 755 "$$BUILT/vtare" '$(DESTDIR)$(PREFIX)/bin/vtare'; \
+	  tools/install-libraries "$$BUILT" '$(DESTDIR)' '$(PREFIX)'; \
+	  tools/install-pages "$$BUILT/vtare" '$(DESTDIR)$(PREFIX)/share'
 	@echo 'installed vtare, its libraries and its man pages in $(DESTDIR)$(PREFIX)'
 
 clean:

@@ -1,28 +1,25 @@
 """Builds the Rust half into the wheel: the static binary `vtare` and the shared libraries.
 
-Everything declarative is in pyproject.toml. Here stands what needs the machine or the workspace: the version (written
-in Cargo.toml only), the host's triple, and the wheel's tag.
+Everything declarative is in pyproject.toml. Here is what needs the machine or the workspace: the version (written in
+Cargo.toml only), the build of the Rust half by tools/build, and the wheel's tag.
 """
 
 from __future__ import annotations
 
-import os
-import re
+import shutil
 import subprocess
 import tempfile
 import tomllib
+from functools import cache
 from pathlib import Path
 
 from setuptools import setup
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_py import build_py
 from setuptools_rust import Binding, RustBin, RustExtension
-from setuptools_rust.build import build_rust
+from setuptools_rust.build import _BuiltModule, build_rust
 
 ROOT = Path(__file__).parent
-STATIC = "-C target-feature=+crt-static"
-# Build profiles other than `release`; Cargo.toml says why.
-PROFILES = {"preload": "preload"}
 
 
 class AnyPythonWheel(bdist_wheel):
@@ -47,12 +44,32 @@ class BuildPython(build_py):
 
 
 class BuildRust(build_rust):
-    """Builds shared libraries under their own names: they are for the dynamic linker, not for this interpreter."""
+    """Takes the artefacts from tools/build, as `make` does: other commands would compile all of it again.
+
+    Shared libraries keep their own names: they are for the dynamic linker, not for this interpreter.
+    """
+
+    def build_extension(self, ext: RustExtension) -> tuple[list[_BuiltModule], Path | None]:
+        """The file of one artefact: (its name in the package, its path)."""
+        if isinstance(ext, RustBin):
+            return [_BuiltModule(ext.name, str(artefacts() / ext.name))], None
+        return [_BuiltModule(ext.name, str(artefacts() / f"{ext.name.rpartition('.')[2]}.so"))], None
 
     def get_dylib_ext_path(self, ext: RustExtension, target_fname: str) -> str:
         """The library's path in the package, ending in plain `.so`."""
         named = Path(super().get_dylib_ext_path(ext, target_fname))
         return str(named.with_name(named.name.partition(".")[0] + ".so"))
+
+
+@cache
+def artefacts() -> Path:
+    """Builds the program and the libraries; the directory that holds them."""
+    if shutil.which("cargo") is None:
+        raise SystemExit("vtare needs cargo and rustc to be built, found none: install Rust, or run make")
+    built = subprocess.run([ROOT / "tools" / "build"], check=False, stdout=subprocess.PIPE, text=True)
+    if built.returncode != 0:
+        raise SystemExit(f"tools/build ended with exit code {built.returncode}; what cargo printed is above")
+    return ROOT / built.stdout.strip()
 
 
 def version() -> str:
@@ -61,50 +78,11 @@ def version() -> str:
     return str(manifest["workspace"]["package"]["version"])
 
 
-def target() -> str:
-    """The triple to build for: `CARGO_BUILD_TARGET`, else this machine's own.
-
-    It is always named. With a named target cargo keeps RUSTFLAGS away from build scripts and procedural macros, which
-    cannot be built with a static C library.
-    """
-    if chosen := os.environ.get("CARGO_BUILD_TARGET"):
-        return chosen
-    try:
-        text = subprocess.run(["rustc", "-vV"], check=True, capture_output=True, text=True).stdout
-    except (OSError, subprocess.CalledProcessError) as error:
-        raise SystemExit(
-            f"vtare needs rustc and cargo to be built, found none ({error}): install Rust, or run make"
-        ) from None
-    found = re.search(r"^host: (\S+)$", text, re.MULTILINE)
-    if found is None:
-        raise SystemExit(f"rustc -vV names no host:\n{text}")
-    return found[1]
-
-
-def static_environment() -> dict[str, str]:
-    """The environment for the binary's build: the caller's flags are kept, the static C library is added."""
-    return {**os.environ, "RUSTFLAGS": f"{os.environ.get('RUSTFLAGS', '')} {STATIC}".strip()}
-
-
-def libraries() -> list[RustExtension]:
-    """The shared libraries, package data under `vtare/_lib`: ordinary dynamic ones, so without the binary's flag."""
-    crates = [name for name in ("capi", "preload") if (ROOT / "crates" / name / "Cargo.toml").is_file()]
-    return [
-        RustExtension(
-            f"vtare._lib.lib{library_name(crate)}",
-            path=f"crates/{crate}/Cargo.toml",
-            binding=Binding.NoBinding,
-            args=["--target", target(), "--profile", PROFILES.get(crate, "release")],
-            cargo_manifest_args=["--locked"],
-        )
-        for crate in crates
-    ]
-
-
-def library_name(crate: str) -> str:
-    """The name that cargo gives a crate's library: that under `[lib]`, else the package's."""
-    manifest = tomllib.loads((ROOT / "crates" / crate / "Cargo.toml").read_text(encoding="utf-8"))
-    return str(manifest["lib"].get("name", manifest["package"]["name"].replace("-", "_")))
+def library(crate: str) -> RustExtension:
+    """The shared library of a crate, package data under `vtare/_lib`."""
+    manifest = f"crates/{crate}/Cargo.toml"
+    name = tomllib.loads((ROOT / manifest).read_text(encoding="utf-8"))["lib"]["name"]
+    return RustExtension(f"vtare._lib.lib{name}", path=manifest, binding=Binding.NoBinding)
 
 
 # A fresh directory for every build: setuptools' own `build/` would keep modules that were deleted since.
@@ -114,14 +92,5 @@ setup(
     version=version(),
     cmdclass={"bdist_wheel": AnyPythonWheel, "build_py": BuildPython, "build_rust": BuildRust},
     options={"build": {"build_base": scratch.name}},
-    rust_extensions=[
-        RustBin(
-            "vtare",
-            path="crates/vtare/Cargo.toml",
-            args=["--bin", "vtare", "--target", target()],
-            cargo_manifest_args=["--locked"],
-            env=static_environment(),
-        ),
-        *libraries(),
-    ],
+    rust_extensions=[RustBin("vtare", path="crates/vtare/Cargo.toml"), library("capi"), library("preload")],
 )

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from vtare.platforms.guest.agent import Agent
-from vtare.platforms.guest.failed import GuestFailed
+from vtare.platforms.guest.errors import GuestFailed
 from vtare.platforms.guest.frames import Decoder, Frame, Kind, encode
 from vtare.platforms.guest.instance import GuestFiles
 from vtare.platforms.intake import Incoming
@@ -157,7 +157,7 @@ def test_hostile_bytes_are_survived(vtare: Path, tmp_path: Path) -> None:
         heard(channel, decoder, Kind.HELLO, 0)
         for number in range(1, 40):
             noise = b"".join(choice.choice([*marks, choice.randbytes(choice.randrange(300))]) for _ in range(20))
-            kind = choice.choice([Kind.START, Kind.SIGNAL, Kind.PUT, Kind.GET, Kind.LIST, Kind.HELLO, Kind.EXITED])
+            kind = choice.choice([Kind.START, Kind.SIGNAL, Kind.PUT, Kind.GET, Kind.HELLO, Kind.EXITED])
             payload = choice.choice([b"", b"{", b"[]", b'{"path": 1}', b'{"path": "/", "x": 1}', choice.randbytes(40)])
             channel.sendall(noise + encode(kind, number, payload))
             # Whatever was said, it is answered by a refusal, and the next question by its answer.

@@ -144,6 +144,13 @@ def test_java_declares_the_same_structures_as_the_header(root: Path, java: str, 
     ]
 
 
+def test_java_names_every_event_of_the_header(root: Path) -> None:
+    text = (root / "bindings/java/src/main/java/vtare/clock/VtareClock.java").read_text(encoding="utf-8")
+    fields = structures(plain_header(root))["vtare_clock_info"]
+    events = [field.split()[1].removeprefix("events_") for field in fields if " events_" in field]
+    assert re.findall(r'events\.put\("(\w+)", info\.events_\1\);', text) == events
+
+
 def test_java_declares_functions_of_the_header_only_and_the_same_interface(root: Path) -> None:
     text = (root / "bindings/java/src/main/java/vtare/clock/Library.java").read_text(encoding="utf-8")
     declared = set(re.findall(r"static native \w+ (vtare_\w+)\(", text))

@@ -54,8 +54,7 @@ def test_destdir_is_put_before_the_prefix_and_not_into_the_files(
     root: Path, installed: Installed, tmp_path: Path
 ) -> None:
     # The libraries of the other installation stand for freshly built ones: where they are put is looked at here.
-    command = [str(root / "tools/install-libraries"), str(tmp_path), "/opt/a b&c"]
-    ended_well(run(command, BUILT=str(installed.lib), PRELOAD=str(installed.library)))
+    ended_well(run([str(root / "tools/install-libraries"), str(installed.lib), str(tmp_path), "/opt/a b&c"]))
     to = tmp_path / "opt" / "a b&c"
     assert (to / "lib/libvtare_clock.so").is_file()
     lines = (to / "lib/pkgconfig/vtare_clock.pc").read_text(encoding="utf-8").splitlines()

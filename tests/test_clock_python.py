@@ -104,6 +104,7 @@ class TestWithTheLibrary:
             "seated",
             "rate_broken",
             "given_up",
+            "rate_contradicted",
         }
         with pytest.raises(FrozenInstanceError):
             info.source = "other"  # type: ignore[misc]

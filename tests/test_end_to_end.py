@@ -26,7 +26,7 @@ settle = "1 ms"
 
 [[experiment]]
 name = "timer"
-title = "Cost of one look at the clock"
+title = "Cost of reading the clock"
 instrument = "timer"
 baseline = { load = "idle", source = "clock_monotonic" }
 
@@ -107,7 +107,7 @@ def test_a_plan_becomes_a_report(lab: Lab) -> None:
     assert status["done"] == status["total"] > 0
 
     page = report.read_text(encoding="utf-8")
-    assert "Cost of one look at the clock" in page
+    assert "Cost of reading the clock" in page
     # Opens offline: nothing is fetched from anywhere.
     assert re.findall(r"""(?:src|href)=["'](?:https?:)?//|url\(\s*["']?https?:|@import""", page) == []
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from machines import skip_unless_made
 
-from vtare.forwarders import ForwardingRoom
+from vtare.forwarders import ForwardingTopology
 from vtare.platforms import network
 from vtare.platforms.owner import own_prefix
 from vtare.summary import summarise
@@ -59,7 +59,7 @@ TRIALS = (
 @pytest.fixture(autouse=True)
 def able() -> None:
     """Skip where this machine or user cannot make the room, with the reason."""
-    room = ForwardingRoom(own_prefix(), 1, switch="linux")
+    room = ForwardingTopology(own_prefix(), 1, switch="linux")
     reason = None if 0 in os.sched_getaffinity(0) else "CPU 0 is not for this process"
     skip_unless_made(room.missing() or reason, room)
 
@@ -103,7 +103,7 @@ def test_twelve_namespaces_forward_and_every_frame_is_accounted_for(vtare: Path,
 
 
 def test_a_room_that_cannot_be_made_leaves_nothing() -> None:
-    room = ForwardingRoom(own_prefix(), 2, switch="linux")
+    room = ForwardingTopology(own_prefix(), 2, switch="linux")
     network.carry_out(network.make_namespace(room.guests[1]))
     try:
         with pytest.raises(network.NetworkError):
@@ -127,7 +127,7 @@ def test_a_second_name_of_the_machines_own_network_is_cleaned_whoever_else_is_in
 
 
 def test_frames_for_one_guest_reach_no_other(vtare: Path) -> None:
-    with ForwardingRoom(own_prefix(), 3, switch="linux") as room:
+    with ForwardingTopology(own_prefix(), 3, switch="linux") as room:
         line = [str(vtare), "throughput", "--tx", "p0", "--rx", "p1", "--flow", room.flows[1], *TRIALS.split()]
         inside = ["ip", "netns", "exec", room.tester, *line]
         done = subprocess.run(inside, capture_output=True, text=True, timeout=300, check=False)
@@ -135,8 +135,8 @@ def test_frames_for_one_guest_reach_no_other(vtare: Path) -> None:
             pytest.skip(f"this machine cannot send such frames: {done.stderr}")
         assert done.returncode == 0, done.stderr
         came = []
-        for seat in room.seats:
-            words = ("ip", "-n", seat.name, "-s", "-j", "link", "show", "dev", seat.legs[0].device)
+        for slot in room.slots:
+            words = ("ip", "-n", slot.name, "-s", "-j", "link", "show", "dev", slot.interfaces[0].device)
             (link,) = json.loads(network.run_tool(words))
             came.append(link["stats64"]["rx"]["packets"])
     assert came[1] > 0

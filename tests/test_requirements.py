@@ -76,9 +76,10 @@ def test_what_pyproject_asks_for_is_pinned_once_for_every_python(
     run = [*stated["build-system"]["requires"], *stated["project"]["dependencies"]]
     assert unmet(run, pinned["run"]) == []
     assert unmet([*run, *extras["dev"], *extras["platforms"]], pinned["dev"]) == []
+    assert unmet(extras["docs"], pinned["docs"]) == []
     assert unmet(extras["platforms"], pinned["platforms"]) == []
     assert unmet(extras["libvirt"], pinned["libvirt"]) == []
-    assert set(pinned) == {"run", "dev", "platforms", "libvirt"}
+    assert set(pinned) == {"run", "dev", "docs", "platforms", "libvirt"}
 
 
 def test_every_pinned_package_has_hashes_and_tests_run_on_the_versions_of_the_lab(

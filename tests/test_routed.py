@@ -12,13 +12,13 @@ import polars as pl
 import pytest
 from machines import skip_unless_made
 
+from vtare.link_counter.account import NAMES
 from vtare.links import RoutedHosts
 from vtare.path import PathSpec, Phase
 from vtare.platforms import network
 from vtare.platforms.owner import own_prefix
 from vtare.summary import summarise
 from vtare.truth import read_capacity
-from vtare.witness.account import NAMES
 
 pytestmark = pytest.mark.e2e
 
@@ -87,15 +87,15 @@ def document(directory: Path, name: str) -> dict[str, Any]:
     return found
 
 
-def check_witness(directory: Path, came_byte: int, sent_byte: int, *, counts: bool) -> None:
+def check_link_counter(directory: Path, came_byte: int, sent_byte: int, *, counts: bool) -> None:
     """What was counted at a shaper is what passed it; a kernel that does not count says so."""
-    assert (directory / "witness.json").exists() == counts
+    assert (directory / "link_counter.json").exists() == counts
     if not counts:
         return
-    said = document(directory, "witness")
+    said = document(directory, "link_counter")
     assert said["counted"] or said["reason"]
     if said["counted"]:
-        total = {name: int(pl.read_parquet(directory / "witness.parquet")[f"{name}_byte"].sum()) for name in NAMES}
+        total = {name: int(pl.read_parquet(directory / "link_counter.parquet")[f"{name}_byte"].sum()) for name in NAMES}
         assert came_byte <= total["cross"] <= sent_byte
         # Probes, and the control connection.
         assert total["cross"] < total["came"]
@@ -141,7 +141,7 @@ def test_what_source_sink_and_bottleneck_logged_agrees(vtare: Path, tmp_path: Pa
         # The last bin is whole only where the source ended with it.
         assert 0 <= sent["packets"] - logged["cross-sent"]["packets"].sum() <= sent["packets"] / 10
         assert came["packets"] <= sent["packets"]
-        check_witness(directory, came["ip_byte"], sent["ip_byte"], counts=kind != "link")
+        check_link_counter(directory, came["ip_byte"], sent["ip_byte"], counts=kind != "link")
         if kind == "link":
             truth = pl.read_parquet(directory / "truth.parquet").filter(pl.col("lane") == "ab")
             assert set(truth["capacity_bit_per_s"]) == {40_000_000}
@@ -149,8 +149,8 @@ def test_what_source_sink_and_bottleneck_logged_agrees(vtare: Path, tmp_path: Pa
             assert truth["cross_byte"].sum() == pytest.approx(sent["ip_byte"], rel=0.3, abs=30_000)
     for run_id in estimates.filter(pl.col("experiment") == "papers")["run_id"]:
         directory = tmp_path / "store" / "runs" / str(run_id)
-        if document(directory, "witness")["counted"]:
-            assert int(pl.read_parquet(directory / "witness.parquet")["cross_byte"].sum()) > 0
+        if document(directory, "link_counter")["counted"]:
+            assert int(pl.read_parquet(directory / "link_counter.parquet")["cross_byte"].sum()) > 0
     steps = estimates.filter(pl.col("experiment") == "steps")
     if steps.height:
         log = tmp_path / "store" / "runs" / str(steps["run_id"][0]) / "capacity.jsonl"

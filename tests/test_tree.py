@@ -85,3 +85,16 @@ def test_the_lab_says_the_version_of_the_workspace(root: Path) -> None:
 
 def test_the_architecture_page_stays_short_enough_to_be_read(root: Path) -> None:
     assert len((root / "docs" / "ARCHITECTURE.md").read_text(encoding="utf-8").splitlines()) <= 150
+
+
+def test_comments_of_rust_code_are_at_most_120_columns_wide(root: Path) -> None:
+    """rustfmt holds code to that width and leaves comments alone. Rows of tables cannot be wrapped."""
+    wide = [
+        f"{path.relative_to(root)}:{number}"
+        for place in ("crates", "bench")
+        for path in (root / place).rglob("*.rs")
+        if "target" not in path.relative_to(root).parts
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if len(line) > 120 and line.lstrip().startswith("//") and not line.rstrip().endswith("|")
+    ]
+    assert wide == [], "wrap with: cargo +nightly fmt --all -- --config wrap_comments=true,comment_width=120"

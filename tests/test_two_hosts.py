@@ -13,8 +13,8 @@ import pytest
 from machines import skip_unless_made
 
 from vtare.campaign import Files, StopRequest
-from vtare.campaign.crew import Roles, Stage
 from vtare.campaign.execute import RunSettings, execute
+from vtare.campaign.two_hosts import Roles, TwoHostSetup
 from vtare.design import Run
 from vtare.links import TwoHosts
 from vtare.overhead import figures_of, join, read_capture, read_round_trips
@@ -116,9 +116,10 @@ QUEUE = "tbf rate 424kbit burst 400 limit 1590"
 def test_a_narrow_queue_shows_in_the_piece_and_place_where_it_was_put(
     vtare: Path, tmp_path: Path, where: str, device: str, piece: str, place: str
 ) -> None:
-    stage = Stage(vtare, own_prefix())
+    setup = TwoHostSetup(vtare, own_prefix())
     try:
-        with stage.crew(Roles(sender="netns", responder="netns", capture="on")) as crew, StopRequest() as stop:
+        roles = Roles(sender="netns", responder="netns", capture="on")
+        with setup.entered(roles, tmp_path) as made, StopRequest() as stop:
             side, _, index = where.partition("-")
             inside = ("ip", "netns", "exec", f"{own_prefix()}-{side[0]}" + (f"-{index}" if index else ""), "tc")
             try:
@@ -127,10 +128,10 @@ def test_a_narrow_queue_shows_in_the_piece_and_place_where_it_was_put(
                 pytest.skip(f"this kernel has no token bucket: {error}")
             run = Run(0, 1, 1, "0123456789abcdef", "e", "rtt", None, {}, {"rate_packet_per_s": 1000, "seconds": 1.0})
             settings = RunSettings(seed=1, load={"kind": "idle"}, settle_s=0.0, timeout_s=120.0)
-            outcome = execute(run, settings, tmp_path, instance=crew.sender, files=Files(), stop=stop, crew=crew)
+            outcome = execute(run, settings, tmp_path, setup=made, files=Files(), stop=stop)
             (queue,) = json.loads(network.run_tool((*inside, "-s", "-j", "qdisc", "show", "dev", device)))
     finally:
-        stage.clear()
+        setup.close()
     if outcome.status == "skipped":
         pytest.skip(str(outcome.reason))
     assert outcome.status == "done", outcome

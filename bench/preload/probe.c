@@ -1,6 +1,6 @@
 /* Measures the time functions of the process it runs in; prints one JSON object with an array of values in ns.
  * Usage: probe clock_gettime|gettimeofday|time BATCHES    ns a call, one value a batch
- *        probe usleep COUNT                               miss of usleep(100), one value a sleep */
+ *        probe usleep COUNT      miss of usleep(100), and of a two-phase sleep written by hand, in turns: one value each */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdint.h>
@@ -15,6 +15,8 @@ enum { CALLS = 20000, SLEEP_NS = 100000 };
 
 /* The C library's own function, past any that was put in its place: the same ruler with and without the library. */
 static int (*ruler)(clockid_t, struct timespec *);
+
+static int (*sleep_until)(clockid_t, int, const struct timespec *, struct timespec *);
 
 static int64_t now_ns(void) {
     struct timespec at;
@@ -56,6 +58,22 @@ static int64_t nothing_ns(void) {
     return pairs[500];
 }
 
+/* The kernel until 80 us before the deadline, then spinning: what a careful program does itself. */
+static void two_phase(void) {
+    int64_t deadline = now_ns() + SLEEP_NS, wake = deadline - 80000;
+    struct timespec at = {wake / 1000000000, wake % 1000000000};
+    sleep_until(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
+    while (now_ns() < deadline)
+        ;
+}
+
+static void print_values(const char *name, const double *values, int count) {
+    printf("\"%s\": [", name);
+    for (int i = 0; i < count; i++)
+        printf("%s%.3f", i ? ", " : "", values[i]);
+    printf("]");
+}
+
 int main(int argc, char **argv) {
     if (argc != 3 || atoi(argv[2]) < 1) {
         fprintf(stderr, "usage: probe clock_gettime|gettimeofday|time|usleep COUNT\n");
@@ -64,8 +82,9 @@ int main(int argc, char **argv) {
     int count = atoi(argv[2]), sleeps = strcmp(argv[1], "usleep") == 0;
     void *libc = dlopen("libc.so.6", RTLD_NOW);
     *(void **)&ruler = libc ? dlsym(libc, "clock_gettime") : NULL;
-    double *values = malloc((size_t)count * sizeof *values);
-    if (!ruler || !values)
+    *(void **)&sleep_until = libc ? dlsym(libc, "clock_nanosleep") : NULL;
+    double *values = malloc((size_t)count * sizeof *values), *by_hand = malloc((size_t)count * sizeof *by_hand);
+    if (!ruler || !sleep_until || !values || !by_hand)
         return 1;
     int64_t nothing = nothing_ns();
     for (int i = 0; i < count; i++) {
@@ -76,10 +95,16 @@ int main(int argc, char **argv) {
         int64_t begun = now_ns();
         usleep(SLEEP_NS / 1000);
         values[i] = (double)(now_ns() - begun - SLEEP_NS - nothing);
+        begun = now_ns();
+        two_phase();
+        by_hand[i] = (double)(now_ns() - begun - SLEEP_NS - nothing);
     }
-    printf("{\"%s\": [", argv[1]);
-    for (int i = 0; i < count; i++)
-        printf("%s%.3f", i ? ", " : "", values[i]);
-    printf("]}\n");
+    printf("{");
+    print_values(argv[1], values, count);
+    if (sleeps) {
+        printf(", ");
+        print_values("two-phase by hand", by_hand, count);
+    }
+    printf("}\n");
     return 0;
 }

@@ -16,9 +16,9 @@ from typing import Any, ClassVar
 import pytest
 
 from vtare.campaign import Campaign, CampaignResult, StopRequest, Store
-from vtare.campaign import crew as crew_module
-from vtare.campaign import routed as routed_module
+from vtare.campaign import path_helpers as path_helpers_module
 from vtare.campaign import surroundings as surroundings_module
+from vtare.campaign import two_hosts as hosts_module
 from vtare.cli import main as command_line
 from vtare.path import PathSpec
 from vtare.plan import Plan, parse_plan
@@ -141,16 +141,16 @@ def fake_the_hosts(patch: pytest.MonkeyPatch) -> None:
     """Let campaigns between two hosts run without privileges: no namespaces, every instance a plain process."""
     FakeHosts.made = FakePlatform.running = 0
     FakeRoutedHosts.shaped.clear()
-    patch.setattr(crew_module, "TwoHosts", FakeHosts)
-    patch.setattr(crew_module, "RoutedHosts", FakeRoutedHosts)
-    patch.setattr(routed_module, "start_in_namespace", start_here)
+    patch.setattr(hosts_module, "TwoHosts", FakeHosts)
+    patch.setattr(hosts_module, "RoutedHosts", FakeRoutedHosts)
+    patch.setattr(path_helpers_module, "start_in_namespace", start_here)
     # Nothing passes a link of nothing.
-    patch.setattr(routed_module.PathHelpers, "_add_witness", lambda *_: None)
+    patch.setattr(path_helpers_module.PathHelpers, "_add_link_counter", lambda *_: None)
     # What else runs on the machine of these tests is no part of them.
     patch.setattr(surroundings_module, "_look", lambda: (0.0, None, 0.0))
-    patch.setattr(crew_module, "remove_leftovers", lambda *, elsewhere: ())
-    patch.setattr(crew_module, "open_platform", lambda name, *, binary, owner, settings: FakePlatform(name, binary))
-    patch.setattr(crew_module, "HostInstance", lambda binary, site: FakeInstance(binary))
+    patch.setattr(hosts_module, "remove_leftovers", lambda *, elsewhere: ())
+    patch.setattr(hosts_module, "open_platform", lambda name, *, binary, owner, settings: FakePlatform(name, binary))
+    patch.setattr(hosts_module, "HostInstance", lambda binary, site: FakeInstance(binary))
 
 
 class FakeBinary:

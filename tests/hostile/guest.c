@@ -17,7 +17,7 @@
 #include "bomb.h"
 
 enum { OTHER_FILE, ENDLESS_FILE, ENDLESS_OUTPUT, NOISE, SILENCE, BOMB, DEEP_HELLO, EXIT_CODE, CONSOLE, UNASKED };
-enum { START = 1, SIGNAL = 2, GET = 4, LIST = 5, FACTS = 6, END = 7, DATA = 16, WHOLE = 17, HELLO = 32, ANSWER = 33 };
+enum { START = 1, SIGNAL = 2, GET = 4, FACTS = 6, END = 7, DATA = 16, WHOLE = 17, HELLO = 32, ANSWER = 33 };
 enum { STDOUT = 35, STDERR = 36, EXITED = 37 };
 
 static const char LOAD[] = "{\"schema\": \"vtare.load/1\"}";
@@ -112,9 +112,6 @@ static void answer(uint8_t kind, uint32_t job) {
     if (strstr(payload, "kill")) return;
     say_text(STDOUT, load, LOAD);
     ended(load, LOAD, READY);
-    return;
-  case LIST:
-    say_text(ANSWER, job, "{\"files\": [{\"name\": \"../../../evil\", \"byte\": 3}]}");
     return;
   case GET:
     if (ATTACK == ENDLESS_FILE) flood(DATA, job);

@@ -16,6 +16,7 @@ from machines import PATIENCE_S, Sshd
 
 from vtare.campaign import Files, StopRequest
 from vtare.campaign.execute import RunSettings, execute
+from vtare.campaign.setup import RunSetup
 from vtare.contract import check_samples_file
 from vtare.design import Run
 from vtare.errors import BadInput, MachineCannot
@@ -140,7 +141,7 @@ def test_a_machine_is_made_from_the_template_measured_on_and_deleted(
             run = Run(0, 1, 1, "0123456789abcdef", "e", "timer", None, {}, parameters)
             settings = RunSettings(seed=1, load={"kind": "idle"}, settle_s=0.0, timeout_s=PATIENCE_S)
             with StopRequest() as stop:
-                outcome = execute(run, settings, work, instance=instance, files=Files(), stop=stop)
+                outcome = execute(run, settings, work, setup=RunSetup(instance, instance), files=Files(), stop=stop)
             assert outcome.status == "done", outcome
             check_samples_file(work / "samples.parquet", run_id=run.run_id, instrument="timer")
             (made,) = machines(told).values()
@@ -257,7 +258,7 @@ def test_what_a_plan_says_wrongly_is_named(tmp_path: Path) -> None:
         ({"tls": "off"}, "tls: found 'off', wanted one of: checked, insecure"),
         ({"thumbprint": "12:34"}, "thumbprint: found '12:34', wanted the SHA-256"),
         ({"server_port": 0}, "server_port: found 0"),
-        ({"template": 3}, "template: found 3, wanted a text"),
+        ({"template": 3}, "template: found 3, expected a string"),
         ({"interface": "vmnic0"}, "ESXi has no place for vtare's capture"),
         ({"password": "secret"}, "unknown setting 'password'"),
     ):

@@ -18,11 +18,11 @@ from machines import wait_until
 
 from vtare.campaign import Files, StopRequest
 from vtare.campaign.execute import Outcome, RunSettings, execute
-from vtare.campaign.guests import GuestCrew, Place, Rooms, guests_of
+from vtare.campaign.forwarding import ForwardingRun, ForwardingSetup, Placement, guests_of
 from vtare.design import Run
-from vtare.forwarders import ForwardingRoom
+from vtare.forwarders import ForwardingTopology
 from vtare.platforms import leftovers, qemu
-from vtare.platforms.guest import agent as agent_module
+from vtare.platforms.guest import request as request_module
 from vtare.platforms.owner import own_prefix
 
 pytestmark = [pytest.mark.e2e, pytest.mark.platform]
@@ -42,7 +42,7 @@ def test_twelve_containers_forward_and_every_frame_is_accounted_for(
         monkeypatch.setenv("DOCKER_HOST", request.getfixturevalue("docker_host"))
     guests = guests_of(kind, static_vtare, own_prefix())
     assert guests is not None
-    room = ForwardingRoom(own_prefix(), 12, kind=guests, switch="linux")
+    room = ForwardingTopology(own_prefix(), 12, kind=guests, switch="linux")
     reason = room.missing()
     if reason is None and 0 not in os.sched_getaffinity(0):
         reason = "CPU 0 is not for this process"
@@ -76,36 +76,36 @@ FEW = {
 
 
 @pytest.fixture
-def rooms(static_vtare: Path, namespaces: None) -> Iterator[Rooms]:
-    """Rooms whose guests may be machines; removed after the test."""
-    rooms = Rooms(static_vtare, own_prefix())
-    reason = rooms.missing(Place("qemu", 2, "linux"))
+def setup(static_vtare: Path, namespaces: None) -> Iterator[ForwardingSetup]:
+    """A setup whose guests may be machines; removed after the test."""
+    setup = ForwardingSetup(static_vtare, own_prefix())
+    reason = setup.missing(Placement("qemu", 2, "linux"))
     if reason is None and 0 not in os.sched_getaffinity(0):
         reason = "CPU 0 is not for this process"
     if reason is not None:
         pytest.skip(reason)
-    yield rooms
-    rooms.clear()
+    yield setup
+    setup.close()
     assert not [one.name for one in leftovers() if one.name.startswith(f"{own_prefix()}-d")]
 
 
-def measure(crew: GuestCrew, directory: Path) -> Outcome:
+def measure(made: ForwardingRun, directory: Path) -> Outcome:
     directory.mkdir()
     run = Run(0, 1, 1, "0123456789abcdef", "e", "throughput", None, {}, dict(FEW))
     settings = RunSettings(seed=1, load={"kind": "idle"}, settle_s=0.0, timeout_s=900.0)
     with StopRequest() as stop:
-        outcome = execute(run, settings, directory, instance=crew.sender, files=Files(), stop=stop, crew=crew)
+        outcome = execute(run, settings, directory, setup=made, files=Files(), stop=stop)
     if outcome.status == "skipped":
         pytest.skip(f"this machine cannot send such frames: {outcome.reason}")
     return outcome
 
 
 def test_machines_forward_and_one_that_hangs_is_named(
-    rooms: Rooms, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    setup: ForwardingSetup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place = Place("qemu", 2, "linux", tester_cpu=0)
-    with rooms.crew(place) as crew:
-        outcome = measure(crew, tmp_path / "first")
+    wanted = Placement("qemu", 2, "linux", tester_cpu=0)
+    with setup.entered(wanted, tmp_path) as made:
+        outcome = measure(made, tmp_path / "first")
         assert outcome.status == "done", outcome
         told = json.loads((tmp_path / "first/topology.json").read_text())
         assert (told["platform"], told["guests"], told["switch"]) == ("qemu", 2, "linux")
@@ -113,14 +113,14 @@ def test_machines_forward_and_one_that_hangs_is_named(
         # Frames came through both, and none was made up.
         result = json.loads((tmp_path / "first/run.json").read_text())
         assert len(result["parameters"]["device_pid"]) == 2
-    with rooms.crew(place) as again:
+    with setup.entered(wanted, tmp_path) as again:
         (one, other) = [qemu.directory_of(f"{own_prefix()}-d{index}") for index in range(2)]
         (pid,) = qemu.running_in(other)
         os.kill(pid, signal.SIGSTOP)
-        monkeypatch.setattr(agent_module, "ANSWER_S", 3.0)
+        monkeypatch.setattr(request_module, "ANSWER_S", 3.0)
         outcome = measure(again, tmp_path / "second")
         assert outcome.status == "failed", outcome
-        assert "-d1: no answer within 3 s" in str(again.gone())
+        assert "-d1: no answer within 3 s" in str(again.cause())
         assert list(qemu.running_in(one))
 
 
@@ -161,7 +161,7 @@ latency_trials = [1, 1000]
 
 
 def test_a_machine_killed_in_the_middle_of_a_cell_costs_this_cell_alone(
-    rooms: Rooms, static_vtare: Path, tmp_path: Path
+    setup: ForwardingSetup, static_vtare: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "plan.toml").write_text(PLAN)
     environment = {**os.environ, "PATH": f"{static_vtare.parent}:{os.environ['PATH']}"}

@@ -22,16 +22,17 @@ import pytest
 from machines import wait_until
 
 from vtare.campaign import Files, StopRequest
-from vtare.campaign.crew import SIDES, Crew, Roles, capture_name
 from vtare.campaign.execute import Outcome, RunSettings, execute
 from vtare.campaign.programs import CounterPrograms
+from vtare.campaign.setup import RunSetup
+from vtare.campaign.two_hosts import SIDES, Roles, TwoHostRun, capture_name
 from vtare.contract import check_samples_file
 from vtare.design import Run
 from vtare.errors import MachineCannot
 from vtare.links import TwoHosts
 from vtare.overhead import figures_of, join, read_capture, read_round_trips
 from vtare.platforms import Instance, Platform, PlatformFailed, Resources, network, open_platform, qemu
-from vtare.platforms.guest import agent as agent_module
+from vtare.platforms.guest import child as child_module
 from vtare.platforms.guest.kernel import find_kernel
 from vtare.platforms.host import HostInstance
 from vtare.platforms.owner import own_prefix
@@ -79,10 +80,13 @@ def one_guest(vtare: Path, resources: Resources) -> Iterator[QemuInstance]:
         platform.stop()
 
 
-def measure(instance: Instance, directory: Path, run: Run, settings: RunSettings, crew: Crew | None = None) -> Outcome:
+def measure(
+    instance: Instance, directory: Path, run: Run, settings: RunSettings, setup: RunSetup | None = None
+) -> Outcome:
     directory.mkdir(exist_ok=True)
+    made = RunSetup(instance, instance) if setup is None else setup
     with StopRequest() as stop:
-        return execute(run, settings, directory, instance=instance, files=Files(), stop=stop, crew=crew)
+        return execute(run, settings, directory, setup=made, files=Files(), stop=stop)
 
 
 @contextmanager
@@ -109,14 +113,14 @@ def test_round_trips_of_a_guest_fall_into_pieces_with_every_model_of_card(
             (sender,) = guests.start(1, hosts.sender, resources)
             (responder,) = others.start(1, hosts.responder)
             host_sides = {"sender": hosts.sender, "responder": hosts.responder}
-            crew = Crew(
+            made = TwoHostRun(
                 Roles(sender="qemu", responder="netns", capture="on"),
                 {"sender": sender, "responder": responder},
                 {side: HostInstance(vtare, site) for side, site in host_sides.items()},
                 hosts.facts(),
             )
             run = run_of("rtt", rate_packet_per_s=100, seconds=1.0)
-            outcome = measure(sender, tmp_path, run, quiet(), crew)
+            outcome = measure(sender, tmp_path, run, quiet(), made)
         finally:
             guests.stop()
             others.stop()
@@ -238,7 +242,7 @@ def test_a_guest_that_dies_costs_its_run_and_says_how(vtare: Path, tmp_path: Pat
 
 def test_a_guest_that_hangs_is_given_up(vtare: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with one_guest(vtare, Resources()) as guest:
-        monkeypatch.setattr(agent_module, "_KILL_S", 1.0)
+        monkeypatch.setattr(child_module, "_KILL_S", 1.0)
         run = run_of("sleep", samples=1000, target_ns=[1_000_000_000])
         child = guest.start(["load", "idle"], directory=tmp_path, stdout=tmp_path / "out", stderr=tmp_path / "log")
         os.kill(emulator_of(guest), signal.SIGSTOP)

@@ -19,8 +19,8 @@ from vtare.campaign import Campaign, StopRequest, Store
 from vtare.errors import MachineCannot
 from vtare.plan import load_plan
 from vtare.platforms import qemu
-from vtare.platforms.guest import agent as agent_module
 from vtare.platforms.guest import qemu_machine
+from vtare.platforms.guest import request as request_module
 from vtare.platforms.guest.image import image_for
 from vtare.platforms.guest.kernel import find_kernel
 from vtare.platforms.owner import own_prefix
@@ -113,7 +113,7 @@ def test_a_hostile_guest_costs_its_run_and_the_campaign_goes_on(
         return image_for(kernel, hostile[left.pop(0)], nic, **how)
 
     monkeypatch.setattr(qemu, "image_for", image_of_the_next)
-    monkeypatch.setattr(agent_module, "ANSWER_S", 5.0)
+    monkeypatch.setattr(request_module, "ANSWER_S", 5.0)
     monkeypatch.setattr(qemu_machine, "MOST_CONSOLE_BYTE", 1 << 16)
     consoles: list[int] = []
     end = qemu_machine.QemuMachine.end

@@ -129,8 +129,8 @@ def test_round_trips_of_a_guest_under_libvirt_are_captured_in_front_of_it(
     static_vtare: Path, tmp_path: Path, nic: str, clock_source: str | None
 ) -> None:
     from vtare.campaign import Files, StopRequest
-    from vtare.campaign.crew import SIDES, Crew, Roles, capture_name
     from vtare.campaign.execute import RunSettings, execute
+    from vtare.campaign.two_hosts import SIDES, Roles, TwoHostRun, capture_name
     from vtare.design import Run
 
     pinned = min(os.sched_getaffinity(0))
@@ -148,7 +148,7 @@ def test_round_trips_of_a_guest_under_libvirt_are_captured_in_front_of_it(
             assert clock_source in (None, told["clock_source"])
             assert domains(f"{own_prefix()}-") == {sender.name}
             host_sides = {"sender": hosts.sender, "responder": hosts.responder}
-            crew = Crew(
+            made = TwoHostRun(
                 Roles(sender="qemu", responder="netns", capture="on"),
                 {"sender": sender, "responder": responder},
                 {side: HostInstance(static_vtare, site) for side, site in host_sides.items()},
@@ -158,7 +158,7 @@ def test_round_trips_of_a_guest_under_libvirt_are_captured_in_front_of_it(
             run = Run(0, 1, 1, "0123456789abcdef", "e", "rtt", None, {}, parameters)
             settings = RunSettings(seed=1, load={"kind": "idle"}, settle_s=0.0, timeout_s=600.0)
             with StopRequest() as stop:
-                outcome = execute(run, settings, tmp_path, instance=sender, files=Files(), stop=stop, crew=crew)
+                outcome = execute(run, settings, tmp_path, setup=made, files=Files(), stop=stop)
         finally:
             guests.stop()
             others.stop()

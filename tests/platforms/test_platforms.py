@@ -15,13 +15,13 @@ from vtare.contract import check_samples_file
 from vtare.design import Run
 from vtare.errors import MachineCannot
 from vtare.links import TwoHosts
-from vtare.platforms import Instance, Platform, PlatformFailed, Resources, leftovers, open_platform
+from vtare.platforms import Instance, Platform, PlatformFailed, Resources, kinds_with, leftovers, open_platform
 from vtare.platforms.lxc import AttachedChild
 from vtare.platforms.owner import own_prefix
 
 pytestmark = [pytest.mark.e2e, pytest.mark.platform]
 
-KINDS = ("netns", "docker", "lxc", "ssh")
+KINDS = kinds_with(lambda kind: kind.TRIED_WITH_ALL)
 EXPECTED = {"samples.parquet": 16 << 20}
 RUN = {
     "schema": "vtare.run/1",

@@ -16,7 +16,7 @@ from realpath.methods import responder
 from realpath.path import PEER, shape
 from realpath.programs import start
 from realpath.truth import BIN_NS, TAPS, account
-from vtare.witness import Counters
+from vtare.link_counter import Counters
 
 
 def follow(asked: Asked) -> None:

@@ -15,7 +15,7 @@ from realpath.methods import IPERF3, estimates, iperf3, is_own, responder
 from realpath.path import shape
 from realpath.table import HEAD, line, missed
 from realpath.truth import BIN_NS, TAPS, account, judge
-from vtare.witness import Counters
+from vtare.link_counter import Counters
 
 
 def table(cells: Sequence[Cell], kinds: Sequence[str], methods: Sequence[str], asked: Asked) -> None:

@@ -9,7 +9,7 @@ from realpath.cells import Cell, Row
 from realpath.cross import Bins
 from realpath.others import OTHERS
 from realpath.programs import NAMES
-from vtare.witness import Account, Counters, Tap, WitnessError
+from vtare.link_counter import Account, Counters, LinkCounterError, Tap
 
 #: Where probes and cross traffic that come to the link are counted, and what leaves it.
 TAPS = {
@@ -20,12 +20,12 @@ TAPS = {
 BIN_NS = 20_000
 
 
-def witnessed() -> bool:
+def link_counted() -> bool:
     """Whether the kernel counts what passes."""
     try:
         with Counters(TAPS, BIN_NS):
             return True
-    except WitnessError as error:
+    except LinkCounterError as error:
         print(f"nobody counts what the link carries, its rate is taken for the truth: {error}", flush=True)
         return False
 

@@ -2,14 +2,16 @@
 
 #[path = "../../../crates/methods/tests/avb_sim/mod.rs"]
 mod avb_sim;
+mod random;
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::SystemTime;
 
 use avb_sim::cells::{Cell, TROUBLES, Trouble, grid};
 use avb_sim::{Outcome, SimRunner, ability};
 use vtare_methods::avb::{Settings, Setup, Vtare, VtareSettings};
-use vtare_packet::link::sim::TrainSpec;
+use vtare_pathsim::TrainSpec;
 
 /// Seeds of the look at what more bytes and time give.
 const MORE_SEEDS: u64 = 50;
@@ -31,6 +33,10 @@ struct Arguments {
     first_seed: u64,
     threads: usize,
     trace: bool,
+    /// Paths drawn at random, in place of the cells.
+    random: Option<usize>,
+    /// The own method with each special case switched off.
+    ablate: bool,
 }
 
 fn arguments() -> Result<Arguments, String> {
@@ -42,7 +48,10 @@ fn arguments() -> Result<Arguments, String> {
         first_seed: 1,
         threads: 2,
         trace: false,
+        random: None,
+        ablate: false,
     };
+    let mut seeded = false;
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or(format!("{word} wants a value"));
@@ -50,18 +59,30 @@ fn arguments() -> Result<Arguments, String> {
             "--seeds" => out.seeds = value()?.parse().map_err(|_| "--seeds wants a count".to_owned())?,
             "--first-seed" => {
                 out.first_seed = value()?.parse().map_err(|_| "--first-seed wants a number".to_owned())?;
+                seeded = true;
             }
             "--threads" => out.threads = value()?.parse().map_err(|_| "--threads wants a count".to_owned())?,
             "--methods" => out.methods = value()?.split(',').map(str::to_owned).collect(),
             "--only" => out.only = value()?.split(',').map(str::to_owned).collect(),
             "--troubles" => out.troubles = true,
+            "--ablate" => out.ablate = true,
             "--trace" => out.trace = true,
+            "--random" => out.random = Some(value()?.parse().map_err(|_| "--random wants a count".to_owned())?),
             _ => {
                 return Err(format!(
-                    "{word} is unknown, want --seeds N, --first-seed N, --threads N, --methods A,B, --only WORDS, --troubles, --trace"
+                    "{word} is unknown, want --seeds N, --first-seed N, --threads N, --methods A,B, --only WORDS, \
+                     --troubles, --random N, --ablate, --trace"
                 ));
             }
         }
+    }
+    if out.ablate {
+        out.random.get_or_insert(400);
+    }
+    if out.random.is_some() && !seeded {
+        // New paths each time, so that nothing can be tuned on them; the table names the seed.
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_err(|error| error.to_string())?;
+        out.first_seed = since.as_nanos() as u64 % 1_000_000_000_000;
     }
     Ok(out)
 }
@@ -88,8 +109,8 @@ impl Job {
         }
     }
 
-    /// 2000 packets of the tight link, and a part of another 20 that depends on the seed: even cross traffic is the same for each seed but for
-    /// when it is met.
+    /// 2000 packets of the tight link, and a part of another 20 that depends on the seed: even cross traffic is the
+    /// same for each seed but for when it is met.
     fn warm_ns(&self, seed: u64) -> u64 {
         let (Self::Cell(Cell { capacity, .. }) | Self::Trouble(_, capacity, _)) = *self;
         let packet_ns = 12_000 * 1_000_000_000 / capacity;
@@ -139,7 +160,8 @@ fn row(outcomes: &[Outcome]) -> Row {
     let answered: Vec<&Outcome> = outcomes.iter().filter(|it| it.estimate.avb_bit_per_s.is_some()).collect();
     let of =
         |f: &dyn Fn(&Outcome) -> f64, q: f64| quantile(&mut answered.iter().map(|it| f(it)).collect::<Vec<_>>(), q);
-    // Where the truth is next to nothing, a share of it says nothing: one of the hundredth part of the nominal value does.
+    // Where the truth is next to nothing, a share of it says nothing: one of the hundredth part of the nominal value
+    // does.
     let error = |it: &Outcome| {
         (it.estimate.avb_bit_per_s.unwrap_or(f64::NAN) - it.truth) / it.truth.max(0.01 * it.nominal) * 100.0
     };
@@ -206,8 +228,8 @@ fn run_all(arguments: &Arguments, jobs: &[(Job, String)]) -> Vec<Vec<Outcome>> {
     results.into_iter().map(|it| it.into_inner().expect("all threads have ended")).collect()
 }
 
-/// What limits a cell that missed, as measured here: how wide the interval is that says so, and what more bytes and time give; 1 where they
-/// give an error and intervals within the targets.
+/// What limits a cell that missed, as measured here: how wide the interval is that says so, and what more bytes and
+/// time give; 1 where they give an error and intervals within the targets.
 fn limit(arguments: &Arguments, job: Job, row: &Row) -> (String, usize) {
     let few = Arguments { seeds: arguments.seeds.min(MORE_SEEDS), ..arguments.clone() };
     let more = self::row(&run_all(&few, &[(job, MORE.to_owned())])[0]);
@@ -230,6 +252,14 @@ fn main() {
         eprintln!("{error}");
         std::process::exit(2);
     });
+    if let Some(paths) = arguments.random {
+        if arguments.ablate {
+            random::ablate(&arguments, paths);
+        } else {
+            random::run(&arguments, paths);
+        }
+        return;
+    }
     let all: Vec<Job> = if arguments.troubles {
         let paths = [(10_000_000, 50), (100_000_000, 40), (1_000_000_000, 60), (10_000_000_000, 30)];
         let of = |trouble: &Trouble| paths.map(|(capacity, load)| Job::Trouble(*trouble, capacity, load));
@@ -297,7 +327,8 @@ fn main() {
             }
         }
         println!(
-            "{:<24} {:<18} {:>7.2} {:>7.2} {:>7.2} {:>7.2} {:>7.2} {:>5.0} {:>5.1} {:>6.2} {:>7.3} {:>8.0} {:>4.0} {:>7.1} {:>3}  {} {}",
+            "{:<24} {:<18} {:>7.2} {:>7.2} {:>7.2} {:>7.2} {:>7.2} {:>5.0} {:>5.1} {:>6.2} {:>7.3} {:>8.0} {:>4.0} \
+             {:>7.1} {:>3}  {} {}",
             job.label(),
             method,
             row.error,
@@ -330,7 +361,8 @@ fn main() {
     println!("{missed} of {judged} cells of vtare missed a target");
     if missed > 0 {
         println!(
-            "{more_met} of them have an error of at most 3 % and intervals that hold in 90 % with eight times the bytes and five times the time"
+            "{more_met} of them have an error of at most 3 % and intervals that hold in 90 % with eight times the \
+             bytes and five times the time"
         );
     }
 }

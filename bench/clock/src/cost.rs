@@ -64,7 +64,8 @@ pub fn run(clock: &Clock) {
         }
     }
     println!(
-        "\ncost of one reading: {ROUNDS} interleaved batches of {READS}; ratios are medians of the ratios within a round"
+        "\ncost of one reading: {ROUNDS} interleaved batches of {READS}; ratios are medians of the ratios within a \
+         round"
     );
     println!("  {:30} {:>9} {:>9} {:>11} {:>11}", "", "median", "half IQR", "x rdtsc", "x vDSO");
     let place = |name: &str| contenders.iter().position(|c| c.0 == name).unwrap_or(0);

@@ -1,9 +1,11 @@
-//! The bare echo pair: nothing but `sendmmsg` and `recvmmsg` on connected sockets, what any engine on sockets can at best be.
+//! The bare echo pair: nothing but `sendmmsg` and `recvmmsg` on connected sockets, what any engine on sockets can at
+//! best be.
 //!
-//! `bench-rtt echo ADDRESS:PORT [CPU]` sends every datagram back, spinning. `bench-rtt blast ADDRESS:PORT SECONDS BYTES WINDOW [CPU]`
-//! keeps up to WINDOW datagrams on their way for SECONDS and prints replies a second. A reply that does not come within 10 ms is
-//! given up. `bench-rtt train ADDRESS:PORT KEYFILE GAP_NS BYTES SECONDS BURST [CPU]` sends vtare's one-way trains to a `vtare serve` and
-//! prints how well they held their gap, as JSON; BURST 0 leaves the packets of a call to the sender.
+//! `bench-rtt echo ADDRESS:PORT [CPU]` sends every datagram back, spinning. `bench-rtt blast ADDRESS:PORT SECONDS BYTES
+//! WINDOW [CPU]` keeps up to WINDOW datagrams on their way for SECONDS and prints replies a second. A reply that does
+//! not come within 10 ms is given up. `bench-rtt train ADDRESS:PORT KEYFILE GAP_NS BYTES SECONDS BURST [CPU]` sends
+//! vtare's one-way trains to a `vtare serve` and prints how well they held their gap, as JSON; BURST 0 leaves the
+//! packets of a call to the sender.
 
 mod train;
 
@@ -30,13 +32,17 @@ fn main() -> Result<(), Failed> {
         ["train", address, key, gap_ns, bytes, seconds, burst, cpu @ ..] => {
             pin(cpu.first())?;
             let bursts = match burst.parse()? {
-                0 => vtare_packet::train::Bursts::AsNeeded,
-                packets => vtare_packet::train::Bursts::Of(packets),
+                0 => vtare_probe::train::Bursts::AsNeeded,
+                packets => vtare_probe::train::Bursts::Of(packets),
             };
             let (gap_ns, size_byte, seconds) = (gap_ns.parse()?, bytes.parse()?, seconds.parse()?);
             train::measure(&train::Asked { address, key, gap_ns, size_byte, seconds, bursts })
         }
-        _ => Err("want: train ADDRESS:PORT KEYFILE GAP_NS BYTES SECONDS BURST [CPU] | echo ADDRESS:PORT [CPU] | blast ADDRESS:PORT SECONDS BYTES WINDOW [CPU]".into()),
+        _ => {
+            Err("want: train ADDRESS:PORT KEYFILE GAP_NS BYTES SECONDS BURST [CPU] | echo ADDRESS:PORT [CPU] | blast \
+            ADDRESS:PORT SECONDS BYTES WINDOW [CPU]"
+                .into())
+        }
     }
 }
 

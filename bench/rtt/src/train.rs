@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use vtare_clock::{Clock, ClockOptions};
-use vtare_packet::control::PresharedKey;
-use vtare_packet::link::ProbeLink;
-use vtare_packet::link::socket::SocketOptions;
-use vtare_packet::session::{Open, Purpose, WireForm};
-use vtare_packet::train::{AvbSession, Bursts, Train, TrainReport};
+use vtare_control::{PresharedKey, client};
+use vtare_link::socket::{SocketLink, SocketOptions};
+use vtare_probe::link::ProbeLink;
+use vtare_probe::train::{AvbSession, Bursts, Train, TrainReport};
 use vtare_units::Span;
+use vtare_wire::session::{Open, Purpose, WireForm};
 
 use crate::Failed;
 
@@ -44,8 +44,12 @@ pub(crate) fn measure(asked: &Asked<'_>) -> Result<(), Failed> {
     // Stamps of departures cost a system call each.
     let options = SocketOptions { tx_stamp_every: 0, gro: true, ..SocketOptions::default() };
     let patience = Span::from_secs(5);
-    let mut session =
-        AvbSession::connect(&clock, asked.address.parse()?, Some(&key), &request, &options, ("bench", patience))?;
+    let address = asked.address.parse()?;
+    let far = client::open(address, Some(&key), &request, "bench", patience)?;
+    let options = SocketOptions { local: Some(far.local_address().ip()), ..options };
+    let link = SocketLink::udp(&clock, address, &options, "trains over UDP")?;
+    let grant = far.grant().clone();
+    let mut session = AvbSession::new(link, far, grant);
     let train =
         Train::even(packets(asked.gap_ns), asked.size_byte, Span::from_nanos(asked.gap_ns)).with_bursts(asked.bursts);
     // The first train learns what a send costs.

@@ -4,13 +4,13 @@ use std::fmt;
 use std::io::{IoSlice, Write};
 use std::net::{SocketAddr, TcpStream};
 
-use vtare_packet::control::preamble;
-use vtare_packet::random::Random;
-use vtare_packet::wire::{SessionId, SessionKey, full, short};
 use vtare_sys::clocks;
 use vtare_sys::net::control::SendControl;
 use vtare_sys::net::{Layer, Message, ReceiveBatch, SendBatch, Socket};
+use vtare_units::Random;
 use vtare_units::{Monotonic, Timestamp};
+use vtare_wire::preamble;
+use vtare_wire::{SessionId, SessionKey, full, short};
 
 use crate::daemon::Daemon;
 
@@ -48,7 +48,8 @@ pub(crate) fn run(daemon: &Daemon, datagrams: u64, connections: usize) -> Result
     std::thread::scope(|scope| {
         let flood = scope.spawn(|| flood(daemon.address, datagrams));
         for number in 0..connections {
-            // The responder takes in so many a second; the kernel's queue holds the others, and those beyond it time out.
+            // The responder accepts a limited number a second; the kernel's queue holds the others, and those beyond it
+            // time out.
             match TcpStream::connect_timeout(&daemon.address, std::time::Duration::from_secs(3)) {
                 Ok(mut stream) => {
                     // Silence, or any beginning of a handshake.

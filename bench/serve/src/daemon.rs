@@ -7,7 +7,7 @@ use std::process::{Child, ChildStderr, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-use vtare_packet::control::PresharedKey;
+use vtare_control::PresharedKey;
 
 pub(crate) struct Daemon {
     child: Child,

@@ -1,4 +1,5 @@
-//! `vtare serve` under attack: what a running session loses, and how much memory and how many descriptors the responder takes.
+//! `vtare serve` under attack: what a running session loses, and how much memory and how many descriptors the responder
+//! takes.
 
 mod attack;
 mod daemon;

@@ -3,11 +3,11 @@
 use std::fmt;
 use std::net::UdpSocket;
 
-use vtare_packet::control::client;
-use vtare_packet::session::{Counters, Open, Purpose, WireForm};
-use vtare_packet::wire::full;
+use vtare_control::client;
 use vtare_sys::clocks;
 use vtare_units::{Monotonic, Span, Timestamp};
+use vtare_wire::full;
+use vtare_wire::session::{Counters, Open, Purpose, WireForm};
 
 use crate::daemon::Daemon;
 
@@ -94,7 +94,7 @@ pub(crate) fn run(daemon: &Daemon, length: Span) -> Result<Outcome, String> {
     Ok(Outcome { sent: got.len() as u64, received, responder })
 }
 
-fn drain(socket: &UdpSocket, key: &vtare_packet::wire::SessionKey, got: &mut [bool]) {
+fn drain(socket: &UdpSocket, key: &vtare_wire::SessionKey, got: &mut [bool]) {
     let mut buffer = [0; 2 * SIZE_BYTE];
     while let Ok(length) = socket.recv(&mut buffer) {
         let reply = full::Unverified::parse(&buffer[..length]).and_then(|reply| reply.reply(key));

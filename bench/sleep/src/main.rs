@@ -96,7 +96,8 @@ impl Options {
                 "--record" => options.record = Some(PathBuf::from(value)),
                 _ => {
                     return Err(format!(
-                        "unknown option `{name}`: choose --seconds N, --conditions idle,cpu,io, --targets-us N,N or --record DIR"
+                        "unknown option `{name}`: choose --seconds N, --conditions idle,cpu,io, --targets-us N,N or \
+                         --record DIR"
                     ));
                 }
             }

@@ -1,4 +1,5 @@
-//! Records how late this machine wakes sleepers and how it interrupts spinners: the traces that the policy's tests replay.
+//! Records how late this machine wakes sleepers and how it interrupts spinners: the traces that the policy's tests
+//! replay.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -39,10 +40,12 @@ pub fn record(clock: &Clock, conditions: &[Condition], directory: &Path) -> Resu
 
 fn trace(clock: &Clock, condition: Condition) -> Result<String, String> {
     let mut text = format!(
-        "# {}; sleeps of 1 ms to an absolute deadline, slack 1 ns, slice 100 us; then one thread spinning.\n# Made by bench/sleep --record.\n",
+        "# {}; sleeps of 1 ms to an absolute deadline, slack 1 ns, slice 100 us; then one thread spinning.\n# Made by \
+         bench/sleep --record.\n",
         condition.describe()
     );
-    // The adaptive method with the least price never spins: the kernel's own lateness with the thread set up as it sets it up.
+    // The adaptive method with the least price never spins: the kernel's own lateness with the thread set up as it sets
+    // it up.
     let options = SleepOptions { lambda: Span::from_nanos(1), ..SleepOptions::default() };
     let mut sleeper = Sleeper::new(clock, Method::Adaptive, options);
     let begun = clock.now();

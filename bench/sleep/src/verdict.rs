@@ -75,7 +75,8 @@ pub fn print(cells: &[Cell]) {
             let Some(cell) = judge.cell(Contender::Fifo, condition, target) else { continue };
             if cell.refused() {
                 println!(
-                    "  not judged  {condition:?}, {target}: FIFO is not allowed here (raise RLIMIT_RTPRIO or run as root)"
+                    "  not judged  {condition:?}, {target}: FIFO is not allowed here (raise RLIMIT_RTPRIO or run as \
+                     root)"
                 );
             } else {
                 say(

@@ -1,8 +1,7 @@
 /* vtare_clock: time from the CPU's own counter where that can be trusted, and sleeps that end when they should.
  *
  * One clock serves the whole process, in the domain of CLOCK_MONOTONIC: its readings and the kernel's can be compared and
- * subtracted. It starts at first use, in well under a millisecond where the kernel's own time page can be read and in
- * 5 to 30 ms
+ * subtracted. It starts at first use, in well under a millisecond where the kernel's own time page can be read and in 5 to 30 ms
  * else; vtare_clock_start, or VTARE_CLOCK_START=load in the environment, starts it earlier. Where the counter cannot be trusted,
  * readings come from the kernel's vDSO and vtare_clock_info says why.
  *
@@ -13,8 +12,10 @@
  * Fork. A child goes on with the parent's clock and its own copy of the calling thread's state. Nothing needs to be done.
  * Signals. Once the clock runs, vtare_now_ns, vtare_now_ordered_ns and the vtare_tick functions may be called in signal handlers;
  * nothing else may, except vtare_clock_abi_version, vtare_clock_version and vtare_sleep_policy_name.
- * Growth. Structures begin with `size`: set it to sizeof the structure before the call. Later releases add fields at the end and
- * fill in no more than the caller has; `size` then tells how much they filled in.
+ * Growth. Structures begin with `size`: set it to sizeof the structure before the call. Later releases add fields at the end, never
+ * elsewhere, and fill in no more than the caller has; afterwards `size` is the number of bytes filled in. A program built with a newer
+ * header than the library finds fields behind `size` unchanged: they are unknown, not 0. Sizes below the first release's are EINVAL.
+ * VTARE_CLOCK_ABI_VERSION does not change with added fields.
  *
  * SPDX-License-Identifier: Apache-2.0 OR MIT
  */
@@ -103,6 +104,8 @@ struct vtare_clock_info {
     uint64_t events_given_up;             /* the counter was given up; readings come from the kernel since */
     char source[16];                      /* "tsc", "cntvct" or "os" */
     char reason[240];                     /* the decisive reason for that, cut to fit; all of them: vtare_clock_info_json */
+    /* Here the structure of the first release ends. */
+    uint64_t events_rate_contradicted;    /* CLOCK_MONOTONIC_RAW contradicted the calibrated rate: rate_error_ppm has grown */
 };
 
 /* Fills in `info`; may take memory. EINVAL: NULL, or size too small. */

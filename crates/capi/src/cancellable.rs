@@ -1,12 +1,12 @@
 //! Functions in which a thread can be cancelled.
 //!
-//! A cancelled thread unwinds from inside `clock_nanosleep` up through its callers. Rust built with `panic = "abort"` ends the process
-//! when that reaches one of its frames. So the exported sleeps are written in assembly: they call the first half of a sleep, the kernel
-//! by way of the C library, and the second half, one after the other, and hold nothing that would have to be cleaned up. On other
-//! architectures cancellation waits until the sleep is over.
+//! A cancelled thread unwinds from inside `clock_nanosleep` up through its callers. Rust built with `panic = "abort"`
+//! ends the process when that reaches one of its frames. So the exported sleeps are written in assembly: they call the
+//! first half of a sleep, the kernel by way of the C library, and the second half, one after the other, and hold
+//! nothing that would have to be cleaned up. On other architectures cancellation waits until the sleep is over.
 
-/// Defines exported functions of one 64-bit argument whose kernel part is a cancellation point. Each names its first half, which
-/// fills in a [`crate::sleep::Pending`] and says how to go on.
+/// Defines exported functions of one 64-bit argument whose kernel part is a cancellation point. Each names its first
+/// half, which fills in a [`crate::sleep::Pending`] and says how to go on.
 #[cfg(target_arch = "x86_64")]
 macro_rules! cancellable {
     ($($(#[$doc:meta])* pub fn $name:ident($argument:ident: $kind:ty) = $begin:ident;)*) => {$(

@@ -62,7 +62,12 @@ pub struct VtareClockInfo {
     pub source: [c_char; 16],
     /// The decisive reason for that, cut to fit.
     pub reason: [c_char; 240],
+    /// How often the kernel's unsteered clock contradicted the calibrated rate.
+    pub events_rate_contradicted: u64,
 }
+
+/// Bytes of the structure in the first release; callers built with it pass this size. Later fields come after it.
+const FIRST_BYTE: usize = core::mem::offset_of!(VtareClockInfo, events_rate_contradicted);
 
 /// The greatest difference between an ordered reading and CLOCK_MONOTONIC at the time of `info`, in ns.
 pub(crate) fn error_bound_ns(info: &ClockInfo) -> f64 {
@@ -134,32 +139,34 @@ impl VtareClockInfo {
             events_given_up: events(Event::GivenUp),
             source: field(info.source),
             reason: field(info.reasons.first().map_or("", String::as_str)),
+            events_rate_contradicted: events(Event::RateContradicted),
         }
     }
 }
 
-/// Fills in what the clock says of itself, as far as the caller's structure reaches.
+/// Fills in the account of the clock, as far as the caller's structure reaches, and how many bytes that are.
 ///
 /// # Safety
-/// `info` is null or points to a writable object whose first field tells its size.
+/// `info` is null or points to a writable object whose first field is its size in bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn vtare_clock_info(info: *mut VtareClockInfo) -> c_int {
-    // What the first release had: later fields come after it.
-    const LEAST: usize = size_of::<VtareClockInfo>();
     if info.is_null() {
         return thread::fail(libc::EINVAL, format_args!("vtare_clock_info(NULL): pass a structure to be filled in"));
     }
     // SAFETY: not null; the caller states that it points to the structure, whose first field is the size.
     let size = unsafe { info.cast::<u32>().read() } as usize;
-    if size < LEAST {
+    if size < FIRST_BYTE {
         let text = format_args!(
-            "vtare_clock_info.size is {size}, want {LEAST} or more: set it to sizeof(struct vtare_clock_info)"
+            "vtare_clock_info.size is {size}, want {FIRST_BYTE} or more: set it to sizeof(struct vtare_clock_info)"
         );
         return thread::fail(libc::EINVAL, text);
     }
-    let filled = VtareClockInfo::new(&process::ready().info());
-    // SAFETY: the caller's object is at least as large as ours; `filled` lives on our stack, so they do not overlap.
-    unsafe { ptr::copy_nonoverlapping(&raw const filled, info, 1) };
+    let mut filled = VtareClockInfo::new(&process::ready().info());
+    // Programs built with another release have a shorter or a longer structure.
+    let filled_byte = size.min(size_of::<VtareClockInfo>());
+    filled.size = filled_byte as u32;
+    // SAFETY: both objects have at least `filled_byte` bytes; `filled` lives on our stack, so they do not overlap.
+    unsafe { ptr::copy_nonoverlapping((&raw const filled).cast::<u8>(), info.cast(), filled_byte) };
     0
 }
 
@@ -227,6 +234,43 @@ mod tests {
             assert!((before - margin..=after + margin).contains(&ours), "{before} {ours} {after} +- {margin}");
             bound = next;
         }
+    }
+
+    /// Asks for the structure with this size, with room for more behind it; `size` and the bytes from there on.
+    fn asked(size: usize) -> (c_int, u32, Vec<u8>) {
+        const UNTOUCHED: u8 = 0xa5;
+        let mut room = [[UNTOUCHED; 8]; size_of::<VtareClockInfo>() / 8 + 8];
+        room[0][..4].copy_from_slice(&(size as u32).to_ne_bytes());
+        // SAFETY: the room is larger than the structure, and its first four bytes are the size.
+        let answer = unsafe { vtare_clock_info(room.as_mut_ptr().cast()) };
+        let bytes = room.as_flattened();
+        let filled = u32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+        assert!(bytes[size.max(4)..].iter().all(|byte| *byte == UNTOUCHED), "bytes behind the caller's structure");
+        (answer, filled, bytes[..size].to_vec())
+    }
+
+    #[test]
+    fn a_program_built_with_the_first_release_gets_what_it_knows_and_no_byte_more() {
+        let (answer, filled, bytes) = asked(FIRST_BYTE);
+        assert_eq!((answer, filled as usize), (0, FIRST_BYTE), "{:?}", thread::errno());
+        assert_ne!(bytes[FIRST_BYTE - 240], 0xa5, "the reason was filled in");
+        assert_eq!(asked(FIRST_BYTE - 1).0, -1, "smaller than any release");
+    }
+
+    #[test]
+    fn a_program_built_with_a_later_release_sees_how_much_was_filled_in() {
+        let own = size_of::<VtareClockInfo>();
+        let (answer, filled, bytes) = asked(own + 16);
+        assert_eq!((answer, filled as usize), (0, own));
+        assert_eq!(bytes[own..], [0xa5; 16]);
+    }
+
+    #[test]
+    fn a_contradicted_rate_is_counted_in_the_structure() {
+        let mut info = Clock::start(&ClockOptions::fast()).info();
+        info.events = vec![clock::EventCount { event: Event::RateContradicted, count: 3 }];
+        let found = VtareClockInfo::new(&info);
+        assert_eq!((found.events_rate_contradicted, found.events_rate_broken), (3, 0));
     }
 
     #[test]

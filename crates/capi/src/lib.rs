@@ -1,10 +1,12 @@
-//! The clock and its sleeps for C and all that can call C: `libvtare_clock`.
+//! The clock and its sleeps for C and all that can call C: `libvtare_clock`. May touch: units, sys, clock.
 //!
-//! `include/vtare_clock.h` is the interface's text; what stands there is not repeated here. Every exported function is thin: the clock
-//! ([`process`]) and the sleeper of a thread ([`thread`]) come from `vtare-clock`, and no decision about time is made here.
+//! `include/vtare_clock.h` is the interface's text; what stands there is not repeated here. Every exported function is
+//! thin: the clock ([`process`]) and the sleeper of a thread ([`thread`]) come from `vtare-clock`, and no decision
+//! about time is made here.
 //!
-//! Rules of this room: no panic crosses the boundary (the release profile aborts; nothing here can panic on a caller's input); a reading
-//! takes no lock and no memory once the clock runs; no destructor waits in a frame in which a thread can be cancelled.
+//! Rules of this room: no panic crosses the boundary (the release profile aborts; nothing here can panic on a caller's
+//! input); a reading takes no lock and no memory once the clock runs; no destructor waits in a frame in which a thread
+//! can be cancelled.
 #![allow(unsafe_code, reason = "the room for it: each block holds one operation and its proof")]
 
 mod cancellable;

@@ -1,7 +1,9 @@
-//! The one clock of the process: started by the first call that needs it, shared by all threads, inherited by forked children.
+//! The one clock of the process: started by the first call that needs it, shared by all threads, inherited by forked
+//! children.
 //!
-//! Nobody waits for the start in a reading. While one thread starts the clock, readings of others, and of signal handlers that interrupt
-//! the start, come from the kernel. The clock then begins at or above the kernel's time, so no reading steps back.
+//! Nobody waits for the start in a reading. While one thread starts the clock, readings of others, and of signal
+//! handlers that interrupt the start, come from the kernel. The clock then begins at or above the kernel's time, so no
+//! reading steps back.
 
 use core::ffi::{CStr, c_char, c_int};
 use core::ptr;

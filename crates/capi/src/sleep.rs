@@ -1,7 +1,8 @@
 //! Sleeps.
 //!
-//! A sleep is cut in two halves around the kernel's part: [`begin`] plans, [`finish`] spins and learns. The kernel is called between them
-//! from a trampoline ([`crate::cancellable`]), with no Rust frame on the stack, so that a thread can be cancelled there as in `nanosleep`.
+//! A sleep is cut in two halves around the kernel's part: [`begin`] plans, [`finish`] spins and learns. The kernel is
+//! called between them from a trampoline ([`crate::cancellable`]), with no Rust frame on the stack, so that a thread
+//! can be cancelled there as in `nanosleep`.
 
 use core::ffi::c_int;
 use core::ptr;
@@ -46,7 +47,8 @@ pub(crate) struct Pending {
     ticker: *mut VtareTicker,
 }
 
-/// What the first half asks of the trampoline: go on to the second half, or ask the kernel first. Negative: leave, it has failed.
+/// What the first half asks of the trampoline: go on to the second half, or ask the kernel first. Negative: leave, it
+/// has failed.
 const GO_ON: c_int = 0;
 const ASK_KERNEL: c_int = 1;
 

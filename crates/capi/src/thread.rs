@@ -1,7 +1,8 @@
 //! What a thread keeps between calls: its sleeper, what it asked for, its last sleep and its last error.
 //!
-//! A sleeper remembers some thousand wake-ups (17 KB). It is put on the heap at the first sleep and freed when the thread ends; in
-//! thread-local storage stand a pointer and a flag, so that loading the library costs a thread 16 bytes.
+//! A sleeper remembers some thousand wake-ups (17 KB). It is put on the heap at the first sleep and freed when the
+//! thread ends; in thread-local storage stand a pointer and a flag, so that loading the library costs a thread 16
+//! bytes.
 
 use core::cell::Cell;
 use core::ffi::{CStr, c_char, c_int};
@@ -116,7 +117,8 @@ pub(crate) fn with<T>(work: impl FnOnce(&mut State) -> T) -> Result<T, NoState> 
         if slot.busy.replace(true) {
             return Err(NoState::InUse);
         }
-        // SAFETY: the pointer holds a state and belongs to this thread, and `busy` keeps other users in this thread away.
+        // SAFETY: the pointer holds a state and belongs to this thread, and `busy` keeps other users in this thread
+        // away.
         let answer = state_of(slot).map(|state| work(unsafe { &mut *state }));
         slot.busy.set(false);
         answer

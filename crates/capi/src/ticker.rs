@@ -32,8 +32,8 @@ impl VtareTicker {
         *self = self.advanced(now_ns);
     }
 
-    /// The ticker after a wait that ended at `now_ns`, not before `next_ns`. Deadlines that have passed as well are counted and skipped: the
-    /// grid of deadlines stays where it is.
+    /// The ticker after a wait that ended at `now_ns`, not before `next_ns`. Deadlines that have passed as well are
+    /// counted and skipped: the grid of deadlines stays where it is.
     const fn advanced(self, now_ns: u64) -> Self {
         let skipped = now_ns.saturating_sub(self.next_ns) / self.period_ns;
         Self {

@@ -1,8 +1,9 @@
-//! Time read from the CPU's own counter, when that can be trusted, and sleeps that end when they should.
+//! Time read from the CPU's own counter, when that can be trusted, and sleeps that end when they should. May touch:
+//! units, sys.
 //!
-//! [`Clock`] reads CLOCK_MONOTONIC at the cost of a bare counter reading. [`sleep::Sleeper`] ends a sleep within tens of nanoseconds of
-//! its deadline. Decisions ([`trust`], [`renew`], [`sleep::adaptive`]) are pure and tested on [`sim`]; only [`source::System`],
-//! [`cross_core`] and the sleeper touch the machine.
+//! [`Clock`] reads CLOCK_MONOTONIC at the cost of a bare counter reading. [`sleep::Sleeper`] ends a sleep within tens
+//! of nanoseconds of its deadline. Decisions ([`trust`], [`renew`], [`sleep::adaptive`]) are pure and tested on
+//! [`sim`]; only [`source::System`], [`cross_core`] and the sleeper touch the machine.
 #![forbid(unsafe_code)]
 
 pub mod bounds;
@@ -12,6 +13,7 @@ pub mod cross_core;
 mod info;
 pub mod lattice;
 pub mod line;
+pub mod offset;
 pub mod renew;
 pub mod sim;
 pub mod sleep;
@@ -22,3 +24,4 @@ pub mod vvar;
 
 pub use clock::{Clock, ClockOptions, SourceChoice};
 pub use info::{ClockInfo, Event, EventCount, ExactMultiplier, ReadPath};
+pub use offset::ClockOffset;

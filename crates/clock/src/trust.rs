@@ -116,7 +116,8 @@ fn judge_counter(evidence: &Evidence, say: &mut impl FnMut(bool, &'static str, S
             true,
             "clock_source",
             format!(
-                "the kernel keeps time by {source}, not by the counter: it found the counter unfit, or was told to. Boot with clocksource=tsc if the machine allows it"
+                "the kernel keeps time by {source}, not by the counter: it found the counter unfit, or was configured so. \
+                 Boot with clocksource=tsc if the machine allows it"
             ),
         ),
         None => {
@@ -128,7 +129,8 @@ fn judge_counter(evidence: &Evidence, say: &mut impl FnMut(bool, &'static str, S
             true,
             "cores_apart",
             format!(
-                "the counters of {cpus} CPUs differ: their offsets lie between {low_ns:+.0} and {high_ns:+.0} ns, and some pair's range excludes 0"
+                "the counters of {cpus} CPUs differ: their offsets lie between {low_ns:+.0} and {high_ns:+.0} ns, and \
+                 some pair's range excludes 0"
             ),
         ),
         Some(CrossCore { low_ns, high_ns, cpus, .. }) if high_ns - low_ns <= WIDE_NS => say(
@@ -140,7 +142,8 @@ fn judge_counter(evidence: &Evidence, say: &mut impl FnMut(bool, &'static str, S
             false,
             "cores_undecided",
             format!(
-                "the counters of {cpus} CPUs could only be compared to {low_ns:+.0} .. {high_ns:+.0} ns (busy machine); the kernel's own test stands"
+                "the counters of {cpus} CPUs could only be compared to {low_ns:+.0} .. {high_ns:+.0} ns (busy \
+                 machine); the kernel's own test stands"
             ),
         ),
         None => {}

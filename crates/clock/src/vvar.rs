@@ -1,8 +1,9 @@
 //! The kernel's own time page, after it has proved itself.
 //!
-//! A candidate place in `[vvar]` is used only when its rate is possible and its readings lie between `clock_gettime` before and after,
-//! many times. From then on the kernel's own marks guard each reading: a sequence count against torn reads and a mode that changes
-//! when the kernel turns away from the counter. A reading then equals the kernel's, steering and all.
+//! A candidate place in `[vvar]` is used only when its rate is possible and its readings lie between `clock_gettime`
+//! before and after, many times. From then on the kernel's own marks guard each reading: a sequence count against torn
+//! reads and a mode that changes when the kernel turns away from the counter. A reading then equals the kernel's,
+//! steering and all.
 
 use vtare_sys::vvar::{Page, Record};
 use vtare_sys::{clocks, counter};
@@ -22,8 +23,8 @@ pub struct KernelRecords {
     pub raw: Record,
 }
 
-/// Finds and proves the kernel's records. `None` where there are none: no such page, another layout, a time namespace, or a kernel that
-/// keeps time by something else. Takes some 30 us.
+/// Finds and proves the kernel's records. `None` where there are none: no such page, another layout, a time namespace,
+/// or a kernel that keeps time by something else. Takes some 30 us.
 #[must_use]
 pub fn kernel_records() -> Option<KernelRecords> {
     if !counter::AVAILABLE {

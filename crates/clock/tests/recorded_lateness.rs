@@ -105,3 +105,44 @@ fn a_machine_that_stands_still_for_ten_milliseconds_costs_one_sleep_and_no_more(
     };
     assert_eq!(tail(&paused), tail(&calm));
 }
+
+/// Share of sleeps on time, less what their spinning costs at `lambda`: what the policy is to maximise.
+fn worth(outcome: &Outcome, duration: Span, lambda: Span) -> f64 {
+    let on_time = outcome.miss_ns.iter().filter(|miss| **miss == 0).count() as f64 / outcome.miss_ns.len() as f64;
+    on_time - outcome.spin_share * duration.as_nanos() as f64 / lambda.as_nanos() as f64
+}
+
+#[test]
+fn at_every_target_and_price_it_is_worth_no_less_than_spinning_all_or_nothing() {
+    let steady = trace("overshoot 9000\novershoot 11000\novershoot 10000\n");
+    for (name, trace) in [("steady", steady), ("idle", idle())] {
+        for duration in [20, 50, 100, 300, 1_000, 10_000].map(Span::from_micros) {
+            for lambda in [500, 2_000, 20_000].map(Span::from_micros) {
+                let options = SleepOptions { lambda, ..SleepOptions::default() };
+                let value = |method| worth(&sleep(&trace, method, options, duration), duration, lambda);
+                let adaptive = value(Method::Adaptive);
+                let other = value(Method::Spin).max(value(Method::ClockNanosleep));
+                // What learning costs: a share of 1 in 50.
+                assert!(adaptive >= other - 0.02, "{name}, {duration} at {lambda}: {adaptive:.3}, not {other:.3}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_sleep_shorter_than_the_first_margin_is_left_to_the_kernel_once_the_kernel_is_known_to_be_quick() {
+    let quick = trace("overshoot 9000\novershoot 11000\novershoot 10000\n");
+    let outcome = sleep(&quick, Method::Adaptive, SleepOptions::default(), Span::from_micros(50));
+    assert!(outcome.spin_share < 0.1, "{}", outcome.spin_share);
+    assert_eq!(median(&outcome), 0);
+}
+
+#[test]
+fn after_a_spell_of_long_overshoots_short_sleeps_are_left_to_the_kernel_again() {
+    let mut spell = Trace { overshoot_ns: vec![400_000; 64], runs_ns: vec![] };
+    spell.overshoot_ns.extend(vec![10_000; 200_000]);
+    let options = SleepOptions { lambda: Span::from_millis(20), ..SleepOptions::default() };
+    let duration = Span::from_micros(100);
+    let outcome = SimKernel::new(&spell).sleep(Method::Adaptive, &options, duration, TICK, 200_000);
+    assert!(outcome.spin_share < 0.6, "{}", outcome.spin_share);
+}

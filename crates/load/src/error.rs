@@ -17,7 +17,8 @@ pub enum LoadError {
     },
     /// The system refused one of the threads.
     #[error(
-        "thread {index} of {threads} could not be started: {source}: pass a smaller --threads, or raise the limit (ulimit -u, pids.max)"
+        "thread {index} of {threads} could not be started: {source}: pass a smaller --threads, or raise the limit \
+         (ulimit -u, pids.max)"
     )]
     Spawn {
         /// Which thread, from 0.
@@ -29,7 +30,8 @@ pub enum LoadError {
     },
     /// A file of the load failed.
     #[error(
-        "the io load cannot {action} its file in {directory}: {source}: pass --dir with a writable directory that has {need_mebibyte} MiB free"
+        "the io load cannot {action} its file in {directory}: {source}: pass --dir with a writable directory that has \
+         {need_mebibyte} MiB free"
     )]
     File {
         /// What was tried.
@@ -61,7 +63,7 @@ pub enum LoadError {
     },
     /// Traffic that cannot be.
     #[error("no such traffic: {0}")]
-    Traffic(#[from] vtare_packet::link::sim::SimError),
+    Traffic(#[from] vtare_pathsim::SimError),
     /// A packet is larger than the path carries without cutting it.
     #[error("--size: found {found} B of payload, the path carries {most} B: choose a smaller one")]
     Size {

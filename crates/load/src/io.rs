@@ -1,8 +1,9 @@
 //! The input/output- and network-bound load: a file server and its client over loopback sockets.
 //!
-//! Kirova and others put an NFS server on the machine and sent and fetched data with ordinary read and write calls. Here a
-//! stream is a client thread and a server thread, joined by a TCP connection on 127.0.0.1. In each round the client sends
-//! 16 blocks; the server writes them to its file, forces them to the device, reads them back and returns them.
+//! Kirova and others put an NFS server on the machine and sent and fetched data with ordinary read and write calls.
+//! Here a stream is a client thread and a server thread, joined by a TCP connection on 127.0.0.1. In each round the
+//! client sends 16 blocks; the server writes them to its file, forces them to the device, reads them back and returns
+//! them.
 
 use std::fs::File;
 use std::io::{Read, Write};

@@ -1,13 +1,13 @@
-//! Background loads that tell what load they really made.
+//! Background loads that report the load they really made. May touch: units, sys, clock, wire, pathsim.
 //!
-//! The kinds are those of Kirova and others (Future Internet 11:179, section 2.1.3): an idle system, a CPU-bound load of
-//! threads that take square roots, and an input/output- and network-bound load. See docs/load.md.
+//! The kinds are those of Kirova and others (Future Internet 11:179, section 2.1.3): an idle system, a CPU-bound load
+//! of threads that take square roots, and an input/output- and network-bound load. See docs/load.md.
 //!
 //! Beside them, [`net`]: cross traffic over UDP with a measured rate, and the sink that counts it.
 //!
-//! A load runs until its stop flag is set or its time is over, whichever comes first, and then ends within 100 ms even when
-//! its threads by far outnumber the CPUs: each looks at the flag every 100 us or so of its own running time, and the report
-//! is made from counters, not from threads that have been joined.
+//! A load runs until its stop flag is set or its time is over, whichever comes first, and then ends within 100 ms even
+//! when its threads by far outnumber the CPUs: each looks at the flag every 100 us or so of its own running time, and
+//! the report is made from counters, not from threads that have been joined.
 #![forbid(unsafe_code)]
 
 mod cpu;

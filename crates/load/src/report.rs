@@ -1,7 +1,7 @@
 use serde::Serialize;
 
-/// The load that was really made, schema `vtare.load/1`. Counted from the moment all threads worked to the moment the load
-/// was told to stop.
+/// The load that was really made, schema `vtare.load/1`. Counted from the moment all threads worked to the moment the
+/// load was asked to stop.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
     /// `vtare.load/1`.
@@ -12,13 +12,13 @@ pub struct Report {
     pub elapsed_s: f64,
     /// Threads that worked.
     pub threads: usize,
-    /// What was done: square roots taken (cpu), blocks of 64 KiB stored or fetched over the socket (io), packets sent or received
-    /// (net), nothing (idle).
+    /// What was done: square roots taken (cpu), blocks of 64 KiB stored or fetched over the socket (io), packets sent
+    /// or received (net), nothing (idle).
     pub operations: u64,
     /// The same in a second; `None` where no time passed.
     pub operations_per_s: Option<f64>,
-    /// CPU time of this process, as a share of the time of all CPUs it may use: 1 is all of them, all the time. `None` where
-    /// no time passed or the CPUs are not known.
+    /// CPU time of this process, as a share of the time of all CPUs it may use: 1 is all of them, all the time. `None`
+    /// where no time passed or the CPUs are not known.
     pub cpu_fraction: Option<f64>,
     /// What the io load moved; `None` for the other kinds.
     pub io: Option<IoReport>,

@@ -9,7 +9,8 @@ use vtare_units::{Monotonic, Span, Timestamp};
 use crate::workers::Crew;
 use crate::{LoadError, Report, cpu, io};
 
-/// How often the stop flag is looked at. A signal may be delivered to any thread, so it need not end this thread's sleep.
+/// How often the stop flag is looked at. A signal may be delivered to any thread, so it need not end this thread's
+/// sleep.
 const LOOK: Span = Span::from_millis(10);
 /// How long threads may take to see that they are to stop; those that sit in a slow device write end with the process.
 const GRACE: Span = Span::from_millis(40);
@@ -83,7 +84,8 @@ pub struct Options {
 pub fn run(options: &Options, stop: &AtomicBool, ready: impl FnOnce()) -> Result<Report, LoadError> {
     let threads = options.threads.unwrap_or(options.kind.default_threads());
     options.kind.check(threads)?;
-    // Wakes this thread soon although the load's threads fill the CPUs. Older kernels refuse; then the wake is only later.
+    // Wakes this thread soon although the load's threads fill the CPUs. Older kernels refuse; then the wake is only
+    // later.
     let _ = sched::set_slice(Span::from_micros(100));
 
     let mut crew = Crew::new();

@@ -37,8 +37,8 @@ impl Shared {
         self.ended.load(Ordering::Acquire)
     }
 
-    /// Keeps the first failure and stops the load: half a load would pass for a whole one. Once the load stops, errors come
-    /// from sockets that were shut down under a thread and mean nothing.
+    /// Keeps the first failure and stops the load: half a load would pass for a whole one. Once the load stops, errors
+    /// come from sockets that were shut down under a thread and mean nothing.
     fn fail(&self, error: LoadError) {
         if !self.stopping() {
             self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);

@@ -1,4 +1,5 @@
-//! The published methods over simulated paths: they find what their publications say they should, with the biases that are known of them.
+//! The published methods over simulated paths: they find what their publications say they should, with the biases that
+//! are known of them.
 
 mod avb_sim;
 
@@ -6,9 +7,7 @@ use avb_sim::cells::{Cell, Model};
 use avb_sim::{Outcome, SimRunner, ability};
 use proptest::prelude::*;
 use vtare_methods::avb::{Budget, METHODS, Settings, Setup, Stopped};
-use vtare_packet::link::sim::{
-    Detour, Duplication, HopSpec, LossModel, PathSpec, Pause, PeerClock, Traffic, TrainSpec,
-};
+use vtare_pathsim::{Detour, Duplication, HopSpec, LossModel, PathSpec, Pause, PeerClock, Traffic, TrainSpec};
 
 const MBIT: u64 = 1_000_000;
 

@@ -4,7 +4,7 @@ mod avb_sim;
 
 use avb_sim::{Outcome, SimRunner, ability};
 use vtare_methods::avb::{Budget, Estimate, METHODS, Method, Settings, Setup, Step, Stopped, Vtare, VtareSettings};
-use vtare_packet::link::sim::{
+use vtare_pathsim::{
     Cross, HopSpec, LossModel, Noise, PathSpec, RelaySpec, SenderSpec, Step as CapacityStep, Traffic, TrainSpec,
 };
 
@@ -124,8 +124,8 @@ fn a_program_that_holds_packets_up_does_not_make_the_link_look_faster() {
     }
 }
 
-/// A link of 1 Gbit/s whose timer lets four packets go together, and a sender that needs 18 us a call: single packets overload nothing,
-/// and gaps show no capacity.
+/// A link of 1 Gbit/s whose timer lets four packets go together, and a sender that needs 18 us a call: single packets
+/// overload nothing, and gaps show no capacity.
 fn clumped(cross: Traffic, seed: u64) -> TrainSpec {
     let sender = SenderSpec { call_ns: 18_000.0, group: 44, line_bit_per_s: Some(1e10), ..SenderSpec::default() };
     let late_ns = vec![36_000, 24_000, 12_000, 0];

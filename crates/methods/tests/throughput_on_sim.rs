@@ -3,10 +3,10 @@
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use vtare_methods::throughput::{
-    Answer, BinarySearch, BinarySettings, Cap, Goal, MlrSettings, Mlrsearch, Range, Repeated, Search, Seen, Step,
-    Stopped, Trial, Turn, Turns, Void,
+    Answer, BinarySearch, BinarySettings, Cap, Goal, Interleaved, MlrSettings, Mlrsearch, NextTrial, Range, Repeated,
+    Search, Seen, Step, Stopped, Trial, Void,
 };
-use vtare_packet::link::sim::{Fate, HopSpec, Path, PathSpec};
+use vtare_pathsim::{Fate, HopSpec, Path, PathSpec};
 use vtare_units::Timestamp;
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -48,7 +48,8 @@ impl Device {
         Seen { sent, received, void: None }
     }
 
-    /// The highest load that loses no more than `loss` in `duration_ns`: what is above the capacity may wait in the buffer.
+    /// The highest load that loses no more than `loss` in `duration_ns`: what is above the capacity may wait in the
+    /// buffer.
     fn most(&self, loss: f64, duration_ns: u64) -> f64 {
         let waiting = (self.buffer_packets + 1) as f64 * 1e9 / duration_ns as f64;
         (self.packet_per_s as f64 + waiting) / (1.0 - loss)
@@ -135,7 +136,8 @@ fn mlrsearch_answers_alike_where_single_trials_fail_for_no_reason_of_the_load() 
     assert!(mlr_good >= 95 && binary_good < mlr_good, "MLRsearch {mlr_good}, binary {binary_good}");
 }
 
-/// A device on a machine that others share: for 400 ms at a time it is fast or slow, and more often slow in one half minute than in the next.
+/// A device on a machine that others share: for 400 ms at a time it is fast or slow, and more often slow in one half
+/// minute than in the next.
 struct Unsteady {
     seed: u64,
     now_s: f64,
@@ -184,13 +186,13 @@ fn searches_in_turn_answer_more_alike_than_one_after_another_where_the_machine_c
         let answers: Vec<Answer> = (0..9).map(|_| answer(&mut search(), |trial| device.offer(trial))).collect();
         after_another.push((spread(&answers), device.now_s));
         let mut device = Unsteady { seed, now_s: 0.0 };
-        let mut turns = Turns::new((0..9).map(|_| Box::new(search()) as Box<dyn Search>).collect());
+        let mut turns = Interleaved::new((0..9).map(|_| Box::new(search()) as Box<dyn Search>).collect());
         let mut answers = Vec::new();
         loop {
             match turns.step() {
-                Turn::Trial(_, trial) => turns.observe(&device.offer(trial)),
-                Turn::Done(_, answer) => answers.push(answer),
-                Turn::Over => break,
+                NextTrial::Trial(_, trial) => turns.observe(&device.offer(trial)),
+                NextTrial::Done(_, answer) => answers.push(answer),
+                NextTrial::Over => break,
             }
         }
         in_turn.push((spread(&answers), device.now_s));
@@ -202,7 +204,8 @@ fn searches_in_turn_answer_more_alike_than_one_after_another_where_the_machine_c
     };
     let ((turns, turns_s), (row, row_s)) = (middle(&in_turn), middle(&after_another));
     eprintln!(
-        "half IQR of nine answers, median of ten: {turns:.4} in turn ({turns_s:.0} s), {row:.4} one after another ({row_s:.0} s)"
+        "half IQR of nine answers, median of ten: {turns:.4} in turn ({turns_s:.0} s), {row:.4} one after another \
+         ({row_s:.0} s)"
     );
     assert!(turns < row, "{in_turn:?}\n{after_another:?}");
 }

@@ -52,8 +52,9 @@ impl TimeSource for PastHooks {
     fn clock_source(&self) -> Option<String> {
         System.clock_source()
     }
-    /// Never asked while the program runs: reading a file is a cancellation point, which clock_gettime is not, and a sandbox may end a program
-    /// for it. A counter that the kernel has left shows in the comparison with the kernel's clock, and at once in the kernel's own page.
+    /// Never asked while the program runs: reading a file is a cancellation point, which clock_gettime is not, and a
+    /// sandbox may end a program for it. A counter that the kernel has left shows in the comparison with the
+    /// kernel's clock, and at once in the kernel's own page.
     fn clock_source_is(&self, _name: &str) -> Option<bool> {
         None
     }

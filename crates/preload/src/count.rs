@@ -27,8 +27,8 @@ pub(crate) struct Report {
 }
 
 static REPORT: OnceLock<Report> = OnceLock::new();
-/// Not 0 while the library itself may read the clock in this thread, by the hook: such readings are not the program's. There is no such word
-/// where the library's clock does not ask the kernel.
+/// Not 0 while the library itself may read the clock in this thread, by the hook: such readings are not the program's.
+/// There is no such word where the library's clock does not ask the kernel.
 static INSIDE: PerThread = PerThread::new();
 
 /// The report, where one was asked for.

@@ -7,7 +7,7 @@ use core::ptr::null_mut;
 
 use libc::{clockid_t, timespec, timeval, useconds_t};
 
-use crate::real::{errno, set_errno};
+use crate::errno::{errno, set_errno};
 
 const TIME_UTC: c_int = 1;
 
@@ -84,7 +84,8 @@ pub(crate) fn timespec_of_micros(micros: useconds_t) -> timespec {
     timespec { tv_sec: (micros / 1_000_000).into(), tv_nsec: (micros % 1_000_000 * 1_000).into() }
 }
 
-/// thrd_sleep's answer for an error number: 0, -1 for a signal, another negative number else (C11 7.26.5.7; glibc says -2).
+/// thrd_sleep's answer for an error number: 0, -1 for a signal, another negative number else (C11 7.26.5.7; glibc says
+/// -2).
 pub(crate) fn thrd_answer(code: c_int) -> c_int {
     match code {
         0 => 0,

@@ -4,27 +4,11 @@ use core::ffi::{c_int, c_uint, c_void};
 
 use libc::{CLOCK_REALTIME, clockid_t, timespec, timeval, useconds_t};
 
+use crate::current::{NOW_CLOCK_GETTIME, NOW_GETTIMEOFDAY, NOW_TIMESPEC_GET};
 use crate::early::{thrd_answer, timespec_of_micros};
-use crate::real::{self, ClockGettime, Gettimeofday, Target, TimespecGet, set_errno};
+use crate::real::{self, set_errno};
 use crate::record::Function;
 use crate::sleeps::{Call, NOT_OURS};
-
-macro_rules! now {
-    ($($name:ident: $shape:ty = $first:path;)*) => {$(
-        /// What answers the hook of this name at the moment.
-        pub(crate) static $name: Target<$shape> = {
-            const FIRST: $shape = $first;
-            // SAFETY: the constant has the type stated.
-            unsafe { Target::new(FIRST as *mut c_void) }
-        };
-    )*};
-}
-
-now! {
-    NOW_CLOCK_GETTIME: ClockGettime = crate::early::clock_gettime;
-    NOW_GETTIMEOFDAY: Gettimeofday = crate::early::gettimeofday;
-    NOW_TIMESPEC_GET: TimespecGet = crate::early::timespec_get;
-}
 
 /// clock_gettime(2)
 ///
@@ -56,19 +40,57 @@ pub(crate) unsafe extern "C-unwind" fn timespec_get(at: *mut timespec, base: c_i
     unsafe { NOW_TIMESPEC_GET.get()(at, base) }
 }
 
+/// Exports a sleep function, which is its hook with the address that the call returns to as one more argument. In
+/// `x86` and `arm` registers.
+macro_rules! exported {
+    ($($name:ident($($argument:ident: $kind:ty),*) -> $answer:ty = $hook:ident, $x86:literal, $arm:literal;)*) => {$(
+        #[doc = concat!(stringify!($name), ", as the C library's.\n\n# Safety\nAs the C library's.")]
+        #[cfg_attr(not(test), unsafe(no_mangle))]
+        #[unsafe(naked)]
+        pub(crate) unsafe extern "C-unwind" fn $name($($argument: $kind),*) -> $answer {
+            #[cfg(target_arch = "x86_64")]
+            core::arch::naked_asm!(
+                ".cfi_startproc",
+                concat!("mov ", $x86, ", qword ptr [rsp]"),
+                "jmp {hook}",
+                ".cfi_endproc",
+                hook = sym $hook,
+            );
+            #[cfg(target_arch = "aarch64")]
+            core::arch::naked_asm!(
+                ".cfi_startproc",
+                concat!("mov ", $arm, ", x30"),
+                "b {hook}",
+                ".cfi_endproc",
+                hook = sym $hook,
+            );
+        }
+    )*};
+}
+
+exported! {
+    clock_nanosleep(id: clockid_t, flags: c_int, request: *const timespec, left: *mut timespec) -> c_int
+        = clock_nanosleep_hook, "r8", "x4";
+    nanosleep(request: *const timespec, left: *mut timespec) -> c_int = nanosleep_hook, "rdx", "x2";
+    usleep(micros: useconds_t) -> c_int = usleep_hook, "rsi", "x1";
+    sleep(seconds: c_uint) -> c_uint = sleep_hook, "rsi", "x1";
+    thrd_sleep(request: *const timespec, left: *mut timespec) -> c_int = thrd_sleep_hook, "rdx", "x2";
+}
+
 /// clock_nanosleep(2)
 ///
 /// # Safety
 /// As the C library's.
-#[cfg_attr(not(test), unsafe(no_mangle))]
-pub(crate) unsafe extern "C-unwind" fn clock_nanosleep(
+unsafe extern "C-unwind" fn clock_nanosleep_hook(
     id: clockid_t,
     flags: c_int,
     request: *const timespec,
     left: *mut timespec,
+    back: *const u8,
 ) -> c_int {
     // SAFETY: the request is the caller's.
-    let call = unsafe { Call::of(Function::ClockNanosleep, id, flags, request) };
+    let call =
+        unsafe { Call::of(Function::ClockNanosleep, id, flags, request, [clock_nanosleep_hook as *const u8, back]) };
     let mut rest = NOTHING;
     let mut code = call.sleep(&mut rest);
     if code == NOT_OURS {
@@ -87,10 +109,10 @@ pub(crate) unsafe extern "C-unwind" fn clock_nanosleep(
 ///
 /// # Safety
 /// As the C library's.
-#[cfg_attr(not(test), unsafe(no_mangle))]
-pub(crate) unsafe extern "C-unwind" fn nanosleep(request: *const timespec, left: *mut timespec) -> c_int {
+unsafe extern "C-unwind" fn nanosleep_hook(request: *const timespec, left: *mut timespec, back: *const u8) -> c_int {
     // SAFETY: the request is the caller's.
-    let call = unsafe { Call::of(Function::Nanosleep, CLOCK_REALTIME, 0, request) };
+    let call =
+        unsafe { Call::of(Function::Nanosleep, CLOCK_REALTIME, 0, request, [nanosleep_hook as *const u8, back]) };
     let mut rest = NOTHING;
     let code = call.sleep(&mut rest);
     if code == NOT_OURS {
@@ -111,11 +133,11 @@ pub(crate) unsafe extern "C-unwind" fn nanosleep(request: *const timespec, left:
 ///
 /// # Safety
 /// As the C library's.
-#[cfg_attr(not(test), unsafe(no_mangle))]
-pub(crate) unsafe extern "C-unwind" fn usleep(micros: useconds_t) -> c_int {
+unsafe extern "C-unwind" fn usleep_hook(micros: useconds_t, back: *const u8) -> c_int {
     let request = timespec_of_micros(micros);
     // SAFETY: the request is live.
-    let call = unsafe { Call::of(Function::Usleep, CLOCK_REALTIME, 0, &raw const request) };
+    let call =
+        unsafe { Call::of(Function::Usleep, CLOCK_REALTIME, 0, &raw const request, [usleep_hook as *const u8, back]) };
     let code = call.sleep(&mut { NOTHING });
     if code != NOT_OURS {
         return answer_of(code);
@@ -131,11 +153,11 @@ pub(crate) unsafe extern "C-unwind" fn usleep(micros: useconds_t) -> c_int {
 ///
 /// # Safety
 /// As the C library's.
-#[cfg_attr(not(test), unsafe(no_mangle))]
-pub(crate) unsafe extern "C-unwind" fn sleep(seconds: c_uint) -> c_uint {
+unsafe extern "C-unwind" fn sleep_hook(seconds: c_uint, back: *const u8) -> c_uint {
     let request = timespec { tv_sec: seconds.into(), tv_nsec: 0 };
     // SAFETY: the request is live.
-    let call = unsafe { Call::of(Function::Sleep, CLOCK_REALTIME, 0, &raw const request) };
+    let call =
+        unsafe { Call::of(Function::Sleep, CLOCK_REALTIME, 0, &raw const request, [sleep_hook as *const u8, back]) };
     let mut rest = NOTHING;
     let code = call.sleep(&mut rest);
     if code != NOT_OURS {
@@ -153,10 +175,10 @@ pub(crate) unsafe extern "C-unwind" fn sleep(seconds: c_uint) -> c_uint {
 ///
 /// # Safety
 /// As the C library's.
-#[cfg_attr(not(test), unsafe(no_mangle))]
-pub(crate) unsafe extern "C-unwind" fn thrd_sleep(request: *const timespec, left: *mut timespec) -> c_int {
+unsafe extern "C-unwind" fn thrd_sleep_hook(request: *const timespec, left: *mut timespec, back: *const u8) -> c_int {
     // SAFETY: the request is the caller's.
-    let call = unsafe { Call::of(Function::ThrdSleep, CLOCK_REALTIME, 0, request) };
+    let call =
+        unsafe { Call::of(Function::ThrdSleep, CLOCK_REALTIME, 0, request, [thrd_sleep_hook as *const u8, back]) };
     let mut rest = NOTHING;
     let code = call.sleep(&mut rest);
     if code == NOT_OURS {

@@ -5,7 +5,8 @@ use vtare_units::{Monotonic, Span, Timestamp};
 
 use crate::settings::ClockChoice;
 
-/// Sleeps longer than this go to the kernel: nobody waits a year for a microsecond, and the sums stay far from overflow.
+/// Sleeps longer than this go to the kernel: nobody waits a year for a microsecond, and the sums stay far from
+/// overflow.
 const LONGEST: Span = Span::from_secs(366 * 86_400);
 
 /// What to do with a call that wants to sleep.
@@ -19,9 +20,10 @@ pub(crate) enum Plan {
 
 /// Decides on a sleep of `seconds` and `nanos` on clock `id`, asked for at `now`.
 ///
-/// Passed on unchanged: whatever the kernel refuses, so that its answer is its own; clocks other than CLOCK_MONOTONIC, but relative sleeps on
-/// CLOCK_REALTIME, which the kernel itself measures by CLOCK_MONOTONIC (clock_nanosleep(2)); absolute CLOCK_REALTIME, which must follow steps of
-/// the wall clock while it sleeps; a sleep of nothing, which is asked for to let others run; a deadline that has passed.
+/// Passed on unchanged: whatever the kernel refuses, so that its answer is its own; clocks other than CLOCK_MONOTONIC,
+/// but relative sleeps on CLOCK_REALTIME, which the kernel itself measures by CLOCK_MONOTONIC (clock_nanosleep(2));
+/// absolute CLOCK_REALTIME, which must follow steps of the wall clock while it sleeps; a sleep of nothing, which is
+/// asked for to let others run; a deadline that has passed.
 pub(crate) fn plan(id: clockid_t, flags: c_int, seconds: i64, nanos: i64, now: Timestamp<Monotonic>) -> Plan {
     let absolute = match flags {
         0 => false,
@@ -54,12 +56,14 @@ pub(crate) enum ClockMode {
 /// A vDSO reading of the counter costs 20 to 50 ns, a real system call 100 to 600.
 const SYSTEM_CALL_NS: f64 = 80.0;
 
-/// Whether [`ClockChoice::Auto`] can gain anything where a reading through the kernel costs `kernel_ns`: only where it is a system call.
+/// Whether [`ClockChoice::Auto`] can gain anything where a reading through the kernel costs `kernel_ns`: only where it
+/// is a system call.
 pub(crate) fn worth_a_look(kernel_ns: f64) -> bool {
     kernel_ns >= SYSTEM_CALL_NS
 }
 
-/// Decides who answers. `counter_ns` is the cost of an ordered reading of the counter, or `None` where the counter cannot be trusted.
+/// Decides who answers. `counter_ns` is the cost of an ordered reading of the counter, or `None` where the counter
+/// cannot be trusted.
 pub(crate) fn clock_mode(choice: ClockChoice, kernel_ns: f64, counter_ns: Option<f64>) -> ClockMode {
     let Some(counter_ns) = counter_ns else { return ClockMode::Kernel };
     match choice {

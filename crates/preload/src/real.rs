@@ -7,6 +7,7 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 use libc::{clockid_t, timespec, timeval, useconds_t};
 
 use crate::early;
+pub(crate) use crate::errno::{errno, set_errno};
 
 /// A function that can be exchanged while threads call it.
 pub(crate) struct Target<F>(AtomicPtr<c_void>, PhantomData<F>);
@@ -86,7 +87,8 @@ fn next(name: &CStr) -> Option<*mut c_void> {
 /// The vDSO's clock_gettime, if the kernel maps one.
 fn vdso() -> Option<*mut c_void> {
     let flags = libc::RTLD_LAZY | libc::RTLD_NOLOAD;
-    // SAFETY: the name is a C string; the vDSO stands in the linker's list from the start, and RTLD_NOLOAD loads nothing.
+    // SAFETY: the name is a C string; the vDSO stands in the linker's list from the start, and RTLD_NOLOAD loads
+    // nothing.
     let handle = unsafe { libc::dlopen(c"linux-vdso.so.1".as_ptr(), flags) };
     if handle.is_null() {
         return None;
@@ -135,21 +137,4 @@ pub(crate) fn find() {
         // SAFETY: `wrapped` has the shape.
         unsafe { CLOCK_GETTIME.set(wrapped as *mut c_void) };
     }
-}
-
-/// Sets this thread's errno.
-#[inline]
-pub(crate) fn set_errno(code: c_int) {
-    // SAFETY: takes nothing and answers the address of this thread's errno.
-    let place = unsafe { libc::__errno_location() };
-    // SAFETY: the address is valid as long as the thread lives.
-    unsafe { place.write(code) };
-}
-
-/// This thread's errno.
-pub(crate) fn errno() -> c_int {
-    // SAFETY: as in `set_errno`.
-    let place = unsafe { libc::__errno_location() };
-    // SAFETY: as in `set_errno`.
-    unsafe { place.read() }
 }

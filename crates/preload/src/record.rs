@@ -1,7 +1,7 @@
 //! The counts of `--report`: where each stands in a file that all processes of a run share, and what they mean. Pure.
 //!
-//! The file is an array of 64-bit words. The library adds to them with atomic additions, so they are right whatever way a process
-//! ends; `vtare exec` reads them when the program has ended. This file is part of both (see `settings`).
+//! The file is an array of 64-bit words. The library adds to them with atomic additions, so they are right whatever way
+//! a process ends; `vtare exec` reads them when the program has ended. This file is part of both (see `settings`).
 
 /// First word of the file: names the layout.
 pub(crate) const MAGIC: u64 = 0x3176_6365_7865_7476;
@@ -102,6 +102,8 @@ pub(crate) enum Field {
 
 const WHOLE_WORDS: usize = 8;
 const FIELD_WORDS: usize = 8;
+/// Bits that tell the buckets of an octave apart.
+const BUCKET_BITS: u32 = 4;
 /// Buckets of one histogram of lateness.
 pub(crate) const BUCKETS: usize = 16 + 16 * 37;
 const FUNCTION_WORDS: usize = FIELD_WORDS + BUCKETS;
@@ -123,45 +125,24 @@ pub(crate) const fn field(function: Function, field: Field) -> usize {
 }
 
 /// The place of a function's bucket for a lateness.
-pub(crate) const fn bucket(function: Function, lateness_ns: u64) -> usize {
+pub(crate) fn bucket(function: Function, lateness_ns: u64) -> usize {
     WHOLE_WORDS + function as usize * FUNCTION_WORDS + FIELD_WORDS + bucket_of(lateness_ns)
 }
 
-/// Exact below 16 ns, then sixteen buckets to an octave: 6 % wide at most. The last one is open.
-const fn bucket_of(nanos: u64) -> usize {
-    if nanos < 16 {
-        return nanos as usize;
-    }
-    let exponent = 63 - nanos.leading_zeros();
-    let at = (exponent as usize - 3) * 16 + ((nanos >> (exponent - 4)) & 15) as usize;
-    if at < BUCKETS { at } else { BUCKETS - 1 }
+/// Sixteen buckets to an octave, exact below 32 ns: 6 % wide at most. The last one is open.
+///
+/// Not a [`vtare_units::figures::LogHistogram`]: the counts stand in a file that all threads of all processes add to
+/// without a lock, so its size is fixed when it is created. The buckets are of the same rule.
+fn bucket_of(nanos: u64) -> usize {
+    vtare_units::figures::bucket_of::<BUCKET_BITS>(nanos).min(BUCKETS - 1)
 }
 
-/// The least value of a bucket, ns.
+/// The middle of a bucket, ns; the least value of the last one, which is open.
 #[cfg_attr(not(test), allow(dead_code, reason = "for the program that shows the counts"))]
-pub(crate) const fn bucket_low(at: usize) -> u64 {
-    if at < 16 { at as u64 } else { (16 + (at as u64 & 15)) << (at / 16 - 1) }
-}
-
-/// The quantile of a histogram, ns: the middle of the bucket that holds it, so within 3 % of it. `None` where nothing was counted, or too
-/// little: the q-quantile wants 1 / (1 - q) values at least.
-#[cfg_attr(not(test), allow(dead_code, reason = "for the program that shows the counts"))]
-pub(crate) fn quantile(counts: &[u64], share: f64) -> Option<f64> {
-    let total: u64 = counts.iter().sum();
-    if total == 0 || (total as f64) * (1.0 - share) < 1.0 - 1e-9 && total > 1 || total == 1 && share > 0.5 {
-        return None;
-    }
-    let rank = ((total as f64 * share).ceil() as u64).max(1);
-    let mut seen = 0;
-    for (at, count) in counts.iter().enumerate() {
-        seen += count;
-        if seen >= rank {
-            let low = bucket_low(at);
-            let last = if at + 1 < counts.len() { bucket_low(at + 1) - 1 } else { low };
-            return Some((low + last) as f64 / 2.0);
-        }
-    }
-    None
+pub(crate) fn bucket_middle(at: usize) -> i64 {
+    let low = vtare_units::figures::least_of::<BUCKET_BITS>;
+    let last = if at + 1 < BUCKETS { low(at + 1) - 1 } else { low(at) };
+    low(at).midpoint(last).cast_signed()
 }
 
 #[cfg(test)]
@@ -186,38 +167,11 @@ mod tests {
         assert_eq!(sleeping, ["clock_nanosleep", "nanosleep", "usleep", "sleep", "thrd_sleep"]);
     }
 
-    #[test]
-    fn a_quantile_that_too_few_values_carry_is_missing() {
-        let mut counts = [0_u64; BUCKETS];
-        assert_eq!(quantile(&counts, 0.5), None);
-        counts[7] = 1;
-        assert_eq!(quantile(&counts, 0.5), Some(7.0));
-        assert_eq!(quantile(&counts, 0.99), None);
-        counts[7] = 99;
-        counts[bucket_of(1 << 20)] = 1;
-        assert_eq!(quantile(&counts, 0.5), Some(7.0));
-        assert_eq!(quantile(&counts, 0.99), Some(7.0));
-    }
-
     proptest! {
         #[test]
-        fn a_value_lies_in_its_bucket(nanos in 0_u64..1 << 40) {
-            let at = bucket_of(nanos);
-            prop_assert!(bucket_low(at) <= nanos);
-            prop_assert!(at + 1 == BUCKETS || nanos < bucket_low(at + 1));
-        }
-
-        #[test]
-        fn a_quantile_is_within_a_sixteenth_of_the_true_one(mut values in prop::collection::vec(1_u64..1 << 39, 200..400), share in 0.01_f64..0.99) {
-            let mut counts = [0_u64; BUCKETS];
-            for value in &values {
-                counts[bucket_of(*value)] += 1;
-            }
-            values.sort_unstable();
-            let rank = (values.len() as f64 * share).ceil() as usize;
-            let truth = values[rank.max(1) - 1] as f64;
-            let found = quantile(&counts, share).expect("enough values");
-            prop_assert!((found - truth).abs() <= truth / 16.0 + 0.5, "{} {}", found, truth);
+        fn a_value_lies_within_a_sixteenth_of_the_middle_of_its_bucket(nanos in 0_u64..1 << 39) {
+            let middle = bucket_middle(bucket_of(nanos)) as f64;
+            prop_assert!((middle - nanos as f64).abs() <= nanos as f64 / 16.0, "{middle}");
         }
     }
 }

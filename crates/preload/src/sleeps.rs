@@ -2,14 +2,17 @@
 
 use core::ffi::c_int;
 use core::ptr::null_mut;
+use core::sync::atomic::{AtomicBool, Ordering};
 use std::sync::OnceLock;
 
 use libc::{CLOCK_MONOTONIC, TIMER_ABSTIME, clockid_t, timespec};
 use vtare_clock::Clock;
 use vtare_clock::sleep::{Phase, Sleeper, Wake};
-use vtare_units::{Monotonic, Span, Timestamp};
+use vtare_sys::counter;
+use vtare_units::{CounterTick, Monotonic, Span, Timestamp};
 
 use crate::count::{self, SleepCount, uncounted};
+use crate::current::NOW_CLOCK_GETTIME;
 use crate::policy::{Plan, SPIN_AT_MOST, plan};
 use crate::real;
 use crate::record::Function;
@@ -30,7 +33,8 @@ static OWN: PerThread = PerThread::new();
 /// What each thread's sleeper begins as.
 pub(crate) struct Prototype(pub(crate) Sleeper<'static>);
 
-// SAFETY: a sleeper may go to another thread but not be used by two. Nobody uses this one: it is only ever copied from, byte by byte.
+// SAFETY: a sleeper may go to another thread but not be used by two. Nobody uses this one: it is only ever copied from,
+// byte by byte.
 unsafe impl Sync for Prototype {}
 
 /// What sleeping needs.
@@ -44,6 +48,8 @@ pub(crate) struct Sleeping {
 }
 
 static SLEEPING: OnceLock<Sleeping> = OnceLock::new();
+/// Whether the counter may be read, and its ticks converted.
+static COUNTER: AtomicBool = AtomicBool::new(false);
 
 /// Takes the sleep functions over. False where threads cannot be given a place.
 pub(crate) fn start(sleeping: Sleeping) -> bool {
@@ -54,7 +60,10 @@ pub(crate) fn start(sleeping: Sleeping) -> bool {
         // SAFETY: the function is of this library, which is never unloaded, and only stores to memory.
         unsafe { libc::pthread_atfork(None, None, Some(forked)) };
     }
-    SLEEPING.set(sleeping).is_ok()
+    let counter = sleeping.prototype.is_some() && sleeping.clock.reads_counter();
+    let started = SLEEPING.set(sleeping).is_ok();
+    COUNTER.store(started && counter, Ordering::Release);
+    started
 }
 
 unsafe extern "C" fn thread_ended(own: *mut core::ffi::c_void) {
@@ -75,19 +84,33 @@ pub(crate) struct Call {
     flags: c_int,
     seconds: i64,
     nanos: i64,
+    /// The counter at the call's first instruction: what follows is not in the caches after a long sleep, and would
+    /// make this one longer by a hundred nanoseconds or more.
+    entered: Option<CounterTick>,
+    /// The hook's code and the program's after the call.
+    code: [*const u8; 2],
 }
 
 /// [`Call::sleep`]'s answer where the call was not the library's to sleep. No error number is negative.
 pub(crate) const NOT_OURS: c_int = -1;
 
 impl Call {
-    /// The call for `request`. An address that can be none is left for the kernel to refuse.
+    /// The call for `request`, made at the first instruction of the hook. An address that can be none is left for the
+    /// kernel to refuse. `code`: the hook's own, and the program's after the call.
     ///
     /// # Safety
     /// `request` is the address of a timespec, or within the first page.
-    pub(crate) unsafe fn of(function: Function, id: clockid_t, flags: c_int, request: *const timespec) -> Self {
+    #[inline(always)]
+    pub(crate) unsafe fn of(
+        function: Function,
+        id: clockid_t,
+        flags: c_int,
+        request: *const timespec,
+        code: [*const u8; 2],
+    ) -> Self {
+        let entered = COUNTER.load(Ordering::Relaxed).then(counter::read);
         // A refused request: the plan passes it on.
-        let mut call = Self { function, id, flags, seconds: -1, nanos: -1 };
+        let mut call = Self { function, id, flags, seconds: -1, nanos: -1, entered, code };
         if request as usize >= 4096 {
             // SAFETY: the caller's.
             let asked = unsafe { request.read() };
@@ -103,12 +126,13 @@ impl Call {
     /// Sleeps, if the call is the library's: 0, or EINTR with the rest of the sleep in `left`; else [`NOT_OURS`].
     ///
     /// Cancellation may end the thread within: nothing that would have to be dropped is alive where that can happen.
+    #[inline(never)]
     pub(crate) fn sleep(&self, left: &mut timespec) -> c_int {
         let Some((sleeping, prototype)) = SLEEPING.get().and_then(|s| Some((s, s.prototype.as_ref()?))) else {
             return NOT_OURS;
         };
         count::forget();
-        let begun = sleeping.now();
+        let begun = sleeping.time_of(self.entered);
         let Plan::Until(deadline) = self.plan(begun) else { return NOT_OURS };
         let Some(place) = own_place(prototype) else { return NOT_OURS };
         let mut from = begun;
@@ -128,7 +152,9 @@ impl Call {
         } else {
             test_cancel();
         }
-        let mut wake = phase.and_then(|phase| with_place(place, |sleeper| sleeper.finish(&phase)));
+        let mut wake = phase.and_then(|phase| {
+            with_place(place, |sleeper| sleeper.finish_rehearsed(&phase, || self.rehearse_way_out()))
+        });
         if wake.is_none_or(|wake| wake.miss.is_negative()) {
             // The place was in use: a sleep within a signal handler that interrupted a sleep.
             match kernel_sleep(deadline) {
@@ -139,9 +165,26 @@ impl Call {
         // For a cancellation that came while spinning.
         test_cancel();
         if let (Some(report), Some(wake)) = (count::report(), wake) {
-            report.slept(self.function, deadline + wake.miss - begun, Some(wake.miss), SleepCount::Woken(wake));
+            // Read here, as late as can be: what the way out takes is part of what the program sees.
+            let now = sleeping.now();
+            report.slept(self.function, now - begun, Some(now - deadline), SleepCount::Woken(wake));
         }
         0
+    }
+
+    /// What runs between the end of a sleep and the program's next reading of the clock, the program's own reading
+    /// included.
+    ///
+    /// A cancellation may end the thread here: [`thread_ended`] gives its place back.
+    fn rehearse_way_out(&self) {
+        self.code.iter().for_each(|code| counter::fetch_code_at(*code));
+        std::hint::black_box(OWN.get());
+        test_cancel();
+        let mut at = timespec { tv_sec: 0, tv_nsec: 0 };
+        let clock = if count::report().is_some() { real::CLOCK_GETTIME.get() } else { NOW_CLOCK_GETTIME.get() };
+        // SAFETY: `at` is live, and the clock exists on every Linux.
+        unsafe { clock(CLOCK_MONOTONIC, &raw mut at) };
+        std::hint::black_box(&at);
     }
 
     /// Before a call that the kernel is to sleep: what [`Passed::ended`] needs to count it.
@@ -175,6 +218,15 @@ impl Sleeping {
     /// The time now, after all that the program did before.
     fn now(&self) -> Timestamp<Monotonic> {
         uncounted(|| self.clock.now_ordered())
+    }
+
+    /// The time at which the counter showed `entered`, or a little later, never earlier.
+    fn time_of(&self, entered: Option<CounterTick>) -> Timestamp<Monotonic> {
+        // Once in vain: from the second reading on it is quick, and little time passes between the counter and the
+        // clock.
+        self.now();
+        let since = entered.map_or(Span::ZERO, |entered| self.clock.span_of(counter::read().since(entered)));
+        self.now() - since.max(Span::ZERO)
     }
 
     fn woken_by_kernel(&self, deadline: Timestamp<Monotonic>) -> Wake {
@@ -227,8 +279,9 @@ fn own_place(prototype: &Prototype) -> Option<usize> {
     None
 }
 
-/// Uses this thread's place. Where it is in use already, by a sleep that this signal handler interrupted or that `longjmp` left, this thread
-/// gives it up: the sleep that still uses it gives it back, or, if there is none, the place is lost.
+/// Uses this thread's place. Where it is in use already, by a sleep that this signal handler interrupted or that
+/// `longjmp` left, this thread gives it up: the sleep that still uses it gives it back, or, if there is none, the place
+/// is lost.
 fn with_place<R>(place: usize, work: impl FnOnce(&mut Sleeper<'static>) -> R) -> Option<R> {
     let Some(answer) = uncounted(|| POOL.with(place, work)) else {
         if OWN.get() == place + 1 {

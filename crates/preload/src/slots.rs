@@ -1,8 +1,8 @@
 //! A fixed pool of places, claimed and given back without a lock.
 //!
-//! A sleeper's learning state is some 17 KB: too much for thread-local storage (threads may have stacks of 16 KB) and not to be had from
-//! `malloc` within a hook. So there is a static pool; its pages cost nothing until a thread sleeps. A place is free, held by a thread, or
-//! in use by it for the moment. Where no place is free the sleep is the kernel's.
+//! A sleeper's learning state is some 17 KB: too much for thread-local storage (threads may have stacks of 16 KB) and
+//! not to be had from `malloc` within a hook. So there is a static pool; its pages cost nothing until a thread sleeps.
+//! A place is free, held by a thread, or in use by it for the moment. Where no place is free the sleep is the kernel's.
 
 use core::cell::UnsafeCell;
 use core::mem::{MaybeUninit, needs_drop};
@@ -39,14 +39,15 @@ impl<T, const N: usize> Pool<T, N> {
         let first = self.next.fetch_add(1, Ordering::Relaxed);
         let place = (0..N).map(|step| (first.wrapping_add(step)) % N).find(|at| self.shift(*at, FREE, IN_USE))?;
         let to = self.places[place].get().cast::<T>();
-        // SAFETY: this thread alone moved the place to IN_USE; source and target do not overlap, for the prototype stands outside. A
-        // second copy of the bytes is a value of its own, since T has nothing to drop.
+        // SAFETY: this thread alone moved the place to IN_USE; source and target do not overlap, for the prototype
+        // stands outside. A second copy of the bytes is a value of its own, since T has nothing to drop.
         unsafe { core::ptr::copy_nonoverlapping(prototype, to, 1) };
         self.states[place].store(HELD, Ordering::Release);
         Some(place)
     }
 
-    /// Calls `work` on a held place; `None` where it is in use: by a sleep that a signal handler interrupted, or left by `longjmp`.
+    /// Calls `work` on a held place; `None` where it is in use: by a sleep that a signal handler interrupted, or left
+    /// by `longjmp`.
     pub(crate) fn with<R>(&self, place: usize, work: impl FnOnce(&mut T) -> R) -> Option<R> {
         if !self.shift(place, HELD, IN_USE) {
             return None;

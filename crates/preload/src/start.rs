@@ -12,7 +12,7 @@ use crate::policy::{ClockMode, clock_mode, worth_a_look};
 use crate::real::{ClockGettime, Gettimeofday, TimespecGet};
 use crate::settings::{ClockChoice, Settings, SleepChoice, VARIABLE};
 use crate::sleeps::{Prototype, Sleeping};
-use crate::{clocks, count, hooks, real, sleeps};
+use crate::{clocks, count, current, real, sleeps};
 
 /// The linker calls this once the library and the C library are ready.
 #[cfg(not(test))]
@@ -69,8 +69,9 @@ fn take_over(settings: &Settings) {
     answer_by(mode);
 }
 
-/// Timer slack is inherited from `vtare exec`, so that no hook has to set it. A short slice is each thread's own, asked for at its first sleep,
-/// for threads that only compute are better off without. It is tried here first: a refusal allocates, which a hook must not.
+/// Timer slack is inherited from `vtare exec`, so that no hook has to set it. A short slice is each thread's own, asked
+/// for at its first sleep, for threads that only compute are better off without. It is tried here first: a refusal
+/// allocates, which a hook must not.
 fn sleep_options() -> SleepOptions {
     let usual = SleepOptions::default();
     // A slice of 0 is the system's own.
@@ -79,7 +80,8 @@ fn sleep_options() -> SleepOptions {
     SleepOptions { slack: None, slice, ..usual }
 }
 
-/// A clock for sleeping. One that has to be renewed reads a file now and then, which a hook must not (see `clocks`): the kernel's is read then.
+/// A clock for sleeping. One that has to be renewed reads a file now and then, which a hook must not (see `clocks`):
+/// the kernel's is read then.
 fn sleep_clock() -> Clock {
     let clock = Clock::start(&ClockOptions::fast());
     if clock.path() != ReadPath::Line {
@@ -122,15 +124,15 @@ fn answer_by(mode: ClockMode) {
             count::CLOCK_GETTIME => clock_gettime;
             count::GETTIMEOFDAY => gettimeofday;
             count::TIMESPEC_GET => timespec_get;
-            hooks::NOW_CLOCK_GETTIME => count::clock_gettime as ClockGettime;
-            hooks::NOW_GETTIMEOFDAY => count::gettimeofday as Gettimeofday;
-            hooks::NOW_TIMESPEC_GET => count::timespec_get as TimespecGet;
+            current::NOW_CLOCK_GETTIME => count::clock_gettime as ClockGettime;
+            current::NOW_GETTIMEOFDAY => count::gettimeofday as Gettimeofday;
+            current::NOW_TIMESPEC_GET => count::timespec_get as TimespecGet;
         }
     } else {
         point! {
-            hooks::NOW_CLOCK_GETTIME => clock_gettime;
-            hooks::NOW_GETTIMEOFDAY => gettimeofday;
-            hooks::NOW_TIMESPEC_GET => timespec_get;
+            current::NOW_CLOCK_GETTIME => clock_gettime;
+            current::NOW_GETTIMEOFDAY => gettimeofday;
+            current::NOW_TIMESPEC_GET => timespec_get;
         }
     }
 }

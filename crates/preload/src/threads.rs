@@ -1,7 +1,7 @@
 //! What a thread keeps: POSIX thread-specific values, of which glibc holds the first 32 in the thread's own descriptor.
 //!
-//! Reading and writing those allocates nothing, and a destructor tells when the thread ends, by whatever way. Compiler-made thread-local
-//! storage would not do: in a shared library its first use in a thread may call `malloc`.
+//! Reading and writing those allocates nothing, and a destructor tells when the thread ends, by whatever way.
+//! Compiler-made thread-local storage would not do: in a shared library its first use in a thread may call `malloc`.
 
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -19,7 +19,8 @@ impl PerThread {
         Self(AtomicU32::new(NONE))
     }
 
-    /// Creates it. `ended` is called at the end of a thread whose word is not 0, with the word. False where no key in the descriptor is left.
+    /// Creates it. `ended` is called at the end of a thread whose word is not 0, with the word. False where no key in
+    /// the descriptor is left.
     pub(crate) fn create(&self, ended: Option<unsafe extern "C" fn(*mut c_void)>) -> bool {
         let mut key = 0;
         // SAFETY: the address is live; the destructor is a function of this library, which is never unloaded.

@@ -1,11 +1,12 @@
-//! The library as the dynamic linker loads it, under programs that every system has. The conformance suite is in tests/preload.
+//! The library as the dynamic linker loads it, under programs that every system has. The conformance suite is in
+//! tests/preload.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::LazyLock;
 
-/// The library, built for these tests: for integration tests cargo itself builds only libraries that they could link, which nothing may do with
-/// this one.
+/// The library, built for these tests: for integration tests cargo itself builds only libraries that they could link,
+/// which nothing may do with this one.
 fn library() -> &'static Path {
     static BUILT: LazyLock<PathBuf> = LazyLock::new(|| {
         let own = std::env::current_exe().expect("this test is a file");

@@ -70,13 +70,15 @@ pub fn now_gettimeofday() -> Timestamp<Wall> {
     Timestamp::from_nanos((at.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(at.tv_usec as u64 * 1_000))
 }
 
-/// Time since boot with the time spent in suspend (CLOCK_BOOTTIME), in ns. It runs ahead of [`Monotonic`] by the time suspended.
+/// Time since boot with the time spent in suspend (CLOCK_BOOTTIME), in ns. It runs ahead of [`Monotonic`] by the time
+/// suspended.
 #[must_use]
 pub fn boottime_ns() -> u64 {
     read(libc::CLOCK_BOOTTIME)
 }
 
-/// International atomic time (CLOCK_TAI), in ns since 1970: wall time without leap seconds, as far as the system was told of them.
+/// International atomic time (CLOCK_TAI), in ns since 1970: wall time without leap seconds, as far as the system was
+/// told of them.
 #[must_use]
 pub fn tai_ns() -> u64 {
     read(libc::CLOCK_TAI)
@@ -96,8 +98,9 @@ pub fn kernel_clock_source() -> Option<String> {
     Some(text.trim().to_owned()).filter(|name| !name.is_empty())
 }
 
-/// Whether the kernel still keeps time by the clock source `name`; `None` where /sys does not say. Takes some microseconds and, unlike
-/// [`kernel_clock_source`], no memory, and leaves `errno` as it was: it may run inside a reading of the clock, in a signal handler too.
+/// Whether the kernel still keeps time by the clock source `name`; `None` where /sys does not say. Takes some
+/// microseconds and, unlike [`kernel_clock_source`], no memory, and leaves `errno` as it was: it may run inside a
+/// reading of the clock, in a signal handler too.
 #[must_use]
 pub fn kernel_clock_source_is(name: &str) -> Option<bool> {
     const PATH: &core::ffi::CStr = c"/sys/devices/system/clocksource/clocksource0/current_clocksource";

@@ -11,8 +11,8 @@ pub struct Features {
     pub invariant_tsc: Option<bool>,
     /// Whether RDTSCP exists.
     pub rdtscp: Option<bool>,
-    /// The hypervisor's CPUID vendor text (`KVMKVMKVM`, `XenVMMXenVMM`, `VMwareVMware`, `Microsoft Hv`, `TCGTCGTCGTCG`, ...);
-    /// `None` where no hypervisor shows itself.
+    /// The hypervisor's CPUID vendor text (`KVMKVMKVM`, `XenVMMXenVMM`, `VMwareVMware`, `Microsoft Hv`,
+    /// `TCGTCGTCGTCG`, ...); `None` where no hypervisor shows itself.
     pub hypervisor_vendor: Option<String>,
     /// The TSC rate that CPUID 15h or 40000010h states, in Hz.
     pub stated_tsc_hz: Option<u64>,
@@ -25,7 +25,8 @@ impl Features {
         read_features()
     }
 
-    /// The hypervisor by its common name: `kvm`, `xen`, `vmware`, `hyperv`, `tcg`, `bhyve`, `parallels`, or the vendor text.
+    /// The hypervisor by its common name: `kvm`, `xen`, `vmware`, `hyperv`, `tcg`, `bhyve`, `parallels`, or the vendor
+    /// text.
     #[must_use]
     pub fn hypervisor_name(&self) -> Option<String> {
         self.hypervisor_vendor.as_deref().map(|vendor| {

@@ -38,3 +38,24 @@ impl SysError {
         }
     }
 }
+
+/// The kernel's own answer where there is one, so that its kind is kept; else the message.
+impl From<SysError> for io::Error {
+    fn from(error: SysError) -> Self {
+        error.errno().map_or_else(|| Self::other(error), Self::from_raw_os_error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_of_the_kernel_keeps_its_number_and_any_other_its_message() {
+        let call = |source| SysError::Call { call: "bind".to_owned(), source, remedy: ": choose another port" };
+        let in_use = io::Error::from(call(io::Error::from_raw_os_error(libc::EADDRINUSE)));
+        assert_eq!(in_use.kind(), io::ErrorKind::AddrInUse);
+        let other = io::Error::from(call(io::Error::other("no such layer")));
+        assert_eq!(other.to_string(), "bind failed: no such layer: choose another port");
+    }
+}

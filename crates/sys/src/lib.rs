@@ -1,7 +1,7 @@
-//! CPU counters, kernel clocks, scheduler calls, sockets and machine facts.
+//! CPU counters, kernel clocks, scheduler calls, sockets and machine facts. May touch: units.
 //!
-//! This is the room for `unsafe` and for reading the machine: thin, safe functions over instructions, system calls, `/proc`
-//! and `/sys`, and no decisions. What a reading means is decided in `vtare-clock` and above.
+//! This is the room for `unsafe` and for reading the machine: thin, safe functions over instructions, system calls,
+//! `/proc` and `/sys`, and no decisions. What a reading means is decided in `vtare-clock` and above.
 #![allow(unsafe_code, reason = "the room for it: each block holds one operation and its proof")]
 
 pub mod bpf;
@@ -9,6 +9,7 @@ pub mod clocks;
 pub mod confine;
 pub mod counter;
 pub mod cpu;
+pub mod errno;
 mod error;
 pub mod facts;
 pub mod net;
@@ -18,5 +19,6 @@ pub mod sched;
 pub mod secret;
 pub mod vmclock;
 pub mod vvar;
+pub mod whole_file;
 
 pub use error::SysError;

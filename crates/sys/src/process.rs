@@ -20,12 +20,12 @@ pub fn cpu_time() -> Span {
     Span::from_secs(used.tv_sec) + Span::from_nanos(used.tv_nsec)
 }
 
-/// Has the kernel send SIGTERM to this process when its parent dies (`PR_SET_PDEATHSIG`), so that a killed parent takes it
-/// along. "Parent" is the *thread* that started this process (prctl(2)). Answers false where the parent died before the
-/// request was in force: nobody will send the signal then.
+/// Has the kernel send SIGTERM to this process when its parent dies (`PR_SET_PDEATHSIG`), so that a killed parent takes
+/// it along. "Parent" is the *thread* that started this process (prctl(2)). Answers false where the parent died before
+/// the request was in force: nobody will send the signal then.
 ///
-/// Where the parent stands outside this process's PID namespace, nothing is asked for: that is a container engine's short-lived
-/// helper, not what wants this program, and the end of the container takes it along.
+/// Where the parent stands outside this process's PID namespace, nothing is asked for: that is a container engine's
+/// short-lived helper, not what wants this program, and the end of the container takes it along.
 ///
 /// # Errors
 /// Where the kernel refuses the request.
@@ -91,16 +91,16 @@ pub fn unnamed_file(directory: &Path) -> io::Result<File> {
     }
 }
 
-/// Opens a new file in `directory` that has no name yet, for writing: [`name_file`] gives it one. Until then it is gone when the
-/// process ends, however that happens. `None` where the file system has no unnamed files (O_TMPFILE), or where naming one will
-/// not work because `/proc` is not mounted.
+/// Opens a new file in `directory` that has no name yet, for writing, with the permission bits `mode` less the umask:
+/// [`name_file`] gives it a name. Until then it is gone when the process ends, however that happens. `None` where the
+/// file system has no unnamed files (O_TMPFILE), or where naming one will not work because `/proc` is not mounted.
 ///
 /// # Errors
 /// Where the directory does not exist, is not writable or is full.
-pub fn nameless_file(directory: &Path) -> io::Result<Option<File>> {
+pub fn nameless_file(directory: &Path, mode: u32) -> io::Result<Option<File>> {
     use std::os::unix::fs::OpenOptionsExt;
 
-    match File::options().write(true).custom_flags(libc::O_TMPFILE).open(directory) {
+    match File::options().write(true).mode(mode).custom_flags(libc::O_TMPFILE).open(directory) {
         Ok(file) => Ok(descriptor_path(&file).exists().then_some(file)),
         Err(error) if matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EISDIR | libc::EINVAL)) => Ok(None),
         Err(error) => Err(error),
@@ -110,7 +110,8 @@ pub fn nameless_file(directory: &Path) -> io::Result<Option<File>> {
 /// Gives `file`, opened by [`nameless_file`], the name `path`, at once and whole.
 ///
 /// # Errors
-/// [`io::ErrorKind::AlreadyExists`] where something has that name, which stays as it is; else what the file system answers.
+/// [`io::ErrorKind::AlreadyExists`] where something has that name, which stays as it is; else what the file system
+/// answers.
 pub fn name_file(file: &File, path: &Path) -> io::Result<()> {
     let text = |path: &Path| CString::new(path.as_os_str().as_bytes()).map_err(io::Error::from);
     let (from, to) = (text(&descriptor_path(file))?, text(path)?);
@@ -125,8 +126,8 @@ fn descriptor_path(file: &File) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
 }
 
-/// Asks the kernel to drop the clean pages of `file` from memory, so that the next read goes to the device. A hint: a file
-/// system that lives in memory keeps them.
+/// Asks the kernel to drop the clean pages of `file` from memory, so that the next read goes to the device. A hint: a
+/// file system that lives in memory keeps them.
 ///
 /// # Errors
 /// Where the kernel refuses the hint.
@@ -164,7 +165,7 @@ mod tests {
         std::fs::create_dir(&directory).expect("the temporary directory is writable");
         let (free, taken) = (directory.join("free"), directory.join("taken"));
         std::fs::write(&taken, "before").expect("the directory is writable");
-        if let Some(mut file) = nameless_file(&directory).expect("the directory is writable") {
+        if let Some(mut file) = nameless_file(&directory, 0o600).expect("the directory is writable") {
             file.write_all(b"whole").expect("the file is open");
             assert!(!free.exists(), "it has no name yet");
             let error = name_file(&file, &taken).expect_err("the name is taken");
@@ -180,7 +181,7 @@ mod tests {
     fn a_directory_that_is_missing_is_an_error() {
         let error = unnamed_file(Path::new("/nonexistent/vtare")).expect_err("there is no such directory");
         assert_eq!(error.kind(), io::ErrorKind::NotFound);
-        let error = nameless_file(Path::new("/nonexistent/vtare")).expect_err("there is no such directory");
+        let error = nameless_file(Path::new("/nonexistent/vtare"), 0o600).expect_err("there is no such directory");
         assert_eq!(error.kind(), io::ErrorKind::NotFound);
     }
 

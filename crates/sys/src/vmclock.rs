@@ -1,8 +1,8 @@
 //! The hypervisor's own mark for "this guest was moved or restored": the disruption marker of a VMClock device.
 //!
-//! A live migration or a snapshot brings the guest to a counter with another rate or value. A hypervisor that offers a VMClock (QEMU, cloud
-//! providers) changes a number in a page that Linux shows as `/dev/vmclock0` (Linux 6.13 and later). Without the device there is no such word, and the
-//! clock relies on what else it checks.
+//! A live migration or a snapshot brings the guest to a counter with another rate or value. A hypervisor that offers a
+//! VMClock (QEMU, cloud providers) changes a number in a page that Linux shows as `/dev/vmclock0` (Linux 6.13 and
+//! later). Without the device there is no such word, and the clock relies on what else it checks.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -28,7 +28,8 @@ static PAGE: OnceLock<Option<Page>> = OnceLock::new();
 impl Page {
     fn map() -> Option<Self> {
         let file = File::open("/dev/vmclock0").ok()?;
-        // SAFETY: a new read-only mapping of a live descriptor; the kernel chooses the address and the result is checked.
+        // SAFETY: a new read-only mapping of a live descriptor; the kernel chooses the address and the result is
+        // checked.
         let address = unsafe {
             libc::mmap(core::ptr::null_mut(), LENGTH, libc::PROT_READ, libc::MAP_SHARED, file.as_raw_fd(), 0)
         };
@@ -52,7 +53,8 @@ impl Page {
     }
 
     fn marker(&self) -> Option<u64> {
-        // The hypervisor writes for a moment at a migration; a few looks are enough, and a torn one must not be taken for a change.
+        // The hypervisor writes for a moment at a migration; a few looks are enough, and a torn one must not be taken
+        // for a change.
         for _ in 0..16 {
             let sequence = self.half(SEQUENCE_AT).load(Ordering::Acquire);
             let marker = self.word(MARKER_AT).load(Ordering::Relaxed);
@@ -70,8 +72,8 @@ pub fn open() {
     PAGE.get_or_init(Page::map);
 }
 
-/// The disruption marker: another value than before means that the guest was moved or restored. `None` where there is no VMClock, or [`open`]
-/// was not called. Takes no memory, no lock and no system call.
+/// The disruption marker: another value than before means that the guest was moved or restored. `None` where there is
+/// no VMClock, or [`open`] was not called. Takes no memory, no lock and no system call.
 #[must_use]
 pub fn disruption_marker() -> Option<u64> {
     PAGE.get()?.as_ref()?.marker()

@@ -1,9 +1,10 @@
 //! The kernel's own time page: the numbers behind the vDSO's `clock_gettime`, read without the call.
 //!
-//! Linux maps a page named `[vvar]` into each process: a sequence count, the counter value at the last tick, multiplier, shift and
-//! the clocks' values at that tick. Reading it gives exactly what the kernel would answer, steered and stepped with it. The layout
-//! is no stable interface, so nothing here assumes where the numbers lie: [`Page::candidates`] looks for places that have the right
-//! form, and the caller must prove a candidate against `clock_gettime` before using it (`vtare_clock::vvar`).
+//! Linux maps a page named `[vvar]` into each process: a sequence count, the counter value at the last tick,
+//! multiplier, shift and the clocks' values at that tick. Reading it gives exactly what the kernel would answer,
+//! steered and stepped with it. The layout is no stable interface, so nothing here assumes where the numbers lie:
+//! [`Page::candidates`] looks for places that have the right form, and the caller must prove a candidate against
+//! `clock_gettime` before using it (`vtare_clock::vvar`).
 
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering, fence};
 
@@ -58,8 +59,8 @@ impl Page {
 
     fn word(self, offset: usize) -> &'static AtomicU64 {
         debug_assert!(offset.is_multiple_of(8) && offset + 8 <= SEARCHED);
-        // SAFETY: the kernel maps this page readable into every process until exit or exec; offsets stay within its first 4096
-        // bytes and are aligned; it is only ever loaded from.
+        // SAFETY: the kernel maps this page readable into every process until exit or exec; offsets stay within its
+        // first 4096 bytes and are aligned; it is only ever loaded from.
         unsafe { &*((self.address + offset) as *const AtomicU64) }
     }
 
@@ -69,8 +70,8 @@ impl Page {
         unsafe { &*((self.address + offset) as *const AtomicU32) }
     }
 
-    /// Places that look like a clock record: an even sequence count, the counter's mode, a plausible last tick before `now`, and a multiplier
-    /// and shift whose rate lies between the two given (ns per tick).
+    /// Places that look like a clock record: an even sequence count, the counter's mode, a plausible last tick before
+    /// `now`, and a multiplier and shift whose rate lies between the two given (ns per tick).
     #[must_use]
     pub fn candidates(self, now: CounterTick, rate_low: f64, rate_high: f64) -> Vec<Layout> {
         let mut found = Vec::new();
@@ -146,8 +147,8 @@ pub struct Record {
 }
 
 impl Record {
-    /// CLOCK_MONOTONIC in ns at the tick that `tick` reads; `None` while the kernel writes (for some 100 ns, each timer tick) or where it
-    /// has turned away from the counter.
+    /// CLOCK_MONOTONIC in ns at the tick that `tick` reads; `None` while the kernel writes (for some 100 ns, each timer
+    /// tick) or where it has turned away from the counter.
     #[inline(always)]
     #[must_use]
     pub fn monotonic_ns(&self, tick: impl Fn() -> CounterTick) -> Option<u64> {
@@ -195,7 +196,8 @@ impl Record {
         if !self.holds(sequence) {
             return None;
         }
-        // 128 bits: a tickless kernel may leave `last` alone for long. Negative ticks (the read slipped before the kernel's) are right too.
+        // 128 bits: a tickless kernel may leave `last` alone for long. Negative ticks (the read slipped before the
+        // kernel's) are right too.
         let wide = i128::from(ticks) * i128::from(scale as u32) + i128::from(shifted);
         let nanos = (wide >> ((scale >> 32) as u32 & 63)) as i64;
         Some(seconds.wrapping_mul(1_000_000_000).wrapping_add_signed(nanos))
@@ -208,7 +210,8 @@ mod tests {
 
     #[test]
     fn the_page_is_found_by_name_and_only_where_it_can_be_read() {
-        let maps = "7f00-7f01 r-xp 0 00:00 0 [vdso]\n7fd5e9823000-7fd5e9827000 r--p 00000000 00:00 0                          [vvar]\n";
+        let maps = "7f00-7f01 r-xp 0 00:00 0 [vdso]\n7fd5e9823000-7fd5e9827000 r--p 00000000 00:00 0                  \
+                    [vvar]\n";
         assert_eq!(parse_maps(maps), Some(0x7fd5_e982_3000));
         assert_eq!(parse_maps("7fd5e9823000-7fd5e9827000 ---p 00000000 00:00 0 [vvar]\n"), None);
         assert_eq!(parse_maps("zz-7fd5e9827000 r--p 00000000 00:00 0 [vvar]\n"), None);

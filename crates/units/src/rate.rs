@@ -42,7 +42,8 @@ impl Sub for Bytes {
     }
 }
 
-/// A rate of data in whole bit/s. The layer that is counted belongs to the name of the variable (`ip_rate`, `wire_rate`).
+/// A rate of data in whole bit/s. The layer that is counted belongs to the name of the variable (`ip_rate`,
+/// `wire_rate`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
 pub struct BitRate(u64);

@@ -168,7 +168,8 @@ impl Div<i64> for Span {
 }
 
 impl fmt::Display for Span {
-    /// Three significant digits in the unit that fits: `9.6 ns`, `69.3 us`, `1.2 ms`, `4 s`. Honours `{:.N}` as decimals.
+    /// Three significant digits in the unit that fits: `9.6 ns`, `69.3 us`, `1.2 ms`, `4 s`. Honours `{:.N}` as
+    /// decimals.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let nanos = self.0 as f64;
         let size = if nanos < 0.0 { -nanos } else { nanos };

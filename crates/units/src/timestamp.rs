@@ -37,7 +37,8 @@ clocks! {
     Wall = "CLOCK_REALTIME";
     /// `CLOCK_THREAD_CPUTIME_ID`: time this thread has run on a CPU.
     ThreadCpu = "CLOCK_THREAD_CPUTIME_ID";
-    /// A clock of the far end of a path: its zero and its rate are its own, so only its own stamps subtract from each other.
+    /// A clock of the far end of a path: its zero and its rate are its own, so only its own stamps subtract from each
+    /// other.
     Peer = "the peer's clock";
 }
 
@@ -178,8 +179,8 @@ impl CounterTick {
         self.0
     }
 
-    /// Ticks from `earlier` to `self`, negative where `earlier` is the later one; exact for readings less than 2^63 ticks
-    /// apart, across a wrap of the counter too.
+    /// Ticks from `earlier` to `self`, negative where `earlier` is the later one; exact for readings less than 2^63
+    /// ticks apart, across a wrap of the counter too.
     #[must_use]
     pub const fn since(self, earlier: Self) -> i64 {
         self.0.wrapping_sub(earlier.0).cast_signed()

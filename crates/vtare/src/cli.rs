@@ -5,12 +5,21 @@ use std::process::ExitCode;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
+use crate::capture::Capture;
 use crate::context::Context;
 use crate::failure::{Exit, Failure, error_document};
+use crate::instrument::Instrument;
+use crate::noise::Noise;
+use crate::parameters::Arguments;
+use crate::sleep::Sleep;
+use crate::throughput::Throughput;
+use crate::timer::Timer;
 use crate::{
-    agent, avb, capture, check, exec, generate, instrument, lab, link, load_command, measure, noise, rtt, schema,
-    serve, throughput, timer, torture,
+    agent, avb, check, exec, generate, instrument, lab, link, load_command, measure, rtt, schema, serve, torture,
 };
+
+/// The command line of instrument `I`.
+type InstrumentArguments<I> = Arguments<<I as Instrument>::Parameters>;
 
 /// Weighs the virtualization layer: how far can time, sleep and the network be trusted here?
 #[derive(Debug, Parser)]
@@ -26,24 +35,24 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Say how far time can be trusted on this machine, why, and what to change (20 s)
+    /// Show how far time can be trusted on this machine, why, and what to change (20 s)
     Check(check::CheckArguments),
     /// Measure what it costs to read the time
-    Timer(timer::TimerArguments),
+    Timer(InstrumentArguments<Timer>),
     /// Measure how late sleeps wake
-    Sleep(crate::sleep::SleepArguments),
+    Sleep(InstrumentArguments<Sleep>),
     /// Measure how evenly a deterministic function runs (after TiMeAcE.KOM)
     Counter(crate::counter::CounterArguments),
     /// Measure the time stolen from a spinning thread
-    Noise(noise::NoiseArguments),
+    Noise(InstrumentArguments<Noise>),
     /// Measure round-trip times and losses to a far end
     Rtt(Box<rtt::RttArguments>),
     /// Estimate the available bandwidth to a far end
     Avb(Box<avb::AvbArguments>),
     /// Measure throughput and latency of what forwards frames
-    Throughput(Box<throughput::ThroughputArguments>),
+    Throughput(Box<InstrumentArguments<Throughput>>),
     /// Capture probes at an interface, or read them from a capture file
-    Capture(capture::CaptureArguments),
+    Capture(InstrumentArguments<Capture>),
     /// Make a background load
     Load(Box<load_command::LoadArguments>),
     /// Join two interfaces by an emulated wide-area link, and log the truth about it
@@ -56,7 +65,7 @@ enum Command {
     Exec(exec::ExecArguments),
     /// Carry out one resolved run (plumbing, for the lab)
     Measure(measure::MeasureArguments),
-    /// Carry out what the lab asks inside a guest (plumbing, for the lab)
+    /// Carry out what the lab asks for inside a guest (plumbing, for the lab)
     Agent(agent::AgentArguments),
     /// Print the schema of run.json, or the columns of the samples
     Schema(schema::SchemaArguments),
@@ -112,12 +121,12 @@ pub(crate) fn main() -> ExitCode {
         Err(error) => {
             let shown = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
             let plain = error.render().to_string();
-            let said = if error.kind() == ErrorKind::ValueValidation { in_words(&plain) } else { plain.clone() };
+            let text = if error.kind() == ErrorKind::ValueValidation { in_words(&plain) } else { plain.clone() };
             if wants_json && !shown {
-                report_failure_as_json(&said, 2);
+                report_failure_as_json(&text, 2);
             }
-            if said != plain {
-                crate::say::on_stderr(format_args!("{said}"));
+            if text != plain {
+                crate::message::on_stderr(format_args!("{text}"));
                 return ExitCode::from(2);
             }
             // Help goes to stdout with code 0, an error to stderr with code 2.
@@ -135,14 +144,14 @@ pub(crate) fn main() -> ExitCode {
             if wants_json {
                 report_failure_as_json(&failure.to_string(), failure.code());
             }
-            say!("vtare: {failure}");
+            message!("vtare: {failure}");
             ExitCode::from(failure.code())
         }
     }
 }
 
-/// The command line. A number below zero after an option is its value, so that the message says what is wrong with it, and not that it is
-/// an unknown option.
+/// The command line. A number below zero after an option is its value, so that the message names what is wrong with it,
+/// and not that it is an unknown option.
 fn parser() -> clap::Command {
     fn with_negatives(command: clap::Command) -> clap::Command {
         let value = |argument: clap::Arg| match argument.get_action().takes_values() && !argument.is_positional() {
@@ -154,12 +163,12 @@ fn parser() -> clap::Command {
     with_negatives(Cli::command())
 }
 
-/// A message about a value, with what was wanted where a parser of the standard library says only what it met.
+/// A message about a value, with what was wanted where a parser of the standard library names only what it met.
 fn in_words(message: &str) -> String {
     [
         ("invalid digit found in string", "want a whole number, 0 or more"),
         ("invalid float literal", "want a number"),
-        ("cannot parse integer from empty string", "found nothing, want a whole number"),
+        ("cannot parse integer from empty string", "it is empty, want a whole number"),
         ("invalid socket address syntax", "want ADDRESS:PORT in figures, as 10.0.0.2:5001 or [fd00::2]:5001"),
         ("number too large to fit in target type", "want a smaller number"),
     ]
@@ -170,7 +179,7 @@ fn in_words(message: &str) -> String {
 /// `--json` promises one valid document, also where nothing could be measured.
 fn report_failure_as_json(message: &str, exit_code: u8) {
     if let Err(failure) = instrument::print_json(&error_document(&message, exit_code)) {
-        say!("vtare: {failure}");
+        message!("vtare: {failure}");
     }
 }
 
@@ -178,14 +187,14 @@ fn dispatch(command: &Command) -> Result<Exit, Failure> {
     let context = Context::with_signals;
     match command {
         Command::Check(arguments) => check::command(arguments, &context()?),
-        Command::Timer(arguments) => timer::command(arguments, &context()?),
-        Command::Sleep(arguments) => crate::sleep::command(arguments, &context()?),
+        Command::Timer(arguments) => instrument::run::<Timer>(arguments, &context()?),
+        Command::Sleep(arguments) => instrument::run::<Sleep>(arguments, &context()?),
         Command::Counter(arguments) => crate::counter::command(arguments, &context()?),
-        Command::Noise(arguments) => noise::command(arguments, &context()?),
+        Command::Noise(arguments) => instrument::run::<Noise>(arguments, &context()?),
         Command::Rtt(arguments) => rtt::command(arguments, &context()?),
         Command::Avb(arguments) => avb::command(arguments, &context()?),
-        Command::Throughput(arguments) => throughput::command(arguments, &context()?),
-        Command::Capture(arguments) => capture::command(arguments, &context()?),
+        Command::Throughput(arguments) => instrument::run::<Throughput>(arguments, &context()?),
+        Command::Capture(arguments) => instrument::run::<Capture>(arguments, &context()?),
         Command::Load(arguments) => load_command::command(arguments, &context()?),
         Command::Link(arguments) => link::command(arguments, &context()?),
         Command::Serve(arguments) => serve::command(arguments, &context()?),

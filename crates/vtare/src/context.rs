@@ -1,4 +1,4 @@
-//! What every command gets: the clock once it is needed, the wish to stop, and a progress line.
+//! What every command gets: the clock once it is needed, the request to stop, and a progress line.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -18,7 +18,7 @@ impl Context {
     pub(crate) fn with_signals() -> Result<Self, Failure> {
         let context = Self::without_signals();
         for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-            // The order matters: the shutdown looks at the flag before this signal sets it.
+            // The order matters: the shutdown reads the flag before this signal sets it.
             signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&context.stop))
                 .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&context.stop)))
                 .map_err(|error| Failure::Machine(format!("cannot listen for signal {signal}: {error}")))?;
@@ -36,7 +36,7 @@ impl Context {
         self.clock.get_or_init(|| Clock::start(&ClockOptions::default()))
     }
 
-    /// Whether the user or the system asked to stop. Instruments look at it often and keep what they have.
+    /// Whether the user or the system asked to stop. Instruments check it often and keep what they have.
     pub(crate) fn stop_requested(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }

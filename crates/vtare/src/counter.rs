@@ -1,9 +1,10 @@
 //! `vtare counter`: how evenly a deterministic function runs, after TiMeAcE.KOM.
 //!
-//! Source: Lampe, Kieselmann, Miede, Zoeller, Steinmetz, "A Tale of Millis and Nanos", ESOCC 2013. A machine speed index is
-//! found first, so that argument a takes about a x `unit_ms` on any CPU; then b batches of c calls for each argument
-//! 2^0..2^m run in random order, and the coefficient of variation (CV) of each argument's run time is the result. Three
-//! CVs are given: raw (the paper's), of thread CPU time, and of run time without the gaps seen between chunks.
+//! Source: Lampe, Kieselmann, Miede, Zoeller, Steinmetz, "A Tale of Millis and Nanos", ESOCC 2013. A machine speed
+//! index is found first, so that argument a takes about a x `unit_ms` on any CPU; then b batches of c calls for each
+//! argument 2^0..2^m run in random order, and the coefficient of variation (CV) of each argument's run time is the
+//! result. Three CVs are given: raw (the paper's), of thread CPU time, and of run time without the gaps seen between
+//! chunks.
 //!
 //! The function runs in this process, or in a program in another language (`counters/`); all else is the same for both.
 
@@ -19,90 +20,78 @@ use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use vtare_packet::random::Random;
 use vtare_sys::proc::Snapshot;
+use vtare_units::Random;
 
-use crate::arguments::{CommonArguments, positive};
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
 use crate::instrument::{self, Instrument, Note, Outcome, Session};
-use crate::samples::{Cell, Column};
-use crate::summary::{Histogram, Summary};
+use crate::parameters;
+use crate::quantities::positive;
+use crate::samples::{Column, Row as _};
 use crate::table::{Table, percent, time};
 use caller::Caller;
 use cause::{Cause, CauseShares, Evidence};
 use function::Call;
 use language::Language;
 use variance::Spread;
+use vtare_units::figures::{ExactHistogram, Figures};
 
 /// Gaps are counted in steps of this many ns.
 const GAP_STEP_NS: i64 = 100;
+
+/// Parameters of `counter` in run.json.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, clap::Args)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Parameters {
+    /// Batches, b.
+    #[arg(long, value_name = "N")]
+    #[schemars(range(min = 1, max = 10_000))]
+    pub(crate) batches: u64,
+
+    /// Calls of each argument in a batch, c.
+    #[arg(long, visible_alias = "samples", value_name = "N")]
+    #[schemars(range(min = 1, max = 100_000))]
+    pub(crate) calls: u64,
+
+    /// Arguments are 2^0 to 2^m.
+    #[arg(long, value_name = "M")]
+    #[schemars(range(min = 0, max = 16))]
+    pub(crate) max_exponent: u32,
+
+    /// Argument a takes about a times this many ms; the published run has 10.
+    #[arg(long, value_name = "MS", value_parser = positive)]
+    #[schemars(range(min = 0.05, max = 1000))]
+    pub(crate) unit_ms: f64,
+
+    /// Run on this CPU only; without it, the scheduler chooses.
+    #[arg(long, value_name = "CPU")]
+    pub(crate) cpu: Option<usize>,
+
+    /// Language of the counter function: rust, c, java or python.
+    #[arg(long, value_name = "NAME", hide_possible_values = true)]
+    pub(crate) language: Language,
+
+    /// The program in that language, as --build made it; without it, one is built for this run.
+    #[arg(long, value_name = "FILE", requires = "language")]
+    pub(crate) program: Option<PathBuf>,
+}
+
+impl parameters::Parameters for Parameters {}
 
 /// Arguments of `vtare counter`.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct CounterArguments {
     #[command(flatten)]
-    common: CommonArguments,
-
-    /// Language of the counter function: rust, c, java or python [default: rust]
-    #[arg(long, value_name = "NAME", hide_possible_values = true)]
-    language: Option<Language>,
-
-    /// The program in that language, as --build made it [default: built for this run]
-    #[arg(long, value_name = "FILE", requires = "language")]
-    program: Option<PathBuf>,
+    run: parameters::Arguments<Parameters>,
 
     /// Only build the program in that language into this file, for --program here or on a machine without its compiler
     #[arg(long, value_name = "FILE", requires = "language", conflicts_with = "program")]
     build: Option<PathBuf>,
 
-    /// Batches, b [default: 20]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
-    batches: Option<u64>,
-
-    /// Calls of each argument in a batch, c [default: 100]
-    #[arg(long, visible_alias = "samples", value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000))]
-    calls: Option<u64>,
-
-    /// Arguments are 2^0 to 2^m [default: 9]
-    #[arg(long, value_name = "M", value_parser = clap::value_parser!(u32).range(0..=16))]
-    max_exponent: Option<u32>,
-
-    /// Argument a takes about a times this many ms [default: 10, as published]
-    #[arg(long, value_name = "MS", value_parser = positive)]
-    unit_ms: Option<f64>,
-
     /// Choose --unit-ms so that everything takes about this time
     #[arg(long, value_name = "S", value_parser = positive, conflicts_with = "unit_ms")]
     seconds: Option<f64>,
-
-    /// Run on this CPU only
-    #[arg(long, value_name = "CPU")]
-    cpu: Option<usize>,
-}
-
-/// Parameters of `counter` in run.json.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct Parameters {
-    /// Batches, b.
-    #[schemars(range(min = 1, max = 10_000))]
-    pub(crate) batches: u64,
-    /// Calls of each argument in a batch, c.
-    #[schemars(range(min = 1, max = 100_000))]
-    pub(crate) calls: u64,
-    /// Arguments are 2^0 to 2^m.
-    #[schemars(range(min = 0, max = 16))]
-    pub(crate) max_exponent: u32,
-    /// Argument a takes about a times this many ms.
-    #[schemars(range(min = 0.05, max = 1000))]
-    pub(crate) unit_ms: f64,
-    /// Run on this CPU only; null to leave that to the scheduler.
-    pub(crate) cpu: Option<usize>,
-    /// Language of the counter function.
-    pub(crate) language: Language,
-    /// The program in that language; null for one that is built for this run.
-    pub(crate) program: Option<PathBuf>,
 }
 
 impl Default for Parameters {
@@ -131,10 +120,11 @@ pub(crate) struct CounterCell {
     pub(crate) language: &'static str,
     /// The argument a, a power of two.
     pub(crate) argument: u64,
-    /// Steps of the counter function that this argument makes on this machine: the argument times the machine speed index.
+    /// Steps of the counter function that this argument makes on this machine: the argument times the machine speed
+    /// index.
     pub(crate) steps: u64,
     /// Run time, in ns.
-    pub(crate) runtime_ns: Summary,
+    pub(crate) runtime_ns: Figures,
     /// Coefficient of variation of the run time, as published.
     pub(crate) cv: Option<f64>,
     /// Its part inside batches.
@@ -154,7 +144,7 @@ pub(crate) struct CounterCell {
     /// Its part between batches.
     pub(crate) cv_gap_corrected_between: Option<f64>,
     /// The single gaps, in ns, to [`GAP_STEP_NS`].
-    pub(crate) gap_ns: Summary,
+    pub(crate) gap_ns: Figures,
     /// What most of the variance comes from; null where there is none to explain.
     pub(crate) dominant_cause: Option<Cause>,
     /// Shares of the variance of the run time; they add up to 1.
@@ -169,16 +159,7 @@ pub(crate) struct Counter;
 /// # Errors
 /// See [`instrument::carry_out`].
 pub(crate) fn command(arguments: &CounterArguments, context: &Context) -> Result<Exit, Failure> {
-    let default = Parameters::default();
-    let mut parameters = Parameters {
-        batches: arguments.batches.unwrap_or(default.batches),
-        calls: arguments.calls.unwrap_or(default.calls),
-        max_exponent: arguments.max_exponent.unwrap_or(default.max_exponent),
-        unit_ms: arguments.unit_ms.unwrap_or(default.unit_ms),
-        cpu: arguments.cpu,
-        language: arguments.language.unwrap_or(default.language),
-        program: arguments.program.clone(),
-    };
+    let mut parameters = arguments.run.parameters.clone();
     if let Some(file) = &arguments.build {
         language::build_into(parameters.language, file)?;
         return Ok(Exit::Measured);
@@ -188,14 +169,15 @@ pub(crate) fn command(arguments: &CounterArguments, context: &Context) -> Result
         if parameters.unit_ms < LEAST_UNIT_MS {
             let least = parameters.units() as f64 * LEAST_UNIT_MS / 1e3;
             return Err(Failure::Input(format!(
-                "--seconds: found {seconds}, want {least:.3} or more for these batches, calls and arguments (or fewer of them)"
+                "--seconds: found {seconds}, want {least:.3} or more for these batches, calls and arguments (or fewer \
+                 of them)"
             )));
         }
     }
-    instrument::command::<Counter>(parameters, &arguments.common, context)
+    instrument::command::<Counter>(&parameters, &arguments.run.common, context)
 }
 
-/// Below this an argument of 1 would be less than five chunks, too few to tell gaps from work.
+/// Below this an argument of 1 would be less than five chunks, too few to distinguish gaps from work.
 const LEAST_UNIT_MS: f64 = 0.05;
 
 /// One finished call with its batch.
@@ -204,36 +186,44 @@ struct Done {
     result: Call,
 }
 
+/// One call.
+struct CounterRow<'a> {
+    language: Language,
+    batch: u64,
+    call: u64,
+    argument: i64,
+    order: i64,
+    result: &'a Call,
+}
+
+columns!(row: CounterRow<'_> {
+    string "language" = row.language.name(), "language of the counter function";
+    int64 "batch" = row.batch.cast_signed(), "batch, from 0";
+    int64 "call" = row.call.cast_signed(), "call of this argument in its batch, from 0";
+    int64 "argument" = row.argument, "argument a, a power of two";
+    int64 "order" = row.order, "position in the random order of the whole run, from 0";
+    int64 "wall_ns" = row.result.wall_ns, "run time";
+    int64 "cpu_ns" = row.result.cpu_ns, "CPU time of the thread";
+    int64 "gap_ns" = row.result.gap_ns, "time lost in gaps seen between the chunks";
+    int64 "involuntary_switches" = row.result.involuntary_switches.cast_signed(),
+        "times the thread lost its CPU although it could have run on";
+});
+
 impl Instrument for Counter {
     const NAME: &'static str = "counter";
-    const COLUMNS: &'static [Column] = &[
-        Column::string("language", "language of the counter function"),
-        Column::int64("batch", "batch, from 0"),
-        Column::int64("call", "call of this argument in its batch, from 0"),
-        Column::int64("argument", "argument a, a power of two"),
-        Column::int64("order", "position in the random order of the whole run, from 0"),
-        Column::int64("wall_ns", "run time"),
-        Column::int64("cpu_ns", "CPU time of the thread"),
-        Column::int64("gap_ns", "time lost in gaps seen between the chunks"),
-        Column::int64("involuntary_switches", "times the thread lost its CPU although it could have run on"),
-    ];
+    const COLUMNS: &'static [Column] = CounterRow::COLUMNS;
     const IDENTITY: &'static [&'static str] = &["language", "argument", "steps"];
     type Parameters = Parameters;
     type Cell = CounterCell;
 
     fn resolve(parameters: Parameters, _context: &Context) -> Result<Parameters, Failure> {
-        instrument::check_range("batches", parameters.batches, 1, 10_000)?;
-        instrument::check_range("calls", parameters.calls, 1, 100_000)?;
-        instrument::check_range("max_exponent", parameters.max_exponent.into(), 0, 16)?;
-        if !(LEAST_UNIT_MS..=1_000.0).contains(&parameters.unit_ms) {
-            let found = parameters.unit_ms;
-            return Err(Failure::Input(format!("unit_ms: found {found}, want a number from {LEAST_UNIT_MS} to 1000")));
-        }
+        parameters::check_bounds(&parameters)?;
         instrument::check_cpu(parameters.cpu)?;
         if let (Language::Rust, Some(program)) = (parameters.language, &parameters.program) {
             let found = program.display();
             return Err(Failure::Input(format!(
-                "program: found {found} for language rust, which is in this binary; want none, or language c, java or python"
+                "program: found {found} for language rust, which is in this binary; want none, or language c, java or \
+                 python"
             )));
         }
         Ok(parameters)
@@ -249,7 +239,7 @@ impl Instrument for Counter {
             return Ok(Outcome { cells: Vec::new(), notes: Vec::new(), interrupted: true });
         };
         let before = Snapshot::take();
-        let mut gaps: Vec<Histogram> = (0..=parameters.max_exponent).map(|_| Histogram::new()).collect();
+        let mut gaps: Vec<ExactHistogram> = (0..=parameters.max_exponent).map(|_| ExactHistogram::default()).collect();
         let mut done: Vec<Vec<Done>> = (0..=parameters.max_exponent).map(|_| Vec::new()).collect();
         let progress = context.progress("counter", parameters.units());
         let mut random = Random::new(session.seed);
@@ -265,18 +255,15 @@ impl Instrument for Counter {
                 let call_gap = |gap_ns: i64| histogram.add(gap_ns / GAP_STEP_NS);
                 let upcoming = calls[at..].iter().map(|(_, exponent)| 1 << exponent);
                 let Some(result) = caller.call(upcoming, context, call_gap)? else { break 'batches };
-                let row = [
-                    Cell::Text(parameters.language.name()),
-                    Cell::Integer(batch.cast_signed()),
-                    Cell::Integer(call.cast_signed()),
-                    Cell::Integer(1 << exponent),
-                    Cell::Integer(order),
-                    Cell::Integer(result.wall_ns),
-                    Cell::Integer(result.cpu_ns),
-                    Cell::Integer(result.gap_ns),
-                    Cell::Integer(result.involuntary_switches.cast_signed()),
-                ];
-                session.samples.row(&row)?;
+                let language = parameters.language;
+                session.samples.row(&CounterRow {
+                    language,
+                    batch,
+                    call: *call,
+                    argument: 1 << exponent,
+                    order,
+                    result: &result,
+                })?;
                 done[index].push(Done { batch, result });
                 order += 1;
                 units += 1 << exponent;
@@ -286,7 +273,7 @@ impl Instrument for Counter {
         drop(progress);
         let counters = Snapshot::take().since(&before);
         let single: Vec<(i64, u64)> =
-            gaps.iter().flat_map(Histogram::counts).map(|(steps, count)| (steps * GAP_STEP_NS, count)).collect();
+            gaps.iter().flat_map(ExactHistogram::counts).map(|(steps, count)| (steps * GAP_STEP_NS, count)).collect();
         let all: Vec<&Call> = done.iter().flatten().map(|done| &done.result).collect();
         let evidence = Evidence::gather(&counters, &all, parameters.cpu, &single);
         let cells = done.iter().zip(&gaps).enumerate();
@@ -335,13 +322,13 @@ impl Instrument for Counter {
     }
 }
 
-/// Says how long it will take, before it starts: always on a terminal, elsewhere where it is more than a minute.
+/// Shows how long it will take, before it starts: always on a terminal, elsewhere where it is more than a minute.
 fn announce(parameters: &Parameters) {
     let seconds = parameters.estimated_s();
     if std::io::stderr().is_terminal() || seconds > 60.0 {
         let Parameters { batches, calls, max_exponent, unit_ms, .. } = parameters;
         let span = duration(seconds);
-        say!(
+        message!(
             "vtare counter: about {span}: {batches} batches x {calls} calls x arguments 1 to {}, {unit_ms} ms each unit \
              (--seconds or --unit-ms make it shorter)",
             1_u64 << max_exponent
@@ -359,11 +346,11 @@ fn duration(seconds: f64) -> String {
     }
 }
 
-/// The figures of one argument, told apart by language, argument and steps.
+/// The figures of one argument, identified by language, argument and steps.
 fn cell(
     (language, argument, steps): (&'static str, u64, u64),
     done: &[Done],
-    gaps: &Histogram,
+    gaps: &ExactHistogram,
     evidence: &Evidence,
 ) -> CounterCell {
     let spread = |value: fn(&Call) -> i64| {
@@ -379,7 +366,7 @@ fn cell(
         language,
         argument,
         steps,
-        runtime_ns: Summary::of(calls.iter().map(|call| call.wall_ns), 1.0),
+        runtime_ns: calls.iter().map(|call| call.wall_ns).collect(),
         cv: raw.cv,
         cv_within: raw.within,
         cv_between: raw.between,
@@ -389,7 +376,7 @@ fn cell(
         cv_gap_corrected: corrected.cv,
         cv_gap_corrected_within: corrected.within,
         cv_gap_corrected_between: corrected.between,
-        gap_ns: Summary::of_counts(&gaps.counts(), GAP_STEP_NS as f64),
+        gap_ns: Figures::of_counts(&gaps.counts()).scaled(GAP_STEP_NS as f64),
         dominant_cause: evidence.dominant(&shares),
         cause_share: shares,
     }

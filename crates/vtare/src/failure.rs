@@ -1,4 +1,4 @@
-//! Why a command did not measure, and the exit code that says so.
+//! Why a command did not measure, and the exit code for it.
 
 use serde_json::json;
 
@@ -37,7 +37,7 @@ impl Exit {
     }
 }
 
-/// Why a command could not do its work. The message says what was found, what is wanted, and the way out.
+/// Why a command could not do its work. The message names what was found, what is wanted, and how to fix it.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     /// Bad usage or input: exit code 2.

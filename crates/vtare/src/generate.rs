@@ -1,4 +1,5 @@
-//! `vtare generate man|completions DIR`: man pages and shell completions, made from the command line itself (for `make install`).
+//! `vtare generate man|completions DIR`: man pages and shell completions, made from the command line itself (for `make
+//! install`).
 
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -8,7 +9,7 @@ use clap_complete::{Generator, Shell};
 use clap_mangen::Man;
 
 use crate::failure::{Exit, Failure};
-use crate::whole_file::WholeFile;
+use vtare_sys::whole_file::WholeFile;
 
 /// The shells that completions are made for.
 const SHELLS: [Shell; 3] = [Shell::Bash, Shell::Zsh, Shell::Fish];

@@ -1,15 +1,14 @@
 //! What all instruments share: parameters in, cells and samples out, one document, one table, one exit code.
 //!
-//! An instrument measures in [`Instrument::measure`] and nothing else; [`carry_out`] opens the samples file before the first
-//! reading (a wrong path is refused at once), gathers the machine's facts, judges `--fail-if`, and writes each result once.
+//! An instrument measures in [`Instrument::measure`] and nothing else; [`carry_out`] opens the samples file before the
+//! first reading (a wrong path is refused at once), gathers the machine's facts, judges `--fail-if`, and writes each
+//! result once.
 
 use std::hash::{BuildHasher, Hasher};
 use std::io::Write as _;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use schemars::JsonSchema;
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use vtare_sys::facts::MachineFacts;
@@ -19,6 +18,7 @@ use crate::arguments::CommonArguments;
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
 use crate::limits::{self, Limit, Verdict};
+use crate::parameters::{Arguments, Parameters};
 use crate::run_file::RUN_SCHEMA;
 use crate::samples::{Column, Samples};
 use crate::table::Table;
@@ -31,10 +31,10 @@ pub(crate) trait Instrument {
     const NAME: &'static str;
     /// The columns of its samples.
     const COLUMNS: &'static [Column];
-    /// The keys of a cell that say which cell it is; all other numbers are figures for `--fail-if`.
+    /// The keys that identify a cell; all other numbers are figures for `--fail-if`.
     const IDENTITY: &'static [&'static str];
-    /// What run.json gives it. Missing keys take their default, unknown ones are refused.
-    type Parameters: Clone + Default + Serialize + DeserializeOwned + JsonSchema;
+    /// What the command line or run.json gives it. Missing keys take their default, unknown ones are refused.
+    type Parameters: Parameters;
     /// One cell of the result.
     type Cell: Default + Serialize;
 
@@ -132,19 +132,27 @@ pub(crate) struct Showing<'a> {
     pub(crate) limits: &'a [Limit],
 }
 
-/// Carries out what a person asked for on the command line.
+/// Carries out the command line of an instrument that has no arguments besides its parameters.
+///
+/// # Errors
+/// As [`carry_out`].
+pub(crate) fn run<I: Instrument>(arguments: &Arguments<I::Parameters>, context: &Context) -> Result<Exit, Failure> {
+    command::<I>(&arguments.parameters, &arguments.common, context)
+}
+
+/// Carries out the run that a command line asked for.
 ///
 /// # Errors
 /// As [`carry_out`].
 pub(crate) fn command<I: Instrument>(
-    parameters: I::Parameters,
+    parameters: &I::Parameters,
     common: &CommonArguments,
     context: &Context,
 ) -> Result<Exit, Failure> {
     let seed = common.seed.unwrap_or_else(fresh_seed);
     let header = RunHeader { run_id: None, output: common.out.clone(), seed };
     let showing = Showing { json: common.json, quiet: false, limits: &common.fail_if };
-    carry_out::<I>(parameters, &header, showing, context)
+    carry_out::<I>(parameters.clone(), &header, showing, context)
 }
 
 /// Carries out one run: measures, writes the samples, shows the result.
@@ -173,7 +181,7 @@ pub(crate) fn carry_out<I: Instrument>(
     machine.note_steal_after();
 
     if let Some(lost) = &session.peer_lost {
-        say!("vtare: peer lost: {lost}");
+        message!("vtare: peer lost: {lost}");
         outcome.notes.push(Note::new("peer_lost", lost.clone()));
     }
     let cells = to_json(&outcome.cells);
@@ -199,7 +207,7 @@ pub(crate) fn carry_out<I: Instrument>(
     let output = if lost.is_some() { None } else { header.output.as_deref() };
     if let Some(error) = &lost {
         // Hours of measuring must not go unseen because a disk is full.
-        say!("vtare: {error}");
+        message!("vtare: {error}");
         outcome.notes.push(Note::new("samples_lost", format!("the samples are lost: {error}")));
     }
 
@@ -252,12 +260,12 @@ fn report<I: Instrument>(
     text
 }
 
-/// Says which limits were crossed or undecided, on stderr, and gives the exit that follows.
+/// Reports which limits were crossed or undecided, on stderr, and gives the exit that follows.
 fn conclude(interrupted: bool, verdicts: &[Verdict]) -> Exit {
     let failed: Vec<&Verdict> = verdicts.iter().filter(|verdict| verdict.crossed != Some(false)).collect();
     for verdict in &failed {
         let word = if verdict.crossed.is_some() { "crossed" } else { "undecided" };
-        say!("vtare: limit '{}' {word}: {}", verdict.expression, verdict.cells.join("; "));
+        message!("vtare: limit '{}' {word}: {}", verdict.expression, verdict.cells.join("; "));
     }
     match (interrupted, failed.is_empty()) {
         (true, _) => Exit::Interrupted,
@@ -312,7 +320,7 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     print_on(text).map(|_| ())
 }
 
-/// Prints a part of what comes bit by bit on stdout. Breaks where the reader went away (`| head`): that is how it says that it has enough.
+/// Prints a part of what comes bit by bit on stdout. Breaks where the reader went away (`| head`), which needs no more.
 ///
 /// # Errors
 /// Where stdout cannot be written.
@@ -403,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_are_labelled_by_what_tells_them_apart() {
+    fn cells_are_labelled_by_what_identifies_them() {
         let cells = json!([{"method": "usleep", "target_ns": 1000, "cpu_fraction": 0.1}]);
         assert_eq!(labelled(&cells, &["method", "target_ns"])[0].0, "method usleep, target_ns 1000");
     }

@@ -76,7 +76,8 @@ pub(crate) struct Verdict {
     pub(crate) cells: Vec<String>,
 }
 
-/// The figures of a cell by name, in the order of the alphabet. `identity` keys say which cell it is and are no figures.
+/// The figures of a cell by name, in the order of the alphabet. `identity` keys identify the cell and are no
+/// figures.
 pub(crate) fn figures(cell: &Value, identity: &[&str]) -> BTreeMap<String, Option<f64>> {
     let mut found = BTreeMap::new();
     for (key, value) in cell.as_object().into_iter().flatten() {

@@ -8,11 +8,11 @@ use vtare_load::{Kind, LoadError, Options, Report};
 use vtare_sys::process;
 use vtare_units::Span;
 
-use crate::arguments::positive;
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
 use crate::instrument::{print, print_json, to_json};
 use crate::load_net::{self, NetArguments};
+use crate::quantities::positive;
 use crate::table::percent;
 
 /// What kind of load.
@@ -55,8 +55,8 @@ pub(crate) struct LoadArguments {
     net: NetArguments,
 }
 
-/// Makes the load, says `ready` on stderr once every thread works, and reports at the end what load it was. A signal is the
-/// ordinary end of a load, so the exit code is 0 then too.
+/// Makes the load, writes `ready` to stderr once every thread works, and reports at the end what load it was. A signal
+/// is the ordinary end of a load, so the exit code is 0 then too.
 ///
 /// # Errors
 /// For threads or a directory that make no load, and where the machine refuses threads, files or sockets.
@@ -70,12 +70,12 @@ pub(crate) fn command(arguments: &LoadArguments, context: &Context) -> Result<Ex
         Some(kind) => {
             let directory = arguments.dir.clone().unwrap_or_else(std::env::temp_dir);
             let options = Options { kind, threads: arguments.threads, limit, directory };
-            (vtare_load::run(&options, &context.stop_flag(), || say!("ready")).map_err(failure)?, None)
+            (vtare_load::run(&options, &context.stop_flag(), || message!("ready")).map_err(failure)?, None)
         }
         None => load_net::carry_out(&arguments.net, limit, context)?,
     };
     if let Some(error) = &lost {
-        say!("vtare: {error}");
+        message!("vtare: {error}");
     }
     if arguments.json {
         print_json(&to_json(&document(&report)))?;
@@ -116,7 +116,7 @@ fn failure(error: LoadError) -> Failure {
     }
 }
 
-/// The report with what every document of vtare says.
+/// The report with what every document of vtare holds.
 #[derive(Serialize)]
 struct Document<'r> {
     #[serde(flatten)]

@@ -12,19 +12,20 @@ use vtare_load::net::{Arrivals, NetBin, NetReport, SenderOptions, SinkOptions};
 use vtare_load::{LoadError, Report};
 use vtare_units::Span;
 
-use crate::arguments::{nanoseconds, positive};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::instrument::{check_cpu, fresh_seed, to_json};
-use crate::quantities::{bit_rate, show_bit_rate};
-use crate::samples::{Cell, Column, Samples, SamplesError};
+use crate::quantities::{bit_rate, nanoseconds, positive, show_bit_rate};
+use crate::samples::{Column, Row as _, Samples, SamplesError, count};
 
 /// The columns of a net load's bins, as contract/README.md has them.
-pub(crate) const COLUMNS: &[Column] = &[
-    Column::int64("bin_monotonic_ns", "start of the bin on CLOCK_MONOTONIC, a multiple of its length"),
-    Column::int64("ip_byte", "bytes of IP packets sent, or stamped by the sink's kernel, in it"),
-    Column::int64("packets", "packets"),
-];
+pub(crate) const COLUMNS: &[Column] = NetBin::COLUMNS;
+
+columns!(bin: NetBin {
+    int64 "bin_monotonic_ns" = count(bin.monotonic_ns), "start of the bin on CLOCK_MONOTONIC, a multiple of its length";
+    int64 "ip_byte" = count(bin.ip_byte), "bytes of IP packets sent, or stamped by the sink's kernel, in it";
+    int64 "packets" = count(bin.packets), "packets";
+});
 
 /// How packets follow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -73,7 +74,8 @@ pub(crate) struct NetArguments {
     #[arg(long, value_name = "N", value_parser = positive, default_value = "1.5")]
     shape: f64,
 
-    /// How late a packet may leave without need; 1us spins before each, 50us leaves nearly all to the kernel and spares the CPU
+    /// How late a packet may leave without need; 1us spins before each, 50us leaves nearly all to the kernel and
+    /// spares the CPU
     #[arg(long, value_name = "TIME", value_parser = nanoseconds, default_value = "1us")]
     tolerance: u64,
 
@@ -173,8 +175,8 @@ enum Work {
 /// Sends or counts in a thread of its own, while this one writes the bins: encoding would disturb the pace.
 ///
 /// # Errors
-/// For arguments that make no traffic, sockets that cannot be had, and an output that cannot be written before the load starts. What went
-/// wrong with the output later is given beside the report.
+/// For arguments that make no traffic, sockets that cannot be had, and an output that cannot be written before the load
+/// starts. What went wrong with the output later is given beside the report.
 pub(crate) fn carry_out(
     arguments: &NetArguments,
     limit: Option<Span>,
@@ -193,10 +195,10 @@ pub(crate) fn carry_out(
         let worker = scope.spawn(|| {
             let stop: &AtomicBool = &stop;
             let bins = sender;
-            let ready = || say!("ready");
+            let ready = || message!("ready");
             let mut each = |bin| {
                 if kept {
-                    // The writer has gone: it failed, and says so at the end.
+                    // The writer has ended: its error is reported at the end.
                     let _ = bins.send(bin);
                 }
             };
@@ -219,9 +221,8 @@ pub(crate) fn carry_out(
 }
 
 fn write(bins: impl IntoIterator<Item = NetBin>, mut samples: Samples) -> Result<Samples, SamplesError> {
-    let integer = |value: u64| Cell::Integer(i64::try_from(value).unwrap_or(i64::MAX));
     for bin in bins {
-        samples.row(&[integer(bin.monotonic_ns), integer(bin.ip_byte), integer(bin.packets)])?;
+        samples.row(&bin)?;
     }
     Ok(samples)
 }
@@ -242,7 +243,7 @@ pub(crate) fn in_words(net: &NetReport) -> String {
             format!("{} packets sent to {}, {rate} of IP packets; asked for {asked}", net.packets, net.address)
         }
         None => format!(
-            "{} packets came to {}, {rate} of IP packets between the first and the last",
+            "{} packets arrived at {}, {rate} of IP packets between the first and the last",
             net.packets, net.address
         ),
     };

@@ -1,11 +1,14 @@
-//! `vtare`, the instruments: one static binary that measures and writes samples.
+//! `vtare`, the instruments: one static binary that measures and writes samples. May touch: all
+//! crates but capi and preload.
 //!
 //! Each subcommand is one file. `instrument.rs` is what they share: parameters in, cells and samples out.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 #[macro_use]
-mod say;
+mod message;
+#[macro_use]
+mod samples;
 
 mod agent;
 mod arguments;
@@ -26,22 +29,20 @@ mod load_command;
 mod load_net;
 mod measure;
 mod noise;
+mod parameters;
 mod peers;
 mod progress;
 mod quantities;
 mod rtt;
 mod run_file;
-mod samples;
 mod schema;
 mod serve;
 mod sleep;
-mod summary;
 mod table;
 mod terminal;
 mod throughput;
 mod timer;
 mod torture;
-mod whole_file;
 
 fn main() -> std::process::ExitCode {
     cli::main()

@@ -3,10 +3,10 @@
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
 
-use vtare_packet::control::PresharedKey;
-use vtare_packet::control::client::ControlError;
-use vtare_packet::session::ClientError;
+use vtare_control::PresharedKey;
+use vtare_control::client::ControlError;
 use vtare_units::Span;
+use vtare_wire::session::ClientError;
 
 use crate::failure::Failure;
 
@@ -29,7 +29,8 @@ pub(crate) fn resolve(name: &str, port: u16) -> Result<SocketAddr, Failure> {
     let full = if has_port { name.to_owned() } else { format!("{name}:{port}") };
     let wanted = |why: String| {
         Failure::Input(format!(
-            "peer: found '{name}', {why}; want an address or a name, as 10.0.0.2, host.example:{port} or [fd00::2]:{port}"
+            "peer: found '{name}', {why}; want an address or a name, as 10.0.0.2, host.example:{port} or \
+             [fd00::2]:{port}"
         ))
     };
     if !has_port
@@ -46,7 +47,7 @@ pub(crate) fn resolve(name: &str, port: u16) -> Result<SocketAddr, Failure> {
 /// # Errors
 /// [`Failure::Input`] where the key cannot be read.
 pub(crate) fn key(key_file: Option<&Path>) -> Result<Option<PresharedKey>, Failure> {
-    let wrong = |error: vtare_packet::control::KeyError| Failure::Input(error.to_string());
+    let wrong = |error: vtare_control::KeyError| Failure::Input(error.to_string());
     if let Some(path) = key_file {
         return PresharedKey::read(path).map(Some).map_err(wrong);
     }
@@ -59,7 +60,7 @@ pub(crate) fn key(key_file: Option<&Path>) -> Result<Option<PresharedKey>, Failu
 /// What an error on the control connection is to the user: a wrong input, or a peer that does not answer.
 pub(crate) fn control_failure(error: &ControlError) -> Failure {
     match error {
-        ControlError::Talk(ClientError::Refused(_))
+        ControlError::Session(ClientError::Refused(_))
         | ControlError::NeedsKey { .. }
         | ControlError::HasNoKey { .. }
         | ControlError::WrongKey { .. }

@@ -1,4 +1,40 @@
-//! Rates, sizes and shares as people write them.
+//! Quantities as people write them: times, rates, sizes, shares.
+
+/// Reads a length of time with its unit, `100us`, as whole nanoseconds.
+///
+/// # Errors
+/// Without a unit, below 1 ns, or beyond 292 years.
+pub(crate) fn nanoseconds(text: &str) -> Result<u64, String> {
+    let wanted = || format!("found '{text}', want a time with its unit, as 500ns, 100us, 2.5ms or 1s");
+    let (value, unit) = split(text).ok_or_else(wanted)?;
+    let scale = match unit {
+        "ns" => 1.0,
+        "us" => 1e3,
+        "ms" => 1e6,
+        "s" => 1e9,
+        _ => return Err(wanted()),
+    };
+    integer(value * scale).filter(|ns| (1..=i64::MAX as u64).contains(ns)).ok_or_else(wanted)
+}
+
+/// As [`nanoseconds`], and `0` with or without a unit for none at all.
+///
+/// # Errors
+/// As [`nanoseconds`].
+pub(crate) fn nanoseconds_or_none(text: &str) -> Result<u64, String> {
+    if ["0", "0ns", "0us", "0ms", "0s"].contains(&text) { Ok(0) } else { nanoseconds(text) }
+}
+
+/// Reads a number above zero.
+///
+/// # Errors
+/// For anything else, infinity and "not a number" too.
+pub(crate) fn positive(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if value.is_finite() && value > 0.0 => Ok(value),
+        _ => Err(format!("found '{text}', want a number above 0")),
+    }
+}
 
 /// Reads a rate in bit/s, `150M`.
 ///
@@ -15,7 +51,7 @@ pub(crate) fn bit_rate(text: &str) -> Result<u64, String> {
         "T" => 1e12,
         _ => return Err(wanted()),
     };
-    whole(value * scale).filter(|rate| *rate > 0).ok_or_else(wanted)
+    integer(value * scale).filter(|rate| *rate > 0).ok_or_else(wanted)
 }
 
 /// As [`bit_rate`], and 0 for an outage.
@@ -26,8 +62,8 @@ pub(crate) fn bit_rate_or_none(text: &str) -> Result<u64, String> {
     if text.trim() == "0" { Ok(0) } else { bit_rate(text) }
 }
 
-/// Reads a number of bytes, `1MB` or `64KiB`; `None` where it is none.
-pub(crate) fn bytes(text: &str) -> Option<u64> {
+/// Reads a number of bytes with its unit, `1MB` or `64KiB`; `None` where it is none.
+pub(crate) fn bytes_with_unit(text: &str) -> Option<u64> {
     let (value, unit) = split(text)?;
     let scale = match unit {
         "B" => 1.0,
@@ -39,7 +75,18 @@ pub(crate) fn bytes(text: &str) -> Option<u64> {
         "GiB" => f64::from(1 << 30),
         _ => return None,
     };
-    whole(value * scale).filter(|byte| *byte > 0)
+    integer(value * scale).filter(|byte| *byte > 0)
+}
+
+/// Reads a number of bytes, with or without a unit: `500000`, `500kB`, `1MB`.
+///
+/// # Errors
+/// For anything else, and for less than 1 B.
+pub(crate) fn bytes(text: &str) -> Result<u64, String> {
+    let plain = |text: &str| split(text).filter(|(_, unit)| unit.is_empty()).and_then(|(value, _)| integer(value));
+    let count =
+        bytes_with_unit(text).or_else(|| plain(text)).filter(|count| (1..9_000_000_000_000_000).contains(count));
+    count.ok_or_else(|| format!("found '{text}', want a number of bytes above 0, as 500000, 500kB, 1MB or 2GB"))
 }
 
 /// Reads a share in percent, `1%`, as a number from 0 to 1.
@@ -59,7 +106,7 @@ fn split(text: &str) -> Option<(f64, &str)> {
     (value.is_finite() && value >= 0.0).then_some((value, unit))
 }
 
-fn whole(value: f64) -> Option<u64> {
+fn integer(value: f64) -> Option<u64> {
     let rounded = value.round();
     (rounded < 1.8e19).then_some(rounded as u64)
 }
@@ -101,7 +148,7 @@ mod tests {
     #[test]
     fn sizes_and_shares_need_their_unit() {
         assert_eq!(
-            (bytes("1MB"), bytes("64KiB"), bytes("0B"), bytes("1000")),
+            (bytes_with_unit("1MB"), bytes_with_unit("64KiB"), bytes_with_unit("0B"), bytes_with_unit("1000")),
             (Some(1_000_000), Some(65_536), None, None)
         );
         assert_eq!((share("1%"), share("0%")), (Ok(0.01), Ok(0.0)));
@@ -115,5 +162,39 @@ mod tests {
         assert_eq!(show_bit_rate(1e9), "1.000 Gbit/s");
         assert_eq!(show_bit_rate(149.96e6), "150.0 Mbit/s");
         assert_eq!(show_bit_rate(12.0), "12.000 bit/s");
+    }
+
+    #[test]
+    fn a_time_needs_its_unit() {
+        assert_eq!(nanoseconds("100us"), Ok(100_000));
+        assert_eq!(nanoseconds("2.5 ms"), Ok(2_500_000));
+        assert_eq!(nanoseconds("1s"), Ok(1_000_000_000));
+        for wrong in ["100", "us", "1 h", "-5us", "0ns", "1e300s", ""] {
+            let error = nanoseconds(wrong).expect_err(wrong);
+            assert!(error.contains("unit"), "{error}");
+        }
+    }
+
+    #[test]
+    fn no_time_at_all_is_read_where_it_makes_sense() {
+        assert_eq!((nanoseconds_or_none("0"), nanoseconds_or_none("0us")), (Ok(0), Ok(0)));
+        assert_eq!(nanoseconds_or_none("50us"), Ok(50_000));
+        assert!(nanoseconds_or_none("-1us").is_err() && nanoseconds_or_none("5").is_err());
+    }
+
+    #[test]
+    fn bytes_may_have_a_unit() {
+        assert_eq!((bytes("500000"), bytes("500kB"), bytes("1.5 MB")), (Ok(500_000), Ok(500_000), Ok(1_500_000)));
+        for wrong in ["", "MB", "-1", "1Mb", "1 kb", "0", "1e99"] {
+            assert!(bytes(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn only_numbers_above_zero_are_positive() {
+        assert_eq!(positive("0.5"), Ok(0.5));
+        for wrong in ["0", "-1", "inf", "NaN", "x"] {
+            assert!(positive(wrong).is_err(), "{wrong}");
+        }
     }
 }

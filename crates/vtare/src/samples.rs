@@ -1,4 +1,5 @@
-//! Samples as Parquet: LZ4_RAW, integers DELTA_BINARY_PACKED, strings as dictionary, written in row groups as they come.
+//! Samples as Parquet: LZ4_RAW, integers DELTA_BINARY_PACKED, strings as dictionary, written in row groups as they
+//! come.
 //!
 //! The file appears under its name only when it is whole ([`WholeFile`]).
 
@@ -18,9 +19,9 @@ use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::ColumnPath;
 use serde::Serialize;
 
-use crate::whole_file::WholeFile;
+use vtare_sys::whole_file::WholeFile;
 
-/// The key of the footer entry that says how the samples came about.
+/// The key of the footer entry with the origin of the samples.
 pub(crate) const FOOTER_KEY: &str = "vtare";
 /// Rows that are gathered before they are encoded and written.
 const GROUP_ROWS: usize = 1 << 16;
@@ -78,6 +79,32 @@ impl Column {
     }
 }
 
+/// A row of samples: each column is declared together with the expression that gives its value, by `columns!`.
+pub(crate) trait Row {
+    /// The columns, in order.
+    const COLUMNS: &'static [Column];
+
+    /// Gives the value of each column, in order.
+    fn fill(&self, put: &mut dyn FnMut(Cell<'_>));
+}
+
+/// Declares the columns of a row: `KIND NAME = VALUE, "MEANING";` for each, where KIND is one of the constructors of
+/// [`Column`], NAME carries the unit as suffix, and VALUE is of the type that the constructor of that name takes in
+/// [`Cell`]. A column that may not be missing so cannot be given a missing value.
+macro_rules! columns {
+    ($row:ident: $type:ty { $($kind:ident $name:literal = $value:expr, $meaning:literal;)+ }) => {
+        impl $crate::samples::Row for $type {
+            const COLUMNS: &'static [$crate::samples::Column] =
+                &[$($crate::samples::Column::$kind($name, $meaning)),+];
+
+            fn fill(&self, put: &mut dyn FnMut($crate::samples::Cell<'_>)) {
+                let $row = self;
+                $(put($crate::samples::Cell::$kind($value));)+
+            }
+        }
+    };
+}
+
 /// One value of a row.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Cell<'a> {
@@ -91,11 +118,49 @@ pub(crate) enum Cell<'a> {
     Truth(bool),
 }
 
+impl<'a> Cell<'a> {
+    /// For [`Column::string`].
+    pub(crate) const fn string(value: &'a str) -> Self {
+        Self::Text(value)
+    }
+
+    /// For [`Column::optional_string`].
+    pub(crate) fn optional_string(value: Option<&'a str>) -> Self {
+        value.map_or(Self::Missing, Self::Text)
+    }
+
+    /// For [`Column::int64`].
+    pub(crate) const fn int64(value: i64) -> Self {
+        Self::Integer(value)
+    }
+
+    /// For [`Column::optional_int64`].
+    pub(crate) fn optional_int64(value: Option<i64>) -> Self {
+        value.map_or(Self::Missing, Self::Integer)
+    }
+
+    /// For [`Column::boolean`].
+    pub(crate) const fn boolean(value: bool) -> Self {
+        Self::Truth(value)
+    }
+}
+
+/// A count as a value: the greatest one that a column holds where it is beyond.
+pub(crate) fn count(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+/// The nearest whole number as a value; `None` for what is no number.
+pub(crate) fn nearest(value: f64) -> Option<i64> {
+    value.is_finite().then(|| value.round() as i64)
+}
+
 /// Why samples could not be written.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SamplesError {
     /// The file could not be opened for writing: a wrong path or no permission.
-    #[error("cannot write samples to {}: {source}: choose a file in a directory that exists and is writable", path.display())]
+    #[error("cannot write samples to {}: {source}: choose a file in a directory that exists and is \
+        writable", path.display())]
     Refused {
         /// The file asked for.
         path: PathBuf,
@@ -175,12 +240,12 @@ impl Samples {
         self.0.is_some()
     }
 
-    /// Adds one row, with a cell for each column in order. Never call this inside a measured stretch.
+    /// Adds one row. Never call this inside a measured stretch.
     ///
     /// # Errors
     /// Where a row group could not be written.
-    pub(crate) fn row(&mut self, cells: &[Cell<'_>]) -> Result<(), SamplesError> {
-        self.0.as_mut().map_or(Ok(()), |writing| writing.row(cells))
+    pub(crate) fn row(&mut self, row: &impl Row) -> Result<(), SamplesError> {
+        self.0.as_mut().map_or(Ok(()), |writing| writing.row(row))
     }
 
     /// Completes the file with `footer` and gives it its name.
@@ -193,12 +258,11 @@ impl Samples {
 }
 
 impl Writing {
-    fn row(&mut self, cells: &[Cell<'_>]) -> Result<(), SamplesError> {
-        let columns = self.columns.len();
-        let fits =
-            cells.len() == columns && self.columns.iter_mut().zip(cells).all(|(buffer, cell)| buffer.push(*cell));
-        if !fits {
-            let reason = format!("the row {cells:?} does not fit the {columns} columns");
+    fn row(&mut self, row: &impl Row) -> Result<(), SamplesError> {
+        let (mut columns, mut fits) = (self.columns.iter_mut(), true);
+        row.fill(&mut |cell| fits &= columns.next().is_some_and(|column| column.push(cell)));
+        if !fits || columns.next().is_some() {
+            let reason = format!("a row does not fit the {} columns of this file", self.columns.len());
             return Err(SamplesError::Encode { path: self.path.clone(), reason });
         }
         self.rows += 1;

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use crate::failure::{Exit, Failure};
 use crate::instrument::{self, Instrument};
 use crate::run_file::{RUN_ID_PATTERN, RUN_SCHEMA};
-use crate::{link, load_net, measure};
+use crate::{link, load_net, measure, parameters};
 
 /// Arguments of `vtare schema`.
 #[derive(Clone, Copy, Debug, clap::Args)]
@@ -18,17 +18,14 @@ pub(crate) struct SchemaArguments {
 /// What the schemas need to know of one instrument.
 pub(crate) struct Described {
     name: &'static str,
-    parameters: schemars::Schema,
+    parameters: Value,
     columns: Value,
 }
 
 impl Described {
     /// Describes instrument `I`.
     pub(crate) fn of<I: Instrument>() -> Self {
-        let parameters = schemars::generate::SchemaSettings::draft2020_12()
-            .with(|settings| settings.inline_subschemas = true)
-            .into_generator()
-            .into_root_schema_for::<I::Parameters>();
+        let parameters = parameters::schema_of::<I::Parameters>();
         Self { name: I::NAME, parameters, columns: instrument::to_json(&I::COLUMNS) }
     }
 }
@@ -57,7 +54,7 @@ fn run_schema(described: Vec<Described>) -> Value {
     let branches: Vec<Value> = described
         .iter()
         .map(|instrument| {
-            let mut parameters = instrument::to_json(&instrument.parameters);
+            let mut parameters = instrument.parameters.clone();
             if let Some(schema) = parameters.as_object_mut() {
                 schema.remove("$schema");
             }

@@ -1,104 +1,87 @@
 //! `vtare sleep`: how late sleeps wake, by method and length, and what CPU time they cost.
 //!
-//! Each method sleeps on a thread of its own, because some methods change the thread they sleep on (timer slack, slice).
-//! The cells take turns in rounds of fresh random order, so that a drift of the machine meets all of them alike.
+//! Each method sleeps on a thread of its own, because some methods change the thread they sleep on (timer slack,
+//! slice). The cells take turns in rounds of fresh random order, so that a drift of the machine meets all of them
+//! alike.
 
 mod notes;
 mod worker;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use vtare_packet::random::Random;
-use vtare_units::Span;
+use vtare_units::figures::Figures;
+use vtare_units::{Random, Span};
 
-use crate::arguments::{CommonArguments, nanoseconds, nanoseconds_or_none, positive};
 use crate::context::Context;
-use crate::failure::{Exit, Failure};
+use crate::failure::Failure;
 use crate::instrument::{self, Instrument, Outcome, Session};
-use crate::samples::{Cell, Column};
-use crate::summary::Summary;
+use crate::parameters;
+use crate::quantities::{nanoseconds, nanoseconds_or_none, positive};
+use crate::samples::{Column, Row as _};
 use crate::table::{Table, percent, spread, time};
 use vtare_clock::sleep::Method;
-use worker::{Order, Reading, Refused, Settings, Turn};
+use worker::{Batch, Order, Reading, Refused, Settings};
 
 /// Rounds in which the cells take turns.
 const ROUNDS: u64 = 10;
-/// The longest sleep, 10 s: a signal that another thread takes is noticed after the sleep.
-const LONGEST_NS: u64 = 10_000_000_000;
-
-/// Arguments of `vtare sleep`.
-#[derive(Clone, Debug, clap::Args)]
-pub(crate) struct SleepArguments {
-    #[command(flatten)]
-    common: CommonArguments,
-
-    /// How to sleep: usleep, clock_nanosleep, two_phase, adaptive, spin, two_phase_capped [default: the first five]
-    #[arg(long, value_name = "METHOD", value_delimiter = ',', value_parser = method)]
-    method: Option<Vec<Method>>,
-
-    /// How long to sleep, with unit [default: 1us,10us,100us,1ms,10ms]
-    #[arg(long, value_name = "TIME", value_delimiter = ',', value_parser = nanoseconds)]
-    target: Option<Vec<u64>>,
-
-    /// Sleeps in each cell [default: 1000]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
-    samples: Option<u64>,
-
-    /// Stop each cell after this time [default: 2, or no limit where --samples is given]
-    #[arg(long, value_name = "S", value_parser = positive)]
-    seconds: Option<f64>,
-
-    /// Run on this CPU only
-    #[arg(long, value_name = "CPU")]
-    cpu: Option<usize>,
-
-    /// Price of CPU time for the adaptive method: more wakes closer to the target and spins longer [default: 2ms]
-    #[arg(long, value_name = "TIME", value_parser = nanoseconds)]
-    lambda: Option<u64>,
-
-    /// A miss up to this is as good as none to the adaptive method, so that it spins less [default: 0]
-    #[arg(long, value_name = "TIME", value_parser = nanoseconds_or_none)]
-    tolerance: Option<u64>,
-
-    /// Real-time priority of the sleeping threads (SCHED_FIFO, 1 to 99), any method; a refusal is noted [default: none]
-    #[arg(long, value_name = "PRIORITY", value_parser = clap::value_parser!(u8).range(1..=99))]
-    fifo: Option<u8>,
-
-    /// Set the timer slack of the sleeping threads [default: leave what the process has]
-    #[arg(long, value_name = "TIME", value_parser = nanoseconds)]
-    slack: Option<u64>,
-}
 
 /// Parameters of `sleep` in run.json.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, clap::Args)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Parameters {
-    /// How to sleep; null for usleep, clock_nanosleep, two_phase, adaptive and spin.
+    /// How to sleep: usleep, clock_nanosleep, two_phase, adaptive, spin, two_phase_capped; without it, the first five.
+    #[arg(long, value_name = "METHOD", value_delimiter = ',', value_parser = method)]
     #[schemars(schema_with = "methods_schema")]
     pub(crate) method: Option<Vec<Method>>,
-    /// How long to sleep, in ns.
+
+    /// How long to sleep.
+    #[arg(long = "target", value_name = "TIME", value_delimiter = ',', value_parser = nanoseconds)]
     #[schemars(length(min = 1), inner(range(min = 1, max = 10_000_000_000_u64)))]
     pub(crate) target_ns: Vec<u64>,
+
     /// Sleeps in each cell.
+    #[arg(long, value_name = "N")]
     #[schemars(range(min = 1, max = 10_000_000))]
     pub(crate) samples: u64,
-    /// Stop each cell after this time, in seconds; null for no such limit.
+
+    /// Stop each cell after this time, in seconds; null, or --samples alone, for no such limit.
+    #[arg(long, value_name = "S", value_parser = positive)]
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub(crate) seconds: Option<f64>,
-    /// Run on this CPU only; null to leave that to the scheduler.
+
+    /// Run on this CPU only; without it, the scheduler chooses.
+    #[arg(long, value_name = "CPU")]
     pub(crate) cpu: Option<usize>,
-    /// The price of CPU time for the adaptive method, in ns: more wakes closer to the target and spins longer.
+
+    /// The price of CPU time for the adaptive method: more wakes closer to the target and spins longer.
+    #[arg(long = "lambda", value_name = "TIME", value_parser = nanoseconds)]
     #[schemars(range(min = 1, max = 10_000_000_000_u64))]
     pub(crate) lambda_ns: u64,
-    /// A miss up to this, in ns, is as good as none to the adaptive method.
+
+    /// A miss up to this is as good as none to the adaptive method, so that it spins less.
+    #[arg(long = "tolerance", value_name = "TIME", value_parser = nanoseconds_or_none)]
     #[schemars(range(min = 0, max = 10_000_000_000_u64))]
     pub(crate) tolerance_ns: u64,
-    /// Real-time priority of the sleeping threads (SCHED_FIFO), any method; null to leave the class that the process has.
+
+    /// Real-time priority of the sleeping threads (SCHED_FIFO, 1 to 99), any method, a refusal is noted; without it,
+    /// the class that the process has.
+    #[arg(long, value_name = "PRIORITY")]
     #[schemars(range(min = 1, max = 99))]
     pub(crate) fifo: Option<u8>,
-    /// Timer slack of the sleeping threads, in ns; null to leave what the process has.
+
+    /// Timer slack of the sleeping threads; without it, what the process has.
+    #[arg(long = "slack", value_name = "TIME", value_parser = nanoseconds)]
     #[schemars(range(min = 1, max = 10_000_000_000_u64))]
     pub(crate) slack_ns: Option<u64>,
+}
+
+impl parameters::Parameters for Parameters {
+    fn imply(&mut self, given: &dyn Fn(&str) -> bool) {
+        // Who asks for a number of sleeps wants that number, not what fits into the usual time.
+        if given("samples") && !given("seconds") {
+            self.seconds = None;
+        }
+    }
 }
 
 impl Default for Parameters {
@@ -146,7 +129,7 @@ pub(crate) struct SleepCell {
     /// For how long it was asked to, in ns.
     pub(crate) target_ns: u64,
     /// Actual minus target wake-up, in ns; negative is early.
-    pub(crate) miss_ns: Summary,
+    pub(crate) miss_ns: Figures,
     /// The mean time spent spinning in a sleep, in ns.
     pub(crate) spin_ns_mean: Option<f64>,
     /// CPU time of the thread in a second of sleeping.
@@ -157,27 +140,6 @@ pub(crate) struct SleepCell {
 
 /// The instrument.
 pub(crate) struct Sleep;
-
-/// Carries out `vtare sleep`.
-///
-/// # Errors
-/// See [`instrument::carry_out`].
-pub(crate) fn command(arguments: &SleepArguments, context: &Context) -> Result<Exit, Failure> {
-    let default = Parameters::default();
-    let parameters = Parameters {
-        method: arguments.method.clone(),
-        target_ns: arguments.target.clone().unwrap_or(default.target_ns),
-        samples: arguments.samples.unwrap_or(default.samples),
-        // Who asks for a number of sleeps wants that number, not what fits into the usual time.
-        seconds: arguments.seconds.or(if arguments.samples.is_some() { None } else { default.seconds }),
-        cpu: arguments.cpu,
-        lambda_ns: arguments.lambda.unwrap_or(default.lambda_ns),
-        tolerance_ns: arguments.tolerance.unwrap_or(default.tolerance_ns),
-        fifo: arguments.fifo,
-        slack_ns: arguments.slack,
-    };
-    instrument::command::<Sleep>(parameters, &arguments.common, context)
-}
 
 /// One cell while it is measured.
 struct Measured {
@@ -191,34 +153,16 @@ struct Measured {
 
 impl Instrument for Sleep {
     const NAME: &'static str = "sleep";
-    const COLUMNS: &'static [Column] = &[
-        Column::string("method", "how it slept"),
-        Column::int64("target_ns", "how long it was asked to sleep"),
-        Column::int64("index", "position of the sleep among those of its cell, from 0"),
-        Column::int64("miss_ns", "actual minus target wake-up; negative is early"),
-        Column::int64("spin_ns", "time spent spinning in this sleep"),
-        Column::boolean("disturbed", "whether a gap of the machine hit this sleep"),
-    ];
+    const COLUMNS: &'static [Column] = SleepRow::COLUMNS;
     const IDENTITY: &'static [&'static str] = &["method", "target_ns"];
     type Parameters = Parameters;
     type Cell = SleepCell;
 
     fn resolve(mut parameters: Parameters, _context: &Context) -> Result<Parameters, Failure> {
-        instrument::check_range("samples", parameters.samples, 1, 10_000_000)?;
+        parameters::check_bounds(&parameters)?;
         instrument::check_seconds("seconds", parameters.seconds)?;
-        instrument::check_range("lambda_ns", parameters.lambda_ns, 1, LONGEST_NS)?;
-        instrument::check_range("tolerance_ns", parameters.tolerance_ns, 0, LONGEST_NS)?;
-        if let Some(priority) = parameters.fifo {
-            instrument::check_range("fifo", priority.into(), 1, 99)?;
-        }
         instrument::check_cpu(parameters.cpu)?;
         instrument::check_list("target_ns", &parameters.target_ns)?;
-        for target in &parameters.target_ns {
-            instrument::check_range("target_ns", *target, 1, LONGEST_NS)?;
-        }
-        if let Some(slack) = parameters.slack_ns {
-            instrument::check_range("slack_ns", slack, 1, LONGEST_NS)?;
-        }
         let methods = parameters.method.get_or_insert_with(all_methods);
         instrument::check_list("method", methods)?;
         Ok(parameters)
@@ -313,7 +257,7 @@ impl Measured {
         Self { method, target_ns, readings: Vec::new(), cpu: Span::ZERO, wall: Span::ZERO, refused: Refused::default() }
     }
 
-    fn take(&mut self, turn: Turn) {
+    fn take(&mut self, turn: Batch) {
         self.readings.extend(turn.readings);
         self.cpu += turn.cpu;
         self.wall += turn.wall;
@@ -327,7 +271,7 @@ impl Measured {
         SleepCell {
             method: Some(self.method),
             target_ns: self.target_ns,
-            miss_ns: Summary::of(self.readings.iter().map(|reading| reading.miss_ns), 1.0),
+            miss_ns: self.readings.iter().map(|reading| reading.miss_ns).collect(),
             spin_ns_mean: (n > 0).then(|| spin as f64 / n as f64),
             cpu_fraction: (n > 0 && wall > 0).then(|| self.cpu.as_nanos() as f64 / wall as f64),
             disturbed: self.readings.iter().filter(|reading| reading.disturbed).count() as u64,
@@ -335,21 +279,29 @@ impl Measured {
     }
 }
 
+/// One sleep.
+struct SleepRow<'a> {
+    cell: &'a Measured,
+    index: usize,
+    reading: &'a Reading,
+}
+
+columns!(row: SleepRow<'_> {
+    string "method" = row.cell.method.name(), "how it slept";
+    int64 "target_ns" = row.cell.target_ns.cast_signed(), "how long it was asked to sleep";
+    int64 "index" = row.index as i64, "position of the sleep among those of its cell, from 0";
+    int64 "miss_ns" = row.reading.miss_ns, "actual minus target wake-up; negative is early";
+    int64 "spin_ns" = row.reading.spin_ns, "time spent spinning in this sleep";
+    boolean "disturbed" = row.reading.disturbed, "whether a gap of the machine hit this sleep";
+});
+
 /// Writes the sleeps of one cell.
 fn keep(cell: &Measured, session: &mut Session<'_>) -> Result<(), Failure> {
     if !session.samples.kept() {
         return Ok(());
     }
-    let method = cell.method.to_string();
     for (index, reading) in cell.readings.iter().enumerate() {
-        session.samples.row(&[
-            Cell::Text(&method),
-            Cell::Integer(cell.target_ns.cast_signed()),
-            Cell::Integer(index as i64),
-            Cell::Integer(reading.miss_ns),
-            Cell::Integer(reading.spin_ns),
-            Cell::Truth(reading.disturbed),
-        ])?;
+        session.samples.row(&SleepRow { cell, index, reading })?;
     }
     Ok(())
 }
@@ -362,13 +314,13 @@ mod tests {
     fn a_cell_sums_up_its_turns() {
         let mut cell = Measured::new(Method::Usleep, 1_000);
         let reading = |miss_ns, disturbed| Reading { miss_ns, spin_ns: 100, disturbed };
-        cell.take(Turn {
+        cell.take(Batch {
             readings: vec![reading(60, false), reading(70, true)],
             cpu: Span::from_nanos(5),
             wall: Span::from_nanos(60),
             refused: Refused::default(),
         });
-        cell.take(Turn {
+        cell.take(Batch {
             readings: vec![reading(-8, false)],
             cpu: Span::from_nanos(5),
             wall: Span::from_nanos(40),
@@ -377,6 +329,21 @@ mod tests {
         let cell = cell.cell();
         assert_eq!((cell.miss_ns.n, cell.miss_ns.median, cell.miss_ns.min), (3, Some(60.0), Some(-8.0)));
         assert_eq!((cell.cpu_fraction, cell.spin_ns_mean, cell.disturbed), (Some(0.1), Some(100.0), 1));
+    }
+
+    #[test]
+    fn the_table_and_the_document_show_the_cpu_time_of_each_method_and_target() {
+        let cells = [(1_000_000, 0.08), (10_000_000, 0.02)].map(|(target_ns, cpu)| SleepCell {
+            method: Some(Method::Adaptive),
+            target_ns,
+            cpu_fraction: Some(cpu),
+            ..SleepCell::default()
+        });
+        let text = Sleep::table(&cells).render();
+        for (target, cpu) in [("1.00 ms", "8.00 %"), ("10.0 ms", "2.00 %")] {
+            assert!(text.lines().any(|line| line.contains(target) && line.contains(cpu)), "{text}");
+        }
+        assert_eq!(instrument::to_json(&cells)[1]["cpu_fraction"], 0.02);
     }
 
     #[test]
@@ -407,7 +374,10 @@ mod tests {
             (Parameters { seconds: Some(-1.0), ..Parameters::default() }, "seconds: found -1, want"),
             (Parameters { fifo: Some(0), ..Parameters::default() }, "fifo: found 0, want a whole number from 1 to 99"),
             (Parameters { fifo: Some(100), ..Parameters::default() }, "fifo: found 100, want"),
-            (Parameters { tolerance_ns: 1 << 60, ..Parameters::default() }, "tolerance_ns: found 1152921504606846976"),
+            (
+                Parameters { tolerance_ns: 1 << 60, ..Parameters::default() },
+                "tolerance_ns (--tolerance): found 1152921504606846976",
+            ),
         ];
         for (parameters, message) in wrong {
             let error = Sleep::resolve(parameters, &context).expect_err(message).to_string();

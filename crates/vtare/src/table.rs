@@ -22,8 +22,8 @@ impl Table {
         self.rows.push(cells);
     }
 
-    /// The table for a terminal of so many columns: as [`Self::render`], or where that is too wide a block of lines for each row, which name
-    /// what they tell.
+    /// The table for a terminal of that number of columns: as [`Self::render`], or where that is too wide a block of
+    /// lines for each row, which name their columns.
     pub(crate) fn render_within(&self, columns: Option<usize>) -> String {
         let table = self.render();
         let widest = table.lines().map(|line| line.chars().count()).max().unwrap_or(0);
@@ -81,7 +81,7 @@ pub(crate) fn time(nanos: Option<f64>) -> String {
     format!("{value:.decimals$} {unit}")
 }
 
-/// A spread given in ns for people: 0 means that it lies below the steps of the clock, and says so.
+/// A spread given in ns for people: 0 means that it lies below the steps of the clock, and is shown so.
 pub(crate) fn spread(nanos: Option<f64>) -> String {
     if nanos == Some(0.0) { "<quantum".to_owned() } else { time(nanos) }
 }

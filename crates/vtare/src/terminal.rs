@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 /// Narrower than this nothing is broken to fit.
 const LEAST_WIDTH: usize = 20;
 
-/// The columns of the terminal that stdout is; `None` where it is none, or does not say.
+/// The columns of the terminal that stdout is; `None` where it is none, or its width is unknown.
 pub(crate) fn width() -> Option<usize> {
     let out = std::io::stdout();
     if !out.is_terminal() {
@@ -15,8 +15,8 @@ pub(crate) fn width() -> Option<usize> {
     (columns >= LEAST_WIDTH).then_some(columns)
 }
 
-/// Breaks `text` at spaces into lines of at most `width` signs, the first begun with `first`, the others with `rest`. A word longer than a
-/// line stands alone.
+/// Breaks `text` at spaces into lines of at most `width` signs, the first begun with `first`, the others with `rest`. A
+/// word longer than a line stands alone.
 pub(crate) fn wrap(text: &str, first: &str, rest: &str, width: usize) -> String {
     let mut lines = String::new();
     let mut line = first.to_owned();

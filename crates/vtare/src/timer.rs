@@ -5,68 +5,52 @@ mod sources;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use vtare_packet::random::Random;
-use vtare_units::Span;
-
-use crate::arguments::{CommonArguments, positive};
-use crate::context::Context;
-use crate::failure::{Exit, Failure};
-use crate::instrument::{self, Instrument, Note, Outcome, Session};
-use crate::samples::{Cell, Column};
-use crate::summary::Summary;
-use crate::table::{Table, spread, time};
 use series::Series;
 pub(crate) use sources::Source;
+use vtare_units::figures::Figures;
+use vtare_units::{Random, Span};
+
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::instrument::{self, Instrument, Note, Outcome, Session};
+use crate::parameters;
+use crate::quantities::positive;
+use crate::samples::{Column, Row as _};
+use crate::table::{Table, spread, time};
 
 /// The sources take turns this often, so that a drift of the machine meets all of them alike.
 const ROUNDS: u64 = 8;
 
-/// Arguments of `vtare timer`.
-#[derive(Clone, Debug, clap::Args)]
-pub(crate) struct TimerArguments {
-    #[command(flatten)]
-    common: CommonArguments,
-
-    /// What to read [default: everything that this CPU has]
-    #[arg(long, value_name = "SOURCE", value_delimiter = ',')]
-    source: Option<Vec<Source>>,
-
-    /// Readings of each source [default: 10000000]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000_000_000))]
-    samples: Option<u64>,
-
-    /// Stop each source after this time
-    #[arg(long, value_name = "S", value_parser = positive)]
-    seconds: Option<f64>,
-
-    /// Run on this CPU only
-    #[arg(long, value_name = "CPU")]
-    cpu: Option<usize>,
-
-    /// Readings dearer than this keep their position in the series
-    #[arg(long, value_name = "NS", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
-    tail_ns: Option<u64>,
-}
-
 /// Parameters of `timer` in run.json.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, clap::Args)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Parameters {
-    /// What to read; null for everything that this CPU has.
+    /// What to read; without it, everything that this CPU has.
+    #[arg(long, value_name = "SOURCE", value_delimiter = ',')]
     #[schemars(length(min = 1))]
     pub(crate) source: Option<Vec<Source>>,
+
     /// Readings of each source.
+    #[arg(long, value_name = "N")]
     #[schemars(range(min = 1, max = 10_000_000_000_u64))]
     pub(crate) samples: u64,
-    /// Stop each source after this time, in seconds; null for no such limit.
+
+    /// Stop each source after this time, in seconds; without it, no such limit.
+    #[arg(long, value_name = "S", value_parser = positive)]
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub(crate) seconds: Option<f64>,
-    /// Run on this CPU only; null to leave that to the scheduler.
+
+    /// Run on this CPU only; without it, the scheduler chooses.
+    #[arg(long, value_name = "CPU")]
     pub(crate) cpu: Option<usize>,
-    /// Readings dearer than this, in ns, keep their position in the series.
+
+    /// Readings slower than this, in ns, keep their position in the series.
+    #[arg(long, value_name = "NS")]
     #[schemars(range(min = 1, max = 1_000_000_000))]
     pub(crate) tail_ns: u64,
 }
+
+impl parameters::Parameters for Parameters {}
 
 impl Default for Parameters {
     fn default() -> Self {
@@ -80,51 +64,26 @@ pub(crate) struct TimerCell {
     /// What was read.
     pub(crate) source: Option<Source>,
     /// The difference between one reading and the next, in ns.
-    pub(crate) cost_ns: Summary,
-    /// The time of a tight loop of reads divided by their number, in ns: it resolves what the clock's own steps hide. `n`
-    /// counts the loops.
-    pub(crate) read_cost_ns: Summary,
-    /// Readings dearer than `tail_ns` in a second of reading.
+    pub(crate) cost_ns: Figures,
+    /// The time of a tight loop of reads divided by their number, in ns: it resolves what the clock's own steps hide.
+    /// `n` counts the loops.
+    pub(crate) read_cost_ns: Figures,
+    /// Readings slower than `tail_ns` in a second of reading.
     pub(crate) exceed_per_s: Option<f64>,
 }
 
 /// The instrument.
 pub(crate) struct Timer;
 
-/// Carries out `vtare timer`.
-///
-/// # Errors
-/// See [`instrument::carry_out`].
-pub(crate) fn command(arguments: &TimerArguments, context: &Context) -> Result<Exit, Failure> {
-    let default = Parameters::default();
-    let parameters = Parameters {
-        source: arguments.source.clone(),
-        samples: arguments.samples.unwrap_or(default.samples),
-        seconds: arguments.seconds,
-        cpu: arguments.cpu,
-        tail_ns: arguments.tail_ns.unwrap_or(default.tail_ns),
-    };
-    instrument::command::<Timer>(parameters, &arguments.common, context)
-}
-
 impl Instrument for Timer {
     const NAME: &'static str = "timer";
-    const COLUMNS: &'static [Column] = &[
-        Column::string("source", "what was read"),
-        Column::optional_int64(
-            "index",
-            "position of the reading in the series of its source, from 0; null for histogram rows",
-        ),
-        Column::int64("cost_ps", "difference between one reading and the next, in picoseconds"),
-        Column::int64("count", "how many readings had this cost; 1 where index is given"),
-    ];
+    const COLUMNS: &'static [Column] = TimerRow::COLUMNS;
     const IDENTITY: &'static [&'static str] = &["source"];
     type Parameters = Parameters;
     type Cell = TimerCell;
 
     fn resolve(mut parameters: Parameters, context: &Context) -> Result<Parameters, Failure> {
-        instrument::check_range("samples", parameters.samples, 1, 10_000_000_000)?;
-        instrument::check_range("tail_ns", parameters.tail_ns, 1, 1_000_000_000)?;
+        parameters::check_bounds(&parameters)?;
         instrument::check_seconds("seconds", parameters.seconds)?;
         instrument::check_cpu(parameters.cpu)?;
         let available = Source::available(context.clock());
@@ -196,6 +155,22 @@ impl Instrument for Timer {
     }
 }
 
+/// One reading, or all readings of a histogram's cost.
+struct TimerRow<'a> {
+    source: &'a str,
+    index: Option<i64>,
+    cost_ps: i64,
+    count: u64,
+}
+
+columns!(row: TimerRow<'_> {
+    string "source" = row.source, "what was read";
+    optional_int64 "index" = row.index,
+        "position of the reading in the series of its source, from 0; null for histogram rows";
+    int64 "cost_ps" = row.cost_ps, "difference between one reading and the next, in picoseconds";
+    int64 "count" = row.count.cast_signed(), "how many readings had this cost; 1 where index is given";
+});
+
 /// Writes the histograms and sums up.
 fn finish(
     all: Vec<Series>,
@@ -222,9 +197,7 @@ fn finish(
         if session.samples.kept() {
             let name = series.source().to_string();
             for (cost_ps, count) in series.histogram_rows(clock) {
-                let count = count.cast_signed();
-                let row = [Cell::Text(&name), Cell::Missing, Cell::Integer(cost_ps), Cell::Integer(count)];
-                session.samples.row(&row)?;
+                session.samples.row(&TimerRow { source: &name, index: None, cost_ps, count })?;
             }
         }
         notes.extend(series.note());

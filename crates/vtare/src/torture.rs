@@ -9,13 +9,13 @@ use vtare_sys::facts::MachineFacts;
 use vtare_sys::{clocks, sched};
 use vtare_units::{Monotonic, Span, Timestamp};
 
-use crate::arguments::positive;
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
 use crate::instrument::{print, print_json, to_json};
+use crate::quantities::positive;
 use crate::table::Table;
 
-/// Readings between two looks at the stop flag and the kernel's clock.
+/// Readings between two checks of the stop flag and the kernel's clock.
 const BATCH: u32 = 4_096;
 
 /// Arguments of `vtare torture`.
@@ -110,7 +110,7 @@ struct Document<'d> {
 /// Tortures the clock. Exit code 1 where a reading went backwards.
 ///
 /// # Errors
-/// Where the CPUs cannot be told, or stdout is closed.
+/// Where the CPUs are unknown, or stdout is closed.
 pub(crate) fn command(arguments: &TortureArguments, context: &Context) -> Result<Exit, Failure> {
     let What::Clock = arguments.what;
     let options = match arguments.path {
@@ -151,7 +151,7 @@ pub(crate) fn command(arguments: &TortureArguments, context: &Context) -> Result
     })
 }
 
-/// One thread on each CPU, until `deadline` or a wish to stop.
+/// One thread on each CPU, until `deadline` or a request to stop.
 fn hammer(clock: &Clock, cpus: &[usize], deadline: Timestamp<Monotonic>, context: &Context) -> (Seen, usize) {
     let latest = AtomicU64::new(0);
     let done = AtomicBool::new(false);

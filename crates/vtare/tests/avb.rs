@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use common::skips::{Judged, first_good};
-use common::{Outcome, Place, VTARE, documented, golden, heard, vtare_line};
+use common::{Outcome, Place, VTARE, accepted, documented, golden, vtare_line};
 use serde_json::Value;
 use wire::{Responder, Wire, new_key};
 
@@ -20,7 +20,8 @@ const SHAPED: f64 = 50e6;
 /// A standstill that leaves no train to measure with, ns.
 const STOOD_STILL_NS: u64 = 20_000_000;
 
-/// A wire whose way to the far end is shaped, and its responder; `None`, with the reason on stderr, where this cannot be.
+/// A wire whose way to the far end is shaped, and its responder; `None`, with the reason on stderr, where this cannot
+/// be.
 struct Shaped {
     wire: Wire,
     place: Place,
@@ -44,7 +45,7 @@ impl Shaped {
     }
 
     fn avb(&self, more: &str) -> Outcome {
-        heard(|| self.wire.vtare(&format!("avb 10.111.0.2 --key-file {} {more}", self.key())))
+        accepted(|| self.wire.vtare(&format!("avb 10.111.0.2 --key-file {} {more}", self.key())))
     }
 
     /// Starts it, and gives it once it has shown so many lines.
@@ -72,7 +73,8 @@ fn measured(outcome: &Outcome) -> Value {
     outcome.json()
 }
 
-/// Of the right order: a machine that is held up by others may be far off. How exact methods are is tested on the simulated path.
+/// Of the right order: a machine that is held up by others may be far off. How exact methods are is tested on the
+/// simulated path.
 #[track_caller]
 fn roughly(found: &Value, truth: f64) {
     let value = found.as_f64().unwrap_or_else(|| panic!("no rate: {found}"));
@@ -246,7 +248,8 @@ fn packets_that_vanish_for_their_size_are_found_out() {
     if shaped.wire.there(rules).is_none() {
         return;
     }
-    // 1208 B of UDP, header included, and 20 B of IP; found to 8 B. Where the machine stood still a packet that came was taken for vanished.
+    // 1208 B of UDP, header included, and 20 B of IP; found to 8 B. Where the machine stood still a packet that came
+    // was taken for vanished.
     let found = (0..5).map(|_| measured(&shaped.avb("--json"))).find(|document| {
         let size = document["cells"][0]["packet_byte"].as_u64().expect("a size");
         assert!(size <= 1_228, "larger ones do not come: {size}");

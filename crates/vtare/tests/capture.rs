@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use common::skips::{first_good, spoiled};
-use common::{Outcome, Place, VTARE, documented, golden, heard, undisturbed, until, vtare_line, whole};
+use common::{Outcome, Place, VTARE, accepted, documented, golden, undisturbed, until, vtare_line, whole};
 use serde_json::Value;
 use wire::{Wire, new_key};
 
@@ -63,24 +63,25 @@ fn captured(rows: &[Row], kind: &str, direction: &str) -> BTreeMap<(i64, i64), i
 struct Running(Child, BufReader<std::process::ChildStderr>);
 
 impl Running {
-    /// Starts `vtare capture LINE` in a namespace and waits until its hook is in place; `None`, said, where that is refused.
+    /// Starts `vtare capture LINE` in a namespace and waits until its hook is in place; `None`, with a message, where
+    /// that is refused.
     fn start(namespace: &str, line: &str) -> Option<Self> {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", namespace, VTARE, "capture"]).args(line.split_whitespace());
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("ip was there before");
-        let mut said = BufReader::new(child.stderr.take().expect("it is piped"));
+        let mut stderr = BufReader::new(child.stderr.take().expect("it is piped"));
         let mut first = String::new();
-        said.read_line(&mut first).expect("it says when it is ready");
+        stderr.read_line(&mut first).expect("it says when it is ready");
         if first != "ready\n" {
             child.wait().expect("it has ended");
             assert!(first.contains("not permitted") || first.contains("not supported"), "{first}");
             eprintln!("skipped: {first}");
             return None;
         }
-        Some(Self(child, said))
+        Some(Self(child, stderr))
     }
 
-    /// Ends it and gives what it said.
+    /// Ends it and gives its messages.
     fn end(self) -> Outcome {
         self.signal("INT");
         self.wait()
@@ -104,12 +105,13 @@ impl Running {
 impl Wire {
     fn rtt(&self, key: &Path, more: &str, out: &Path) -> Value {
         let line = format!("rtt 10.111.0.2:8462 --key-file {} --json --out {} {more}", key.display(), out.display());
-        let outcome = heard(|| self.vtare(&line));
+        let outcome = accepted(|| self.vtare(&line));
         assert_eq!(outcome.code, 0, "{}{}", outcome.stdout, outcome.stderr);
         outcome.json()
     }
 
-    /// As [`Wire::rtt`], with all packets sent and answered; `None`, said and counted, where the machine spoils each of seven runs.
+    /// As [`Wire::rtt`], with all packets sent and answered; `None`, with a message and counted, where the machine
+    /// spoils each of seven runs.
     #[track_caller]
     fn rtt_whole(&self, key: &Path, more: &str, out: &Path) -> Option<Value> {
         let run = || self.rtt(key, more, out);
@@ -167,8 +169,8 @@ fn every_probe_is_seen_at_both_ends_by_both_hooks_between_its_sending_and_its_ar
         assert!(requests.keys().eq(sent.keys()) && replies.keys().eq(sent.keys()), "{device} {hook}");
         seen.insert((device, hook), (requests, replies));
     }
-    // In the order of the way there and back. Between stamps of one clock of the kernel that is exact; between clocks it is as near as a machine
-    // can tell that is held up between two readings.
+    // In the order of the way there and back. Between stamps of one clock of the kernel that is exact; between clocks
+    // it is as near as a machine can tell that is held up between two readings.
     const NEARLY: i64 = 100_000_000;
     for (name, (sent, arrived)) in &sent {
         for first in ["tc", "packet"] {
@@ -195,8 +197,8 @@ fn all_forms_and_large_packets_are_captured_and_join_with_the_senders_samples() 
         let Some(tap) = Running::start(wire.names().0, &line) else { return };
         let runs =
             [("full", "--count 300 --size 200"), ("short", "--count 300 --size 20"), ("icmp", "--icmp --count 200")];
-        // Faster than single sends can be: some are due together, and leave as large packets where the kernel cuts them up. Nothing is sent where
-        // this machine stands still for 5 ms.
+        // Faster than single sends can be: some are due together, and leave as large packets where the kernel cuts them
+        // up. Nothing is sent where this machine stands still for 5 ms.
         let dense = ("full", "--count 4000 --rate 1000000 --timeout 5s --engine socket");
         let mut expected = BTreeMap::new();
         let mut together = 0;
@@ -208,7 +210,7 @@ fn all_forms_and_large_packets_are_captured_and_join_with_the_senders_samples() 
             let far = if form == "icmp" { "10.111.0.2" } else { "10.111.0.2:8462" };
             let key_words = if form == "icmp" { String::new() } else { format!("--key-file {}", key.display()) };
             let line = format!("rtt {far} {key_words} {more} --json --out {}", samples.display());
-            let outcome = heard(|| wire.vtare(&line));
+            let outcome = accepted(|| wire.vtare(&line));
             assert!([0, 4].contains(&outcome.code), "{}", outcome.stderr);
             let mut before = None;
             for row in rows(&samples).iter().filter(|row| row.numbers.contains_key("sent_ns")) {
@@ -251,7 +253,7 @@ fn what_finds_no_room_is_counted() {
         let line = format!("rtt 10.111.0.2:8462 --key-file {} --json --count 500 --rate 2000", key.display());
         let mut crossed = [0; 2];
         let probed = undisturbed(|| {
-            let outcome = heard(|| wire.vtare(&line));
+            let outcome = accepted(|| wire.vtare(&line));
             let document = outcome.json();
             for (sum, key) in crossed.iter_mut().zip(["sent", "received"]) {
                 *sum += document["cells"][0][key].as_u64().unwrap_or(0);
@@ -269,12 +271,12 @@ fn what_finds_no_room_is_counted() {
         let cell = &document["cells"][0];
         let count = |key: &str| cell[key].as_u64().unwrap_or_else(|| panic!("{key} in {cell:#}"));
         assert!(count("lost") > 0, "{hook}: {cell:#}");
-        // Replies that came too late for the sender crossed the interface all the same. tc counts probes; the ring counts packets, of which a large
-        // one of the responder's holds several.
+        // Replies that came too late for the sender crossed the interface all the same. tc counts probes; the ring
+        // counts packets, of which a large one of the responder's holds several.
         let least = if hook == "tc" { crossed.0 + crossed.1 } else { 1 };
         let most = 2 * crossed.0;
-        let told = count("packets") + count("unread") + count("lost");
-        assert!((least..=most).contains(&told), "{hook} {crossed:?}: {cell:#}");
+        let accounted = count("packets") + count("unread") + count("lost");
+        assert!((least..=most).contains(&accounted), "{hook} {crossed:?}: {cell:#}");
         assert!(document["notes"].to_string().contains("capture_lost"), "{document:#}");
     }
 }
@@ -358,11 +360,11 @@ fn a_file_of_tcpdump_gives_the_same_probes_and_one_cut_short_says_so() {
     let Ok(mut tcpdump) = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn() else {
         return eprintln!("skipped: no ip here");
     };
-    let mut said = BufReader::new(tcpdump.stderr.take().expect("it is piped"));
+    let mut stderr = BufReader::new(tcpdump.stderr.take().expect("it is piped"));
     let mut line = String::new();
     while !line.contains("listening on") {
         line.clear();
-        if said.read_line(&mut line).expect("text") == 0 {
+        if stderr.read_line(&mut line).expect("text") == 0 {
             tcpdump.wait().expect("it ended");
             return eprintln!("skipped: no tcpdump that works here");
         }
@@ -374,9 +376,9 @@ fn a_file_of_tcpdump_gives_the_same_probes_and_one_cut_short_says_so() {
     Command::new("kill").args(["-INT", &tcpdump.id().to_string()]).status().expect("kill is there");
     tcpdump.wait().expect("it ended");
     let mut counted = String::new();
-    said.read_to_string(&mut counted).expect("text");
+    stderr.read_to_string(&mut counted).expect("text");
     let mut words = counted.split_whitespace();
-    // It may leave out what it had not read when it was told to end.
+    // It may leave out what it had not read when it was asked to end.
     let written: u64 = words.next().and_then(|word| word.parse().ok()).unwrap_or_else(|| panic!("{counted}"));
     assert!(written > 0, "{counted}");
 

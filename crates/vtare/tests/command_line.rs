@@ -42,11 +42,12 @@ fn wrong_usage_exits_with_2_and_names_what_is_wanted() {
     vtare_line(&format!("throughput --tx lo --rx lo {guest} --loaded 2")).refused(2, &["found 2, want from 1 to 1"]);
     vtare_line(&format!("throughput --tx lo --rx lo {guest} {guest} --loaded 1 --slight 50%"))
         .refused(2, &["found 0.5, want less than 0.5000"]);
-    vtare_line(&format!("throughput --tx lo --rx lo {guest} --frame 40")).refused(2, &["found 40, want from 64"]);
+    vtare_line(&format!("throughput --tx lo --rx lo {guest} --frame 40"))
+        .refused(2, &["frame_byte (--frame): found 40, want a whole number from 64 to 9018"]);
     vtare_line("sleep --method nap").refused(2, &["found 'nap', want one of usleep"]);
     vtare_line("sleep --target 100").refused(2, &["found '100', want a time with its unit"]);
     vtare_line("sleep --target 1ms,1000us").refused(2, &["target_ns: found 1000000 twice"]);
-    vtare_line("sleep --fifo 100").refused(2, &["'100'", "100 is not in 1..=99"]);
+    vtare_line("sleep --fifo 100").refused(2, &["fifo: found 100, want a whole number from 1 to 99"]);
     vtare_line("sleep --tolerance 5").refused(2, &["found '5', want a time with its unit"]);
     vtare_line("counter --unit-ms 0.001").refused(2, &["unit_ms: found 0.001, want a number from 0.05 to 1000"]);
     vtare_line("counter --seconds 0.5").refused(2, &["--seconds: found 0.5, want 102.300 or more"]);

@@ -1,4 +1,5 @@
-//! The counter function in other languages: the same documents, equal work, and a clear word where a language is missing.
+//! The counter function in other languages: the same documents, equal work, and a clear word where a language is
+//! missing.
 
 mod common;
 

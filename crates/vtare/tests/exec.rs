@@ -1,4 +1,5 @@
-//! `vtare exec` as people meet it: what it refuses, and with which exit code. What runs under the library is tested in tests/preload.
+//! `vtare exec` as people meet it: what it refuses, and with which exit code. What runs under the library is tested in
+//! tests/preload.
 
 mod common;
 
@@ -7,7 +8,8 @@ use std::process::Command;
 
 use common::{Outcome, Place, VTARE};
 
-/// `vtare exec` with an empty file in the library's place: the dynamic linker names it and goes on, which is enough here.
+/// `vtare exec` with an empty file in the library's place: the dynamic linker names it and goes on, which is enough
+/// here.
 fn exec(place: &Place, words: &[&str]) -> Outcome {
     let library = place.with("libvtare_preload.so", "");
     let mut command = Command::new(VTARE);

@@ -65,7 +65,7 @@ fn an_interrupted_run_keeps_its_samples_and_labels_them() {
 #[test]
 fn a_killed_run_leaves_nothing_where_files_can_be_unnamed() {
     let place = Place::new();
-    if vtare_sys::process::nameless_file(place.path()).expect("the place is writable").is_none() {
+    if vtare_sys::process::nameless_file(place.path(), 0o600).expect("the place is writable").is_none() {
         eprintln!("skipped: this file system has no unnamed files");
         return;
     }

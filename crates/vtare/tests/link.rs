@@ -1,4 +1,5 @@
-//! `vtare link` between namespaces: every frame is accounted for, large ones are cut, damage is found. And what is refused.
+//! `vtare link` between namespaces: every frame is accounted for, large ones are cut, damage is found. And what is
+//! refused.
 
 mod common;
 
@@ -16,7 +17,8 @@ use vtare_sys::net::namespace;
 
 use common::{Outcome, Place, VTARE, documented, vtare_line};
 
-/// Namespaces A and B, each joined to M: 10.113.0.1 and 10.113.0.2. No IPv6 and no address resolution: what a test sends is all there is.
+/// Namespaces A and B, each joined to M: 10.113.0.1 and 10.113.0.2. No IPv6 and no address resolution: what a test
+/// sends is all there is.
 struct Ends {
     names: [String; 3],
 }
@@ -127,7 +129,8 @@ fn count(document: &Value, path: &str) -> u64 {
     found.as_u64().unwrap_or_else(|| panic!("no count at {path} in {document:#}"))
 }
 
-/// Whether the kernel dropped frames before the program saw them, since the machine kept it from its turn: they are in no account but this one.
+/// Whether the kernel dropped frames before the program saw them, since the machine kept it from its turn: they are in
+/// no account but this one.
 fn was_held_up(link: &Value) -> bool {
     let dropped = [0, 1].iter().any(|way| count(&link["directions"][way], "inlet.socket_drops") > 0);
     if dropped {

@@ -22,8 +22,9 @@ fn an_output_that_cannot_be_written_is_refused_before_measuring() {
         .refused(2, &["Not a directory"]);
 }
 
-/// Runs `vtare ARGUMENTS --out FILE` on a disk of `size` in a mount namespace of its own, which goes away with the process;
-/// what `ls` finds there afterwards is the last of stdout. `None`, with the reason on stderr, where that cannot be done here.
+/// Runs `vtare ARGUMENTS --out FILE` on a disk of `size` in a mount namespace of its own, which goes away with the
+/// process; what `ls` finds there afterwards is the last of stdout. `None`, with the reason on stderr, where that
+/// cannot be done here.
 fn on_small_disk(size: &str, arguments: &str) -> Option<Outcome> {
     let script = format!(
         "mount -t tmpfs -o size={size} none \"$1\" || exit 99
@@ -52,7 +53,7 @@ fn on_small_disk(size: &str, arguments: &str) -> Option<Outcome> {
 
 #[test]
 fn a_disk_that_fills_up_while_measuring_ends_it_and_nothing_is_left() {
-    // All readings are dear here, so the first row group of some 100 KiB does not fit.
+    // All readings are slow here, so the first row group of some 100 KiB does not fit.
     let line = "timer --source clock_monotonic --samples 400000 --tail-ns 1";
     let Some(outcome) = on_small_disk("64k", line) else { return };
     outcome.refused(3, &["s.parquet: No space left on device", "B or more were needed", "nothing was left behind"]);

@@ -1,11 +1,12 @@
-//! `vtare rtt` against real responders: over loopback, and over a veth pair between two namespaces with injected losses.
+//! `vtare rtt` against real responders: over loopback, and over a veth pair between two namespaces with injected
+//! losses.
 
 mod common;
 #[path = "common/wire.rs"]
 mod wire;
 
 use common::skips::spoiled;
-use common::{Outcome, Place, golden, heard, undisturbed, until, vtare_line};
+use common::{Outcome, Place, accepted, golden, undisturbed, until, vtare_line};
 use serde_json::Value;
 use wire::{Responder, Wire, new_key};
 
@@ -64,7 +65,7 @@ fn all_answered(cell: &Value, scheduled: u64) {
     assert_eq!(counts, [scheduled; 3], "{cell:#}");
 }
 
-/// As [`measured`], of a run in which the machine did not stand still; `None`, said, where it always does.
+/// As [`measured`], of a run in which the machine did not stall; `None`, with a message, where it always does.
 fn measured_in_time(run: impl FnMut() -> Outcome) -> Option<Value> {
     undisturbed(run).as_ref().map(measured)
 }
@@ -76,7 +77,8 @@ fn measured(outcome: &Outcome) -> Value {
     document
 }
 
-/// Far above what placing a stamp on another clock costs in precision, far below what separates two clocks that were mistaken for each other, ns.
+/// Far above what placing a stamp on another clock costs in precision, far below what separates two clocks that were
+/// mistaken for each other, ns.
 const NEARLY: i64 = 100_000_000;
 
 #[test]
@@ -139,7 +141,7 @@ fn a_short_datagram_and_a_fast_one_are_measured_too() {
     let Some(short) = measured_in_time(|| vtare_line(&line)) else { return };
     all_answered(&short["cells"][0], 100);
     // Whatever this machine reaches: every slot is accounted for.
-    let fast = heard(|| vtare_line(&format!("rtt {at} --rate 1000000 --seconds 0.1 --json")));
+    let fast = accepted(|| vtare_line(&format!("rtt {at} --rate 1000000 --seconds 0.1 --json")));
     let cell = &fast.json()["cells"][0];
     adds_up(cell);
     assert_eq!(count(cell, "scheduled"), 100_000);
@@ -205,7 +207,7 @@ fn nobody_there_is_exit_code_4_and_bad_input_2() {
     let place = Place::new();
     new_key(&place.file("key"));
     let line = format!("rtt {} --key-file {}", responder.address, place.file("key").display());
-    heard(|| vtare_line(&line)).refused(2, &["has no key"]);
+    accepted(|| vtare_line(&line)).refused(2, &["has no key"]);
 }
 
 #[test]
@@ -222,7 +224,8 @@ fn a_limit_that_is_crossed_is_exit_code_1() {
 fn a_responder_that_goes_away_is_exit_code_4_and_what_was_measured_is_kept() {
     let place = Place::new();
     let out = place.file("rtt.parquet");
-    // On a machine that is slow to start a program the responder has gone before a packet was sent: it stays longer, then.
+    // On a machine that is slow to start a program the responder has gone before a packet was sent: it stays longer,
+    // then.
     for seconds in [1, 4, 16] {
         let responder = Responder::on_loopback();
         let arguments = ["rtt", &responder.address, "--seconds", "60", "--timeout", "100ms", "--json", "--out"];
@@ -274,8 +277,8 @@ fn many_peers_share_one_thread_and_have_a_cell_each() {
     assert_eq!(rows(&place.file("rtt.parquet")).len(), 300);
 }
 
-/// The datagrams of 64 B that the rules of one chain dropped. The filter counts a large send as one packet: bytes tell how many
-/// datagrams were in it.
+/// The datagrams of 64 B that the rules of one chain dropped. The filter counts a large send as one packet: bytes tell
+/// how many datagrams were in it.
 fn dropped(rules: &str) -> u64 {
     let words: Vec<&str> = rules.split_whitespace().collect();
     let sum = |name: &str| -> u64 {

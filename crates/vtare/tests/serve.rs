@@ -59,6 +59,18 @@ fn a_new_key_is_for_its_owner_only_and_never_over_an_old_one() {
 }
 
 #[test]
+fn a_process_that_is_killed_while_it_writes_a_key_leaves_no_part_of_it() {
+    let place = Place::new();
+    let file = place.file("key");
+    // At the limit on file sizes the kernel ends the process in the middle of its write (SIGXFSZ).
+    let limited = "ulimit -c 0; ulimit -f 0; exec \"$0\" serve --new-key \"$1\"";
+    let killed = Command::new("sh").args(["-c", limited, VTARE, path(&file)]).output().expect("sh is there");
+    assert!(!killed.status.success(), "{killed:?}");
+    assert!(!file.exists(), "part of a key stands under its name");
+    assert_eq!(vtare(["serve", "--new-key", path(&file)]).code, 0);
+}
+
+#[test]
 fn a_key_that_is_none_is_refused_and_not_shown() {
     let place = Place::new();
     let file = place.with("lab.key", "hunter2\n");

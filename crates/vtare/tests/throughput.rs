@@ -1,5 +1,5 @@
-//! `vtare throughput` through a namespace that forwards: every frame is accounted for, and what cannot be is refused. Skipped, and said, where
-//! this user may not make namespaces or load programs.
+//! `vtare throughput` through a namespace that forwards: every frame is accounted for, and what cannot be is refused.
+//! Skipped, and said, where this user may not make namespaces or load programs.
 
 mod common;
 #[path = "common/wire.rs"]
@@ -45,7 +45,8 @@ fn count(value: &Value, path: &str) -> u64 {
     value.pointer(path).and_then(Value::as_u64).unwrap_or_else(|| panic!("{path} is no number in {value:#}"))
 }
 
-/// The cell of a run in which every frame is accounted for; `None`, with the reason, where the kernel refuses the programs.
+/// The cell of a run in which every frame is accounted for; `None`, with the reason, where the kernel refuses the
+/// programs.
 #[track_caller]
 fn adds_up(outcome: &Outcome) -> Option<Value> {
     if outcome.code == 3 {
@@ -71,7 +72,8 @@ fn each_engine_accounts_for_every_frame_and_spreads_the_load_as_planned() {
     for engine in ["packet", "af_xdp", "xdp"] {
         let out = place.file(&format!("{engine}.parquet"));
         let outcome = router.vtare(&format!(
-            "--engine {engine} --frame 64 --trial 50ms --trial-sum 100ms --loaded 1 --slight 10% --max-rate 2000 --latency-trials 2 --latency-rate 1000 --seed 7 --out {}",
+            "--engine {engine} --frame 64 --trial 50ms --trial-sum 100ms --loaded 1 --slight 10% --max-rate 2000 \
+             --latency-trials 2 --latency-rate 1000 --seed 7 --out {}",
             out.display()
         ));
         let Some(cell) = adds_up(&outcome) else { continue };
@@ -126,7 +128,8 @@ fn without_the_right_to_load_programs_it_falls_back_says_so_and_refuses_what_nee
 fn time_that_is_over_ends_the_searches_with_what_is_known() {
     let Some(router) = Router::new() else { return };
     // No search of these can end so soon: its last phase alone takes 2 s.
-    let more = "--engine packet --frame 64 --trial 400ms --trial-sum 8s --exceed 0% --max-rate 2000 --latency-trials 0 --max-time 1s";
+    let more = "--engine packet --frame 64 --trial 400ms --trial-sum 8s --exceed 0% --max-rate 2000 --latency-trials \
+        0 --max-time 1s";
     let Some(cell) = adds_up(&router.vtare(more)) else { return };
     assert_eq!((cell["stopped"].as_str(), count(&cell, "/out_of_time")), (Some("time_budget"), 1));
     let answered = cell["throughput_packet_per_s"].is_number();

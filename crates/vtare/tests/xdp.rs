@@ -1,11 +1,12 @@
-//! Probes that the kernel sends, answers and takes, and those in frames of this program's own (AF_XDP), over a veth pair between two namespaces. Skipped, and said, where this user may not.
+//! Probes that the kernel sends, answers and takes, and those in frames of this program's own (AF_XDP), over a veth
+//! pair between two namespaces. Skipped, with a message, where this user may not.
 
 mod common;
 #[path = "common/wire.rs"]
 mod wire;
 
 use common::skips::spoiled;
-use common::{Outcome, Place, heard, until};
+use common::{Outcome, Place, accepted, until};
 use serde_json::Value;
 use wire::{Wire, new_key};
 
@@ -45,7 +46,7 @@ fn programs_at_both_ends_account_for_every_packet_in_both_forms() {
             key.display(),
             out.display()
         );
-        let cell = adds_up(&heard(|| wire.vtare(&line)));
+        let cell = adds_up(&accepted(|| wire.vtare(&line)));
         assert_eq!(cell["link"]["engine"], "xdp");
         assert_eq!(count(&cell, "/scheduled"), rate * 2 / 5);
         // Whatever this machine reaches; what was sent was answered by the program or is accounted for by its counters.
@@ -56,22 +57,23 @@ fn programs_at_both_ends_account_for_every_packet_in_both_forms() {
         assert_eq!(turnaround, count(&cell, "/received"), "each reply tells it");
         assert!(std::fs::metadata(&out).expect("it was written").len() > 10_000);
     }
-    // A socket here leaves this end of the veth without GRO or a program: what the far program sends vanishes, and that is said.
+    // A socket here leaves this end of the veth without GRO or a program: what the far program sends vanishes, and that
+    // is shown.
     let line =
         format!("rtt 10.111.0.2 --key-file {} --engine socket --rate 100 --count 50 --timeout 100ms", key.display());
-    let unanswered = heard(|| wire.vtare(&line));
+    let unanswered = accepted(|| wire.vtare(&line));
     unanswered.refused(4, &["no reply to"]);
-    let said = unanswered.stdout;
-    assert!(said.contains("answered every packet") && said.contains("gro on"), "{said}");
+    let text = unanswered.stdout;
+    assert!(text.contains("answered every packet") && text.contains("gro on"), "{text}");
     if wire.here("ethtool -K va gro on").is_some() {
-        let cell = adds_up(&heard(|| wire.vtare(&format!("{line} --json"))));
+        let cell = adds_up(&accepted(|| wire.vtare(&format!("{line} --json"))));
         assert_eq!((cell["link"]["engine"].as_str(), count(&cell, "/scheduled")), (Some("udp"), 50));
         some_came(&cell);
     }
 }
 
 #[test]
-fn a_far_end_that_takes_no_frames_of_programs_is_said_and_auto_takes_sockets() {
+fn a_far_end_that_takes_no_frames_of_programs_is_named_and_auto_takes_sockets() {
     let Some(wire) = Wire::new() else { return };
     let place = Place::new();
     let key = place.file("key");
@@ -79,13 +81,13 @@ fn a_far_end_that_takes_no_frames_of_programs_is_said_and_auto_takes_sockets() {
     // A fresh veth takes no redirected frames: neither GRO nor a program is there.
     let _responder = wire.responder(&key, "0.0.0.0:8462");
     let line = format!("rtt 10.111.0.2 --key-file {} --engine xdp --count 10 --json", key.display());
-    let outcome = heard(|| wire.vtare(&line));
+    let outcome = accepted(|| wire.vtare(&line));
     if outcome.stderr.contains("not permitted") || outcome.stderr.contains("not supported") {
         return eprintln!("skipped: {}", outcome.stderr);
     }
     outcome.refused(3, &["va", "10.111.0.2", "gro on", "--xdp"]);
     let line = format!("rtt 10.111.0.2 --key-file {} --rate 300000 --seconds 0.05 --json", key.display());
-    let cell = adds_up_or_no_room(&heard(|| wire.vtare(&line)));
+    let cell = adds_up_or_no_room(&accepted(|| wire.vtare(&line)));
     assert_eq!(cell["link"]["engine"], "udp");
     let refusals = cell["link"]["refusals"].as_array().expect("a list").clone();
     assert!(refusals.iter().any(|refusal| refusal["wanted"] == "xdp"), "{refusals:?}");
@@ -131,7 +133,7 @@ fn an_interrupted_run_ends_at_once_and_keeps_what_it_has() {
     spoiled("this machine stood still for 16 s");
 }
 
-/// Whether this user may not have AF_XDP sockets, said.
+/// Whether this user may not have AF_XDP sockets, with a message.
 fn skipped(outcome: &Outcome) -> bool {
     let skipped =
         outcome.code == 3 && ["not permitted", "not supported"].iter().any(|why| outcome.stderr.contains(why));
@@ -153,17 +155,18 @@ fn frames_of_its_own_account_for_every_packet_in_both_forms_and_ways_of_waiting(
     {
         let out = place.file(&format!("{size}{more}.parquet"));
         let line = format!(
-            "rtt 10.111.0.2 --key-file {} --engine af_xdp --size {size} --rate {rate} --seconds 0.4 --json --out {} {more}",
+            "rtt 10.111.0.2 --key-file {} --engine af_xdp --size {size} --rate {rate} --seconds 0.4 --json --out {} \
+             {more}",
             key.display(),
             out.display()
         );
-        let outcome = heard(|| wire.vtare(line.trim()));
+        let outcome = accepted(|| wire.vtare(line.trim()));
         if skipped(&outcome) {
             return;
         }
         let cell = adds_up(&outcome);
         assert_eq!(cell["link"]["engine"], "af_xdp");
-        assert!(cell["link"]["chosen_because"].as_str().expect("said").contains("on va (veth)"), "{cell:#}");
+        assert!(cell["link"]["chosen_because"].as_str().expect("a reason").contains("on va (veth)"), "{cell:#}");
         let capabilities = &cell["link"]["capabilities"];
         assert_eq!((&capabilities["rx_stamp"], &capabilities["tx_stamp"]), (&"software".into(), &Value::Null));
         some_came(&cell);
@@ -175,18 +178,18 @@ fn frames_of_its_own_account_for_every_packet_in_both_forms_and_ways_of_waiting(
     }
     // The interface is free again, and the engine runs in a closed loop, too.
     let line = format!("rtt 10.111.0.2 --key-file {} --engine af_xdp --flood --count 200 --json", key.display());
-    let cell = heard(|| wire.vtare(&line)).json()["cells"][0].clone();
+    let cell = accepted(|| wire.vtare(&line)).json()["cells"][0].clone();
     assert_eq!((count(&cell, "/sent"), &cell["link"]["engine"]), (200, &"af_xdp".into()));
     // Programs at the far end answer it, too: this end's program takes their frames.
     drop(_responder);
     let Some(_responder) = wire.responder_in_kernel(&key) else { return };
     let line = format!("rtt 10.111.0.2 --key-file {} --engine af_xdp --count 100 --json", key.display());
-    let cell = adds_up(&heard(|| wire.vtare(&line)));
+    let cell = adds_up(&accepted(|| wire.vtare(&line)));
     some_came(&cell);
 }
 
 #[test]
-fn by_rate_frames_of_its_own_are_chosen_and_the_reason_is_said() {
+fn by_rate_frames_of_its_own_are_chosen_and_the_reason_is_shown() {
     let Some(wire) = Wire::new() else { return };
     let place = Place::new();
     let key = place.file("key");
@@ -194,7 +197,7 @@ fn by_rate_frames_of_its_own_are_chosen_and_the_reason_is_said() {
     let _responder = wire.responder(&key, "0.0.0.0:8462");
     let probe = |more: &str| {
         let line = format!("rtt 10.111.0.2 --key-file {} --seconds 0.05 --json {more}", key.display());
-        heard(|| wire.vtare(&line))
+        accepted(|| wire.vtare(&line))
     };
     if skipped(&probe("--engine af_xdp")) {
         return;
@@ -225,7 +228,7 @@ impl Other {
         command.args(["netns", "exec", wire.names().0, common::VTARE]).args(line.split(' ')).arg(key);
         command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
         let other = Self(command.spawn().expect("ip was there before"));
-        until("its program is attached", || wire.here("ip link show va").is_some_and(|said| said.contains("xdp")));
+        until("its program is attached", || wire.here("ip link show va").is_some_and(|text| text.contains("xdp")));
         other
     }
 }
@@ -246,7 +249,7 @@ fn replies_that_may_come_to_any_of_several_queues_are_refused() {
     let _responder = wire.responder(&key, "0.0.0.0:8462");
     let Some(_) = wire.here("ethtool -L va rx 2") else { return eprintln!("skipped: this veth takes one queue only") };
     let line = format!("rtt 10.111.0.2 --key-file {} --engine af_xdp --count 10", key.display());
-    let outcome = heard(|| wire.vtare(&line));
+    let outcome = accepted(|| wire.vtare(&line));
     if skipped(&outcome) {
         return;
     }

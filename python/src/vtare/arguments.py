@@ -17,20 +17,20 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 
-def whole(option: str, least: int, most: int | None = None) -> Callable[[str | int], int]:
-    """Return a parser of whole numbers from `least` to `most`, for `typer.Option(parser=...)`.
+def integer(option: str, least: int, most: int | None = None) -> Callable[[str | int], int]:
+    """Return a parser of integers from `least` to `most`, for `typer.Option(parser=...)`.
 
     It raises `BadInput` with the option, the value found and the values wanted.
     """
-    wanted = f"a whole number, {least} or more" if most is None else f"a whole number from {least} to {most}"
+    wanted = f"an integer, {least} or more" if most is None else f"an integer from {least} to {most}"
 
     def parse(text: str | int) -> int:
         try:
             value = int(text)
         except ValueError:
-            raise BadInput(f"{option}: found '{text}', wanted {wanted}") from None
+            raise BadInput(f"{option}: found '{text}', expected {wanted}") from None
         if value < least or (most is not None and value > most):
-            raise BadInput(f"{option}: found {value}, wanted {wanted}")
+            raise BadInput(f"{option}: found {value}, expected {wanted}")
         return value
 
     return parse

@@ -4,8 +4,8 @@ All runs of a cell are counted together, a slice of runs at a time, and the slic
 one row per distinct value, so 10^9 readings take no more room than 10^6; exact quantiles and the exact CCDF follow from
 the counts. What does not fit `MEMORY` spills to a temporary directory.
 
-The same slices are the tasks of a `Crew`: this process alone, or the workers of a Dask cluster (`dask_crew`), which
-must see the store under the same path.
+The same slices are the tasks of an `Executor`: this process alone, or the workers of a Dask cluster
+(`dask_executor`), which must see the store under the same path.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ import numpy as np
 import polars as pl
 
 from vtare import stats
-from vtare.contract import QUANTITIES
 from vtare.errors import BadInput
+from vtare.instruments import instrument as record_of
 from vtare.samples import part_label
 
 if TYPE_CHECKING:
@@ -36,20 +36,11 @@ if TYPE_CHECKING:
 SLICE_ROWS: Final = 10_000_000
 #: What DuckDB may hold before it spills to disk.
 MEMORY: Final = "400MB"
-#: Instrument -> the column that is counted, what divides it to give the value, and the column of weights.
-_COUNTED: Final[dict[str, tuple[str, float, str | None]]] = {
-    "timer": ("cost_ps", 1000.0, "count"),
-    "sleep": ("miss_ns", 1.0, None),
-    "counter": ("wall_ns", 1.0, None),
-    "noise": ("gap_ns", 1.0, None),
-    "rtt": ("rtt_ns", 1.0, None),
-    "avb": ("avb_bit_per_s", 1.0, None),
-}
 _Task = TypeVar("_Task")
 _Found = TypeVar("_Found")
 
 
-class Crew(Protocol):
+class Executor(Protocol):
     """Who carries out tasks."""
 
     def map(self, work: Callable[[_Task], _Found], tasks: Sequence[_Task]) -> Iterator[_Found]:
@@ -68,7 +59,7 @@ class Alone:
 ALONE: Final = Alone()
 
 
-class _DaskCrew:
+class _DaskExecutor:
     def __init__(self, client: Any) -> None:
         self._client = client
 
@@ -83,7 +74,7 @@ class _DaskCrew:
 
 
 @contextmanager
-def dask_crew(address: str) -> Iterator[Crew]:
+def dask_executor(address: str) -> Iterator[Executor]:
     """The workers of the Dask cluster whose scheduler listens at `address` (`tcp://host:8786`).
 
     Raises:
@@ -102,12 +93,12 @@ def dask_crew(address: str) -> Iterator[Crew]:
             f"--dask: no Dask scheduler answers at {address} ({error}); start one with `dask scheduler`"
         ) from error
     with client:
-        yield _DaskCrew(client)
+        yield _DaskExecutor(client)
 
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """Some runs of one cell: their files, and the columns that split a run into parts."""
+    """Some runs of one cell: their instrument and the paths of their samples files."""
 
     instrument: str
     paths: tuple[str, ...]
@@ -122,7 +113,7 @@ class Distribution:
 
 
 def slices_of(files: Sequence[RunFile], *, rows: int = SLICE_ROWS) -> list[Slice]:
-    """Cut the runs of one cell into slices of about so many readings, at least one run each."""
+    """Cut the runs of one cell into slices of about `rows` readings, at least one run each."""
     slices: list[Slice] = []
     held: list[str] = []
     size = 0
@@ -151,9 +142,9 @@ def count_slice(piece: Slice) -> dict[tuple[Any, ...], Tally]:
     # Here, not above: most commands of the lab need no database.
     import duckdb
 
-    column, divisor, weight = _COUNTED[piece.instrument]
-    names = QUANTITIES[piece.instrument][1]
-    counted = "count(*)" if weight is None else f"sum({weight})"
+    record = record_of(piece.instrument)
+    column, names = record.value.column, record.parts
+    counted = "count(*)" if record.value.weight is None else f"sum({record.value.weight})"
     with (
         tempfile.TemporaryDirectory(prefix="vtare-") as spill,
         duckdb.connect(
@@ -180,7 +171,7 @@ def count_slice(piece: Slice) -> dict[tuple[Any, ...], Tally]:
                 f"the samples of {len(paths)} runs cannot be counted ({error}); was the store changed while it was "
                 "read? try again, with TMPDIR on a disk with room"
             ) from error
-    values = np.asarray(found["value"]).astype(np.float64) / divisor
+    values = np.asarray(found["value"]).astype(np.float64) / record.value.divisor
     times = np.asarray(found["times"]).astype(np.int64)
     tallies: dict[tuple[Any, ...], Tally] = {}
     for key, where in _segments([np.asarray(found[name]) for name in split]):
@@ -201,7 +192,7 @@ def _constant_parts(database: Any, paths: list[str], names: Sequence[str]) -> di
     alike = [name for name, low, high, known in rows if name in names and known and low == high]
     if not alike:
         return {}
-    # One row tells the value in its own type; statistics hold texts.
+    # One row holds the value in its own type; statistics hold texts.
     row = database.execute(f"SELECT {', '.join(alike)} FROM read_parquet(?) LIMIT 1", [paths[:1]]).fetchone()
     return {} if row is None else dict(zip(alike, row, strict=True))
 
@@ -222,7 +213,7 @@ def _segments(columns: list[np.ndarray]) -> Iterator[tuple[tuple[Any, ...], slic
 
 
 def distributions(
-    samples: SampleSet, experiment: str, *, crew: Crew = ALONE, rows: int = SLICE_ROWS
+    samples: SampleSet, experiment: str, *, executor: Executor = ALONE, rows: int = SLICE_ROWS
 ) -> Iterator[Distribution]:
     """Count all readings of an experiment, cell by cell; one cell is in memory at a time.
 
@@ -237,22 +228,22 @@ def distributions(
             by_cell[tuple(file.run.factors.items())].append(file)
     for factors, files in by_cell.items():
         instrument = files[0].run.instrument
-        if instrument not in _COUNTED:
+        if record_of(instrument).value.gaps_within:
             yield from _by_run(samples, experiment, files)
             continue
         adders: dict[tuple[Any, ...], stats.Adder] = defaultdict(stats.Adder)
-        for found in crew.map(count_slice, slices_of(files, rows=rows)):
+        for found in executor.map(count_slice, slices_of(files, rows=rows)):
             for key, tally in found.items():
                 adders[key].add(tally)
         for key, adder in adders.items():
-            named = dict(zip(QUANTITIES[instrument][1], key, strict=True))
+            named = dict(zip(record_of(instrument).parts, key, strict=True))
             parts = {name: part_label(samples.plan.experiment(experiment), name, value)
                      for name, value in named.items() if name not in dict(factors)}  # fmt: skip
             yield Distribution({**dict(factors), **parts}, adder.total())
 
 
 def _by_run(samples: SampleSet, experiment: str, files: Iterable[RunFile]) -> Iterator[Distribution]:
-    """The same for instruments whose value is no column: gaps between packets, say."""
+    """The same for instruments whose value is no column: gaps between packets, for example."""
     keys = samples.keys(experiment)
     adders: dict[tuple[str, ...], stats.Adder] = defaultdict(stats.Adder)
     for file in files:

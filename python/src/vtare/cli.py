@@ -19,7 +19,7 @@ import typer
 from rich.console import Console
 
 from vtare import __version__
-from vtare.arguments import forgive_lost_readers, percentage, whole
+from vtare.arguments import forgive_lost_readers, integer, percentage
 from vtare.campaign import (
     Journal,
     StopRequest,
@@ -31,27 +31,20 @@ from vtare.campaign import (
     read_store,
 )
 from vtare.campaign import verify as verify_store
-from vtare.campaign.console import (
-    STATUSES,
-    PlainProgress,
-    TerminalProgress,
-    duration,
-    for_tables,
-    run_status,
-    show_plan,
-    show_skipped,
-    show_status,
-    show_verification,
-)
+from vtare.campaign.status import STATUSES, run_status
 from vtare.contract import load_contract
 from vtare.design import draw_seed, expected_run_s, make_design
 from vtare.errors import BadInput, MachineCannot, VtareError, refusal_of
 from vtare.plan import Plan, find_plan, load_plan, shipped_plans
+from vtare.terminal.logs import start_logging
+from vtare.terminal.progress import PlainProgress, TerminalProgress
+from vtare.terminal.stores import show_plan, show_skipped, show_status, show_verification
+from vtare.terminal.tables import duration, for_tables
 
 if TYPE_CHECKING:
     from types import FrameType
 
-    from vtare.bulk import Crew
+    from vtare.bulk import Executor
     from vtare.campaign import CampaignResult
     from vtare.summary import Summary
 
@@ -65,6 +58,7 @@ app = typer.Typer(
 )
 _out = Console(highlight=False, markup=False, soft_wrap=True)
 _err = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
+_LOG = logging.getLogger("vtare.cli")
 
 PlanArgument = Annotated[str, typer.Argument(metavar="PLAN", help="A plan file, or the name of a shipped plan.")]
 StoreArgument = Annotated[Path, typer.Argument(metavar="STORE", help="The directory a campaign left.")]
@@ -73,11 +67,22 @@ BinaryOption = Annotated[Path | None, typer.Option("--binary", help="The vtare b
 SeedOption = Annotated[
     int | None,
     typer.Option(
-        "--seed", parser=whole("--seed", 0), metavar="N", help="Seed of the design (default: the plan's, else drawn)."
+        "--seed", parser=integer("--seed", 0), metavar="N", help="Seed of the design (default: the plan's, else drawn)."
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout, nothing else.")]
-VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="In a pipe, print a line for each run on stderr.")]
+
+
+def _verbose(wanted: bool) -> bool:
+    if wanted:
+        start_logging(verbose=True)
+    return wanted
+
+
+VerboseOption = Annotated[
+    bool,
+    typer.Option("--verbose", "-v", callback=_verbose, help="Log each run and each tool that is called, on stderr."),
+]
 DaskOption = Annotated[
     str | None,
     typer.Option(
@@ -106,7 +111,7 @@ def run(
     chosen = seed if seed is not None else checked.seed if checked.seed is not None else draw_seed()
     target = store or default_store(checked.name)
     with Store.create(target, checked, chosen) as opened:
-        _say(f"{checked.name}: {len(opened.runs)} runs into {target}, seed {chosen}")
+        _LOG.info(f"{checked.name}: {len(opened.runs)} runs into {target}, seed {chosen}")
         _work(opened, program, target, as_json=as_json, verbose=verbose)
 
 
@@ -193,14 +198,14 @@ def report(
     dask: DaskOption = None,
 ) -> None:
     """Write the report of a campaign, finished or not. Exits with 1 where a run could not be used."""
-    from vtare.bulk import ALONE, dask_crew
+    from vtare.bulk import ALONE, dask_executor
     from vtare.report.write import default_name, write_summary
 
     if form not in ("html", "md", "latex"):
         raise BadInput(f"--format: found '{form}', wanted html, md or latex")
-    with nullcontext(ALONE) if dask is None else dask_crew(dask) as crew:
+    with nullcontext(ALONE) if dask is None else dask_executor(dask) as executor:
         # Workers have working directories of their own.
-        summary = _summary_of(store if dask is None else store.resolve(), crew)
+        summary = _summary_of(store if dask is None else store.resolve(), executor)
         _out.print(str(write_summary(summary, out or default_name(form), form=form)))
     _exit_with_problems(summary)
 
@@ -241,7 +246,7 @@ def serve_report(
         int,
         typer.Option(
             "--port",
-            parser=whole("--port", 0, 65_535),
+            parser=integer("--port", 0, 65_535),
             metavar="N",
             help="Port on the loopback address; 0 takes any free one.",
         ),
@@ -295,7 +300,7 @@ def compare(
 ) -> None:
     """Compare campaigns before and after a change, cell by cell, with intervals and verdicts.
 
-    A verdict takes at least two campaigns on each side: one cannot tell a change from a campaign's own offset.
+    A verdict takes at least two campaigns on each side: one cannot separate a change from a campaign's own offset.
     """
     from vtare.summary.between import compare_stores, refuse_undecidable
     from vtare.summary.between_text import show_between
@@ -311,7 +316,7 @@ def compare(
     else:
         show_between(_out, found)
     for reason in (*found.left_out_before, *found.left_out_after):
-        _say(f"vtare: left out: {reason}")
+        _LOG.warning(f"left out: {reason}")
     if found.damaged or (fail_on_regression and found.regressions):
         raise typer.Exit(1)
 
@@ -324,7 +329,7 @@ def plan_command(
     seed: SeedOption = None,
     binary: BinaryOption = None,
     power: Annotated[
-        bool, typer.Option("--power", help="Say how many runs per cell it takes; PLAN may be a pilot's store.")
+        bool, typer.Option("--power", help="State how many runs per cell it takes; PLAN may be a pilot's store.")
     ] = False,
     pilot: Annotated[
         Path | None, typer.Option("--pilot", metavar="STORE", help="With --power: a store to take spreads from.")
@@ -400,7 +405,8 @@ def overhead(
     as_json: JsonOption = False,
 ) -> None:
     """Split round trips into pieces by place: join samples of `vtare rtt` with captures from the hosts."""
-    from vtare.overhead import document, join, read_capture, read_round_trips, show_document
+    from vtare.overhead import document, join, read_capture, read_round_trips
+    from vtare.terminal.overhead import show_document
 
     if sender_capture is None and responder_capture is None:
         raise BadInput(
@@ -410,16 +416,16 @@ def overhead(
     trips = read_round_trips(samples)
     sender, responder = (None if path is None else read_capture(path) for path in (sender_capture, responder_capture))
     joined = [join(trips.frame, flow, sender=sender, responder=responder) for flow in trips.flows]
-    told = document(joined, samples=samples, sender=sender_capture, responder=responder_capture)
+    described = document(joined, samples=samples, sender=sender_capture, responder=responder_capture)
     if as_json:
-        _print_json(told)
+        _print_json(described)
     else:
-        show_document(_out, told)
+        show_document(_out, described)
 
 
 @app.command()
-def clean(as_json: JsonOption = False) -> None:
-    """Remove what a killed campaign left on this machine, told by names: namespaces, containers, guests, programs."""
+def clean(as_json: JsonOption = False, verbose: VerboseOption = False) -> None:
+    """Remove what a killed campaign left on this machine, by its names: namespaces, containers, guests, programs."""
     from vtare.platforms import remove_leftovers
 
     found = remove_leftovers()
@@ -459,7 +465,7 @@ def papers(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List the published tables or show one; say which claims reproduce; set own results among them."""
+    """List the published tables or show one; state which claims reproduce; set own results among them."""
     from vtare import papers as published
 
     if write is not None:
@@ -512,14 +518,14 @@ def _show_standing(name: str | None, store: Path, out: Path | None, *, as_json: 
         show_overlay(found, _out)
     if out is not None:
         for path in write_overlay(found, out):
-            _say(f"figure: {path}")
+            _LOG.info(f"figure: {path}")
     _exit_with_problems(summary)
 
 
 def _show_power(
     plan: str, pilot: Path | None, spread: float | None, shift: float, chance: float, *, as_json: bool
 ) -> None:
-    """Say how many runs per cell find a shift, from a pilot store or a stated spread."""
+    """State how many runs per cell find a shift, from a pilot store or a stated spread."""
     from vtare.summary import power as planning
 
     if Path(plan).is_dir():
@@ -547,24 +553,26 @@ def _show_power(
 
 
 def _work(opened: Store, program: Path, shown: Path, *, as_json: bool, verbose: bool) -> None:
-    """Run what a store lacks, write its report, and end with the exit code that tells how it went."""
+    """Run what a store lacks, write its report, and end with the exit code of how it went."""
     from vtare.campaign import Campaign
 
     on_terminal = _err.is_terminal and not verbose
-    progress = TerminalProgress(_err) if on_terminal else PlainProgress(_err if verbose else None)
+    progress = TerminalProgress(_err) if on_terminal else PlainProgress()
     with StopRequest() as stop:
         try:
-            result = Campaign(opened, program, stop, progress, _precision(opened, shown), _say_tidied(shown)).run()
+            result = Campaign(opened, program, stop, progress, _precision(opened, shown), _log_tidied(shown)).run()
         except VtareError as error:
             if error.exit_code == 130:
-                _say(f"stopped: the running cell was dropped, finished runs are kept; go on with: vtare resume {shown}")
+                _LOG.info(
+                    f"stopped: the running cell was dropped, finished runs are kept; go on with: vtare resume {shown}"
+                )
             raise
     document = _result_document(shown, result)
     if result.done:
         try:
             document["report"] = str(_write_report(shown))
         except KeyboardInterrupt:
-            _say(f"all runs are kept; write the report with: vtare report {shown}")
+            _LOG.info(f"all runs are kept; write the report with: vtare report {shown}")
             raise
     if as_json:
         _print_json(document)
@@ -585,42 +593,42 @@ def _work(opened: Store, program: Path, shown: Path, *, as_json: bool, verbose: 
         raise typer.Exit(1 if result.failed else 3)
 
 
-def _say_tidied(shown: Path) -> Callable[[Tidied], None]:
+def _log_tidied(shown: Path) -> Callable[[Tidied], None]:
     """What prints, before the first run, what the check of a store found; nothing about a new store."""
 
-    def say(found: Tidied) -> None:
+    def log(found: Tidied) -> None:
         checked = found.conditions
         if checked.reasons:
             size = f"{checked.byte / 1e6:.1f} MB"
-            _say(f"checked {len(checked.reasons)} finished runs ({size}) in {duration(checked.elapsed_s)}")
+            _LOG.info(f"checked {len(checked.reasons)} finished runs ({size}) in {duration(checked.elapsed_s)}")
         if found.adopted:
-            _say(f"taken over {len(found.adopted)} whole runs that the journal lacked")
+            _LOG.info(f"taken over {len(found.adopted)} whole runs that the journal lacked")
         for run_id, reason in found.set_aside.items():
-            _say(f"damaged: run {run_id}: {reason}; moved to {shown / 'damaged'} and made again")
+            _LOG.info(f"damaged: run {run_id}: {reason}; moved to {shown / 'damaged'} and made again")
 
-    return say
+    return log
 
 
-def _summary_of(store: Path, crew: Crew | None = None) -> Summary:
-    """The summary of a store, read by a crew; where no run can be used, the reasons are said first."""
+def _summary_of(store: Path, executor: Executor | None = None) -> Summary:
+    """The summary of a store, read by an executor; where no run can be used, the reasons are reported first."""
     from vtare.bulk import ALONE
     from vtare.summary import summarise
 
     forget_keys(store)
-    summary = summarise(store, crew=ALONE if crew is None else crew)
+    summary = summarise(store, executor=ALONE if executor is None else executor)
     derived = summary.derived
     if derived is not None and derived.reason is not None:
-        _say(f"vtare: {store} cannot be written ({derived.reason}); files made from it are in {derived.directory}")
+        _LOG.warning(f"{store} cannot be written ({derived.reason}); files made from it are in {derived.directory}")
     if summary.runs.height == 0:
         for problem in summary.sample_set.problems:
-            _say(f"vtare: left out: {problem.reason}")
+            _LOG.warning(f"left out: {problem.reason}")
     return summary
 
 
 def _exit_with_problems(summary: Summary) -> None:
     """Name every run that could not be used, and end with 1 where there is one."""
     for problem in summary.sample_set.problems:
-        _say(f"vtare: left out: {problem.reason}")
+        _LOG.warning(f"left out: {problem.reason}")
     if summary.sample_set.problems:
         raise typer.Exit(1)
 
@@ -635,7 +643,7 @@ def _precision(opened: Store, shown: Path) -> Callable[[int], str | None] | None
         from vtare.summary.stopping import judge_precision
 
         found = judge_precision(shown, rule)
-        _say(f"block {block}: {found.reason}")
+        _LOG.info(f"block {block}: {found.reason}")
         return found.reason if found.stop else None
 
     return judge
@@ -693,10 +701,6 @@ def _print_json(document: dict[str, Any]) -> None:
     sys.stdout.write(json.dumps(document, indent=2, allow_nan=False) + "\n")
 
 
-def _say(text: str) -> None:
-    _err.print(text)
-
-
 def _version(shown: bool) -> None:
     if shown:
         _out.print(f"vtare-lab {__version__}")
@@ -714,8 +718,7 @@ def _root(
 
 def main() -> None:
     """Entry point of `vtare-lab`: prints an error as one line and ends with its exit code."""
-    # A home that cannot be written costs matplotlib a cache, and is nobody's concern.
-    logging.getLogger("matplotlib").setLevel(logging.ERROR)
+    start_logging()
     forgive_lost_readers()
     for number in (signal.SIGTERM, signal.SIGHUP):
         # What is half written is removed on the way out. A campaign takes these signals over; nohup ignores SIGHUP.
@@ -734,14 +737,14 @@ def main() -> None:
     except MemoryError:
         _end(MachineCannot("this process may not take the memory that it needs (see `ulimit -v`); nothing is lost"))
     except KeyboardInterrupt:
-        _err.print("vtare: interrupted")
+        _LOG.error("interrupted")
         sys.exit(130)
 
 
 def _end(error: VtareError) -> NoReturn:
     if "--json" in sys.argv:
         _print_json({"schema": "vtare.error/1", "error": str(error), "exit_code": error.exit_code})
-    _err.print(f"vtare: {error}")
+    _LOG.error("%s", error)
     sys.exit(error.exit_code)
 
 

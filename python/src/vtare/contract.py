@@ -38,18 +38,6 @@ _TYPES: Final[dict[str, tuple[str, ...]]] = {
     "float64": ("Float64", "Float32"),
 }
 
-#: Instrument -> (quantity column of the summaries, the part of a run that has its own figures).
-QUANTITIES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
-    "timer": ("cost_ns", ("source",)),
-    "sleep": ("miss_ns", ("method", "target_ns")),
-    "counter": ("runtime_ns", ("argument",)),
-    "noise": ("gap_ns", ("cpu",)),
-    "rtt": ("rtt_ns", ("peer",)),
-    "capture": ("packet_gap_ns", ("kind",)),
-    "avb": ("avb_bit_per_s", ("method",)),
-    "throughput": ("throughput_packet_per_s", ("frame_byte", "loaded")),
-}
-
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
@@ -76,7 +64,7 @@ class Parameter:
         if value is None or value == "null":
             if self.nullable:
                 return None
-            raise BadInput(f"{where}: found nothing, wanted {self.wanted}")
+            raise BadInput(f"{where}: missing; expected {self.wanted}")
         if self.is_list:
             items = value if isinstance(value, list) else [value]
             if not items:
@@ -159,7 +147,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Contract:
-    """Every instrument's parameters. `origin` says where they were read."""
+    """Every instrument's parameters. `origin` is where they were read."""
 
     instruments: Mapping[str, Mapping[str, Parameter]]
     origin: str

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from vtare.errors import BadInput
+from vtare.instruments import Asked, instrument
 from vtare.path import TIMERS
 from vtare.plan import OWN_FACTORS, TIMERS_FACTOR
 from vtare.stored import is_run_id, parse_json
@@ -32,12 +33,6 @@ if TYPE_CHECKING:
 DEFAULT_LOAD_THREADS: Final = 100
 DESIGN_SCHEMA: Final = "vtare.design/1"
 CONTROL_EXPERIMENT: Final = "control"
-#: What an estimate of available bandwidth takes by each method, s: about the median over paths of 0.3 to 10 Gbit/s on a
-#: machine of two CPUs. `most_ns` ends all of them; `pathrate` used up the 15 s it was given.
-TYPICAL_ESTIMATE_S: Final[dict[str, float]] = {
-    "vtare": 0.15, "adr": 0.03, "yaz": 0.4, "kite": 0.8, "kite2": 0.6, "pathload": 4.0, "pathchirp": 9.0, "assolo": 1.2,
-    "igi": 0.4, "ptr": 0.15, "spruce": 11.0, "abing": 2.5, "udpst": 11.0, "pathrate": 60.0, "tcp": 10.0,
-}  # fmt: skip
 _COUNTS: Final = ("position", "block", "replicate")
 _WORDS: Final = ("run_id", "experiment", "instrument", "control")
 
@@ -149,7 +144,7 @@ def write_design(
     program: str,
     plan_text: str | None = None,
 ) -> None:
-    """Write `design.parquet`. Its metadata entry `vtare` holds the seed, which nothing else in the file tells.
+    """Write `design.parquet`. Its metadata entry `vtare` holds the seed, which nothing else in the file holds.
 
     `plan_text` is the text of the plan that it was made of, to which the file is then bound by its hash.
     """
@@ -296,7 +291,8 @@ def expected_run_s(run: Run, plan: Plan) -> float:
     """
     crowd = _threads_per_cpu(run, plan)
     # 40 ms of CPU time to start and calibrate, of which a crowded CPU gives each program its share.
-    return plan.settle_s + 0.1 + 0.04 * (1.0 + crowd) + _instrument_s(run, crowded=crowd > 1.0)
+    measuring_s = instrument(run.instrument).expected_s(Asked(run.parameters, run.factors, crowd > 1.0))
+    return plan.settle_s + 0.1 + 0.04 * (1.0 + crowd) + measuring_s
 
 
 def _threads_per_cpu(run: Run, plan: Plan) -> float:
@@ -306,67 +302,3 @@ def _threads_per_cpu(run: Run, plan: Plan) -> float:
     if load["kind"] != "cpu":
         return 0.0
     return float(load.get("threads", DEFAULT_LOAD_THREADS)) / (os.cpu_count() or 1)
-
-
-def _instrument_s(run: Run, *, crowded: bool) -> float:
-    p = run.parameters
-    cap = p.get("seconds", {"sleep": 2.0, "noise": 10.0}.get(run.instrument))
-    limit = float("inf") if cap is None else float(cap)
-    if run.instrument == "timer":
-        # 50 ns: between a counter read (10 ns) and a real system call (260 ns).
-        one = p.get("samples", 10_000_000) * 50e-9
-        parts = len(p.get("source") or range(8))
-        return float(parts * (limit if crowded and cap is not None else min(one, limit)))
-    if run.instrument == "sleep":
-        targets = p.get("target_ns", [1_000, 10_000, 100_000, 1_000_000, 10_000_000])
-        late = 0.01 if crowded else 1e-4
-        one = sum(min(p.get("samples", 1000) * (t * 1e-9 + late), limit) for t in targets)
-        return float(len(p.get("method") or range(5)) * one)
-    if run.instrument == "counter":
-        calls = p.get("batches", 20) * p.get("calls", 100)
-        # The machine speed index, and what a runtime takes to start and to warm up.
-        start = {"rust": 0.2, "c": 0.3, "java": 1.5}.get(p.get("language", "rust"), 0.5)
-        return float(start + calls * p.get("unit_ms", 10.0) * 1e-3 * (2 ** (p.get("max_exponent", 9) + 1) - 1))
-    if run.instrument == "rtt":
-        return _rtt_s(p)
-    if run.instrument == "avb":
-        return _avb_s(run)
-    if run.instrument == "throughput":
-        return _throughput_s(p)
-    return float(len(p.get("cpu") or range(os.cpu_count() or 1)) * limit)
-
-
-def _throughput_s(p: dict[str, Any]) -> float:
-    """How long searches take: about three sums of trials for each goal, and trials for latency; void ones, too."""
-    cells = len(p.get("frame_byte") or range(7)) * len(p.get("loaded") or range(1))
-    goals = 2.0 if p.get("zero_loss", True) else 1.0
-    one = 1.0 + goals * 3.0 * p.get("trial_sum_ns", 2_700_000_000) * 1e-9
-    loads = len(p.get("latency_load") or range(1)) + len(p.get("latency_packet_per_s") or ())
-    latency = loads * p.get("latency_trials", 20) * (0.1 + p.get("latency_trial_ns", 300_000_000) * 1e-9)
-    return float(2.0 + cells * (2.0 + p.get("searches", 5) * one + latency))
-
-
-def _avb_s(run: Run) -> float:
-    """How long estimates take: each what its method takes, at most the time it may; and what surrounds them."""
-    p = run.parameters
-    # The witness of a shaped link takes most of a second to load and to be read.
-    is_shaped = not p.get("peer") and run.factors.get("bottleneck") != "link"
-    around_s = 1.3 if is_shaped else 0.5
-    most_s = p["most_ns"] * 1e-9 if p.get("most_ns") else float("inf")
-    each = min(most_s, TYPICAL_ESTIMATE_S.get(str(p.get("method", "vtare")).partition(":")[0], 2.0))
-    estimates, seconds = p.get("estimates"), p.get("seconds")
-    if estimates is None and seconds is None:
-        return around_s + each
-    many = float("inf") if estimates is None else estimates * (each + p.get("pause_ns", 1e8) * 1e-9)
-    # One that has begun goes on to its end.
-    return around_s + min(many, float("inf") if seconds is None else float(seconds) + each / 2.0)
-
-
-def _rtt_s(p: dict[str, Any]) -> float:
-    """How long round trips are measured: the limit in time or in packets that comes first, and the starts around it."""
-    gap_s = p["gap_ns"] * 1e-9 if p.get("gap_ns") else 1.0 / p.get("rate_packet_per_s", 1000)
-    seconds = p.get("seconds", 10.0)
-    limits = [float(seconds)] if seconds is not None else []
-    limits += [p["packets"] * (1e-4 if p.get("flood") else gap_s)] if p.get("packets") is not None else []
-    # 0.6 s: instances, responder, session, captures; and a second for what a hundred thousand packets take to write.
-    return 0.6 + min(limits, default=10.0)

@@ -41,7 +41,7 @@ class TwoHosts:
     """Two servers and the link between them. As a context manager it makes them and removes them on every way out."""
 
     def __init__(self, owner: str, *, mtu_byte: int = DEFAULT_MTU_BYTE) -> None:
-        """Plan the topology; nothing is made yet. `owner` begins every name (`network.own_prefix`)."""
+        """Plan the topology; nothing is made yet. `owner` begins every name (`owner.own_prefix`)."""
         # Instances of either side talk to the other server and to its first instance, no one else.
         ends = {number: (network.address(number, 0), network.address(number, 1)) for number in (1, 2)}
         self.sender = Site("sender server", f"{owner}-s", 1, ends[2], mtu_byte=mtu_byte)
@@ -114,7 +114,7 @@ class TwoHosts:
 class RoutedHosts(TwoHosts):
     """Two servers with a router between them, whose egress towards the responder is the bottleneck.
 
-    `bridged` says whether the router joins its interfaces itself, for a kernel shaper; `shape` puts one there.
+    `bridged` states whether the router joins its interfaces itself, for a kernel shaper; `shape` puts one there.
     """
 
     def __init__(self, owner: str, *, mtu_byte: int = DEFAULT_MTU_BYTE, bridged: bool = True) -> None:
@@ -181,7 +181,7 @@ class RoutedHosts(TwoHosts):
         return [*shape_steps(path, *self._egress()), *netem_steps(path, self._ways_in())]
 
     def facts(self) -> dict[str, Any]:
-        """What the path between the servers is made of, with the shapers as the kernel tells them."""
+        """What the path between the servers is made of, with the shapers as the kernel reports them."""
         devices = {"router in": (self.router, _INWARD), "router out": (self.router, _OUTWARD)}
         found = super().facts() | {name: network.interface_facts(*place) for name, place in devices.items()}
         shaped = (self._egress(), *self._ways_in())

@@ -1,6 +1,6 @@
 """The path of an experiment on available bandwidth: sender - router - receiver, its bottleneck on the router's egress.
 
-A `PathSpec` says what the path is; the functions here turn it into the commands that make it. The truth is well defined
+A `PathSpec` is the path as data; the functions here turn it into the commands that make it. The truth is well defined
 only because of their details: the shaper counts IP bytes (`stab overhead -14` takes the Ethernet header off), and its
 bucket is the least with which the kernel keeps the rate. Measured with two bursts a rate: with half of it 300 Mbit/s
 were 225 (docs/avb-lab.md).

@@ -86,6 +86,24 @@ def unit_of(parameter: str) -> Unit | None:
     return None
 
 
+def symbol_of(name: str) -> str | None:
+    """Return the unit that the name of a column states: `ns` for `rtt_ns`; `1` for a fraction, `%` for percent.
+
+    None where the name states none: a count.
+
+    >>> symbol_of("avb_bit_per_s"), symbol_of("late_fraction"), symbol_of("error_percent"), symbol_of("gaps_per_s")
+    ('bit/s', '1', '%', '1/s')
+    """
+    if name.endswith("_fraction"):
+        return "1"
+    if name.endswith("_percent"):
+        return "%"
+    unit = unit_of(name)
+    if unit is None:
+        return None
+    return "1/s" if unit.symbol == "s" and name.endswith("_per_s") else unit.symbol
+
+
 def parse(text: str, unit: Unit) -> Decimal:
     """Return the quantity `text` counted in `unit.symbol`, exactly. `parse("1.5 ms", ns)` is 1500000.
 

@@ -15,18 +15,22 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from vtare.contract import QUANTITIES, check_samples_file, load_contract
+from vtare.contract import check_samples_file, load_contract
 from vtare.errors import BadInput
+from vtare.instruments import instrument as record_of
 from vtare.stored import odd_entry, parse_json, plain_values, read_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from vtare.design import Run
+    from vtare.instruments import Value
     from vtare.plan import Experiment, Plan
 
 #: What the far end is called that the lab sets up: its address is the lab's business and differs between platforms.
 OWN_FAR_END: Final = "responder"
+#: The part of a run that is its far end.
+FAR_END_PART: Final = "peer"
 #: Facts that must agree before runs are pooled: words for the message, where the footer has them, and the factors
 #: between whose levels they may differ.
 _MUST_AGREE: Final = (
@@ -39,21 +43,15 @@ _MUST_AGREE: Final = (
 _SETS_CLOCK: Final = ("platform", "guest_clock")
 #: The level of runs whose experiment has no such factor.
 _ELSE: Final = {"platform": "host"}
-#: Instrument -> (expression of the value, in ns but for the rates of `avb` and `throughput`; expression of its weight).
-_VALUE: Final[dict[str, tuple[pl.Expr, pl.Expr]]] = {
-    "timer": (pl.col("cost_ps") / 1000.0, pl.col("count")),
-    "sleep": (pl.col("miss_ns").cast(pl.Float64), pl.lit(1, pl.Int64)),
-    "counter": (pl.col("wall_ns").cast(pl.Float64), pl.lit(1, pl.Int64)),
-    "noise": (pl.col("gap_ns").cast(pl.Float64), pl.lit(1, pl.Int64)),
-    "rtt": (pl.col("rtt_ns").cast(pl.Float64), pl.lit(1, pl.Int64)),
-    "avb": (pl.col("avb_bit_per_s").cast(pl.Float64), pl.lit(1, pl.Int64)),
-    "throughput": (pl.col("throughput_packet_per_s").cast(pl.Float64), pl.lit(1, pl.Int64)),
-    # The gap to the packet of its session before, that went the same way; null for the first.
-    "capture": (
-        pl.col("captured_ns").diff().over("session", "kind", "direction").cast(pl.Float64),
-        pl.lit(1, pl.Int64),
-    ),
-}
+
+
+def expressions(value: Value) -> tuple[pl.Expr, pl.Expr]:
+    """Return what gives a row's value, in the unit of the instrument's quantity, and how many readings had it."""
+    column = pl.col(value.column)
+    if value.gaps_within:
+        column = column.diff().over(*value.gaps_within)
+    weight = pl.lit(1, pl.Int64) if value.weight is None else pl.col(value.weight)
+    return column.cast(pl.Float64) / value.divisor, weight
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +92,14 @@ class SampleSet:
         """The key columns of one experiment: its factors in the plan's order, then the parts one run measures."""
         table = self.plan.experiment(experiment)
         factors = [factor.name for factor in table.factors]
-        return (*factors, *(part for part in QUANTITIES[table.instrument][1] if part not in factors))
+        return (*factors, *(part for part in record_of(table.instrument).parts if part not in factors))
 
     def scan(self, experiment: str, *, run_id: str | None = None) -> pl.LazyFrame:
         """Return the samples of one experiment lazily: Parquet columns, `run_id`, `block`, keys, `value`, `weight`.
 
-        Of all its runs, or of the one named. `value` is in ns. Key columns hold levels as a person writes them
-        (`1 ms`). Nothing is read before `collect`, so a store larger than memory can be filtered and aggregated.
+        Of all its runs, or of the one named. `value` is in the unit of the instrument's quantity. Key columns hold
+        levels as a person writes them (`1 ms`). Nothing is read before `collect`, so a store larger than memory can be
+        filtered and aggregated.
 
         Raises:
             BadInput: no finished run of this experiment can be read.
@@ -118,12 +117,12 @@ class SampleSet:
                 **{f"_{name}": [file.run.factors[name] for file in files] for name in factors},
             }
         )
-        value, weight = _VALUE[instrument]
+        value, weight = expressions(record_of(instrument).value)
         scanned = pl.scan_parquet([file.path for file in files], include_file_paths="_path")
-        own_far_end = self.plan.experiment(experiment).two_hosts
+        is_own = self.plan.experiment(experiment).two_hosts
         parts = [
-            pl.lit(OWN_FAR_END).alias(part) if part == "peer" and own_far_end else label_expression(part, instrument)
-            for part in QUANTITIES[instrument][1]
+            pl.lit(OWN_FAR_END).alias(part) if part == FAR_END_PART and is_own else label_expression(part, instrument)
+            for part in record_of(instrument).parts
             if part not in factors
         ]
         return (
@@ -134,31 +133,31 @@ class SampleSet:
         )
 
     def read(self, file: RunFile) -> pl.DataFrame:
-        """Return one run's samples: the Parquet columns but `index`, `value` (ns), `weight`; rows as in the file.
+        """Return one run's samples: the Parquet columns but `index`, `value`, `weight`; rows as in the file.
 
         Raises:
             OSError, polars.exceptions.PolarsError: the file is damaged behind its footer.
         """
-        value, weight = _VALUE[file.run.instrument]
+        value, weight = expressions(record_of(file.run.instrument).value)
         # Rows have their order; their numbers would be a tenth of the memory that a long run takes.
         scanned = pl.scan_parquet(file.path).drop("index", strict=False)
         return scanned.with_columns(value.alias("value"), weight.alias("weight")).collect()
 
     def read_part(self, file: RunFile, labels: Mapping[str, str | None]) -> pl.DataFrame:
-        """Return the readings of one part of one run: `index` (null where not kept), `value` (ns) and `weight`.
+        """Return the readings of one part of one run: `index` (null where not kept), `value` and `weight`.
 
-        `labels` says which part, in the words of the plan; keys that are factors or not parts are ignored. Readings
+        `labels` names the part, in the words of the plan; keys that are factors or not parts are ignored. Readings
         come in the order they were taken; those without a value are left out. Only what is returned is in memory.
 
         Raises:
             OSError, polars.exceptions.PolarsError: the file is damaged behind its footer.
         """
         instrument = file.run.instrument
-        value, weight = _VALUE[instrument]
+        value, weight = expressions(record_of(instrument).value)
         # The value first: a gap to the packet before is not that to the packet before of the same part.
         scanned = pl.scan_parquet(file.path).with_columns(value.alias("value"), weight.alias("weight"))
         experiment = self.plan.experiment(file.run.experiment)
-        for name in QUANTITIES[instrument][1]:
+        for name in record_of(instrument).parts:
             if name in file.run.factors or name not in labels:
                 continue
             there = scanned.select(pl.col(name).unique()).collect()[name].to_list()
@@ -185,7 +184,7 @@ def label_expression(part: str, instrument: str) -> pl.Expr:
 
 def part_label(experiment: Experiment, part: str, value: Any) -> str:
     """Write one part of a run the way the plan's levels are written. See `label_expression`."""
-    if part == "peer" and experiment.two_hosts:
+    if part == FAR_END_PART and experiment.two_hosts:
         return OWN_FAR_END
     parameter = load_contract().instruments[experiment.instrument].get(part)
     return str(value) if parameter is None else parameter.label(value)

@@ -1,8 +1,8 @@
 """The true available bandwidth of a run over the lab's own path: capacity less cross traffic, window by window.
 
-At a kernel shaper both are counted at the link itself (`witness`): the cross traffic that came to it in the window, and
+At a kernel shaper both are counted at the link (`link_counter`): the cross traffic that came to it in the window, and
 what it carried of its rate while it was busy. Where this kernel does not count, the cross traffic is what its source
-says that it sent inside the window, in bins of 0.2 ms, less what the path loses before the bottleneck, and the capacity
+counted inside the window, in bins of 0.2 ms, less what the path loses before the bottleneck, and the capacity
 the shaper's rate: a little less sure, since a source may stand still between its account and the link, and a bucket
 loses tokens while its processor is taken away. The sink's bins count what came through. They are no truth of a short
 window: a train that overloads the path makes cross traffic wait, so that the sink sees it after the window (of 150
@@ -23,10 +23,9 @@ import polars as pl
 
 from vtare import documents
 from vtare.errors import BadInput
+from vtare.link_counter import LINK_COUNTER
+from vtare.link_counter.account import Account, read_account
 from vtare.path import IPERF3, PathSpec
-from vtare.witness import WITNESS_LOG
-from vtare.witness.account import Account, read_account
-from vtare.witness.process import WITNESS_DOCUMENT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,6 +38,8 @@ CROSS_LOG: Final = "cross.parquet"
 SENT_LOG: Final = "cross-sent.parquet"
 LINK_LOG: Final = "truth.parquet"
 CAPACITY_LOG: Final = "capacity.jsonl"
+#: Earlier names of what the link counter leaves, in stores that were written before.
+_EARLIER_NAMES: Final = ("witness",)
 #: Columns that `judge` adds to the samples of `avb`.
 JUDGED: Final[dict[str, Any]] = {
     "from_ns": pl.Int64,
@@ -56,12 +57,12 @@ JUDGED: Final[dict[str, Any]] = {
 _OTHERS_CORES: Final = 0.1
 _LATE_SHARE: Final = 0.01
 _LINK_BIN_NS: Final = 10_000_000
-#: Notes of the instrument that say that a window was not the path's alone.
+#: Notes of the instrument that state that a window was not the path's alone.
 _SPOILING_NOTES: Final = {"receiver_overloaded": "receiver overloaded"}
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class Cumulative:
     """A quantity that grows with time, known from the first of `edges_ns` to the last, even between two of them.
 
     Edges count from `origin_ns`: times since the boot of a machine have more digits than a float.
@@ -101,15 +102,15 @@ class Truth:
     """
 
     steady_bit_per_s: int | None
-    capacity: Course | None
-    cross: Course | None
-    missed: Course | None = None
+    capacity: Cumulative | None
+    cross: Cumulative | None
+    missed: Cumulative | None = None
     disturbed: tuple[str, ...] = ()
-    witness: Account | None = None
+    link_counter: Account | None = None
 
     def counted(self, begin_ns: int, end_ns: int) -> bool:
         """Whether what came to the link and left it in a window was counted."""
-        return self.witness is not None and self.witness.knows(begin_ns, end_ns)
+        return self.link_counter is not None and self.link_counter.knows(begin_ns, end_ns)
 
     def over(self, begin_ns: int, end_ns: int) -> tuple[float | None, float | None, str | None]:
         """Available bandwidth and capacity, bit/s, in a window; None with the reason where they are not known."""
@@ -128,9 +129,9 @@ class Truth:
             capacity = None if bits is None else bits / span_s
         if capacity is None:
             return None, None, "not logged"
-        if self.witness is not None and self.witness.knows(begin_ns, end_ns):
-            carried = max(0.0, capacity - 8.0 * self.witness.lost(capacity, begin_ns, end_ns) / span_s)
-            came = self.witness.crossed(begin_ns, end_ns)
+        if self.link_counter is not None and self.link_counter.knows(begin_ns, end_ns):
+            carried = max(0.0, capacity - 8.0 * self.link_counter.lost(capacity, begin_ns, end_ns) / span_s)
+            came = self.link_counter.crossed(begin_ns, end_ns)
             return max(0.0, carried - 8.0 * came / span_s), carried, None
         if self.cross is None:
             return capacity, capacity, None
@@ -156,7 +157,7 @@ def read_truth(directory: Path, footer: Mapping[str, Any]) -> Truth | None:
     capacity, missed = read_capacity(directory, path)
     cross = None
     if path.cross_bit_per_s and path.cross_arrivals == IPERF3:
-        cross = Course.unknown()
+        cross = Cumulative.unknown()
     elif path.cross_bit_per_s:
         cross = read_cross(directory / SENT_LOG, arriving=1.0 - path.loss_fraction)
     return Truth(
@@ -165,21 +166,24 @@ def read_truth(directory: Path, footer: Mapping[str, Any]) -> Truth | None:
         cross=cross,
         missed=missed,
         disturbed=_disturbances(directory, footer),
-        witness=read_witness(directory),
+        link_counter=read_link_counter(directory),
     )
 
 
-def read_witness(directory: Path) -> Account | None:
+def read_link_counter(directory: Path) -> Account | None:
     """What was counted at a run's link; None where this kernel did not count, or nobody was asked to.
 
     Raises:
         BadInput: the log is missing or damaged.
     """
-    said = document(directory, WITNESS_DOCUMENT.removesuffix(".json"))
-    return read_account(directory / WITNESS_LOG) if said and said.get("counted") else None
+    for stem in (LINK_COUNTER, *_EARLIER_NAMES):
+        stated = document(directory, stem)
+        if stated:
+            return read_account(directory / f"{stem}.parquet") if stated.get("counted") else None
+    return None
 
 
-def read_cross(path: Path, *, arriving: float = 1.0) -> Course:
+def read_cross(path: Path, *, arriving: float = 1.0) -> Cumulative:
     """The bytes of cross traffic that its source or its sink counted, times the share of them that arrives.
 
     Raises:
@@ -191,12 +195,12 @@ def read_cross(path: Path, *, arriving: float = 1.0) -> Course:
         begin = frame["bin_monotonic_ns"].to_numpy()
         if len(begin) == 0:
             raise ValueError("no bins")
-        return Course.of_bins(begin, length, arriving * frame["ip_byte"].cast(pl.Float64).to_numpy())
+        return Cumulative.of_bins(begin, length, arriving * frame["ip_byte"].cast(pl.Float64).to_numpy())
     except (OSError, KeyError, ValueError, TypeError, pl.exceptions.PolarsError) as error:
         raise BadInput(f"{path}: damaged, or not left by `vtare load net --out` ({error})") from error
 
 
-def read_capacity(directory: Path, path: PathSpec) -> tuple[Course | None, Course | None]:
+def read_capacity(directory: Path, path: PathSpec) -> tuple[Cumulative | None, Cumulative | None]:
     """The course of the capacity, in bits, and of frames that the emulator missed; None where there is no such log.
 
     Raises:
@@ -221,10 +225,10 @@ def read_capacity(directory: Path, path: PathSpec) -> tuple[Course | None, Cours
     phase_ns = path.phases[(len(changes) - 1) % len(path.phases)].duration_ns
     edges = np.array([*places, places[-1] + phase_ns])
     bits = np.diff(edges) / 1e9 * np.array([rate for _, _, rate in changes], dtype=np.float64)
-    return Course(origin, edges, np.concatenate([[0.0], np.cumsum(bits)])), None
+    return Cumulative(origin, edges, np.concatenate([[0.0], np.cumsum(bits)])), None
 
 
-def _read_link(path: Path) -> tuple[Course, Course]:
+def _read_link(path: Path) -> tuple[Cumulative, Cumulative]:
     try:
         frame = pl.read_parquet(path).filter(pl.col("lane") == "ab").sort("bin_monotonic_ns")
         begin = frame["bin_monotonic_ns"].to_numpy()
@@ -233,9 +237,9 @@ def _read_link(path: Path) -> tuple[Course, Course]:
         rate = frame["capacity_bit_per_s"].cast(pl.Float64)
         if rate.null_count():
             raise ValueError("a bin without a capacity")
-        capacity = Course.of_bins(begin, _LINK_BIN_NS, rate.to_numpy() * (_LINK_BIN_NS / 1e9))
+        capacity = Cumulative.of_bins(begin, _LINK_BIN_NS, rate.to_numpy() * (_LINK_BIN_NS / 1e9))
         missed = frame["socket_drop_frame"].cast(pl.Float64).to_numpy()
-        return capacity, Course.of_bins(begin, _LINK_BIN_NS, missed)
+        return capacity, Cumulative.of_bins(begin, _LINK_BIN_NS, missed)
     except (OSError, ValueError, pl.exceptions.PolarsError) as error:
         raise BadInput(f"{path}: damaged, or not left by `vtare link --log` ({error})") from error
 
@@ -258,8 +262,8 @@ def _disturbances(directory: Path, footer: Mapping[str, Any]) -> tuple[str, ...]
     lanes = (document(directory, "link") or {}).get("directions") or []
     if any((lane.get("late_share") or 0.0) > _LATE_SHARE for lane in lanes):
         found.append("link was late")
-    said = {str(note.get("id")) for note in footer.get("notes", [])}
-    return (*found, *(text for key, text in _SPOILING_NOTES.items() if key in said))
+    reported = {str(note.get("id")) for note in footer.get("notes", [])}
+    return (*found, *(text for key, text in _SPOILING_NOTES.items() if key in reported))
 
 
 def judge(estimates: pl.DataFrame, truth: Truth | None) -> pl.DataFrame:

@@ -51,7 +51,7 @@ FAILURES = [
     ({"fail": "spin"}, "failed", 4, "the instrument ended with exit code 4: cannot open the counter device"),
     ({"cannot": "spin"}, "skipped", 3, "this machine cannot do it: no invariant counter on this CPU"),
     ({"garbage": "spin"}, "failed", None, "damaged, or not written by vtare"),
-    ({"silent": "spin"}, "failed", None, "said it measured but left no samples.parquet"),
+    ({"silent": "spin"}, "failed", None, "reported it measured but left no samples.parquet"),
     ({"foreign": "spin"}, "failed", None, "belongs to run '0000000000000000', wanted"),
     ({"hang": "spin"}, "failed", None, "did not end within 12 s and was killed; raise `run_timeout` in the plan"),
     ({"crash": "spin"}, "failed", -11, "the instrument ended with signal 11"),

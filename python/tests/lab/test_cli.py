@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from vtare import start
-from vtare.campaign.console import duration
 from vtare.plan import Plan
+from vtare.terminal.tables import duration
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 
@@ -86,10 +86,10 @@ def test_drawn_seed_is_logged_in_the_store(tmp_path: Path, plan_file: Path, fake
         (["papers", "--write", "pages", "--claims"], "--write: found something else beside it, wanted it alone"),
         (["status", "{plan}"], "tiny.toml: found a file, wanted the directory that a campaign left"),
         (["plan", "."], "plan '.': found a directory, wanted a file such as plan.toml"),
-        (["plan", "quickstart", "--seed", "-1"], "vtare: --seed: found -1, wanted a whole number, 0 or more"),
-        (["plan", "quickstart", "--seed", "x"], "vtare: --seed: found 'x', wanted a whole number, 0 or more"),
+        (["plan", "quickstart", "--seed", "-1"], "vtare: --seed: found -1, expected an integer, 0 or more"),
+        (["plan", "quickstart", "--seed", "x"], "vtare: --seed: found 'x', expected an integer, 0 or more"),
         (["plan", "quickstart", "--shift", "5"], "vtare: found --shift without --power, to which they belong"),
-        (["serve-report", ".", "--port", "70000"], "vtare: --port: found 70000, wanted a whole number from 0 to 65535"),
+        (["serve-report", ".", "--port", "70000"], "vtare: --port: found 70000, expected an integer from 0 to 65535"),
         (
             ["compare", "a", "b", "--margin", "x"],
             "vtare: --margin: found 'x', wanted a percentage above 0 and below 100",
@@ -176,7 +176,7 @@ def test_plan_shows_design_and_time_without_a_binary(plan_file: Path) -> None:
     document = json.loads(lab("plan", "quickstart", "--json").stdout)
     assert (document["runs"], document["blocks"], document["seed"]) == (150, 5, None)
     listed = lab("plan")
-    assert "quickstart-quick: How dear" in listed.stdout
+    assert "quickstart-quick: What does reading the clock cost" in listed.stdout
     assert listed.stdout == lab("plan", "list").stdout
 
 

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from vtare.contract import QUANTITIES, Contract, columns, load_contract, read_schema, schema_of
+from vtare.contract import Contract, columns, load_contract, read_schema, schema_of
 from vtare.errors import BadInput
+from vtare.instruments import RECORDS
 
 ROOT = Path(__file__).resolve().parents[3]
 DATA = ROOT / "python" / "src" / "vtare" / "data"
@@ -19,9 +20,9 @@ def test_copy_in_the_package_is_the_contract(name: str) -> None:
 
 def test_every_instrument_has_parameters_columns_and_a_quantity() -> None:
     contract = load_contract()
-    assert set(contract.instruments) == set(columns()) == set(QUANTITIES)
-    for instrument, (_, parts) in QUANTITIES.items():
-        assert set(parts) <= set(columns()[instrument])
+    assert set(contract.instruments) == set(columns()) == {record.name for record in RECORDS}
+    for record in RECORDS:
+        assert set(record.parts) <= set(columns()[record.name])
 
 
 def test_logs_of_helpers_state_the_columns_that_the_truth_is_read_from() -> None:

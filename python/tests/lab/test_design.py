@@ -108,7 +108,7 @@ def test_an_estimate_is_expected_to_take_what_its_method_takes_and_no_longer_tha
     assert expected(method="vtare", most_ns=15_000_000_000) == own, "the time allowed is not the time taken"
     assert expected(method="spruce", seconds=5.0) < own + 15
     assert expected(estimates=None, method="vtare") < own
-    assert expected(method="vtare", peer="10.0.0.2") < own, "no path of the lab, no witness"
+    assert expected(method="vtare", peer="10.0.0.2") < own, "no path of the lab, no link counter"
 
 
 def test_crowded_cpu_is_expected_to_start_programs_slowly(tiny_plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:

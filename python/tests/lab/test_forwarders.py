@@ -7,19 +7,21 @@ import os
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 from vtare.campaign.children import RunFailed
-from vtare.campaign.guests import GuestCrew, Place, guests_of
+from vtare.campaign.forwarding import ForwardingRun, Placement, guests_of
 from vtare.design import Run
 from vtare.errors import BadInput
-from vtare.forwarders import MOST_GUESTS, ForwardingRoom, NamespaceGuests, QemuGuests
+from vtare.forwarders import MOST_GUESTS, ForwardingTopology, NamespaceGuests, QemuGuests
+from vtare.instruments import PartRows, instrument
 from vtare.plan import Plan, load_plan, parse_plan, shipped_plans
 from vtare.platforms import PlatformFailed, Resources, openvswitch
 from vtare.platforms.guest.qemu_command import GuestSpec, command, kernel_command_line
 from vtare.platforms.network import NetworkError, Step
 from vtare.platforms.owner import own_prefix
-from vtare.platforms.qemu import QemuPlatform, Stand
+from vtare.platforms.qemu import GuestAttachment, QemuPlatform
 from vtare.summary import throughput
 
 OWNER = "vtare-123-a0"
@@ -50,8 +52,8 @@ def row(factors: dict[str, str], parameters: dict[str, Any]) -> Run:
     return Run(0, 0, 0, "r", "spread", "throughput", None, factors, parameters)
 
 
-def every_step(guests: int = 12) -> tuple[ForwardingRoom, list[Step]]:
-    room = ForwardingRoom(OWNER, guests, switch="linux")
+def every_step(guests: int = 12) -> tuple[ForwardingTopology, list[Step]]:
+    room = ForwardingTopology(OWNER, guests, switch="linux")
     return room, [*room.steps(), *(step for index in range(guests) for step in room.guest_steps(index))]
 
 
@@ -94,13 +96,13 @@ def test_every_guest_has_addresses_of_its_own_and_forwards_to_the_second_port() 
 def test_the_switch_knows_beforehand_who_is_behind_each_port() -> None:
     room, steps = every_step()
     known = {step.words[5]: step.words[7] for step in steps if step.words[:1] == ("bridge",)}
-    legs = [leg for seat in room.seats for leg in seat.legs]
+    interfaces = [interface for slot in room.slots for interface in slot.interfaces]
     assert {mac: port for mac, port in known.items() if not mac.startswith("02:76:c6:00")} == {
-        leg.mac: leg.port for leg in legs
+        interface.mac: interface.port for interface in interfaces
     }
     assert len(known) == 2 * 12 + 2
     # A frame goes to the guest whose address it bears.
-    assert [flow.split("/")[0] for flow in room.flows] == [seat.legs[0].mac for seat in room.seats]
+    assert [flow.split("/")[0] for flow in room.flows] == [slot.interfaces[0].mac for slot in room.slots]
 
 
 def test_device_names_fit_and_are_those_of_one_process() -> None:
@@ -112,7 +114,7 @@ def test_device_names_fit_and_are_those_of_one_process() -> None:
 
 
 def test_interfaces_carry_the_largest_frame_and_no_more_than_usual_for_small_ones() -> None:
-    assert [ForwardingRoom(OWNER, 1, switch="linux", frame_byte=size).mtu_byte for size in (64, 1518, 9000)] == [
+    assert [ForwardingTopology(OWNER, 1, switch="linux", frame_byte=size).mtu_byte for size in (64, 1518, 9000)] == [
         1500,
         1500,
         8982,
@@ -120,10 +122,10 @@ def test_interfaces_carry_the_largest_frame_and_no_more_than_usual_for_small_one
 
 
 def test_open_vswitch_works_in_its_daemons_namespace_under_names_of_its_own() -> None:
-    room = ForwardingRoom(OWNER, 2, switch="ovs")
+    room = ForwardingTopology(OWNER, 2, switch="ovs")
     words = [step.words for step in [*room.steps(), *room.guest_steps(0), *room.guest_steps(1)]]
-    assert ("ip", "netns", "attach", room.fabric, str(os.getpid())) in words
-    assert not any(step[:4] == ("ip", "netns", "add", room.fabric) for step in words)
+    assert ("ip", "netns", "attach", room.bridge_namespace, str(os.getpid())) in words
+    assert not any(step[:4] == ("ip", "netns", "add", room.bridge_namespace) for step in words)
     bridges = {step[3] for step in words if step[:1] == ("ovs-vsctl",) and step[2] == "add-br"}
     ports = [(step[3], step[4]) for step in words if step[:1] == ("ovs-vsctl",) and step[2] == "add-port"]
     assert len(bridges) == 2
@@ -134,7 +136,7 @@ def test_open_vswitch_works_in_its_daemons_namespace_under_names_of_its_own() ->
 @pytest.mark.parametrize("guests", [0, MOST_GUESTS + 1])
 def test_a_number_of_guests_without_addresses_is_refused(guests: int) -> None:
     with pytest.raises(NetworkError, match=f"found {guests}, wanted from 1 to {MOST_GUESTS}"):
-        ForwardingRoom(OWNER, guests, switch="linux")
+        ForwardingTopology(OWNER, guests, switch="linux")
 
 
 def test_only_platforms_that_can_forward_have_guests() -> None:
@@ -154,17 +156,17 @@ def test_only_platforms_that_can_forward_have_guests() -> None:
 
 
 def test_a_machine_between_the_bridges_gets_a_card_at_either_and_forwards(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Stand] = []
+    asked: list[GuestAttachment] = []
     monkeypatch.setattr(QemuPlatform, "boot", lambda _, stands, __: asked.extend(stands) or [])
     kind = QemuGuests(QemuPlatform(Path("vtare"), OWNER), Resources(nic="e1000"))
-    room = ForwardingRoom(OWNER, 2, switch="linux", kind=kind, frame_byte=9000)
-    kind.start(room.seats, room.fabric, room.mtu_byte)
+    room = ForwardingTopology(OWNER, 2, switch="linux", kind=kind, frame_byte=9000)
+    kind.start(room.slots, room.bridge_namespace, room.mtu_byte)
     assert [stand.name for stand in asked] == list(room.guests)
-    assert all(stand.forwards and stand.namespace == room.fabric and stand.nic == "e1000" for stand in asked)
+    assert all(stand.forwards and stand.namespace == room.bridge_namespace and stand.nic == "e1000" for stand in asked)
     # Its taps are QEMU's own: all that is left to do is in the switch's namespace, and is done to them.
     taps = {card.port for stand in asked for card in stand.cards}
     steps = [step for index in range(2) for step in room.guest_steps(index)]
-    assert {place for step in steps for place in namespaces_of(step)} == {room.fabric}
+    assert {place for step in steps for place in namespaces_of(step)} == {room.bridge_namespace}
     assert {step.words[5] for step in steps if step.words[-2:] in {("master", "brin"), ("master", "brout")}} == taps
     line = kernel_command_line(
         GuestSpec("g", Path("/d"), Path("/k"), Path("/i"), "tcg", cards=asked[1].cards, forwards=True)
@@ -201,10 +203,10 @@ class Died(NamespaceGuests):
 
 def test_a_guest_that_hangs_is_no_result_and_is_asked_once(tmp_path: Path) -> None:
     kind = Died()
-    crew = GuestCrew(Path("vtare"), ForwardingRoom(OWNER, 1, switch="linux", kind=kind), Place())
+    made = ForwardingRun(Path("vtare"), ForwardingTopology(OWNER, 1, switch="linux", kind=kind), Placement())
     with pytest.raises(RunFailed, match="guest d0: no answer"):
-        crew.check(tmp_path)
-    assert (crew.gone(), kind.asked) == ("guest d0: no answer within 60 s", 1)
+        made.check(tmp_path)
+    assert (made.cause(), kind.asked) == ("guest d0: no answer within 60 s", 1)
 
 
 def test_bridges_of_open_vswitch_are_found_by_the_mark_of_a_process_that_is_gone(
@@ -254,9 +256,9 @@ def test_a_runs_room_follows_from_its_factors_and_its_tester_has_a_cpu_of_its_ow
         "frame_byte": experiment.factor("frame_byte").levels[1].label,
     }
     run = row(labels, {"frame_byte": [9000], "cpu": 0})
-    assert Place.of(run, experiment) == Place("netns", 8, "linux", 9000, 1, 0)
-    assert Place.of(row({}, {"cpu": 2}), experiment) == Place("netns", 12, None, 1518, 1, 2)
-    assert Place.of(row({}, {}), experiment).cpu is None
+    assert Placement.of(run, experiment) == Placement("netns", 8, "linux", 9000, 1, 0)
+    assert Placement.of(row({}, {"cpu": 2}), experiment) == Placement("netns", 12, None, 1518, 1, 2)
+    assert Placement.of(row({}, {}), experiment).cpu is None
 
 
 @pytest.mark.parametrize(
@@ -265,7 +267,7 @@ def test_a_runs_room_follows_from_its_factors_and_its_tester_has_a_cpu_of_its_ow
         ('platform = ["host"]', "cpu = 0", "found 'host', which cannot forward"),
         ("guests = [4, 8]\nloaded = [1, 6]", "cpu = 0", "factors.loaded: found 6, wanted 4 at most"),
         ("frame_byte = ['64 B']", "loaded = [13]", "parameters.loaded: found 13, wanted 12 at most"),
-        ("guests = [0]", "cpu = 0", "wanted a whole number from 1 to 250"),
+        ("guests = [0]", "cpu = 0", "expected an integer from 1 to 250"),
         ('switch = ["cisco"]', "cpu = 0", "wanted one of: linux, ovs"),
         ('frame_byte = ["64 B"]', 'tx_port = "a"', "name all of tx_port, rx_port and flow, or none"),
         (
@@ -289,7 +291,7 @@ def test_ports_of_ones_own_need_no_guests_of_the_lab() -> None:
 
 
 def test_figures_of_a_cell_that_is_not_there_are_missing_and_never_zero() -> None:
-    assert set(throughput.figures({}).values()) == {None}
+    assert set(throughput.figures(PartRows(pl.DataFrame(), {}, Path(), {})).values()) == {None}
     cell = {
         "jain": 0.51,
         "censored": "generator",
@@ -297,7 +299,7 @@ def test_figures_of_a_cell_that_is_not_there_are_missing_and_never_zero() -> Non
         "latency_ns": {"median": 10.0, "p99": None},
         "latencies": [{"load_share": 0.5, "latency_total_ns": 1.0}, {"load_share": 1.0, "latency_total_ns": 2.0}],
     }
-    figures = throughput.figures(cell)
+    figures = throughput.figures(PartRows(pl.DataFrame(), cell, Path(), {}))
     assert (figures["jain"], figures["censored_runs"], figures["latency_total_ns"]) == (0.51, 1, 2.0)
     assert (figures["latency_ns"], figures["latency_p99_ns"], figures["tagged_ns"]) == (10.0, None, None)
-    assert set(figures) == set(throughput.COLUMNS)
+    assert set(figures) == {one.name for one in instrument("throughput").metrics} - {"throughput_packet_per_s"}

@@ -15,9 +15,10 @@ from agent_end import exited, guest, on_the_line, say
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vtare.platforms.guest import agent as agent_module
-from vtare.platforms.guest.agent import connect
-from vtare.platforms.guest.failed import GuestFailed
+from vtare.platforms.guest import child as child_module
+from vtare.platforms.guest import request as request_module
+from vtare.platforms.guest.channel import connect
+from vtare.platforms.guest.errors import GuestFailed
 from vtare.platforms.guest.frames import MAX_PAYLOAD_BYTE, Decoder, Frame, Kind, encode
 from vtare.platforms.guest.instance import GuestFiles, settled_facts, start_in_turn
 from vtare.platforms.guest.output import Output
@@ -206,8 +207,8 @@ def test_a_guest_that_hangs_costs_the_time_limit_and_is_given_up(
     with guest(answer) as agent:
         child = agent.start(["serve"], directory=tmp_path, stdout=tmp_path / "o", stderr=tmp_path / "e")
         silent.set()
-        monkeypatch.setattr(agent_module, "ANSWER_S", 0.2)
-        monkeypatch.setattr(agent_module, "_KILL_S", 0.2)
+        monkeypatch.setattr(request_module, "ANSWER_S", 0.2)
+        monkeypatch.setattr(child_module, "_KILL_S", 0.2)
         with pytest.raises(GuestFailed, match=r"no answer within .* the kernel panicked"):
             agent.facts()
         assert child.terminate(0.1) == -signal.SIGKILL

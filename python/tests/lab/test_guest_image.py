@@ -16,8 +16,8 @@ from vtare.errors import BadInput, MachineCannot
 from vtare.platforms import Resources, open_platform, qemu
 from vtare.platforms.guest import accelerator, cpio, image, kernel, qemu_command, taps
 from vtare.platforms.guest.accelerator import Accelerator
+from vtare.platforms.guest.cards import Network
 from vtare.platforms.guest.modules import Modules, depends, in_order
-from vtare.platforms.guest.words import Network
 from vtare.platforms.network import Site
 from vtare.platforms.owner import OWNER_VARIABLE, own_prefix, started_by
 
@@ -174,7 +174,7 @@ def test_what_stands_against_a_guest_is_said_with_the_way_out(tmp_path: Path, mo
     assert "kvm-clock is there under KVM only" in str(platform.missing(Resources(clock_source="kvm-clock")))
     assert platform.need(Resources(vcpus=2)).memory_byte > 96 << 20
     for settings, text in (
-        ({"kernel": "huge"}, "kernel: found 'huge', wanted one of: cloud, generic"),
+        ({"kernel": "huge"}, "kernel: found 'huge', expected one of: cloud, generic"),
         ({"speed": "high"}, "found the setting 'speed'"),
     ):
         with pytest.raises(BadInput, match=text):

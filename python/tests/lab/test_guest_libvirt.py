@@ -11,8 +11,8 @@ import pytest
 
 from vtare.errors import BadInput, MachineCannot
 from vtare.platforms import Resources, open_platform, qemu
-from vtare.platforms.guest import libvirt_machine, qemu_command, taps, words
-from vtare.platforms.guest.failed import GuestFailed
+from vtare.platforms.guest import cards, libvirt_machine, qemu_command, taps
+from vtare.platforms.guest.errors import GuestFailed
 from vtare.platforms.guest.libvirt_domain import domain_xml
 from vtare.platforms.guest.libvirt_machine import Manager, found_manager, remove_domain
 from vtare.platforms.network import Site
@@ -30,7 +30,7 @@ def asked_anew() -> Iterator[None]:
 
 
 def spec(**changes: object) -> qemu_command.GuestSpec:
-    place = words.Network(SITE, 3, "e1000")
+    place = cards.Network(SITE, 3, "e1000")
     given = {"network": place, "accelerator": "tcg", "clock_source": "hpet", "vcpus": 2, **changes}
     return qemu_command.GuestSpec("g", Path("/d"), Path("/k"), Path("/i"), **given)  # type: ignore[arg-type]
 
@@ -41,7 +41,7 @@ def test_the_description_is_the_one_that_was_tried() -> None:
 
 
 def test_kvm_a_fast_card_and_no_card_are_described() -> None:
-    fast = spec(accelerator="kvm", vhost=True, network=words.Network(SITE, 0, "virtio"))
+    fast = spec(accelerator="kvm", vhost=True, network=cards.Network(SITE, 0, "virtio"))
     domain = ElementTree.fromstring(domain_xml(fast, tap="vtt1x0"))
     assert domain.get("type") == "kvm"
     assert [one.get("mode") for one in domain.findall("cpu")] == ["host-passthrough"]
@@ -70,7 +70,7 @@ def test_libvirt_that_is_not_there_is_said_and_plain_qemu_taken(
         settings = {"accelerator": "tcg", "manager": wanted}
         found = open_platform("qemu", binary=tmp_path, owner=OWNER, settings=settings).missing(Resources())
         assert found is None if reason is None else str(found).startswith(reason)
-    with pytest.raises(BadInput, match="manager: found 'virsh', wanted one of: auto, libvirt, qemu"):
+    with pytest.raises(BadInput, match="manager: found 'virsh', expected one of: auto, libvirt, qemu"):
         open_platform("qemu", binary=tmp_path, owner=OWNER, settings={"manager": "virsh"})
     # A guest that ran under it is not taken for one that is gone.
     remove_domain(tmp_path, "g")
@@ -87,13 +87,13 @@ def test_the_facts_say_who_runs_the_guest() -> None:
 
 
 def test_guests_that_forward_are_the_labs_own_and_libvirt_is_not_promised_for_them(tmp_path: Path) -> None:
-    card = words.Card("virtio", "port0", "02:76:00:00:00:01", "10.0.0.1/24", 1500, ())
+    card = cards.Card("virtio", "port0", "02:76:00:00:00:01", "10.0.0.1/24", 1500, ())
     platform = open_platform(
         "qemu", binary=tmp_path, owner=OWNER, settings={"accelerator": "tcg", "manager": "libvirt"}
     )
     assert isinstance(platform, qemu.QemuPlatform)
     with pytest.raises(MachineCannot, match="guests that forward are run by the lab itself; leave `manager` out"):
-        platform.boot([qemu.Stand("g", cards=(card,))])
+        platform.boot([qemu.GuestAttachment("g", cards=(card,))])
 
 
 def test_taps_of_gone_labs_are_told_by_their_alias_alone(monkeypatch: pytest.MonkeyPatch) -> None:

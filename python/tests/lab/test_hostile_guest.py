@@ -15,11 +15,13 @@ from agent_end import exited, guest, on_the_line, say
 
 from vtare import documents
 from vtare.errors import BadInput
-from vtare.platforms.guest import agent as agent_module
+from vtare.platforms.guest import request as request_module
 from vtare.platforms.guest.agent import MOST_UNASKED_BYTE, Agent
-from vtare.platforms.guest.failed import GuestFailed, GuestRefused
+from vtare.platforms.guest.child import GuestChild
+from vtare.platforms.guest.errors import GuestFailed, GuestRefused
 from vtare.platforms.guest.frames import Frame, Kind, encode
 from vtare.platforms.guest.instance import GuestFiles
+from vtare.platforms.guest.request import Request
 from vtare.platforms.intake import (
     MOST_OUTPUT_BYTE,
     Incoming,
@@ -60,8 +62,6 @@ def test_a_guest_that_names_files_elsewhere_is_not_asked_for_them(run: Path) -> 
 
     def answer(frame: Frame) -> list[Frame]:
         asked.append(frame.kind)
-        if frame.kind is Kind.LIST:
-            return [say(Kind.ANSWER, frame.job, {"files": [{"name": "../evil", "byte": 3}]})]
         return [Frame(Kind.DATA, frame.job, b"bad"), say(Kind.WHOLE, frame.job, {"byte": 3, "path": "../evil"})]
 
     with guest(answer) as agent:
@@ -103,7 +103,7 @@ def test_a_file_that_is_not_what_was_asked_for_fails_the_run_and_leaves_nothing(
 
 
 def test_a_file_that_never_ends_is_given_up_though_its_pieces_come(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(agent_module, "ANSWER_S", 0.05)
+    monkeypatch.setattr(request_module, "ANSWER_S", 0.05)
     ours, theirs = socket.socketpair()
     agent = Agent(ours, "g")
     theirs.sendall(encode(Kind.HELLO, 0, b"{}"))
@@ -168,8 +168,8 @@ def test_a_stream_without_end_is_cut_off(tmp_path: Path, data: bytes, reason: st
     try:
         agent.hello(30)
         if "stdout" in reason:
-            child = agent_module.GuestChild(agent, tmp_path / "o", tmp_path / "e")
-            child.job = agent._listen(child.hear)
+            child = GuestChild(agent, tmp_path / "o", tmp_path / "e")
+            child.job = agent.listen(child.take)
         sent = flood(agent, theirs, data)
         assert reason in str(agent.lost)
         assert sent < 2 * (MOST_OUTPUT_BYTE + MOST_UNASKED_BYTE)
@@ -185,12 +185,12 @@ def test_answers_that_nobody_takes_are_not_kept() -> None:
     ours, theirs = socket.socketpair()
     agent = Agent(ours, "g")
     try:
-        with agent_module._Question(agent) as question:
+        with Request(agent) as question:
             theirs.sendall(on_the_line([say(Kind.ANSWER, question.job, {})] * 17))
             deadline = time.monotonic() + 30
             while agent.lost is None and time.monotonic() < deadline:
                 time.sleep(0.01)
-            assert "more than 16 answers to one question" in str(agent.lost)
+            assert "more than 16 answers to one request" in str(agent.lost)
     finally:
         agent.close()
         theirs.close()

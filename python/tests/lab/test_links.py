@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from vtare import platforms
 from vtare.errors import BadInput
 from vtare.links import TwoHosts
 from vtare.platforms import Leftover, Resources, network, open_platform
@@ -195,19 +194,14 @@ def test_namespaces_that_another_process_removes_meanwhile_are_no_error(
         network.remove_namespaces(names)
 
 
-def test_platforms_without_a_file_are_skipped_and_unknown_names_and_settings_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(platforms, "find_spec", lambda name: None)
-    later = open_platform("docker", binary=tmp_path, owner=OWNER)
-    assert later.missing() == "this version of vtare cannot start it yet"
-    later.stop()
-    monkeypatch.undo()
+def test_unknown_platforms_and_settings_are_refused(tmp_path: Path) -> None:
     assert open_platform("host", binary=tmp_path, owner=OWNER).missing() is None
     with pytest.raises(BadInput, match="platform 'hots' is not known"):
         open_platform("hots", binary=tmp_path, owner=OWNER)
     with pytest.raises(BadInput, match="found the setting 'memory', but it has none"):
         open_platform("host", binary=tmp_path, owner=OWNER, settings={"memory": 1})
+    with pytest.raises(BadInput, match="machine: found 'pdp11', expected one of: q35, pc"):
+        open_platform("qemu", binary=tmp_path, owner=OWNER, settings={"machine": "pdp11"})
 
 
 def test_resources_that_a_platform_cannot_give_are_named(tmp_path: Path) -> None:

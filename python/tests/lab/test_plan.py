@@ -4,8 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from vtare.contract import load_contract
 from vtare.errors import BadInput
 from vtare.plan import Plan, find_plan, load_plan, parse_plan, shipped_plans
+from vtare.plan.checks import Checks
+from vtare.plan.factors import FACTORS, FactorSpec
 
 GOOD = """
 schema = "vtare.plan/1"
@@ -64,17 +67,17 @@ BAD = [
     ("samples = 300", "samples = 1e400", "samples: found inf, wanted a finite number"),
     ("samples = 300", f"samples = {10**30}", f"samples: found {10**30}, wanted at most 9223372036854775807"),
     ("samples = 300", f"samples = {'9' * 5000}", "not valid TOML"),
-    ('"How late?"', '"\\u001b[2J"', "question: found '\\x1b[2J', wanted a text without control characters"),
+    ('"How late?"', '"\\u001b[2J"', "question: found '\\x1b[2J', expected a string without control characters"),
     ('exceed = "100 us"', 'run_timeout = "0 s"', "run_timeout: found '0 s', wanted more than 0"),
     ("blocks = 4", f"blocks = {'[' * 5000}{']' * 5000}", "nested too deep"),
     ('schema = "vtare.plan/1"', 'schema = "vtare.plan/9"', "schema: found 'vtare.plan/9', wanted 'vtare.plan/1'"),
     ("blocks = 4", "block = 4", "block: unknown key 'block' (did you mean 'blocks'?); wanted one of: schema, name"),
-    ("blocks = 4", "", "blocks: found nothing, wanted a whole number from 1 to 10000"),
-    ("blocks = 4", "blocks = 0", "blocks: found 0, wanted a whole number from 1 to 10000"),
-    ("blocks = 4", "blocks = true", "blocks: found True, wanted a whole number"),
+    ("blocks = 4", "", "blocks: missing; expected an integer from 1 to 10000"),
+    ("blocks = 4", "blocks = 0", "blocks: found 0, expected an integer from 1 to 10000"),
+    ("blocks = 4", "blocks = true", "blocks: found True, expected an integer"),
     ("seed = 7", "seed = -1", "seed: found -1"),
     ('name = "demo"', 'name = "../demo"', "name: found '../demo', wanted letters, digits"),
-    ('question = "How late?"', 'question = ""', "question: found '', wanted a text"),
+    ('question = "How late?"', 'question = ""', "question: found '', expected a string"),
     (
         'instrument = "sleep"',
         'instrument = "slep"',
@@ -108,7 +111,7 @@ BAD = [
         "factors.target: unknown factor (did you mean 'target_ns'?); for sleep wanted one of: load,",
     ),
     ('["idle", {', '["idel", {', "factors.load[0]: found 'idel' (did you mean 'idle'?), wanted one of: idle, cpu, io"),
-    ("threads = 8", "threads = 0", "factors.load[1].threads: found 0, wanted a whole number from 1"),
+    ("threads = 8", "threads = 0", "factors.load[1].threads: found 0, expected an integer from 1"),
     ("threads = 8", "thread = 8", "factors.load[1].thread: unknown key 'thread' (did you mean 'threads'?)"),
     ('["host"]', '["hots"]', "factors.platform[0]: found 'hots' (did you mean 'host'?), wanted one of: host"),
     ('load = "idle", ', 'load = "ide", ', "baseline.load: found 'ide', wanted one of the levels: idle, cpu 8, nine"),
@@ -157,3 +160,14 @@ def test_broken_toml_missing_file_and_binary_file_are_named(tmp_path: Path) -> N
 @pytest.mark.parametrize("name", ["quickstart", "quickstart-quick"])
 def test_shipped_plan_is_good(name: str) -> None:
     assert load_plan(shipped_plans()[name]).name == name
+
+
+@pytest.mark.parametrize("spec", FACTORS, ids=[spec.name for spec in FACTORS])
+def test_every_factor_of_the_lab_refuses_what_is_no_level_of_it(spec: FactorSpec) -> None:
+    checks = Checks(Path("plan.toml"), load_contract())
+    for found in (None, -1, 1.5, "nonsense of no unit", [], {"x": 1}):
+        if spec.name in ("nic", "guest_clock") and isinstance(found, str):
+            # The platform knows these names.
+            continue
+        with pytest.raises(BadInput, match=r"^plan.toml: experiment\.factors"):
+            spec.read(checks, found, f"experiment.factors.{spec.name}")

@@ -90,16 +90,23 @@ def test_machines_are_made_in_order_and_deleted_though_one_resists(way_with: Any
     hosts = way_with(None, None)
 
     class Made(MadePlatform):
-        def _make(self, indices: range, resources: Resources) -> list[SshInstance]:
-            self._made += [f"m{index}" for index in indices]
-            return [self._reached.reach(name, "10.0.0.1", {}) for name in self._made]
+        name = "made"
+
+        def _missing(self, resources: Resources) -> str | None:
+            return None
+
+        def _make_machines(self, indices: range, resources: Resources) -> list[SshInstance]:
+            names = [f"m{index}" for index in indices]
+            for name in names:
+                self._removals.callback(self._delete, name)
+            return [self._reached.reach(name, "10.0.0.1", {}) for name in names]
 
         def _delete(self, name: str) -> None:
             hosts.append(f"delete {name}")
             if name == "m4":
                 raise PlatformFailed("it resists")
 
-    platform = Made("made", Path("/vtare"), OWNER, {"user": "root"})
+    platform = Made(Path("/vtare"), OWNER, {"user": "root"})
     with pytest.raises(MachineCannot, match="behind no bridge"):
         platform.start(1, Site("sender server", "vtare-1-2-s", 1, ("10.77.2.1",)))
     platform.start(2, first=3)
@@ -132,7 +139,7 @@ def test_a_note_stays_until_its_machine_is_gone(tmp_path: Path, monkeypatch: pyt
 def test_a_campaign_leaves_machines_elsewhere_to_vtare_clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     # Only these are looked for here, whatever stands on the machine of the test.
-    monkeypatch.setattr(platforms, "_KINDS", {"cloud": "CloudPlatform", "esxi": "EsxiPlatform"})
+    monkeypatch.setattr(platforms, "KINDS", {"cloud": "CloudPlatform", "esxi": "EsxiPlatform"})
     monkeypatch.setattr(netns, "leftovers", lambda: ())
     tried: list[str] = []
     monkeypatch.setattr(cloud, "_delete", tried.append)

@@ -99,7 +99,7 @@ def test_cross_traffic_by_iperf3_has_a_truth_only_where_the_link_was_counted(
 def test_cross_traffic_by_iperf3_is_skipped_where_it_is_not_installed(
     tmp_path: Path, fake: Any, fake_hosts: Any, fake_routes: Any, run_campaign: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("vtare.campaign.routed.shutil.which", lambda name: None)
+    monkeypatch.setattr("vtare.campaign.path_helpers.shutil.which", lambda name: None)
     with Store.create(tmp_path / "store", plan_of(*ONE_CELL, BY_IPERF3), 7) as store:
         assert run_campaign(store).skipped == 1
     with Journal(tmp_path / "store" / "journal.sqlite", read_only=True) as journal:
@@ -250,7 +250,7 @@ def test_a_late_link_marks_its_estimates_and_drops_none(
 WRONG = [
     (('capacity = ["300 Mbit/s"]', ""), "found none; the path that the lab sets up wants just one of 'capacity'"),
     (('capacity = ["300 Mbit/s"]', 'capacity = ["300"]'), r"capacity\[0\]: '300' has no unit"),
-    (('capacity = ["300 Mbit/s"]', "capacity = [300]"), "found 300, wanted a text such as"),
+    (('capacity = ["300 Mbit/s"]', "capacity = [300]"), "found 300, expected a string such as"),
     (('capacity = ["300 Mbit/s"]', 'capacity_steps = ["1 Gbit/s"]'), "is no RATE:TIME"),
     (("estimates = 4", 'clock = "os"'), "factors.timers: sets 'clock', too"),
     (("estimates = 4", "reverse = true"), "bottleneck is on the way forward"),

@@ -10,10 +10,12 @@ import pytest
 
 from vtare import platforms
 from vtare.campaign.executor import Campaign
+from vtare.campaign.setup import Setup
 from vtare.design import Run
-from vtare.forwarders import ForwardingRoom
-from vtare.guests import MOST_BACKGROUND
+from vtare.forwarders import ForwardingTopology
+from vtare.instance_factors import MOST_BACKGROUND
 from vtare.links import RoutedHosts
+from vtare.plan import Experiment
 from vtare.platforms import docker as docker_platform
 from vtare.platforms import remove_leftovers, virtualbox
 from vtare.platforms.protocol import PlatformFailed
@@ -26,7 +28,7 @@ def made(steps: list[Any]) -> set[str]:
 
 
 def test_the_topologies_of_one_plan_share_no_namespace() -> None:
-    room = ForwardingRoom(OWNER, 2, switch="linux")
+    room = ForwardingTopology(OWNER, 2, switch="linux")
     routed = RoutedHosts(OWNER)
     of_room = {*made(room.steps()), *room.guests}
     of_hosts = made(routed.steps())
@@ -45,30 +47,62 @@ def test_cross_traffic_stands_where_no_instance_in_the_background_can() -> None:
         assert taken.isdisjoint({routed.source_namespace, routed.sink_namespace, routed.sink_address})
 
 
-@pytest.mark.parametrize(
-    ("kind", "ended"),
-    [("_on_one_machine", {"rooms"}), ("_between_hosts", {"live", "rooms"}), ("_through_guests", {"live"})],
-)
-def test_what_another_kind_of_run_keeps_alive_ends_before_a_run(
-    kind: str, ended: set[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+EXPERIMENTS: dict[str, Any] = {
+    "_one_host": None,
+    "_two_hosts": SimpleNamespace(two_hosts=True, through_guests=False),
+    "_forwarding": SimpleNamespace(two_hosts=False, through_guests=True),
+}
+
+
+class Recorded(Setup[None]):
+    """A setup of nothing: `closed` is how often it was closed; `trouble` is why that fails."""
+
+    def __init__(self, trouble: str | None = None) -> None:
+        self.closed = 0
+        self.trouble = trouble
+
+    def wanted(self, run: Run, experiment: Experiment | None) -> None:
+        return None
+
+    def missing(self, wanted: None) -> str | None:
+        return "none"
+
+    def entered(self, wanted: None, directory: Path) -> Any:
+        raise AssertionError("nothing is missing")
+
+    def close(self) -> None:
+        self.closed += 1
+        if self.trouble is not None:
+            raise PlatformFailed(self.trouble)
+
+
+@pytest.mark.parametrize("now", EXPERIMENTS)
+def test_what_another_kind_of_run_keeps_alive_ends_before_a_run(now: str) -> None:
+    for before in EXPERIMENTS:
+        campaign = Campaign.__new__(Campaign)
+        setups = {name: Recorded() for name in EXPERIMENTS}
+        for name, setup in setups.items():
+            setattr(campaign, name, setup)
+        campaign._current = None
+        assert campaign._setup_for(EXPERIMENTS[before]) is setups[before]
+        assert campaign._setup_for(EXPERIMENTS[now]) is setups[now]
+        assert {name for name, setup in setups.items() if setup.closed} == {before} - {now}
+
+
+def test_what_another_run_used_and_cannot_be_removed_is_no_failure_of_the_next(
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    seen: set[str] = set()
     campaign = Campaign.__new__(Campaign)
-    campaign._live = SimpleNamespace(end=lambda: seen.add("live"))  # type: ignore[assignment]
-    campaign._rooms = SimpleNamespace(clear=lambda: seen.add("rooms"), missing=lambda place: "none")  # type: ignore[assignment]
-    campaign._stage = SimpleNamespace(missing=lambda roles: "none")  # type: ignore[assignment]
-    plan = SimpleNamespace(experiment=lambda name: SimpleNamespace(factor=None, two_hosts=True), platforms={})
-    campaign._store = SimpleNamespace(plan=plan)  # type: ignore[assignment]
-    campaign._open = lambda name: SimpleNamespace(missing=lambda resources: "none")  # type: ignore[method-assign]
-    run = Run(0, 1, 1, "0123456789abcdef", "e", "rtt", None, {}, {})
-    assert getattr(campaign, kind)(run, tmp_path).status == "skipped"
-    assert seen == ended
+    campaign._one_host, campaign._two_hosts = Recorded(), Recorded("VBoxManage: exit code 1")  # type: ignore[assignment]
+    campaign._current = None
+    campaign._setup_for(EXPERIMENTS["_two_hosts"])
+    assert campaign._setup_for(None) is campaign._one_host
+    assert "VBoxManage: exit code 1; `vtare clean` removes what is left" in caplog.text
 
 
 def test_a_broken_hypervisor_is_no_reason_not_to_measure_on_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(platforms, "_KINDS", {"virtualbox": "VirtualBoxPlatform", "docker": "DockerPlatform"})
+    monkeypatch.setattr(platforms, "KINDS", {"virtualbox": "VirtualBoxPlatform", "docker": "DockerPlatform"})
     monkeypatch.setattr(virtualbox, "PROGRAM", "/bin/false")
-    monkeypatch.setattr(platforms, "find_spec", lambda name: name.endswith(("virtualbox", "docker")) or None)
 
     class Broken(Exception):
         pass
@@ -76,7 +110,9 @@ def test_a_broken_hypervisor_is_no_reason_not_to_measure_on_another(monkeypatch:
     def refuse(**_: object) -> None:
         raise Broken("500 Server Error: the daemon's disk is full")
 
-    library = SimpleNamespace(errors=SimpleNamespace(DockerException=Broken))
+    requests = SimpleNamespace(exceptions=SimpleNamespace(RequestException=ConnectionError))
+    api = SimpleNamespace(client=SimpleNamespace(requests=requests))
+    library = SimpleNamespace(errors=SimpleNamespace(DockerException=Broken), api=api)
     monkeypatch.setattr(docker_platform, "_library", lambda: library)
     monkeypatch.setattr(docker_platform, "_connect", lambda: SimpleNamespace(containers=refuse))
     for kind in (docker_platform, virtualbox):

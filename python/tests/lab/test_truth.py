@@ -14,7 +14,17 @@ from hypothesis import strategies as st
 
 from vtare.errors import BadInput
 from vtare.path import PathSpec, Phase
-from vtare.truth import CAPACITY_LOG, LINK_LOG, SENT_LOG, Course, Truth, judge, read_capacity, read_cross, read_truth
+from vtare.truth import (
+    CAPACITY_LOG,
+    LINK_LOG,
+    SENT_LOG,
+    Cumulative,
+    Truth,
+    judge,
+    read_capacity,
+    read_cross,
+    read_truth,
+)
 
 MS = 1_000_000
 START = 16_000_000_000_000
@@ -22,9 +32,9 @@ amounts = st.lists(st.integers(0, 10**6), min_size=1, max_size=40)
 shares = st.tuples(*[st.floats(0, 1)] * 3).map(sorted)
 
 
-def course(values: list[int], length: int = MS) -> Course:
+def course(values: list[int], length: int = MS) -> Cumulative:
     begin = START + length * np.arange(len(values), dtype=np.int64)
-    return Course.of_bins(begin, length, np.array(values, dtype=np.float64))
+    return Cumulative.of_bins(begin, length, np.array(values, dtype=np.float64))
 
 
 @given(amounts, shares)

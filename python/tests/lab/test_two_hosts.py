@@ -158,7 +158,7 @@ def test_hosts_that_cannot_be_made_are_no_end_of_the_campaign(
 
 WRONG = [
     (('capture = ["off", "on"]', 'capture = ["of"]'), r"factors.capture\[0\]: found 'of' \(did you mean 'off'\?\)"),
-    (("responder_cpu = [1]", 'responder_cpu = ["a"]'), r"responder_cpu\[0\]: found 'a', wanted a whole number from 0"),
+    (("responder_cpu = [1]", 'responder_cpu = ["a"]'), r"responder_cpu\[0\]: found 'a', expected an integer from 0"),
     (('seconds = "0.4 s"', 'peer = "10.0.0.2"'), "needs the far end that the lab sets up; leave 'peer' out"),
     (('seconds = "0.4 s"', 'key_file = "k"'), "parameters.key_file: the lab makes a key for each run"),
     (('seconds = "0.4 s"', 'mode = "stamp"'), "found a STAMP far end"),

@@ -16,10 +16,10 @@ from vtare.errors import BadInput, MachineCannot
 from vtare.platforms import Resources, open_platform, xen
 from vtare.platforms.guest import xen_domain, xen_tools
 from vtare.platforms.guest.agent import Agent
+from vtare.platforms.guest.cards import Network
 from vtare.platforms.guest.channel import Terminal
-from vtare.platforms.guest.failed import GuestFailed
+from vtare.platforms.guest.errors import GuestFailed
 from vtare.platforms.guest.frames import Decoder, Kind, encode
-from vtare.platforms.guest.words import Network
 from vtare.platforms.guest.xen_domain import DomainSpec
 from vtare.platforms.network import Site
 from vtare.platforms.owner import own_prefix
@@ -158,9 +158,9 @@ def test_more_guests_than_xen_has_memory_for_are_refused_before_the_first() -> N
 
 
 def test_settings_are_checked() -> None:
-    with pytest.raises(BadInput, match="found the setting 'accelerator', wanted: kernel"):
+    with pytest.raises(BadInput, match="found the setting 'accelerator', expected one of: kernel"):
         platform(accelerator="kvm")
-    with pytest.raises(BadInput, match="kernel: found 'tiny', wanted one of: cloud, generic"):
+    with pytest.raises(BadInput, match="kernel: found 'tiny', expected one of: cloud, generic"):
         platform(kernel="tiny")
     assert open_platform("xen", binary=Path("/nowhere"), owner="vtare-1-2").name == "xen"
 

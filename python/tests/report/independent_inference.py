@@ -465,6 +465,21 @@ def check_counts(seen: Seen, text: str, every: list[Cell]) -> None:
     if even:
         expect(r"the least even load \(J (\d\S*)\)", float(f"{min(even):.2f}"))
         expect(r"the most even one \(J (\d\S*)\)", float(f"{max(even):.2f}"))
+    check_spans(seen, text, [list(cell.by_block("throughput").values()) for cell in every])
+
+
+def check_spans(seen: Seen, text: str, runs: list[list[float]]) -> None:
+    """Rates with their intervals: of up to five runs the interval of the median is their range."""
+    few = [values for values in runs if 3 <= len(values) <= 5]
+    for match in re.finditer(r"^[^|\n]*", text, re.MULTILINE):
+        for span in re.finditer(r"(\S+) (\S+packet/s) \((\S+) to (\S+) (\S+packet/s)\)", match.group(0)):
+            middle, low, high = (
+                float(span.group(at)) * SCALES[span.group(unit)] for at, unit in ((1, 2), (3, 5), (4, 5))
+            )
+            right = any(
+                close(middle, float(np.median(one))) and close(low, min(one)) and close(high, max(one)) for one in few
+            )
+            seen.expect("sentences", match.group(0)[:60], right, span.group(0), "no cell of these runs")
 
 
 def check_compare(document: dict[str, Any]) -> Seen:

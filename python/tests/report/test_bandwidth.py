@@ -10,11 +10,11 @@ import pytest
 
 from vtare import plots
 from vtare.plots.format import byte_text, percent_points, rate_range_text, rate_text
-from vtare.report import bandwidth
 from vtare.report.build import build
 from vtare.report.claims import answer
 from vtare.report.content import layouts_of
 from vtare.report.inference import interaction_figures
+from vtare.report.pages import avb as bandwidth
 from vtare.report.sentences import plain
 from vtare.summary import Summary, summarise
 from vtare.summary.cells import Cell, compared_figure
@@ -25,13 +25,13 @@ def summary(routed_store: Path) -> Summary:
     return summarise(routed_store)
 
 
-def told(summary: Summary) -> tuple[list[str], list[str]]:
+def main_figure(summary: Summary) -> tuple[list[str], list[str]]:
     said = answer(summary, layouts_of(summary))
     return [plain(sentence) for sentence in said.sentences], [plain(sentence) for sentence in said.details]
 
 
 def test_the_answer_sets_methods_beside_the_truth(summary: Summary) -> None:
-    sentences, details = told(summary)
+    sentences, details = main_figure(summary)
     assert sentences[0] == (
         "With cross traffic 150 Mbit/s, timers vtare, where 150 Mbit/s are available, vtare finds 150 Mbit/s and yaz "
         "finds 150 Mbit/s."

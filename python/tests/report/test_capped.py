@@ -13,6 +13,7 @@ from page import cell
 from synthetic_store import MISS_NS, PLAN, Recipe, write_store
 
 from vtare import stats
+from vtare.instruments import instrument
 from vtare.report.content import Content, content_of
 from vtare.report.plain import markdown
 from vtare.report.sentences import plain as words_of
@@ -67,13 +68,15 @@ def test_the_limit_of_time_bounds_what_was_asked_for() -> None:
     group = pl.DataFrame({"value": [1e6] * 50, "target_ns": [10_000_000] * 50})
     counted = stats.tally(np.full(50, 1e6))
     # 100 sleeps of 10 ms fill a second: 50 are half of them, and each took 11 ms.
-    found = completion.figures("sleep", group, counted, {"samples": 300, "seconds": 1.0}, 1e7)
+    found = completion.figures(instrument("sleep"), group, counted, {"samples": 300, "seconds": 1.0}, 1e7)
     assert (found["asked"], found["completed_fraction"]) == (100, 0.5)
     assert found["late_fraction"] == pytest.approx(1 / 11)
-    unlimited = completion.figures("sleep", group, counted, {"samples": 50, "seconds": None}, 1e7)
+    unlimited = completion.figures(instrument("sleep"), group, counted, {"samples": 50, "seconds": None}, 1e7)
     assert (unlimited["asked"], unlimited["completed_fraction"]) == (50, 1.0)
     assert (found["above_100us"], found["above_1ms"]) == (1.0, 0.0)
-    none = completion.figures("sleep", group.clear(), stats.tally(np.array([])), {"samples": 9, "seconds": 1.0}, 1e7)
+    none = completion.figures(
+        instrument("sleep"), group.clear(), stats.tally(np.array([])), {"samples": 9, "seconds": 1.0}, 1e7
+    )
     assert (none["completed_fraction"], none["late_fraction"], none["above_1ms"]) == (0.0, None, None)
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from vtare.report import counter
 from vtare.report.content import layouts_of
+from vtare.report.pages import counter
 from vtare.report.sentences import plain
 from vtare.summary import Summary, summarise
 

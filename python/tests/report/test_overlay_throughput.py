@@ -9,9 +9,9 @@ from forwarding_store import closed_form, throughput_of, write_forwarding_store
 
 from vtare import plots
 from vtare.papers.published import read_rows
-from vtare.report import throughput
 from vtare.report.content import layouts_of
 from vtare.report.overlay import Overlay, overlay
+from vtare.report.pages import throughput
 from vtare.summary import Summary, summarise
 
 

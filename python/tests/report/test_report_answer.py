@@ -53,7 +53,7 @@ def test_the_answer_tells_what_a_read_costs_and_whether_load_changes_it(five_run
         row = cell(five_runs.summary, experiment="timers", load="idle", source=source)
         span = time_range_text(row["read_cost_low_ns"], row["read_cost_high_ns"])
         assert f"{time_text(row['read_cost_ns'])} ({span})" in told
-    assert told.startswith("On the idle machine, one look at the clock costs")
+    assert told.startswith("On the idle machine, one reading of the clock costs")
     assert told.endswith("with vtare's; no load changes that by more than 5 %.")
 
 
@@ -236,7 +236,7 @@ def test_a_plan_without_loads_is_answered_without_them(tmp_path: Path) -> None:
     assert plan.count(LOADS) == 2
     sleep, timer, rest = answer_to(tmp_path, plan.replace(LOADS, ""))
     assert sleep.startswith("A sleep of 1 ms ends ")
-    assert timer.startswith("One look at the clock costs ")
+    assert timer.startswith("One reading of the clock costs ")
     assert rest == "Not certain: intervals over 4 runs are rough."
 
 
@@ -348,12 +348,12 @@ def test_runs_that_agree_to_the_digit_are_called_the_same_and_the_clocks_step_is
 
 
 def test_an_early_wake_up_is_called_early(five_runs: Reported) -> None:
+    from vtare.report.sentences import main_figure
     from vtare.report.sentences import plain as words
-    from vtare.report.sentences import told
 
     layout = layouts_of(five_runs.summary)["sleeps"]
     row = {"experiment": "sleeps", "median": -50.0, "median_low": -60.0, "median_high": -40.0}
-    assert words((told(layout, row),)).startswith("50.0 ns early (")
+    assert words((main_figure(layout, row),)).startswith("50.0 ns early (")
 
 
 def test_a_median_of_a_few_clock_steps_gives_a_lower_bound_of_the_ratio(five_runs: Reported) -> None:

@@ -13,7 +13,7 @@ from vtare import plots
 from vtare.report.build import build
 from vtare.report.claims import answer
 from vtare.report.content import layouts_of
-from vtare.report.round_trips import PIECE_NAMES, rate_of, signed_time, stack_figures
+from vtare.report.pages.rtt import PIECE_NAMES, signed_time, stack_figures
 from vtare.report.sentences import plain
 from vtare.summary import Summary, summarise
 
@@ -23,13 +23,13 @@ def summary(two_host_store: Path) -> Summary:
     return summarise(two_host_store)
 
 
-def told(summary: Summary) -> tuple[list[str], list[str]]:
+def main_figure(summary: Summary) -> tuple[list[str], list[str]]:
     said = answer(summary, layouts_of(summary))
     return [plain(sentence) for sentence in said.sentences], [plain(sentence) for sentence in said.details]
 
 
 def test_the_answer_tells_the_round_trip_the_overhead_and_what_capturing_changes(summary: Summary) -> None:
-    sentences, details = told(summary)
+    sentences, details = main_figure(summary)
     same = "the same in all runs"
     assert sentences[0] == (f"A round trip takes 50.0 µs ({same}) from the host and 50.0 µs ({same}) from netns.")
     assert sentences[1] == (
@@ -48,7 +48,7 @@ def test_the_answer_tells_the_round_trip_the_overhead_and_what_capturing_changes
 
 def test_where_all_was_captured_the_overhead_is_part_of_what_was_told(summary: Summary) -> None:
     captured = dataclasses.replace(summary, cells=summary.cells.filter(pl.col("capture") == "on"))
-    sentences, _ = told(captured)
+    sentences, _ = main_figure(captured)
     assert sentences[1] == (
         "Of them, 13.0 µs (13.0 to 13.0 µs) or 26.0 % and 13.0 µs (13.0 to 13.0 µs) or 26.0 % pass between program and "
         "capture point, at the sender."
@@ -65,7 +65,7 @@ def test_nothing_is_said_of_overhead_where_nothing_was_captured(summary: Summary
         cells=summary.cells.with_columns(blank),
         comparisons=summary.comparisons.filter(pl.col("factor") != "capture"),
     )
-    sentences, _ = told(bare)
+    sentences, _ = main_figure(bare)
     assert not any("captur" in sentence for sentence in sentences[:2])
     for layout in layouts_of(bare).values():
         assert stack_figures(bare, layout) is None
@@ -108,9 +108,8 @@ def test_the_page_counts_lost_packets_and_says_how_the_pieces_were_made(summary:
     assert "peer" not in heads
 
 
-def test_small_helpers_write_signs_and_read_rates() -> None:
+def test_a_difference_is_written_with_its_sign() -> None:
     assert [signed_time(value) for value in (1500.0, -900.0, 0.0)] == ["+1.50 µs", "\N{MINUS SIGN}900 ns", "0 ns"]
-    assert [rate_of(label) for label in ("1 packet/s", "20 kpacket/s", "1 Mpacket/s", "fast")] == [1, 2e4, 1e6, None]
 
 
 def test_pieces_below_zero_stand_left_of_zero_and_the_axis_holds_them() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 import subprocess
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from rich.console import Console
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "bench" / "statistics"))
 
@@ -21,7 +23,7 @@ from campaigns import Truth, write_campaign
 from vtare.errors import BadInput
 from vtare.plan import Analysis
 from vtare.summary.between import REFUSED, compare_stores, direction, judge
-from vtare.summary.between_text import figure_text
+from vtare.summary.between_text import figure_text, show_between
 from vtare.summary.cells import Cell, compared_figure
 
 Make = Callable[..., Path]
@@ -145,6 +147,11 @@ def test_an_inconclusive_cell_names_the_campaigns_that_would_do(make: Make) -> N
         assert row["verdict"] == "inconclusive"
         assert row["campaigns_needed"] > 2
         assert row["reason"] == f"{row['campaigns_needed']} campaigns a side would find a change of 5 % with 80 %"
+    printed = io.StringIO()
+    show_between(Console(width=200, file=printed), found)
+    needed = [row["campaigns_needed"] for row in found.cells]
+    line = f"{len(needed)} inconclusive: {min(needed)} to {max(needed)} campaigns a side would find a change of 5 %"
+    assert [text for text in printed.getvalue().splitlines() if "would find" in text] == [f"{line} with 80 %"]
 
 
 @pytest.mark.parametrize("offset", [0.0, 0.5, 1.0, 2.0])
@@ -199,7 +206,8 @@ def test_of_estimates_with_a_truth_the_error_is_compared_and_more_of_it_is_worse
         "worse",
         None,
     ]
-    assert [direction(quantity, "higher") for quantity in ("rate_packet_per_s", "cv", "n")] == ["better", "worse", None]
+    quantities = ("throughput_packet_per_s", "cv", "n")
+    assert [direction(quantity, "higher") for quantity in quantities] == ["better", "worse", None]
     assert direction("miss_ns", "equivalent") is None
     assert figure_text({"quantity": "absolute_error_percent", "after": 4.2}, "after") == "error 4.2 %"
     assert figure_text({"quantity": "avb_bit_per_s", "after": 1e8}, "after") == "100 Mbit/s"

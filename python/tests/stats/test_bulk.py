@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "bench" / "statisti
 from campaigns import Truth, write_campaign
 
 from vtare import stats
-from vtare.bulk import ALONE, Distribution, Slice, count_slice, dask_crew, distributions, slices_of
+from vtare.bulk import ALONE, Distribution, Slice, count_slice, dask_executor, distributions, slices_of
 from vtare.errors import BadInput
 from vtare.report.write import write_summary
 from vtare.stats.effect import block_medians, medians_by_sorting, medians_by_window
@@ -153,8 +153,8 @@ def scheduler() -> Iterator[str]:
 
 def test_workers_of_a_cluster_find_the_same(store: Path, scheduler: str) -> None:
     alone = summarise(store)
-    with dask_crew(scheduler) as crew:
-        found = summarise(store, crew=crew)
+    with dask_executor(scheduler) as executor:
+        found = summarise(store, executor=executor)
         for name in FRAMES:
             assert getattr(found, name).equals(getattr(alone, name)), name
         pairs = zip(alone.distributions("sleeps"), found.distributions("sleeps"), strict=True)
@@ -165,7 +165,7 @@ def test_workers_of_a_cluster_find_the_same(store: Path, scheduler: str) -> None
 
 def test_a_cluster_that_is_not_there_is_named() -> None:
     pytest.importorskip("distributed")
-    with pytest.raises(BadInput, match="no Dask scheduler answers at nonsense://x"), dask_crew("nonsense://x"):
+    with pytest.raises(BadInput, match="no Dask scheduler answers at nonsense://x"), dask_executor("nonsense://x"):
         pass
 
 

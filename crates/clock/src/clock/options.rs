@@ -23,8 +23,8 @@ pub struct ClockOptions {
     pub calibration: CalibrationOptions,
     /// Read the kernel's own time page where it proves right.
     pub kernel_page: bool,
-    /// Test the counters of all allowed CPUs (16 at most) against each other, for at most this long a pair. `None` skips the test: the
-    /// kernel's own stands.
+    /// Test the counters of all allowed CPUs (16 at most) against each other, for at most this long a pair. `None`
+    /// skips the test: the kernel's own stands.
     pub cross_core: Option<Span>,
 }
 

@@ -1,13 +1,19 @@
 //! How early to ask the kernel to wake us: a pure policy that learns the kernel's lateness.
 //!
-//! The kernel is asked to wake the thread a *margin* before the deadline; the rest is spun. A wake-up that overshoots by no more than
-//! the margin ends the sleep on time. With `F` the distribution of the last overshoots, the margin `m` maximises `F(m) - m / lambda`:
-//! one more microsecond of spinning must buy `1 us / lambda` more sleeps on time. Overshoot grows with the length of the sleep (deeper
-//! idle), so there is one ring of overshoots for each range of durations.
+//! The kernel is asked to wake the thread a *margin* before the deadline; the rest is spun. A wake-up that overshoots
+//! by no more than the margin ends the sleep on time. With `F` the distribution of the last overshoots, the margin `m`
+//! maximises `F(m) - m / lambda`: one more microsecond of spinning must buy `1 us / lambda` more sleeps on time.
+//! Overshoot grows with the length of the sleep (deeper idle), so there is one ring of overshoots for each range of
+//! durations.
 //!
-//! A guard watches for an oversubscribed machine. There, spinning spends the thread's fair share, and the next wake-up waits for it:
-//! 50 to 200 ms under a hundred busy threads. It stops spinning for a while, so that sleeps wake at the deadline itself, when a spin was
-//! interrupted for a millisecond or more, and when more than a quarter of the sleeps come late.
+//! A short sleep can also be spun whole: on time for sure, at the price of its duration. That is chosen where
+//! `1 - duration / lambda` is more than the best margin is worth. Nothing is learned from such a sleep, so the first
+//! few and then one in `PROBE_EVERY` leave half of their duration to the kernel.
+//!
+//! A guard watches for an oversubscribed machine. There, spinning spends the thread's fair share, and the next wake-up
+//! waits for it: 50 to 200 ms under a hundred busy threads. It stops spinning for a while, so that sleeps wake at the
+//! deadline itself, when a spin was interrupted for a millisecond or more, and when more than a quarter of the sleeps
+//! come late.
 
 use vtare_units::Span;
 
@@ -22,10 +28,15 @@ const MARGIN_MIN: u32 = 1_000;
 const MARGIN_MAX: u32 = 1_000_000;
 /// A margin before anything is learned.
 const MARGIN_START: u32 = 60_000;
+/// A sleep is spun whole only after this many overshoots of its range are known.
+const PROBES_FIRST: usize = 8;
+/// Of the sleeps that are spun whole, one in this many is left to the kernel for half of its duration.
+const PROBE_EVERY: u32 = 256;
 /// A gap within a spin longer than this means that the CPU was taken away: the sleep counts as disturbed.
 pub const GAP: Span = Span::from_micros(100);
-/// A gap longer than this means that another thread had a turn of its own: the machine is oversubscribed. Shorter ones are the kernel's own
-/// threads and interrupts, which come and go under IO without any thread being owed a share; they count as late sleeps only.
+/// A gap longer than this means that another thread had a turn of its own: the machine is oversubscribed. Shorter ones
+/// are the kernel's own threads and interrupts, which come and go under IO without any thread being owed a share; they
+/// count as late sleeps only.
 const LONG_GAP: Span = Span::from_millis(1);
 /// A miss above this is late.
 pub const LATE: Span = Span::from_micros(100);
@@ -111,28 +122,40 @@ impl Adaptive {
         self.guard.held_back > 0
     }
 
-    /// How long before the deadline the kernel is to wake a sleep of `duration`. Zero while the guard holds spinning back.
+    /// How long before the deadline the kernel is to wake the next sleep, of `duration`; `duration` itself where all
+    /// of it is to be spun. Zero while the guard holds spinning back.
     #[must_use]
-    pub fn margin(&self, duration: Span) -> Span {
+    pub fn margin(&mut self, duration: Span) -> Span {
         if self.held_back() {
             return Span::ZERO;
         }
-        Span::from_nanos(i64::from(self.rings[range_of(duration)].margin))
+        let ring = &mut self.rings[range_of(duration)];
+        let margin = Span::from_nanos(ring.margin.into());
+        let worth_whole = 1.0 - duration.as_nanos() as f64 / self.lambda_ns;
+        let whole = duration <= Span::from_nanos(MARGIN_MAX.into()) && worth_whole > ring.worth;
+        if margin < duration && !whole {
+            return margin;
+        }
+        ring.spun_whole = ring.spun_whole.wrapping_add(1);
+        if ring.len < PROBES_FIRST || ring.spun_whole.is_multiple_of(PROBE_EVERY) {
+            return duration / 2;
+        }
+        duration
     }
 
-    /// Learns how much later than asked the kernel woke a sleep of `duration`. Takes some 100 ns, now and then 500: to be called where nobody
-    /// waits for it, that is while time is left to spin, or before the next sleep.
+    /// Learns how much later than asked the kernel woke a sleep of `duration`. Takes some 100 ns, now and then 500: to
+    /// be called where nobody waits for it, that is while time is left to spin, or before the next sleep.
     pub fn learn(&mut self, duration: Span, overshoot: Span) {
         let ring = &mut self.rings[range_of(duration)];
         ring.push(u32::try_from(overshoot.as_nanos_unsigned()).unwrap_or(u32::MAX));
         // While little is known each sleep counts; later one in four is soon enough.
         if ring.len < 32 || ring.next.is_multiple_of(4) {
-            ring.margin = ring.best_margin(self.lambda_ns, self.tolerance_ns);
+            (ring.margin, ring.worth) = ring.best_margin(self.lambda_ns, self.tolerance_ns);
         }
     }
 
-    /// Takes note of how a sleep ended: its miss, and the longest gap between two looks at the clock while spinning (zero where nothing was
-    /// spun). Takes some nanoseconds.
+    /// Takes note of how a sleep ended: its miss, and the longest gap between two looks at the clock while spinning
+    /// (zero where nothing was spun). Takes some nanoseconds.
     pub fn ended(&mut self, miss: Span, longest_gap: Span) {
         self.guard.ended(miss, longest_gap);
     }
@@ -157,12 +180,18 @@ struct Ring {
     sorted: [u32; RING],
     len: usize,
     next: usize,
+    /// The best margin, and the share of sleeps on time that it leaves after its price.
     margin: u32,
+    worth: f64,
+    /// Sleeps that were to be spun whole.
+    spun_whole: u32,
 }
 
 impl Ring {
     const fn new() -> Self {
-        Self { arrival: [0; RING], sorted: [0; RING], len: 0, next: 0, margin: MARGIN_START }
+        // Before anything is learned the first margin is taken to be enough.
+        let worth = 1.0;
+        Self { arrival: [0; RING], sorted: [0; RING], len: 0, next: 0, margin: MARGIN_START, worth, spun_whole: 0 }
     }
 
     fn push(&mut self, overshoot: u32) {
@@ -180,9 +209,9 @@ impl Ring {
         self.next = (self.next + 1) % RING;
     }
 
-    /// The margin with the best `F(m + tolerance) - m / lambda`. Only the overshoots themselves can be it: between two of them F does
-    /// not rise.
-    fn best_margin(&self, lambda_ns: f64, tolerance_ns: u32) -> u32 {
+    /// The margin with the best `F(m + tolerance) - m / lambda`, and that. Only the overshoots themselves can be it:
+    /// between two of them F does not rise.
+    fn best_margin(&self, lambda_ns: f64, tolerance_ns: u32) -> (u32, f64) {
         let count = self.len as f64;
         // Spinning not at all is a choice too.
         let mut best = (0.0, MARGIN_MIN);
@@ -194,7 +223,7 @@ impl Ring {
                 best = (value, margin.saturating_add(500));
             }
         }
-        best.1.clamp(MARGIN_MIN, MARGIN_MAX)
+        (best.1.clamp(MARGIN_MIN, MARGIN_MAX), best.0)
     }
 }
 
@@ -330,7 +359,7 @@ mod tests {
             let gain = |margin: u32| {
                 values.iter().filter(|v| **v <= margin).count() as f64 / values.len() as f64 - f64::from(margin) / lambda
             };
-            let chosen = gain(ring.best_margin(lambda, 0));
+            let chosen = gain(ring.best_margin(lambda, 0).0);
             // The half microsecond on top is the only loss allowed.
             for other in values.iter().chain([&MARGIN_MIN]) {
                 prop_assert!(chosen >= gain(*other) - 1_500.0 / lambda - 1e-12);

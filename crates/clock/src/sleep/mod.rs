@@ -89,18 +89,19 @@ impl FromStr for Method {
 /// Knobs of a sleeper. All but [`SleepOptions::fifo`] concern the adaptive method only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SleepOptions {
-    /// The price of CPU time: the method spins one more microsecond where that raises the share of sleeps that end on time by at
-    /// least 1 us / lambda. Default 2 ms; larger is more precise and dearer.
+    /// The price of CPU time: the method spins one more microsecond where that raises the share of sleeps that end on
+    /// time by at least 1 us / lambda. Default 2 ms; larger is more precise and takes more CPU time.
     pub lambda: Span,
     /// A miss up to this is as good as none, so less is spun for it. Default zero.
     pub tolerance: Span,
-    /// Timer slack while in the kernel; the thread's own is put back at wake-up. Default 1 ns, the least; `None` leaves it alone.
+    /// Timer slack while in the kernel; the thread's own is put back at wake-up. Default 1 ns, the least; `None`
+    /// leaves it alone.
     pub slack: Option<Span>,
-    /// Time slice asked of the scheduler for this thread at its first sleep (EEVDF, Linux 6.12): a short one gets an earlier turn after
-    /// a wake-up on a busy machine. Default 100 us, the least; `None` leaves it alone.
+    /// Time slice asked of the scheduler for this thread at its first sleep (EEVDF, Linux 6.12): a short one gets an
+    /// earlier turn after a wake-up on a busy machine. Default 100 us, the least; `None` leaves it alone.
     pub slice: Option<Span>,
-    /// Real-time priority for this thread from its first sleep on (SCHED_FIFO, 1 to 99), where the system allows it; the thread then
-    /// runs before all ordinary ones, its work too. Default `None`. Any method.
+    /// Real-time priority for this thread from its first sleep on (SCHED_FIFO, 1 to 99), where the system allows it;
+    /// the thread then runs before all ordinary ones, its work too. Default `None`. Any method.
     pub fifo: Option<i32>,
 }
 
@@ -123,7 +124,8 @@ pub struct Wake {
     pub miss: Span,
     /// Time spent spinning.
     pub spin: Span,
-    /// The machine took the CPU away while this sleep was spinning, or the guard against oversubscription held spinning back.
+    /// The machine took the CPU away while this sleep was spinning, or the guard against oversubscription held
+    /// spinning back.
     pub disturbed: bool,
     /// A signal handler ran and ended the sleep.
     pub interrupted: bool,

@@ -36,7 +36,7 @@ impl Trace {
     ///
     /// ```
     /// use vtare_clock::sleep::sim::Trace;
-    /// let trace = Trace::parse("# two sleeps, one interruption\novershoot 14000\novershoot 15200\nrun 900000 4000000\n")?;
+    /// let trace = Trace::parse("# two sleeps\novershoot 14000\novershoot 15200\nrun 900000 4000000\n")?;
     /// assert_eq!(trace.overshoot_ns, [14_000, 15_200]);
     /// # Ok::<(), vtare_clock::sleep::sim::TraceError>(())
     /// ```
@@ -132,7 +132,8 @@ impl<'t> SimKernel<'t> {
         (passed, longest)
     }
 
-    /// Sleeps `count` times for `duration` by `method` and tells what came of it. `tick` is 1/HZ, for the two-phase methods.
+    /// Sleeps `count` times for `duration` by `method` and returns the results. `tick` is 1/HZ, for the two-phase
+    /// methods.
     pub fn sleep(
         &mut self,
         method: Method,

@@ -14,8 +14,9 @@ pub struct Tick {
     pub missed: u64,
 }
 
-/// Periodic deadlines without drift: the n-th lies n periods after the start, whatever the wake-ups were. A caller that comes late returns at
-/// once, finds the further deadlines that have passed counted, and goes on with the next one ahead.
+/// Periodic deadlines without drift: the n-th lies n periods after the start, whatever the wake-ups were. A caller that
+/// comes late returns at once, finds the further deadlines that have passed counted, and goes on with the next one
+/// ahead.
 ///
 /// ```
 /// use vtare_clock::{Clock, ClockOptions, sleep::{Method, SleepOptions, Sleeper, Ticker}};
@@ -74,7 +75,8 @@ impl Schedule {
         Self { next: Timestamp::from_nanos(start.as_nanos().saturating_add(period_ns)), period_ns, missed: 0 }
     }
 
-    /// Goes on to the first deadline after `now`, at which the present one was met or found past; how many between were left out.
+    /// Goes on to the first deadline after `now`, at which the present one was met or found past; how many between were
+    /// left out.
     fn advance(&mut self, now: Timestamp<Monotonic>) -> u64 {
         let missed = (now - self.next).as_nanos_unsigned() / self.period_ns;
         let ahead = (missed + 1).saturating_mul(self.period_ns);

@@ -1,7 +1,8 @@
 //! Cross traffic with a measured rate: a sender, and a sink that counts what came.
 //!
-//! Arrivals come from the simulated path's own sources ([`vtare_packet::link::sim::Source`]): the same seed makes the same traffic in both.
-//! Rates and bytes are at the IP layer. What was asked for is a wish; what was sent, and what the sink's kernel stamped, is the truth.
+//! Arrivals come from the simulated path's own sources ([`vtare_pathsim::Source`]): the same seed makes the
+//! same traffic in both. Rates and bytes are at the IP layer. What was asked for is a wish; what was sent, and what the
+//! sink's kernel stamped, is the truth.
 
 mod bins;
 mod sender;
@@ -9,14 +10,13 @@ mod sink;
 
 use std::net::SocketAddr;
 
-use serde::Serialize;
-use vtare_packet::link::sim::{Cross, SimError, Traffic};
-use vtare_packet::wire::{IPV4_UDP_BYTE, IPV6_UDP_BYTE};
-use vtare_units::Span;
-
 pub use bins::NetBin;
 pub use sender::send;
+use serde::Serialize;
 pub use sink::count;
+use vtare_pathsim::{Cross, SimError, Traffic};
+use vtare_units::Span;
+use vtare_wire::{IPV4_UDP_BYTE, IPV6_UDP_BYTE};
 
 /// What to send.
 #[derive(Clone, Debug, PartialEq)]
@@ -111,8 +111,8 @@ pub struct NetReport {
     pub packets: u64,
     /// Their bytes from the IP header on.
     pub ip_byte: u64,
-    /// Sender: those bytes in the time from `ready` to the end. Sink: the bytes behind the first packet, from the first packet's stamp to
-    /// the last's; `None` with fewer than two.
+    /// Sender: those bytes in the time from `ready` to the end. Sink: the bytes behind the first packet, from the
+    /// first packet's stamp to the last's; `None` with fewer than two.
     pub rate_bit_per_s: Option<f64>,
     /// When the first packet was sent, or stamped by the sink's kernel, on CLOCK_MONOTONIC; `None` without packets.
     pub first_monotonic_ns: Option<u64>,

@@ -3,12 +3,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use vtare_clock::Clock;
 use vtare_clock::sleep::{Method, SleepOptions, Sleeper};
-use vtare_packet::link::sim::Source;
-use vtare_packet::random::Random;
+use vtare_pathsim::Source;
+use vtare_sys::errno::{ECONNREFUSED, EINTR, ENOBUFS, ENOMEM};
 use vtare_sys::net::control::SendControl;
 use vtare_sys::net::{Layer, Message, SendBatch, Socket};
 use vtare_sys::{process, sched};
-use vtare_units::{Monotonic, Span, Timestamp};
+use vtare_units::{Monotonic, Random, Span, Timestamp};
 
 use super::bins::Bins;
 use super::{NetBin, NetReport, SenderOptions, SenderReport, header_byte};
@@ -22,12 +22,9 @@ const LARGEST_SEND: usize = 65_507;
 /// How often the stop flag is looked at.
 const LOOK: Span = Span::from_millis(10);
 
-// `libc`'s numbers, which this crate does not depend on.
-const EINTR: i32 = 4;
-const ECONNREFUSED: i32 = 111;
-
-/// Sends until `stop` is set or the time is over. Each packet leaves when it is due: the thread sleeps where that pays, and spins the
-/// last stretch ([`Method::Adaptive`]). Packets that are due together, because one call took longer than their gap, leave in one call.
+/// Sends until `stop` is set or the time is over. Each packet leaves when it is due: the thread sleeps where that pays,
+/// and spins the last stretch ([`Method::Adaptive`]). Packets that are due together, because one call took longer than
+/// their gap, leave in one call.
 ///
 /// # Errors
 /// For traffic that cannot be, packets that the path does not carry, and without a way to the sink.
@@ -64,7 +61,8 @@ pub fn send(
             now = clock.now();
         }
         let mut count = 0;
-        // What is due at the end or behind it does not belong to this load; what was due before is sent, however late it is.
+        // What is due at the end or behind it does not belong to this load; what was due before is sent, however late
+        // it is.
         let limit = end.map_or(now, |end| now.min(Timestamp::from_nanos(end.as_nanos() - 1)));
         while count < BATCH
             && let Some((at, _)) = source.take_until((limit - start).as_nanos_unsigned())
@@ -198,7 +196,5 @@ impl Outlet {
 }
 
 fn is_full(error: &io::Error) -> bool {
-    const ENOBUFS: i32 = 105;
-    const ENOMEM: i32 = 12;
     error.kind() == io::ErrorKind::WouldBlock || matches!(error.raw_os_error(), Some(ENOBUFS | ENOMEM))
 }

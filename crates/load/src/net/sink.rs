@@ -1,10 +1,11 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use vtare_clock::Clock;
-use vtare_packet::link::ClockOffset;
+use vtare_clock::offset::BRACKETS;
+use vtare_clock::{Clock, ClockOffset};
+use vtare_sys::errno::EINTR;
 use vtare_sys::net::{Layer, ReceiveBatch, Socket, StampFlags, wait_readable};
 use vtare_sys::{clocks, process, sched};
-use vtare_units::{Monotonic, Span, Timestamp, Wall};
+use vtare_units::{Monotonic, Span, Timestamp};
 
 use super::bins::Bins;
 use super::{NetBin, NetReport, SinkOptions, SinkReport, header_byte};
@@ -16,16 +17,14 @@ const BATCH: usize = 32;
 const SLOT_BYTE: usize = 1 << 16;
 /// What the socket is to hold: 30000 packets of 1500 B.
 const SOCKET_BYTE: i32 = 1 << 26;
-/// With this much room arrivals are not waited for, but looked for every [`LOOK`]: waking up for each would take the CPU from those
-/// who are measured. The kernel has stamped them.
+/// With this much room arrivals are not waited for, but looked for every [`LOOK`]: waking up for each would take the
+/// CPU from those who are measured. The kernel has stamped them.
 const ROOMY_BYTE: i32 = 1 << 23;
 const LOOK: Span = Span::from_millis(1);
 /// The longest wait: the stop flag is looked at then.
 const WAIT: Span = Span::from_millis(10);
 /// Stamps are taken a moment before a packet can be read.
 const SETTLE: Span = Span::from_millis(1);
-
-const EINTR: i32 = 4;
 
 /// Counts what arrives until `stop` is set or the time is over. Bins are by the kernel's stamps.
 ///
@@ -48,7 +47,8 @@ pub fn count(
     socket.bind(options.at).map_err(failed("take the address"))?;
     options.cpu.map_or(Ok(()), |cpu| sched::pin_to(&[cpu])).map_err(failed("pin"))?;
     let mut arrivals = ReceiveBatch::new(BATCH, SLOT_BYTE);
-    let mut wall = read_wall(clock)?;
+    let read_wall = || ClockOffset::wall(BRACKETS, || clock.now_ordered());
+    let mut wall = read_wall();
 
     let start = clock.now();
     let before = Reading::bare(start, process::cpu_time());
@@ -60,7 +60,7 @@ pub fn count(
     loop {
         let now = clock.now();
         if wall.is_old(now) {
-            wall.renew(read_wall(clock)?);
+            wall.renew(read_wall());
         }
         if let Some(ready) = ready.take() {
             ready();
@@ -101,11 +101,6 @@ pub fn count(
     let drops = socket.drops().ok().map(u64::from);
     let sink = SinkReport { socket_drops: drops, unstamped: tally.unstamped, stamp_error_ns: wall.error_ns() };
     Ok(net_report(&before, &after, tally.report(options, sink)))
-}
-
-fn read_wall(clock: &Clock) -> Result<ClockOffset, LoadError> {
-    ClockOffset::read(|| clock.now_ordered(), || Ok(clocks::now::<Wall>().as_nanos()))
-        .map_err(|source| LoadError::Send { source })
 }
 
 fn receive(arrivals: &mut ReceiveBatch, socket: &Socket) -> Result<usize, LoadError> {

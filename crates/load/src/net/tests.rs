@@ -4,8 +4,8 @@ use std::sync::mpsc::channel;
 use std::thread;
 
 use vtare_clock::{Clock, ClockOptions};
-use vtare_packet::link::sim::Source;
-use vtare_packet::random::Random;
+use vtare_pathsim::Source;
+use vtare_units::Random;
 
 use super::*;
 use crate::LoadError;
@@ -47,7 +47,8 @@ fn poisson_gaps_are_exponential() {
         let mut gaps: Vec<f64> = found.windows(2).map(|pair| (pair[1] - pair[0]) as f64).collect();
         gaps.sort_by(f64::total_cmp);
         let n = gaps.len() as f64;
-        // Kolmogorov's distance from the exponential distribution of mean 100 us; 1.95 / sqrt(n) is passed once in a thousand.
+        // Kolmogorov's distance from the exponential distribution of mean 100 us; 1.95 / sqrt(n) is passed once in a
+        // thousand.
         let apart = gaps.iter().enumerate().map(|(rank, gap)| {
             let wanted = 1.0 - (-gap / 100_000.0).exp();
             (wanted - rank as f64 / n).abs().max(((rank + 1) as f64 / n - wanted).abs())

@@ -4,8 +4,8 @@ use super::classic::{Rules, between, from_0, least, mean, rate_bit_per_s, size_w
 use super::pairs::strongest_gap_ns;
 use super::{Estimate, Observation, SettingsError, Setup, Spacing, Spent, Stopped, Train};
 
-/// Parameters of abing (ABwE): back-to-back pairs, the gap that most of them have, and how much longer the mean gap is. From memory of the
-/// paper, not of the source.
+/// Parameters of abing (ABwE): back-to-back pairs, the gap that most of them have, and how much longer the mean gap is.
+/// From memory of the paper, not of the source.
 //= Navratil, Cottrell 2003, ABwE: a practical approach to available bandwidth estimation
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]

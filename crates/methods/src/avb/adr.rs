@@ -5,8 +5,8 @@ use super::{Estimate, Method, Observation, Setup, Spent, Step, Stopped, Train};
 
 /// Asymptotic dispersion rate: the rate at which back-to-back trains arrive.
 ///
-/// It lies between available bandwidth and capacity, and is neither: an upper bound for the one, a lower bound for the other, in a
-/// fraction of a second. Other methods begin with it.
+/// It lies between available bandwidth and capacity, and is neither: an upper bound for the one, a lower bound for the
+/// other, in a fraction of a second. Other methods begin with it.
 //= Dovrolis, Ramanathan, Moore 2001, What do packet dispersion techniques measure?
 #[derive(Clone, Debug)]
 pub struct Adr {

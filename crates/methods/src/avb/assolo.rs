@@ -26,7 +26,8 @@ pub struct AssoloSettings {
     pub busy_packets: u32,
     /// Chirps; the answer is the mean of their estimates.
     pub chirps: u32,
-    /// Mean load of all probes, bit/s: it sets the silence between chirps. 0.4 MB in 0.9 s is what the tool was seen to do.
+    /// Mean load of all probes, bit/s: it sets the silence between chirps. 0.4 MB in 0.9 s is what the tool was seen
+    /// to do.
     pub mean_bit_per_s: f64,
     /// Estimates in a row at an end of the range after which it moves.
     pub shift_estimates: u32,

@@ -10,6 +10,7 @@ use super::kite2::{Kite2, Kite2Settings};
 use super::pathchirp::{PathchirpSettings, pathchirp};
 use super::pathload::{Pathload, PathloadSettings};
 use super::pathrate::{Pathrate, PathrateSettings};
+use super::settings_error::SettingsError;
 use super::spruce::{Spruce, SpruceSettings};
 use super::udpst::{Udpst, UdpstSettings};
 use super::yaz::{Yaz, YazSettings};
@@ -48,25 +49,6 @@ pub enum Settings {
     /// Capacity from modes of pairs.
     Pathrate(PathrateSettings),
 }
-
-/// Settings that cannot be.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SettingsError {
-    /// Which, by its name in the settings.
-    pub what: &'static str,
-    /// What it is.
-    pub found: String,
-    /// What it may be, and the way out.
-    pub want: String,
-}
-
-impl std::fmt::Display for SettingsError {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(out, "{} is {}, want {}", self.what, self.found, self.want)
-    }
-}
-
-impl std::error::Error for SettingsError {}
 
 /// A method as the command line lists it.
 #[derive(Clone, Copy, Debug)]
@@ -117,7 +99,8 @@ pub static METHODS: &[Entry] = &[
     Entry {
         name: "yaz",
         summary: "one stream a step, its gap widened by half of what the path adds to it",
-        source: "Sommers, Barford, Willinger 2006, A Proposed Framework for Calibration of Available Bandwidth Estimation Tools",
+        source: "Sommers, Barford, Willinger 2006, A Proposed Framework for Calibration of Available Bandwidth \
+            Estimation Tools",
         default: || Settings::Yaz(YazSettings::default()),
         presets: &[
             Preset {
@@ -163,7 +146,8 @@ pub static METHODS: &[Entry] = &[
     Entry {
         name: "kite2",
         summary: "trains or trains of pairs from a rate that is too high downwards; a reconstruction",
-        source: "Kachan, Kirova, Korniiichuk 2017, Performance evaluation of PRM-based available bandwidth using estimation tools",
+        source: "Kachan, Kirova, Korniiichuk 2017, Performance evaluation of PRM-based available bandwidth using \
+            estimation tools",
         default: || Settings::Kite2(Kite2Settings::default()),
         presets: &[
             Preset {

@@ -23,7 +23,8 @@ impl Chirp {
         Self { rates_bit_per_s: (0..=steps).map(|k| low_bit_per_s * spread.powi(k)).collect() }
     }
 
-    /// Rates that are dense in the middle of `low` to `high`: steps of `share` of half the range away from it, each `spread` times the one before.
+    /// Rates that are dense in the middle of `low` to `high`: steps of `share` of half the range away from it, each
+    /// `spread` times the one before.
     pub(super) fn symmetric(low_bit_per_s: f64, high_bit_per_s: f64, share: f64, spread: f64) -> Self {
         let (middle, half) = (f64::midpoint(low_bit_per_s, high_bit_per_s), (high_bit_per_s - low_bit_per_s) / 2.0);
         let steps = ((1.0 / share).ln() / spread.ln()).ceil().clamp(1.0, 500.0) as i32;
@@ -54,7 +55,8 @@ impl Chirp {
         self.of_delays(&delays, excursions)
     }
 
-    /// Available bandwidth from the queueing delay of each packet: every gap has a rate, and their mean is weighted by the gaps.
+    /// Available bandwidth from the queueing delay of each packet: every gap has a rate, and their mean is weighted by
+    /// the gaps.
     //= Ribeiro et al. 2003, pathChirp: efficient available bandwidth estimation for network paths, section 4
     fn of_delays(&self, delays: &[f64], excursions: &Excursions) -> Option<f64> {
         let rates = &self.rates_bit_per_s;
@@ -81,7 +83,8 @@ impl Chirp {
                 }
             }
         }
-        // Where the queue was still there at the end, it began at the available bandwidth; else that is above all rates.
+        // Where the queue was still there at the end, it began at the available bandwidth; else that is above all
+        // rates.
         let start = last.unwrap_or(rates.len() - 1);
         let (mut sum, mut weight) = (0.0, 0.0);
         for (gap, &rate) in rates.iter().enumerate() {

@@ -186,9 +186,7 @@ pub(super) fn mean(values: &[f64]) -> Option<f64> {
 pub(super) fn quantile(values: &[f64], q: f64) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
-    let at = q * sorted.len().checked_sub(1)? as f64;
-    let (low, high) = (sorted[at.floor() as usize], sorted[at.ceil() as usize]);
-    Some(low + (high - low) * at.fract())
+    vtare_units::figures::quantile(&sorted, q)
 }
 
 /// Median; `None` of nothing.

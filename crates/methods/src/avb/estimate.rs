@@ -1,16 +1,18 @@
 use serde::{Deserialize, Serialize};
 
-use super::Spent;
+use super::spent::Spent;
+use super::stopped::Stopped;
 
 /// What a method says in the end. What it does not know is null.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
     /// Available bandwidth, bit/s at `layer`; null: no answer (see `stopped`), or the method estimates capacity only.
     pub avb_bit_per_s: Option<f64>,
-    /// Where it lies, lower and upper end, bit/s; null where the method gives none. What it covers is said in the method's page.
+    /// Where it lies, lower and upper end, bit/s; null where the method gives none. What it covers is said in the
+    /// method's page.
     pub interval_bit_per_s: Option<[f64; 2]>,
-    /// Where the mean lies in the long run, if the cross traffic goes on as it was, bit/s: the interval above, which is for `window_s`
-    /// alone, widened by what bursts do to so short a window. Null where the method gives none.
+    /// Where the mean lies in the long run, if the cross traffic goes on as it was, bit/s: the interval above, which
+    /// is for `window_s` alone, widened by what bursts do to so short a window. Null where the method gives none.
     pub long_run_bit_per_s: Option<[f64; 2]>,
     /// The value is a lower bound: the sender could not send faster.
     pub at_least: bool,
@@ -30,7 +32,8 @@ pub struct Estimate {
     pub trains: u32,
     /// From the first step to the answer, s.
     pub elapsed_s: f64,
-    /// The time that the value is the mean of: begin and end as send times, s since the first step; null where the method cannot say.
+    /// The time that the value is the mean of: begin and end as send times, s since the first step; null where the
+    /// method cannot say.
     pub window_s: Option<[f64; 2]>,
     /// Why it stopped.
     pub stopped: Stopped,
@@ -38,34 +41,6 @@ pub struct Estimate {
     pub layer: Layer,
     /// What the reader should know, one sentence each.
     pub notes: Vec<String>,
-}
-
-/// Why a measurement ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Stopped {
-    /// The method's own criterion: the interval is narrow enough, the grey region found, the fleet complete.
-    Converged,
-    /// The next train would have exceeded the bytes allowed.
-    ByteBudget,
-    /// The next train would have exceeded the time allowed.
-    TimeBudget,
-    /// Even as fast as the sender can there was no queue: the value is a lower bound.
-    SenderLimited,
-    /// Above a rate packets are dropped without having waited: a policer. The value is that rate.
-    Policed,
-    /// Too many packets were lost to tell anything.
-    Lossy,
-    /// Too many packets changed places to tell anything.
-    Reordered,
-    /// Sender or receiver stood still too often to tell anything.
-    Disturbed,
-    /// Nothing came back.
-    NoAnswer,
-    /// The method gave up by a rule of its own (as the original tool exits with an error); see the notes.
-    GaveUp,
-    /// Still going on: an interim value.
-    Running,
 }
 
 /// What a rate counts.

@@ -253,7 +253,8 @@ mod tests {
     fn igi_takes_the_gaps_that_grew() {
         let settings = IgiSettings { capacity_bit_per_s: Some(100e6), ..IgiSettings::default() };
         let it = Igi::new(settings, Formula::Igi, &Setup::default());
-        // 500 B at 100 Mbit/s are 40 us. One gap grew to 60, one shrank to 40, one grew but is shorter than the link makes them.
+        // 500 B at 100 Mbit/s are 40 us. One gap grew to 60, one shrank to 40, one grew but is shorter than the link
+        // makes them.
         let found = it.answer(&[(50_000.0, 60_000.0), (50_000.0, 40_000.0), (20_000.0, 30_000.0)], 50_000.0);
         assert_eq!(found, Some(100e6 * (1.0 - 20.0 / 130.0)));
     }

@@ -3,10 +3,12 @@ use serde::{Deserialize, Serialize};
 use super::classic::{Rules, between, gap_ns, least, mean, rate, rate_bit_per_s, size_within, whole_ns};
 use super::{Ability, Estimate, Observation, SettingsError, Setup, Spent, Stopped, Train};
 
-/// Parameters of Kite (the Estimator): trains at a constant rate that climbs by a step which shrinks each time the rate was too high.
+/// Parameters of Kite (the Estimator): trains at a constant rate that climbs by a step which shrinks each time the rate
+/// was too high.
 ///
-/// A reconstruction: no text of the rules was found beyond what the paper says of them. Known are the size, the number of samples that it
-/// starts with, an automatic start rate, a number of samples that adjusts itself, and a Step Decreasing Factor by which the rate is raised.
+/// A reconstruction: no text of the rules was found beyond what the paper says of them. Known are the size, the number
+/// of samples that it starts with, an automatic start rate, a number of samples that adjusts itself, and a Step
+/// Decreasing Factor by which the rate is raised.
 //= Kachan, Kirova, Korniiichuk 2017, Investigated tools and Table 2; Kachan, Siemens 2015
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]

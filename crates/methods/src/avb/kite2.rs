@@ -6,10 +6,12 @@ use super::classic::{
 use super::kite::SLOW_TRAINS;
 use super::{Ability, Estimate, Observation, SettingsError, Setup, Spacing, Spent, Stopped, Train};
 
-/// Parameters of Kite2: trains, or trains of pairs, from a rate that is too high down until gaps arrive as they were sent.
+/// Parameters of Kite2: trains, or trains of pairs, from a rate that is too high down until gaps arrive as they were
+/// sent.
 ///
-/// A reconstruction: known are the two kinds of train, at least three iterations from the highest rate downwards until the gaps agree, instant
-/// values that are reduced to one, an adaptive size of the train, and the values of Table 2. Step law, thresholds and the final statistic are not.
+/// A reconstruction: known are the two kinds of train, at least three iterations from the highest rate downwards until
+/// the gaps agree, instant values that are reduced to one, an adaptive size of the train, and the values of Table 2.
+/// Step law, thresholds and the final statistic are not.
 //= Kachan, Kirova, Korniiichuk 2017, Investigated tools and Table 2; Kirova et al. 2019, section 2.1
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -22,16 +24,18 @@ pub struct Kite2Settings {
     pub send_bit_per_s: f64,
     /// Share of the send rate that all probes are to occupy: it sets the silence between trains.
     pub occupied_share: f64,
-    /// Longest silence between trains, ns. Reconstructed: the share alone would mean minutes, and the paper saw 16 % occupied where it asked
-    /// for 1 %.
+    /// Longest silence between trains, ns. Reconstructed: the share alone would mean minutes, and the paper saw 16 %
+    /// occupied where it asked for 1 %.
     pub most_idle_ns: f64,
-    /// Instant values that are reduced to one, by their median. At least three iterations are known; the median is reconstructed.
+    /// Instant values that are reduced to one, by their median. At least three iterations are known; the median is
+    /// reconstructed.
     pub iterations: u32,
     /// Packets of the first train.
     pub packets: u32,
     /// Most packets that a train grows to.
     pub most_packets: u32,
-    /// The train doubles when instant values differ by more than this share, and halves when they agree within a quarter of it. Reconstructed.
+    /// The train doubles when instant values differ by more than this share, and halves when they agree within a
+    /// quarter of it. Reconstructed.
     pub spread_share: f64,
     /// Gaps agree within this share. Reconstructed.
     pub tolerance_share: f64,
@@ -207,7 +211,8 @@ impl Kite2 {
                 self.downs += 1;
                 self.instant.push(received.min(sent));
                 self.adapt();
-                // One train may agree by luck, or the one before may have met a burst: the next value is looked for half way back.
+                // One train may agree by luck, or the one before may have met a burst: the next value is looked for
+                // half way back.
                 if self.grew_bit_per_s > self.rate_bit_per_s * (1.0 + self.settings.tolerance_share) {
                     self.rate_bit_per_s = f64::midpoint(self.rate_bit_per_s, self.grew_bit_per_s);
                 }

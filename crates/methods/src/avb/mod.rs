@@ -1,8 +1,9 @@
 //! Available bandwidth: what to send next, and what follows from what came back.
 //!
-//! A [`Method`] is a state machine without I/O and without a clock. A runner asks it for the next [`Step`], sends the [`Train`] over a
-//! link (real: `vtare avb`; simulated: the tests and `bench/avb`), and hands back one [`Observation`] a train. Whatever the link, the
-//! method is the same code and, for a seed, sends the same trains after the same answers.
+//! A [`Method`] is a state machine without I/O and without a clock. A runner asks it for the next [`Step`], sends the
+//! [`Train`] over a link (real: `vtare avb`; simulated: the tests and `bench/avb`), and hands back one [`Observation`]
+//! a train. Whatever the link, the method is the same code and, for a seed, sends the same trains after the same
+//! answers.
 //!
 //! ```text
 //! loop { match method.step(now) {
@@ -12,8 +13,8 @@
 //! } }
 //! ```
 //!
-//! All sizes are bytes of IP packets and all rates are at the IP layer, headers included, unless an [`Estimate`] says otherwise.
-//! Send times and receive times are on two clocks: one-way delays are known up to a constant.
+//! All sizes are bytes of IP packets and all rates are at the IP layer, headers included, unless an [`Estimate`] says
+//! otherwise. Send times and receive times are on two clocks: one-way delays are known up to a constant.
 
 mod abing;
 mod adr;
@@ -32,7 +33,10 @@ mod pathchirp;
 mod pathload;
 mod pathrate;
 mod random;
+mod settings_error;
+mod spent;
 mod spruce;
+mod stopped;
 mod tcp;
 mod train;
 mod udpst;
@@ -44,8 +48,8 @@ use vtare_units::{Monotonic, Timestamp};
 pub use abing::AbingSettings;
 pub use adr::{Adr, AdrSettings};
 pub use assolo::AssoloSettings;
-pub use catalog::{Entry, METHODS, Preset, Settings, SettingsError, entry};
-pub use estimate::{Estimate, Layer, Stopped};
+pub use catalog::{Entry, METHODS, Preset, Settings, entry};
+pub use estimate::{Estimate, Layer};
 pub use igi::IgiSettings;
 pub use kite::KiteSettings;
 pub use kite2::{Kite2Kind, Kite2Settings};
@@ -54,11 +58,14 @@ pub use pathchirp::PathchirpSettings;
 pub use pathload::PathloadSettings;
 pub use pathrate::PathrateSettings;
 pub use random::Random;
+pub use settings_error::SettingsError;
+pub use spent::{Budget, Spent};
 pub use spruce::SpruceSettings;
+pub use stopped::Stopped;
 pub use tcp::{SYSTEM, TCP, TCP_SOURCE, TCP_SUMMARY, TcpSeen, TcpSettings, tcp_estimate};
 pub use train::{Spacing, Train};
 pub use udpst::{UdpstAlgorithm, UdpstSettings};
-pub use vtare::{Vtare, VtareSettings};
+pub use vtare::{Case, Vtare, VtareSettings};
 pub use yaz::YazSettings;
 
 /// What a method wants next.
@@ -74,18 +81,21 @@ pub enum Step {
 
 /// A way to estimate available bandwidth (or capacity).
 ///
-/// After a [`Step::Send`] the runner must call [`Method::observe`] once before it asks for the next step, also when nothing arrived.
+/// After a [`Step::Send`] the runner must call [`Method::observe`] once before it asks for the next step, also when
+/// nothing arrived.
 pub trait Method {
     /// The name under which [`METHODS`] lists it.
     fn name(&self) -> &'static str;
 
-    /// What to do at `now`, on the sender's clock. The first call begins the measurement: budgets of time count from it.
+    /// What to do at `now`, on the sender's clock. The first call begins the measurement: budgets of time count from
+    /// it.
     fn step(&mut self, now: Timestamp<Monotonic>) -> Step;
 
     /// What became of the train of the last [`Step::Send`].
     fn observe(&mut self, observation: &Observation);
 
-    /// The best answer so far, for runs that were broken off and for those that follow changes; `None` before the first.
+    /// The best answer so far, for runs that were broken off and for those that follow changes; `None` before the
+    /// first.
     fn interim(&self) -> Option<Estimate>;
 }
 
@@ -125,21 +135,12 @@ impl Default for Ability {
 }
 
 impl Ability {
-    /// The highest rate at which packets of `size_byte` can be sent as evenly spaced groups of at most `most_group`, bit/s.
+    /// The highest rate at which packets of `size_byte` can be sent as evenly spaced groups of at most `most_group`,
+    /// bit/s.
     #[must_use]
     pub fn most_bit_per_s(&self, size_byte: u32) -> f64 {
         f64::from(size_byte) * 8e9 * f64::from(self.most_group.max(1)) / self.least_gap_ns.max(1e-3)
     }
-}
-
-/// What a measurement may use up. A method stops before the train that would exceed it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Budget {
-    /// Bytes of probe packets (IP); `None`: what the method needs.
-    pub most_byte: Option<u64>,
-    /// Time from the first step, ns; `None`: what the method needs.
-    pub most_ns: Option<u64>,
 }
 
 /// What every method is made with, beside its own settings.
@@ -152,56 +153,6 @@ pub struct Setup {
     pub budget: Budget,
     /// Seed of all that the method draws (exponential gaps).
     pub seed: u64,
-}
-
-/// What has been spent, and whether there is room for more: the same book-keeping for every method.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Spent {
-    /// When the measurement began.
-    pub began: Option<Timestamp<Monotonic>>,
-    /// The latest time known.
-    pub now: Option<Timestamp<Monotonic>>,
-    /// Bytes of probes sent (IP).
-    pub probe_byte: u64,
-    /// Packets sent.
-    pub packets: u64,
-    /// Trains sent.
-    pub trains: u32,
-}
-
-impl Spent {
-    /// Time goes on to `now`; the first call begins the measurement.
-    pub fn at(&mut self, now: Timestamp<Monotonic>) {
-        self.began.get_or_insert(now);
-        self.now = self.now.max(Some(now));
-    }
-
-    /// Counts a train that was sent.
-    pub fn sent(&mut self, observation: &Observation) {
-        let sent = observation.packets.iter().filter(|packet| packet.sent.is_some());
-        let (packets, bytes) = sent.fold((0, 0), |(n, sum), packet| (n + 1, sum + u64::from(packet.size_byte)));
-        self.packets += packets;
-        self.probe_byte += bytes;
-        self.trains += 1;
-        self.at(observation.finished);
-    }
-
-    /// Time since the beginning, s.
-    #[must_use]
-    pub fn elapsed_s(&self) -> f64 {
-        self.began.zip(self.now).map_or(0.0, |(began, now)| (now - began).as_secs_f64())
-    }
-
-    /// Why `train` may not be sent any more, where it may not.
-    #[must_use]
-    pub fn forbids(&self, budget: &Budget, train: &Train) -> Option<Stopped> {
-        if budget.most_byte.is_some_and(|most| self.probe_byte + train.bytes() > most) {
-            return Some(Stopped::ByteBudget);
-        }
-        let more_s = (train.idle_before_ns as f64 + train.duration_ns()) / 1e9;
-        let over = budget.most_ns.is_some_and(|most| self.elapsed_s() + more_s > most as f64 / 1e9);
-        over.then_some(Stopped::TimeBudget)
-    }
 }
 
 #[cfg(test)]

@@ -9,8 +9,9 @@ pub(super) struct Mode {
     pub(super) width: f64,
 }
 
-/// The modes of `values`, the strongest first: windows of `width` that hold the most values, each with the bell around it taken away before
-/// the next is looked for. A bell goes on to both sides as long as each further window holds no more than the one before it.
+/// The modes of `values`, the strongest first: windows of `width` that hold the most values, each with the bell around
+/// it taken away before the next is looked for. A bell goes on to both sides as long as each further window holds no
+/// more than the one before it.
 //= Dovrolis, Ramanathan, Moore 2004, Packet-dispersion techniques and a capacity-estimation methodology, appendix
 pub(super) fn modes(values: &[f64], width: f64) -> Vec<Mode> {
     let mut left: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();

@@ -19,10 +19,11 @@ pub struct Packet {
     pub size_byte: u32,
     /// Number of the call that sent it: packets of one call leave back to back.
     pub call: u32,
-    /// Number of the group in which it was handed over at the receiver: packets of one group share one stamp (UDP_GRO, interrupt
-    /// moderation). `None` where the receiver does not tell; equal stamps then say the same.
+    /// Number of the group in which it was handed over at the receiver: packets of one group share one stamp (UDP_GRO,
+    /// interrupt moderation). `None` where the receiver does not tell; equal stamps then say the same.
     pub group: Option<u32>,
-    /// The sender was kept from running just before this packet (its canary saw a gap), so `sent` may be early or late.
+    /// The sender was kept from running just before this packet (its canary saw a gap), so `sent` may be early or
+    /// late.
     pub descheduled: bool,
 }
 
@@ -43,14 +44,15 @@ pub struct Observation {
     pub packets: Vec<Packet>,
     /// When the sender knew all this: the answer has come back.
     pub finished: Timestamp<Monotonic>,
-    /// Packets of this train that reached the receiver's host and found its socket's buffer full; `None`: it cannot tell.
+    /// Packets of this train that reached the receiver's host and found its socket's buffer full; `None`: it cannot
+    /// tell.
     pub receiver_drops: Option<u32>,
     /// Packets that came twice; `None`: the receiver does not tell of which train they were.
     pub duplicates: Option<u32>,
 }
 
-/// A packet that arrived, with both its times in ns from the first packet of its train: two clocks, so only differences of
-/// `received_ns - sent_ns` between packets mean anything.
+/// A packet that arrived, with both its times in ns from the first packet of its train: two clocks, so only differences
+/// of `received_ns - sent_ns` between packets mean anything.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SortedArrival {
     /// Number in the train, from 0.
@@ -126,22 +128,23 @@ impl Observation {
         (0..).zip(&self.packets).filter_map(arrival).collect()
     }
 
-    /// The rate at which the train was really sent: bytes of all packets sent but the last, over the time from the first to the last,
-    /// bit/s. `None` where that time is 0 or fewer than two were sent.
+    /// The rate at which the train was really sent: bytes of all packets sent but the last, over the time from the
+    /// first to the last, bit/s. `None` where that time is 0 or fewer than two were sent.
     #[must_use]
     pub fn sent_bit_per_s(&self) -> Option<f64> {
         let times = self.packets.iter().filter_map(|packet| Some((packet.left()?, packet.size_byte)));
         rate(times.map(|(at, size)| (at.as_nanos(), size)))
     }
 
-    /// The rate at which the train arrived: bytes of all packets that arrived but the first, over the time from the first to the last
-    /// arrival, bit/s. `None` where that time is 0 or fewer than two arrived.
+    /// The rate at which the train arrived: bytes of all packets that arrived but the first, over the time from the
+    /// first to the last arrival, bit/s. `None` where that time is 0 or fewer than two arrived.
     #[must_use]
     pub fn received_bit_per_s(&self) -> Option<f64> {
         let mut times: Vec<_> =
             self.packets.iter().filter_map(|packet| Some((packet.received?.as_nanos(), packet.size_byte))).collect();
         times.sort_unstable();
-        // The time of an arrival is the end of its packet, that of a send the beginning: here the first packet does not count.
+        // The time of an arrival is the end of its packet, that of a send the beginning: here the first packet does not
+        // count.
         rate(times.into_iter().rev())
     }
 

@@ -124,8 +124,8 @@ fn against(value: f64, threshold: f64, unclear_share: f64) -> Trend {
     }
 }
 
-/// Share of increases (PCT), and net change over the sum of all changes (PDT), from one value to the next. A change within `least_ns` is
-/// none; without any change both are 0.
+/// Share of increases (PCT), and net change over the sum of all changes (PDT), from one value to the next. A change
+/// within `least_ns` is none; without any change both are 0.
 //= Jain, Dovrolis 2002, pairwise comparison test and pairwise difference test
 fn pct_pdt(values: &[f64], least_ns: f64) -> Option<(f64, f64)> {
     let steps: Vec<f64> = values.windows(2).map(|pair| pair[1] - pair[0]).filter(|step| step.is_finite()).collect();

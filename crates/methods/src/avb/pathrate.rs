@@ -4,8 +4,8 @@ use super::classic::{Rules, between, from_0, least, mean, quantile, rate_bit_per
 use super::modes::{Mode, modes};
 use super::{Ability, Estimate, Observation, SettingsError, Setup, Spent, Stopped, Train};
 
-/// Parameters of pathrate: capacity from the modes of packet pairs of many sizes, of which long trains say which is too low. Numbers from
-/// memory of the paper.
+/// Parameters of pathrate: capacity from the modes of packet pairs of many sizes, of which long trains say which is too
+/// low. Numbers from memory of the paper.
 //= Dovrolis, Ramanathan, Moore 2004, Packet-dispersion techniques and a capacity-estimation methodology
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -134,7 +134,8 @@ impl Pathrate {
         }
     }
 
-    /// The mode of the pairs above the rate of long trains that is strongest and narrowest; where there is none, that rate.
+    /// The mode of the pairs above the rate of long trains that is strongest and narrowest; where there is none, that
+    /// rate.
     fn conclude(&self) -> Option<(f64, &'static str)> {
         let trains = modes(&self.trains, self.width(&self.trains));
         let floor = trains.first().map(|mode| mode.value);
@@ -240,7 +241,8 @@ mod tests {
     #[test]
     fn the_strongest_mode_below_the_rate_of_long_trains_is_not_the_capacity() {
         let mut it = pathrate();
-        // Cross traffic makes most pairs slow; the narrow mode at the true 100 Mbit/s is weaker, but above what trains get.
+        // Cross traffic makes most pairs slow; the narrow mode at the true 100 Mbit/s is weaker, but above what trains
+        // get.
         it.pairs = [vec![40e6; 12], vec![100e6; 7], vec![150e6; 1]].concat();
         it.trains = vec![60e6, 61e6, 60.5e6, 59e6, 60e6];
         assert_eq!(it.conclude().map(|(rate, _)| rate), Some(100e6));

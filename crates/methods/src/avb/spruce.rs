@@ -9,7 +9,8 @@ use super::{Estimate, Observation, Random, SettingsError, Setup, Spacing, Spent,
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SpruceSettings {
-    /// Capacity of the tight link, bit/s, which the original wants to be told; null: measured first with back-to-back pairs.
+    /// Capacity of the tight link, bit/s, which the original wants to be told; null: measured first with back-to-back
+    /// pairs.
     pub capacity_bit_per_s: Option<f64>,
     /// Pairs for that measurement.
     pub capacity_pairs: u32,

@@ -1,6 +1,8 @@
-//! Achievable throughput of the kernel's TCP, as ttcp and netperf measure it: what follows from the far end's count by bins of time.
+//! Achievable throughput of the kernel's TCP, as ttcp and netperf measure it: what follows from the far end's count by
+//! bins of time.
 //!
-//! Not a [`super::Method`]: it sends no trains. The runner opens the connections, fills them, and hands over what was seen.
+//! Not a [`super::Method`]: it sends no trains. The runner opens the connections, fills them, and hands over what was
+//! seen.
 
 use serde::{Deserialize, Serialize};
 
@@ -87,7 +89,8 @@ pub struct TcpSeen {
 }
 
 impl TcpSeen {
-    /// The time that the mean is of, s from the first byte at the far end; `None` where no whole bin is behind the time left out.
+    /// The time that the mean is of, s from the first byte at the far end; `None` where no whole bin is behind the time
+    /// left out.
     fn window(&self, settings: &TcpSettings) -> Option<[f64; 2]> {
         let from = (settings.omit_s / self.bin_s).ceil() * self.bin_s;
         let elapsed = self.elapsed_s?;
@@ -118,7 +121,8 @@ impl TcpSeen {
     }
 }
 
-/// The answer of one test. `spent` has the packets and IP bytes that the kernel sent, and the time; its notes are the runner's.
+/// The answer of one test. `spent` has the packets and IP bytes that the kernel sent, and the time; its notes are the
+/// runner's.
 #[must_use]
 pub fn tcp_estimate(settings: &TcpSettings, seen: &TcpSeen, spent: &Spent, stopped: Stopped) -> Estimate {
     if seen.elapsed_s.is_none() {

@@ -10,12 +10,13 @@ pub struct Train {
     pub size_byte: u32,
     /// When each is due.
     pub spacing: Spacing,
-    /// Silence before the first, ns, counted from the last packet of the train before (for the first train: from the call). Exponential
-    /// spacing of trains is drawn by the method into this field.
+    /// Silence before the first, ns, counted from the last packet of the train before (for the first train: from the
+    /// call). Exponential spacing of trains is drawn by the method into this field.
     pub idle_before_ns: u64,
 }
 
-/// When the packets of a train are due. Gaps are from start to start, in ns; fractions matter: at 100 Gbit/s a packet of 1500 B is 120 ns.
+/// When the packets of a train are due. Gaps are from start to start, in ns; fractions matter: at 100 Gbit/s a packet
+/// of 1500 B is 120 ns.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Spacing {
@@ -40,7 +41,8 @@ pub enum Spacing {
         /// From the start of a group to the start of the next.
         gap_ns: f64,
     },
-    /// Packets back to back first, which fill a queue, then groups of `packets` evenly: the first group is due `after_ns` from the start.
+    /// Packets back to back first, which fill a queue, then groups of `packets` evenly: the first group is due
+    /// `after_ns` from the start.
     Primed {
         /// Packets back to back at the head.
         head: u32,
@@ -51,7 +53,8 @@ pub enum Spacing {
         /// From group to group.
         gap_ns: f64,
     },
-    /// Each gap by itself (chirps): the gap before packet 1, 2, ...; a gap of 0 is back to back. Packets beyond the list keep its last gap.
+    /// Each gap by itself (chirps): the gap before packet 1, 2, ...; a gap of 0 is back to back. Packets beyond the
+    /// list keep its last gap.
     Gaps {
         /// One gap a packet, from the second packet on.
         gaps_ns: Vec<f64>,

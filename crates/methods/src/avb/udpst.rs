@@ -3,7 +3,8 @@ use serde::{Deserialize, Serialize};
 use super::classic::{Rules, between, gap_ns, least, mean, size_within};
 use super::{Ability, Estimate, Observation, SettingsError, Setup, Spacing, Spent, Stopped, Train};
 
-/// Parameters of the capacity search of RFC 9097 as OB-UDPST does it: a table of rates, and after each interval a move in it.
+/// Parameters of the capacity search of RFC 9097 as OB-UDPST does it: a table of rates, and after each interval a move
+/// in it.
 //= RFC 9097, section 8.1 and appendix A; ITU-T Y.1540, annex B
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -167,7 +168,8 @@ impl Search {
         }
     }
 
-    /// Algorithm C: after a while of single rows fast steps are tried again; each time on the way up the while is `longer`.
+    /// Algorithm C: after a while of single rows fast steps are tried again; each time on the way up the while is
+    /// `longer`.
     fn retry(&mut self, longer: u32) {
         self.wait = self.wait.max(RETRY);
         self.waited += 1;
@@ -233,7 +235,8 @@ impl Udpst {
         Train { packets, size_byte, spacing, idle_before_ns: 0 }
     }
 
-    /// Mean delay of an interval above the least of the whole test, ns, as it would be if the intervals followed each other without a pause.
+    /// Mean delay of an interval above the least of the whole test, ns, as it would be if the intervals followed each
+    /// other without a pause.
     fn queue_ns(&mut self, observation: &Observation) -> f64 {
         let delays: Vec<f64> = observation
             .packets
@@ -320,7 +323,8 @@ impl Rules for Udpst {
         let mut estimate = Estimate::of(spent, stopped, best);
         estimate.at_least = stopped == Stopped::SenderLimited;
         estimate.queued_ns = Some(self.most_queue_ns);
-        let note = "the IP-layer capacity of RFC 9097: what came through while the link was kept full, so other traffic had to give way";
+        let note = "the IP-layer capacity of RFC 9097: what came through while the link was kept full, so other \
+            traffic had to give way";
         estimate.notes.push(note.to_owned());
         estimate
     }
@@ -373,7 +377,8 @@ mod tests {
         let (good, bad) = ((0, 0.0), (11, 0.0));
         assert_eq!(moves(c, 0, &[good; 6]), [1, 2, 2, 4, 4, 8]);
         assert_eq!(moves(c, 600, &[good]), [1000]);
-        // Three congestions, single rows for four more intervals (two were waited on the way down), then doubling again.
+        // Three congestions, single rows for four more intervals (two were waited on the way down), then doubling
+        // again.
         assert_eq!(moves(c, 100, &[bad, bad, bad, good, good, good, good, good]), [99, 98, 68, 69, 70, 71, 71, 142]);
     }
 }

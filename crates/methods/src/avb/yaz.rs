@@ -5,7 +5,8 @@ use super::classic::{
 };
 use super::{Estimate, Observation, Random, SettingsError, Setup, Spacing, Spent, Stopped, Train};
 
-/// Parameters of Yaz: one stream a step, the gap widened by half of what the path adds to it, until the path adds nothing.
+/// Parameters of Yaz: one stream a step, the gap widened by half of what the path adds to it, until the path adds
+/// nothing.
 //= Sommers, Barford, Willinger 2006, A Proposed Framework for Calibration of Available Bandwidth Estimation Tools
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -20,7 +21,8 @@ pub struct YazSettings {
     pub size_byte: u32,
     /// Size below which packets are not halved, bytes (IP).
     pub least_size_byte: u32,
-    /// Spacing that a sample starts with and never goes below, ns. Stock Yaz: 40 us, compiled in, so that it ends at 300 Mbit/s with 1500 B.
+    /// Spacing that a sample starts with and never goes below, ns. Stock Yaz: 40 us, compiled in, so that it ends at
+    /// 300 Mbit/s with 1500 B.
     pub least_spacing_ns: f64,
     /// Spacing above which the packets halve, ns.
     pub most_spacing_ns: f64,
@@ -74,14 +76,16 @@ impl Default for YazSettings {
 }
 
 impl YazSettings {
-    /// For links of 1 Gbit/s, as patched for the paper: a smaller spacing to start with. How small is not printed; 10 us are 1.2 Gbit/s.
+    /// For links of 1 Gbit/s, as patched for the paper: a smaller spacing to start with. How small is not printed; 10
+    /// us are 1.2 Gbit/s.
     //= Kirova et al. 2019, Impact of Modern Virtualization Methods on Timing Precision, section 2.2.3
     #[must_use]
     pub fn kirova_1g() -> Self {
         Self { least_spacing_ns: 10_000.0, ..Self::default() }
     }
 
-    /// The optimised column of Table 2. The spacing that 10 Gbit/s needs is not printed; 7 us of 9000 B are 10.3 Gbit/s.
+    /// The optimised column of Table 2. The spacing that 10 Gbit/s needs is not printed; 7 us of 9000 B are 10.3
+    /// Gbit/s.
     //= Kachan, Kirova, Korniiichuk 2017, Table 2
     #[must_use]
     pub fn kachan_optimized() -> Self {
@@ -306,7 +310,8 @@ impl Rules for Yaz {
             }
             let (floor_us, size) = (self.first_spacing_ns() / 1e3, self.start_byte);
             let note = format!(
-                "no queue as fast as it went: the least spacing is {floor_us} us of {size} B, or the sender cannot pace that"
+                "no queue as fast as it went: the least spacing is {floor_us} us of {size} B, or the sender cannot \
+                 pace that"
             );
             estimate.notes.push(note);
         }

@@ -10,8 +10,8 @@ pub struct ResponderCounters {
     pub refused: u64,
     /// Accepted requests whose reply the responder could not send.
     pub unsent: u64,
-    /// Datagrams that found the responder's receive buffer full during the session, of all its clients: an upper bound for one of them.
-    /// `None` where it does not tell, which is not 0.
+    /// Datagrams that found the responder's receive buffer full during the session, of all its clients: an upper bound
+    /// for one of them. `None` where it does not tell, which is not 0.
     #[serde(default)]
     pub receive_buffer: Option<u64>,
 }
@@ -32,15 +32,15 @@ pub struct LocalDrops {
 pub enum Attribution {
     /// By the responder's final counters: exact.
     Counters,
-    /// By the count that each reply carries: exact up to the newest reply where nothing was reordered; what was lost behind it is
-    /// unattributed.
+    /// By the count that each reply carries: exact up to the newest reply where nothing was reordered; what was lost
+    /// behind it is unattributed.
     InBand,
     /// The far end counts nothing.
     None,
 }
 
-/// Every lost packet, in exactly one class. A class that nobody could count is `None`, which is not 0; packets that would have
-/// belonged to it stand in `unattributed` or in the wider class around it.
+/// Every lost packet, in exactly one class. A class that nobody could count is `None`, which is not 0; packets that
+/// would have belonged to it stand in `unattributed` or in the wider class around it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct LossClasses {
     /// How far the losses could be told apart.
@@ -51,8 +51,8 @@ pub struct LossClasses {
     pub local_tx: Option<u64>,
     /// The request was lost on the way; where the responder does not count its full buffer, also there.
     pub forward: Option<u64>,
-    /// The request arrived and found the responder's receive buffer full: the responder was overloaded, not the path. Where several clients
-    /// probe one responder, at most so many.
+    /// The request arrived and found the responder's receive buffer full: the responder was overloaded, not the path.
+    /// Where several clients probe one responder, at most so many.
     pub responder_rx: Option<u64>,
     /// The responder got the request and gave no reply: above the granted rate, or no room to send.
     pub responder: Option<u64>,
@@ -89,8 +89,8 @@ impl LossClasses {
             (None, Some(in_band)) => (Attribution::InBand, in_band.sent, in_band.accepted, 0, 0),
             (None, None) => return Self::unsorted(sent, received, late, local),
         };
-        // Each class takes at most what the classes before it have left: counters of a host that restarted, or of another
-        // session, must not make more losses than there were.
+        // Each class takes at most what the classes before it have left: counters of a host that restarted, or of
+        // another session, must not make more losses than there were.
         let mut left = known_sent.saturating_sub(answered);
         let mut take = |count: u64| {
             let taken = count.min(left);
@@ -154,7 +154,8 @@ mod tests {
 
     #[test]
     fn counters_tell_each_class_apart() {
-        // 1000 sent: 3 dropped here, 5 on the way there, 2 at the responder's full buffer, 5 refused, 2 replies unsent, 11 lost on the way back, 4 dropped here, 6 late.
+        // 1000 sent: 3 dropped here, 5 on the way there, 2 at the responder's full buffer, 5 refused, 2 replies unsent,
+        // 11 lost on the way back, 4 dropped here, 6 late.
         let counters = ResponderCounters { accepted: 985, refused: 5, unsent: 2, receive_buffer: Some(2) };
         let local = LocalDrops { tx: Some(3), rx: Some(4) };
         let received = 985 - 2 - 11 - 4 - 6;

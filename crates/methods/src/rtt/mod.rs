@@ -1,15 +1,16 @@
 //! The logic of an open-loop round-trip run: what became of every packet, and what follows from it.
 //!
-//! [`Run`] is told what was sent, what the kernel stamped and what came back, in any order that can happen, and gives one
-//! [`Record`] a packet and one [`Report`] a run. `docs/rtt.md` says what each figure means.
+//! [`Run`] is told what was sent, what the kernel stamped and what came back, in any order that can happen, and gives
+//! one [`Record`] a packet and one [`Report`] a run. `docs/rtt.md` says what each figure means.
 //!
-//! Two round-trip times are kept apart for every packet: from the *actual* send time, which is the path's, and from the *scheduled*
-//! one, which also holds what the sender itself was late. A tool that shows only the first hides its own stalls (coordinated
-//! omission).
+//! Two round-trip times are kept apart for every packet: from the *actual* send time, which is the path's, and from the
+//! *scheduled* one, which also holds what the sender itself was late. A tool that shows only the first hides its own
+//! stalls (coordinated omission).
 //!
 //! Always: `scheduled = sent + unsent` and `sent = received + lost`; each lost packet stands in exactly one class of
 //! [`LossClasses`].
 
+mod launches;
 mod loss;
 mod record;
 mod report;
@@ -20,9 +21,10 @@ mod variation;
 
 use vtare_units::{Monotonic, Peer, Span, Timestamp};
 
+pub use launches::Launches;
 pub use loss::{Attribution, LocalDrops, LossClasses, ResponderCounters};
 pub use record::{Fate, Record};
-pub use report::{Launches, Report, UnsentCounts};
+pub use report::{Report, UnsentCounts};
 pub use run::{Live, OutOfOrder, Run};
 pub use series::Series;
 
@@ -34,10 +36,11 @@ pub struct Options {
     pub timeout_ns: u64,
     /// A packet that is sent more than this after its slot counts as sent late; ns. It is measured like any other.
     pub late_send_ns: u64,
-    /// Figures are exact up to so many samples a series (8 B each, 7 series); beyond, quantiles come from the histogram, to 1/64.
+    /// Figures are exact up to so many samples a series (8 B each, 7 series); beyond, quantiles come from the
+    /// histogram, to 1/64.
     pub exact_samples: usize,
-    /// Packets are handed over before they are due, with a launch time: [`Sent::sent`] is that time, and the kernel's stamp of the
-    /// departure takes its place as the actual send time.
+    /// Packets are handed over before they are due, with a launch time: [`Sent::sent`] is that time, and the kernel's
+    /// stamp of the departure takes its place as the actual send time.
     pub launched: bool,
 }
 
@@ -54,7 +57,8 @@ pub struct Sent {
     pub sequence: u64,
     /// When it was due.
     pub scheduled: Timestamp<Monotonic>,
-    /// When it was handed to the kernel; where it was handed over with a launch time, that time ([`Options::launched`]).
+    /// When it was handed to the kernel; where it was handed over with a launch time, that time
+    /// ([`Options::launched`]).
     pub sent: Timestamp<Monotonic>,
 }
 
@@ -104,7 +108,7 @@ pub struct Answer {
 
 /// What a reply was to its run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Heard {
+pub enum ReplyKind {
     /// The first reply, in time.
     Received,
     /// The first reply, after the timeout.

@@ -24,7 +24,8 @@ pub struct Record {
     pub sequence: u64,
     /// When it was due.
     pub scheduled: Timestamp<Monotonic>,
-    /// When it was handed to the kernel. Of a launched packet: when it left, or, where that was not stamped, its launch time.
+    /// When it was handed to the kernel. Of a launched packet: when it left, or, where that was not stamped, its
+    /// launch time.
     pub sent: Option<Timestamp<Monotonic>>,
     /// `sent` is the launch time asked for, and nobody stamped the departure.
     pub sent_asked: bool,

@@ -1,9 +1,11 @@
 use serde::Serialize;
 use vtare_units::Span;
 
+use super::launches::Launches;
 use super::loss::{LocalDrops, LossClasses, ResponderCounters};
+use super::record::Record;
 use super::run::Run;
-use crate::figures::Figures;
+use vtare_units::figures::Figures;
 
 /// Slots that passed without a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -12,17 +14,6 @@ pub struct UnsentCounts {
     pub too_late: u64,
     /// The kernel had no room.
     pub no_room: u64,
-}
-
-/// What became of launch times.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Launches {
-    /// Packets whose departure was stamped: that is their actual send time.
-    pub stamped: u64,
-    /// Packets of which only the launch time asked for is known; it stands for their send time.
-    pub asked_only: u64,
-    /// The least time from launch time to departure, ns; negative where one left before it. Null where none was stamped.
-    pub earliest_ns: Option<i64>,
 }
 
 /// What a run came to. All figures are in ns; those of round trips are of packets answered in time.
@@ -70,6 +61,21 @@ pub struct Report {
     pub reverse_variation_ns: Figures,
     /// Whether all quantiles are those of the samples; else those of long series come from histograms, to 1/64.
     pub exact: bool,
+}
+
+impl Run {
+    /// Ends the run: gives the remaining records to `sink` and says what the run came to. Call it a timeout after the
+    /// last packet, or when [`Run::is_complete`]; `counters` are the responder's last ones, where there is one.
+    #[must_use]
+    pub fn finish(
+        mut self,
+        counters: Option<&ResponderCounters>,
+        local: &LocalDrops,
+        sink: &mut dyn FnMut(&Record),
+    ) -> Report {
+        self.settle_all(sink);
+        Report::new(&self, counters, local)
+    }
 }
 
 impl Report {

@@ -1,15 +1,15 @@
 use std::collections::VecDeque;
 
+use vtare_units::figures::LogHistogram;
 use vtare_units::{Monotonic, Span, Timestamp};
 
-use super::loss::{InBand, LocalDrops, ResponderCounters};
+use super::launches::Launches;
+use super::loss::InBand;
 use super::record::{Fate, Record};
-use super::report::{Launches, Report};
 use super::seen::Seen;
 use super::series::Series;
 use super::variation::Variation;
-use super::{Answer, FarEnd, Heard, Options, Sent, Unsent};
-use crate::histogram::Histogram;
+use super::{Answer, FarEnd, Options, ReplyKind, Sent, Unsent};
 
 /// A slot was told out of turn: the caller mixes two runs, or lost one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,15 +40,15 @@ pub struct Live<'r> {
     /// Replies beyond the first.
     pub duplicate: u64,
     /// Round-trip times from the actual send, since the last call of [`Run::next_interval`].
-    pub interval: &'r Histogram,
+    pub interval: &'r LogHistogram,
     /// The same since the start.
-    pub whole: &'r Histogram,
+    pub whole: &'r LogHistogram,
 }
 
 /// An open-loop round-trip run.
 ///
-/// Tell it of every slot of the schedule in order ([`Run::sent`], [`Run::unsent`]), of kernel stamps and replies as they come, now
-/// and then [`Run::settle`] to be rid of what is past, and at last [`Run::finish`].
+/// Tell it of every slot of the schedule in order ([`Run::sent`], [`Run::unsent`]), of kernel stamps and replies as
+/// they come, now and then [`Run::settle`] to be rid of what is past, and at last [`Run::finish`].
 ///
 /// ```
 /// use vtare_methods::rtt::{Answer, FarEnd, LocalDrops, Options, Run, Sent};
@@ -70,13 +70,14 @@ pub struct Run {
     window: VecDeque<(Record, u64)>,
     next: u64,
     answered: Seen,
-    /// Bounds of the scheduled times, and of the actual send times; a slot without a packet counts in both with its due time.
+    /// Bounds of the scheduled times, and of the actual send times; a slot without a packet counts in both with its
+    /// due time.
     scheduled: Option<(Timestamp<Monotonic>, Timestamp<Monotonic>)>,
     sent_at: Option<(Timestamp<Monotonic>, Timestamp<Monotonic>)>,
     newest_answered: Option<u64>,
     in_band: Option<InBand>,
-    interval: Histogram,
-    whole: Histogram,
+    interval: LogHistogram,
+    whole: LogHistogram,
     variation: Variation,
     rtt: Series,
     rtt_scheduled: Series,
@@ -115,8 +116,8 @@ impl Run {
             sent_at: None,
             newest_answered: None,
             in_band: None,
-            interval: Histogram::default(),
-            whole: Histogram::default(),
+            interval: LogHistogram::default(),
+            whole: LogHistogram::default(),
             variation: Variation::new(options.exact_samples),
             rtt: series(),
             rtt_scheduled: series(),
@@ -211,15 +212,15 @@ impl Run {
     }
 
     /// A reply came.
-    pub fn answered(&mut self, answer: &Answer) -> Heard {
+    pub fn answered(&mut self, answer: &Answer) -> ReplyKind {
         let sequence = answer.sequence;
         let timeout = nanos(self.options.timeout_ns);
         let launched = self.options.launched;
         let newest = self.newest_answered;
         let heard = match self.answered.get(sequence) {
-            None => Heard::Unknown,
-            Some(true) if self.slot(sequence).is_some_and(|(record, _)| record.sent.is_none()) => Heard::Unknown,
-            Some(true) => Heard::Duplicate,
+            None => ReplyKind::Unknown,
+            Some(true) if self.slot(sequence).is_some_and(|(record, _)| record.sent.is_none()) => ReplyKind::Unknown,
+            Some(true) => ReplyKind::Duplicate,
             Some(false) => match self.slot(sequence) {
                 Some((record, sent_so_far)) => {
                     let sent = record.kernel_tx.filter(|_| launched).or(record.sent).unwrap_or(record.scheduled);
@@ -238,27 +239,27 @@ impl Run {
                     if in_time {
                         self.interval.add(rtt.as_nanos());
                         self.whole.add(rtt.as_nanos());
-                        Heard::Received
+                        ReplyKind::Received
                     } else {
-                        Heard::Late
+                        ReplyKind::Late
                     }
                 }
                 // Settled as lost: at least twice the timeout has passed.
-                None => Heard::Late,
+                None => ReplyKind::Late,
             },
         };
         match heard {
-            Heard::Received => self.tally.received += 1,
-            Heard::Late => self.tally.late += 1,
-            Heard::Duplicate => {
+            ReplyKind::Received => self.tally.received += 1,
+            ReplyKind::Late => self.tally.late += 1,
+            ReplyKind::Duplicate => {
                 self.tally.duplicate += 1;
                 if let Some((record, _)) = self.slot(sequence) {
                     record.duplicates += 1;
                 }
             }
-            Heard::Unknown => self.tally.unknown += 1,
+            ReplyKind::Unknown => self.tally.unknown += 1,
         }
-        if matches!(heard, Heard::Received | Heard::Late) {
+        if matches!(heard, ReplyKind::Received | ReplyKind::Late) {
             self.answered.set(sequence);
             self.newest_answered = Some(newest.map_or(sequence, |newest| newest.max(sequence)));
         }
@@ -271,8 +272,8 @@ impl Run {
         self.window.get_mut(usize::try_from(index).ok()?)
     }
 
-    /// Gives all records of which nothing more is expected to `sink`, in order: those scheduled more than twice the timeout before
-    /// `now`. (A reply that comes even later is counted as late; its record has been given as lost.)
+    /// Gives all records of which nothing more is expected to `sink`, in order: those scheduled more than twice the
+    /// timeout before `now`. (A reply that comes even later is counted as late; its record has been given as lost.)
     pub fn settle(&mut self, now: Timestamp<Monotonic>, sink: &mut dyn FnMut(&Record)) {
         let keep = nanos(self.options.timeout_ns.saturating_mul(2));
         while let Some((record, _)) = self.window.front()
@@ -341,7 +342,7 @@ impl Run {
 
     /// Begins a new interval of the live line.
     pub fn next_interval(&mut self) {
-        self.interval = Histogram::default();
+        self.interval = LogHistogram::default();
     }
 
     /// Whether every packet sent has been answered: nothing is left to wait for.
@@ -350,23 +351,15 @@ impl Run {
         self.tally.sent == self.tally.received + self.tally.late
     }
 
-    /// Ends the run: gives the remaining records to `sink` and says what the run came to. Call it a timeout after the last packet, or
-    /// when [`Run::is_complete`]; `counters` are the responder's last ones, where there is one.
-    #[must_use]
-    pub fn finish(
-        mut self,
-        counters: Option<&ResponderCounters>,
-        local: &LocalDrops,
-        sink: &mut dyn FnMut(&Record),
-    ) -> Report {
+    /// Gives the remaining records to `sink`.
+    pub(super) fn settle_all(&mut self, sink: &mut dyn FnMut(&Record)) {
         while !self.window.is_empty() {
             self.settle_front(sink);
         }
-        Report::new(&self, counters, local)
     }
 }
 
-/// What [`Report`] needs of a run that is over.
+/// What [`Report`](super::Report) needs of a run that is over.
 impl Run {
     pub(super) const fn tally(&self) -> &Tally {
         &self.tally

@@ -1,10 +1,9 @@
-use crate::figures::Figures;
-use crate::histogram::Histogram;
+use vtare_units::figures::{Figures, LogHistogram};
 
 /// One series of durations: a live histogram, and the samples themselves as long as they are few enough.
 #[derive(Clone, Debug)]
 pub struct Series {
-    live: Histogram,
+    live: LogHistogram,
     samples: Vec<i64>,
     most: usize,
     n: u64,
@@ -16,7 +15,7 @@ impl Series {
     /// A series whose figures are exact up to `most` samples.
     #[must_use]
     pub fn new(most: usize) -> Self {
-        Self { live: Histogram::default(), samples: Vec::new(), most, n: 0, sum: 0, extremes: None }
+        Self { live: LogHistogram::default(), samples: Vec::new(), most, n: 0, sum: 0, extremes: None }
     }
 
     /// Adds a sample.
@@ -32,7 +31,7 @@ impl Series {
 
     /// The distribution so far.
     #[must_use]
-    pub const fn live(&self) -> &Histogram {
+    pub const fn live(&self) -> &LogHistogram {
         &self.live
     }
 
@@ -42,30 +41,29 @@ impl Series {
         self.n == self.samples.len() as u64
     }
 
-    /// The figures. Beyond the exact number of samples, quantiles are the middles of histogram buckets (1/64 wide); `n`, `min`, `max`
-    /// and `mean` are always exact.
+    /// The figures. Beyond the exact number of samples, quantiles are the middles of histogram buckets (1/64 wide);
+    /// `n`, `min`, `max` and `mean` are always exact.
     #[must_use]
     pub fn figures(&self) -> Figures {
         if self.is_exact() {
             return Figures::of(&mut self.samples.clone());
         }
-        let at = |q: f64| self.live.quantile(q).map(|ns| ns as f64);
-        Figures {
-            n: self.n,
-            median: at(0.5),
-            half_iqr: at(0.75).zip(at(0.25)).map(|(upper, lower)| (upper - lower) / 2.0),
-            min: self.extremes.map(|(min, _)| min),
-            max: self.extremes.map(|(_, max)| max),
-            p99: self.live.p99().map(|ns| ns as f64),
-            p999: self.live.p999().map(|ns| ns as f64),
-            mean: Some(self.sum as f64 / self.n as f64),
-        }
+        let extremes = self.extremes.map(|(min, max)| (min as f64, max as f64));
+        self.live.figures_within(extremes, Some(self.sum as f64 / self.n as f64))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn negative_samples_count_in_the_quantiles_of_a_long_series() {
+        let mut coarse = Series::new(100);
+        (-2_000..=2_000).for_each(|ns| coarse.add(ns * 100));
+        let median = coarse.figures().median.expect("estimable");
+        assert!(median.abs() <= 100.0, "{median}");
+    }
 
     #[test]
     fn beyond_its_exact_samples_a_series_keeps_count_extremes_and_mean_exact() {

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 use vtare_units::{Monotonic, Timestamp};
 
-use super::{Answer, Attribution, FarEnd, Fate, Heard, LocalDrops, Options, Record, Report, Run, Sent, Unsent};
+use super::{Answer, Attribution, FarEnd, Fate, LocalDrops, Options, Record, ReplyKind, Report, Run, Sent, Unsent};
 
 fn at(us: u64) -> Timestamp<Monotonic> {
     Timestamp::from_nanos(us * 1_000)
@@ -62,7 +62,7 @@ fn a_launched_packet_was_sent_when_it_left_or_else_when_it_was_to_leave_and_that
     // A wish says nothing of how late a packet was.
     assert_eq!(
         (report.pacing_error_ns.n, report.pacing_error_ns.min, report.pacing_error_ns.max),
-        (2, Some(-1_000), Some(7_000))
+        (2, Some(-1_000.0), Some(7_000.0))
     );
     assert_eq!((report.sent, report.received, report.sent_late), (3, 3, 1));
     let launches = report.launches.expect("they were launched");
@@ -90,8 +90,8 @@ fn a_reply_is_in_time_up_to_the_timeout_itself() {
     let mut run = run();
     send(&mut run, 0, 0);
     send(&mut run, 1, 0);
-    assert_eq!(run.answered(&answer(0, 1_000)), Heard::Received);
-    assert_eq!(run.answered(&answer(1, 1_001)), Heard::Late);
+    assert_eq!(run.answered(&answer(0, 1_000)), ReplyKind::Received);
+    assert_eq!(run.answered(&answer(1, 1_001)), ReplyKind::Late);
     let (report, records) = finish(run);
     assert_eq!((report.received, report.lost, report.lost_by.late), (1, 1, 1));
     assert_eq!(records[1].fate, Fate::Late);
@@ -102,9 +102,9 @@ fn a_reply_is_in_time_up_to_the_timeout_itself() {
 fn replies_to_nothing_that_was_sent_are_unknown() {
     let mut run = run();
     run.unsent(0, at(0), Unsent::NoRoom).expect("in order");
-    assert_eq!(run.answered(&answer(0, 10)), Heard::Unknown);
-    assert_eq!(run.answered(&answer(1, 10)), Heard::Unknown);
-    assert_eq!(run.answered(&answer(u64::MAX, 10)), Heard::Unknown);
+    assert_eq!(run.answered(&answer(0, 10)), ReplyKind::Unknown);
+    assert_eq!(run.answered(&answer(1, 10)), ReplyKind::Unknown);
+    assert_eq!(run.answered(&answer(u64::MAX, 10)), ReplyKind::Unknown);
     let (report, _) = finish(run);
     assert_eq!((report.unknown, report.sent, report.received, report.unsent.no_room), (3, 0, 0, 1));
 }
@@ -119,9 +119,9 @@ fn what_comes_after_its_record_was_given_is_still_counted() {
     assert!(given.is_empty(), "twice the timeout has not passed");
     run.settle(at(2_001), &mut |record| given.push(record.sequence));
     assert_eq!(given, [0, 1, 2]);
-    assert_eq!(run.answered(&answer(0, 2_002)), Heard::Duplicate);
-    assert_eq!(run.answered(&answer(1, 2_003)), Heard::Late);
-    assert_eq!(run.answered(&answer(1, 2_004)), Heard::Duplicate);
+    assert_eq!(run.answered(&answer(0, 2_002)), ReplyKind::Duplicate);
+    assert_eq!(run.answered(&answer(1, 2_003)), ReplyKind::Late);
+    assert_eq!(run.answered(&answer(1, 2_004)), ReplyKind::Duplicate);
     let (report, _) = finish(run);
     assert_eq!((report.received, report.lost, report.lost_by.late, report.duplicate), (1, 2, 1, 2));
 }
@@ -144,8 +144,8 @@ fn a_late_sender_shows_in_pacing_and_in_the_scheduled_round_trip_only() {
     run.sent(Sent { sequence: 0, scheduled: at(0), sent: at(40) }).expect("in order");
     run.answered(&answer(0, 60));
     let (report, _) = finish(run);
-    assert_eq!((report.rtt_ns.max, report.rtt_scheduled_ns.max), (Some(20_000), Some(60_000)));
-    assert_eq!((report.pacing_error_ns.max, report.sent_late), (Some(40_000), 1));
+    assert_eq!((report.rtt_ns.max, report.rtt_scheduled_ns.max), (Some(20_000.0), Some(60_000.0)));
+    assert_eq!((report.pacing_error_ns.max, report.sent_late), (Some(40_000.0), 1));
     assert_eq!(report.rtt_kernel_ns.n, 0, "no stamps, no figure");
 }
 
@@ -167,15 +167,16 @@ fn only_neighbours_are_compared_for_variation() {
     }
     let (report, _) = finish(run);
     let forward = report.forward_variation_ns;
-    assert_eq!((forward.n, forward.min, forward.max), (2, Some(2_000), Some(3_000)));
-    assert_eq!((report.reverse_variation_ns.n, report.reverse_variation_ns.max), (2, Some(0)));
+    assert_eq!((forward.n, forward.min, forward.max), (2, Some(2_000.0), Some(3_000.0)));
+    assert_eq!((report.reverse_variation_ns.n, report.reverse_variation_ns.max), (2, Some(0.0)));
 }
 
 #[test]
 fn the_count_in_the_newest_reply_is_the_one_that_tells() {
     let mut run = run();
     (0..6).for_each(|sequence| send(&mut run, sequence, sequence * 10));
-    // The responder got 0, 2, 3 (so 1 was lost on the way there); the reply to 3 says 3 of 4. The reply to 2 comes last and says 2.
+    // The responder got 0, 2, 3 (so 1 was lost on the way there); the reply to 3 says 3 of 4. The reply to 2 comes last
+    // and says 2.
     exchange(&mut run, 0, 0, 1);
     exchange(&mut run, 3, 0, 3);
     exchange(&mut run, 2, 20, 2);

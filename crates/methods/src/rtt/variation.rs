@@ -3,7 +3,8 @@ use vtare_units::{Monotonic, Peer, Span, Timestamp};
 use super::record::Record;
 use super::series::Series;
 
-/// Variation of one-way delay between neighbours: the clocks' offset cancels, and their drift does for all that matters in one gap.
+/// Variation of one-way delay between neighbours: the clocks' offset cancels, and their drift does for all that matters
+/// in one gap.
 //= RFC 3393, 2.4 (ipdv), with consecutive packets of the stream as the selection
 #[derive(Clone, Debug)]
 pub(super) struct Variation {

@@ -1,48 +1,5 @@
-use serde::Serialize;
-
+use super::void::Void;
 use super::{Cap, Seen};
-
-/// Why a trial says nothing about the device.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Void {
-    /// The generator did not reach the intended rate.
-    GeneratorShort {
-        /// What it reached, frames a second.
-        achieved_packet_per_s: f64,
-    },
-    /// The generator stood still for this share of the time: a burst followed that nobody asked for.
-    Stalled {
-        /// The share.
-        share: f64,
-    },
-    /// Others used this share of the machine's CPUs.
-    Busy {
-        /// The share of one CPU's time.
-        share: f64,
-    },
-    /// Frames came changed: they are not those that left.
-    Uncounted,
-    /// Frames came that the analyser had no room for.
-    Overrun {
-        /// What it counted, frames a second.
-        counted_packet_per_s: f64,
-    },
-}
-
-impl Void {
-    /// Short and stable, for programs.
-    #[must_use]
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Self::GeneratorShort { .. } => "generator_short",
-            Self::Stalled { .. } => "stalled",
-            Self::Busy { .. } => "busy",
-            Self::Uncounted => "uncounted",
-            Self::Overrun { .. } => "overrun",
-        }
-    }
-}
 
 /// What is known of the conditions of a trial.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -93,7 +50,8 @@ impl Gate {
             return Some(Void::Uncounted);
         }
         let (intended, achieved) = (conditions.intended_packet_per_s, conditions.achieved_packet_per_s);
-        // Others first: they explain why a generator is short, and a generator that is short for good would end the search there.
+        // Others first: they explain why a generator is short, and a generator that is short for good would end the
+        // search there.
         if let Some(share) = conditions.others_share.filter(|share| *share > self.most_others) {
             return Some(Void::Busy { share });
         }
@@ -135,7 +93,8 @@ const MOST_DISTURBED: f64 = 0.03;
 const BELOW_BEST: f64 = 0.97;
 
 impl Voids {
-    /// What becomes of a trial. One that lost no more than the share `good` although others disturbed it says all that it could have said without them.
+    /// What becomes of a trial. One that lost no more than the share `good` although others disturbed it says all that
+    /// it could have said without them.
     pub(super) fn hear(&mut self, intended_packet_per_s: u64, seen: &Seen, good: f64) -> Verdict {
         let only_disturbed = matches!(seen.void, Some(Void::Busy { .. } | Void::Stalled { .. }));
         let good = only_disturbed && seen.loss_ratio().is_some_and(|lost| lost <= good);

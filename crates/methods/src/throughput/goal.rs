@@ -18,7 +18,8 @@ pub struct Goal {
 }
 
 impl Default for Goal {
-    /// 0.5 % of the frames in half of 9 trials of 0.3 s, to 3 %: what a machine whose CPUs stand still now and then answers alike each time.
+    /// 0.5 % of the frames in half of 9 trials of 0.3 s, to 3 %: what a machine whose CPUs stand still now and then
+    /// answers alike each time.
     fn default() -> Self {
         Self { loss_ratio: 0.005, exceed_ratio: 0.5, final_ns: 300_000_000, sum_ns: 2_700_000_000, width: 0.03 }
     }
@@ -76,7 +77,8 @@ pub fn classify(trials: &[Measured], goal: &Goal) -> Class {
     let full_high = sum(&|trial| full(trial) && !low(trial));
     let short_low = sum(&|trial| !full(trial) && low(trial));
     let short_high = sum(&|trial| !full(trial) && !low(trial));
-    // Short bad trials count as far as short good ones do not make up for them; short good ones never count by themselves.
+    // Short bad trials count as far as short good ones do not make up for them; short good ones never count by
+    // themselves.
     let balancing =
         if goal.exceed_ratio < 1.0 { short_low * goal.exceed_ratio / (1.0 - goal.exceed_ratio) } else { f64::MAX };
     let high = full_high + (short_high - balancing).max(0.0);
@@ -91,7 +93,8 @@ pub fn classify(trials: &[Measured], goal: &Goal) -> Class {
     }
 }
 
-/// What the device forwards at `packet_per_s` in the part of the trials that must be good: the load less the loss of the worst trial among them.
+/// What the device forwards at `packet_per_s` in the part of the trials that must be good: the load less the loss of
+/// the worst trial among them.
 //= RFC 9971, appendix: conditional throughput
 #[must_use]
 pub fn conditional_throughput(packet_per_s: u64, trials: &[Measured], goal: &Goal) -> f64 {

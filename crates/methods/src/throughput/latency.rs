@@ -23,10 +23,12 @@ impl fmt::Display for LatencyError {
 
 impl std::error::Error for LatencyError {}
 
-/// The latency of the whole, ns: the mean over the strongly loaded guests and that over the others, each with its share of the load.
+/// The latency of the whole, ns: the mean over the strongly loaded guests and that over the others, each with its share
+/// of the load.
 ///
-/// The second sum of the published equation 7 runs over the strongly loaded guests, and where all are loaded alike the whole is the plain mean: as
-/// printed it would be 0/0 there. `None` for a guest without a measured latency makes the whole `None`, unless that guest had no load.
+/// The second sum of the published equation 7 runs over the strongly loaded guests, and where all are loaded alike the
+/// whole is the plain mean: as printed it would be 0/0 there. `None` for a guest without a measured latency makes the
+/// whole `None`, unless that guest had no load.
 ///
 /// # Errors
 /// Where there is not one latency for each guest.

@@ -59,7 +59,8 @@ impl fmt::Display for LoadError {
             ),
             Self::TooManySlots { slots } => write!(
                 f,
-                "the slots of this distribution are {slots}, want {SLOTS_MOST} at most: choose a slight share of fewer digits, as 0.01, or fewer guests"
+                "the slots of this distribution are {slots}, want {SLOTS_MOST} at most: choose a slight share of \
+                 fewer digits, as 0.01, or fewer guests"
             ),
         }
     }
@@ -72,7 +73,8 @@ pub const SLOTS_MOST: u64 = 1 << 20;
 const STEPS: u32 = 10_000;
 
 impl Distribution {
-    /// Spreads the load over `guests`, `loaded` of them strongly; the others share `slight` of it. With all of them loaded, `slight` has no part.
+    /// Spreads the load over `guests`, `loaded` of them strongly; the others share `slight` of it. With all of them
+    /// loaded, `slight` has no part.
     ///
     /// ```
     /// use vtare_methods::throughput::Distribution;
@@ -158,7 +160,8 @@ fn gcd(one: u64, other: u64) -> u64 {
     if other == 0 { one.max(1) } else { gcd(other, one % other) }
 }
 
-/// The guests of frames in turn: each has its share of every stretch of the table, to one frame. It is gone through again and again.
+/// The guests of frames in turn: each has its share of every stretch of the table, to one frame. It is gone through
+/// again and again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlotTable {
     guests: Vec<u16>,

@@ -17,7 +17,8 @@ pub struct MlrSettings {
     pub goals: Vec<Goal>,
     /// Duration of the first trials, ns.
     pub initial_ns: u64,
-    /// Steps in which trials grow from the first duration to a goal's final one; bounds are twice as wide a step earlier.
+    /// Steps in which trials grow from the first duration to a goal's final one; bounds are twice as wide a step
+    /// earlier.
     pub phases: u32,
     /// No further trial after so much time of trials, ns; null for no limit.
     pub most_ns: Option<u64>,
@@ -39,11 +40,12 @@ impl Default for MlrSettings {
 /// Trials at a load before the last phase.
 const MOST_EARLY_TRIALS: u64 = 3;
 
-/// The search: for each goal in turn bounds are brought together by short trials first, then confirmed and narrowed by longer ones.
+/// The search: for each goal in turn bounds are brought together by short trials first, then confirmed and narrowed by
+/// longer ones.
 ///
-/// Nothing that a short trial says is believed later: in every phase the bounds of the one before are measured again, the lower one first, and
-/// where one does not stand the search goes on beyond it. An upper bound below a load that has fulfilled the goal contradicts it; it is measured
-/// twice as long before it is believed.
+/// Nothing that a short trial says is believed later: in every phase the bounds of the one before are measured again,
+/// the lower one first, and where one does not stand the search goes on beyond it. An upper bound below a load that has
+/// fulfilled the goal contradicts it; it is measured twice as long before it is believed.
 #[derive(Clone, Debug)]
 pub struct Mlrsearch {
     settings: MlrSettings,
@@ -135,7 +137,8 @@ impl Mlrsearch {
         let (first, last) = (self.settings.initial_ns as f64, whole.final_ns as f64);
         let duration_ns = (first * (last / first).powf(part)).round() as u64;
         let width = (whole.width * f64::from(1 << left)).min(0.5);
-        // As many trials as in the end, three at most: where single trials fail for no reason of the load, one alone would lead far astray.
+        // As many trials as in the end, three at most: where single trials fail for no reason of the load, one alone
+        // would lead far astray.
         let trials = (whole.sum_ns / whole.final_ns).clamp(1, MOST_EARLY_TRIALS);
         Goal { final_ns: duration_ns, sum_ns: duration_ns * trials, width, ..whole }
     }
@@ -183,7 +186,8 @@ impl Mlrsearch {
         let Range { least, most } = self.range;
         let Bounds { lower, upper } = self.bounds(self.goal, self.phase);
         let earlier = self.earlier();
-        // A load that further trials could decide either way comes first, as long as it lies where the answer is sought.
+        // A load that further trials could decide either way comes first, as long as it lies where the answer is
+        // sought.
         let classes = self.classes(goal);
         let class_of = |load: u64| classes.iter().find(|entry| entry.0 == load).map(|entry| entry.1);
         let open = |load: &u64| lower.is_none_or(|lower| *load > lower) && upper.is_none_or(|upper| *load < upper);
@@ -224,7 +228,8 @@ impl Mlrsearch {
         if let Some(known) = between.filter(|load| class_of(*load).is_none_or(|class| class == Class::Undecided)) {
             return Some(known);
         }
-        // What came of the greatest load has led to the lower bound: the upper one is looked for from there, and not from above.
+        // What came of the greatest load has led to the lower bound: the upper one is looked for from there, and not
+        // from above.
         let beyond = if upper == most { self.stretch(lower, goal.width, true) } else { upper };
         Some(beyond.min(middle(lower, upper)))
     }
@@ -277,7 +282,8 @@ impl Mlrsearch {
     }
 }
 
-/// Between two bounds, neither of them: by ratio where they are far apart, so that a device far slower than the generator is found soon.
+/// Between two bounds, neither of them: by ratio where they are far apart, so that a device far slower than the
+/// generator is found soon.
 fn middle(lower: u64, upper: u64) -> u64 {
     let even = lower + (upper - lower) / 2;
     let by_ratio = (lower as f64 * upper as f64).sqrt() as u64;

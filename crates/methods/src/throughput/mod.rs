@@ -1,7 +1,7 @@
 //! Throughput of a device by loss: which rate to try next, and what follows from what came back (docs/throughput.md).
 //!
-//! A [`Search`] is a state machine without I/O and without a clock. A runner asks it for the next [`Step`], offers the [`Trial`]'s rate for its
-//! duration (real: `vtare throughput`; simulated: the tests), and hands back what it [`Seen`].
+//! A [`Search`] is a state machine without I/O and without a clock. A runner asks it for the next [`Step`], offers the
+//! [`Trial`]'s rate for its duration (real: `vtare throughput`; simulated: the tests), and hands back what it [`Seen`].
 //!
 //! ```text
 //! loop { match search.step() {
@@ -12,7 +12,7 @@
 //!
 //! - [`BinarySearch`]: RFC 2544, no frame lost.
 //! - [`Mlrsearch`]: RFC 9971, several tolerances of loss at once, conditional throughput.
-//! - [`Turns`]: several searches at once, a trial each in turn.
+//! - [`Interleaved`]: several searches at once, a trial each in turn.
 //! - [`Void`]: what makes a trial say nothing about the device; such a trial is made again.
 //! - [`Distribution`]: how the load is spread over guests, with Jain's index.
 //! - [`total_latency_ns`], [`Repeated`]: what many guests and several searches come to.
@@ -27,17 +27,19 @@ mod load;
 mod mlr;
 mod repeated;
 mod turns;
+mod void;
 
 use serde::{Deserialize, Serialize};
 
 pub use binary::{BinarySearch, BinarySettings};
-pub use gate::{Conditions, Gate, Void};
+pub use gate::{Conditions, Gate};
 pub use goal::{Class, Goal, Measured, classify, conditional_throughput};
 pub use latency::{LatencyError, total_latency_ns};
 pub use load::{Distribution, LoadError, SLOTS_MOST, SlotTable, jain};
 pub use mlr::{MlrSettings, Mlrsearch};
 pub use repeated::Repeated;
-pub use turns::{Turn, Turns};
+pub use turns::{Interleaved, NextTrial};
+pub use void::Void;
 
 /// A load to offer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -84,8 +86,8 @@ pub trait Search {
     fn observe(&mut self, seen: &Seen);
     /// The answer so far.
     fn interim(&self) -> Answer;
-    /// The answer of a search that is broken off for want of time: the best bounds that are known, those of short trials where no others are, each
-    /// marked as censored unless its goal was answered before.
+    /// The answer of a search that is broken off for want of time: the best bounds that are known, those of short
+    /// trials where no others are, each marked as censored unless its goal was answered before.
     fn broken_off(&self) -> Answer;
 }
 
@@ -147,7 +149,8 @@ pub struct Found {
     pub lower_packet_per_s: Option<u64>,
     /// The least load that did not; `None`: all did.
     pub upper_packet_per_s: Option<u64>,
-    /// What the device forwards at that highest load, in the part of the trials that must be good (RFC 9971, conditional throughput).
+    /// What the device forwards at that highest load, in the part of the trials that must be good (RFC 9971,
+    /// conditional throughput).
     pub throughput_packet_per_s: Option<f64>,
     /// Both bounds are there and no further apart than was asked for.
     pub regular: bool,
@@ -164,7 +167,8 @@ pub struct Answer {
     pub trials: u64,
     /// Trials that were void and made again.
     pub void_trials: u64,
-    /// Trials under disturbed conditions that counted all the same, since they lost no more than they may, or were no better when made again.
+    /// Trials under disturbed conditions that counted all the same, since they lost no more than they may, or were no
+    /// better when made again.
     pub disturbed_trials: u64,
     /// Time of all trials, void ones included, s.
     pub trial_s: f64,

@@ -1,4 +1,5 @@
 use serde::Serialize;
+use vtare_units::figures::{LEAST_FOR_QUARTILES, quantile};
 
 /// The answers of several searches together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -32,10 +33,12 @@ impl Repeated {
         let n = sorted.len();
         let (Some(&first), Some(&last)) = (sorted.first(), sorted.last()) else { return Self::default() };
         let (inwards, coverage) = narrowest(n);
+        let quartiles =
+            quantile(&sorted, 0.75).zip(quantile(&sorted, 0.25)).filter(|_| n as u64 >= LEAST_FOR_QUARTILES);
         Self {
             n: n as u64,
-            median: Some(quantile(&sorted, 0.5)),
-            half_iqr: (n >= 4).then(|| (quantile(&sorted, 0.75) - quantile(&sorted, 0.25)) / 2.0),
+            median: quantile(&sorted, 0.5),
+            half_iqr: quartiles.map(|(upper, lower)| (upper - lower) / 2.0),
             interval: (n >= 2).then(|| [sorted[inwards], sorted[n - 1 - inwards]]),
             coverage: (n >= 2).then_some(coverage),
             extremes: Some([first, last]),
@@ -57,13 +60,6 @@ fn narrowest(n: usize) -> (usize, f64) {
         best = (inwards, 1.0 - 2.0 * below);
     }
     best
-}
-
-fn quantile(sorted: &[f64], q: f64) -> f64 {
-    let position = q * (sorted.len() - 1) as f64;
-    let below = position.floor() as usize;
-    let high = sorted[(below + 1).min(sorted.len() - 1)];
-    sorted[below] + (high - sorted[below]) * (position - below as f64)
 }
 
 #[cfg(test)]

@@ -2,17 +2,18 @@ use super::{Answer, Search, Seen, Step, Trial};
 
 /// Searches that take turns, a trial each, so that what the machine does meanwhile meets all of them alike.
 ///
-/// Made one after another, each search would answer for its own stretch of time: on a machine that others share, whose CPUs are fast for some seconds
-/// and slow for the next, answers would tell those apart, and not what is tested. In turn, the trials at each load lie as far apart in time as can be.
-pub struct Turns {
+/// Made one after another, each search would answer for its own stretch of time: on a machine that others share, whose
+/// CPUs are fast for some seconds and slow for the next, answers would tell those apart, and not what is tested. In
+/// turn, the trials at each load lie as far apart in time as can be.
+pub struct Interleaved {
     searches: Vec<Option<Box<dyn Search>>>,
     turn: usize,
 }
 
 /// What is next.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Turn {
-    /// Offer this for the search of that number, then call [`Turns::observe`] with what came of it.
+pub enum NextTrial {
+    /// Offer this for the search of that number, then call [`Interleaved::observe`] with what came of it.
     Trial(usize, Trial),
     /// The search of that number has ended.
     Done(usize, Answer),
@@ -20,7 +21,7 @@ pub enum Turn {
     Over,
 }
 
-impl Turns {
+impl Interleaved {
     /// Of these searches, each independent of the others.
     #[must_use]
     pub fn new(searches: Vec<Box<dyn Search>>) -> Self {
@@ -28,20 +29,20 @@ impl Turns {
     }
 
     /// What to do now.
-    pub fn step(&mut self) -> Turn {
+    pub fn step(&mut self) -> NextTrial {
         let many = self.searches.len();
         for number in (0..many).map(|by| (self.turn + by) % many) {
             let Some(search) = &mut self.searches[number] else { continue };
             self.turn = number;
             return match search.step() {
-                Step::Trial(trial) => Turn::Trial(number, trial),
+                Step::Trial(trial) => NextTrial::Trial(number, trial),
                 Step::Done(answer) => {
                     self.searches[number] = None;
-                    Turn::Done(number, answer)
+                    NextTrial::Done(number, answer)
                 }
             };
         }
-        Turn::Over
+        NextTrial::Over
     }
 
     /// What became of the trial of the last step; then it is the next search's turn.
@@ -89,8 +90,8 @@ mod tests {
         }
     }
 
-    fn three() -> Turns {
-        Turns::new([(10, 1), (20, 3), (30, 2)].map(|(load, trials)| Box::new(Counting(load, trials)) as _).into())
+    fn three() -> Interleaved {
+        Interleaved::new([(10, 1), (20, 3), (30, 2)].map(|(load, trials)| Box::new(Counting(load, trials)) as _).into())
     }
 
     const SEEN: Seen = Seen { sent: 1, received: 1, void: None };
@@ -100,21 +101,21 @@ mod tests {
         let (mut turns, mut order) = (three(), Vec::new());
         loop {
             match turns.step() {
-                Turn::Trial(number, trial) => {
+                NextTrial::Trial(number, trial) => {
                     assert_eq!(trial.packet_per_s, 10 * (number as u64 + 1));
-                    assert_eq!(turns.step(), Turn::Trial(number, trial), "until it is observed");
+                    assert_eq!(turns.step(), NextTrial::Trial(number, trial), "until it is observed");
                     order.push(number);
                     turns.observe(&SEEN);
                 }
-                Turn::Done(number, answer) => {
+                NextTrial::Done(number, answer) => {
                     assert_eq!(answer.trials, 10 * (number as u64 + 1));
                     order.push(100 + number);
                 }
-                Turn::Over => break,
+                NextTrial::Over => break,
             }
         }
         assert_eq!(order, [0, 1, 2, 100, 1, 2, 1, 102, 101]);
-        assert_eq!((turns.step(), turns.break_off()), (Turn::Over, vec![]));
+        assert_eq!((turns.step(), turns.break_off()), (NextTrial::Over, vec![]));
     }
 
     #[test]
@@ -124,13 +125,13 @@ mod tests {
             let _ = turns.step();
             turns.observe(&SEEN);
         }
-        assert!(matches!(turns.step(), Turn::Done(0, _)));
+        assert!(matches!(turns.step(), NextTrial::Done(0, _)));
         let broken = turns.break_off();
         assert_eq!(
             broken.iter().map(|(number, answer)| (*number, answer.stopped)).collect::<Vec<_>>(),
             [(1, Stopped::TimeBudget), (2, Stopped::TimeBudget)]
         );
-        assert_eq!(turns.step(), Turn::Over);
-        assert_eq!(Turns::new(vec![]).step(), Turn::Over);
+        assert_eq!(turns.step(), NextTrial::Over);
+        assert_eq!(Interleaved::new(vec![]).step(), NextTrial::Over);
     }
 }

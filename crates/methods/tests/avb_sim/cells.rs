@@ -1,9 +1,9 @@
 //! The cells of the simulated proof.
 
-use vtare_packet::link::sim::{
+use vtare_pathsim::{
     Detour, HopSpec, LossModel, Noise, PathSpec, Pause, PeerClock, RelaySpec, SenderSpec, Traffic, TrainSpec,
 };
-use vtare_packet::random::Random;
+use vtare_units::Random;
 
 /// What the cross traffic is like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,7 +12,8 @@ pub(crate) enum Model {
     Constant,
     /// Exponential gaps.
     Poisson,
-    /// Four sources, on and off with Pareto durations of shape 1.5, 20 packets a burst in the mean, each with half the capacity as peak.
+    /// Four sources, on and off with Pareto durations of shape 1.5, 20 packets a burst in the mean, each with half the
+    /// capacity as peak.
     Pareto,
 }
 
@@ -114,8 +115,8 @@ pub(crate) enum Trouble {
     Skew,
     /// A narrow link without cross traffic before the tight one, a quarter faster than what that has left.
     NarrowBefore,
-    /// A program behind the tight link lets packets go a little late, and 50 times a second stands still for 0.1 to 6 ms: a user-space
-    /// emulator on a busy machine.
+    /// A program behind the tight link lets packets go a little late, and 50 times a second stands still for 0.1 to 6
+    /// ms: a user-space emulator on a busy machine.
     LateRelay,
     /// The same, and it runs no longer than it stands still: 1 to 5 ms.
     StarvedRelay,

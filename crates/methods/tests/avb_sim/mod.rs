@@ -2,9 +2,10 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 pub(crate) mod cells;
+pub(crate) mod random;
 
 use vtare_methods::avb::{Ability, Estimate, Method, Observation, Packet, Step, Train};
-use vtare_packet::link::sim::{CrossSeen, TrainPath, TrainSeen, TrainSpec};
+use vtare_pathsim::{CrossSeen, TrainPath, TrainSeen, TrainSpec};
 use vtare_units::{Monotonic, Timestamp};
 
 /// Steps after which a method is held to have lost its way.
@@ -14,8 +15,8 @@ const MOST_STEPS: usize = 100_000;
 #[derive(Clone, Debug)]
 pub(crate) struct Outcome {
     pub(crate) estimate: Estimate,
-    /// Mean available bandwidth of the window that the estimate states (else of the whole measurement), bit/s: capacity less cross
-    /// traffic that came, at the hop where it is least.
+    /// Mean available bandwidth of the window that the estimate states (else of the whole measurement), bit/s:
+    /// capacity less cross traffic that came, at the hop where it is least.
     pub(crate) truth: f64,
     /// From the mean rates that the cross traffic was made with, bit/s.
     pub(crate) nominal: f64,
@@ -100,44 +101,6 @@ impl SimRunner {
             None => (0, self.sent_ns.len().saturating_sub(1)),
         };
         let truth = self.truth(first, last);
-        if std::env::var_os("VO").is_some() && self.cross.len() == 3 {
-            let svc = 12e12 / self.spec.path.hops[0].capacity_bit_per_s as f64;
-            let q = |i: usize| -> [f64; 2] {
-                [0, 1].map(|h| ((self.cross[h + 1][i].at_ns - self.cross[h][i].at_ns) as f64 - 300e3 - svc) / svc)
-            };
-            let t = (self.cross[1][last].at_ns - self.cross[1][first].at_ns) as f64;
-            let c = self.spec.path.hops[0].capacity_bit_per_s as f64;
-            let bits = (last - first) as f64 * 12e3;
-            let [a1, a2] = q(first);
-            let [b1, b2] = q(last);
-            let idle = truth - bits / t * 1e9 + c * (b2 - a2) * svc / t;
-            let e = estimate.avb_bit_per_s.unwrap_or(f64::NAN);
-            let mut d: Vec<f64> = (first..=last)
-                .map(|i| {
-                    let [x, y] = q(i);
-                    x + y
-                })
-                .collect();
-            d.sort_by(f64::total_cmp);
-            print!("D min={:.1} q10={:.1} med={:.1} max={:.1} ", d[0], d[d.len() / 10], d[d.len() / 2], d[d.len() - 1]);
-            println!(
-                "O idleT={:.4} cap={:.2} err={:.2} win={:.0} truth={:.2} q1 {:.1}..{:.1} q2 {:.1}..{:.1} first={} last={} of {} idle={:.2} stop={:?}",
-                idle / c,
-                estimate.capacity_bit_per_s.unwrap_or(f64::NAN) / c,
-                (e / truth - 1.0) * 100.0,
-                t / svc,
-                truth / c,
-                a1,
-                b1,
-                a2,
-                b2,
-                first,
-                last,
-                self.sent_ns.len(),
-                idle / truth * 100.0,
-                estimate.stopped
-            );
-        }
         Outcome { estimate, truth, nominal: self.nominal() }
     }
 
@@ -150,8 +113,8 @@ impl SimRunner {
             let packets: u64 = hop
                 .cross
                 .iter()
-                .filter(|it| it.is_on(middle) && !matches!(it.traffic, vtare_packet::link::sim::Traffic::Fluid { .. }))
-                .map(vtare_packet::link::sim::Cross::mean_bit_per_s)
+                .filter(|it| it.is_on(middle) && !matches!(it.traffic, vtare_pathsim::Traffic::Fluid { .. }))
+                .map(vtare_pathsim::Cross::mean_bit_per_s)
                 .sum();
             let offered = (to.offered_byte - from.offered_byte) as f64 * 8e9 / (to.at_ns - from.at_ns).max(1) as f64;
             hop.available_at(middle) as f64 + packets as f64 - offered

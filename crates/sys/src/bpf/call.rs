@@ -16,7 +16,8 @@ pub(super) const LINK_CREATE: libc::c_int = 28;
 /// The arguments of one command: a part of `union bpf_attr`, from its start, without bytes that belong to no field.
 ///
 /// # Safety
-/// The layout must be the command's. Each pointer in it must be valid for what the command does with it while the call lasts.
+/// The layout must be the command's. Each pointer in it must be valid for what the command does with it while the call
+/// lasts.
 pub(super) unsafe trait Attributes {}
 
 /// Calls bpf(2). The answer is a descriptor or 0.

@@ -68,7 +68,8 @@ fn create(program: &Program, interface: u32, kind: u32, flags: u32) -> io::Resul
 }
 
 impl XdpLink {
-    /// Attaches `program` to the interface of this number: in its driver, else in the network stack ([`XdpLink::mode`] tells).
+    /// Attaches `program` to the interface of this number: in its driver, else in the network stack ([`XdpLink::mode`]
+    /// tells).
     ///
     /// # Errors
     /// Where the kernel refuses both, or another program is attached.
@@ -106,8 +107,8 @@ impl TcLink {
     /// Attaches `program` to one side of the interface of this number, beside what is there.
     ///
     /// # Errors
-    /// Where the kernel refuses: before Linux 6.6 there are no such links, and filters of `tc` are not used in their place, since they would outlive
-    /// a process that is killed.
+    /// Where the kernel refuses: before Linux 6.6 there are no such links, and filters of `tc` are not used in their
+    /// place, since they would outlive a process that is killed.
     ///
     /// # Panics
     /// Where the program is none for tc.

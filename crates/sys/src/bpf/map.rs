@@ -3,7 +3,7 @@ use std::sync::atomic::AtomicU64;
 
 use super::call::{self, Attributes};
 use super::error::BpfError;
-use super::object::{MapKind, MapShape};
+use super::map_shape::{MapKind, MapShape};
 
 /// Flag of an array that can be mapped into memory.
 pub(super) const MMAPABLE: u32 = 1 << 10;
@@ -175,8 +175,8 @@ impl MapView {
     /// All words of all entries; an entry begins every [`MapView::stride`] words.
     #[must_use]
     pub fn words(&self) -> &[AtomicU64] {
-        // SAFETY: the mapping is at least this long, page-aligned, lives as long as the borrow, and is only ever used through atomics here; the
-        // kernel's side writes whole aligned words or atomically.
+        // SAFETY: the mapping is at least this long, page-aligned, lives as long as the borrow, and is only ever used
+        // through atomics here; the kernel's side writes whole aligned words or atomically.
         unsafe { std::slice::from_raw_parts(self.pages.address.cast::<AtomicU64>(), self.words) }
     }
 

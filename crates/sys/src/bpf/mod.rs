@@ -6,14 +6,15 @@
 //! - [`Interrupt`]: ends a run of live frames from another thread.
 //! - [`XdpLink`], [`TcLink`]: a program at an interface for as long as the value lives.
 //!
-//! Objects need neither BTF nor CO-RE: programs for XDP and tc read packets, not structures of the kernel. What the verifier wants to know of
-//! callbacks ([`Object::load`]) is made here.
+//! Objects need neither BTF nor CO-RE: programs for XDP and tc read packets, not structures of the kernel. What the
+//! verifier wants to know of callbacks ([`Object::load`]) is made here.
 
 mod call;
 mod error;
 mod interrupt;
 mod link;
 mod map;
+mod map_shape;
 mod object;
 mod program;
 mod ring;
@@ -24,7 +25,8 @@ pub use interrupt::Interrupt;
 pub use link::{TcLink, TcSide, XdpLink, XdpMode};
 pub(crate) use map::Pages;
 pub use map::{Map, MapView};
-pub use object::{MapKind, MapShape, Maps, Object};
+pub use map_shape::{MapKind, MapShape};
+pub use object::{Maps, Object};
 pub use program::{LiveRun, Program, ProgramKind};
 pub use ring::RingBuffer;
 

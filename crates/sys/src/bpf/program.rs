@@ -8,8 +8,8 @@ use super::types;
 /// Where a program can be attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProgramKind {
-    /// At the driver, before the network stack: sections `xdp`, `xdp/NAME`; `xdp.frags` for programs that also stand frames of which they see only
-    /// the beginning (Linux 5.18), as drivers want for a large MTU.
+    /// At the driver, before the network stack: sections `xdp`, `xdp/NAME`; `xdp.frags` for programs that also stand
+    /// frames of which they see only the beginning (Linux 5.18), as drivers want for a large MTU.
     Xdp,
     /// At the entry or exit of an interface, within the stack: sections `tc`, `tc/NAME`.
     Tc,
@@ -65,7 +65,8 @@ struct Load {
     function_count: u32,
     _end: u32,
 }
-// SAFETY: the layout of BPF_PROG_LOAD up to func_info_cnt, and line_info_rec_size, which is 0. `Program::load` keeps what is pointed at alive.
+// SAFETY: the layout of BPF_PROG_LOAD up to func_info_cnt, and line_info_rec_size, which is 0. `Program::load` keeps
+// what is pointed at alive.
 unsafe impl Attributes for Load {}
 
 #[repr(C)]
@@ -105,7 +106,8 @@ const LOG_BYTE: usize = 1 << 20;
 const SHOWN_LINES: usize = 40;
 
 impl Program {
-    /// Loads instructions whose maps and calls are resolved. `functions`: where each subprogram begins, in instructions, with 0 first.
+    /// Loads instructions whose maps and calls are resolved. `functions`: where each subprogram begins, in
+    /// instructions, with 0 first.
     pub(super) fn load(
         name: &str,
         (kind, flags): (ProgramKind, u32),
@@ -167,7 +169,8 @@ impl Program {
         self.kind
     }
 
-    /// Calls the program once on a copy of `frame`; gives its answer and the frame as it left it, which may have another length.
+    /// Calls the program once on a copy of `frame`; gives its answer and the frame as it left it, which may have
+    /// another length.
     ///
     /// # Errors
     /// Where the kernel refuses.
@@ -187,8 +190,8 @@ impl Program {
         Ok((arguments.answer, after))
     }
 
-    /// Calls an XDP program for `run.repeat` live frames, each a copy of `frame`, and does with each what the program answers: a frame that is
-    /// redirected leaves. Returns when all are done, or after a signal.
+    /// Calls an XDP program for `run.repeat` live frames, each a copy of `frame`, and does with each what the program
+    /// answers: a frame that is redirected leaves. Returns when all are done, or after a signal.
     ///
     /// The mean time of a call, as the kernel counts it, is the answer.
     ///

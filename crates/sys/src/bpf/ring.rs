@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::error::BpfError;
 use super::map::{Map, Pages, page_byte};
-use super::object::MapKind;
+use super::map_shape::MapKind;
 
 /// Not yet written to its end.
 const BUSY: u32 = 1 << 31;
@@ -79,7 +79,8 @@ impl RingBuffer {
     }
 
     fn consumed(&self) -> &AtomicU64 {
-        // SAFETY: the first word of the page that holds the reader's place; mapped as long as `self`, used atomically by both sides.
+        // SAFETY: the first word of the page that holds the reader's place; mapped as long as `self`, used atomically
+        // by both sides.
         unsafe { &*self.consumer.address.cast::<AtomicU64>() }
     }
 
@@ -92,7 +93,8 @@ impl RingBuffer {
         assert!(offset < self.size && offset.is_multiple_of(8));
         // SAFETY: the data follows the first page; the offset was checked against its size.
         let at = unsafe { self.producer.address.add(self.page + offset) };
-        // SAFETY: aligned, mapped as long as `self`, and only loaded from; a place that the kernel keeps outside of records.
+        // SAFETY: aligned, mapped as long as `self`, and only loaded from; a place that the kernel keeps outside of
+        // records.
         unsafe { &*at.cast::<AtomicU32>() }
     }
 
@@ -100,8 +102,8 @@ impl RingBuffer {
         assert!(offset + byte <= 2 * self.size);
         // SAFETY: the data is mapped twice in a row; the offset was checked.
         let at = unsafe { self.producer.address.add(self.page + offset) };
-        // SAFETY: within the mapping; the kernel writes no more to a finished record until the reader's place has passed it, which `drain` does
-        // only after the borrow has ended.
+        // SAFETY: within the mapping; the kernel writes no more to a finished record until the reader's place has
+        // passed it, which `drain` does only after the borrow has ended.
         unsafe { std::slice::from_raw_parts(at, byte) }
     }
 }

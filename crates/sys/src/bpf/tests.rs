@@ -2,7 +2,7 @@ use std::sync::atomic::Ordering;
 
 use super::*;
 
-const BYTES: &[u8] = include_bytes!("../../../packet/bpf/selftest.bpf.o");
+const BYTES: &[u8] = include_bytes!("../../../bpf/selftest.bpf.o");
 
 fn object() -> Object {
     Object::parse("selftest", BYTES).expect("it is in the tree")

@@ -20,7 +20,8 @@ pub fn is_root() -> bool {
     unsafe { libc::geteuid() == 0 }
 }
 
-/// No program started from here on gains privileges (setuid bits, file capabilities), and this process keeps none to give.
+/// No program started from here on gains privileges (setuid bits, file capabilities), and this process keeps none to
+/// give.
 ///
 /// # Errors
 /// Never on Linux since 3.5; the kernel's word is passed on all the same.
@@ -33,9 +34,9 @@ pub fn no_new_privileges() -> Result<(), SysError> {
     }
 }
 
-/// Becomes the user [`NOBODY`] for good: supplementary groups, group and user, real, effective and saved. With the user goes every
-/// capability. For a process that runs as root. One that was to end with its parent (`PR_SET_PDEATHSIG`) still does: the kernel
-/// takes that request back with each change of user.
+/// Becomes the user [`NOBODY`] for good: supplementary groups, group and user, real, effective and saved. With the user
+/// goes every capability. For a process that runs as root. One that was to end with its parent (`PR_SET_PDEATHSIG`)
+/// still does: the kernel takes that request back with each change of user.
 ///
 /// # Errors
 /// In user namespaces that do not map the user.
@@ -90,7 +91,8 @@ pub fn forbid_dumps() -> Result<(), SysError> {
     }
 }
 
-/// Bounds the descriptors that this process may have open, within the hard limit of the system; gives the bound in force.
+/// Bounds the descriptors that this process may have open, within the hard limit of the system; gives the bound in
+/// force.
 ///
 /// # Errors
 /// Where the kernel refuses.

@@ -11,8 +11,9 @@ use libc::{
 
 use crate::SysError;
 
-/// What a responder with open sockets needs: to read, write, wait, start its threads, get memory and random bytes, and end. Not among
-/// them: opening files or sockets, starting programs, looking at other processes, and everything of an administrator.
+/// What a responder with open sockets needs: to read, write, wait, start its threads, get memory and random bytes, and
+/// end. Not among them: opening files or sockets, starting programs, looking at other processes, and everything of an
+/// administrator.
 const ALLOWED: &[libc::c_long] = &[
     SYS_recvmmsg,
     SYS_sendmmsg,

@@ -63,6 +63,9 @@ pub fn read_stop() -> CounterTick {
 #[inline(always)]
 pub(super) fn fetch_code_ahead() {}
 
+#[inline(always)]
+pub(super) fn fetch_code_at(_address: *const u8) {}
+
 pub(super) fn stated_frequency_hz() -> Option<u64> {
     let frequency: u64;
     // SAFETY: CNTFRQ_EL0 is readable at EL0 whenever CNTVCT_EL0 is.

@@ -23,11 +23,19 @@ mod arch;
 
 pub use arch::{AVAILABLE, HAS_RDTSCP, NAME, ORDERED_NAME, read, read_ordered, read_rdtscp, read_start, read_stop};
 
-/// Asks the caches for the code that follows the place of this call, some hundred bytes of it. After a wait whose end must be met, that
-/// code is then at hand; after milliseconds of sleep it would come from memory, a cache line at a time, for half a microsecond.
+/// Asks the caches for the code that follows the place of this call, some hundred bytes of it. After a wait whose end
+/// must be met, that code is then at hand; after milliseconds of sleep it would come from memory, a cache line at a
+/// time, for half a microsecond.
 #[inline(always)]
 pub fn fetch_code_ahead() {
     arch::fetch_code_ahead();
+}
+
+/// Likewise for 256 bytes of code at an address, for instance that to which a function returns. Any address may be
+/// named.
+#[inline(always)]
+pub fn fetch_code_at(address: *const u8) {
+    arch::fetch_code_at(address);
 }
 
 /// The counter's frequency where the architecture states it exactly (aarch64 `cntfrq_el0`), else `None`.

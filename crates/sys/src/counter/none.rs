@@ -24,6 +24,9 @@ pub use read as read_stop;
 #[inline(always)]
 pub(super) fn fetch_code_ahead() {}
 
+#[inline(always)]
+pub(super) fn fetch_code_at(_address: *const u8) {}
+
 pub(super) fn stated_frequency_hz() -> Option<u64> {
     None
 }

@@ -15,7 +15,8 @@ pub const ORDERED_NAME: &str = "lfence_rdtsc";
 #[inline(always)]
 #[must_use]
 pub fn read() -> CounterTick {
-    // SAFETY: RDTSC is in every x86-64 CPU; where PR_SET_TSC forbids it the process is told by `cpu::counter_permitted`.
+    // SAFETY: RDTSC is in every x86-64 CPU; where PR_SET_TSC forbids it the process is told by
+    // `cpu::counter_permitted`.
     CounterTick::new(unsafe { _rdtsc() })
 }
 
@@ -66,10 +67,20 @@ pub(super) fn fetch_code_ahead() {
     // SAFETY: takes the address of the next instruction; touches neither memory nor flags.
     unsafe { core::arch::asm!("lea {}, [rip]", out(reg) here, options(nomem, nostack, preserves_flags)) };
     // A compiler may lay what follows before as well as after.
-    for line in -8..32 {
-        let ahead = here.wrapping_offset(line * 64);
+    fetch_lines(here, -8..32);
+}
+
+#[inline(always)]
+pub(super) fn fetch_code_at(address: *const u8) {
+    fetch_lines(address.cast(), 0..4);
+}
+
+#[inline(always)]
+fn fetch_lines(from: *const i8, lines: core::ops::Range<isize>) {
+    for line in lines {
+        let at = from.wrapping_offset(line * 64);
         // SAFETY: a prefetch of any address is allowed: one that is not mapped is ignored.
-        unsafe { core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(ahead) };
+        unsafe { core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(at) };
     }
 }
 

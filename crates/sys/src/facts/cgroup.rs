@@ -15,7 +15,8 @@ pub struct CgroupLimits {
     pub memory_max: Option<String>,
 }
 
-/// Reads the limits. `own` is `/proc/self/cgroup`, `mounts` is `/proc/self/mountinfo`, `read` gives a file's trimmed text.
+/// Reads the limits. `own` is `/proc/self/cgroup`, `mounts` is `/proc/self/mountinfo`, `read` gives a file's trimmed
+/// text.
 pub(super) fn limits(own: &str, mounts: &str, read: impl Fn(&Path) -> Option<String>) -> CgroupLimits {
     let mounts: Vec<Mount> = mounts.lines().filter_map(Mount::parse).collect();
     CgroupLimits {

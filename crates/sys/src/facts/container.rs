@@ -17,8 +17,8 @@ pub(super) struct Signs {
     pub(super) kubernetes_secret: bool,
 }
 
-/// The container's kind. Kubernetes comes first because it runs on one of the others; a name that the manager gives itself
-/// (`container=`) before files, files before paths of control groups, which namespaces hide.
+/// The container's kind. Kubernetes comes first because it runs on one of the others; a name that the manager gives
+/// itself (`container=`) before files, files before paths of control groups, which namespaces hide.
 pub(super) fn name(signs: &Signs) -> Option<String> {
     let environment = signs.environment_of_init.as_deref().unwrap_or("");
     let entry =

@@ -57,8 +57,8 @@ pub(super) fn memory_byte(meminfo: &str) -> Option<u64> {
     kibibyte.checked_mul(1024)
 }
 
-/// The CPUs of a kernel list such as `0-3,8`, in rising order. An empty text is the empty list; anything that is no list,
-/// or names a CPU above 65,535, is `None`.
+/// The CPUs of a kernel list such as `0-3,8`, in rising order. An empty text is the empty list; anything that is no
+/// list, or names a CPU above 65,535, is `None`.
 ///
 /// ```
 /// use vtare_sys::facts::parse_cpu_list;

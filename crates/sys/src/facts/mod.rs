@@ -1,7 +1,7 @@
 //! Facts about the machine that decide how its time figures are to be read.
 //!
-//! Every parser here is a pure function over the text the kernel shows; [`MachineFacts::read`] alone opens files. A fact the
-//! system does not state is `None` and stays so in every file: missing is never zero.
+//! Every parser here is a pure function over the text the kernel shows; [`MachineFacts::read`] alone opens files. A
+//! fact the system does not state is `None` and stays so in every file: missing is never zero.
 
 mod cgroup;
 mod container;
@@ -42,7 +42,8 @@ pub struct MachineFacts {
     pub memory_byte: Option<u64>,
     /// The hypervisor below this kernel: `kvm`, `xen`, `vmware`, ...; `None` where none shows itself.
     pub hypervisor: Option<String>,
-    /// The container around this process: `docker`, `podman`, `lxc`, `kubernetes`, ...; `None` where none shows itself.
+    /// The container around this process: `docker`, `podman`, `lxc`, `kubernetes`, ...; `None` where none shows
+    /// itself.
     pub container: Option<String>,
     /// The kernel's clock source: `tsc`, `kvm-clock`, `hpet`, ...
     pub clock_source: Option<String>,
@@ -68,13 +69,13 @@ pub struct MachineFacts {
     pub load_average_1min: Option<f64>,
     /// The CPUs the scheduler leaves alone (`isolcpus=`); an empty list where there are none.
     pub isolated_cpus: Option<Vec<usize>>,
-    /// How the kernel may be interrupted: `none`, `voluntary`, `full`, `lazy`, `rt`; `dynamic` where it can be chosen at boot
-    /// and the choice is not shown.
+    /// How the kernel may be interrupted: `none`, `voluntary`, `full`, `lazy`, `rt`; `dynamic` where it can be chosen
+    /// at boot and the choice is not shown.
     pub preempt_model: Option<String>,
 }
 
-/// The hypervisor that the kernel names before the one that CPUID does: a paravirtual guest of Xen without CPUID faulting sees the CPUID
-/// of the machine, and in a nested one that names the hypervisor below Xen.
+/// The hypervisor that the kernel names before the one that CPUID does: a paravirtual guest of Xen without CPUID
+/// faulting sees the CPUID of the machine, and in a nested one that names the hypervisor below Xen.
 fn nearest(by_kernel: Option<String>, by_cpuid: Option<String>) -> Option<String> {
     by_kernel.or(by_cpuid)
 }

@@ -24,10 +24,10 @@ fn hz_in_config(config: &str) -> Option<i64> {
 
 /// The period of the running kernel's timer tick, 1/HZ: 4 ms at HZ = 250. `None` where the system does not say.
 ///
-/// Read from the resolution of CLOCK_MONOTONIC_COARSE, which is the tick to the nanosecond (`clock_getres(2)`; the kernel
-/// answers its `TICK_NSEC`) and which a container cannot hide. `sysconf(_SC_CLK_TCK)` is no substitute: it is USER_HZ, 100
-/// on nearly every machine. Only where the resolution is no possible tick does `/boot/config-RELEASE` answer; it comes last
-/// because a container shows its own `/boot`, not the kernel's.
+/// Read from the resolution of CLOCK_MONOTONIC_COARSE, which is the tick to the nanosecond (`clock_getres(2)`; the
+/// kernel answers its `TICK_NSEC`) and which a container cannot hide. `sysconf(_SC_CLK_TCK)` is no substitute: it is
+/// USER_HZ, 100 on nearly every machine. Only where the resolution is no possible tick does `/boot/config-RELEASE`
+/// answer; it comes last because a container shows its own `/boot`, not the kernel's.
 ///
 /// ```
 /// use vtare_sys::facts::tick_period;

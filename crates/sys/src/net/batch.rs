@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::os::fd::AsRawFd;
 
 use super::Socket;
+use super::address::write_name;
 use super::control::{RECEIVE_BYTE, ReceiveControl, Room, SendControl};
 
 /// One datagram to send, or several in one with [`SendControl::segment_byte`].
@@ -40,7 +41,8 @@ impl SendBatch {
         self.controls.len()
     }
 
-    /// Sends the first [`SendBatch::most`] of `messages` in their order without waiting, and gives how many the kernel took.
+    /// Sends the first [`SendBatch::most`] of `messages` in their order without waiting, and gives how many the kernel
+    /// took.
     ///
     /// # Errors
     /// Where it took none: `WouldBlock` and ENOBUFS where it has no room.
@@ -63,7 +65,8 @@ impl SendBatch {
             self.headers.push(header);
         }
         let (fd, count) = (socket.as_raw_fd(), self.headers.len() as libc::c_uint);
-        // SAFETY: every pointer in the headers is into `messages`, `controls` or `names`, which live and stay put during the call.
+        // SAFETY: every pointer in the headers is into `messages`, `controls` or `names`, which live and stay put
+        // during the call.
         let sent = unsafe { libc::sendmmsg(fd, self.headers.as_mut_ptr(), count, libc::MSG_DONTWAIT) };
         usize::try_from(sent).map_err(|_| io::Error::last_os_error())
     }
@@ -87,7 +90,8 @@ pub struct ReceiveBatch {
     filled: usize,
 }
 
-// SAFETY: the pointers in `headers` and `vectors` are into memory that this batch owns alone, that never moves, and that goes with it.
+// SAFETY: the pointers in `headers` and `vectors` are into memory that this batch owns alone, that never moves, and
+// that goes with it.
 unsafe impl Send for ReceiveBatch {}
 
 /// One datagram that was received.
@@ -104,7 +108,8 @@ pub struct Received<'a> {
 }
 
 impl ReceiveBatch {
-    /// Room for `slots` datagrams of up to `slot_byte` bytes. All of it is touched now: a page fault later would be measured.
+    /// Room for `slots` datagrams of up to `slot_byte` bytes. All of it is touched now: a page fault later would be
+    /// measured.
     #[must_use]
     pub fn new(slots: usize, slot_byte: usize) -> Self {
         // Not `vec![0; n]`, which maps pages of zeros without touching them.
@@ -139,8 +144,8 @@ impl ReceiveBatch {
         self.call(socket, most, libc::MSG_DONTWAIT)
     }
 
-    /// As [`ReceiveBatch::receive`], but sleeps in the kernel until there is one, on a socket that may wait ([`Socket::may_wait`]). Gives 0 when
-    /// the socket's time is over or a signal came.
+    /// As [`ReceiveBatch::receive`], but sleeps in the kernel until there is one, on a socket that may wait
+    /// ([`Socket::may_wait`]). Gives 0 when the socket's time is over or a signal came.
     ///
     /// # Errors
     /// What the kernel says.
@@ -171,7 +176,8 @@ impl ReceiveBatch {
             header.msg_flags = 0;
         }
         let (fd, headers) = (socket.as_raw_fd(), self.headers.as_mut_ptr());
-        // SAFETY: the pointers of the first `most` headers are into this batch's own memory, which stays put during the call.
+        // SAFETY: the pointers of the first `most` headers are into this batch's own memory, which stays put during the
+        // call.
         let got = unsafe { libc::recvmmsg(fd, headers, most as libc::c_uint, flags as _, std::ptr::null_mut()) };
         let got = usize::try_from(got);
         // Also the one at which it failed, for safety's sake.
@@ -217,35 +223,6 @@ impl ReceiveBatch {
 fn empty_name() -> libc::sockaddr_storage {
     // SAFETY: all-zero is a valid address of no family.
     unsafe { MaybeUninit::zeroed().assume_init() }
-}
-
-/// Writes an address in the kernel's form and gives its length.
-pub(super) fn write_name(into: &mut libc::sockaddr_storage, address: SocketAddr) -> libc::socklen_t {
-    match address {
-        SocketAddr::V4(address) => {
-            let name = libc::sockaddr_in {
-                sin_family: libc::AF_INET as libc::sa_family_t,
-                sin_port: address.port().to_be(),
-                sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes(address.ip().octets()) },
-                sin_zero: [0; 8],
-            };
-            // SAFETY: the storage is larger than any address and aligned for all of them.
-            unsafe { (&raw mut *into).cast::<libc::sockaddr_in>().write(name) };
-            size_of::<libc::sockaddr_in>() as libc::socklen_t
-        }
-        SocketAddr::V6(address) => {
-            let name = libc::sockaddr_in6 {
-                sin6_family: libc::AF_INET6 as libc::sa_family_t,
-                sin6_port: address.port().to_be(),
-                sin6_flowinfo: address.flowinfo(),
-                sin6_addr: libc::in6_addr { s6_addr: address.ip().octets() },
-                sin6_scope_id: address.scope_id(),
-            };
-            // SAFETY: as above.
-            unsafe { (&raw mut *into).cast::<libc::sockaddr_in6>().write(name) };
-            size_of::<libc::sockaddr_in6>() as libc::socklen_t
-        }
-    }
 }
 
 /// Reads an address in the kernel's form; `None` for none and for families other than IP.

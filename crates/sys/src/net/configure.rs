@@ -1,15 +1,13 @@
-//! Gives an interface of the calling thread's network namespace its address, MTU and neighbours (rtnetlink). A micro guest has no other program for it.
+//! Gives an interface of the calling thread's network namespace its address, MTU and neighbours (rtnetlink). A micro
+//! guest has no other program for it.
 
 use std::net::Ipv4Addr;
+
+use libc::{IFA_ADDRESS, IFA_LOCAL, IFLA_MTU, NDA_DST, NDA_LLADDR};
 
 use super::netlink::{ask, attribute, failed};
 use crate::SysError;
 
-const IFA_ADDRESS: u16 = 1;
-const IFA_LOCAL: u16 = 2;
-const IFLA_MTU: u16 = 4;
-const NDA_DST: u16 = 1;
-const NDA_LLADDR: u16 = 2;
 const CREATE: libc::c_int = libc::NLM_F_ACK | libc::NLM_F_CREATE | libc::NLM_F_REPLACE;
 
 /// Brings interface number `interface` up, with this MTU in bytes where one is given.
@@ -41,7 +39,7 @@ pub fn give_address(interface: u32, address: Ipv4Addr, prefix_length: u8) -> Res
     change(libc::RTM_NEWADDR, CREATE, &body, what)
 }
 
-/// Tells the kernel for good which hardware address a neighbour has, so that nobody asks for it while something is measured.
+/// Sets the hardware address of a neighbour permanently, so that no ARP request is sent during a measurement.
 ///
 /// # Errors
 /// As [`bring_up`].

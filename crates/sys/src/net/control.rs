@@ -1,4 +1,5 @@
-//! Ancillary data of datagrams (`cmsg(3)`), as plain bytes: no pointers, so no `unsafe`, and a parser that any bytes can be given to.
+//! Ancillary data of datagrams (`cmsg(3)`), as plain bytes: no pointers, so no `unsafe`, and a parser that any bytes
+//! can be given to.
 
 use std::net::IpAddr;
 
@@ -29,8 +30,8 @@ pub struct SendControl {
     pub stamp: Option<StampRequest>,
     /// Let it go at this time, in ns of the clock that [`super::Socket::launch_times`] named.
     pub launch_ns: Option<u64>,
-    /// Send it from this address of this host (IP_PKTINFO, IPV6_PKTINFO). Of the socket's family; a socket for both takes IPv4 ones in
-    /// IPv6's form.
+    /// Send it from this address of this host (IP_PKTINFO, IPV6_PKTINFO). Of the socket's family; a socket for both
+    /// takes IPv4 ones in IPv6's form.
     pub source: Option<IpAddr>,
 }
 
@@ -39,7 +40,8 @@ pub struct SendControl {
 pub struct StampRequest {
     /// By the network card, too.
     pub hardware: bool,
-    /// The key under which the stamp comes back; `None` leaves it to the kernel, which counts from 0. Linux 6.13 and later.
+    /// The key under which the stamp comes back; `None` leaves it to the kernel, which counts from 0. Linux 6.13 and
+    /// later.
     pub key: Option<u32>,
 }
 
@@ -67,7 +69,8 @@ impl SendControl {
         if let Some(launch) = self.launch_ns {
             writer.put(libc::SOL_SOCKET, libc::SCM_TXTIME, &launch.to_ne_bytes());
         }
-        // The interface is left to the routing table; `struct in_pktinfo` begins with it, `struct in6_pktinfo` ends with it.
+        // The interface is left to the routing table; `struct in_pktinfo` begins with it, `struct in6_pktinfo` ends
+        // with it.
         match self.source {
             Some(IpAddr::V4(source)) => {
                 let mut info = [0; size_of::<libc::in_pktinfo>()];
@@ -125,7 +128,8 @@ pub struct ReceiveControl {
     pub software_ns: Option<u64>,
     /// Stamp of the network card, ns on its own clock.
     pub hardware_ns: Option<u64>,
-    /// Datagrams that this socket has dropped so far because its buffer was full (SO_RXQ_OVFL); counts from the socket's birth, wraps.
+    /// Datagrams that this socket has dropped so far because its buffer was full (SO_RXQ_OVFL); counts from the
+    /// socket's birth, wraps.
     pub overflow: Option<u32>,
     /// The datagram is several of this size, the last may be shorter (UDP_GRO).
     pub segment_byte: Option<u16>,

@@ -32,8 +32,8 @@ pub enum Cut {
 /// What the kernel says of a frame, and what it is told with one (`struct virtio_net_hdr`, PACKET_VNET_HDR).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameHeader {
-    /// The checksum of the transport header holds the sum of the pseudo header only: offset of the stretch to sum from the start of the
-    /// frame, and of the checksum from there.
+    /// The checksum of the transport header holds the sum of the pseudo header only: offset of the stretch to sum from
+    /// the start of the frame, and of the checksum from there.
     pub checksum: Option<(u16, u16)>,
     /// How it is to be cut.
     pub cut: Cut,
@@ -113,8 +113,9 @@ pub struct FrameCount {
 }
 
 impl Socket {
-    /// A socket for all frames that arrive on interface `index`, whomever they are addressed to, and for sending frames there. Frames carry
-    /// a [`FrameHeader`]. Its own and other programs' departures are not seen; sends go past the interface's queue discipline.
+    /// A socket for all frames that arrive on interface `index`, whomever they are addressed to, and for sending frames
+    /// there. Frames carry a [`FrameHeader`]. Its own and other programs' departures are not seen; sends go past
+    /// the interface's queue discipline.
     ///
     /// # Errors
     /// Without CAP_NET_RAW, before Linux 4.20, and where there is no such interface.

@@ -47,7 +47,8 @@ pub fn card_stamps(socket: &Socket, interface: &str) -> Result<CardStamps, SysEr
     Ok(CardStamps { departures: sends, arrivals: receives, clock: u32::try_from(info.clock).ok() })
 }
 
-/// Turns the card's stamps on. They stay on when the program ends, as `hwstamp_ctl` leaves them: other programs may use them.
+/// Turns the card's stamps on. They stay on when the program ends, as `hwstamp_ctl` leaves them: other programs may use
+/// them.
 ///
 /// # Errors
 /// Without CAP_NET_ADMIN, or where the driver refuses.
@@ -105,7 +106,8 @@ fn call(
         *to = from as libc::c_char;
     }
     ask.ifr_ifru.ifru_data = data;
-    // SAFETY: the request is live, its name ends in a zero, and `data` points to what the request wants, live in the caller.
+    // SAFETY: the request is live, its name ends in a zero, and `data` points to what the request wants, live in the
+    // caller.
     let answer = unsafe { libc::ioctl(socket.as_raw_fd(), request as _, &raw mut ask) };
     if answer == 0 { Ok(()) } else { Err(SysError::last(format!("{name} on {interface}"), remedy)) }
 }

@@ -1,4 +1,5 @@
-//! The interfaces of the calling thread's network namespace. Asked of the kernel, not of `/sys`, which may show another namespace.
+//! The interfaces of the calling thread's network namespace. Asked of the kernel, not of `/sys`, which may show another
+//! namespace.
 
 use std::ffi::CStr;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

@@ -6,10 +6,11 @@ use vtare_units::Span;
 
 use crate::SysError;
 
-/// Keeps all CPUs of this machine out of sleep states that take longer than a given time to leave, for as long as it lives.
+/// Keeps all CPUs of this machine out of sleep states that take longer than a given time to leave, for as long as it
+/// lives.
 ///
-/// It does so by holding `/dev/cpu_dma_latency` open. In a guest it moves the guest's own idle loop only, and costs power: idle CPUs
-/// then poll.
+/// It does so by holding `/dev/cpu_dma_latency` open. In a guest it moves the guest's own idle loop only, and costs
+/// power: idle CPUs then poll.
 #[derive(Debug)]
 pub struct DmaLatency {
     _held: File,

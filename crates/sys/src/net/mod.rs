@@ -1,6 +1,7 @@
 //! Sockets for measuring: many datagrams a call, kernel stamps, and what the kernel refused.
 //!
-//! - [`Socket`]: a UDP or ICMP socket with the options that matter for probes; each option answers whether it was obtained.
+//! - [`Socket`]: a UDP or ICMP socket with the options that matter for probes; each option answers whether it was
+//!   obtained.
 //! - [`SendBatch`], [`ReceiveBatch`]: `sendmmsg` and `recvmmsg` on buffers that are made once.
 //! - [`configure`]: gives an interface its address, MTU and neighbours.
 //! - [`control`]: the ancillary data of both, read and written as plain bytes.
@@ -18,6 +19,7 @@
 //!
 //! All stamps of sockets are on CLOCK_REALTIME, or on a network card's own clock; conversion is for the layers above.
 
+mod address;
 mod batch;
 pub mod configure;
 pub mod control;

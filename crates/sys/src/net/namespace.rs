@@ -6,8 +6,9 @@ use std::path::Path;
 
 use crate::SysError;
 
-/// Moves the calling thread into the network namespace at `path` (`/run/netns/NAME`, `/proc/PID/ns/net`). Sockets that the thread
-/// opens from then on belong there; other threads stay where they are, and `/sys` still shows the namespace it was mounted in.
+/// Moves the calling thread into the network namespace at `path` (`/run/netns/NAME`, `/proc/PID/ns/net`). Sockets that
+/// the thread opens from then on belong there; other threads stay where they are, and `/sys` still shows the namespace
+/// it was mounted in.
 ///
 /// # Errors
 /// Where there is no such namespace, or without CAP_SYS_ADMIN.

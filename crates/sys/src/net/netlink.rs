@@ -1,4 +1,5 @@
-//! Messages of rtnetlink: how they are framed, and one request with its answer.
+//! Messages of rtnetlink: how they are framed, and one request with its answer. Written here and not taken from a
+//! crate: docs/ARCHITECTURE.md has the measured reason.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -59,7 +60,7 @@ pub(super) fn ask(kind: u16, flags: libc::c_int, body: &[u8]) -> io::Result<Vec<
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the descriptor was opened above and nobody else has it.
+    // SAFETY: the descriptor was opened above and no other code has it.
     let socket = unsafe { OwnedFd::from_raw_fd(fd) };
     let mut request = Vec::new();
     request.extend_from_slice(&((MESSAGE_HEADER + body.len()) as u32).to_ne_bytes());

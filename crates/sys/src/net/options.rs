@@ -144,8 +144,9 @@ impl Socket {
         }
     }
 
-    /// Asks for buffers of `byte` bytes in each direction, past the system's limit where privilege allows; gives what was obtained,
-    /// `(receive, send)`. The kernel counts its own overhead in: a datagram of 64 B takes about 800 B.
+    /// Asks for buffers of `byte` bytes in each direction, past the system's limit where privilege allows; gives what
+    /// was obtained, `(receive, send)`. The kernel counts its own overhead in: a datagram of 64 B takes about 800
+    /// B.
     ///
     /// # Errors
     /// Where the kernel refuses to tell.
@@ -172,9 +173,9 @@ impl Socket {
         self.set(libc::SOL_SOCKET, libc::SO_BUSY_POLL, micros, "setsockopt(SO_BUSY_POLL)", remedy)
     }
 
-    /// Lets datagrams carry the time at which they shall go (SO_TXTIME), with a report in the error queue of each that the queue
-    /// discipline drops for its time. The kernel takes this whatever the interface's queue discipline is; whether that keeps the times
-    /// is another question: [`super::queue`].
+    /// Lets datagrams carry the time at which they shall go (SO_TXTIME), with a report in the error queue of each that
+    /// the queue discipline drops for its time. The kernel takes this whatever the interface's queue discipline is;
+    /// whether that keeps the times is another question: [`super::queue`].
     ///
     /// # Errors
     /// Where the kernel refuses.
@@ -220,7 +221,8 @@ impl Socket {
         self.set(level, option, 1_i32, "setsockopt(IP_RECVTTL)", "")
     }
 
-    /// Has the kernel tell to which address of this host arrivals were sent, and lets [`super::control::SendControl::source`] choose one.
+    /// Has the kernel tell to which address of this host arrivals were sent, and lets
+    /// [`super::control::SendControl::source`] choose one.
     ///
     /// # Errors
     /// Where the kernel refuses.

@@ -1,7 +1,7 @@
 //! Copies of the packets that cross an interface, in a ring that the kernel fills: AF_PACKET with TPACKET_V3.
 //!
-//! The kernel copies a packet and its stamp into a block of memory, and gives the block away when it is full or has waited long
-//! enough. Packets begin at their network header (`SOCK_DGRAM`), so all kinds of interfaces look alike.
+//! The kernel copies a packet and its stamp into a block of memory, and gives the block away when it is full or has
+//! waited long enough. Packets begin at their network header (`SOCK_DGRAM`), so all kinds of interfaces look alike.
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -84,7 +84,8 @@ impl PacketRing {
     /// Copies of what crosses interface `index` and passes `filter` (from the network header on) from now on.
     ///
     /// # Errors
-    /// Without CAP_NET_RAW, for a filter that the kernel refuses, a size it has no memory for, an interface that is not there or is down.
+    /// Without CAP_NET_RAW, for a filter that the kernel refuses, a size it has no memory for, an interface that is not
+    /// there or is down.
     pub fn open(index: u32, filter: &[FilterStep], size: RingSize) -> Result<Self, SysError> {
         // Protocol 0: nothing is copied before the filter is in place and the interface is named.
         // SAFETY: takes numbers only.
@@ -113,20 +114,23 @@ impl PacketRing {
         Ok(Self { socket, memory, next: 0, counts: RingCounts::default() })
     }
 
-    /// Gives the packets of all blocks that the kernel has handed over, and the blocks back. Returns how many packets there were.
+    /// Gives the packets of all blocks that the kernel has handed over, and the blocks back. Returns how many packets
+    /// there were.
     pub fn drain(&mut self, mut give: impl FnMut(RingPacket<'_>)) -> usize {
         let mut given = 0;
         // One turn around the ring at most, so that the caller gets to look at other things.
         for _ in 0..self.memory.blocks {
             let at = self.memory.block(self.next);
-            // SAFETY: a block begins with its version, the offset of private data, and its status; it lies in the mapping.
+            // SAFETY: a block begins with its version, the offset of private data, and its status; it lies in the
+            // mapping.
             let status_at = unsafe { at.add(STATUS_AT) };
             // SAFETY: aligned, mapped as long as `self`, and used atomically by both sides.
             let status = unsafe { AtomicU32::from_ptr(status_at.cast()) };
             if status.load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 {
                 break;
             }
-            // SAFETY: the kernel has handed the block over and does not write to it until it gets it back; it lies in the mapping.
+            // SAFETY: the kernel has handed the block over and does not write to it until it gets it back; it lies in
+            // the mapping.
             let block = unsafe { std::slice::from_raw_parts(at, self.memory.block_byte) };
             given += packets(block, &mut give);
             status.store(libc::TP_STATUS_KERNEL, Ordering::Release);

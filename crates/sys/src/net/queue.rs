@@ -1,4 +1,6 @@
-//! Queue disciplines: what an interface does with packets before it sends them, asked of and told to the kernel (rtnetlink).
+//! Queue disciplines: what an interface does with packets before it sends them, read and set through rtnetlink.
+
+use libc::{TCA_KIND, TCA_OPTIONS};
 
 use super::configure::change;
 use super::netlink::{ask, attribute, attributes, failed, messages, word};
@@ -6,11 +8,9 @@ use crate::SysError;
 
 /// Bytes of `struct tcmsg`.
 const HEADER: usize = 20;
-const TCA_KIND: u16 = 1;
-const TCA_OPTIONS: u16 = 2;
 const TCA_FQ_FLOW_PLIMIT: u16 = 2;
 const TCA_ETF_PARMS: u16 = 1;
-/// Where a queue that hangs on the interface itself says that it hangs (`linux/pkt_sched.h`).
+/// The parent of a queue that hangs on the interface itself (TC_H_ROOT, `linux/pkt_sched.h`).
 const ROOT: u32 = u32::MAX;
 
 /// A queue discipline of an interface.
@@ -22,20 +22,21 @@ pub struct Queue {
     pub handle: u32,
     /// The class of another queue that it hangs on; `None` where it hangs on the interface itself.
     pub parent: Option<u32>,
-    /// What an `etf` was told.
+    /// The options of an `etf`.
     pub etf: Option<EtfOptions>,
     /// The most packets of one socket that an `fq` holds.
     pub flow_limit: Option<u32>,
 }
 
-/// What an `etf` was told (`struct tc_etf_qopt`).
+/// The options of an `etf` (`struct tc_etf_qopt`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EtfOptions {
-    /// It gives packets to the card so long before their launch time, ns.
+    /// How long before their launch time packets are given to the card, ns.
     pub delta_ns: i32,
     /// The number of the clock that its launch times are on.
     pub clock_id: i32,
-    /// The flags: 1 for deadlines instead of launch times, 2 for a card that keeps the times itself, 4 for packets of any socket.
+    /// The flags: 1 for deadlines instead of launch times, 2 for a card that keeps the times itself, 4 for packets of
+    /// any socket.
     pub flags: u32,
 }
 
@@ -50,7 +51,7 @@ impl Queue {
 /// The queue disciplines of interface `index`, for what leaves.
 ///
 /// # Errors
-/// Where the kernel does not tell.
+/// Where the kernel refuses the request.
 pub fn of_interface(index: u32) -> Result<Vec<Queue>, SysError> {
     let answer = ask(libc::RTM_GETQDISC, libc::NLM_F_DUMP, &[0; HEADER])
         .map_err(failed("ask for queue disciplines (RTM_GETQDISC)".to_owned()))?;
@@ -68,9 +69,9 @@ pub fn give(interface: u32, kind: &str, etf: Option<EtfOptions>) -> Result<(), S
     }
     attribute(&mut body, TCA_KIND, format!("{kind}\0").as_bytes());
     if let Some(EtfOptions { delta_ns, clock_id, flags }) = etf {
-        let told = [delta_ns.to_ne_bytes(), clock_id.to_ne_bytes(), flags.to_ne_bytes()].concat();
+        let parameters = [delta_ns.to_ne_bytes(), clock_id.to_ne_bytes(), flags.to_ne_bytes()].concat();
         let mut options = Vec::new();
-        attribute(&mut options, TCA_ETF_PARMS, &told);
+        attribute(&mut options, TCA_ETF_PARMS, &parameters);
         attribute(&mut body, TCA_OPTIONS, &options);
     }
     let flags = libc::NLM_F_ACK | libc::NLM_F_CREATE | libc::NLM_F_REPLACE;

@@ -43,8 +43,8 @@ fn queues_of_one_interface_are_read_with_where_they_hang() {
 #[test]
 fn an_etf_says_its_clock_and_how_early_it_is() {
     let mut options = Vec::new();
-    let told = [200_000_i32.to_ne_bytes(), libc::CLOCK_TAI.to_ne_bytes(), 4_u32.to_ne_bytes()].concat();
-    attribute(&mut options, TCA_ETF_PARMS, &told);
+    let parameters = [200_000_i32.to_ne_bytes(), libc::CLOCK_TAI.to_ne_bytes(), 4_u32.to_ne_bytes()].concat();
+    attribute(&mut options, TCA_ETF_PARMS, &parameters);
     let answer = message("etf", 0x8001_0000, ROOT, &options);
     let found = queues_of(&answer, 3).pop().expect("there is one");
     assert_eq!(found.etf, Some(EtfOptions { delta_ns: 200_000, clock_id: libc::CLOCK_TAI, flags: 4 }));

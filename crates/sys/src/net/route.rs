@@ -1,7 +1,13 @@
-//! The way a packet takes from here: route, neighbour, interface. Asked of the kernel (rtnetlink), in the calling thread's network namespace.
+//! The path of a packet out of this host: route, neighbour, interface, read from the kernel (rtnetlink) in the calling
+//! thread's network namespace.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
+
+use libc::{
+    IFLA_ADDRESS, IFLA_IFNAME, IFLA_INFO_KIND, IFLA_LINKINFO, IFLA_MTU, NDA_DST, NDA_LLADDR, RTA_DST, RTA_GATEWAY,
+    RTA_OIF, RTA_PREFSRC,
+};
 
 use super::netlink::{ask, attribute, attributes, failed, messages, word};
 use crate::SysError;
@@ -11,7 +17,7 @@ use crate::SysError;
 pub struct Route {
     /// The number of the interface.
     pub interface: u32,
-    /// The router; `None` where the address is on the link.
+    /// The IPv4 address of the router; `None` where the destination is on the link.
     pub gateway: Option<Ipv4Addr>,
     /// The address they come from.
     pub source: Option<Ipv4Addr>,
@@ -30,17 +36,6 @@ pub struct Link {
     pub kind: Option<String>,
 }
 
-const RTA_DST: u16 = 1;
-const RTA_OIF: u16 = 4;
-const RTA_GATEWAY: u16 = 5;
-const RTA_PREFSRC: u16 = 7;
-const NDA_DST: u16 = 1;
-const NDA_LLADDR: u16 = 2;
-const IFLA_ADDRESS: u16 = 1;
-const IFLA_IFNAME: u16 = 3;
-const IFLA_MTU: u16 = 4;
-const IFLA_LINKINFO: u16 = 18;
-const IFLA_INFO_KIND: u16 = 1;
 /// Bytes of `struct rtmsg`, `struct ndmsg`, `struct ifinfomsg`.
 const ROUTE_BYTE: usize = 12;
 const NEIGHBOUR_BYTE: usize = 12;
@@ -49,41 +44,41 @@ const LINK_BYTE: usize = 16;
 /// How packets to `to` leave.
 ///
 /// # Errors
-/// Where there is no route, or the kernel does not tell.
+/// Where there is no route, or the kernel refuses the request.
 pub fn to(to: Ipv4Addr) -> Result<Route, SysError> {
-    let mut body = vec![0; ROUTE_BYTE];
-    body[0] = libc::AF_INET as u8;
-    body[1] = 32;
-    attribute(&mut body, RTA_DST, &to.octets());
-    let answer = ask(libc::RTM_GETROUTE, 0, &body).map_err(failed(format!("find the route to {to}")))?;
-    let route = messages(&answer).find(|(kind, _)| *kind == libc::RTM_NEWROUTE).and_then(|(_, body)| route_of(body));
-    let unreadable = || io::Error::other("the answer names no interface");
-    route.ok_or_else(unreadable).map_err(failed(format!("find the route to {to}")))
+    find(to.into())
 }
 
 /// The number of the interface by which packets to `to` leave.
 ///
 /// # Errors
-/// Where there is no route, or the kernel does not tell.
+/// Where there is no route, or the kernel refuses the request.
 pub fn interface_to(to: IpAddr) -> Result<u32, SysError> {
-    let mut body = vec![0; ROUTE_BYTE];
-    let (family, bits) = if to.is_ipv4() { (libc::AF_INET, 32) } else { (libc::AF_INET6, 128) };
-    (body[0], body[1]) = (family as u8, bits);
-    match to {
-        IpAddr::V4(to) => attribute(&mut body, RTA_DST, &to.octets()),
-        IpAddr::V6(to) => attribute(&mut body, RTA_DST, &to.octets()),
-    }
-    let answer = ask(libc::RTM_GETROUTE, 0, &body).map_err(failed(format!("find the route to {to}")))?;
-    let body = messages(&answer).find(|(kind, _)| *kind == libc::RTM_NEWROUTE).map(|(_, body)| body);
-    let found = body.and_then(|body| attributes(body, ROUTE_BYTE).find(|(kind, _)| *kind == RTA_OIF));
-    let unreadable = || io::Error::other("the answer names no interface");
-    found.and_then(|(_, value)| word(value)).ok_or_else(unreadable).map_err(failed(format!("find the route to {to}")))
+    find(to).map(|route| route.interface)
 }
 
-/// The hardware address of `address` on an interface, where the kernel knows it now. Whoever has just talked to it finds it here.
+fn find(to: IpAddr) -> Result<Route, SysError> {
+    let mut body = vec![0; ROUTE_BYTE];
+    match to {
+        IpAddr::V4(to) => {
+            (body[0], body[1]) = (libc::AF_INET as u8, 32);
+            attribute(&mut body, RTA_DST, &to.octets());
+        }
+        IpAddr::V6(to) => {
+            (body[0], body[1]) = (libc::AF_INET6 as u8, 128);
+            attribute(&mut body, RTA_DST, &to.octets());
+        }
+    }
+    let what = || format!("find the route to {to}");
+    let answer = ask(libc::RTM_GETROUTE, 0, &body).map_err(failed(what()))?;
+    let route = messages(&answer).find(|(kind, _)| *kind == libc::RTM_NEWROUTE).and_then(|(_, body)| route_of(body));
+    route.ok_or_else(|| io::Error::other("the answer names no interface")).map_err(failed(what()))
+}
+
+/// The hardware address of `address` on an interface, where the kernel knows it now: after a packet to it.
 ///
 /// # Errors
-/// Where the kernel does not tell.
+/// Where the kernel refuses the request.
 pub fn neighbour(interface: u32, address: Ipv4Addr) -> Result<Option<[u8; 6]>, SysError> {
     let mut body = vec![0; NEIGHBOUR_BYTE];
     body[0] = libc::AF_INET as u8;
@@ -96,15 +91,15 @@ pub fn neighbour(interface: u32, address: Ipv4Addr) -> Result<Option<[u8; 6]>, S
 /// The interface of this number.
 ///
 /// # Errors
-/// Where there is none, or the kernel does not tell.
+/// Where there is none, or the kernel refuses the request.
 pub fn link(interface: u32) -> Result<Link, SysError> {
     let mut body = vec![0; LINK_BYTE];
     body[4..8].copy_from_slice(&interface.to_ne_bytes());
-    let answer = ask(libc::RTM_GETLINK, 0, &body).map_err(failed(format!("look at interface {interface}")))?;
+    let answer = ask(libc::RTM_GETLINK, 0, &body).map_err(failed(format!("read interface {interface}")))?;
     let found = messages(&answer).find(|(kind, _)| *kind == libc::RTM_NEWLINK).and_then(|(_, body)| link_of(body));
     found
         .ok_or_else(|| io::Error::other("the answer has no name or no MTU"))
-        .map_err(failed(format!("look at interface {interface}")))
+        .map_err(failed(format!("read interface {interface}")))
 }
 
 fn ipv4(value: &[u8]) -> Option<Ipv4Addr> {

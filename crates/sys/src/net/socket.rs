@@ -19,7 +19,8 @@ pub enum Layer {
     Frames,
 }
 
-/// A socket for probes, closed when dropped. Sends and receives through [`super::SendBatch`] and [`super::ReceiveBatch`].
+/// A socket for probes, closed when dropped. Sends and receives through [`super::SendBatch`] and
+/// [`super::ReceiveBatch`].
 #[derive(Debug)]
 pub struct Socket {
     // The standard library's type for any datagram socket: binding, connecting and closing are safe there.
@@ -100,7 +101,7 @@ impl Socket {
     ) -> Result<(), SysError> {
         // SAFETY: all-zero is a valid address of no family.
         let mut storage: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
-        let length = super::batch::write_name(&mut storage, address);
+        let length = super::address::write_name(&mut storage, address);
         // SAFETY: the storage is live and holds an address of this length.
         if unsafe { call(self.as_raw_fd(), (&raw const storage).cast(), length) } == 0 {
             Ok(())

@@ -121,7 +121,8 @@ pub fn reset_at_close(stream: impl AsFd) -> Result<(), SysError> {
     set(stream.as_fd(), libc::SOL_SOCKET, libc::SO_LINGER, &bytes, "setsockopt(SO_LINGER)")
 }
 
-/// Takes up to `most` bytes that have come and throws them away without a copy; does not wait. 0: the far end has ended the connection.
+/// Takes up to `most` bytes that have come and throws them away without a copy; does not wait. 0: the far end has ended
+/// the connection.
 ///
 /// # Errors
 /// [`io::ErrorKind::WouldBlock`] where none are there; where the connection broke.

@@ -64,8 +64,8 @@ impl PerCpuCounts {
         lines
     }
 
-    /// What was added since `earlier`, line by line; a line that is new, gone or went back is left out. `None` where the
-    /// CPUs have changed.
+    /// What was added since `earlier`, line by line; a line that is new, gone or went back is left out. `None` where
+    /// the CPUs have changed.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Option<Self> {
         if self.cpus != earlier.cpus {

@@ -1,7 +1,7 @@
 //! Counters of the kernel under `/proc` that explain lost time: steal, interrupts, pressure, waiting.
 //!
-//! Parsers are pure functions over text and never panic. Differences between two readings are `None` where either reading
-//! is missing or a counter went back (CPU hot-plug, a container's own `/proc`): missing is never zero.
+//! Parsers are pure functions over text and never panic. Differences between two readings are `None` where either
+//! reading is missing or a counter went back (CPU hot-plug, a container's own `/proc`): missing is never zero.
 
 mod interrupts;
 mod snapshot;

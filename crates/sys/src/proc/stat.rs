@@ -6,7 +6,8 @@ use vtare_units::Span;
 
 use super::grown;
 
-/// Ticks a second in which `/proc/stat` counts (USER_HZ, `sysconf(_SC_CLK_TCK)`): 100 nearly everywhere, whatever HZ is.
+/// Ticks a second in which `/proc/stat` counts (USER_HZ, `sysconf(_SC_CLK_TCK)`): 100 nearly everywhere, whatever HZ
+/// is.
 #[must_use]
 pub fn user_hz() -> Option<u32> {
     // SAFETY: takes a number, returns a number or -1.
@@ -25,7 +26,8 @@ pub struct CpuTimes {
     pub idle: Span,
     /// In interrupts and softirqs, where the kernel accounts for them.
     pub interrupts: Span,
-    /// Ready to run while the hypervisor ran something else, as far as the hypervisor says. Many say nothing: 0 is no proof.
+    /// Ready to run while the hypervisor ran something else, as far as the hypervisor says. Many say nothing: 0 is no
+    /// proof.
     pub steal: Span,
 }
 
@@ -49,7 +51,8 @@ impl CpuTimes {
         Some(Self {
             user: grown(self.user, earlier.user)?,
             system: grown(self.system, earlier.system)?,
-            // The kernel documents that iowait may fall (proc_stat(5)); a fall of idle time is no reason to drop the rest.
+            // The kernel documents that iowait may fall (proc_stat(5)); a fall of idle time is no reason to drop the
+            // rest.
             idle: grown(self.idle, earlier.idle).unwrap_or(Span::ZERO),
             interrupts: grown(self.interrupts, earlier.interrupts)?,
             steal: grown(self.steal, earlier.steal)?,
@@ -125,7 +128,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_makes_it_panic(text in "(cpu[0-9]{0,3}|ctxt|intr)( {1,2}-?[0-9]{0,25}){0,12}\n(.|\n){0,60}", hz: u32) {
+        fn no_text_makes_it_panic(text in "(cpu[0-9]{0,3}|ctxt|intr)( \
+            {1,2}-?[0-9]{0,25}){0,12}\n(.|\n){0,60}", hz: u32) {
             let _ = Stat::parse(&text, hz);
         }
     }

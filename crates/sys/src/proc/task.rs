@@ -158,7 +158,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_makes_a_parser_panic(text in "((some|full|voluntary_ctxt_switches:) ?(total=)?-?[0-9.e]{0,25}[ \n]){0,6}", other: String) {
+        fn no_text_makes_a_parser_panic(text in "((some|full|voluntary_ctxt_switches:) ?(total=)?-?[0-9.e]{0,25}[ \
+            \n]){0,6}", other: String) {
             for text in [&text, &other] {
                 let _ = (LoadAverage::parse(text), Pressure::parse(text), Schedstat::parse(text), Switches::parse(text));
             }

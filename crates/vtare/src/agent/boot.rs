@@ -21,17 +21,18 @@ use crate::failure::{Exit, Failure};
 
 /// The modules to load: one path a line, each after those it needs, with the module's parameters behind it.
 const MODULES: &str = "/modules/order";
-/// Where the kernel is told to pass packets on.
+/// The files that make the kernel forward packets.
 const FORWARD: &str = "/proc/sys/net/ipv4/ip_forward";
 /// How often to look whether a device has come: every 10 ms, 20 s long.
 const LOOKS: u32 = 2_000;
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
 
-/// An `etf` that drops packets without a launch time. It lets one go in the 20 ms before its time: an emulated guest is late by several.
+/// An `etf` that drops packets without a launch time. It lets one go in the 20 ms before its time: an emulated guest is
+/// late by several.
 const ETF: EtfOptions = EtfOptions { delta_ns: 20_000_000, clock_id: LaunchClock::Tai.id(), flags: 0 };
 
-/// Sets the guest up, serves the channel, and switches the guest off. What goes wrong is told over the channel where there is one, and
-/// on the console else.
+/// Sets the guest up, serves the channel, and switches the guest off. An error is reported over the channel where
+/// there is one, and on the console else.
 ///
 /// # Errors
 /// Where this is not the first process of its machine. As the first it does not return.
@@ -39,23 +40,25 @@ pub(crate) fn first_process() -> Result<Exit, Failure> {
     if std::process::id() != 1 {
         let found = std::process::id();
         return Err(Failure::Input(format!(
-            "--init: found process {found}, want process 1: boot a kernel with 'rdinit=/vtare -- agent --init' (docs/guests.md)"
+            "--init: found process {found}, want process 1: boot a kernel with 'rdinit=/vtare -- agent --init' \
+             (docs/guests.md)"
         )));
     }
     let (settings, mut problems) = set_up();
     let served = wait_for(|| Port::open(&settings.port)).and_then(|port| {
-        // After the channel: whoever listens hears at once that the guest lives.
+        // After the channel: the host then knows at once that the guest runs.
         bring_network_up(&settings, &mut problems);
         session::serve(port, Reach::everywhere(), &Hello::of(true, problems.clone()))
     });
     for problem in problems {
-        say!("vtare: {problem}");
+        message!("vtare: {problem}");
     }
     if let Err(failure) = served {
-        say!("vtare: {failure}");
+        message!("vtare: {failure}");
     }
     let off = reboot(RebootCommand::PowerOff);
-    // A machine without a switch: the kernel panics when this process ends, and restarts it (panic=-1), which ends the emulator.
+    // A machine without a switch: the kernel panics when this process ends, and restarts it (panic=-1), which ends the
+    // emulator.
     Err(Failure::Machine(format!("cannot switch the guest off: {off:?}")))
 }
 
@@ -104,7 +107,8 @@ fn load(path: &str, parameters: &str) -> io::Result<()> {
     }
 }
 
-/// The interfaces with their addresses, once the drivers have found them and they carry; and whether packets pass between them.
+/// The interfaces with their addresses, once the drivers have found them and they carry; and whether packets pass
+/// between them.
 fn bring_network_up(settings: &Settings, problems: &mut Vec<String>) {
     if let Err(error) = number_of("lo").and_then(|lo| configure::bring_up(lo, None).map_err(|error| error.to_string()))
     {
@@ -162,7 +166,7 @@ fn carrier(device: &str) -> Result<(), String> {
     if attribute(device, "carrier").as_deref() == Some("1") { Ok(()) } else { Err(format!("{device} has no carrier")) }
 }
 
-/// What the kernel says of an interface.
+/// What the kernel reports of an interface.
 fn attribute(device: &str, name: &str) -> Option<String> {
     let text = fs::read_to_string(Path::new("/sys/class/net").join(device).join(name)).ok()?;
     Some(text.trim().to_owned())

@@ -1,8 +1,8 @@
-//! What the kernel's command line tells a micro guest: `vtare.KEY=VALUE` words.
+//! The settings that the kernel's command line gives a micro guest: `vtare.KEY=VALUE` words.
 
 use std::net::Ipv4Addr;
 
-/// The guest's settings. What is not said stays as it is.
+/// The guest's settings. What is not given stays as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Settings {
     /// `vtare.port`: the control channel, as `vtare agent --port` takes it.
@@ -52,7 +52,7 @@ impl Default for Settings {
 impl Settings {
     /// Reads the words that are vtare's; others are the kernel's.
     ///
-    /// Gives the settings with a sentence for each word that says nothing.
+    /// Gives the settings with a sentence for each word that has no meaning.
     pub(crate) fn parse(line: &str) -> (Self, Vec<String>) {
         let mut settings = Self { interfaces: Vec::new(), ..Self::default() };
         let mut problems = Vec::new();
@@ -89,7 +89,8 @@ impl Settings {
             }
             _ => {
                 return Err(
-                    "one of vtare.port, vtare.forward, vtare.device, vtare.address, vtare.mtu, vtare.neighbours, vtare.queue",
+                    "one of vtare.port, vtare.forward, vtare.device, vtare.address, vtare.mtu, vtare.neighbours, \
+                     vtare.queue",
                 );
             }
         }
@@ -175,7 +176,8 @@ mod tests {
 
     #[test]
     fn a_word_that_says_nothing_is_named_and_changes_nothing() {
-        let line = "vtare.address=10.77.1.2/33 vtare.mtu=big vtare.neighbours=10.0.0.1@2:76:0a:4d:02:01 vtare.x=1 vtare.port vtare.forward=0 vtare.queue=fq_codel";
+        let line = "vtare.address=10.77.1.2/33 vtare.mtu=big vtare.neighbours=10.0.0.1@2:76:0a:4d:02:01 vtare.x=1 \
+            vtare.port vtare.forward=0 vtare.queue=fq_codel";
         let (settings, problems) = Settings::parse(line);
         assert_eq!((settings, problems.len()), (Settings::default(), 7));
         assert!(problems[0].contains("'vtare.address=10.77.1.2/33', want A.B.C.D/LENGTH"), "{problems:?}");
@@ -183,7 +185,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_line_is_survived(line in "(vtare\\.(port|forward|device|address|mtu|neighbours|queue)=[0-9a-f.:@,/ é]{0,30} ?){0,5}") {
+        fn any_line_is_survived(line in "(vtare\\.(port|forward|device|address|mtu|neighbours|queue)=[0-9a-f.:@,/ \
+            é]{0,30} ?){0,5}") {
             Settings::parse(&line);
         }
     }

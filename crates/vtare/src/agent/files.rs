@@ -5,12 +5,8 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
 
-use super::messages::Listed;
-
 /// Bytes of a file that is put at most: the memory of a micro guest holds it.
 const MOST_BYTE: u64 = 64 << 20;
-/// Files named at most.
-const MOST_LISTED: usize = 1000;
 
 /// Where files may be.
 #[derive(Clone, Debug)]
@@ -71,13 +67,13 @@ impl Incoming {
     /// In words, where the path is out of reach or cannot be written.
     pub(crate) fn begin(path: &Path, reach: &Reach) -> Result<Self, String> {
         let target = reach.check(path)?;
-        let said = |error: io::Error| format!("{}: {error}", path.display());
+        let in_words = |error: io::Error| format!("{}: {error}", path.display());
         let parent = target.parent().unwrap_or(Path::new("/"));
-        DirBuilder::new().recursive(true).mode(0o700).create(parent).map_err(said)?;
+        DirBuilder::new().recursive(true).mode(0o700).create(parent).map_err(in_words)?;
         let name = target.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let partial = parent.join(format!(".{name}.{}.partial", std::process::id()));
         let file =
-            OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&partial).map_err(said)?;
+            OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&partial).map_err(in_words)?;
         Ok(Self { target, partial, file, byte: 0 })
     }
 
@@ -96,7 +92,7 @@ impl Incoming {
     /// Gives the file its name.
     ///
     /// # Errors
-    /// In words, where it is not as long as the other end says.
+    /// In words, where its length is not the one that the other end states.
     pub(crate) fn keep(self, byte: u64) -> Result<(), String> {
         if self.byte != byte {
             return Err(format!("{}: {} B came, want {byte} B: send it again", self.target.display(), self.byte));
@@ -118,35 +114,12 @@ impl Drop for Incoming {
 /// In words, where it is out of reach or no file.
 pub(crate) fn outgoing(path: &Path, reach: &Reach) -> Result<File, String> {
     let place = reach.check(path)?;
-    let said = |error: io::Error| format!("{}: {error}", path.display());
-    let file = File::open(place).map_err(said)?;
-    if file.metadata().map_err(said)?.is_file() {
+    let in_words = |error: io::Error| format!("{}: {error}", path.display());
+    let file = File::open(place).map_err(in_words)?;
+    if file.metadata().map_err(in_words)?.is_file() {
         return Ok(file);
     }
     Err(format!("{}: no regular file", path.display()))
-}
-
-/// The regular files of a directory by name, without those that are on their way.
-///
-/// # Errors
-/// In words, where it is out of reach, none, or too full.
-pub(crate) fn list(path: &Path, reach: &Reach) -> Result<Vec<Listed>, String> {
-    let place = reach.check(path)?;
-    let said = |error: io::Error| format!("{}: {error}", path.display());
-    let mut found = Vec::new();
-    for entry in fs::read_dir(place).map_err(said)? {
-        let entry = entry.map_err(said)?;
-        let facts = entry.metadata().map_err(said)?;
-        let name = entry.file_name().to_string_lossy().into_owned();
-        if facts.is_file() && !name.ends_with(".partial") {
-            found.push(Listed { name, byte: facts.len() });
-        }
-    }
-    if found.len() > MOST_LISTED {
-        return Err(format!("{}: {} files, {MOST_LISTED} are named at most", path.display(), found.len()));
-    }
-    found.sort_by(|one, other| one.name.cmp(&other.name));
-    Ok(found)
 }
 
 #[cfg(test)]
@@ -183,8 +156,6 @@ mod tests {
         short.take(b"x").expect("there is room");
         assert!(short.keep(9).expect_err("a piece was lost").contains("1 B came, want 9 B"));
         assert_eq!(fs::read(&path).expect("it is there still"), b"{}");
-        let listed = list(&place.0.join("new"), &Reach::everywhere()).expect("it is a directory");
-        assert_eq!(listed, [Listed { name: "run.json".to_owned(), byte: 2 }]);
     }
 
     #[test]

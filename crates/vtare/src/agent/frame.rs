@@ -1,7 +1,8 @@
 //! Frames on the control channel (docs/guests.md).
 //!
-//! A serial line loses and invents bytes, and a kernel may print into it. So each frame begins with a mark, its head and its payload have
-//! checks of their own, and the decoder looks for the next mark behind anything that is no frame. It never holds more than one frame.
+//! A serial line loses and invents bytes, and a kernel may print into it. So each frame begins with a mark, its head
+//! and its payload have checks of their own, and the decoder looks for the next mark behind anything that is no frame.
+//! It never holds more than one frame.
 
 /// Bytes of payload at most.
 pub(crate) const MAX_PAYLOAD_BYTE: usize = 1 << 16;
@@ -11,7 +12,7 @@ const MARK: [u8; 4] = *b"vtG1";
 const HEAD_BYTE: usize = 17;
 const CHECK_BYTE: usize = 4;
 
-/// What a frame says.
+/// The kind of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Kind {
@@ -23,9 +24,7 @@ pub(crate) enum Kind {
     Put = 3,
     /// To the agent: send a file.
     Get = 4,
-    /// To the agent: name the files of a directory.
-    List = 5,
-    /// To the agent: say what this machine is.
+    /// To the agent: report the facts of this machine.
     Facts = 6,
     /// To the agent: end all that runs, and end; as the first process of a guest, switch it off.
     End = 7,
@@ -48,12 +47,11 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    const ALL: [Self; 15] = [
+    const ALL: [Self; 14] = [
         Self::Start,
         Self::Signal,
         Self::Put,
         Self::Get,
-        Self::List,
         Self::Facts,
         Self::End,
         Self::Data,
@@ -71,7 +69,7 @@ impl Kind {
     }
 }
 
-/// One message. `job` says which request it belongs to; the host numbers them.
+/// One message. `job` is the request it belongs to; the host numbers them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Frame {
     pub(crate) kind: Kind,
@@ -140,7 +138,7 @@ enum Look {
     Frame(Frame, usize),
     /// The beginning of a frame, or nothing.
     Wait,
-    /// So many bytes of no frame.
+    /// This number of bytes of no frame.
     Skip(usize),
 }
 

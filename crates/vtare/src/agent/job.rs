@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::files::Reach;
 use super::frame::Kind;
-use super::messages::{COMMANDS, Exited, Said, SignalName, Start};
+use super::messages::{COMMANDS, Exited, SignalName, Start, StreamTotals};
 use super::port::Output;
 
 /// Commands that run at the same time at most.
@@ -26,7 +26,7 @@ const PIECE_BYTE: usize = 8 << 10;
 pub(crate) struct Jobs(Arc<Mutex<HashMap<u32, Pid>>>);
 
 impl Jobs {
-    /// Starts a command of this binary and answers on `output` once it runs; what it says and its end follow.
+    /// Starts a command of this binary and answers on `output` once it runs; its output and its end follow.
     ///
     /// # Errors
     /// In words, where it is none of [`COMMANDS`] or cannot be started.
@@ -49,27 +49,27 @@ impl Jobs {
         let mut command = Command::new(program);
         command.args(&start.arguments).current_dir(directory).process_group(0);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let (told, heard) = std::sync::mpsc::channel();
-        let (jobs, said) = (self.clone(), output.clone());
+        let (started, starting) = std::sync::mpsc::channel();
+        let (jobs, writer) = (self.clone(), output.clone());
         // The thread that starts a command stays until its end: some ask the kernel to end them with it.
         let work = move || match command.spawn() {
             Ok(child) => {
-                let _ = told.send(Ok(Pid::from_child(&child)));
-                jobs.see_out(job, child, &said);
+                let _ = started.send(Ok(Pid::from_child(&child)));
+                jobs.see_out(job, child, &writer);
             }
             Err(error) => {
-                let _ = told.send(Err(format!("cannot start a process: {error}")));
+                let _ = started.send(Err(format!("cannot start a process: {error}")));
             }
         };
         thread::Builder::new().spawn(work).map_err(|error| format!("cannot start a thread: {error}"))?;
-        let pid = heard.recv().unwrap_or_else(|_| Err("the thread that starts it has ended".to_owned()))?;
+        let pid = starting.recv().unwrap_or_else(|_| Err("the thread that starts it has ended".to_owned()))?;
         running.insert(job, pid);
-        // Under the lock: the end is told only after the beginning.
+        // Under the lock: the end is reported only after the start.
         output.say_json(Kind::Answer, job, &serde_json::json!({ "pid": pid.as_raw_nonzero().get() }));
         Ok(())
     }
 
-    /// Passes on what a command says until it has ended, then how it ended.
+    /// Passes on what a command writes until it has ended, then how it ended.
     fn see_out(&self, job: u32, mut child: Child, output: &Output) {
         let pipes = (child.stdout.take(), child.stderr.take());
         let (status, stdout, stderr) = thread::scope(|scope| {
@@ -77,7 +77,7 @@ impl Jobs {
             let stderr = scope.spawn(|| pass_on(pipes.1, Kind::Stderr, job, output));
             (child.wait(), stdout.join(), stderr.join())
         });
-        // Taken off the list first: whoever hears of the end may use the number again.
+        // Taken off the list first: once the end is reported, the number may be used again.
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&job);
         let (code, signal) = status.map_or((None, None), |status| (status.code(), status.signal()));
         let (stdout, stderr) = (stdout.unwrap_or_default(), stderr.unwrap_or_default());
@@ -108,22 +108,22 @@ impl Jobs {
     }
 }
 
-/// Passes on what a command writes, until it has closed the pipe; tells what that was.
-fn pass_on(pipe: Option<impl Read>, kind: Kind, job: u32, output: &Output) -> Said {
-    let mut said = Said::default();
-    let Some(mut pipe) = pipe else { return said };
+/// Passes on what a command writes, until it has closed the pipe; gives the totals.
+fn pass_on(pipe: Option<impl Read>, kind: Kind, job: u32, output: &Output) -> StreamTotals {
+    let mut totals = StreamTotals::default();
+    let Some(mut pipe) = pipe else { return totals };
     let mut bytes = [0; PIECE_BYTE];
     loop {
         match pipe.read(&mut bytes) {
-            Ok(0) => return said,
+            Ok(0) => return totals,
             Ok(got) => {
-                said.add(&bytes[..got]);
-                output.say(kind, job, &bytes[..got]);
+                totals.add(&bytes[..got]);
+                output.send(kind, job, &bytes[..got]);
             }
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
             Err(error) => {
-                said.error = Some(error.to_string());
-                return said;
+                totals.error = Some(error.to_string());
+                return totals;
             }
         }
     }
@@ -137,46 +137,46 @@ mod tests {
     use super::super::frame::{Decoder, Frame};
     use super::*;
 
-    /// What a stream becomes on the line, and what is said of it at the end.
-    fn passed_on(name: &str, pipe: impl Read) -> (Vec<u8>, Said) {
+    /// What a stream becomes on the line, and its totals at the end.
+    fn passed_on(name: &str, pipe: impl Read) -> (Vec<u8>, StreamTotals) {
         let path = std::env::temp_dir().join(format!("vtare-job-{}-{name}", std::process::id()));
         let output = Output::to(File::create(&path).expect("the temporary directory is writable"));
-        let said = pass_on(Some(pipe), Kind::Stdout, 7, &output);
+        let totals = pass_on(Some(pipe), Kind::Stdout, 7, &output);
         let line = fs::read(&path).expect("it was just written");
         fs::remove_file(path).expect("it is ours");
-        (line, said)
+        (line, totals)
     }
 
     /// What the other end counts, and how many bytes were no frame for it.
-    fn heard(line: &[u8]) -> (Said, u64) {
-        let (mut decoder, mut heard) = (Decoder::default(), Said::default());
+    fn received(line: &[u8]) -> (StreamTotals, u64) {
+        let (mut decoder, mut received) = (Decoder::default(), StreamTotals::default());
         for Frame { kind, job, payload } in decoder.take(line) {
             assert_eq!((kind, job), (Kind::Stdout, 7));
-            heard.add(&payload);
+            received.add(&payload);
         }
-        (heard, decoder.skipped_byte)
+        (received, decoder.skipped_byte)
     }
 
     #[test]
     fn what_is_said_at_the_end_tells_a_lost_and_a_damaged_frame_from_a_whole_stream() {
         let written: Vec<u8> = (0..PIECE_BYTE * 2 + 100).map(|number| (number % 251) as u8).collect();
-        let (line, said) = passed_on("whole", written.as_slice());
-        assert_eq!((said.byte, &said.error), (written.len() as u64, &None));
-        assert_eq!(heard(&line), (said, 0));
-        let (_, said) = passed_on("again", written.as_slice());
+        let (line, totals) = passed_on("whole", written.as_slice());
+        assert_eq!((totals.byte, &totals.error), (written.len() as u64, &None));
+        assert_eq!(received(&line), (totals, 0));
+        let (_, totals) = passed_on("again", written.as_slice());
 
         let frame_byte = Frame::encode(Kind::Stdout, 7, &written[..PIECE_BYTE]).len();
         let dropped = [&line[..frame_byte], &line[frame_byte * 2..]].concat();
-        let (counted, skipped_byte) = heard(&dropped);
-        assert_eq!((counted.byte, skipped_byte), (said.byte - PIECE_BYTE as u64, 0));
+        let (counted, skipped_byte) = received(&dropped);
+        assert_eq!((counted.byte, skipped_byte), (totals.byte - PIECE_BYTE as u64, 0));
         // Frames of one length in another order: the same bytes by number, not by their check.
         let swapped = [&line[frame_byte..frame_byte * 2], &line[..frame_byte], &line[frame_byte * 2..]].concat();
-        let (counted, _) = heard(&swapped);
-        assert!(counted.byte == said.byte && counted.crc32 != said.crc32);
+        let (counted, _) = received(&swapped);
+        assert!(counted.byte == totals.byte && counted.crc32 != totals.crc32);
         let mut damaged = line;
         damaged[frame_byte + 1000] ^= 1;
-        let (counted, skipped_byte) = heard(&damaged);
-        assert_eq!((counted.byte, skipped_byte), (said.byte - PIECE_BYTE as u64, frame_byte as u64));
+        let (counted, skipped_byte) = received(&damaged);
+        assert_eq!((counted.byte, skipped_byte), (totals.byte - PIECE_BYTE as u64, frame_byte as u64));
     }
 
     #[test]
@@ -187,8 +187,8 @@ mod tests {
                 Err(io::Error::other("no more"))
             }
         }
-        let (line, said) = passed_on("broken", b"begun".chain(Broken));
-        assert_eq!((said.byte, said.error.as_deref()), (5, Some("no more")));
-        assert_eq!(heard(&line).0.byte, 5);
+        let (line, totals) = passed_on("broken", b"begun".chain(Broken));
+        assert_eq!((totals.byte, totals.error.as_deref()), (5, Some("no more")));
+        assert_eq!(received(&line).0.byte, 5);
     }
 }

@@ -1,4 +1,4 @@
-//! What the payloads of frames say: JSON, with unknown keys refused.
+//! The payloads of frames: JSON, with unknown keys refused.
 
 use std::path::PathBuf;
 
@@ -55,16 +55,8 @@ pub(crate) struct Whole {
     pub(crate) byte: u64,
 }
 
-/// A file of a directory.
-#[derive(Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Listed {
-    /// Its name in the directory.
-    pub(crate) name: String,
-    /// Bytes.
-    pub(crate) byte: u64,
-}
-
-/// How a command ended: just one of code and signal is not null. What it wrote is told, so that the lab knows whether it heard all.
+/// How a command ended: just one of code and signal is not null. The totals of what it wrote let the lab check whether
+/// it received all.
 #[derive(Debug, Serialize)]
 pub(crate) struct Exited {
     /// Its exit code.
@@ -72,14 +64,14 @@ pub(crate) struct Exited {
     /// The signal that ended it.
     pub(crate) signal: Option<i32>,
     /// What was passed on of its stdout.
-    pub(crate) stdout: Said,
+    pub(crate) stdout: StreamTotals,
     /// What was passed on of its stderr.
-    pub(crate) stderr: Said,
+    pub(crate) stderr: StreamTotals,
 }
 
 /// What was passed on of a stream.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
-pub(crate) struct Said {
+pub(crate) struct StreamTotals {
     /// Bytes.
     pub(crate) byte: u64,
     /// Their CRC-32, as zlib's.
@@ -88,7 +80,7 @@ pub(crate) struct Said {
     pub(crate) error: Option<String>,
 }
 
-impl Said {
+impl StreamTotals {
     /// Counts what follows.
     pub(crate) fn add(&mut self, bytes: &[u8]) {
         self.byte += bytes.len() as u64;

@@ -1,8 +1,8 @@
 //! `vtare agent`: the control channel of a guest (docs/guests.md).
 //!
-//! The lab asks over a virtio port, a serial line or a pipe; the agent starts commands of its own binary, passes on what they say, and
-//! moves files. It needs no network and no other program, so that the measured interface stays silent. As the first process of a micro
-//! guest (`--init`) it also sets the guest up and switches it off.
+//! The lab asks over a virtio port, a serial line or a pipe; the agent starts commands of its own binary, passes on
+//! their output, and moves files. It needs no network and no other program, so that the measured interface stays
+//! silent. As the first process of a micro guest (`--init`) it also sets the guest up and switches it off.
 
 mod boot;
 mod command_line;

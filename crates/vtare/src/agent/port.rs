@@ -13,7 +13,7 @@ use super::frame::{Frame, Kind};
 use crate::failure::Failure;
 
 const PORTS: &str = "/sys/class/virtio-ports";
-/// How long to rest between two looks at a port whose other end nobody has opened.
+/// How long to sleep between two checks of a port whose other end nobody has opened.
 const REST: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
 
 /// An open channel.
@@ -64,7 +64,7 @@ impl Port {
             let mut watched = [PollFd::new(&self.input, PollFlags::IN)];
             let now = Timespec { tv_sec: 0, tv_nsec: 0 };
             let closed = poll(&mut watched, Some(&now)).is_ok() && watched[0].revents().contains(PollFlags::HUP);
-            // A pipe that is closed may still hold what was said: reading it finds out.
+            // A pipe that is closed may still hold data: reading it finds out.
             if !closed || watched[0].revents().contains(PollFlags::IN) || !self.is_virtio() {
                 return;
             }
@@ -92,7 +92,7 @@ impl Port {
     }
 }
 
-/// The way out, shared by all that has something to say. A frame is written whole.
+/// The way out, shared by all that write to it. A frame is written whole.
 #[derive(Clone, Debug)]
 pub(crate) struct Output(Arc<Mutex<File>>);
 
@@ -102,24 +102,24 @@ impl Output {
         Self(Arc::new(Mutex::new(file)))
     }
 
-    /// Says something. Nobody is there to hear of a line that fails; reading from it finds out too.
-    pub(crate) fn say(&self, kind: Kind, job: u32, payload: &[u8]) {
+    /// Sends a frame. A failure is dropped: reading from the line meets it too.
+    pub(crate) fn send(&self, kind: Kind, job: u32, payload: &[u8]) {
         let bytes = Frame::encode(kind, job, payload);
         let mut file = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let _ = file.write_all(&bytes).and_then(|()| file.flush());
     }
 
-    /// Says something as JSON.
+    /// Sends a payload as JSON.
     pub(crate) fn say_json(&self, kind: Kind, job: u32, document: &impl serde::Serialize) {
         let text = serde_json::to_vec(document).unwrap_or_default();
         if text.len() > super::frame::MAX_PAYLOAD_BYTE {
             self.fail(job, &format!("the answer is {} B long, more than a frame holds", text.len()));
         } else {
-            self.say(kind, job, &text);
+            self.send(kind, job, &text);
         }
     }
 
-    /// Says why a request was not carried out.
+    /// Reports why a request was not carried out.
     pub(crate) fn fail(&self, job: u32, why: &str) {
         let why: String = why.chars().take(2000).collect();
         self.say_json(Kind::Failed, job, &serde_json::json!({ "error": why }));

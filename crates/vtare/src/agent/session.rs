@@ -41,7 +41,7 @@ pub(crate) fn serve(mut port: Port, reach: Reach, hello: &Hello) -> Result<(), F
                 return Err(Failure::Machine(format!("the control channel failed: {error}")));
             }
         };
-        if decoder.take(&bytes[..got]).into_iter().any(|frame| session.hear(frame) == Then::End) {
+        if decoder.take(&bytes[..got]).into_iter().any(|frame| session.handle(frame) == Then::End) {
             break;
         }
     }
@@ -77,7 +77,7 @@ struct Session {
 }
 
 impl Session {
-    fn hear(&mut self, frame: Frame) -> Then {
+    fn handle(&mut self, frame: Frame) -> Then {
         let job = frame.job;
         let done = match frame.kind {
             Kind::Start => {
@@ -89,23 +89,19 @@ impl Session {
             Kind::Data => return self.piece(job, &frame.payload),
             Kind::Whole => self.whole(&frame),
             Kind::Get => return self.answer(job, |session| session.send(&frame)),
-            Kind::List => {
-                let listed = read(&frame).and_then(|messages::Path { path }| files::list(&path, &self.reach));
-                return self.tell(job, listed.map(|files| serde_json::json!({ "files": files })));
-            }
-            Kind::Facts => return self.tell(job, Ok(MachineFacts::read())),
+            Kind::Facts => return self.reply(job, Ok(MachineFacts::read())),
             Kind::End => {
                 self.output.say_json(Kind::Answer, job, &serde_json::json!({}));
                 return Then::End;
             }
             Kind::Hello | Kind::Answer | Kind::Failed | Kind::Stdout | Kind::Stderr | Kind::Exited => {
-                Err(format!("{:?} is for the agent to say", frame.kind))
+                Err(format!("{:?} is for the agent to send", frame.kind))
             }
         };
-        self.tell(job, done.map(|()| serde_json::json!({})))
+        self.reply(job, done.map(|()| serde_json::json!({})))
     }
 
-    fn tell(&self, job: u32, answer: Result<impl Serialize, String>) -> Then {
+    fn reply(&self, job: u32, answer: Result<impl Serialize, String>) -> Then {
         match answer {
             Ok(document) => self.output.say_json(Kind::Answer, job, &document),
             Err(why) => self.output.fail(job, &why),
@@ -113,7 +109,7 @@ impl Session {
         Then::GoOn
     }
 
-    /// As [`Session::tell`] where only a failure is worth a frame.
+    /// As [`Session::reply`] where only a failure is worth a frame.
     fn answer(&mut self, job: u32, work: impl FnOnce(&mut Self) -> Result<(), String>) -> Then {
         if let Err(why) = work(self) {
             self.output.fail(job, &why);
@@ -133,7 +129,7 @@ impl Session {
         })
     }
 
-    /// A piece of a file that was refused, or failed before, is dropped: that has been said already.
+    /// A piece of a file that was refused, or failed before, is dropped: the error has been reported already.
     fn piece(&mut self, job: u32, piece: &[u8]) -> Then {
         let Some(file) = self.incoming.get_mut(&job) else { return Then::GoOn };
         let taken = file.take(piece);
@@ -160,7 +156,7 @@ impl Session {
                 0 => break,
                 got => {
                     byte += got as u64;
-                    self.output.say(Kind::Data, frame.job, &bytes[..got]);
+                    self.output.send(Kind::Data, frame.job, &bytes[..got]);
                 }
             }
         }

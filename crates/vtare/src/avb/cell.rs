@@ -4,97 +4,84 @@ use std::ops::ControlFlow;
 
 use serde::Serialize;
 use vtare_methods::avb::{Estimate, Layer, Stopped};
-use vtare_packet::link::Facts;
-use vtare_packet::session::Counters;
+use vtare_methods::throughput::Repeated;
+use vtare_probe::link::Facts;
+use vtare_units::figures::{Figures, quantile};
 use vtare_units::{Monotonic, Span, Timestamp};
+use vtare_wire::session::Counters;
 
 use super::parameters::Stream;
-use super::run::Made;
+use super::run::TimedEstimate;
 use super::{megabits, words};
 use crate::failure::Failure;
 use crate::instrument::{self, Note};
-use crate::samples::{Cell, Column, Samples, SamplesError};
-use crate::summary::Summary;
+use crate::samples::{Samples, SamplesError, count, nearest};
+use crate::table::time;
 
-/// The columns of the samples, in the order in which [`row`] fills them.
-pub(super) const COLUMNS: &[Column] = &[
-    Column::string("peer", "the far end, as it was given"),
-    Column::string("method", "how it was estimated, NAME or NAME:PRESET"),
-    Column::string("direction", "forward: from here to the far end; reverse: from there to here"),
-    Column::int64("estimate", "number of the estimate, from 0"),
-    Column::int64("began_ns", "when the measurement of this estimate began, CLOCK_MONOTONIC of the sender's host"),
-    Column::optional_int64(
-        "window_from_ns",
-        "begin of the time that the value is the mean of, same clock; null where the method cannot say",
-    ),
-    Column::optional_int64("window_to_ns", "end of that time"),
-    Column::int64("elapsed_ns", "from its first step to the answer"),
-    Column::optional_int64(
-        "avb_bit_per_s",
-        "available bandwidth, IP packets with headers; null where there is no answer",
-    ),
-    Column::optional_int64("low_bit_per_s", "lower end of its interval; null where the method gives none"),
-    Column::optional_int64("high_bit_per_s", "upper end of its interval"),
-    Column::optional_int64(
-        "capacity_bit_per_s",
-        "capacity of the link that forms the queue; null where it was not seen",
-    ),
-    Column::optional_int64("token_bucket_byte", "depth of a token bucket on the way, where one was seen"),
-    Column::optional_int64("queued_ns", "the most that the probes themselves made the queue wait"),
-    Column::optional_int64("occupied_bit_per_s", "probe bytes over the time taken"),
-    Column::int64("probe_byte", "bytes of probe packets, IP"),
-    Column::int64("extra_byte", "bytes sent besides: soundings of the path, and credit for trains back"),
-    Column::int64("packets", "probe packets"),
-    Column::int64("trains", "trains of packets"),
-    Column::boolean("at_least", "the value is a lower bound: the sender could not send faster"),
-    Column::string("stopped", "why the measurement ended"),
-];
-
-fn rate(value: Option<f64>) -> Option<i64> {
-    value.filter(|value| value.is_finite()).map(|value| value.round() as i64)
+/// One estimate.
+pub(super) struct EstimateRow<'a> {
+    cell: &'a AvbCell,
+    number: u64,
+    timed: &'a TimedEstimate,
+    stopped: String,
 }
 
-fn word(stopped: Stopped) -> String {
-    serde_json::to_value(stopped).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
+impl EstimateRow<'_> {
+    /// A time of the estimate, in s since it began, on the clock.
+    fn at(&self, seconds: f64) -> i64 {
+        self.timed.began.as_nanos().cast_signed() + (seconds * 1e9).round() as i64
+    }
 }
+
+columns!(row: EstimateRow<'_> {
+    string "peer" = &row.cell.peer, "the far end, as it was given";
+    string "method" = &row.cell.method, "how it was estimated, NAME or NAME:PRESET";
+    string "direction" = row.cell.direction, "forward: from here to the far end; reverse: from there to here";
+    int64 "estimate" = count(row.number), "number of the estimate, from 0";
+    int64 "began_ns" = count(row.timed.began.as_nanos()),
+        "when the measurement of this estimate began, CLOCK_MONOTONIC of the sender's host";
+    optional_int64 "window_from_ns" = row.timed.estimate.window_s.map(|window| row.at(window[0])),
+        "begin of the time that the value is the mean of, same clock; null where the method cannot say";
+    optional_int64 "window_to_ns" = row.timed.estimate.window_s.map(|window| row.at(window[1])), "end of that time";
+    int64 "elapsed_ns" = (row.timed.estimate.elapsed_s * 1e9).round() as i64, "from its first step to the answer";
+    optional_int64 "avb_bit_per_s" = row.timed.estimate.avb_bit_per_s.and_then(nearest),
+        "available bandwidth, IP packets with headers; null where there is no answer";
+    optional_int64 "low_bit_per_s" = row.timed.estimate.interval_bit_per_s.and_then(|[low, _]| nearest(low)),
+        "lower end of its interval; null where the method gives none";
+    optional_int64 "high_bit_per_s" = row.timed.estimate.interval_bit_per_s.and_then(|[_, high]| nearest(high)),
+        "upper end of its interval";
+    optional_int64 "capacity_bit_per_s" = row.timed.estimate.capacity_bit_per_s.and_then(nearest),
+        "capacity of the link that forms the queue; null where it was not seen";
+    optional_int64 "token_bucket_byte" = row.timed.estimate.token_bucket_byte.and_then(nearest),
+        "depth of a token bucket on the way, where one was seen";
+    optional_int64 "queued_ns" = row.timed.estimate.queued_ns.and_then(nearest),
+        "the most that the probes themselves made the queue wait";
+    optional_int64 "occupied_bit_per_s" = row.timed.estimate.occupied_bit_per_s.and_then(nearest),
+        "probe bytes over the time taken";
+    int64 "probe_byte" = count(row.timed.estimate.probe_byte), "bytes of probe packets, IP";
+    int64 "extra_byte" = count(row.timed.extra_byte),
+        "bytes sent besides: soundings of the path, and credit for trains back";
+    int64 "packets" = count(row.timed.estimate.packets), "probe packets";
+    int64 "trains" = row.timed.estimate.trains.into(), "trains of packets";
+    boolean "at_least" = row.timed.estimate.at_least, "the value is a lower bound: the sender could not send faster";
+    string "stopped" = &row.stopped, "why the measurement ended";
+});
 
 /// Writes an estimate down.
 ///
 /// # Errors
 /// Where the samples cannot be written.
-pub(super) fn row(samples: &mut Samples, cell: &AvbCell, number: u64, made: &Made) -> Result<(), SamplesError> {
-    let Made { began, estimate, extra_byte } = made;
-    let optional = |value: Option<i64>| value.map_or(Cell::Missing, Cell::Integer);
-    let at = |seconds: f64| began.as_nanos().cast_signed() + (seconds * 1e9).round() as i64;
-    let count = |value: u64| Cell::Integer(value.min(i64::MAX as u64).cast_signed());
-    let interval = |index: usize| optional(rate(estimate.interval_bit_per_s.map(|interval| interval[index])));
-    let stopped = word(estimate.stopped);
-    samples.row(&[
-        Cell::Text(&cell.peer),
-        Cell::Text(&cell.method),
-        Cell::Text(cell.direction),
-        count(number),
-        count(began.as_nanos()),
-        optional(estimate.window_s.map(|window| at(window[0]))),
-        optional(estimate.window_s.map(|window| at(window[1]))),
-        Cell::Integer((estimate.elapsed_s * 1e9).round() as i64),
-        optional(rate(estimate.avb_bit_per_s)),
-        interval(0),
-        interval(1),
-        optional(rate(estimate.capacity_bit_per_s)),
-        optional(rate(estimate.token_bucket_byte)),
-        optional(rate(estimate.queued_ns)),
-        optional(rate(estimate.occupied_bit_per_s)),
-        count(estimate.probe_byte),
-        count(*extra_byte),
-        count(estimate.packets),
-        Cell::Integer(estimate.trains.into()),
-        Cell::Truth(estimate.at_least),
-        Cell::Text(&stopped),
-    ])
+pub(super) fn row(
+    samples: &mut Samples,
+    cell: &AvbCell,
+    number: u64,
+    timed: &TimedEstimate,
+) -> Result<(), SamplesError> {
+    let stopped = instrument::to_json(&timed.estimate.stopped).as_str().unwrap_or_default().to_owned();
+    samples.row(&EstimateRow { cell, number, timed, stopped })
 }
 
-/// What came of a run. Rates are of IP packets, headers included, bit/s.
+/// The result of a run. Rates are of IP packets, headers included, bit/s.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct AvbCell {
     /// The far end, as it was given.
@@ -109,11 +96,17 @@ pub(crate) struct AvbCell {
     pub(crate) avb_bit_per_s: Option<f64>,
     /// Its interval; of several estimates the medians of the ends.
     pub(crate) interval_bit_per_s: Option<[f64; 2]>,
+    /// Time that the answer is the mean of, s: the windows of all estimates. For the screen.
+    #[serde(skip)]
+    pub(crate) window_s: Option<f64>,
+    /// Interval for the mean of times much longer than that, 95 %. For the screen.
+    #[serde(skip)]
+    pub(crate) long_run_bit_per_s: Option<[f64; 2]>,
     /// Capacity of the link that forms the queue, likewise.
     pub(crate) capacity_bit_per_s: Option<f64>,
     /// The value is a lower bound, in at least half of the estimates.
     pub(crate) at_least: bool,
-    /// Depth of a token bucket on the way, where one was seen.
+    /// Depth of a token bucket on the path, where one was seen.
     pub(crate) token_bucket_byte: Option<f64>,
     /// The most that the probes made the queue wait, ns.
     pub(crate) queued_ns: Option<f64>,
@@ -131,16 +124,16 @@ pub(crate) struct AvbCell {
     pub(crate) stopped: Option<Stopped>,
     /// What the rates count.
     pub(crate) layer: Layer,
-    /// Estimates made.
+    /// Estimates of the run.
     pub(crate) estimates: u64,
     /// Estimates without an answer.
     pub(crate) unanswered: u64,
     /// The answers.
-    pub(crate) estimate_bit_per_s: Summary,
+    pub(crate) estimate_bit_per_s: Figures,
     /// Probe bytes of an estimate.
-    pub(crate) estimate_byte: Summary,
+    pub(crate) estimate_byte: Figures,
     /// Time of an estimate, ns.
-    pub(crate) estimate_ns: Summary,
+    pub(crate) estimate_ns: Figures,
     /// Bytes of the largest probe packet, IP.
     pub(crate) packet_byte: u32,
     /// What a single send costs the sender, ns; null where the kernel sends.
@@ -149,7 +142,7 @@ pub(crate) struct AvbCell {
     pub(crate) group_packet: Option<u32>,
     /// The congestion control that the connections of `tcp` really had; null for all other methods.
     pub(crate) congestion: Option<String>,
-    /// Datagrams that found the receiver's buffer full during the run; null where it does not tell.
+    /// Datagrams that found the receiver's buffer full during the run; null where it does not report them.
     pub(crate) receiver_drops: Option<u64>,
     /// What the link got and did not get.
     pub(crate) link: Option<Facts>,
@@ -158,27 +151,38 @@ pub(crate) struct AvbCell {
 /// The estimates of a run as they come.
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
-    made: Vec<Made>,
+    timed: Vec<TimedEstimate>,
 }
 
 impl Gathered {
-    pub(super) fn push(&mut self, made: &Made) {
-        self.made.push(made.clone());
+    pub(super) fn push(&mut self, timed: &TimedEstimate) {
+        self.timed.push(timed.clone());
     }
 
     pub(super) const fn len(&self) -> u64 {
-        self.made.len() as u64
+        self.timed.len() as u64
     }
 
-    /// Fills in what the estimates say together.
+    /// Fills in the figures of all estimates together.
     pub(super) fn sum_up(&self, cell: &mut AvbCell, counters: Option<&Counters>) {
-        let all = || self.made.iter().map(|made| &made.estimate);
+        let all = || self.timed.iter().map(|timed| &timed.estimate);
         let middle = |values: Vec<f64>| median(values);
         let of = |get: &dyn Fn(&Estimate) -> Option<f64>| middle(all().filter_map(get).collect());
         cell.avb_bit_per_s = of(&|it| it.avb_bit_per_s);
         let low = of(&|it| Some(it.interval_bit_per_s?[0]));
         let high = of(&|it| Some(it.interval_bit_per_s?[1]));
         cell.interval_bit_per_s = low.zip(high).map(|(low, high)| [low, high]);
+        let windows: Vec<f64> = all().filter_map(|it| it.window_s).map(|[from, to]| to - from).collect();
+        cell.window_s = (!windows.is_empty()).then(|| windows.iter().sum());
+        // Six estimates at different times show by themselves how much the path varies; fewer cannot.
+        let values: Vec<f64> = all().filter(|it| !it.at_least).filter_map(|it| it.avb_bit_per_s).collect();
+        let together = Repeated::of(&values);
+        let low = of(&|it| Some(it.long_run_bit_per_s?[0]));
+        let high = of(&|it| Some(it.long_run_bit_per_s?[1]));
+        cell.long_run_bit_per_s = match together.coverage {
+            Some(coverage) if coverage >= 0.95 => together.interval,
+            _ => low.zip(high).map(|(low, high)| [low, high]),
+        };
         cell.capacity_bit_per_s = of(&|it| it.capacity_bit_per_s);
         cell.token_bucket_byte = of(&|it| it.token_bucket_byte);
         cell.queued_ns = of(&|it| it.queued_ns);
@@ -186,24 +190,24 @@ impl Gathered {
         cell.occupied_share = of(&occupied_share);
         cell.estimates = self.len();
         cell.unanswered = all().filter(|it| it.avb_bit_per_s.is_none()).count() as u64;
-        cell.at_least = 2 * all().filter(|it| it.at_least).count() >= self.made.len().max(1);
+        cell.at_least = 2 * all().filter(|it| it.at_least).count() >= self.timed.len().max(1);
         cell.elapsed_s = all().map(|it| it.elapsed_s).sum();
         cell.probe_byte = all().map(|it| it.probe_byte).sum();
-        cell.extra_byte = self.made.iter().map(|made| made.extra_byte).sum();
+        cell.extra_byte = self.timed.iter().map(|timed| timed.extra_byte).sum();
         cell.layer = all().next().map(|it| it.layer).unwrap_or_default();
         // Those with an answer come first: of equals the first is taken.
         let (answered, others): (Vec<_>, Vec<_>) = all().partition(|it| it.avb_bit_per_s.is_some());
         cell.stopped = most_frequent(answered.into_iter().chain(others).map(|it| it.stopped));
-        cell.estimate_bit_per_s = Summary::of(all().filter_map(|it| rate(it.avb_bit_per_s)), 1.0);
-        cell.estimate_byte = Summary::of(all().map(|it| it.probe_byte.cast_signed()), 1.0);
-        cell.estimate_ns = Summary::of(all().map(|it| (it.elapsed_s * 1e9) as i64), 1.0);
+        cell.estimate_bit_per_s = all().filter_map(|it| it.avb_bit_per_s.and_then(nearest)).collect();
+        cell.estimate_byte = all().map(|it| it.probe_byte.cast_signed()).collect();
+        cell.estimate_ns = all().map(|it| (it.elapsed_s * 1e9) as i64).collect();
         cell.receiver_drops = counters.and_then(|counters| counters.socket_drops);
     }
 
     /// What the methods themselves remarked, each once.
     pub(super) fn remarks(&self) -> Vec<String> {
         let mut remarks: Vec<String> = Vec::new();
-        for note in self.made.iter().flat_map(|made| &made.estimate.notes) {
+        for note in self.timed.iter().flat_map(|timed| &timed.estimate.notes) {
             if !remarks.contains(note) {
                 remarks.push(note.clone());
             }
@@ -220,8 +224,7 @@ fn occupied_share(estimate: &Estimate) -> Option<f64> {
 
 fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_unstable_by(f64::total_cmp);
-    let (low, high) = (values.get((values.len().max(1) - 1) / 2)?, values.get(values.len() / 2)?);
-    Some(low.midpoint(*high))
+    quantile(&values, 0.5)
 }
 
 fn most_frequent(all: impl Iterator<Item = Stopped>) -> Option<Stopped> {
@@ -258,7 +261,7 @@ impl<'a> StreamLine<'a> {
     pub(super) fn new(
         cell: &'a AvbCell,
         number: u64,
-        made: &'a Made,
+        timed: &'a TimedEstimate,
         started: Timestamp<Monotonic>,
         now: Timestamp<Monotonic>,
     ) -> Self {
@@ -270,15 +273,15 @@ impl<'a> StreamLine<'a> {
             direction: cell.direction,
             estimate_number: number,
             at_s: at.as_secs_f64(),
-            estimate: &made.estimate,
-            extra_byte: made.extra_byte,
-            occupied_share: occupied_share(&made.estimate),
+            estimate: &timed.estimate,
+            extra_byte: timed.extra_byte,
+            occupied_share: occupied_share(&timed.estimate),
         }
     }
 }
 
 impl StreamLine<'_> {
-    /// The estimate for people: when it was there, what is free, and its interval.
+    /// The estimate for people: its time, the available bandwidth, and its interval.
     fn in_words(&self) -> String {
         let at = format!("{:7.1} s", self.at_s);
         if self.estimate.avb_bit_per_s.is_none() {
@@ -289,7 +292,11 @@ impl StreamLine<'_> {
             .estimate
             .interval_bit_per_s
             .map_or_else(String::new, |[low, high]| format!("  ({} to {})", megabits(Some(low)), megabits(Some(high))));
-        format!("{at}  {bound}{}{interval}", megabits(self.estimate.avb_bit_per_s))
+        let window = self
+            .estimate
+            .window_s
+            .map_or_else(String::new, |[from, to]| format!("  mean of {}", time(Some((to - from) * 1e9))));
+        format!("{at}  {bound}{}{interval}{window}", megabits(self.estimate.avb_bit_per_s))
     }
 }
 
@@ -308,16 +315,28 @@ pub(super) fn show(line: &StreamLine<'_>, how: Stream, notes: &mut Vec<Note>) ->
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use vtare_methods::avb::Spent;
 
-    fn made(value: Option<f64>, stopped: Stopped) -> Made {
+    use super::*;
+
+    fn timed(value: Option<f64>, stopped: Stopped) -> TimedEstimate {
         let mut estimate = Estimate::none(&Spent::default(), stopped);
         estimate.avb_bit_per_s = value;
         estimate.interval_bit_per_s = value.map(|value| [0.9 * value, 1.1 * value]);
+        estimate.long_run_bit_per_s = value.map(|value| [0.5 * value, 1.5 * value]);
+        estimate.window_s = value.map(|_| [0.01, 0.02]);
         estimate.notes = vec!["once".to_owned()];
         (estimate.occupied_bit_per_s, estimate.capacity_bit_per_s) = (Some(20e6), value.map(|value| 2.0 * value));
-        Made { began: Timestamp::ZERO, estimate, extra_byte: 10 }
+        TimedEstimate { began: Timestamp::ZERO, estimate, extra_byte: 10 }
+    }
+
+    #[test]
+    fn six_estimates_show_by_themselves_what_the_path_has_in_the_long_run() {
+        let mut gathered = Gathered::default();
+        (1..=6).for_each(|value| gathered.push(&timed(Some(f64::from(value) * 1e7), Stopped::Converged)));
+        let mut cell = AvbCell::default();
+        gathered.sum_up(&mut cell, None);
+        assert_eq!(cell.long_run_bit_per_s, Some([1e7, 6e7]));
     }
 
     #[test]
@@ -329,13 +348,16 @@ mod tests {
             (Some(120e6), Stopped::Converged),
             (Some(110e6), Stopped::ByteBudget),
         ] {
-            gathered.push(&made(value, stopped));
+            gathered.push(&timed(value, stopped));
         }
         let mut cell = AvbCell::default();
         gathered.sum_up(&mut cell, None);
         assert_eq!((cell.avb_bit_per_s, cell.estimates, cell.unanswered), (Some(110e6), 4, 1));
         assert_eq!(cell.interval_bit_per_s.map(|[low, high]| (low.round(), high.round())), Some((99e6, 121e6)));
         assert_eq!((cell.stopped, cell.extra_byte), (Some(Stopped::Converged), 40));
+        // Three windows of 10 ms; three answers do not show how the path varies.
+        assert_eq!(cell.window_s.map(|s| (s * 1e3).round()), Some(30.0));
+        assert_eq!(cell.long_run_bit_per_s.map(|[low, high]| (low.round(), high.round())), Some((55e6, 165e6)));
         assert_eq!((cell.receiver_drops, cell.at_least), (None, false));
         // 20 Mbit/s of 200, 220 and 240.
         assert_eq!(cell.occupied_share.map(|share| (share * 1e4).round()), Some(909.0));
@@ -343,16 +365,18 @@ mod tests {
     }
 
     #[test]
-    fn an_estimate_is_told_to_people_in_a_line() {
-        let told = |made: &Made| {
+    fn an_estimate_is_shown_to_people_in_a_line() {
+        let shown = |timed: &TimedEstimate| {
             let now = Timestamp::ZERO + Span::from_millis(2_040);
-            StreamLine::new(&AvbCell::default(), 0, made, Timestamp::ZERO, now).in_words()
+            StreamLine::new(&AvbCell::default(), 0, timed, Timestamp::ZERO, now).in_words()
         };
-        assert_eq!(told(&made(Some(100e6), Stopped::Running)), "    2.0 s  100 Mbit/s  (90.0 Mbit/s to 110 Mbit/s)");
-        let mut bound = made(Some(100e6), Stopped::SenderLimited);
+        let line = "    2.0 s  100 Mbit/s  (90.0 Mbit/s to 110 Mbit/s)  mean of 10.0 ms";
+        assert_eq!(shown(&timed(Some(100e6), Stopped::Running)), line);
+        let mut bound = timed(Some(100e6), Stopped::SenderLimited);
         (bound.estimate.at_least, bound.estimate.interval_bit_per_s) = (true, None);
-        assert_eq!(told(&bound), "    2.0 s  at least 100 Mbit/s");
-        assert_eq!(told(&made(None, Stopped::TimeBudget)), "    2.0 s  no answer: time budget");
+        bound.estimate.window_s = None;
+        assert_eq!(shown(&bound), "    2.0 s  at least 100 Mbit/s");
+        assert_eq!(shown(&timed(None, Stopped::TimeBudget)), "    2.0 s  no answer: time budget");
     }
 
     #[test]

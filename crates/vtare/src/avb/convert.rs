@@ -1,12 +1,13 @@
-//! Between the trains of the methods, which know no packets' bytes, and those of the packet crate, which knows no methods.
+//! Between the trains of the methods, which know no packets' bytes, and those of the packet crate, which knows no
+//! methods.
 
 use vtare_methods::avb::{Observation, Packet, Spacing, Train};
-use vtare_packet::schedule::Shape;
-use vtare_packet::train::{self, Behind, Bursts, PacketFate, TrainReport};
+use vtare_probe::train::{self, Behind, Bursts, PacketFate, TrainReport};
 use vtare_units::{Clock, Monotonic, Peer, Span, Timestamp};
+use vtare_wire::Shape;
 
-/// A packet whose call took so long left at no known time: the machine stood still inside it. One that was handed over late has its time: it is
-/// measured at the call.
+/// A packet whose call took this long left at no known time: the machine stalled inside it. One that was handed over
+/// late has its time: it is measured at the call.
 const STOOD_STILL: Span = Span::from_micros(100);
 
 /// What may leave as one large packet.
@@ -45,7 +46,7 @@ pub(super) fn forward(train: &Train, ip_header_byte: u32, grouped: Grouped) -> R
     Ok(train::Train::at(due, payload)?.with_bursts(bursts).with_behind(behind))
 }
 
-/// The same for a train from the far end, which can be told shapes only; `None` where the train has none.
+/// The same for a train from the far end, which takes shapes only; `None` where the train has none.
 pub(super) fn backward(train: &Train, ip_header_byte: u32, grouped: Grouped) -> Option<train::Train> {
     let ns = |value: f64| value.max(0.0).round() as u64;
     let shape = match train.spacing {
@@ -65,8 +66,8 @@ pub(super) fn backward(train: &Train, ip_header_byte: u32, grouped: Grouped) -> 
     Some(train::Train::new(shape, train.packets, payload).with_bursts(bursts))
 }
 
-/// What the methods want to know of a train's fate. `sender` and `receiver` put the stamps on the clocks that the methods speak of;
-/// `finished` is now.
+/// What the methods want to know of a train's fate. `sender` and `receiver` put the stamps on the clocks that the
+/// methods speak of; `finished` is now.
 pub(super) fn observation<S: Clock + Copy, R: Clock + Copy>(
     asked: &Train,
     report: &TrainReport<S, R>,
@@ -126,9 +127,10 @@ fn groups<S: Clock + Copy, R: Clock + Copy>(packets: &[PacketFate<S, R>]) -> Vec
 
 #[cfg(test)]
 mod tests {
+    use vtare_probe::train::{Received, Sent};
+    use vtare_wire::session::ArrivalSource;
+
     use super::*;
-    use vtare_packet::session::ArrivalSource;
-    use vtare_packet::train::{Received, Sent};
 
     fn fate(number: u64, sent_ns: u64, joined: bool, received: Option<(u64, u32, bool)>) -> PacketFate {
         let before = Timestamp::from_nanos(sent_ns);
@@ -169,14 +171,14 @@ mod tests {
     #[test]
     fn calls_and_groups_are_numbered_and_losses_told_apart() {
         let train = Train::back_to_back(5, 1_500);
-        let told = report(vec![
+        let shown = report(vec![
             fate(0, 0, false, Some((100, 0, false))),
             fate(1, 0, true, Some((100, 1, true))),
             fate(2, 9_000, false, None),
             fate(3, 9_000, true, Some((190, 3, true))),
             fate(4, 20_000, false, Some((190, 2, false))),
         ]);
-        let seen = observation(&train, &told, |at| at, |at| at, Timestamp::from_nanos(1_000_000));
+        let seen = observation(&train, &shown, |at| at, |at| at, Timestamp::from_nanos(1_000_000));
         let calls: Vec<u32> = seen.packets.iter().map(|packet| packet.call).collect();
         assert_eq!(calls, [0, 0, 1, 1, 2]);
         let groups: Vec<_> = seen.packets.iter().map(|packet| packet.group).collect();

@@ -1,19 +1,20 @@
-//! `vtare avb`: available bandwidth, and what the path's queue says besides (docs/avb.md).
+//! `vtare avb`: available bandwidth, and what the path's queue shows besides (docs/avb.md).
 //!
-//! [`vtare_methods::avb`] decides what to send and what follows; [`vtare_packet::train`] sends it and learns what became of each packet.
+//! [`vtare_methods::avb`] decides what to send and what follows; [`vtare_probe::train`] sends it and learns what
+//! became of each packet.
 
 mod cell;
 mod convert;
 mod parameters;
+mod probe_path;
 mod run;
 mod tcp;
 mod timing;
-mod way;
 
 use std::ops::ControlFlow;
 
 use vtare_methods::avb::Stopped;
-use vtare_packet::link::ProbeLink;
+use vtare_probe::link::ProbeLink;
 use vtare_sys::sched;
 
 use crate::context::Context;
@@ -21,15 +22,15 @@ use crate::failure::{Exit, Failure};
 use crate::instrument::{self, Instrument, Note, Outcome, RunHeader, Session, Showing};
 use crate::progress::Progress;
 use crate::rtt::conditions;
-use crate::samples::Column;
+use crate::samples::{Column, Row as _};
 use crate::table::{Table, percent, time};
-use cell::{AvbCell, Gathered, StreamLine};
+use cell::{AvbCell, EstimateRow, Gathered, StreamLine};
 use parameters::{Parameters, Stream};
-use way::Way;
+use probe_path::ProbePath;
 
 pub(crate) use parameters::AvbArguments;
 
-/// The scheduler's weight while trains are sent: a train that is held up is spoiled.
+/// The scheduler's weight while trains are sent: a delayed train is discarded.
 const NICE: i32 = -19;
 
 /// The instrument.
@@ -44,7 +45,7 @@ pub(crate) fn command(arguments: &AvbArguments, context: &Context) -> Result<Exi
         instrument::print(&parameters::list())?;
         return Ok(Exit::Measured);
     }
-    let common = &arguments.common;
+    let common = &arguments.run.common;
     let parameters = arguments.parameters();
     let seed = common.seed.unwrap_or_else(instrument::fresh_seed);
     let header = RunHeader { run_id: None, output: common.out.clone(), seed };
@@ -54,7 +55,7 @@ pub(crate) fn command(arguments: &AvbArguments, context: &Context) -> Result<Exi
 
 impl Instrument for Avb {
     const NAME: &'static str = "avb";
-    const COLUMNS: &'static [Column] = cell::COLUMNS;
+    const COLUMNS: &'static [Column] = EstimateRow::COLUMNS;
     const IDENTITY: &'static [&'static str] = &["peer", "address", "method", "direction"];
     type Parameters = Parameters;
     type Cell = AvbCell;
@@ -70,37 +71,38 @@ impl Instrument for Avb {
         let clock = session.clock();
         let mut notes = conditions::take(parameters.cpu, parameters.fifo, true)?;
         if sched::set_nice(NICE).is_err() {
-            let text = "ordinary priority: trains that others hold up are dropped, so it may take more of them; root may have nice -19";
+            let text = "ordinary priority: trains that other threads delay are dropped, so it may take more of them; \
+                root may have nice -19";
             notes.push(Note::new("not_niced", text));
         }
         let _held = conditions::hold_latency(parameters.dma_latency_ns, &mut notes);
-        let mut way = Way::open(clock, parameters, &mut notes)?;
+        let mut path = ProbePath::open(clock, parameters, &mut notes)?;
         let mut cell = AvbCell {
             peer: parameters.peer.clone(),
-            address: way.address.to_string(),
+            address: path.address.to_string(),
             method: parameters.method.clone(),
             direction: if parameters.reverse { "reverse" } else { "forward" },
-            packet_byte: way.ability.most_packet_byte,
-            send_cost_ns: Some(way.ability.least_gap_ns),
-            group_packet: Some(way.ability.most_group),
-            link: Some(way.link().facts().clone()),
+            packet_byte: path.ability.most_packet_byte,
+            send_cost_ns: Some(path.ability.least_gap_ns),
+            group_packet: Some(path.ability.most_group),
+            link: Some(path.link().facts().clone()),
             ..AvbCell::default()
         };
         let progress = progress(parameters, session.context);
         let mut gathered = Gathered::default();
         let mut failed = Ok(());
-        let (samples, started) = (&mut session.samples, way.now());
-        let ended = run::estimates(&mut way, parameters, session.seed, session.context, &mut |made| {
+        let (samples, started) = (&mut session.samples, path.now());
+        let ended = run::estimates(&mut path, parameters, session.seed, session.context, &mut |timed| {
             let number = gathered.len();
-            gathered.push(made);
-            if let Err(error) = cell::row(samples, &cell, number, made) {
+            gathered.push(timed);
+            if let Err(error) = cell::row(samples, &cell, number, timed) {
                 failed = Err(Failure::from(error));
                 return ControlFlow::Break(());
             }
             progress.set(number + 1);
-            progress.label(&format!("avb {}: {}", cell.peer, megabits(made.estimate.avb_bit_per_s)));
+            progress.label(&format!("avb {}: {}", cell.peer, megabits(timed.estimate.avb_bit_per_s)));
             if parameters.stream != Stream::Off {
-                let line = StreamLine::new(&cell, number, made, started, clock.now());
+                let line = StreamLine::new(&cell, number, timed, started, clock.now());
                 return cell::show(&line, parameters.stream, &mut notes).unwrap_or_else(|error| {
                     failed = Err(error);
                     ControlFlow::Break(())
@@ -110,7 +112,7 @@ impl Instrument for Avb {
         })?;
         drop(progress);
         failed?;
-        let counters = way.close().map_err(|error| {
+        let counters = path.close().map_err(|error| {
             let text = format!("the responder's last counters are lost: {error}");
             notes.push(Note::new("counters_lost", text));
         });
@@ -159,7 +161,7 @@ impl Instrument for Avb {
                 interval,
                 megabits(cell.capacity_bit_per_s),
                 cell.estimates.to_string(),
-                megabits(figures.half_iqr.filter(|_| figures.n > 3)),
+                megabits(figures.half_iqr),
                 sized(cell.estimate_byte.median),
                 time(cell.estimate_ns.median),
                 cell.stopped.filter(|stopped| *stopped != Stopped::Running).map_or_else(|| "-".to_owned(), words),
@@ -173,6 +175,7 @@ impl Instrument for Avb {
         for cell in cells {
             text.push_str(&format!("\nIP packets with headers, {} B at most, {}", cell.packet_byte, cell.direction));
             text.push_str(&burden(cell.occupied_bit_per_s, cell.occupied_share, cell.queued_ns));
+            text.push_str(&window(cell.window_s, cell.long_run_bit_per_s));
             if let Some(depth) = cell.token_bucket_byte {
                 text.push_str(&format!("a token bucket of {} lies on the way\n", sized(Some(depth))));
             }
@@ -185,7 +188,7 @@ impl Instrument for Avb {
     }
 }
 
-/// The progress line; none where estimates are told line by line.
+/// The progress line; none where estimates are shown line by line.
 fn progress(parameters: &Parameters, context: &Context) -> Progress {
     match parameters.stream {
         Stream::Lines => Progress::hidden(),
@@ -193,7 +196,16 @@ fn progress(parameters: &Parameters, context: &Context) -> Progress {
     }
 }
 
-/// What the probes did to the path, as the end of a line; what is not known is not said.
+/// How long the time was that the answer is the mean of, and what to expect of longer ones.
+fn window(window_s: Option<f64>, long_run: Option<[f64; 2]>) -> String {
+    let Some(seconds) = window_s else { return String::new() };
+    let longer = long_run.map_or_else(String::new, |[low, high]| {
+        format!("; the mean of a longer time lies from {} to {} (95 %)", megabits(Some(low)), megabits(Some(high)))
+    });
+    format!("the value is the mean of {}{longer}\n", time(Some(seconds * 1e9)))
+}
+
+/// What the probes did to the path, as the end of a line; what is not known is left out.
 fn burden(occupied_bit_per_s: Option<f64>, share: Option<f64>, queued_ns: Option<f64>) -> String {
     let of_capacity = share.map_or_else(String::new, |share| format!(" ({} of its capacity)", percent(Some(share))));
     let parts = [
@@ -222,10 +234,10 @@ fn why_at_least(stopped: Option<Stopped>) -> &'static str {
     }
 }
 
-/// What is to be said of estimates without an answer: how many, and the way out where none had one.
+/// A line on estimates without an answer: how many, and how to fix it where none had one.
 fn silence(unanswered: u64, estimates: u64, stopped: Option<Stopped>) -> String {
     if estimates == 0 {
-        return "no estimate came to its end in the time there was\n".to_owned();
+        return "no estimate was complete when the time was over\n".to_owned();
     }
     if unanswered == 0 {
         return String::new();
@@ -271,17 +283,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn estimates_without_an_answer_are_told_with_the_way_out() {
+    fn estimates_without_an_answer_are_counted_and_the_option_that_helps_is_named() {
         assert_eq!(silence(0, 3, Some(Stopped::Converged)), "");
-        assert_eq!(silence(0, 0, None), "no estimate came to its end in the time there was\n");
-        let told = silence(1, 1, Some(Stopped::ByteBudget));
-        assert_eq!(told, "1 of 1 estimates gave no answer: one needs more bytes than it may send (--max-bytes)\n");
+        assert_eq!(silence(0, 0, None), "no estimate was complete when the time was over\n");
+        let shown = silence(1, 1, Some(Stopped::ByteBudget));
+        assert_eq!(shown, "1 of 1 estimates gave no answer: one needs more bytes than it may send (--max-bytes)\n");
         assert!(silence(2, 2, Some(Stopped::TimeBudget)).contains("--max-time"));
         assert_eq!(silence(1, 3, Some(Stopped::ByteBudget)), "1 of 3 estimates gave no answer\n");
     }
 
     #[test]
-    fn what_is_not_known_of_the_burden_is_not_said() {
+    fn what_is_not_known_of_the_burden_is_left_out() {
         let all = "; probes took 10.0 Mbit/s of the path (10.0 % of its capacity) and made the queue wait 1.50 ms\n";
         assert_eq!(burden(Some(10e6), Some(0.1), Some(1.5e6)), all);
         assert_eq!(burden(Some(10e6), None, None), "; probes took 10.0 Mbit/s of the path\n");
@@ -289,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lower_bound_says_what_ended_it() {
+    fn a_lower_bound_names_what_ended_it() {
         assert!(why_at_least(Some(Stopped::SenderLimited)).contains("cannot pace faster"));
         assert!(why_at_least(Some(Stopped::ByteBudget)).contains("--max-bytes"));
         assert!(why_at_least(Some(Stopped::TimeBudget)).contains("--max-time"));

@@ -1,4 +1,4 @@
-//! What `vtare avb` is told: the command line, run.json, and their checks.
+//! The parameters of `vtare avb`, and their checks.
 
 use std::path::PathBuf;
 
@@ -8,96 +8,22 @@ use serde::{Deserialize, Serialize};
 use vtare_clock::sleep::Method as SleepMethod;
 use vtare_methods::avb::{METHODS, Settings, TCP, TCP_SOURCE, TCP_SUMMARY, TcpSettings};
 
-use crate::arguments::{CommonArguments, bytes, nanoseconds, nanoseconds_or_none, positive};
 use crate::failure::Failure;
 use crate::instrument;
-
-/// Sizes of IP packets that may be asked for.
-const SIZES_BYTE: std::ops::RangeInclusive<u16> = 128..=9_000;
+use crate::parameters;
+use crate::quantities::{bytes, nanoseconds, nanoseconds_or_none, positive};
 
 /// Arguments of `vtare avb`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "The far end is `vtare serve`. All rates are those of IP packets, headers included.\n\
-    Methods: `--method help` lists them with their presets; docs/avb.md says what each does.")]
+    Methods: `--method help` lists them with their presets; docs/avb.md explains each.")]
 pub(crate) struct AvbArguments {
-    /// The far end, as 10.0.0.2, host.example:8462 or `[fd00::2]:8462`
-    #[arg(value_name = "PEER", required_unless_present = "method")]
-    peer: Option<String>,
-
-    /// How to estimate, as NAME or NAME:PRESET; `help` lists them [default: vtare]
-    #[arg(long, value_name = "METHOD")]
-    method: Option<String>,
-
-    /// Change a setting of the method, as KEY=VALUE; may be given more than once
-    #[arg(long, value_name = "KEY=VALUE")]
-    set: Vec<String>,
-
-    /// Measure the way from the far end to here
-    #[arg(long)]
-    reverse: bool,
-
-    /// Go on, with an estimate a second, until --seconds have passed or Ctrl-C
-    #[arg(long, conflicts_with = "count")]
-    follow: bool,
-
-    /// Estimates [default: 1, or as many as the time allows where --seconds is given]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
-    count: Option<u64>,
-
-    /// No further estimate after so many seconds
-    #[arg(long, value_name = "S", value_parser = positive)]
-    seconds: Option<f64>,
-
-    /// Silence between two estimates [default: 100ms]
-    #[arg(long, value_name = "TIME", value_parser = nanoseconds_or_none)]
-    pause: Option<u64>,
-
-    /// Probe bytes of an estimate at most, with or without unit: 500000, 500kB, 1MB
-    #[arg(long, value_name = "BYTES", value_parser = bytes)]
-    max_bytes: Option<u64>,
-
-    /// Time of an estimate at most
-    #[arg(long, value_name = "TIME", value_parser = nanoseconds)]
-    max_time: Option<u64>,
-
-    /// Bytes of the largest probe, as IP packet [default: what the path carries, found out with DF set]
-    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(i64::from(*SIZES_BYTE.start())..=i64::from(*SIZES_BYTE.end())))]
-    size: Option<u16>,
-
-    /// Never let packets leave as one large one; the highest rate is then that of single sends
-    #[arg(long)]
-    no_gso: bool,
-
-    /// What tells the sender's time: vtare, or the system's clock_gettime [default: vtare]
-    #[arg(long, value_name = "CLOCK")]
-    clock: Option<ClockChoice>,
-
-    /// How the sender waits between packets: spin, adaptive, two_phase, two_phase_capped, clock_nanosleep, usleep [default: spin]
-    #[arg(long, value_name = "METHOD", value_parser = crate::sleep::method)]
-    sleep: Option<SleepMethod>,
-
-    /// The key that the far end has, too [default: the environment's VTARE_KEY]
-    #[arg(long, value_name = "FILE")]
-    key_file: Option<PathBuf>,
-
-    /// Run on this CPU only
-    #[arg(long, value_name = "CPU")]
-    cpu: Option<usize>,
-
-    /// Run before all ordinary threads, at this real-time priority (SCHED_FIFO)
-    #[arg(long, value_name = "1..99", value_parser = clap::value_parser!(u8).range(1..=99))]
-    fifo: Option<u8>,
-
-    /// Keep all CPUs out of sleep states that take longer than this to leave (0ns forbids all)
-    #[arg(long, value_name = "TIME", value_parser = nanoseconds_or_none)]
-    dma_latency: Option<u64>,
+    #[command(flatten)]
+    pub(super) run: parameters::Arguments<Parameters>,
 
     /// One line of JSON for each estimate as it comes, instead of the table
     #[arg(long, conflicts_with = "json")]
-    pub(super) json_stream: bool,
-
-    #[command(flatten)]
-    pub(super) common: CommonArguments,
+    json_stream: bool,
 }
 
 /// Whose clock the sender goes by.
@@ -112,58 +38,101 @@ pub(crate) enum ClockChoice {
 }
 
 /// Parameters of `avb` in run.json.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, clap::Args)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Parameters {
-    /// The far end, HOST or HOST:PORT.
+    /// The far end, as 10.0.0.2, host.example:8462 or `[fd00::2]:8462`.
+    #[arg(value_name = "PEER", required_unless_present = "method")]
     pub(crate) peer: String,
-    /// How to estimate: NAME or NAME:PRESET.
+
+    /// How to estimate, as NAME or NAME:PRESET; on the command line, `help` lists them.
+    #[arg(long, value_name = "METHOD")]
     pub(crate) method: String,
-    /// Settings of the method that differ from the preset, each KEY=VALUE.
+
+    /// Change a setting of the method, as KEY=VALUE; may be given more than once.
+    #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Option<Vec<String>>,
-    /// Measure the way from the far end to here.
+
+    /// Measure the path from the far end to here.
+    #[arg(long)]
     pub(crate) reverse: bool,
-    /// Go on, with an estimate a second.
+
+    /// Go on, with an estimate a second, until the seconds have passed or a signal comes.
+    #[arg(long, conflicts_with = "estimates")]
     pub(crate) follow: bool,
-    /// Estimates; null for one, or as many as the time allows where seconds are given.
+
+    /// Estimates; without it, one, or as many as the time allows where seconds are given.
+    #[arg(long = "count", value_name = "N")]
     #[schemars(range(min = 1, max = 1_000_000))]
     pub(crate) estimates: Option<u64>,
-    /// No further estimate after so many seconds; null for no limit.
+
+    /// No further estimate after this number of seconds; without it, no limit.
+    #[arg(long, value_name = "S", value_parser = positive)]
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub(crate) seconds: Option<f64>,
-    /// Silence between two estimates, ns.
+
+    /// Silence between two estimates.
+    #[arg(long = "pause", value_name = "TIME", value_parser = nanoseconds_or_none)]
     #[schemars(range(min = 0, max = 3_600_000_000_000_u64))]
     pub(crate) pause_ns: u64,
-    /// Probe bytes of an estimate at most; null for what the method needs.
+
+    /// Probe bytes of an estimate at most, with or without unit: 500000, 500kB, 1MB; without it, what the method
+    /// needs.
+    #[arg(long = "max-bytes", value_name = "BYTES", value_parser = bytes)]
     #[schemars(range(min = 1))]
     pub(crate) most_byte: Option<u64>,
-    /// Time of an estimate at most, ns; null for what the method needs.
+
+    /// Time of an estimate at most; without it, what the method needs.
+    #[arg(long = "max-time", value_name = "TIME", value_parser = nanoseconds)]
     #[schemars(range(min = 1))]
     pub(crate) most_ns: Option<u64>,
-    /// Bytes of the largest probe, as IP packet; null for what the path carries.
+
+    /// Bytes of the largest probe, as IP packet; without it, what the path carries, found out with DF set.
+    #[arg(long = "size", value_name = "BYTES")]
     #[schemars(range(min = 128, max = 9_000))]
     pub(crate) size_byte: Option<u16>,
+
     /// Whether packets may leave as one large one (UDP_SEGMENT).
+    #[arg(long = "no-gso", action = clap::ArgAction::SetFalse,
+        help = "Never let packets leave as one large one; the highest rate is then that of single sends")]
     pub(crate) gso: bool,
-    /// Whose clock the sender goes by.
+
+    /// The clock of the sender: vtare, or os for the system's clock_gettime.
+    #[arg(long, value_name = "CLOCK", hide_possible_values = true)]
     pub(crate) clock: ClockChoice,
-    /// How the sender waits between packets.
+
+    /// How the sender waits between packets: spin, adaptive, two_phase, two_phase_capped, clock_nanosleep, usleep.
+    #[arg(long, value_name = "METHOD", value_parser = crate::sleep::method)]
     #[schemars(schema_with = "sleep_schema")]
     pub(crate) sleep: SleepMethod,
-    /// File with the key that the far end has, too; null for the environment's VTARE_KEY, or none.
+
+    /// File with the key that the far end has, too; without it, the environment's VTARE_KEY, or none.
+    #[arg(long, value_name = "FILE")]
     #[schemars(with = "Option<String>")]
     pub(crate) key_file: Option<PathBuf>,
-    /// Run on this CPU only; null to leave that to the scheduler.
+
+    /// Run on this CPU only; without it, the scheduler chooses.
+    #[arg(long, value_name = "CPU")]
     pub(crate) cpu: Option<usize>,
-    /// Real-time priority; null for the ordinary class.
+
+    /// Run before all ordinary threads, at this real-time priority (SCHED_FIFO, 1 to 99); without it, the ordinary
+    /// class.
+    #[arg(long, value_name = "PRIORITY")]
     #[schemars(range(min = 1, max = 99))]
     pub(crate) fifo: Option<u8>,
-    /// Hold /dev/cpu_dma_latency at this, ns; null to leave it alone.
+
+    /// Keep all CPUs out of sleep states that take longer than this to leave (0 forbids all); without it,
+    /// /dev/cpu_dma_latency is left alone.
+    #[arg(long = "dma-latency", value_name = "TIME", value_parser = nanoseconds_or_none)]
     pub(crate) dma_latency_ns: Option<u64>,
-    /// How each estimate is shown on stdout as it comes: the command line's business, not the run's.
+
+    /// How each estimate is shown on stdout as it comes: a matter of the command line, not of the run.
+    #[arg(skip)]
     #[serde(skip)]
     pub(super) stream: Stream,
 }
+
+impl parameters::Parameters for Parameters {}
 
 /// How estimates are shown as they come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -211,37 +180,18 @@ impl Default for Parameters {
 impl AvbArguments {
     /// Whether the list of methods is asked for.
     pub(super) fn wants_list(&self) -> bool {
-        self.method.as_deref() == Some("help")
+        self.run.parameters.method == "help"
     }
 
     /// The parameters of this command line.
     pub(super) fn parameters(&self) -> Parameters {
-        let default = Parameters::default();
-        Parameters {
-            peer: self.peer.clone().unwrap_or_default(),
-            method: self.method.clone().unwrap_or(default.method),
-            set: (!self.set.is_empty()).then(|| self.set.clone()),
-            reverse: self.reverse,
-            follow: self.follow,
-            estimates: self.count,
-            seconds: self.seconds,
-            pause_ns: self.pause.unwrap_or(default.pause_ns),
-            most_byte: self.max_bytes,
-            most_ns: self.max_time,
-            size_byte: self.size,
-            gso: !self.no_gso,
-            clock: self.clock.unwrap_or_default(),
-            sleep: self.sleep.unwrap_or(default.sleep),
-            key_file: self.key_file.clone(),
-            cpu: self.cpu,
-            fifo: self.fifo,
-            dma_latency_ns: self.dma_latency,
-            stream: match (self.json_stream, self.follow && !self.common.json) {
-                (true, _) => Stream::Json,
-                (false, true) => Stream::Lines,
-                (false, false) => Stream::Off,
-            },
-        }
+        let parameters = self.run.parameters.clone();
+        let stream = match (self.json_stream, parameters.follow && !self.run.common.json) {
+            (true, _) => Stream::Json,
+            (false, true) => Stream::Lines,
+            (false, false) => Stream::Off,
+        };
+        Parameters { stream, ..parameters }
     }
 }
 
@@ -254,15 +204,9 @@ impl Parameters {
         if self.peer.is_empty() {
             return Err(Failure::Input("peer: found none, want a host that runs `vtare serve`".to_owned()));
         }
+        parameters::check_bounds(&self)?;
         instrument::check_cpu(self.cpu)?;
         instrument::check_seconds("seconds", self.seconds)?;
-        if let Some(size) = self.size_byte {
-            let (least, most) = (u64::from(*SIZES_BYTE.start()), u64::from(*SIZES_BYTE.end()));
-            instrument::check_range("size_byte", size.into(), least, most)?;
-        }
-        if let Some(estimates) = self.estimates {
-            instrument::check_range("estimates", estimates, 1, 1_000_000)?;
-        }
         if self.is_tcp() {
             self.tcp_settings()?;
         } else {

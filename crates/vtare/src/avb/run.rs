@@ -1,4 +1,5 @@
-//! Driving a method over a way: estimate after estimate, until enough, told to stop, or the far end is gone.
+//! Driving a method over a path: estimate after estimate, until there are enough, a signal arrives, or the far end is
+//! gone.
 
 use std::ops::ControlFlow;
 
@@ -6,19 +7,19 @@ use vtare_methods::avb::{Budget, Estimate, Method, Setup, Step};
 use vtare_units::{Monotonic, Span, Timestamp};
 
 use super::parameters::{FOLLOW_NS, Parameters};
-use super::way::{Broken, Way};
+use super::probe_path::{Broken, ProbePath};
 use crate::context::Context;
 use crate::failure::Failure;
 
-/// A wait is cut into pieces so long at most, so that a signal is noticed.
+/// A wait is cut into pieces of this length at most, so that a signal is noticed.
 const PIECE: Span = Span::from_millis(100);
 
-/// An estimate and when it was made, on the sender's clock.
+/// An estimate and when it began, on the sender's clock.
 #[derive(Clone, Debug)]
-pub(super) struct Made {
+pub(super) struct TimedEstimate {
     /// The first step.
     pub(super) began: Timestamp<Monotonic>,
-    /// What came of it.
+    /// The result.
     pub(super) estimate: Estimate,
     /// Bytes of soundings, and of what was sent to be allowed trains back, since the estimate before.
     pub(super) extra_byte: u64,
@@ -29,7 +30,7 @@ pub(super) struct Made {
 pub(super) struct Ended {
     /// A signal.
     pub(super) stopped: bool,
-    /// Why the far end is held to be gone.
+    /// Why the far end is taken to be gone.
     pub(super) lost: Option<String>,
     /// What the method cannot do.
     pub(super) unable: Option<String>,
@@ -45,9 +46,9 @@ impl Ended {
 }
 
 /// How one estimate ended.
-enum Turn {
+enum EstimateEnd {
     Done,
-    /// Whoever is shown the estimates wants no more.
+    /// The reader of the estimates wants no more.
     Enough,
     Stopped,
     Broken(Broken),
@@ -58,46 +59,46 @@ enum Turn {
 /// # Errors
 /// [`Failure::Input`] for settings that cannot be.
 pub(super) fn estimates(
-    way: &mut Way<'_>,
+    path: &mut ProbePath<'_>,
     parameters: &Parameters,
     seed: u64,
     context: &Context,
-    show: &mut dyn FnMut(&Made) -> ControlFlow<()>,
+    show: &mut dyn FnMut(&TimedEstimate) -> ControlFlow<()>,
 ) -> Result<Ended, Failure> {
     let settings = parameters.settings()?;
     let budget = Budget { most_byte: parameters.most_byte, most_ns: parameters.most_ns };
-    let first = way.now();
+    let first = path.now();
     let ends = parameters.seconds.map(|seconds| first + Span::from_nanos((seconds * 1e9) as i64));
     let wanted = parameters.wanted().unwrap_or(u64::MAX);
     let mut near = None;
     for number in 0..wanted {
-        let setup = Setup { ability: way.ability, budget, seed: seed.wrapping_add(number) };
+        let setup = Setup { ability: path.ability, budget, seed: seed.wrapping_add(number) };
         let mut method = settings.method(setup).map_err(|error| Failure::Input(error.to_string()))?;
-        if let Err(broken) = way.prepare(parameters.most_byte, near) {
+        if let Err(broken) = path.prepare(parameters.most_byte, near) {
             return Ok(Ended::of(broken));
         }
-        let began = way.now();
-        let mut keep = |made: &Made| {
-            near = made.estimate.avb_bit_per_s.or(near);
-            show(made)
+        let began = path.now();
+        let mut keep = |timed: &TimedEstimate| {
+            near = timed.estimate.avb_bit_per_s.or(near);
+            show(timed)
         };
-        match one(way, method.as_mut(), parameters.follow, began, ends, context, &mut keep) {
-            Turn::Done => {}
-            Turn::Enough => return Ok(Ended::default()),
-            Turn::Stopped => return Ok(Ended { stopped: true, ..Ended::default() }),
-            Turn::Broken(broken) => return Ok(Ended::of(broken)),
+        match one(path, method.as_mut(), parameters.follow, began, ends, context, &mut keep) {
+            EstimateEnd::Done => {}
+            EstimateEnd::Enough => return Ok(Ended::default()),
+            EstimateEnd::Stopped => return Ok(Ended { stopped: true, ..Ended::default() }),
+            EstimateEnd::Broken(broken) => return Ok(Ended::of(broken)),
         }
         let pause = Span::from_nanos(parameters.pause_ns.min(i64::MAX as u64).cast_signed());
         // A method that does not follow by itself is asked anew each second.
         let next =
-            if parameters.follow { began + Span::from_nanos(FOLLOW_NS.cast_signed()) } else { way.now() + pause };
+            if parameters.follow { began + Span::from_nanos(FOLLOW_NS.cast_signed()) } else { path.now() + pause };
         if number + 1 == wanted || ends.is_some_and(|ends| next >= ends) {
             return Ok(Ended::default());
         }
-        match wait(way, next - way.now(), context) {
-            Turn::Done | Turn::Enough => {}
-            Turn::Stopped => return Ok(Ended { stopped: true, ..Ended::default() }),
-            Turn::Broken(broken) => return Ok(Ended::of(broken)),
+        match wait(path, next - path.now(), context) {
+            EstimateEnd::Done | EstimateEnd::Enough => {}
+            EstimateEnd::Stopped => return Ok(Ended { stopped: true, ..Ended::default() }),
+            EstimateEnd::Broken(broken) => return Ok(Ended::of(broken)),
         }
     }
     Ok(Ended::default())
@@ -105,49 +106,49 @@ pub(super) fn estimates(
 
 /// One estimate; of a method that follows changes, all of them.
 fn one(
-    way: &mut Way<'_>,
+    path: &mut ProbePath<'_>,
     method: &mut dyn Method,
     follows: bool,
     began: Timestamp<Monotonic>,
     ends: Option<Timestamp<Monotonic>>,
     context: &Context,
-    keep: &mut dyn FnMut(&Made) -> ControlFlow<()>,
-) -> Turn {
+    keep: &mut dyn FnMut(&TimedEstimate) -> ControlFlow<()>,
+) -> EstimateEnd {
     let mut shown_trains = 0;
-    let mut give = |way: &mut Way<'_>, estimate: Estimate| {
-        let extra_byte = std::mem::take(&mut way.extra_byte);
-        keep(&Made { began, estimate, extra_byte })
+    let mut give = |path: &mut ProbePath<'_>, estimate: Estimate| {
+        let extra_byte = std::mem::take(&mut path.extra_byte);
+        keep(&TimedEstimate { began, estimate, extra_byte })
     };
     loop {
         if context.stop_requested() {
             if let Some(estimate) = newer(method, shown_trains) {
-                let _ = give(way, estimate);
+                let _ = give(path, estimate);
             }
-            return Turn::Stopped;
+            return EstimateEnd::Stopped;
         }
-        let step = method.step(way.now());
+        let step = method.step(path.now());
         let broken = match step {
             Step::Done(estimate) => {
-                return if give(way, *estimate).is_break() { Turn::Enough } else { Turn::Done };
+                return if give(path, *estimate).is_break() { EstimateEnd::Enough } else { EstimateEnd::Done };
             }
             Step::Wait(ns) => {
                 if let Some(estimate) = at_a_wait(method, follows, shown_trains) {
                     shown_trains = estimate.trains;
-                    if give(way, estimate).is_break() {
-                        return Turn::Enough;
+                    if give(path, estimate).is_break() {
+                        return EstimateEnd::Enough;
                     }
                 }
-                if ends.is_some_and(|ends| way.now() >= ends) {
-                    return Turn::Done;
+                if ends.is_some_and(|ends| path.now() >= ends) {
+                    return EstimateEnd::Done;
                 }
-                match wait(way, Span::from_nanos(ns.min(i64::MAX as u64).cast_signed()), context) {
-                    Turn::Broken(broken) => Some(broken),
-                    Turn::Done | Turn::Enough | Turn::Stopped => None,
+                match wait(path, Span::from_nanos(ns.min(i64::MAX as u64).cast_signed()), context) {
+                    EstimateEnd::Broken(broken) => Some(broken),
+                    EstimateEnd::Done | EstimateEnd::Enough | EstimateEnd::Stopped => None,
                 }
             }
             Step::Send(train) => {
                 let near = method.interim().and_then(|estimate| estimate.avb_bit_per_s);
-                match way.send(&train, near) {
+                match path.send(&train, near) {
                     Ok(seen) => {
                         method.observe(&seen);
                         None
@@ -158,9 +159,9 @@ fn one(
         };
         if let Some(broken) = broken {
             if let Some(estimate) = newer(method, shown_trains) {
-                let _ = give(way, estimate);
+                let _ = give(path, estimate);
             }
-            return Turn::Broken(broken);
+            return EstimateEnd::Broken(broken);
         }
     }
 }
@@ -170,25 +171,25 @@ fn newer(method: &dyn Method, shown_trains: u32) -> Option<Estimate> {
     method.interim().filter(|estimate| estimate.trains > shown_trains)
 }
 
-/// What a wait gives to show: of a method that follows changes a new value. Others wait with half an answer at hand, too, to let a queue run
-/// empty: theirs comes at the end.
+/// What a wait gives to show: of a method that follows changes a new value. Others wait with half an answer at hand,
+/// too, to let a queue run empty: theirs comes at the end.
 fn at_a_wait(method: &dyn Method, follows: bool, shown_trains: u32) -> Option<Estimate> {
     if follows { newer(method, shown_trains) } else { None }
 }
 
 /// Passes time in pieces.
-fn wait(way: &mut Way<'_>, span: Span, context: &Context) -> Turn {
-    let until = way.now() + span;
+fn wait(path: &mut ProbePath<'_>, span: Span, context: &Context) -> EstimateEnd {
+    let until = path.now() + span;
     loop {
-        let left = until - way.now();
+        let left = until - path.now();
         if left <= Span::ZERO {
-            return Turn::Done;
+            return EstimateEnd::Done;
         }
         if context.stop_requested() {
-            return Turn::Stopped;
+            return EstimateEnd::Stopped;
         }
-        if let Err(broken) = way.pause(left.min(PIECE)) {
-            return Turn::Broken(broken);
+        if let Err(broken) = path.pause(left.min(PIECE)) {
+            return EstimateEnd::Broken(broken);
         }
     }
 }
@@ -198,7 +199,7 @@ mod tests {
     use super::*;
     use vtare_methods::avb::{Observation, Spent, Stopped};
 
-    /// Has an answer after so many trains, and always waits.
+    /// Has an answer after this number of trains, and always waits.
     struct Waiting(u32);
 
     impl Method for Waiting {
@@ -219,7 +220,7 @@ mod tests {
 
     #[test]
     fn only_what_follows_shows_values_at_waits_and_each_once() {
-        let trains = |follows, made, shown| at_a_wait(&Waiting(made), follows, shown).map(|estimate| estimate.trains);
+        let trains = |follows, timed, shown| at_a_wait(&Waiting(timed), follows, shown).map(|estimate| estimate.trains);
         assert_eq!(trains(true, 4, 0), Some(4));
         assert_eq!(trains(true, 4, 4), None, "shown already");
         assert_eq!(trains(true, 0, 0), None, "nothing yet");

@@ -1,43 +1,44 @@
-//! The method `tcp`: connections of the kernel's TCP, kept full, and what the far end counted. It sends no trains, so it has a runner of its
-//! own; what it gives are estimates like those of all other methods.
+//! The method `tcp`: connections of the kernel's TCP, kept full, and what the far end counted. It sends no trains, so
+//! it has a runner of its own; what it gives are estimates like those of all other methods.
 
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
 
+use vtare_control::client::{self, ControlError};
+use vtare_control::streams::{Quota, StreamError, Streams};
+use vtare_control::{OpenedSession, PresharedKey};
 use vtare_methods::avb::{SYSTEM, Spent, Stopped, TcpSeen, TcpSettings, tcp_estimate};
-use vtare_packet::control::client::{self, ControlError};
-use vtare_packet::control::{OpenedSession, PresharedKey};
-use vtare_packet::serve::DEFAULT_PORT;
-use vtare_packet::session::{ClientError, FlowPlan, Open, Purpose, WireForm};
-use vtare_packet::streams::{Quota, StreamError, Streams};
 use vtare_sys::clocks;
 use vtare_sys::net::tcp::TcpInfo;
 use vtare_units::{Monotonic, Span, Timestamp};
+use vtare_wire::DEFAULT_PORT;
+use vtare_wire::session::{ClientError, FlowPlan, Open, Purpose, WireForm};
 
 use super::cell::{self, AvbCell, Gathered, StreamLine};
 use super::parameters::{FOLLOW_NS, Parameters, Stream};
-use super::run::Made;
+use super::run::TimedEstimate;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::instrument::{Note, Outcome, Session};
 use crate::peers::{self, PATIENCE, PROGRAM, control_failure};
 use crate::rtt::conditions;
 
-/// How often the end, signals and the kernel's accounts are looked at.
+/// How often the end, signals and the kernel's accounts are checked.
 const LOOK_EVERY: Span = Span::from_millis(20);
-/// What is under way when the sending ends may arrive for so long; the far end is asked so often.
+/// What is under way when the sending ends may arrive for this time; how often the far end is asked.
 const DRAIN: Span = Span::from_secs(3);
 const ASK_EVERY: Span = Span::from_millis(60);
-/// A session lasts so long beyond the sending.
+/// A session lasts this time beyond the sending.
 const SPARE_NS: u64 = 10_000_000_000;
-/// Bins of the far end: at most so many, none shorter than this.
+/// Bins of the far end: this number at most, none shorter than this.
 const BINS: u64 = 1_000;
 const LEAST_BIN_NS: u64 = 10_000_000;
 /// What is asked for where no bytes are named: this rate all the time, at most what a far end grants by itself.
 const MOST_BYTE_PER_S: f64 = 12.5e9;
 const MOST_BYTE: u64 = 1_000_000_000_000;
-/// Of the bytes that may be sent, this share is kept for segments that the kernel sends again after the last write (a tail-loss probe of a
-/// machine that stalled repeats up to a whole offloaded segment), and at least so many where they are a small part.
+/// Of the bytes that may be sent, this share is kept for segments that the kernel sends again after the last write (a
+/// tail-loss probe of a machine that stalled repeats up to a whole offloaded segment), and at least
+/// [`RESERVE_BYTE`] where that share is less.
 const RESERVE_SHARE: f64 = 0.01;
 const RESERVE_BYTE: f64 = 131_072.0;
 /// TCP without options, and its time stamps.
@@ -53,9 +54,9 @@ struct Test<'p> {
     context: &'p Context,
 }
 
-/// What came of one test, beside its estimate.
+/// The result of one test, beside its estimate.
 struct Tested {
-    made: Made,
+    timed: TimedEstimate,
     congestion: String,
     packet_byte: u32,
     stopped: bool,
@@ -65,7 +66,8 @@ struct Tested {
 /// Runs the method.
 ///
 /// # Errors
-/// [`Failure::Input`] for what cannot be asked of it or what the far end does not grant; [`Failure::Peer`] where it does not answer.
+/// [`Failure::Input`] for what cannot be asked of it or what the far end does not grant; [`Failure::Peer`] where it
+/// does not answer.
 pub(super) fn measure(parameters: &Parameters, session: &mut Session<'_>) -> Result<Outcome<AvbCell>, Failure> {
     let mut notes = conditions::take(parameters.cpu, parameters.fifo, false)?;
     let _held = conditions::hold_latency(parameters.dma_latency_ns, &mut notes);
@@ -94,21 +96,21 @@ pub(super) fn measure(parameters: &Parameters, session: &mut Session<'_>) -> Res
         let tested = test.run()?;
         cell.packet_byte = tested.packet_byte;
         cell.congestion = Some(tested.congestion);
-        gathered.push(&tested.made);
-        cell::row(&mut session.samples, &cell, number, &tested.made)?;
+        gathered.push(&tested.timed);
+        cell::row(&mut session.samples, &cell, number, &tested.timed)?;
         progress.set(number + 1);
-        progress.label(&format!("avb {}: {}", cell.peer, super::megabits(tested.made.estimate.avb_bit_per_s)));
+        progress.label(&format!("avb {}: {}", cell.peer, super::megabits(tested.timed.estimate.avb_bit_per_s)));
         interrupted = tested.stopped;
         session.peer_lost = tested.lost.map(|why| format!("{}: {why}", parameters.peer));
         if parameters.stream != Stream::Off {
-            let line = StreamLine::new(&cell, number, &tested.made, started, clocks::now());
+            let line = StreamLine::new(&cell, number, &tested.timed, started, clocks::now());
             if cell::show(&line, parameters.stream, &mut notes)?.is_break() {
                 break;
             }
         }
         let pause = Span::from_nanos(parameters.pause_ns.min(i64::MAX as u64).cast_signed());
         let next = if parameters.follow {
-            tested.made.began + Span::from_nanos(FOLLOW_NS.cast_signed())
+            tested.timed.began + Span::from_nanos(FOLLOW_NS.cast_signed())
         } else {
             clocks::now() + pause
         };
@@ -171,7 +173,7 @@ impl Test<'_> {
     fn run(&self) -> Result<Tested, Failure> {
         let began = clocks::now::<Monotonic>();
         let refused = |error: &ControlError| match error {
-            ControlError::Talk(ClientError::TooOld { .. }) => Failure::Input(error.to_string()),
+            ControlError::Session(ClientError::TooOld { .. }) => Failure::Input(error.to_string()),
             _ => control_failure(error),
         };
         let mut far = client::open(self.address, self.key.as_ref(), &self.request(), PROGRAM, PATIENCE)
@@ -250,8 +252,8 @@ impl Test<'_> {
                 DRAIN.as_secs_f64()
             ));
         }
-        let made = Made { began, estimate, extra_byte: 0 };
-        Ok(Tested { made, congestion, packet_byte: segment_byte + header_byte, stopped: watched.stopped, lost })
+        let timed = TimedEstimate { began, estimate, extra_byte: 0 };
+        Ok(Tested { timed, congestion, packet_byte: segment_byte + header_byte, stopped: watched.stopped, lost })
     }
 
     /// Looks on while others send; the sending ends when it returns.
@@ -328,7 +330,7 @@ impl Test<'_> {
     }
 }
 
-/// What the kernel says of the sending, all connections together.
+/// What the kernel reports of the sending, all connections together.
 #[derive(Debug, Default, PartialEq)]
 struct Account {
     segments: u64,
@@ -380,7 +382,7 @@ fn infos(streams: &Streams) -> Result<Vec<TcpInfo>, Failure> {
 }
 
 /// Waits until all has arrived, as long as that may take, and fetches the account.
-fn collect(far: &mut OpenedSession) -> Result<(Vec<u64>, vtare_packet::session::FlowReport), ControlError> {
+fn collect(far: &mut OpenedSession) -> Result<(Vec<u64>, vtare_wire::session::FlowReport), ControlError> {
     let until = clocks::now::<Monotonic>() + DRAIN;
     while far.flows(u32::MAX)?.open > 0 && clocks::now::<Monotonic>() < until {
         let _ = clocks::sleep_until(clocks::now::<Monotonic>() + ASK_EVERY);

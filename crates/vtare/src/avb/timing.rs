@@ -2,16 +2,16 @@
 
 use vtare_clock::Clock;
 use vtare_clock::sleep::{Method, SleepOptions, Sleeper};
-use vtare_packet::link::udp::UdpLink;
-use vtare_packet::link::{Burst, Departure, Facts, Incoming, LinkError, LocalDrops, Outgoing, ProbeLink};
+use vtare_link::socket::SocketLink;
+use vtare_probe::link::{Burst, Departure, Facts, Incoming, LinkError, LocalDrops, Outgoing, ProbeLink};
 use vtare_sys::clocks;
 use vtare_units::{Monotonic, Span, Timestamp};
 
 use super::parameters::ClockChoice;
 
-/// A UDP link whose sender goes by a given clock and waits in a given way.
+/// A UDP link whose sender goes by a given clock and waits in a given path.
 pub(super) struct TimedLink<'c> {
-    link: UdpLink<'c>,
+    link: SocketLink<'c>,
     clock: ClockChoice,
     sleep: Method,
     /// `None`: as the link itself waits, asleep until shortly before and then spinning.
@@ -21,9 +21,10 @@ pub(super) struct TimedLink<'c> {
 
 impl<'c> TimedLink<'c> {
     /// The link on these timers.
-    pub(super) fn new(link: UdpLink<'c>, clock: &'c Clock, choice: ClockChoice, sleep: Method) -> Self {
+    pub(super) fn new(link: SocketLink<'c>, clock: &'c Clock, choice: ClockChoice, sleep: Method) -> Self {
         let mut facts = link.facts().clone();
-        // A clock that is asked by a call cannot be spun on as finely, so the system's clock always has a sleeper of its own kind.
+        // A clock that is asked by a call cannot be spun on as finely, so the system's clock always has a sleeper of
+        // its own kind.
         let own = choice == ClockChoice::Vtare && sleep == Method::Spin;
         let sleeper = (!own).then(|| Sleeper::new(clock, sleep, SleepOptions::default()));
         if !own {
@@ -72,7 +73,7 @@ impl ProbeLink for TimedLink<'_> {
     fn pause(&mut self, until: Timestamp<Monotonic>) -> Result<(), LinkError> {
         let failed = |error: vtare_sys::SysError| LinkError::System {
             doing: "waiting for the next packet",
-            source: error.errno().map_or_else(|| std::io::Error::other(error), std::io::Error::from_raw_os_error),
+            source: error.into(),
         };
         match (&mut self.sleeper, self.clock) {
             (None, _) => self.link.pause(until),
@@ -84,7 +85,8 @@ impl ProbeLink for TimedLink<'_> {
                 Ok(())
             }
             (Some(sleeper), _) => {
-                // A signal ends a sleep early: the packet is then sent early, as any program's would be; the send time is measured.
+                // A signal ends a sleep early: the packet is then sent early, as any program's would be; the send time
+                // is measured.
                 sleeper.sleep_until(until).map_err(failed)?;
                 Ok(())
             }

@@ -1,8 +1,8 @@
 //! The figures of one capture.
 
 use serde::Serialize;
-use vtare_methods::figures::Figures;
-use vtare_packet::capture::Tally;
+use vtare_capture::Tally;
+use vtare_units::figures::Figures;
 
 use super::MOST_SHOWN;
 
@@ -11,7 +11,7 @@ use super::MOST_SHOWN;
 pub(crate) struct KindCount {
     /// As in the samples.
     pub(crate) kind: &'static str,
-    /// `rx` or `tx`; null where the file does not say.
+    /// `rx` or `tx`; null where the file has no record of it.
     pub(crate) direction: Option<&'static str>,
     /// How many.
     pub(crate) packets: u64,
@@ -24,7 +24,7 @@ pub(crate) struct KindCount {
 pub(crate) struct FlowCell {
     /// `full`, `short`, `icmp` or `stamp`.
     pub(crate) form: &'static str,
-    /// What the packets say of their session, in hexadecimal.
+    /// What the packets carry of their session, in hexadecimal.
     pub(crate) session: String,
     /// Who asks.
     pub(crate) source: String,
@@ -42,7 +42,7 @@ pub(crate) struct FlowCell {
     pub(crate) rtt_ns: Figures,
 }
 
-/// What the writer of a capture file said of it.
+/// What the writer of a capture file recorded of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct FileFacts {
     /// `pcap` or `pcapng`.
@@ -59,7 +59,7 @@ pub(crate) struct FileFacts {
     pub(crate) cut_at_byte: Option<u64>,
 }
 
-/// What came of one capture.
+/// The result of one capture.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct CaptureCell {
     /// The interface, or the file.
@@ -86,13 +86,13 @@ pub(crate) struct CaptureCell {
     pub(crate) fragments: u64,
     /// Large packets that held several probes (GSO, GRO): each probe counts, all with the stamp of the large one.
     pub(crate) merged: u64,
-    /// Large packets of which nobody can tell how many probes they held.
+    /// Large packets that held an unknown number of probes.
     pub(crate) unsplit: u64,
     /// Probes in large packets that were not captured far enough to be read.
     pub(crate) unread: u64,
-    /// Packets at the ports looked at that are no probes.
+    /// Packets at the captured ports that are no probes.
     pub(crate) foreign: u64,
-    /// Of a file: what it says of itself.
+    /// Of a file: its own records.
     pub(crate) file: Option<FileFacts>,
     /// From a request to its reply at this capture point, all flows together.
     pub(crate) rtt_ns: Figures,

@@ -3,18 +3,18 @@
 use std::fs::File;
 use std::path::Path;
 
-use vtare_packet::capture::Tally;
-use vtare_packet::capture::frame::{self, LinkType};
-use vtare_packet::capture::pcap::Reader;
-use vtare_packet::capture::probe::{self, Probe, Wanted};
+use vtare_capture::Tally;
+use vtare_capture::frame::{self, LinkType};
+use vtare_capture::pcap::Reader;
+use vtare_capture::probe::{self, Probe, Wanted};
 
-use super::books::Books;
+use super::aggregate::Aggregate;
 use super::cell::{CaptureCell, FileFacts};
 use super::parameters::Parameters;
 use crate::failure::Failure;
 use crate::instrument::{Note, Outcome, Session};
 
-/// Frames between two looks at the wish to stop.
+/// Frames between two checks of the stop flag.
 const FRAMES_A_LOOK: u64 = 1 << 14;
 
 /// Reads the probes of the file at `path`.
@@ -30,17 +30,17 @@ pub(super) fn read(
     let file = File::open(path).map_err(|error| wrong(&error))?;
     let mut reader = Reader::open(file).map_err(|error| wrong(&error))?;
     let wanted = parameters.wanted();
-    let mut books = Books::new(parameters.packets);
+    let mut aggregate = Aggregate::new(parameters.packets);
     let progress = session.context.progress(&format!("read {}", path.display()), parameters.packets.unwrap_or(0));
     let mut facts = FileFacts { format: Some(reader.format()), ..FileFacts::default() };
     let (mut tally, mut strange) = (Tally::default(), Vec::new());
     let mut failed = None;
     let mut stopped = false;
-    while !books.are_full() {
+    while !aggregate.is_full() {
         let Some(frame) = reader.next_frame().map_err(|error| wrong(&error))? else { break };
         facts.frames += 1;
         if facts.frames.is_multiple_of(FRAMES_A_LOOK) {
-            progress.set(books.packets());
+            progress.set(aggregate.packets());
             stopped = session.context.stop_requested();
             if stopped {
                 break;
@@ -63,7 +63,7 @@ pub(super) fn read(
             let direction = frame.direction.or(probe.direction);
             match frame.captured_ns {
                 Some(at) if failed.is_none() => {
-                    failed = books.take(at, &Probe { direction, ..probe }, &mut session.samples).err();
+                    failed = aggregate.take(at, &Probe { direction, ..probe }, &mut session.samples).err();
                 }
                 Some(_) => {}
                 None => facts.unstamped += 1,
@@ -91,18 +91,18 @@ pub(super) fn read(
         ..CaptureCell::default()
     };
     cell.count(tally);
-    // What the writer lost is in no classic file, and in a newer one only if the writer said so.
+    // What the writer lost is in no classic file, and in a newer one only if the writer recorded it.
     cell.lost = match (counts.dropped_by_interface, counts.dropped_by_system) {
         (None, None) => None,
         (a, b) => Some(a.unwrap_or(0) + b.unwrap_or(0)),
     };
     let notes = remarks(&facts, &strange, reader.cut_short().map(|cut| cut.there_byte));
     cell.file = Some(facts);
-    books.close(&mut cell);
+    aggregate.close(&mut cell);
     Ok(Outcome { cells: vec![cell], notes, interrupted: stopped })
 }
 
-/// Whether a packet goes to or comes from a port that was looked at: files hold other traffic, too.
+/// Whether a packet goes to or comes from a port that is captured: files hold other traffic, too.
 fn is_at_ports(packet: &frame::Packet<'_>, wanted: &Wanted) -> bool {
     match packet.transport {
         frame::Transport::Udp { source, destination } => {
@@ -116,14 +116,16 @@ fn remarks(facts: &FileFacts, strange: &[u16], there_byte: Option<u64>) -> Vec<N
     let mut notes = Vec::new();
     if let (Some(at), Some(there)) = (facts.cut_at_byte, there_byte) {
         let text = format!(
-            "the file ends within a packet, of which {there} B are there from byte {at} on: its writer was killed; all before is read"
+            "the file ends within a packet, of which {there} B are there from byte {at} on: its writer was killed; \
+             all before is read"
         );
         notes.push(Note::new("file_cut", text));
     }
     if !strange.is_empty() {
         let list: Vec<String> = strange.iter().map(u16::to_string).collect();
         let text = format!(
-            "frames of link type {} were passed over: want Ethernet (1), raw IP (101), Linux cooked (113, 276) or loopback (0, 108)",
+            "frames of link type {} were passed over: want Ethernet (1), raw IP (101), Linux cooked (113, 276) or \
+             loopback (0, 108)",
             list.join(", ")
         );
         notes.push(Note::new("link_type_unknown", text));

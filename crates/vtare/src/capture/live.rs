@@ -2,26 +2,26 @@
 
 use std::time::Duration;
 
+use vtare_capture::Tally;
+use vtare_capture::probe::{Probe, Wanted};
+use vtare_capture::ring::RingTap;
+use vtare_capture::tc::TcTap;
 use vtare_clock::Clock;
-use vtare_packet::capture::Tally;
-use vtare_packet::capture::probe::{Probe, Wanted};
-use vtare_packet::capture::ring::RingTap;
-use vtare_packet::capture::tc::TcTap;
 use vtare_sys::bpf::BpfError;
 use vtare_sys::net::interface::{self, Interface};
 use vtare_sys::{clocks, sched};
 use vtare_units::Span;
 
-use super::books::Books;
+use super::aggregate::Aggregate;
 use super::cell::CaptureCell;
 use super::parameters::{Hook, Parameters};
 use crate::failure::Failure;
 use crate::instrument::{Note, Outcome, Session};
 use crate::table::time;
 
-/// The time between two looks at what was captured. Longer ones cost the probes less.
+/// The time between two reads of what was captured. Longer ones cost the probes less.
 const TURN: Span = Span::from_millis(20);
-/// Turns between two looks at whether the interface is still there, and two drawings of the progress line.
+/// Reads between two checks that the interface is still there, and two updates of the progress line.
 const TURNS_A_LOOK: u32 = 25;
 
 /// What is in place at the interface.
@@ -80,10 +80,10 @@ pub(super) fn capture(
         sched::pin_to(&[cpu])?;
     }
     let mut notes = Vec::new();
-    let mut books = Books::new(parameters.packets);
+    let mut aggregate = Aggregate::new(parameters.packets);
     let progress = context.progress(&format!("capture {name}"), parameters.packets.unwrap_or(0));
     let (mut tap, chosen_because) = open(clock, &found, parameters)?;
-    say!("ready");
+    message!("ready");
     let started = clock.now();
     let limit = parameters.seconds.and_then(Span::try_from_secs_f64);
     let mut failed = None;
@@ -92,14 +92,14 @@ pub(super) fn capture(
         let samples = &mut session.samples;
         let mut take = |at: u64, probe: Probe| {
             if failed.is_none() {
-                failed = books.take(at.cast_signed(), &probe, samples).err();
+                failed = aggregate.take(at.cast_signed(), &probe, samples).err();
             }
         };
         tap.drain(&mut take)?;
         if let Some(error) = failed {
             return Err(error.into());
         }
-        if books.are_full() || limit.is_some_and(|limit| clock.now() - started >= limit) {
+        if aggregate.is_full() || limit.is_some_and(|limit| clock.now() - started >= limit) {
             break false;
         }
         if context.stop_requested() {
@@ -108,8 +108,8 @@ pub(super) fn capture(
         }
         turn += 1;
         if turn.is_multiple_of(TURNS_A_LOOK) {
-            progress.set(books.packets());
-            progress.label(&format!("capture {name}: {} probes, {} lost", books.packets(), tap.tally().lost));
+            progress.set(aggregate.packets());
+            progress.label(&format!("capture {name}: {} probes, {} lost", aggregate.packets(), tap.tally().lost));
             if !interface::exists(found.index) {
                 notes.push(gone(name));
                 break false;
@@ -128,7 +128,7 @@ pub(super) fn capture(
     }
     let mut take = |at: u64, probe: Probe| {
         if failed.is_none() {
-            failed = books.take(at.cast_signed(), &probe, &mut session.samples).err();
+            failed = aggregate.take(at.cast_signed(), &probe, &mut session.samples).err();
         }
     };
     tap.drain(&mut take)?;
@@ -150,13 +150,14 @@ pub(super) fn capture(
         if steps > 0 {
             let error = time(Some(error_ns as f64));
             let text = format!(
-                "wall time was set {steps} times: stamps within half a second of that may be off by the step, others by {error}"
+                "wall time was set {steps} times: stamps within half a second of that may be off by the step, others \
+                 by {error}"
             );
             notes.push(Note::new("wall_time_set", text));
         }
     }
     cell.count(tap.tally());
-    books.close(&mut cell);
+    aggregate.close(&mut cell);
     notes.extend(remarks(&cell));
     Ok(Outcome { cells: vec![cell], notes, interrupted: stopped })
 }
@@ -180,7 +181,7 @@ fn find(name: &str) -> Result<Interface, Failure> {
     Ok(found)
 }
 
-/// Puts the hook in place, and says why that one.
+/// Puts the hook in place, and gives the reason for that one.
 fn open<'c>(clock: &'c Clock, interface: &Interface, parameters: &Parameters) -> Result<(Tap<'c>, String), Failure> {
     let wanted: Wanted = parameters.wanted();
     let (name, ring_byte) = (&interface.name, parameters.ring_byte);
@@ -214,20 +215,23 @@ fn remarks(cell: &CaptureCell) -> Vec<Note> {
     let mut notes = Vec::new();
     if let Some(lost @ 1..) = cell.lost {
         let text = format!(
-            "{lost} probes (packet: packets) were seen and lost: the program was too slow for them; give --ring-byte more, or --cpu an idle CPU"
+            "{lost} probes (packet: packets) were seen and lost: the program was too slow for them; give --ring-byte \
+             more, or --cpu an idle CPU"
         );
         notes.push(Note::new("capture_lost", text));
     }
     if cell.unread + cell.unsplit > 0 {
         let text = format!(
-            "{} large packets could not be split, and {} probes in others not be read: vtare rtt --no-gso sends one by one",
+            "{} large packets could not be split, and {} probes in others not be read: vtare rtt --no-gso sends one \
+             by one",
             cell.unsplit, cell.unread
         );
         notes.push(Note::new("large_packets_unread", text));
     }
     if cell.merged > 0 {
         let text = format!(
-            "{} large packets held several probes (GSO or GRO): those have the stamp of the large packet; vtare rtt --no-gso sends one by one",
+            "{} large packets held several probes (GSO or GRO): those have the stamp of the large packet; vtare rtt \
+             --no-gso sends one by one",
             cell.merged
         );
         notes.push(Note::new("merged_packets", text));

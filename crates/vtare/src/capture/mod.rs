@@ -1,20 +1,19 @@
 //! `vtare capture`: the kernel's view of probes at an interface, or out of a capture file (docs/capture.md).
 
-mod books;
+mod aggregate;
 mod cell;
 mod file;
 mod live;
 mod parameters;
 
 use crate::context::Context;
-use crate::failure::{Exit, Failure};
-use crate::instrument::{self, Instrument, Outcome, Session};
-use crate::samples::Column;
+use crate::failure::Failure;
+use crate::instrument::{Instrument, Outcome, Session};
+use crate::samples::{Column, Row as _};
 use crate::table::{Table, spread, time};
+use aggregate::ProbeRow;
 use cell::CaptureCell;
 use parameters::Parameters;
-
-pub(crate) use parameters::CaptureArguments;
 
 /// Flows that people are shown; all are in the document.
 const MOST_SHOWN: usize = 20;
@@ -22,17 +21,9 @@ const MOST_SHOWN: usize = 20;
 /// The instrument.
 pub(crate) struct Capture;
 
-/// Carries out `vtare capture`.
-///
-/// # Errors
-/// See [`instrument::carry_out`].
-pub(crate) fn command(arguments: &CaptureArguments, context: &Context) -> Result<Exit, Failure> {
-    instrument::command::<Capture>(arguments.parameters(), &arguments.common, context)
-}
-
 impl Instrument for Capture {
     const NAME: &'static str = "capture";
-    const COLUMNS: &'static [Column] = books::COLUMNS;
+    const COLUMNS: &'static [Column] = ProbeRow::COLUMNS;
     const IDENTITY: &'static [&'static str] = &["source", "hook"];
     type Parameters = Parameters;
     type Cell = CaptureCell;

@@ -7,7 +7,7 @@ use vtare_sys::facts::MachineFacts;
 
 use crate::table::{percent, time};
 
-use super::figures::{Busy, Figures, NoiseFigures};
+use super::figures::{Busy, Measured, NoiseFigures};
 use super::sentences::VERDICT_TARGET_NS;
 
 /// One thing to change.
@@ -44,7 +44,7 @@ impl Surroundings {
 const LOST_WORTH_A_CHANGE: f64 = 0.001;
 
 /// All that applies, what helps most first.
-pub(super) fn advice(figures: &Figures, machine: &MachineFacts, around: Surroundings) -> Vec<Advice> {
+pub(super) fn advice(figures: &Measured, machine: &MachineFacts, around: Surroundings) -> Vec<Advice> {
     [
         clock_source(figures, machine),
         busy(figures),
@@ -61,7 +61,7 @@ pub(super) fn advice(figures: &Figures, machine: &MachineFacts, around: Surround
     .collect()
 }
 
-fn clock_source(figures: &Figures, machine: &MachineFacts) -> Option<Advice> {
+fn clock_source(figures: &Measured, machine: &MachineFacts) -> Option<Advice> {
     let source = machine.clock_source.as_deref()?;
     let others = machine.clock_sources_available.as_deref()?;
     if source == "tsc" || machine.architecture != "x86_64" {
@@ -86,7 +86,7 @@ fn clock_source(figures: &Figures, machine: &MachineFacts) -> Option<Advice> {
     })
 }
 
-fn busy(figures: &Figures) -> Option<Advice> {
+fn busy(figures: &Measured) -> Option<Advice> {
     let Busy { load_average, cpus } = figures.busy?;
     Some(Advice {
         id: "busy",
@@ -116,7 +116,7 @@ fn quota(machine: &MachineFacts) -> Option<Advice> {
     })
 }
 
-fn host(figures: &Figures, machine: &MachineFacts) -> Option<Advice> {
+fn host(figures: &Measured, machine: &MachineFacts) -> Option<Advice> {
     let hypervisor = machine.hypervisor.as_deref()?;
     let lost = figures.lost_fraction().filter(|lost| *lost > LOST_WORTH_A_CHANGE)?;
     let outside = figures.cause_share(|causes| causes.unattributed_ns)?;
@@ -157,7 +157,7 @@ fn quietest(noise: &[NoiseFigures]) -> Option<(usize, f64)> {
     shares.min_by(|a, b| a.1.total_cmp(&b.1))
 }
 
-fn quiet_cpu(figures: &Figures) -> Option<Advice> {
+fn quiet_cpu(figures: &Measured) -> Option<Advice> {
     let (cpu, least) = quietest(&figures.noise)?;
     let most = figures.noise.iter().filter_map(|cell| cell.lost_fraction).max_by(f64::total_cmp)?;
     (most > LOST_WORTH_A_CHANGE && most > 1.5 * least).then(|| Advice {
@@ -171,7 +171,7 @@ fn quiet_cpu(figures: &Figures) -> Option<Advice> {
     })
 }
 
-fn isolate(figures: &Figures, machine: &MachineFacts) -> Option<Advice> {
+fn isolate(figures: &Measured, machine: &MachineFacts) -> Option<Advice> {
     let (isolated, online) = (machine.isolated_cpus.as_deref()?, machine.cpus_online?);
     let others = figures.cause_share(|causes| causes.other_threads_ns)?;
     let lost = figures.lost_fraction()?;
@@ -187,7 +187,7 @@ fn isolate(figures: &Figures, machine: &MachineFacts) -> Option<Advice> {
     })
 }
 
-fn slack(figures: &Figures, machine: &MachineFacts) -> Option<Advice> {
+fn slack(figures: &Measured, machine: &MachineFacts) -> Option<Advice> {
     let slack = machine.timer_slack_ns;
     let late = figures.sleep("usleep", VERDICT_TARGET_NS)?.miss_ns.median?;
     (slack > 1_000 && late > slack as f64 / 2.0).then(|| Advice {
@@ -202,7 +202,7 @@ fn slack(figures: &Figures, machine: &MachineFacts) -> Option<Advice> {
     })
 }
 
-fn dma_latency(figures: &Figures, around: Surroundings) -> Option<Advice> {
+fn dma_latency(figures: &Measured, around: Surroundings) -> Option<Advice> {
     let late = figures.sleep("clock_nanosleep", VERDICT_TARGET_NS)?.miss_ns.median?;
     // On a busy machine a wake is late because another thread has the CPU, not because the CPU sleeps.
     let idle = figures.busy.is_none();
@@ -215,15 +215,16 @@ fn dma_latency(figures: &Figures, around: Surroundings) -> Option<Advice> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::figures::{CauseFigures, SleepFigures, Spread, TimerFigures};
+    use super::super::figures::{CauseFigures, SleepFigures, TimerFigures};
     use super::*;
+    use vtare_units::figures::Figures;
 
-    fn ids(figures: &Figures, machine: &MachineFacts, around: Surroundings) -> Vec<&'static str> {
+    fn ids(figures: &Measured, machine: &MachineFacts, around: Surroundings) -> Vec<&'static str> {
         advice(figures, machine, around).iter().map(|advice| advice.id).collect()
     }
 
     fn late(method: &str, median: f64) -> SleepFigures {
-        let miss_ns = Spread { median: Some(median), ..Spread::default() };
+        let miss_ns = Figures { median: Some(median), ..Figures::default() };
         SleepFigures { method: method.to_owned(), target_ns: VERDICT_TARGET_NS, miss_ns, cpu_fraction: None }
     }
 
@@ -244,7 +245,7 @@ mod tests {
 
     #[test]
     fn nothing_known_asks_for_nothing() {
-        assert_eq!(ids(&Figures::default(), &MachineFacts::default(), Surroundings::default()), [] as [&str; 0]);
+        assert_eq!(ids(&Measured::default(), &MachineFacts::default(), Surroundings::default()), [] as [&str; 0]);
     }
 
     #[test]
@@ -259,10 +260,10 @@ mod tests {
             timer_slack_ns: 1,
             ..machine()
         };
-        let figures = Figures {
+        let figures = Measured {
             sleep: vec![late("usleep", 3_000.0), late("clock_nanosleep", 3_000.0)],
             noise: vec![lost(0, 0.0001, 10, 90), lost(1, 0.0001, 10, 90)],
-            ..Figures::default()
+            ..Measured::default()
         };
         let around = Surroundings { dma_latency_device: true, idle_states: true };
         assert_eq!(ids(&figures, &machine, around), [] as [&str; 0]);
@@ -277,9 +278,9 @@ mod tests {
         };
         let timer = vec![TimerFigures {
             source: "clock_monotonic".to_owned(),
-            cost_ns: Spread { median: Some(612.0), ..Spread::default() },
+            cost_ns: Figures { median: Some(612.0), ..Figures::default() },
         }];
-        let figures = Figures { timer, ..Figures::default() };
+        let figures = Measured { timer, ..Measured::default() };
         let found = advice(&figures, &sources(&["hpet", "tsc"]), Surroundings::default());
         assert!(found[0].text.contains("hpet and costs 612 ns") && found[0].command.contains("echo tsc"), "{found:?}");
         assert_eq!(ids(&figures, &sources(&["hpet"]), Surroundings::default()), [] as [&str; 0]);
@@ -290,7 +291,7 @@ mod tests {
 
     #[test]
     fn a_noisy_guest_is_sent_to_its_host_and_a_noisy_bare_machine_is_not() {
-        let figures = Figures { noise: vec![lost(0, 0.02, 5, 95), lost(1, 0.021, 5, 95)], ..Figures::default() };
+        let figures = Measured { noise: vec![lost(0, 0.02, 5, 95), lost(1, 0.021, 5, 95)], ..Measured::default() };
         let guest = MachineFacts { hypervisor: Some("kvm".to_owned()), ..machine() };
         let found = advice(&figures, &guest, Surroundings::default());
         assert!(
@@ -309,11 +310,11 @@ mod tests {
             hypervisor: Some("kvm".to_owned()),
             ..machine()
         };
-        let figures = Figures {
+        let figures = Measured {
             noise: vec![lost(0, 0.10, 90, 10), lost(1, 0.05, 90, 10)],
             sleep: vec![late("clock_nanosleep", 50_000.0)],
             busy: Busy::of(&machine),
-            ..Figures::default()
+            ..Measured::default()
         };
         let found = advice(&figures, &machine, Surroundings { dma_latency_device: true, idle_states: true });
         assert_eq!(found.iter().map(|advice| advice.id).collect::<Vec<_>>(), ["busy", "pin", "isolate"]);
@@ -323,8 +324,10 @@ mod tests {
 
     #[test]
     fn slack_and_idle_states_are_blamed_only_for_late_wakes() {
-        let figures =
-            Figures { sleep: vec![late("usleep", 80_000.0), late("clock_nanosleep", 20_000.0)], ..Figures::default() };
+        let figures = Measured {
+            sleep: vec![late("usleep", 80_000.0), late("clock_nanosleep", 20_000.0)],
+            ..Measured::default()
+        };
         let slack = MachineFacts { timer_slack_ns: 50_000, ..machine() };
         let around = Surroundings { dma_latency_device: true, idle_states: true };
         assert_eq!(ids(&figures, &slack, around), ["timer_slack", "cpu_dma_latency"]);
@@ -337,7 +340,7 @@ mod tests {
         let mut slow =
             MachineFacts { governor: Some("powersave".to_owned()), container: Some("docker".to_owned()), ..machine() };
         slow.cgroup.cpu_max = Some("50000 100000".to_owned());
-        let found = advice(&Figures::default(), &slow, Surroundings::default());
+        let found = advice(&Measured::default(), &slow, Surroundings::default());
         assert_eq!(found.iter().map(|advice| advice.id).collect::<Vec<_>>(), ["cpu_quota", "governor"]);
         assert!(
             found[0].text.contains("0.50 CPUs")
@@ -345,6 +348,6 @@ mod tests {
                 && found[0].command.contains("docker")
         );
         slow.cgroup.cpu_max = Some("max 100000".to_owned());
-        assert_eq!(ids(&Figures::default(), &slow, Surroundings::default()), ["governor"]);
+        assert_eq!(ids(&Measured::default(), &slow, Surroundings::default()), ["governor"]);
     }
 }

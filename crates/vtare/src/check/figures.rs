@@ -1,8 +1,10 @@
-//! The figures that `check` speaks from: those of the instruments' cells, by the names of contract/README.md.
+//! The figures that `check` draws conclusions from: those of the instruments' cells, by the names of
+//! contract/README.md.
 
 use serde::Deserialize;
 use serde_json::Value;
 use vtare_sys::facts::MachineFacts;
+use vtare_units::figures::Figures;
 
 use crate::failure::Failure;
 
@@ -10,7 +12,7 @@ use super::trust::Trust;
 
 /// Everything that was measured. A part that was not is empty or `None`.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Figures {
+pub(super) struct Measured {
     pub(super) clock: ClockFigures,
     pub(super) timer: Vec<TimerFigures>,
     pub(super) sleep: Vec<SleepFigures>,
@@ -30,20 +32,11 @@ pub(super) struct Busy {
 }
 
 impl Busy {
-    /// Other work that is worth a word: more than half a thread for each CPU.
+    /// Other work that is reported: more than half a thread for each CPU.
     pub(super) fn of(machine: &MachineFacts) -> Option<Self> {
         let (load_average, cpus) = (machine.load_average_1min?, machine.cpus_online?);
         (load_average > 0.5 * cpus as f64).then_some(Self { load_average, cpus })
     }
-}
-
-/// Median and spread of one series, in the unit of its key.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-pub(super) struct Spread {
-    pub(super) median: Option<f64>,
-    pub(super) half_iqr: Option<f64>,
-    pub(super) p99: Option<f64>,
-    pub(super) max: Option<f64>,
 }
 
 /// The `clock` object.
@@ -62,7 +55,7 @@ pub(super) struct ClockFigures {
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct TimerFigures {
     pub(super) source: String,
-    pub(super) cost_ns: Spread,
+    pub(super) cost_ns: Figures,
 }
 
 /// How late one way to sleep wakes.
@@ -70,7 +63,7 @@ pub(super) struct TimerFigures {
 pub(super) struct SleepFigures {
     pub(super) method: String,
     pub(super) target_ns: u64,
-    pub(super) miss_ns: Spread,
+    pub(super) miss_ns: Figures,
     pub(super) cpu_fraction: Option<f64>,
 }
 
@@ -78,7 +71,7 @@ pub(super) struct SleepFigures {
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct CounterFigures {
     pub(super) argument: u64,
-    pub(super) runtime_ns: Spread,
+    pub(super) runtime_ns: Figures,
     pub(super) cv: Option<f64>,
     pub(super) cv_within: Option<f64>,
     pub(super) cv_between: Option<f64>,
@@ -89,7 +82,7 @@ pub(super) struct CounterFigures {
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(super) struct NoiseFigures {
     pub(super) cpu: usize,
-    pub(super) gap_ns: Spread,
+    pub(super) gap_ns: Figures,
     pub(super) gaps: u64,
     pub(super) lost_fraction: Option<f64>,
     pub(super) gaps_per_s: Option<f64>,
@@ -117,7 +110,7 @@ pub(super) struct Cells {
     pub(super) noise: Value,
 }
 
-impl Figures {
+impl Measured {
     /// Reads the figures out of the cells; a part that is null is a part without figures.
     ///
     /// # Errors
@@ -145,7 +138,7 @@ impl Figures {
     }
 
     /// The cost of reading the time by `source`.
-    pub(super) fn timer(&self, source: &str) -> Option<&Spread> {
+    pub(super) fn timer(&self, source: &str) -> Option<&Figures> {
         self.timer.iter().find(|cell| cell.source == source).map(|cell| &cell.cost_ns)
     }
 
@@ -154,7 +147,8 @@ impl Figures {
         self.sleep.iter().find(|cell| cell.method == method && cell.target_ns == target_ns)
     }
 
-    /// What one reading of vtare's clock costs, in ns: measured by the timer instrument, else by the clock at its start.
+    /// What one reading of vtare's clock costs, in ns: measured by the timer instrument, else by the clock at its
+    /// start.
     pub(super) fn read_cost_ns(&self) -> Option<f64> {
         self.timer("vtare").and_then(|cost| cost.median).or(self.clock.read_cost_ns)
     }
@@ -165,7 +159,7 @@ impl Figures {
         (!shares.is_empty()).then(|| shares.iter().sum::<f64>() / shares.len() as f64)
     }
 
-    /// The share of the time lost on all CPUs that `part` of the causes makes up; `None` where some CPU does not say.
+    /// The share of the time lost on all CPUs that `part` of the causes makes up; `None` where some CPU has no account.
     pub(super) fn cause_share(&self, part: impl Fn(&CauseFigures) -> Option<i64>) -> Option<f64> {
         let lost: i64 = self.noise.iter().map(|cell| cell.causes.lost_ns).sum();
         let taken = self.noise.iter().map(|cell| part(&cell.causes)).sum::<Option<i64>>()?;
@@ -192,12 +186,12 @@ mod tests {
                 {"cpu": 1, "gap_ns": summary, "gaps": 4, "lost_fraction": 0.03, "gaps_per_s": 2.0, "causes": {"lost_ns": 300, "steal_ns": 0}},
             ]),
         };
-        let figures = Figures::of(&clock, &cells, None).expect("the shape of the contract");
+        let figures = Measured::of(&clock, &cells, None).expect("the shape of the contract");
         assert_eq!(figures.read_cost_ns(), Some(9.6), "the timer instrument's word goes first");
         assert_eq!(figures.sleep("usleep", 50_000).and_then(|cell| cell.miss_ns.median), Some(9.6));
         assert_eq!(figures.lost_fraction(), Some(0.02));
         assert_eq!(figures.cause_share(|causes| causes.steal_ns), Some(0.125));
-        assert_eq!(figures.cause_share(|causes| causes.other_threads_ns), None, "no CPU says");
+        assert_eq!(figures.cause_share(|causes| causes.other_threads_ns), None, "no CPU has an account");
         assert!(figures.counter.is_empty());
     }
 
@@ -214,7 +208,7 @@ mod tests {
             counter: to_json(&[crate::counter::CounterCell::default()]),
             noise: to_json(&[crate::noise::NoiseCell::default()]),
         };
-        let figures = Figures::of(&json!({}), &cells, None).expect("the shape of the contract");
+        let figures = Measured::of(&json!({}), &cells, None).expect("the shape of the contract");
         assert_eq!(
             (figures.timer.len(), figures.sleep.len(), figures.counter.len(), figures.noise.len()),
             (1, 1, 1, 1)

@@ -16,22 +16,22 @@ use vtare_sys::facts::MachineFacts;
 use vtare_sys::{clocks, sched};
 use vtare_units::{Span, Wall};
 
-use crate::arguments::positive;
 use crate::context::Context;
 use crate::counter::Counter;
 use crate::failure::{Exit, Failure};
 use crate::instrument::{Instrument, Note, Session, fresh_seed, print, print_json, to_json};
 use crate::noise::{self, Noise, NoiseParameters, Spin};
+use crate::quantities::positive;
 use crate::sleep::Sleep;
 use crate::terminal;
 use crate::timer::Timer;
 
-use figures::{Busy, Cells, Figures};
+use figures::{Busy, Cells, Measured};
 use trust::{ClockError, Trust};
 
 /// The error that a duration may have to be called trusted.
 const LEVEL: f64 = 0.01;
-/// The least gap that the trust in durations counts, in ns; ten readings where those are dearer.
+/// The least gap that the trust in durations counts, in ns; ten readings where those take longer.
 const LEAST_GAP_NS: f64 = 300.0;
 /// Most CPUs that are weighed: more would leave too little time for each.
 const MOST_CPUS: usize = 4;
@@ -52,7 +52,7 @@ pub(crate) struct CheckArguments {
     seed: Option<u64>,
 }
 
-/// Measures each part, then says what follows from it.
+/// Measures each part, then shows what follows from it.
 ///
 /// # Errors
 /// For a time too short to measure in, and where the machine does not even have its clock.
@@ -77,7 +77,7 @@ pub(crate) fn command(arguments: &CheckArguments, context: &Context) -> Result<E
     let counter = parts.measure::<Counter>(json!({"batches": batches, "calls": 5, "max_exponent": 1, "unit_ms": 10.0}));
     let mut cells = Cells { timer, sleep, counter, noise: Value::Null };
     let clock_object = to_json(&clock.info());
-    let read_cost_ns = Figures::of(&clock_object, &cells, None)?.read_cost_ns();
+    let read_cost_ns = Measured::of(&clock_object, &cells, None)?.read_cost_ns();
     let series = parts.spin(seconds * 0.4, read_cost_ns);
     if let Some((_, noise)) = &series {
         cells.noise.clone_from(noise);
@@ -86,9 +86,9 @@ pub(crate) fn command(arguments: &CheckArguments, context: &Context) -> Result<E
 
     let elapsed = clock.now() - from;
     machine.note_steal_after();
-    let figures = Figures { busy: Busy::of(&machine), ..Figures::of(&clock_object, &cells, trust)? };
+    let figures = Measured { busy: Busy::of(&machine), ..Measured::of(&clock_object, &cells, trust)? };
     let findings = sentences::findings(&figures);
-    let (verdict, mood) = sentences::verdict(&figures, &findings);
+    let (verdict, level) = sentences::verdict(&figures, &findings);
     let advice = advice::advice(&figures, &machine, advice::Surroundings::look());
     let standings = published::standings(&figures);
     if arguments.json {
@@ -115,7 +115,7 @@ pub(crate) fn command(arguments: &CheckArguments, context: &Context) -> Result<E
             machine: &machine,
             figures: &figures,
             verdict: &verdict,
-            mood,
+            level,
             findings: &findings,
             advice: &advice,
             standings: &standings,
@@ -130,7 +130,8 @@ pub(crate) fn command(arguments: &CheckArguments, context: &Context) -> Result<E
     Ok(if parts.interrupted { Exit::Interrupted } else { Exit::Measured })
 }
 
-/// The parts that are measured one after another. A part that fails leaves a note, not an end: the others still tell much.
+/// The parts that are measured one after another. A part that fails leaves a note, not an end: the others are still
+/// shown much.
 struct Parts<'a> {
     context: &'a Context,
     seed: u64,
@@ -165,7 +166,8 @@ impl<'a> Parts<'a> {
         }
     }
 
-    /// Spins on some CPUs for `seconds` in all; gives every gap seen, and the noise cells for gaps as `vtare noise` counts them.
+    /// Spins on some CPUs for `seconds` in all; gives every gap seen, and the noise cells for gaps as `vtare noise`
+    /// counts them.
     fn spin(&mut self, seconds: f64, read_cost_ns: Option<f64>) -> Option<(Vec<Spin>, Value)> {
         if self.stopped() {
             return None;

@@ -1,15 +1,16 @@
 //! The page for people: verdict first, 80 columns, colour on terminals only.
 
 use vtare_sys::facts::MachineFacts;
+use vtare_units::figures::Figures;
 
 use crate::instrument::Note;
 use crate::table::{Table, percent, spread, time};
 use crate::terminal::wrap;
 
 use super::advice::Advice;
-use super::figures::{Figures, Spread};
+use super::figures::Measured;
 use super::published::Standing;
-use super::sentences::{Finding, Mood, OTHER_TARGETS_NS, VERDICT_TARGET_NS, plain_time};
+use super::sentences::{Finding, OTHER_TARGETS_NS, VERDICT_TARGET_NS, VerdictLevel, plain_time};
 
 /// Lines are no longer than this, nor than the terminal.
 pub(super) const WIDTH: usize = 80;
@@ -17,9 +18,9 @@ pub(super) const WIDTH: usize = 80;
 /// What the page shows.
 pub(super) struct Page<'a> {
     pub(super) machine: &'a MachineFacts,
-    pub(super) figures: &'a Figures,
+    pub(super) figures: &'a Measured,
     pub(super) verdict: &'a str,
-    pub(super) mood: Mood,
+    pub(super) level: VerdictLevel,
     pub(super) findings: &'a [Finding],
     pub(super) advice: &'a [Advice],
     pub(super) standings: &'a [Standing],
@@ -32,10 +33,10 @@ impl Page<'_> {
     pub(super) fn render(&self, colour: bool, width: usize) -> String {
         let paint =
             |code: &str, text: &str| if colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() };
-        let code = match self.mood {
-            Mood::Good => "1;32",
-            Mood::Poor => "1;33",
-            Mood::Silent => "1",
+        let code = match self.level {
+            VerdictLevel::Good => "1;32",
+            VerdictLevel::Poor => "1;33",
+            VerdictLevel::Undecided => "1",
         };
         let mut text = wrap(&format!("vtare check: {}", headline(self.machine)), "", "  ", width);
         text.push('\n');
@@ -52,7 +53,7 @@ impl Page<'_> {
                 text.push_str(&format!("\n{}\n{body}", paint("1", title)));
             }
         };
-        // What stands in the tables below is not said again.
+        // What stands in the tables below is not repeated.
         let tabled = ["error_1ms", "sleep_1ms", "sleep_10ms"];
         let why = self
             .findings
@@ -60,7 +61,7 @@ impl Page<'_> {
             .filter(|finding| !self.verdict.contains(&finding.text) && !tabled.contains(&finding.id));
         section("Why", why.map(|finding| wrap(&finding.text, "  - ", "    ", width)).collect());
         section("What to change", self.advice.iter().map(|advice| advice_lines(advice, width)).collect());
-        section("Figures", tables(self.figures, width));
+        section("Measured", tables(self.figures, width));
         section(
             "Beside the published platforms without load",
             self.standings.iter().map(|standing| standing_lines(standing, width)).collect(),
@@ -112,7 +113,7 @@ fn standing_lines(standing: &Standing, width: usize) -> String {
     wrap(&sentence, "  - ", "    ", width)
 }
 
-fn tables(figures: &Figures, width: usize) -> String {
+fn tables(figures: &Measured, width: usize) -> String {
     [durations(figures), timer(figures), sleep(figures), counter(figures), noise(figures)]
         .into_iter()
         .flatten()
@@ -128,7 +129,7 @@ fn tables(figures: &Figures, width: usize) -> String {
 }
 
 /// The powers of ten among the durations.
-fn durations(figures: &Figures) -> Option<Table> {
+fn durations(figures: &Measured) -> Option<Table> {
     let trust = figures.trust.as_ref()?;
     let mut table = Table::new(&["duration", "95 in 100 off by at most", "half IQR", "parts"], 1);
     for point in trust.points.iter().filter(|point| 10_i64.pow(point.duration_ns.ilog10()) == point.duration_ns) {
@@ -142,16 +143,16 @@ fn durations(figures: &Figures) -> Option<Table> {
     Some(table)
 }
 
-fn timer(figures: &Figures) -> Option<Table> {
+fn timer(figures: &Measured) -> Option<Table> {
     let mut table = Table::new(&["reading the time", "median", "half IQR", "p99", "max"], 1);
     for cell in &figures.timer {
-        let Spread { median, half_iqr, p99, max } = &cell.cost_ns;
+        let Figures { median, half_iqr, p99, max, .. } = &cell.cost_ns;
         table.row(vec![cell.source.clone(), time(*median), spread(*half_iqr), time(*p99), time(*max)]);
     }
     (!figures.timer.is_empty()).then_some(table)
 }
 
-fn sleep(figures: &Figures) -> Option<Table> {
+fn sleep(figures: &Measured) -> Option<Table> {
     let targets = [VERDICT_TARGET_NS, OTHER_TARGETS_NS[0], OTHER_TARGETS_NS[1]];
     let names = targets.map(|target| plain_time(target.cast_signed()));
     let heading = ["sleep wakes late", &names[0], "half IQR", &names[1], "half IQR", &names[2], "half IQR"];
@@ -175,7 +176,7 @@ fn sleep(figures: &Figures) -> Option<Table> {
     (!figures.sleep.is_empty()).then_some(table)
 }
 
-fn counter(figures: &Figures) -> Option<Table> {
+fn counter(figures: &Measured) -> Option<Table> {
     let mut table = Table::new(&["equal work of", "CV", "in batches", "between", "mostly from"], 1);
     for cell in &figures.counter {
         table.row(vec![
@@ -189,7 +190,7 @@ fn counter(figures: &Figures) -> Option<Table> {
     (!figures.counter.is_empty()).then_some(table)
 }
 
-fn noise(figures: &Figures) -> Option<Table> {
+fn noise(figures: &Measured) -> Option<Table> {
     let mut table = Table::new(&["noise on CPU", "gaps", "per s", "time lost", "median", "max", "mostly to"], 1);
     for cell in &figures.noise {
         table.row(vec![
@@ -211,16 +212,17 @@ mod tests {
     use super::super::{advice, published, sentences};
     use super::*;
 
-    fn wide() -> Spread {
-        Spread {
+    fn wide() -> Figures {
+        Figures {
             median: Some(123_456_789.0),
             half_iqr: Some(98_765_432.0),
             p99: Some(111_111_111.0),
             max: Some(-222_222_222.0),
+            ..Figures::default()
         }
     }
 
-    fn figures() -> Figures {
+    fn figures() -> Measured {
         let sleep = ["clock_nanosleep", "adaptive"].map(|method| {
             [50_000, 1_000_000, 10_000_000].map(|target_ns| SleepFigures {
                 method: method.to_owned(),
@@ -229,7 +231,7 @@ mod tests {
                 cpu_fraction: Some(0.5),
             })
         });
-        Figures {
+        Measured {
             clock: ClockFigures {
                 reasons: vec!["the kernel's clock source is hpet".to_owned()],
                 ..ClockFigures::default()
@@ -274,12 +276,12 @@ mod tests {
         };
         let around = advice::Surroundings { dma_latency_device: true, idle_states: true };
         let findings = sentences::findings(&figures);
-        let (verdict, mood) = sentences::verdict(&figures, &findings);
+        let (verdict, level) = sentences::verdict(&figures, &findings);
         Page {
             machine: &machine,
             figures: &figures,
             verdict: &verdict,
-            mood,
+            level,
             findings: &findings,
             advice: &advice::advice(&figures, &machine, around),
             standings: &published::standings(&figures),
@@ -300,7 +302,7 @@ mod tests {
     fn the_verdict_comes_first_and_every_part_has_its_place() {
         let text = page(false);
         let places: Vec<_> =
-            ["Sleeps of 50 us wake", "Why", "What to change", "Figures", "Beside the published", "Notes"]
+            ["Sleeps of 50 us wake", "Why", "What to change", "Measured", "Beside the published", "Notes"]
                 .iter()
                 .map(|part| text.find(part).unwrap_or_else(|| panic!("{part} is not in {text}")))
                 .collect();

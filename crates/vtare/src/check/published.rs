@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::figures::Figures;
+use super::figures::Measured;
 
 /// The published tables: a copy of python/src/vtare/papers/data/published.json, so that this crate builds alone.
 const PUBLISHED: &str = include_str!("../../data/published.json");
@@ -66,7 +66,7 @@ struct CvRow {
 }
 
 /// Places each figure that has a published counterpart, beside the platforms without load.
-pub(super) fn standings(figures: &Figures) -> Vec<Standing> {
+pub(super) fn standings(figures: &Measured) -> Vec<Standing> {
     let tables: Tables =
         serde_json::from_str(PUBLISHED).expect("the tables are part of the program and a test reads them");
     let timer = |source: &str, function, what| {
@@ -121,11 +121,12 @@ fn place(what: &str, unit: &'static str, here: f64, rows: Vec<(Published, String
 
 #[cfg(test)]
 mod tests {
-    use super::super::figures::{CounterFigures, SleepFigures, Spread, TimerFigures};
+    use super::super::figures::{CounterFigures, SleepFigures, TimerFigures};
     use super::*;
+    use vtare_units::figures::Figures;
 
-    fn median(median: f64) -> Spread {
-        Spread { median: Some(median), ..Spread::default() }
+    fn median(median: f64) -> Figures {
+        Figures { median: Some(median), ..Figures::default() }
     }
 
     #[test]
@@ -137,7 +138,7 @@ mod tests {
 
     #[test]
     fn a_figure_is_counted_against_the_idle_platforms() {
-        let figures = Figures {
+        let figures = Measured {
             timer: vec![TimerFigures { source: "vtare".to_owned(), cost_ns: median(18.0) }],
             sleep: vec![SleepFigures {
                 method: "adaptive".to_owned(),
@@ -145,7 +146,7 @@ mod tests {
                 miss_ns: median(1e9),
                 cpu_fraction: None,
             }],
-            ..Figures::default()
+            ..Measured::default()
         };
         let found = standings(&figures);
         assert_eq!(found.len(), 2);
@@ -161,13 +162,13 @@ mod tests {
     fn a_printed_zero_is_half_of_the_last_decimal() {
         let cell = CounterFigures {
             argument: 1,
-            runtime_ns: Spread::default(),
+            runtime_ns: Figures::default(),
             cv: Some(0.000_01),
             cv_within: None,
             cv_between: None,
             dominant_cause: None,
         };
-        let found = standings(&Figures { counter: vec![cell], ..Figures::default() });
+        let found = standings(&Measured { counter: vec![cell], ..Measured::default() });
         assert_eq!(found[0].published.len(), 16);
         assert!(found[0].published[0].figure >= CV_QUANTUM / 2.0);
         assert_eq!(found[0].worse, 16);
@@ -175,6 +176,6 @@ mod tests {
 
     #[test]
     fn without_figures_there_is_no_standing() {
-        assert_eq!(standings(&Figures::default()), []);
+        assert_eq!(standings(&Measured::default()), []);
     }
 }

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::table::{percent, time};
 
-use super::figures::{Busy, Figures, SleepFigures};
+use super::figures::{Busy, Measured, SleepFigures};
 use super::trust::{Trust, TrustPoint};
 
 /// A sentence and the figure it rests on.
@@ -25,19 +25,19 @@ pub(super) const VERDICT_TARGET_NS: u64 = 50_000;
 /// Other sleep targets of the findings.
 pub(super) const OTHER_TARGETS_NS: [u64; 2] = [1_000_000, 10_000_000];
 
-/// How good the news is: for colour, and for nothing else.
+/// What the verdict amounts to: only its colour depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mood {
+pub(crate) enum VerdictLevel {
     /// The clock is trusted and some duration is.
     Good,
     /// One of the two is not.
     Poor,
     /// There is no verdict.
-    Silent,
+    Undecided,
 }
 
 /// The plain verdict, from the findings that carry it.
-pub(super) fn verdict(figures: &Figures, findings: &[Finding]) -> (String, Mood) {
+pub(super) fn verdict(figures: &Measured, findings: &[Finding]) -> (String, VerdictLevel) {
     let text = |id: &str| findings.iter().find(|finding| finding.id == id).map(|finding| finding.text.as_str());
     let durations = text("durations");
     let untrusted = text("clock").filter(|_| !figures.clock.trusted);
@@ -46,15 +46,18 @@ pub(super) fn verdict(figures: &Figures, findings: &[Finding]) -> (String, Mood)
         let parts =
             [figures.timer.is_empty(), figures.sleep.is_empty(), figures.counter.is_empty(), figures.noise.is_empty()];
         let measured = parts.iter().filter(|missing| !**missing).count();
-        return (format!("{measured} of {} parts were measured, too few for a verdict.", parts.len()), Mood::Silent);
+        return (
+            format!("{measured} of {} parts were measured, too few for a verdict.", parts.len()),
+            VerdictLevel::Undecided,
+        );
     }
-    let said: Vec<&str> = measured.into_iter().chain(text("busy")).collect();
+    let sentences: Vec<&str> = measured.into_iter().chain(text("busy")).collect();
     let trusted = figures.trust.as_ref().is_some_and(|trust| trust.least_ns.is_some());
-    (said.join(" "), if trusted && untrusted.is_none() { Mood::Good } else { Mood::Poor })
+    (sentences.join(" "), if trusted && untrusted.is_none() { VerdictLevel::Good } else { VerdictLevel::Poor })
 }
 
 /// All findings that the figures carry.
-pub(super) fn findings(figures: &Figures) -> Vec<Finding> {
+pub(super) fn findings(figures: &Measured) -> Vec<Finding> {
     let mut found = Vec::new();
     found.extend(figures.trust.as_ref().and_then(durations));
     found.extend(figures.trust.as_ref().and_then(|trust| error_of(trust, 1_000_000)));
@@ -123,7 +126,7 @@ fn error_of(trust: &Trust, duration_ns: i64) -> Option<Finding> {
     Some(Finding { id: "error_1ms", text, figure: error, unit: "1" })
 }
 
-fn sleep(figures: &Figures, id: &'static str, target_ns: u64) -> Option<Finding> {
+fn sleep(figures: &Measured, id: &'static str, target_ns: u64) -> Option<Finding> {
     let late = |method: &str| {
         let cell: &SleepFigures = figures.sleep(method, target_ns)?;
         Some((cell.miss_ns.median?, cell))
@@ -144,7 +147,7 @@ fn sleep(figures: &Figures, id: &'static str, target_ns: u64) -> Option<Finding>
     Some(Finding { id, text, figure, unit: "ns" })
 }
 
-fn clock(figures: &Figures) -> Option<Finding> {
+fn clock(figures: &Measured) -> Option<Finding> {
     let (clock, cost) = (&figures.clock, figures.read_cost_ns().or_else(|| figures.timer("clock_monotonic")?.median)?);
     let price = format!("one reading costs {}", time(Some(cost)));
     let text = if clock.trusted {
@@ -163,7 +166,7 @@ fn clock(figures: &Figures) -> Option<Finding> {
     Some(Finding { id: "clock", text, figure: cost, unit: "ns" })
 }
 
-fn kernel_clock(figures: &Figures) -> Option<Finding> {
+fn kernel_clock(figures: &Measured) -> Option<Finding> {
     let cost = figures.timer("clock_monotonic")?;
     let median = cost.median?;
     let mut text = format!("clock_gettime costs {} (half IQR {})", time(Some(median)), time(cost.half_iqr));
@@ -178,7 +181,7 @@ fn kernel_clock(figures: &Figures) -> Option<Finding> {
     Some(Finding { id: "kernel_clock", text, figure: median, unit: "ns" })
 }
 
-fn noise(figures: &Figures) -> Option<Finding> {
+fn noise(figures: &Measured) -> Option<Finding> {
     let lost = figures.lost_fraction()?;
     let shares: Vec<f64> = figures.noise.iter().filter_map(|cell| cell.lost_fraction).collect();
     let (low, high) =
@@ -200,7 +203,7 @@ fn noise(figures: &Figures) -> Option<Finding> {
     Some(Finding { id: "noise", text, figure: lost, unit: "1" })
 }
 
-fn steal(figures: &Figures) -> Option<Finding> {
+fn steal(figures: &Measured) -> Option<Finding> {
     let share = figures.cause_share(|causes| causes.steal_ns)?;
     let unsaid = figures.cause_share(|causes| causes.unattributed_ns);
     let mut text = format!("The hypervisor's steal account explains {} of the time lost", percent(Some(share)));
@@ -220,7 +223,7 @@ fn steal(figures: &Figures) -> Option<Finding> {
     Some(Finding { id: "steal", text, figure: share, unit: "1" })
 }
 
-fn work(figures: &Figures) -> Option<Finding> {
+fn work(figures: &Measured) -> Option<Finding> {
     let cell = figures.counter.iter().filter(|cell| cell.cv.is_some()).min_by_key(|cell| cell.argument)?;
     let cv = cell.cv?;
     let mut text = format!("Equal work of {} varies by {}", time(cell.runtime_ns.median), percent(Some(cv)));

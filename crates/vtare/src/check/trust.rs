@@ -1,15 +1,15 @@
 //! From which duration on a measured time can be trusted (docs/check.md has the derivation).
 //!
-//! A piece of work that needs the time D of an undisturbed CPU is measured as D plus the gaps that fall into it, plus the cost
-//! and the step of the clock, plus the clock's own error of rate. The gaps that a spinning thread saw tell what falls into an
-//! interval: the series is laid out in undisturbed time, cut into intervals of length D, and the relative error of each is
-//! taken. The error that 95 of 100 intervals do not exceed is the figure; each CPU's series is cut into parts, and the parts
-//! give its spread.
+//! A piece of work that needs the time D of an undisturbed CPU is measured as D plus the gaps that fall into it, plus
+//! the cost and the step of the clock, plus the clock's own error of rate. The gaps that a spinning thread saw show
+//! what falls into an interval: the series is laid out in undisturbed time, cut into intervals of length D, and the
+//! relative error of each is taken. The error that 95 of 100 intervals do not exceed is the figure; each CPU's series
+//! is cut into parts, and the parts give its spread.
 
 use serde::Serialize;
 
 use crate::noise::Spin;
-use crate::summary::Summary;
+use vtare_units::figures::Figures;
 
 /// Least number of intervals for a 0.95 quantile: with 95 % confidence the largest of 59 exceeds it.
 const LEAST_INTERVALS: i64 = 59;
@@ -35,7 +35,7 @@ pub(crate) struct TrustPoint {
     /// The duration, in ns.
     pub(crate) duration_ns: i64,
     /// The relative error that 95 of 100 intervals do not exceed, as a share; one value from each part.
-    pub(crate) error_p95: Summary,
+    pub(crate) error_p95: Figures,
 }
 
 /// How far durations can be trusted.
@@ -45,7 +45,8 @@ pub(crate) struct Trust {
     pub(crate) level: f64,
     /// The errors by duration, in rising order.
     pub(crate) points: Vec<TrustPoint>,
-    /// The least duration from which on the median error over the parts stays within the level, in ns; null where none does.
+    /// The least duration from which on the median error over the parts stays within the level, in ns; null where none
+    /// does.
     pub(crate) least_ns: Option<i64>,
     /// The same of each part alone; null where none does there.
     pub(crate) least_by_part_ns: Vec<Option<i64>>,
@@ -60,7 +61,7 @@ struct Part {
     length: i64,
 }
 
-/// The durations that are looked at: 1, 2, 5 times powers of ten, from 1 us to 10 s.
+/// The durations that are examined: 1, 2, 5 times powers of ten, from 1 us to 10 s.
 fn durations() -> impl Iterator<Item = i64> {
     (3..10).flat_map(|power| [1, 2, 5].map(|digit| digit * 10_i64.pow(power))).chain([10_000_000_000])
 }
@@ -119,7 +120,7 @@ fn least(errors: &[(i64, f64)], level: f64) -> Option<i64> {
     errors.iter().rev().take_while(|(_, error)| *error <= level).last().map(|(duration, _)| *duration)
 }
 
-/// Weighs the series of all CPUs. `None` where there are too few parts to state a spread.
+/// Evaluates the series of all CPUs. `None` where there are too few parts to state a spread.
 pub(super) fn weigh(series: &[Spin], clock: ClockError, level: f64) -> Option<Trust> {
     let parts: Vec<Part> = series.iter().flat_map(parts).collect();
     let mut by_part: Vec<Vec<(i64, f64)>> = vec![Vec::new(); parts.len()];
@@ -131,7 +132,10 @@ pub(super) fn weigh(series: &[Spin], clock: ClockError, level: f64) -> Option<Tr
         }
         let known: Vec<i64> = errors.into_iter().flatten().map(|error| (error * PER_BILLION).round() as i64).collect();
         if known.len() >= LEAST_PARTS {
-            points.push(TrustPoint { duration_ns: duration, error_p95: Summary::of(known, 1.0 / PER_BILLION) });
+            points.push(TrustPoint {
+                duration_ns: duration,
+                error_p95: known.into_iter().collect::<Figures>().scaled(1.0 / PER_BILLION),
+            });
         }
     }
     if points.is_empty() {
@@ -215,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn too_short_a_series_says_nothing() {
+    fn too_short_a_series_gives_no_trust() {
         assert_eq!(weigh(&[], EXACT, 0.01), None);
         assert_eq!(weigh(&[Spin { elapsed: 100_000, ..Spin::default() }], EXACT, 0.01), None);
     }

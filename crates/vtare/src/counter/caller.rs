@@ -17,7 +17,7 @@ pub(super) enum Caller<'c> {
 }
 
 impl<'c> Caller<'c> {
-    /// Finds the speed of the function in the language asked for; `None` where a wish to stop came first.
+    /// Finds the speed of the function in the language asked for; `None` where a request to stop came first.
     pub(super) fn start(parameters: &Parameters, context: &'c Context) -> Result<Option<Self>, Failure> {
         Ok(match parameters.language {
             Language::Rust => {
@@ -36,8 +36,8 @@ impl<'c> Caller<'c> {
         }
     }
 
-    /// Makes the first of the `upcoming` calls, if there is any, and gives each gap to `on_gap`; `None` where a wish to stop came
-    /// first.
+    /// Makes the first of the `upcoming` calls, if there is any, and gives each gap to `on_gap`; `None` where a request
+    /// to stop came first.
     pub(super) fn call(
         &mut self,
         mut upcoming: impl Iterator<Item = u64>,

@@ -23,10 +23,11 @@ pub(crate) enum Cause {
     Steal,
     /// Gaps that the kernel's interrupt and softirq time accounts for.
     Interrupts,
-    /// Gaps from outside the kernel, so the hypervisor or the firmware: even if each interrupt and switch made one of the
-    /// longest gaps, half of the time in gaps or more is left.
+    /// Gaps from outside the kernel, so the hypervisor or the firmware: even if each interrupt and switch made one of
+    /// the longest gaps, half of the time in gaps or more is left.
     Outside,
-    /// Gaps that no counter of the kernel accounts for: the hypervisor, the firmware, or interrupts whose time is not kept.
+    /// Gaps that no counter of the kernel accounts for: the hypervisor, the firmware, or interrupts whose time is not
+    /// kept.
     UnaccountedGaps,
     /// The CPU ran at another speed: its frequency, a neighbour on the same core, or the caches.
     CpuSpeed,
@@ -101,7 +102,7 @@ fn beyond(events: u64, gaps: &[(i64, u64)]) -> Span {
     left.fold(Span::ZERO, |sum, span| sum + span)
 }
 
-/// What the kernel's counters say of the whole run.
+/// What the kernel's counters show of the whole run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Evidence {
     /// Whether the counters are those of the one CPU that the thread ran on.
@@ -174,7 +175,7 @@ impl Evidence {
             (true, false) => Cause::Steal,
             (false, true) => Cause::Interrupts,
             (true, true) => Cause::NotAttributable,
-            // Without the counters nobody can say that the kernel did not see the gaps.
+            // Without the counters it is unknown whether the kernel saw the gaps.
             (false, false) if self.steal.is_none() || self.interrupt_time.is_none() => Cause::NotAttributable,
             (false, false) if covers(self.outside) => Cause::Outside,
             (false, false) => Cause::UnaccountedGaps,

@@ -8,9 +8,9 @@ use vtare_units::ThreadCpu;
 use crate::context::Context;
 use vtare_clock::Clock;
 
-/// Work between two looks at the clock.
+/// Work between two readings of the clock.
 const CHUNK_NS: f64 = 10_000.0;
-/// Most looks at the clock in one call: 8 MiB of readings.
+/// Most readings of the clock in one call: 8 MiB of readings.
 const MOST_CHUNKS: u64 = 1 << 20;
 /// A chunk is a gap where it takes this much longer than the call's median chunk.
 const GAP_OVER_TYPICAL: f64 = 0.1;
@@ -21,7 +21,8 @@ const CALIBRATION_ROUNDS: usize = 600;
 
 /// The deterministic function: `steps` steps of Marsaglia's xorshift64 from `state`.
 ///
-/// Each step needs the one before, so no compiler folds the loop; every language with 64-bit integers can write it in one line.
+/// Each step needs the one before, so no compiler folds the loop; every language with 64-bit integers can write it in
+/// one line.
 #[inline(never)]
 pub(super) fn count(mut state: u64, steps: u64) -> u64 {
     for _ in 0..steps {
@@ -32,8 +33,8 @@ pub(super) fn count(mut state: u64, steps: u64) -> u64 {
     state
 }
 
-/// The state after `steps` steps from `state`, found without making them: a step is linear over GF(2), so 2^k of them are a
-/// matrix. With it a program in another language can be held to the work that it says it did.
+/// The state after `steps` steps from `state`, found without making them: a step is linear over GF(2), so 2^k of them
+/// are a matrix. With it a program in another language can be checked for the work that it reports.
 pub(super) fn jump(mut state: u64, mut steps: u64) -> u64 {
     let apply = |matrix: &[u64; 64], vector: u64| {
         let columns = matrix.iter().enumerate().filter(|(bit, _)| vector >> bit & 1 == 1);
@@ -68,7 +69,7 @@ pub(crate) struct Call {
 pub(super) struct Size {
     /// Steps of the function in a ms on the undisturbed machine.
     pub(super) steps_per_ms: f64,
-    /// Steps between two looks at the clock.
+    /// Steps between two readings of the clock.
     pub(super) chunk_steps: u64,
     /// Chunks of the greatest argument.
     pub(super) most_chunks: usize,
@@ -124,7 +125,7 @@ impl<'c> Machine<'c> {
         Self { clock, size, marks }
     }
 
-    /// Calls the function and gives each gap to `on_gap`; `None` where a wish to stop cut it short.
+    /// Calls the function and gives each gap to `on_gap`; `None` where a request to stop cut it short.
     pub(super) fn call(&mut self, argument: u64, context: &Context, on_gap: impl FnMut(i64)) -> Option<Call> {
         let chunks = self.size.chunks(argument);
         let (clock, chunk_steps) = (self.clock, self.size.chunk_steps);

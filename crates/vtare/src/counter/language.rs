@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
-use crate::whole_file::WholeFile;
+use vtare_sys::whole_file::WholeFile;
 
 /// A language of the counter function.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum)]
@@ -72,7 +72,7 @@ impl Language {
             }
             Self::Python => {
                 let mut command = Command::new(runtime);
-                // Isolated: neither the user's modules nor those beside the program are looked at.
+                // Isolated: neither the user's modules nor those beside the program are imported.
                 command.args(["-I", "-S", "-B"]).arg(program);
                 command
             }
@@ -95,7 +95,8 @@ impl Language {
         if error.kind() == io::ErrorKind::NotFound {
             let wanted = runtime.display();
             return Failure::Machine(format!(
-                "language {name}: found no {wanted} here; install it with `apt-get install {package}`, or leave this language out"
+                "language {name}: found no {wanted} here; install it with `apt-get install {package}`, or leave this \
+                 language out"
             ));
         }
         Failure::Machine(format!("language {name}: cannot start {}: {error}", runtime.display()))
@@ -177,7 +178,7 @@ fn compile_c(source: &Path, place: &Path) -> Result<PathBuf, Failure> {
     let program = place.join("counter");
     let own = std::env::var_os("CC").filter(|compiler| !compiler.is_empty());
     let compilers = own.into_iter().chain(["cc", "gcc", "clang"].map(Into::into));
-    let mut said = None;
+    let mut why = None;
     for compiler in compilers {
         // Static where the C library allows it, so that it runs in containers and guests that have none.
         for linked in [&["-static"][..], &[]] {
@@ -185,12 +186,12 @@ fn compile_c(source: &Path, place: &Path) -> Result<PathBuf, Failure> {
             command.args(["-O2", "-o"]).arg(&program).args(linked).arg(source);
             match run(&mut command) {
                 Ok(Ok(())) => return Ok(program),
-                Ok(Err(words)) => said = Some(format!("{} says: {words}", compiler.to_string_lossy())),
+                Ok(Err(words)) => why = Some(format!("{} reports: {words}", compiler.to_string_lossy())),
                 Err(_) => break,
             }
         }
     }
-    let why = said.unwrap_or_else(|| "found no C compiler (cc, gcc or clang)".to_owned());
+    let why = why.unwrap_or_else(|| "found no C compiler (cc, gcc or clang)".to_owned());
     Err(Failure::Machine(format!("language c: {why}; install one with `apt-get install gcc libc6-dev`")))
 }
 
@@ -204,7 +205,7 @@ fn compile_java(source: &Path, place: &Path) -> Result<PathBuf, Failure> {
     for command in [&mut compiler, &mut packer] {
         let why = match run(command) {
             Ok(Ok(())) => continue,
-            Ok(Err(words)) => format!("{} says: {words}", command.get_program().to_string_lossy()),
+            Ok(Err(words)) => format!("{} reports: {words}", command.get_program().to_string_lossy()),
             Err(_) => format!("found no {} (of Java 11 or later)", command.get_program().to_string_lossy()),
         };
         return Err(Failure::Machine(format!(

@@ -1,7 +1,7 @@
 //! The counter function in another language: a program that vtare starts, asks for calls, and holds to its work.
 //!
-//! What the two say to each other stands in `counters/README.md`. A piece of work is sent, then this process sleeps until it is
-//! answered: it never runs beside what it measures.
+//! Their protocol stands in `counters/README.md`. A piece of work is sent, then this process sleeps
+//! until it is answered: it never runs beside what it measures.
 
 use std::collections::VecDeque;
 use std::io::{self, Write as _};
@@ -25,12 +25,12 @@ use crate::failure::Failure;
 
 /// The words that both ends know.
 const SCHEMA: &str = "vtare.counter-program/1";
-/// Calls of about so many ms are asked for at a time: work in between is rare, and a wish to stop soon heard.
+/// Calls of about this many ms are asked for at a time: work in between is rare, and a signal is soon noticed.
 const PIECE_MS: f64 = 1_000.0;
 /// Bytes read at a time.
 const PIECE_BYTE: usize = 1 << 16;
 
-/// What a program says first.
+/// The first line of a program.
 #[derive(Debug, Deserialize)]
 struct Hello {
     schema: String,
@@ -62,11 +62,12 @@ struct Answer {
 }
 
 impl Program {
-    /// Starts the program of a language and waits until it has warmed up and knows its speed; `None` where a wish to stop came
-    /// first.
+    /// Starts the program of a language and waits until it has warmed up and knows its speed; `None` where a request to
+    /// stop came first.
     ///
     /// # Errors
-    /// [`Failure::Machine`] where the language's tools are missing; [`Failure::Program`] where the program does not do as agreed.
+    /// [`Failure::Machine`] where the language's tools are missing; [`Failure::Program`] where the program does not do
+    /// as agreed.
     pub(super) fn start(parameters: &Parameters, context: &Context) -> Result<Option<Self>, Failure> {
         let language = parameters.language;
         // Dropped once the program is up: nothing stays behind where this process is killed later.
@@ -77,14 +78,14 @@ impl Program {
                 (Some(place), Line::open(language, &program)?)
             }
         };
-        let Some(words) = line.hear(context)? else { return Ok(None) };
+        let Some(words) = line.receive(context)? else { return Ok(None) };
         let hello: Hello =
             serde_json::from_str(&words).map_err(|error| line.broken(&format!("{error} in {words:?}")))?;
         if hello.schema != SCHEMA || hello.language != language.name() || !hello.steps_per_ms.is_normal() {
             return Err(line.broken(&format!("found {hello:?}, want {SCHEMA} in {}", language.name())));
         }
         let size = Size::new(hello.steps_per_ms, parameters.unit_ms, parameters.max_exponent);
-        line.say(&format!("{} {}\n", size.chunk_steps, size.most_chunks))?;
+        line.send(&format!("{} {}\n", size.chunk_steps, size.most_chunks))?;
         Ok(Some(Self {
             language,
             runtime: hello.runtime,
@@ -96,7 +97,8 @@ impl Program {
         }))
     }
 
-    /// Makes the first of the `upcoming` calls and gives each gap to `on_gap`; `None` where a wish to stop came first.
+    /// Makes the first of the `upcoming` calls and gives each gap to `on_gap`; `None` where a request to stop came
+    /// first.
     ///
     /// # Errors
     /// [`Failure::Program`] where the program ends, or did not count as far as it should have.
@@ -119,7 +121,7 @@ impl Program {
         Ok(Some(Call { wall_ns, gap_ns, ..answer.call }))
     }
 
-    /// Asks for the next piece and waits for its answers; false where a wish to stop came first.
+    /// Asks for the next piece and waits for its answers; false where a request to stop came first.
     fn ask(&mut self, upcoming: impl Iterator<Item = u64>, context: &Context) -> Result<bool, Failure> {
         let mut asked = Vec::new();
         let mut length_ms = 0.0;
@@ -131,9 +133,9 @@ impl Program {
             asked.push(argument);
         }
         let words: Vec<String> = asked.iter().map(|argument| self.size.chunks(*argument).to_string()).collect();
-        self.line.say(&format!("{}\n", words.join(" ")))?;
+        self.line.send(&format!("{}\n", words.join(" ")))?;
         for argument in asked {
-            let Some(words) = self.line.hear(context)? else { return Ok(false) };
+            let Some(words) = self.line.receive(context)? else { return Ok(false) };
             let answer = read(&words, self.size.chunks(argument)).map_err(|why| self.line.broken(&why))?;
             self.answers.push_back((argument, answer));
         }
@@ -146,7 +148,7 @@ impl Program {
     }
 }
 
-/// Reads `STATE CPU_NS SWITCHES CHUNK_NS...` of a call of so many chunks.
+/// Reads `STATE CPU_NS SWITCHES CHUNK_NS...` of a call of that number of chunks.
 fn read(words: &str, chunks: usize) -> Result<Answer, String> {
     let shown = || words.chars().take(60).collect::<String>();
     let mut numbers = words.split_ascii_whitespace();
@@ -167,8 +169,8 @@ struct Line {
     child: Child,
     input: ChildStdin,
     output: ChildStdout,
-    heard: Vec<u8>,
-    /// Becomes readable with the signal that wishes to stop, so that no waiting has to look at a clock.
+    received: Vec<u8>,
+    /// Becomes readable with the signal to stop, so that no wait has to read a clock.
     wake: UnixStream,
     signals: Vec<SigId>,
 }
@@ -190,7 +192,7 @@ impl Line {
         let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(cannot(io::ErrorKind::BrokenPipe.into()));
         };
-        let mut line = Self { language, child, input, output, heard: Vec::new(), wake, signals: Vec::new() };
+        let mut line = Self { language, child, input, output, received: Vec::new(), wake, signals: Vec::new() };
         for signal in [SIGINT, SIGTERM] {
             let waker = waker.try_clone().map_err(cannot)?;
             line.signals.push(low_level::pipe::register(signal, waker).map_err(cannot)?);
@@ -198,25 +200,25 @@ impl Line {
         Ok(line)
     }
 
-    fn say(&mut self, words: &str) -> Result<(), Failure> {
+    fn send(&mut self, words: &str) -> Result<(), Failure> {
         match self.input.write_all(words.as_bytes()) {
             Ok(()) => Ok(()),
-            // Why it has gone is said where its next word is missed.
+            // Why it has ended is reported where its next line is missing.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
             Err(error) => Err(self.broken(&error.to_string())),
         }
     }
 
-    /// The next line; `None` where a wish to stop comes first.
-    fn hear(&mut self, context: &Context) -> Result<Option<String>, Failure> {
+    /// The next line; `None` where a request to stop comes first.
+    fn receive(&mut self, context: &Context) -> Result<Option<String>, Failure> {
         let mut searched = 0;
         loop {
-            if let Some(end) = self.heard[searched..].iter().position(|byte| *byte == b'\n') {
-                let rest = self.heard.split_off(searched + end + 1);
-                let words = std::mem::replace(&mut self.heard, rest);
+            if let Some(end) = self.received[searched..].iter().position(|byte| *byte == b'\n') {
+                let rest = self.received.split_off(searched + end + 1);
+                let words = std::mem::replace(&mut self.received, rest);
                 return Ok(Some(String::from_utf8_lossy(&words).trim_end().to_owned()));
             }
-            searched = self.heard.len();
+            searched = self.received.len();
             let mut ends = [PollFd::new(&self.output, PollFlags::IN), PollFd::new(&self.wake, PollFlags::IN)];
             match poll(&mut ends, None) {
                 Ok(_) | Err(Errno::INTR) => {}
@@ -233,14 +235,14 @@ impl Line {
                 // What stops this process stops the program, too.
                 Ok(0) if context.stop_requested() => return Ok(None),
                 Ok(0) => return Err(self.gone()?),
-                Ok(got) => self.heard.extend_from_slice(&bytes[..got]),
+                Ok(got) => self.received.extend_from_slice(&bytes[..got]),
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(self.broken(&error.to_string())),
             }
         }
     }
 
-    /// What to say of a program that has closed its output.
+    /// The error of a program that has closed its output.
     fn gone(&mut self) -> Result<Failure, Failure> {
         let status = self.child.wait().map_err(|error| self.broken(&error.to_string()))?;
         // Its own words for a machine that cannot do it, as vtare's.

@@ -76,7 +76,8 @@ mod tests {
 
     #[test]
     fn unequal_batches_are_weighed_by_n0() {
-        // {1, 3} and {5}: mean 3, MSW = 2, MSB = 2 (2-3)^2 + (5-3)^2 = 6, n0 = 3 - 5/3 = 4/3, between (6 - 2)/(4/3) = 3.
+        // {1, 3} and {5}: mean 3, MSW = 2, MSB = 2 (2-3)^2 + (5-3)^2 = 6, n0 = 3 - 5/3 = 4/3, between (6 - 2)/(4/3) =
+        // 3.
         let spread = Spread::of(&[(0, 1.0), (0, 3.0), (7, 5.0)]);
         near(spread.within, 2_f64.sqrt() / 3.0);
         near(spread.between, 3_f64.sqrt() / 3.0);

@@ -88,7 +88,8 @@ pub(super) fn inspect(file: &(impl ReadAt + ?Sized)) -> io::Result<Image> {
     }
 }
 
-/// The interpreter on a script's first line, as the kernel parts it: the path, and all the rest as one argument (execve(2)).
+/// The interpreter on a script's first line, as the kernel parts it: the path, and all the rest as one argument
+/// (execve(2)).
 fn script(line: &[u8]) -> Option<Image> {
     let end = line.iter().position(|byte| *byte == b'\n').unwrap_or(line.len());
     let text = String::from_utf8_lossy(&line[..end]);

@@ -32,7 +32,8 @@ pub(super) fn find(named: Option<&OsStr>, own: &Path) -> Result<PathBuf, String>
     // ld.so(8): a list separated by spaces or colons, without any quoting.
     if found.as_os_str().as_bytes().iter().any(|byte| matches!(byte, b' ' | b':')) {
         return Err(format!(
-            "the library's path {} holds a space or a colon, which LD_PRELOAD cannot carry: copy the library elsewhere and name it in {VARIABLE}",
+            "the library's path {} holds a space or a colon, which LD_PRELOAD cannot carry: copy the library \
+             elsewhere and name it in {VARIABLE}",
             found.display()
         ));
     }
@@ -58,7 +59,8 @@ fn places(own: &Path) -> Vec<PathBuf> {
     places
 }
 
-/// The value of LD_PRELOAD with the library in it: behind what is there already, since some of these insist on being first.
+/// The value of LD_PRELOAD with the library in it: behind what is there already, since some of these insist on being
+/// first.
 pub(super) fn preload_list(library: &Path, present: Option<&OsStr>) -> OsString {
     let mut list = present.unwrap_or_default().to_owned();
     if !list.is_empty() {

@@ -29,10 +29,10 @@ use vtare_units::Span;
 
 use crate::failure::{Exit, Failure};
 use crate::instrument::to_json;
-use crate::whole_file::WholeFile;
 use program::{Program, Refusal};
 use report::{Counts, Report};
 use settings::{ClockChoice, Settings, SleepChoice};
+use vtare_sys::whole_file::WholeFile;
 
 /// Arguments of `vtare exec`.
 #[derive(Debug, clap::Args)]
@@ -51,7 +51,8 @@ pub(crate) struct ExecArguments {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(i64).range(0..=1_000_000_000))]
     slack_ns: i64,
 
-    /// Count calls, time spent and lateness; print them on stderr at the end, or into FILE (as JSON where it ends in .json)
+    /// Count calls, time spent and lateness; print them on stderr at the end, or into FILE (as JSON where it ends in
+    /// .json)
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-")]
     report: Option<PathBuf>,
 
@@ -106,7 +107,7 @@ pub(crate) fn command(arguments: &ExecArguments) -> Result<Exit, Failure> {
         std::env::current_exe().map_err(|error| Failure::Machine(format!("cannot find this program: {error}")))?;
     let library = library::find(std::env::var_os(library::VARIABLE).as_deref(), &own).map_err(Failure::Machine)?;
     if let Some(limit) = &program.limit {
-        say!("vtare: {}", limit.sentence(&program.run_by));
+        message!("vtare: {}", limit.sentence(&program.run_by));
     }
     let sink = arguments.report.as_deref().map(Sink::open).transpose()?;
     let counts = arguments.report.as_ref().map(|_| Counts::create()).transpose();
@@ -171,8 +172,8 @@ fn run_and_report(mut start: Command, program: &Program, counts: &Counts, to: Si
     Ok(Exit::Program(code_of(status)))
 }
 
-/// The signals that are caught while the program runs: those that this process does not ignore, so that the program, which inherits what is ignored
-/// (nohup), keeps it.
+/// The signals that are caught while the program runs: those that this process does not ignore, so that the program,
+/// which inherits what is ignored (nohup), keeps it.
 fn heeded() -> Vec<i32> {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status
@@ -230,7 +231,7 @@ impl Sink {
     fn write(self, report: &Report) -> Result<(), Failure> {
         let (file, json) = match self {
             Self::Terminal => {
-                crate::say::on_stderr(format_args!("{}", report.text()));
+                crate::message::on_stderr(format_args!("{}", report.text()));
                 return Ok(());
             }
             Self::File(file, json) => (file, json),
@@ -251,6 +252,6 @@ fn document(report: &Report) -> Value {
 fn warn_if_empty(report: &Report, program: &Program) {
     if report.is_empty() {
         let why = if program.limit.is_some() { "" } else { ": messages of the dynamic linker (ld.so) above say why" };
-        say!("vtare: no process loaded the library, so nothing was counted{why}");
+        message!("vtare: no process loaded the library, so nothing was counted{why}");
     }
 }

@@ -64,7 +64,8 @@ impl Limit {
                  does not help either, since the Go runtime waits in other calls"
             ),
             Self::Narrow => format!(
-                "{program} is a 32-bit program: the library is 64-bit, so its clock and sleeps stay the system's. {slack}"
+                "{program} is a 32-bit program: the library is 64-bit, so its clock and sleeps stay the system's. \
+                 {slack}"
             ),
             Self::OtherLinker(linker) => format!(
                 "{program} uses another C library ({linker}): the library is for glibc, so its clock and sleeps stay the \
@@ -144,7 +145,8 @@ fn look(file: &Path, path: &OsStr, depth: usize) -> Result<(PathBuf, Option<Limi
         inspect(&opened).map_err(|error| Refusal::NotExecutable(format!("{shown}: cannot be read: {error}")))?;
     match image {
         Image::Other => Err(Refusal::NotExecutable(format!(
-            "{shown}: is neither a program for this machine nor a script that names its interpreter in a first line `#!/...`"
+            "{shown}: is neither a program for this machine nor a script that names its interpreter in a first line \
+             `#!/...`"
         ))),
         Image::Elf(elf) if elf.wide && !elf.native => {
             Err(Refusal::NotExecutable(format!("{shown}: is a program for another processor")))
@@ -195,7 +197,8 @@ fn limit(elf: &Elf, file: &Path, opened: &File) -> Option<Limit> {
     }
 }
 
-/// Whether the program runs with other rights than the caller's, so that the kernel tells the linker to be careful (AT_SECURE).
+/// Whether the program runs with other rights than the caller's, so that the kernel tells the linker to be careful
+/// (AT_SECURE).
 fn other_rights(opened: &File) -> Option<Limit> {
     let facts = opened.metadata().ok()?;
     let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());

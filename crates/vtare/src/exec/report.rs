@@ -8,6 +8,7 @@ use std::path::Path;
 
 use serde::Serialize;
 use vtare_sys::process::unnamed_file;
+use vtare_units::figures::Figures;
 
 use super::record::{self, BUCKETS, BYTES, Field, Function, MAGIC, Whole};
 use crate::table::{Table, time};
@@ -188,12 +189,15 @@ fn counted(words: &[u64], function: Function) -> Counted {
     let sleeps = function.sleeps().then(|| {
         let first = record::bucket(function, 0);
         let counts = &words[first..first + BUCKETS];
-        let n = counts.iter().sum();
+        let middles: Vec<(i64, u64)> =
+            counts.iter().enumerate().map(|(at, count)| (record::bucket_middle(at), *count)).collect();
+        let figures = Figures::of_counts(&middles);
+        let n = figures.n;
         Sleeps {
             lateness_ns: Lateness {
                 n,
-                median: record::quantile(counts, 0.5),
-                p99: record::quantile(counts, 0.99),
+                median: figures.median,
+                p99: figures.p99,
                 max: (n > 0).then(|| field(Field::WorstNs)),
             },
             spin_ns: field(Field::SpinNs),

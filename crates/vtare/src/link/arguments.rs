@@ -1,11 +1,12 @@
 use std::path::PathBuf;
 
-use vtare_packet::emulator::{Buffer, Jitter, JitterShape, LaneSpec, Layer, Phase};
-use vtare_packet::link::sim::{Detour, Duplication, LossModel};
+use vtare_emulator::{Buffer, Jitter, JitterShape, LaneSpec, Layer, Phase};
+use vtare_pathsim::{Detour, Duplication, LossModel};
 
-use crate::arguments::{nanoseconds, nanoseconds_or_none, positive};
 use crate::failure::Failure;
-use crate::quantities::{bit_rate, bit_rate_or_none, bytes, share};
+use crate::quantities::{
+    bit_rate, bit_rate_or_none, bytes_with_unit, nanoseconds, nanoseconds_or_none, positive, share,
+};
 
 /// Arguments of `vtare link`.
 #[derive(Debug, clap::Args)]
@@ -36,7 +37,8 @@ pub(crate) struct LinkArguments {
     #[arg(long, value_name = "TIME", value_parser = nanoseconds_or_none)]
     delay: Option<u64>,
 
-    /// Variation of the delay: 1ms, or 1ms:SHAPE with uniform (+-), normal (standard deviation), exponential or pareto (mean)
+    /// Variation of the delay: 1ms, or 1ms:SHAPE with uniform (+-), normal (standard deviation), exponential or pareto
+    /// (mean)
     #[arg(long, value_name = "TIME[:SHAPE]", value_parser = jitter)]
     jitter: Option<(u64, JitterShape)>,
 
@@ -64,12 +66,13 @@ pub(crate) struct LinkArguments {
     #[arg(long, value_name = "SHARE", value_parser = share)]
     corrupt: Option<f64>,
 
-    /// Carry large sends (TCP, UDP_SEGMENT) as they come: as one in the queue, and with one fate. For rates that single packets do not reach
+    /// Carry large sends (TCP, UDP_SEGMENT) as they come: as one in the queue, and with one fate. For rates that
+    /// single packets do not reach
     #[arg(long)]
     pub(super) whole: bool,
 
     /// UDP datagrams from or to this port are probes, all else is cross traffic
-    #[arg(long, value_name = "PORT", default_value_t = vtare_packet::serve::DEFAULT_PORT)]
+    #[arg(long, value_name = "PORT", default_value_t = vtare_wire::DEFAULT_PORT)]
     pub(super) probe_port: u16,
 
     /// End after this many seconds [default: on SIGTERM or SIGINT]
@@ -268,7 +271,7 @@ fn buffer(text: &str) -> Result<Buffer, String> {
     let packets = packets.and_then(|number| number.trim().parse().ok()).filter(|packets| *packets > 0);
     packets
         .map(Buffer::Packet)
-        .or_else(|| bytes(text).map(Buffer::Byte))
+        .or_else(|| bytes_with_unit(text).map(Buffer::Byte))
         .ok_or_else(|| format!("found '{text}', want bytes, as 1MB or 64KiB, or packets, as 200p"))
 }
 

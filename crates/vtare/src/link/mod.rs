@@ -8,21 +8,20 @@ use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
+pub(crate) use arguments::LinkArguments;
 use serde::Serialize;
 use serde_json::{Value, json};
-use vtare_packet::emulator::{Bin, Emulator, EmulatorError, EmulatorOptions, Ended, LaneSpec};
+use vtare_emulator::{Bin, Emulator, EmulatorError, EmulatorOptions, Ended, LaneSpec};
 use vtare_sys::facts::MachineFacts;
 use vtare_sys::{process, sched};
 use vtare_units::Span;
-
-pub(crate) use arguments::LinkArguments;
 use watch::{Lateness, Observer};
 
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
 use crate::instrument::{Note, check_cpu, fresh_seed, print, print_json, to_json};
 use crate::quantities::show_bit_rate;
-use crate::samples::{Cell, Column, Samples, SamplesError};
+use crate::samples::{Column, Row as _, Samples, SamplesError, count};
 use crate::table::{percent, time};
 
 /// Names of the directions.
@@ -33,26 +32,32 @@ const MOST_BYTE: usize = 1 << 30;
 const NICE: i32 = -19;
 
 /// The columns of the truth, as contract/README.md has them.
-pub(crate) const COLUMNS: &[Column] = &[
-    Column::string("lane", "direction: ab or ba"),
-    Column::int64("bin_monotonic_ns", "start of these 10 ms on CLOCK_MONOTONIC"),
-    Column::optional_int64(
-        "capacity_bit_per_s",
-        "mean rate of the queue, at the layer of the footer; null without limit",
-    ),
-    Column::optional_int64(
-        "available_bit_per_s",
-        "capacity less cross traffic that entered the queue, 0 at least; null without limit",
-    ),
-    Column::int64("cross_byte", "bytes of cross traffic that entered the queue"),
-    Column::int64("probe_byte", "bytes of probes that entered the queue"),
-    Column::int64("queue_byte", "bytes in the queue at the end"),
-    Column::int64("queue_most_byte", "the most bytes that were in the queue"),
-    Column::int64("overflow_packet", "packets that found the queue full"),
-    Column::int64("lost_packet", "packets taken by the loss model"),
-    Column::int64("unable_packet", "packets that the emulator could not carry"),
-    Column::int64("socket_drop_frame", "frames lost before the emulator saw them, noticed in this time"),
-];
+pub(crate) const COLUMNS: &[Column] = BinRow::COLUMNS;
+
+/// What passed in 10 ms.
+struct BinRow {
+    lane: usize,
+    started_ns: u64,
+    bin: Bin,
+}
+
+columns!(row: BinRow {
+    string "lane" = LANES[row.lane], "direction: ab or ba";
+    int64 "bin_monotonic_ns" = count(row.started_ns + row.bin.start_ns), "start of these 10 ms on CLOCK_MONOTONIC";
+    optional_int64 "capacity_bit_per_s" = row.bin.capacity_bit_per_s.map(count),
+        "mean rate of the queue, at the layer of the footer; null without limit";
+    optional_int64 "available_bit_per_s" = row.bin.available_bit_per_s().map(count),
+        "capacity less cross traffic that entered the queue, 0 at least; null without limit";
+    int64 "cross_byte" = count(row.bin.cross_byte), "bytes of cross traffic that entered the queue";
+    int64 "probe_byte" = count(row.bin.probe_byte), "bytes of probes that entered the queue";
+    int64 "queue_byte" = count(row.bin.queue_byte), "bytes in the queue at the end";
+    int64 "queue_most_byte" = count(row.bin.queue_most_byte), "the most bytes that were in the queue";
+    int64 "overflow_packet" = count(row.bin.overflow_packet), "packets that found the queue full";
+    int64 "lost_packet" = count(row.bin.lost_packet), "packets taken by the loss model";
+    int64 "unable_packet" = count(row.bin.unable_packet), "packets that the emulator could not carry";
+    int64 "socket_drop_frame" = count(row.bin.socket_drop_frame),
+        "frames lost before the emulator saw them, noticed in this time";
+});
 
 /// Runs the emulator until a signal or the end of its time; a signal is its ordinary end.
 ///
@@ -119,7 +124,7 @@ pub(crate) fn command(arguments: &LinkArguments, context: &Context) -> Result<Ex
     let lost = written.and_then(|samples| samples.finish(&shared)).err();
     let output = if lost.is_some() { None } else { arguments.log.as_deref() };
     if let Some(error) = &lost {
-        say!("vtare: {error}");
+        message!("vtare: {error}");
     }
     show(arguments, &options, &ended, &lateness, &notes, &shared, output)?;
     match (&ended.failure, lost) {
@@ -154,30 +159,15 @@ fn carry(
     // An early turn after each wake-up (EEVDF); older kernels ignore it.
     ask("slice_refused", sched::set_slice(Span::from_micros(100)));
     ask("slack_refused", sched::set_timer_slack(Span::from_nanos(1)));
-    say!("ready");
+    message!("ready");
     let ended = emulator.run(stop, limit, &mut observer);
     Carried { ended, lateness: observer.lanes, notes }
 }
 
 /// Writes bins until the emulator has ended.
 fn write(bins: Receiver<(usize, Bin)>, started_ns: u64, mut samples: Samples) -> Result<Samples, SamplesError> {
-    let integer = |value: u64| Cell::Integer(i64::try_from(value).unwrap_or(i64::MAX));
-    let optional = |value: Option<u64>| value.map_or(Cell::Missing, integer);
     for (lane, bin) in bins {
-        samples.row(&[
-            Cell::Text(LANES[lane]),
-            integer(started_ns + bin.start_ns),
-            optional(bin.capacity_bit_per_s),
-            optional(bin.available_bit_per_s()),
-            integer(bin.cross_byte),
-            integer(bin.probe_byte),
-            integer(bin.queue_byte),
-            integer(bin.queue_most_byte),
-            integer(bin.overflow_packet),
-            integer(bin.lost_packet),
-            integer(bin.unable_packet),
-            integer(bin.socket_drop_frame),
-        ])?;
+        samples.row(&BinRow { lane, started_ns, bin })?;
     }
     Ok(samples)
 }
@@ -194,7 +184,8 @@ fn check_free(name: &str) -> Result<(), Failure> {
         Ok(master) => {
             let master = master.file_name().unwrap_or_default().to_string_lossy().into_owned();
             Err(Failure::Input(format!(
-                "{name} is a port of {master}, which carries its frames too: want an interface of its own (ip link set {name} nomaster)"
+                "{name} is a port of {master}, which carries its frames too: want an interface of its own (ip link \
+                 set {name} nomaster)"
             )))
         }
         Err(_) => Ok(()),
@@ -214,11 +205,11 @@ struct Direction<'d> {
     from: &'d str,
     to: &'d str,
     #[serde(flatten)]
-    count: vtare_packet::emulator::LaneCount,
+    count: vtare_emulator::LaneCount,
     /// Lost by the model, of all that arrived and could be carried; null where none did.
     lost_share: Option<f64>,
-    outlet: vtare_packet::emulator::Outlet,
-    inlet: vtare_packet::emulator::Inlet,
+    outlet: vtare_emulator::Outlet,
+    inlet: vtare_emulator::Inlet,
     lateness_ns: Value,
     late_limit_ns: u64,
     late_packet: u64,
@@ -259,10 +250,9 @@ fn share(part: u64, whole: u64) -> Option<f64> {
 }
 
 fn in_figures(lateness: &Lateness) -> Value {
-    let histogram = &lateness.histogram;
+    let figures = lateness.histogram.figures();
     json!({
-        "n": histogram.total(), "median": histogram.quantile(0.5), "p99": histogram.p99(), "p999": histogram.p999(),
-        "max": lateness.most_ns,
+        "n": figures.n, "median": figures.median, "p99": figures.p99, "p999": figures.p999, "max": lateness.most_ns,
     })
 }
 
@@ -284,7 +274,8 @@ fn limits(ended: &Ended, lateness: &[Lateness; 2], limit_ns: u64) -> Vec<Note> {
         note(
             "unable",
             count.unable_packet,
-            "packets could not be carried: no memory, cut short, or of a kind that cannot be cut (ethtool -K IFACE gso off tso off at the sender)",
+            "packets could not be carried: no memory, cut short, or of a kind that cannot be cut (ethtool -K IFACE \
+             gso off tso off at the sender)",
         );
         note("refused", outlet.refused_packet, "packets were refused by the interface: its ring was full");
         note(

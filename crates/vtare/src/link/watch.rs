@@ -1,19 +1,19 @@
 use std::sync::mpsc::Sender;
 
-use vtare_methods::histogram::Histogram;
-use vtare_packet::emulator::{Bin, Watch};
+use vtare_emulator::{Bin, Watch};
 use vtare_units::Span;
+use vtare_units::figures::LogHistogram;
 
 /// The time over which a rate counts as kept.
 const WINDOW_NS: i64 = 100_000_000;
-/// A window is kept where no more than one frame in so many was late.
+/// The rate of a window counts as kept where no more than one frame in this number was late.
 const KEPT: u64 = 100;
 
 /// How late frames left one direction, and how fast they did.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lateness {
     /// All lateness.
-    pub(super) histogram: Histogram,
+    pub(super) histogram: LogHistogram,
     /// The greatest, ns.
     pub(super) most_ns: Option<i64>,
     /// Frames later than the limit.
@@ -82,8 +82,8 @@ impl Watch for Observer {
     }
 
     fn bin(&mut self, lane: usize, bin: &Bin) {
-        self.lanes[lane].pass(vtare_packet::emulator::BIN_NS.cast_signed());
-        // The writer has gone: it failed, and says so at the end.
+        self.lanes[lane].pass(vtare_emulator::BIN_NS.cast_signed());
+        // The writer has ended: its error is reported at the end.
         let _ = self.bins.send((lane, *bin));
     }
 }
@@ -105,7 +105,7 @@ mod tests {
         // 100 frames of 1250 B in 100 ms are 10 Mbit/s.
         assert_eq!(window(100, 1), (Some(10_000_000), Some(10_000_000)));
         assert_eq!(window(200, 3), (Some(20_000_000), Some(10_000_000)));
-        assert_eq!(window(0, 0), (Some(20_000_000), Some(10_000_000)), "an empty window says nothing");
+        assert_eq!(window(0, 0), (Some(20_000_000), Some(10_000_000)), "an empty window changes nothing");
         assert_eq!((lateness.late, lateness.most_ns), (4, Some(60_000)));
     }
 }

@@ -1,17 +1,17 @@
-//! Who took the time: what the system says of the gaps, and what it leaves unsaid.
+//! Where the time went: what the system accounts for of the gaps, and what it does not.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 use vtare_sys::proc::Difference;
 
-/// What the system says about the time lost on one CPU. Times in ns; `None` where the system does not say.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, schemars::JsonSchema)]
+/// What the system accounts for of the time lost on one CPU. Times in ns; `None` where it keeps no account.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Causes {
     /// The sum of all gaps.
     pub(crate) lost_ns: i64,
-    /// Time that the hypervisor says it took from this CPU. Moves in steps of 10 ms, and many hypervisors say nothing: 0 is
-    /// no proof that nothing was taken.
+    /// Time that the hypervisor reports it took from this CPU. Moves in steps of 10 ms, and many hypervisors report
+    /// nothing: 0 is no proof that nothing was taken.
     pub(crate) steal_ns: Option<i64>,
     /// Time that the spinning thread was ready while other threads of this system ran.
     pub(crate) other_threads_ns: Option<i64>,
@@ -40,7 +40,7 @@ pub(crate) struct Causes {
 }
 
 impl Causes {
-    /// Attributes the `gaps` (lengths in ns) of `cpu` to what `gained` says of that time.
+    /// Attributes the `gaps` (lengths in ns) of `cpu` to what `gained` accounts for of that time.
     pub(crate) fn of(cpu: usize, gaps: &[i64], lost_ns: i64, gained: &Difference) -> Self {
         let steal_ns = gained.steal_on(cpu).map(|steal| steal.as_nanos());
         let other_threads_ns = gained.schedstat.map(|scheduled| scheduled.waited.as_nanos());
@@ -108,7 +108,7 @@ impl Causes {
     }
 }
 
-/// A line's name for people: its own where that says something, with the device where it is only a number.
+/// A line's name for people: its own where that is a name, with the device where it is only a number.
 fn label(name: &str, description: &str) -> String {
     if name.bytes().all(|byte| byte.is_ascii_digit()) {
         let device = description.split(' ').next_back().unwrap_or("");

@@ -1,68 +1,55 @@
 //! `vtare noise`: time that something takes from a thread that never lets go (docs/noise.md).
 //!
-//! A thread pinned to one CPU reads the counter without pause. Whenever two readings lie further apart than the threshold,
-//! something else ran in between: an interrupt, another thread, or the hypervisor. As sysjitter and the kernel's osnoise
-//! tracer do it, here without root and inside any guest.
+//! A thread pinned to one CPU reads the counter without pause. Whenever two readings lie further apart than the
+//! threshold, something else ran in between: an interrupt, another thread, or the hypervisor. As sysjitter and the
+//! kernel's osnoise tracer do it, here without root and inside any guest.
 
 mod causes;
-mod picture;
+mod decades;
 mod spin;
 
 use serde::{Deserialize, Serialize};
 use vtare_sys::proc::{Difference, Snapshot};
 use vtare_sys::{clocks, counter, sched};
+use vtare_units::figures::Figures;
 use vtare_units::{Monotonic, Span};
 
-use crate::arguments::{CommonArguments, nanoseconds, positive};
 use crate::context::Context;
-use crate::failure::{Exit, Failure};
-use crate::instrument::{self, Instrument, Note, Outcome, Session, check_cpu};
-use crate::samples::{Cell, Column};
-use crate::summary::Summary;
+use crate::failure::Failure;
+use crate::instrument::{Instrument, Note, Outcome, Session, check_cpu};
+use crate::parameters;
+use crate::quantities::{nanoseconds, positive};
+use crate::samples::{Column, Row as _};
 use crate::table::{Table, percent, time};
 use vtare_clock::Clock;
 
 pub(crate) use causes::Causes;
-use picture::{Decade, decades, picture};
+use decades::{Decade, decades, picture};
 pub(crate) use spin::Spin;
 
 /// Room for gaps of one CPU: 64 MiB. At the default threshold it cannot fill in less than 40 s.
 const MOST_GAPS: usize = 1 << 22;
-/// Below this the loop itself, some 10 to 30 ns a turn, would be taken for a gap.
-const LEAST_THRESHOLD_NS: u64 = 100;
-
-/// Arguments of `vtare noise`.
-#[derive(Debug, clap::Args)]
-pub(crate) struct NoiseArguments {
-    /// Seconds on each CPU
-    #[arg(long, value_name = "S", default_value_t = NoiseParameters::default().seconds, value_parser = positive)]
-    seconds: f64,
-
-    /// The least difference that counts as a gap, with its unit
-    #[arg(long, value_name = "TIME", default_value = "10us", value_parser = nanoseconds)]
-    threshold: u64,
-
-    /// CPUs to weigh, one after another [default: all this process may use]
-    #[arg(long, value_name = "N,N,...", value_delimiter = ',')]
-    cpu: Option<Vec<usize>>,
-
-    #[command(flatten)]
-    common: CommonArguments,
-}
 
 /// Parameters of the noise instrument.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema, clap::Args)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct NoiseParameters {
     /// Seconds on each CPU.
+    #[arg(long, value_name = "S", value_parser = positive)]
     #[schemars(extend("exclusiveMinimum" = 0), range(max = 86_400))]
     pub(crate) seconds: f64,
-    /// The least difference that counts as a gap, in ns.
+
+    /// The least difference that counts as a gap; below 100 ns the loop's own reads would be gaps.
+    #[arg(long = "threshold", value_name = "TIME", value_parser = nanoseconds)]
     #[schemars(range(min = 100, max = 1_000_000_000))]
     pub(crate) threshold_ns: u64,
-    /// CPUs to weigh, one after another; null for all this process may use.
+
+    /// CPUs to measure, one after another; without it, all that this process may use.
+    #[arg(long, value_name = "N,N,...", value_delimiter = ',')]
     pub(crate) cpu: Option<Vec<usize>>,
 }
+
+impl parameters::Parameters for NoiseParameters {}
 
 impl Default for NoiseParameters {
     fn default() -> Self {
@@ -71,19 +58,19 @@ impl Default for NoiseParameters {
 }
 
 /// What was seen on one CPU.
-#[derive(Clone, Debug, Default, Serialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct NoiseCell {
     /// The CPU.
     pub(crate) cpu: usize,
     /// Lengths of the gaps in ns; of those for which there was room.
-    pub(crate) gap_ns: Summary,
+    pub(crate) gap_ns: Figures,
     /// How many gaps there were.
     pub(crate) gaps: u64,
     /// The sum of all gaps as a share of the time.
     pub(crate) lost_fraction: Option<f64>,
     /// Gaps in a second.
     pub(crate) gaps_per_s: Option<f64>,
-    /// Who took the time, as far as the system says.
+    /// What took the time, as far as the system accounts for it.
     pub(crate) causes: Causes,
     /// The gaps by length, a class for each power of ten.
     pub(crate) decades: Vec<Decade>,
@@ -92,39 +79,29 @@ pub(crate) struct NoiseCell {
 /// The instrument.
 pub(crate) struct Noise;
 
-/// Carries out `vtare noise`.
-///
-/// # Errors
-/// For wrong arguments, and where the machine refuses a CPU or the file.
-pub(crate) fn command(arguments: &NoiseArguments, context: &Context) -> Result<Exit, Failure> {
-    let parameters =
-        NoiseParameters { seconds: arguments.seconds, threshold_ns: arguments.threshold, cpu: arguments.cpu.clone() };
-    instrument::command::<Noise>(parameters, &arguments.common, context)
+/// One gap.
+struct NoiseRow {
+    cpu: usize,
+    at_ns: i64,
+    gap_ns: i64,
 }
+
+columns!(row: NoiseRow {
+    int64 "cpu" = row.cpu as i64, "CPU that the thread spun on";
+    int64 "at_ns" = row.at_ns, "when the gap began, in ns since the start on that CPU";
+    int64 "gap_ns" = row.gap_ns, "how long the thread did not run, in ns";
+});
 
 impl Instrument for Noise {
     const NAME: &'static str = "noise";
-    const COLUMNS: &'static [Column] = &[
-        Column::int64("cpu", "CPU that the thread spun on"),
-        Column::int64("at_ns", "when the gap began, in ns since the start on that CPU"),
-        Column::int64("gap_ns", "how long the thread did not run, in ns"),
-    ];
+    const COLUMNS: &'static [Column] = NoiseRow::COLUMNS;
     const IDENTITY: &'static [&'static str] = &["cpu"];
     type Parameters = NoiseParameters;
     type Cell = NoiseCell;
 
     fn resolve(parameters: Self::Parameters, _context: &Context) -> Result<Self::Parameters, Failure> {
+        parameters::check_bounds(&parameters)?;
         let NoiseParameters { seconds, threshold_ns, cpu } = parameters;
-        if !(seconds > 0.0 && seconds <= 86_400.0) {
-            return Err(Failure::Input(format!(
-                "seconds: found {seconds}, want more than 0 and at most 86400 for each CPU"
-            )));
-        }
-        if !(LEAST_THRESHOLD_NS..=1_000_000_000).contains(&threshold_ns) {
-            return Err(Failure::Input(format!(
-                "threshold_ns: found {threshold_ns}, want {LEAST_THRESHOLD_NS} to 1000000000; below that the loop's own reads are gaps"
-            )));
-        }
         let cpus = match cpu {
             Some(cpus) if cpus.is_empty() => {
                 return Err(Failure::Input("cpu: found an empty list, want CPUs, or null for all".to_owned()));
@@ -153,8 +130,8 @@ impl Instrument for Noise {
             let seen = observe(*cpu, limit, threshold, session.context, |elapsed| {
                 progress.set(passed + elapsed.as_nanos_unsigned());
             })?;
-            for (at, gap) in &seen.spin.gaps {
-                session.samples.row(&[Cell::Integer(*cpu as i64), Cell::Integer(*at), Cell::Integer(*gap)])?;
+            for &(at_ns, gap_ns) in &seen.spin.gaps {
+                session.samples.row(&NoiseRow { cpu: *cpu, at_ns, gap_ns })?;
             }
             let cell = cell(&seen);
             notes.extend(remarks(&cell, &seen.spin));
@@ -204,7 +181,8 @@ pub(crate) struct Observed {
     pub(crate) gained: Difference,
 }
 
-/// Spins on `cpu` for `limit` in a thread of its own, so that the caller keeps its CPUs. `tell` hears of the time passed.
+/// Spins on `cpu` for `limit` in a thread of its own, so that the caller keeps its CPUs. `on_progress` gets the time
+/// passed.
 ///
 /// # Errors
 /// Where the thread cannot be pinned.
@@ -213,7 +191,7 @@ pub(crate) fn observe(
     limit: Span,
     threshold: Span,
     context: &Context,
-    tell: impl Fn(Span),
+    on_progress: impl Fn(Span),
 ) -> Result<Observed, Failure> {
     let clock = context.clock();
     let stop = context.stop_flag();
@@ -230,11 +208,12 @@ pub(crate) fn observe(
         });
         let start = clocks::now::<Monotonic>();
         while !spinning.is_finished() {
-            // Four short wake-ups a second, and one at the end: on a machine of one CPU each is a gap of our own making.
+            // Four short wake-ups a second, and one at the end: on a machine of one CPU each is a gap of our own
+            // making.
             let now = clocks::now::<Monotonic>();
             let end = (start + limit).max(now) + Span::from_millis(2);
             clocks::sleep_until(end.min(now + Span::from_millis(250)))?;
-            tell(clocks::now::<Monotonic>() - start);
+            on_progress(clocks::now::<Monotonic>() - start);
         }
         spinning
             .join()
@@ -269,7 +248,7 @@ pub(crate) fn cell(seen: &Observed) -> NoiseCell {
     let of_time = |amount: f64| (spin.elapsed > 0).then(|| amount / spin.elapsed as f64);
     NoiseCell {
         cpu: seen.cpu,
-        gap_ns: Summary::of(lengths.iter().copied(), 1.0),
+        gap_ns: lengths.iter().copied().collect(),
         gaps: spin.count(),
         lost_fraction: of_time(spin.lost() as f64),
         gaps_per_s: of_time(spin.count() as f64 * 1e9),

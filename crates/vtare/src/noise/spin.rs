@@ -37,15 +37,17 @@ impl Spin {
     }
 }
 
-/// Memory for `room` gaps, touched now: the first touch of a page costs a fault, which would be a gap of our own making.
+/// Memory for `room` gaps, touched now: the first touch of a page costs a fault, which would be a gap of our own
+/// making.
 pub(crate) fn touched_room(room: usize) -> Vec<(i64, i64)> {
     let mut gaps = vec![(1, 1); room];
     gaps.clear();
     gaps
 }
 
-/// Spins on `read`, which gives the time since some fixed point, until `limit` has passed or `stop` is set. Every difference
-/// between one reading and the next that is at least `threshold` is a gap; `gaps` gives the room and its content is dropped.
+/// Spins on `read`, which gives the time since some fixed point, until `limit` has passed or `stop` is set. Every
+/// difference between one reading and the next that is at least `threshold` is a gap; `gaps` gives the room and its
+/// content is dropped.
 #[inline]
 pub(crate) fn spin(
     read: impl Fn() -> i64,

@@ -68,9 +68,18 @@ fn the_sentence_names_only_what_the_system_said() {
 #[test]
 fn parameters_out_of_range_are_refused_with_the_range() {
     for (parameters, part) in [
-        (NoiseParameters { seconds: 0.0, ..NoiseParameters::default() }, "seconds: found 0"),
-        (NoiseParameters { seconds: f64::NAN, ..NoiseParameters::default() }, "seconds: found NaN"),
-        (NoiseParameters { threshold_ns: 99, ..NoiseParameters::default() }, "threshold_ns: found 99"),
+        (
+            NoiseParameters { seconds: 0.0, ..NoiseParameters::default() },
+            "seconds: found 0, want a number above 0 and at most 86400",
+        ),
+        (
+            NoiseParameters { seconds: f64::NAN, ..NoiseParameters::default() },
+            "seconds: found no number, want a number above 0",
+        ),
+        (
+            NoiseParameters { threshold_ns: 99, ..NoiseParameters::default() },
+            "threshold_ns (--threshold): found 99, want a whole number from 100",
+        ),
         (NoiseParameters { cpu: Some(vec![]), ..NoiseParameters::default() }, "empty list"),
         (NoiseParameters { cpu: Some(vec![4_096]), ..NoiseParameters::default() }, "found 4096"),
     ] {
@@ -105,7 +114,7 @@ fn a_short_watch_ends_by_itself_and_its_gaps_lie_inside_it() {
 
 #[test]
 fn the_cell_has_the_figures_of_the_contract() {
-    let document = instrument::to_json(&NoiseCell::default());
+    let document = crate::instrument::to_json(&NoiseCell::default());
     for key in ["cpu", "gap_ns", "gaps", "lost_fraction", "gaps_per_s", "causes"] {
         assert!(document.get(key).is_some(), "{key}");
     }

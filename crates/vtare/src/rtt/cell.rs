@@ -1,12 +1,12 @@
 //! The figures of one peer.
 
 use serde::Serialize;
-use vtare_methods::figures::Figures;
+use vtare_link::StallDetector;
 use vtare_methods::rtt::{Attribution, LossClasses, Report, UnsentCounts};
-use vtare_packet::link::socket::Canary;
-use vtare_packet::link::{Facts, LocalDrops};
+use vtare_probe::link::{Facts, LocalDrops};
+use vtare_units::figures::Figures;
 
-use super::books::Closed;
+use super::aggregate::Closed;
 use super::pacing::PacingFacts;
 
 /// Where lost packets were lost; `None` is "nobody could count that", which is not 0.
@@ -52,7 +52,7 @@ impl From<LossClasses> for LostBy {
 
 /// Time that something took from the sending thread while it only looked for replies.
 #[derive(Clone, Debug, Default, Serialize)]
-pub(crate) struct CanaryFigures {
+pub(crate) struct StallFigures {
     threshold_ns: u64,
     watched_fraction: Option<f64>,
     gaps: Option<u64>,
@@ -61,22 +61,22 @@ pub(crate) struct CanaryFigures {
     involuntary_switches: u64,
 }
 
-impl CanaryFigures {
-    /// The figures of a canary beside a run of `elapsed_ns`.
-    pub(super) fn of(canary: &Canary, elapsed_ns: u64, involuntary_switches: u64) -> Self {
-        let watched = canary.watched_ns > 0;
+impl StallFigures {
+    /// The figures of the stall detector beside a run of `elapsed_ns`.
+    pub(super) fn of(stalls: &StallDetector, elapsed_ns: u64, involuntary_switches: u64) -> Self {
+        let watched = stalls.watched_ns > 0;
         Self {
-            threshold_ns: canary.threshold_ns,
-            watched_fraction: (elapsed_ns > 0).then(|| canary.watched_ns as f64 / elapsed_ns as f64),
-            gaps: watched.then_some(canary.gaps),
-            lost_fraction: canary.lost_fraction(),
-            longest_ns: watched.then_some(canary.longest_ns),
+            threshold_ns: stalls.threshold_ns,
+            watched_fraction: (elapsed_ns > 0).then(|| stalls.watched_ns as f64 / elapsed_ns as f64),
+            gaps: watched.then_some(stalls.gaps),
+            lost_fraction: stalls.lost_fraction(),
+            longest_ns: watched.then_some(stalls.longest_ns),
             involuntary_switches,
         }
     }
 }
 
-/// What came of probing one peer. Times in ns.
+/// The result of probing one peer. Times in ns.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct RttCell {
     /// The far end, as it was given.
@@ -134,7 +134,7 @@ pub(crate) struct RttCell {
     /// Whether all quantiles are those of the samples; else long series come from histograms, to 1/64.
     pub(crate) exact: bool,
     /// Time lost beside the run, of the thread that serves all peers.
-    pub(crate) canary: CanaryFigures,
+    pub(crate) canary: StallFigures,
     /// CPU time of that thread in a second of the run.
     pub(crate) cpu_fraction: Option<f64>,
     /// Datagrams dropped on this host.
@@ -151,7 +151,7 @@ impl RttCell {
         self.sent > 0 && self.received == 0 && self.lost_by.reverse == Some(self.sent)
     }
 
-    /// Fills in what the books say.
+    /// Fills in what was aggregated.
     pub(super) fn take(&mut self, closed: Closed) {
         let Report {
             scheduled, unsent, sent, sent_late, received, lost, lost_by, duplicate, reordered, unknown, ..

@@ -1,9 +1,9 @@
-//! What a probe says, and what its reply says of the far end.
+//! What a probe carries, and what its reply reports of the far end.
 
 use vtare_methods::rtt::FarEnd;
-use vtare_packet::wire::stamp::{ErrorEstimate, ReflectorPacket, SenderPacket, Time, TimeFormat};
-use vtare_packet::wire::{SessionId, SessionKey, WireError, full, short};
 use vtare_units::{Monotonic, Timestamp};
+use vtare_wire::stamp::{ErrorEstimate, ReflectorPacket, SenderPacket, Time, TimeFormat};
+use vtare_wire::{SessionId, SessionKey, WireError, full, short};
 
 /// How the probes of one peer are written and their replies read.
 #[derive(Clone, Debug)]
@@ -62,7 +62,7 @@ impl Codec {
         }
     }
 
-    /// Reads a reply: the number of its probe, and what it says of the far end. `newest` is the highest number sent.
+    /// Reads a reply: the number of its probe, and what it reports of the far end. `newest` is the highest number sent.
     ///
     /// # Errors
     /// For anything that is no reply of this session.
@@ -108,7 +108,8 @@ impl Codec {
         }
     }
 
-    /// What a packet itself says of its session, as captures read it: the full form its 64 bits, the short form the handle, STAMP its identifier.
+    /// What a packet itself carries of its session, as captures read it: the full form its 64 bits, the short form the
+    /// handle, STAMP its identifier.
     pub(super) fn carried(&self) -> i64 {
         match *self {
             Self::Full { session, .. } => session.0.cast_signed(),
@@ -128,9 +129,10 @@ impl Codec {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use vtare_packet::wire::stamp::{Reflection, reflect};
     use vtare_units::Span;
+    use vtare_wire::stamp::{Reflection, reflect};
+
+    use super::*;
 
     static KEY: SessionKey = SessionKey::new([7; 16]);
     const NOW: Timestamp<Monotonic> = Timestamp::from_nanos(5_000_000_000);

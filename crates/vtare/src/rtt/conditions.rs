@@ -1,4 +1,5 @@
-//! The conditions under which the sending thread runs. Each is a factor of an experiment: what was refused is said, not replaced.
+//! The conditions under which the sending thread runs. Each is a factor of an experiment: what was refused is reported,
+//! not replaced.
 
 use vtare_sys::net::DmaLatency;
 use vtare_sys::sched::{self, Class};

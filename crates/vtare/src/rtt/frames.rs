@@ -3,22 +3,23 @@
 use std::net::SocketAddr;
 
 use vtare_clock::Clock;
-use vtare_packet::control::client::OpenedSession;
-use vtare_packet::link::Refusal;
-use vtare_packet::link::af_xdp::{AfXdpLink, AfXdpOptions};
-use vtare_packet::link::socket::{SocketOptions, Wait};
-use vtare_packet::xdp::XdpError;
+use vtare_control::client::OpenedSession;
+use vtare_link::af_xdp::{AfXdpLink, AfXdpOptions};
+use vtare_link::socket::{SocketOptions, Wait};
+use vtare_link::xdp::XdpError;
+use vtare_probe::link::Refusal;
 
 use super::in_kernel;
 use super::parameters::{Engine, Parameters};
 use crate::failure::Failure;
 
-/// In these rates this engine is chosen where nothing is said: its calls cost less than those of UDP sockets, so it holds the gaps and answers come
-/// back sooner. Beyond them a responder on sockets is overtaxed by single packets, and large sends of UDP sockets, which it merges, are the next best.
+/// In these rates this engine is chosen by `auto`: its calls cost less than those of UDP sockets, so it
+/// holds the gaps and answers come back sooner. Beyond them a responder on sockets is overtaxed by single packets, and
+/// large sends of UDP sockets, which it merges, are the next best.
 const CHOSEN_ABOVE_PACKET_PER_S: f64 = 100_000.0;
 const CHOSEN_UP_TO_PACKET_PER_S: f64 = in_kernel::CHOSEN_ABOVE_PACKET_PER_S;
 
-/// Opens a link where this engine is asked for or best; else says why not, where it would have been.
+/// Opens a link where this engine is asked for or best; else gives the reason, where it would have been.
 ///
 /// # Errors
 /// [`Failure::Machine`] where it was asked for and cannot be had.

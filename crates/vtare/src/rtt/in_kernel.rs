@@ -3,31 +3,31 @@
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
-use vtare_packet::control::client::OpenedSession;
-use vtare_packet::link::{LocalDrops, Refusal};
-use vtare_packet::schedule::Pattern;
-use vtare_packet::session::WireForm;
-use vtare_packet::wire::Form;
-use vtare_packet::xdp::XdpError;
-use vtare_packet::xdp::probe::{Plan, Target, XdpProbe};
+use vtare_control::client::OpenedSession;
+use vtare_link::xdp::XdpError;
+use vtare_link::xdp::probe::{Plan, Target, XdpProbe};
+use vtare_probe::link::{LocalDrops, Refusal};
+use vtare_probe::schedule::Pattern;
+use vtare_wire::Form;
+use vtare_wire::session::WireForm;
 
 use super::codec::Codec;
 use super::log::Log;
 use super::observer::Recorder;
 use super::parameters::{Engine, Parameters};
-use super::peer::SocketLink;
+use super::peer::PeerLink;
 use super::{LEAD_IN_NS, Sent, conditions};
 use crate::context::Context;
 use crate::failure::Failure;
 
-/// Above this rate programs are chosen where nothing is said: sockets of one thread end not far above it.
+/// Above this rate programs are chosen by `auto`: sockets of one thread end not far above it.
 pub(super) const CHOSEN_ABOVE_PACKET_PER_S: f64 = 200_000.0;
 /// Up to this rate each frame leaves at once; above, the price of a departure is shared by several.
 const SINGLE_UP_TO_PACKET_PER_S: f64 = 600_000.0;
 /// Frames that leave together above that.
 const BATCH: u32 = 2;
 
-/// Makes the programs ready where they are asked for or best; else says why not, where they would have been.
+/// Makes the programs ready where they are asked for or best; else gives the reason, where they would have been.
 ///
 /// # Errors
 /// [`Failure::Machine`] where they were asked for and cannot be had.
@@ -77,7 +77,7 @@ fn target(parameters: &Parameters, peer: SocketAddr, session: &OpenedSession) ->
 pub(super) fn send<'c>(
     parameters: &Parameters,
     mut programs: XdpProbe,
-    links: Vec<SocketLink<'c>>,
+    links: Vec<PeerLink<'c>>,
     codecs: &[Codec],
     log: Log,
     context: &Context,
@@ -96,19 +96,19 @@ pub(super) fn send<'c>(
     };
     let mut recorder = Recorder::new(codecs, std::rc::Rc::default(), log, &stop, Some(plan.packets));
     let (mut notes, mut stopped) = (Vec::new(), false);
-    let wish = std::cell::Cell::new(false);
+    let requested = std::cell::Cell::new(false);
     let prepare = || {
         notes = conditions::take(parameters.cpu, parameters.fifo, !parameters.blocking)?;
         Ok::<(), Failure>(())
     };
     let wants_stop = || {
-        wish.set(wish.get() || stop.load(Ordering::Relaxed));
-        wish.get()
+        requested.set(requested.get() || stop.load(Ordering::Relaxed));
+        requested.get()
     };
     let ended = programs
-        .run(&plan, prepare, &wants_stop, &mut |event| recorder.hear(&event))
+        .run(&plan, prepare, &wants_stop, &mut |event| recorder.observe(&event))
         .map_err(|error| Failure::Machine(error.to_string()))??;
-    stopped |= wish.get();
+    stopped |= requested.get();
     recorder.finish(ended.ended);
     let elapsed = ended.ended - ended.started;
     let drops = LocalDrops { receive_buffer: Some(ended.overrun), foreign: ended.foreign, ..LocalDrops::default() };

@@ -1,7 +1,8 @@
 //! What the sending thread writes down, and how it reaches the thread that keeps the books.
 //!
-//! The sending thread only appends to memory that is there already. Bookkeeping (a window of packets, histograms, Parquet) is for the
-//! other thread, and at high rates for the time after the run: on a machine of two CPUs it would take the responder's.
+//! The sending thread only appends to memory that is there already. Bookkeeping (a window of packets, histograms,
+//! Parquet) is for the other thread, and at high rates for the time after the run: on a machine of two CPUs it would
+//! take the responder's.
 
 use std::sync::mpsc::{Receiver, Sender};
 
@@ -11,7 +12,7 @@ use vtare_units::{Monotonic, Timestamp};
 /// Entries of each kind in a page.
 pub(super) const PAGE: usize = 1 << 14;
 
-/// A slot that was told.
+/// A slot that was logged.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SlotEntry {
     pub(super) lane: u32,
@@ -33,7 +34,7 @@ pub(super) struct DepartureEntry {
     pub(super) at: Timestamp<Monotonic>,
 }
 
-/// Entries in the order of each kind. A page's slots were told before its departures and replies.
+/// Entries in the order of each kind. A page's slots were logged before its departures and replies.
 #[derive(Debug)]
 pub(super) struct Page {
     pub(super) slots: Vec<SlotEntry>,
@@ -111,7 +112,7 @@ impl Log {
         let next = self.empty.try_recv().unwrap_or_else(|_| Page::fresh());
         let mut page = std::mem::replace(&mut self.page, next);
         page.until = now;
-        // Nobody listens any more: the run has failed elsewhere, and says so there.
+        // Nobody listens any more: the run has failed elsewhere, and the error is reported there.
         let _ = self.full.send(page);
     }
 }

@@ -1,9 +1,9 @@
 //! `vtare rtt`: round-trip times and losses, open loop (docs/rtt.md).
 //!
-//! One thread sends on an absolute schedule, receives between the sends, and writes down what happens. This thread keeps the books:
-//! [`vtare_methods::rtt`] says what became of every packet.
+//! One thread sends on an absolute schedule, receives between the sends, and logs what happens. This thread
+//! aggregates: [`vtare_methods::rtt`] decides what became of every packet.
 
-mod books;
+mod aggregate;
 mod cell;
 mod codec;
 pub(crate) mod conditions;
@@ -17,35 +17,34 @@ mod peer;
 
 use std::sync::mpsc;
 
+use peer::{PeerLink, Ready};
+use vtare_link::StallDetector;
 use vtare_methods::rtt::{LocalDrops, Options};
-use vtare_packet::link::launch::Lead;
-use vtare_packet::link::many::Many;
-use vtare_packet::link::socket::Canary;
-use vtare_packet::link::{Facts, LinkError, ProbeLink};
-use vtare_packet::random::Random;
-use vtare_packet::{closed_loop, open_loop};
+use vtare_probe::link::{Facts, LinkError, ProbeLink};
+use vtare_probe::many::Many;
+use vtare_probe::open_loop::Lead;
+use vtare_probe::{closed_loop, open_loop};
 use vtare_sys::sched;
-use vtare_units::Timestamp;
+use vtare_units::{Random, Timestamp};
 
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
 use crate::instrument::{self, Instrument, Note, Outcome, Session};
 use crate::peers;
-use crate::samples::Column;
+use crate::samples::{Column, Row as _};
 use crate::table::{Table, percent, spread, time};
-use books::Books;
-use cell::{CanaryFigures, RttCell};
+use aggregate::{Aggregate, PacketRow};
+use cell::{RttCell, StallFigures};
 use codec::Codec;
 use log::{Log, Page};
 use observer::Recorder;
 use parameters::Parameters;
-use peer::{Ready, SocketLink};
 
 pub(crate) use parameters::RttArguments;
 
 /// From the call to the first packet: time to warm up.
 const LEAD_IN_NS: u64 = 10_000_000;
-/// The longest time between two looks at departures and at the wish to stop.
+/// The longest time between two checks of departures and of the stop flag.
 const TURN_NS: u64 = 1_000_000;
 /// A flooding sender that gets no reply sends the next packet after this, as `ping -f` does.
 const FLOOD_PATIENCE_NS: u64 = 10_000_000;
@@ -60,12 +59,12 @@ pub(crate) struct Rtt;
 /// # Errors
 /// See [`instrument::carry_out`]; [`Failure::Peer`] where no peer answers.
 pub(crate) fn command(arguments: &RttArguments, context: &Context) -> Result<Exit, Failure> {
-    instrument::command::<Rtt>(arguments.parameters()?, &arguments.common, context)
+    instrument::command::<Rtt>(&arguments.parameters()?, &arguments.run.common, context)
 }
 
 impl Instrument for Rtt {
     const NAME: &'static str = "rtt";
-    const COLUMNS: &'static [Column] = books::COLUMNS;
+    const COLUMNS: &'static [Column] = PacketRow::COLUMNS;
     const IDENTITY: &'static [&'static str] = &["peer", "address", "session"];
     type Parameters = Parameters;
     type Cell = RttCell;
@@ -84,8 +83,8 @@ impl Instrument for Rtt {
         for name in &parameters.peer {
             match peer::open(clock, name, parameters, key.as_ref(), &mut random) {
                 Ok(peer) => ready.push(peer),
-                // The others can still be measured; the exit code tells.
-                Err(Failure::Peer(said)) if parameters.peer.len() > 1 => lost_peers.push(said),
+                // The others can still be measured; the exit code shows it.
+                Err(Failure::Peer(why)) if parameters.peer.len() > 1 => lost_peers.push(why),
                 Err(other) => return Err(other),
             }
         }
@@ -126,17 +125,16 @@ impl Instrument for Rtt {
         let mut table = Table::new(&heading, 1);
         for cell in cells {
             let rtt = &cell.rtt_ns;
-            let exact = |ns: Option<i64>| time(ns.map(|ns| ns as f64));
             table.row(vec![
                 cell.peer.clone(),
                 cell.sent.to_string(),
                 format!("{} ({})", cell.lost, percent(cell.lost_fraction)),
                 time(rtt.median),
                 spread(rtt.half_iqr),
-                exact(rtt.min),
+                time(rtt.min),
                 time(rtt.p99),
                 time(rtt.p999),
-                exact(rtt.max),
+                time(rtt.max),
                 time(cell.rtt_scheduled_ns.p99),
                 cell.achieved_packet_per_s.map_or_else(|| "-".to_owned(), |rate| format!("{rate:.0}")),
             ]);
@@ -222,7 +220,7 @@ impl LossLine {
     }
 }
 
-/// What a run came to.
+/// The result of a run.
 struct Ran {
     cells: Vec<RttCell>,
     notes: Vec<Note>,
@@ -232,7 +230,7 @@ struct Ran {
 
 /// What the sending thread gives back.
 struct Sent<'c> {
-    links: Vec<SocketLink<'c>>,
+    links: Vec<PeerLink<'c>>,
     foreign: Vec<u64>,
     /// The least and the longest time from hand-over to launch, ns.
     handed_ahead_ns: Option<(i64, i64)>,
@@ -243,7 +241,7 @@ struct Sent<'c> {
     cpu_fraction: Option<f64>,
     involuntary_switches: u64,
     /// What programs in the kernel got, and what was lost there.
-    in_kernel: Option<(Facts, vtare_packet::link::LocalDrops)>,
+    in_kernel: Option<(Facts, vtare_probe::link::LocalDrops)>,
 }
 
 fn probe(parameters: &Parameters, ready: Vec<Ready<'_>>, session: &mut Session<'_>) -> Result<Ran, Failure> {
@@ -273,7 +271,7 @@ fn probe(parameters: &Parameters, ready: Vec<Ready<'_>>, session: &mut Session<'
     let label = format!("rtt {}", if peers == 1 { names[0].clone() } else { format!("to {peers} peers") });
     let planned = parameters.planned() * peers as u64;
     let progress = context.progress(&label, if parameters.flood { 0 } else { planned });
-    let mut books = Books::new(&carried, options, rate, &mut session.samples);
+    let mut aggregate = Aggregate::new(&carried, options, rate, &mut session.samples);
     let (full, full_pages) = mpsc::channel();
     let (empty, empty_pages) = mpsc::channel();
     for _ in 0..PAGES {
@@ -286,12 +284,13 @@ fn probe(parameters: &Parameters, ready: Vec<Ready<'_>>, session: &mut Session<'
             Some(programs) => in_kernel::send(parameters, programs, links, &codecs, log, context),
             None => send(parameters, (links, lead), &codecs, log, context, seed),
         });
-        books
-            .keep(&full_pages, &empty, |books| {
-                let (slots, replies) = books.seen();
+        aggregate
+            .keep(&full_pages, &empty, |aggregate| {
+                let (slots, replies) = aggregate.seen();
                 progress.set(slots);
-                let figures = books.live().map_or_else(String::new, |(median, p99)| {
-                    format!(", median {}, p99 {}", time(Some(median as f64)), time(p99.map(|ns| ns as f64)))
+                let rtt = aggregate.live();
+                let figures = rtt.median.map_or_else(String::new, |median| {
+                    format!(", median {}, p99 {}", time(Some(median)), time(rtt.p99))
                 });
                 progress.label(&format!("{label}: {slots} sent, {replies} replies{figures}"));
             })
@@ -307,13 +306,13 @@ fn probe(parameters: &Parameters, ready: Vec<Ready<'_>>, session: &mut Session<'
         let drops = link.local_drops().unwrap_or_default();
         counted.push((counters, LocalDrops { tx: drops.before_the_wire(), rx: drops.receive_buffer }));
         cell.local_drops = drops;
-        cell.canary = CanaryFigures::of(link.canary(), sent.elapsed_ns, sent.involuntary_switches);
+        cell.canary = StallFigures::of(link.stalls(), sent.elapsed_ns, sent.involuntary_switches);
         cell.cpu_fraction = sent.cpu_fraction;
         cell.link = Some(link.facts().clone());
         if let Some((facts, drops)) = &sent.in_kernel {
             cell.link = Some(facts.clone());
             cell.local_drops = *drops;
-            cell.canary = CanaryFigures::of(&Canary::new(0), sent.elapsed_ns, sent.involuntary_switches);
+            cell.canary = StallFigures::of(&StallDetector::new(0), sent.elapsed_ns, sent.involuntary_switches);
             if let Some((_, local)) = counted.last_mut() {
                 *local = LocalDrops { tx: drops.before_the_wire(), rx: drops.receive_buffer };
             }
@@ -328,9 +327,9 @@ fn probe(parameters: &Parameters, ready: Vec<Ready<'_>>, session: &mut Session<'
     for pacing in cells.iter_mut().filter_map(|cell| cell.pacing.as_mut()) {
         pacing.handed(sent.handed_ahead_ns);
     }
-    let origin = books.started();
+    let origin = aggregate.started();
     cells.iter_mut().for_each(|cell| cell.origin_monotonic_ns = origin.map(Timestamp::as_nanos));
-    let closed = books.close(&counted)?;
+    let closed = aggregate.close(&counted)?;
     cells.iter_mut().zip(closed).for_each(|(cell, closed)| cell.take(closed));
     Ok(Ran { cells, notes, lost: sent.failed, stopped: sent.stopped })
 }
@@ -338,7 +337,7 @@ fn probe(parameters: &Parameters, ready: Vec<Ready<'_>>, session: &mut Session<'
 /// The sending thread.
 fn send<'c>(
     parameters: &Parameters,
-    (links, lead): (Vec<SocketLink<'c>>, Option<Lead>),
+    (links, lead): (Vec<PeerLink<'c>>, Option<Lead>),
     codecs: &[Codec],
     log: Log,
     context: &Context,

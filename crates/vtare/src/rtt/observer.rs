@@ -5,11 +5,11 @@ use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use vtare_link::xdp::probe;
 use vtare_methods::rtt::{Answer, FarEnd, Sent, Unsent};
-use vtare_packet::link::Incoming;
-use vtare_packet::open_loop::{Event, Observer};
-use vtare_packet::schedule::Slot;
-use vtare_packet::xdp::probe;
+use vtare_probe::link::Incoming;
+use vtare_probe::open_loop::{Event, Observer};
+use vtare_probe::schedule::Slot;
 use vtare_units::{Monotonic, Span, Timestamp};
 
 use super::codec::Codec;
@@ -21,13 +21,13 @@ const HAND_OVER: Span = Span::from_millis(250);
 /// Writes probes and takes events down.
 pub(super) struct Recorder<'a> {
     codecs: &'a [Codec],
-    /// The peer that the arrival being told comes from.
+    /// The peer that the current arrival comes from.
     lane: Rc<Cell<usize>>,
     log: Log,
     stop: &'a AtomicBool,
     /// Slots of the whole schedule, where their number is known.
     planned: Option<u64>,
-    told: u64,
+    slots_seen: u64,
     /// For each slot, whether its packet may still be answered for the first time.
     open: Vec<bool>,
     open_count: u64,
@@ -39,11 +39,11 @@ pub(super) struct Recorder<'a> {
     pub(super) handed_ahead_ns: Option<(i64, i64)>,
     /// Every packet has been answered, so there was nothing left to wait for.
     pub(super) complete: bool,
-    /// The wish to stop ended it.
+    /// The request to stop ended it.
     pub(super) stopped: bool,
 }
 
-/// Runs up to so many packets end as soon as all are answered; longer ones wait their linger out.
+/// Runs up to this number of packets end as soon as all are answered; longer ones wait for all of their linger time.
 const MOST_TRACKED: u64 = 1 << 26;
 
 impl<'a> Recorder<'a> {
@@ -66,7 +66,7 @@ impl<'a> Recorder<'a> {
             log,
             stop,
             planned,
-            told: 0,
+            slots_seen: 0,
             open,
             open_count: 0,
             handed_over: Timestamp::ZERO,
@@ -82,9 +82,9 @@ impl<'a> Recorder<'a> {
         ((slot.sequence % peers) as u32, slot.sequence / peers)
     }
 
-    fn slot(&mut self, slot: &Slot, told: impl FnOnce(u64) -> Result<Sent, (u64, Timestamp<Monotonic>, Unsent)>) {
+    fn slot(&mut self, slot: &Slot, record: impl FnOnce(u64) -> Result<Sent, (u64, Timestamp<Monotonic>, Unsent)>) {
         let (lane, sequence) = self.place(slot);
-        self.take(lane, sequence, told(sequence));
+        self.take(lane, sequence, record(sequence));
     }
 
     fn take(&mut self, lane: u32, sequence: u64, slot: Result<Sent, (u64, Timestamp<Monotonic>, Unsent)>) {
@@ -94,7 +94,7 @@ impl<'a> Recorder<'a> {
             self.open.push(sent);
             self.open_count += u64::from(sent);
         }
-        self.told += 1;
+        self.slots_seen += 1;
         self.newest = self.newest.max(sequence);
         self.log.page().slots.push(entry);
     }
@@ -121,12 +121,12 @@ impl<'a> Recorder<'a> {
     }
 
     fn flow(&mut self) -> ControlFlow<()> {
-        self.complete = self.planned == Some(self.told) && self.open_count == 0;
+        self.complete = self.planned == Some(self.slots_seen) && self.open_count == 0;
         if self.complete { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
     /// Takes what programs in the kernel wrote down; they serve one peer. Whether every packet has been answered.
-    pub(super) fn hear(&mut self, event: &probe::Event) -> bool {
+    pub(super) fn observe(&mut self, event: &probe::Event) -> bool {
         match *event {
             probe::Event::Slot { sequence, scheduled, sent } => {
                 let slot = sent.map(|sent| Sent { sequence, scheduled, sent });

@@ -1,11 +1,13 @@
-//! What holds packets until they are due: this program, or the kernel's queue (SO_TXTIME). Chosen before a run, and said.
+//! What holds packets until they are due: this program, or the kernel's queue (SO_TXTIME). Chosen before a run, and
+//! recorded in its result.
 
 use std::net::IpAddr;
 
 use serde::Serialize;
 use vtare_clock::Clock;
+use vtare_link::launch::{self, Check, Judged, Keeper};
 use vtare_methods::rtt::Launches;
-use vtare_packet::link::launch::{self, Check, Judged, Keeper, Lead};
+use vtare_probe::open_loop::Lead;
 use vtare_sys::net::{queue, route};
 
 use super::parameters::{self, Parameters};
@@ -60,7 +62,8 @@ pub(crate) struct PacingFacts {
     check: Option<Check>,
     /// How early packets were handed over; null without launch times.
     lead: Option<Lead>,
-    /// The least time from a packet's hand-over to its launch, ns; negative where one was handed over late. Null without launch times.
+    /// The least time from a packet's hand-over to its launch, ns; negative where one was handed over late. Null
+    /// without launch times.
     handed_ahead_least_ns: Option<i64>,
     /// The longest.
     handed_ahead_most_ns: Option<i64>,
@@ -96,7 +99,7 @@ impl PacingFacts {
         }
     }
 
-    /// Takes down what came of it.
+    /// Records the result.
     pub(super) fn take(&mut self, launches: Option<Launches>) {
         self.launches = launches;
     }
@@ -136,7 +139,7 @@ pub(super) enum Carrier {
     Programs,
 }
 
-/// What the machine says of launch times towards a peer.
+/// What the machine offers of launch times towards a peer.
 pub(super) type Offer = Result<(Keeper, Check), String>;
 
 /// Chooses what holds the packets to `peer`; with the keeper of launch times where it is that.
@@ -198,12 +201,12 @@ fn decide(
             };
             Ok((facts, Some(keeper)))
         }
-        Err(said) if asked => Err(Failure::Input(format!("pacing: found txtime, but {said}; or --pacing program"))),
-        Err(said) => plain(own, &format!("nothing on the way out keeps launch times: {said}")),
+        Err(why) if asked => Err(Failure::Input(format!("pacing: found txtime, but {why}; or --pacing program"))),
+        Err(why) => plain(own, &format!("nothing on the way out keeps launch times: {why}")),
     }
 }
 
-/// What there is on the way to `peer`, and whether it does what its name says.
+/// What there is on the way to `peer`, and whether it keeps launch times as its name implies.
 fn offer(clock: &Clock, peer: IpAddr, local: Option<IpAddr>) -> Offer {
     let words = |error: vtare_sys::SysError| error.to_string();
     let index = route::interface_to(peer).map_err(words)?;
@@ -218,13 +221,16 @@ fn offer(clock: &Clock, peer: IpAddr, local: Option<IpAddr>) -> Offer {
             Err(format!("{name} has the queue discipline {queue}, and a packet left {early} before its launch time"))
         }
         Judged::NoStamps => Err(format!(
-            "{name} has the queue discipline {queue}, and its driver stamps no departures, so nobody can tell whether it keeps launch times"
+            "{name} has the queue discipline {queue}, and its driver stamps no departures, so it cannot be verified \
+             that it keeps launch times"
         )),
         Judged::Dropped => Err(format!(
-            "{name} has the queue discipline {queue}, which dropped packets for their launch time: a larger delta gives it time to send them"
+            "{name} has the queue discipline {queue}, which dropped packets for their launch time: a larger delta \
+             gives it time to send them"
         )),
         Judged::TooLate => Err(format!(
-            "{name} has the queue discipline {queue}, and this machine is too busy to hand packets over before their launch time"
+            "{name} has the queue discipline {queue}, and this machine is too busy to hand packets over before their \
+             launch time"
         )),
     }
 }

@@ -62,8 +62,11 @@ fn launch_times_that_are_asked_for_are_had_or_refused() {
     assert_eq!(facts.lead(), keeper.map(|keeper| keeper.lead(1_000_000)));
     let refused = decide(&asked, Carrier::Socket, not_kept).expect_err("it is not there");
     assert_eq!(refused.code(), 2);
-    let said = refused.to_string();
-    assert!(said.contains("found txtime") && said.contains("noqueue") && said.contains("--pacing program"), "{said}");
+    let message = refused.to_string();
+    assert!(
+        message.contains("found txtime") && message.contains("noqueue") && message.contains("--pacing program"),
+        "{message}"
+    );
 }
 
 #[test]

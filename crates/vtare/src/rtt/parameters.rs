@@ -1,70 +1,34 @@
-//! What `vtare rtt` is told: the command line, run.json, and their checks.
+//! The parameters of `vtare rtt`, and their checks.
 
 use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use vtare_packet::schedule::{Pace, Pattern, Schedule};
-use vtare_packet::wire::{LARGEST_BYTE, full, short, stamp};
-use vtare_units::{PacketRate, Span};
+use vtare_probe::schedule::{Pattern, Schedule};
+use vtare_units::{Pace, PacketRate, Span};
+use vtare_wire::{LARGEST_BYTE, full, short, stamp};
 
-use crate::arguments::{CommonArguments, nanoseconds, positive};
 use crate::failure::Failure;
 use crate::instrument;
+use crate::parameters;
+use crate::quantities::{nanoseconds, nanoseconds_or_none, positive};
 
-/// The highest rate that may be asked for, packets a second.
-const MOST_PACKET_PER_S: u64 = 1_000_000;
 /// Packets of one run at most.
 const MOST_PACKETS: u64 = 3_600_000_000;
-/// Peers of one run at most.
-const MOST_PEERS: usize = 1_000;
 /// From this rate on the default timeout is shorter: every packet that may still be answered takes 200 B of memory.
 const DENSE_PACKET_PER_S: f64 = 50_000.0;
 
 /// Arguments of `vtare rtt`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "The far end is `vtare serve`, unless --icmp or --stamp is given.\n\
-    Replies are never waited for, except with --flood: docs/rtt.md says what follows from that.")]
+    Replies are never waited for, except with --flood: docs/rtt.md explains what follows from that.")]
 pub(crate) struct RttArguments {
-    /// The far end, as 10.0.0.2, host.example:8462 or `[fd00::2]:8462`; several share the time evenly
-    #[arg(value_name = "PEER", required_unless_present = "peers")]
-    peer: Vec<String>,
+    #[command(flatten)]
+    pub(super) run: parameters::Arguments<Parameters>,
 
     /// Read more peers from this file, one a line; what follows a # is a remark
     #[arg(long, value_name = "FILE")]
     peers: Option<PathBuf>,
-
-    /// Packets a second to each peer, up to 1000000 [default: 1000]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MOST_PACKET_PER_S), conflicts_with = "gap")]
-    rate: Option<u64>,
-
-    /// Time from one packet to the next instead of a rate, with its unit
-    #[arg(long, value_name = "TIME", value_parser = nanoseconds)]
-    gap: Option<u64>,
-
-    /// Send the next packet when the reply to the last one has come, as ping -f does
-    #[arg(long, conflicts_with_all = ["rate", "gap", "poisson"])]
-    flood: bool,
-
-    /// Exponential gaps instead of even ones
-    #[arg(long)]
-    poisson: bool,
-
-    /// Bytes of payload behind the UDP or ICMP header [default: 64]
-    #[arg(long, value_name = "BYTES")]
-    size: Option<u16>,
-
-    /// Packets to each peer [default: as many as the time allows]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MOST_PACKETS))]
-    count: Option<u64>,
-
-    /// Seconds [default: 10, or no limit where --count is given]
-    #[arg(long, value_name = "S", value_parser = positive)]
-    seconds: Option<f64>,
-
-    /// A reply later than this is lost [default: 2s; 500ms above 50000 packets a second]
-    #[arg(long, value_name = "TIME", value_parser = nanoseconds)]
-    timeout: Option<u64>,
 
     /// ICMP echo requests: any host answers, nothing need run there
     #[arg(long, conflicts_with = "stamp")]
@@ -73,57 +37,6 @@ pub(crate) struct RttArguments {
     /// STAMP (RFC 8762, unauthenticated), to a reflector of any make on UDP port 862
     #[arg(long)]
     stamp: bool,
-
-    /// The key that the far end has, too [default: the environment's VTARE_KEY]
-    #[arg(long, value_name = "FILE")]
-    key_file: Option<PathBuf>,
-
-    /// Run on this CPU only
-    #[arg(long, value_name = "CPU")]
-    cpu: Option<usize>,
-
-    /// Run before all ordinary threads, at this real-time priority (SCHED_FIFO)
-    #[arg(long, value_name = "1..99", value_parser = clap::value_parser!(u8).range(1..=99))]
-    fifo: Option<u8>,
-
-    /// Keep all CPUs out of sleep states that take longer than this to leave (0ns forbids all)
-    #[arg(long, value_name = "TIME", value_parser = zero_or_nanoseconds)]
-    dma_latency: Option<u64>,
-
-    /// Let the kernel poll the network card for so long when the socket is read
-    #[arg(long, value_name = "TIME", value_parser = nanoseconds)]
-    busy_poll: Option<u64>,
-
-    /// Sleep until a packet is due or arrives, as ordinary programs do, instead of spinning
-    #[arg(long)]
-    blocking: bool,
-
-    /// Ask the network card for its own stamps
-    #[arg(long)]
-    hardware_stamps: bool,
-
-    /// Stamp the departure of every Nth packet in the kernel, 0 of none [default: 1; 64 above 20000 packets a second]
-    #[arg(long, value_name = "N")]
-    tx_stamp_every: Option<u32>,
-
-    /// Never let packets leave or arrive as one large one, which they may from 100000 a second on
-    #[arg(long)]
-    no_gso: bool,
-
-    /// What sends: UDP sockets, AF_XDP sockets, or programs in the kernel (both need root, IPv4, one peer; docs/xdp.md); auto takes AF_XDP above 100000 packets a second and programs above 200000
-    #[arg(long, value_name = "auto|socket|af_xdp|xdp", value_enum, hide_possible_values = true, default_value_t = Engine::Auto)]
-    engine: Engine,
-
-    /// What holds packets until they are due: this program (spinning, or asleep with --blocking), or the kernel's queue, to which they are given early (SO_TXTIME; needs fq or etf on the way out); auto takes the queue with --blocking, where it keeps the times
-    #[arg(long, value_name = "auto|program|txtime", value_enum, hide_possible_values = true, default_value_t = Pacing::Auto)]
-    pacing: Pacing,
-
-    #[command(flatten)]
-    pub(super) common: CommonArguments,
-}
-
-fn zero_or_nanoseconds(text: &str) -> Result<u64, String> {
-    if matches!(text, "0" | "0ns" | "0us") { Ok(0) } else { nanoseconds(text) }
 }
 
 /// What carries the probes.
@@ -162,67 +75,125 @@ pub(crate) enum Pacing {
     /// The kernel's queue where this program would sleep and the queue keeps launch times, else this program.
     #[default]
     Auto,
-    /// This program: spinning, or asleep where it is told to.
+    /// This program: spinning, or asleep with `blocking`.
     Program,
     /// The queue discipline of the interface, by launch times (SO_TXTIME).
     Txtime,
 }
 
 /// Parameters of `rtt` in run.json.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, clap::Args)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Parameters {
-    /// The far ends, HOST or HOST:PORT.
+    /// The far ends, as 10.0.0.2, host.example:8462 or `[fd00::2]:8462`; several share the time evenly.
+    #[arg(value_name = "PEER", required_unless_present = "peers")]
     #[schemars(length(min = 1, max = 1_000))]
     pub(crate) peer: Vec<String>,
+
     /// What carries the probes.
+    #[arg(skip)]
     pub(crate) mode: Mode,
-    /// Packets a second to each peer.
+
+    /// Packets a second to each peer, up to 1000000.
+    #[arg(long = "rate", value_name = "N", conflicts_with = "gap_ns")]
     #[schemars(range(min = 1, max = 1_000_000))]
     pub(crate) rate_packet_per_s: u64,
-    /// Time from one packet to the next, ns, instead of the rate; null for the rate.
+
+    /// Time from one packet to the next, instead of the rate.
+    #[arg(long = "gap", value_name = "TIME", value_parser = nanoseconds)]
     #[schemars(range(min = 1_000, max = 1_000_000_000_000_u64))]
     pub(crate) gap_ns: Option<u64>,
-    /// Send the next packet when the reply to the last one has come; rate and gap are not used then.
+
+    /// Send the next packet when the reply to the last one has come, as ping -f does; rate and gap are not used then.
+    #[arg(long, conflicts_with_all = ["rate_packet_per_s", "gap_ns", "poisson"])]
     pub(crate) flood: bool,
+
     /// Exponential gaps instead of even ones.
+    #[arg(long)]
     pub(crate) poisson: bool,
+
     /// Bytes of payload behind the UDP or ICMP header.
+    #[arg(long = "size", value_name = "BYTES")]
     #[schemars(range(min = 18, max = 9_000))]
     pub(crate) size_byte: u16,
-    /// Packets to each peer; null for as many as the time allows.
+
+    /// Packets to each peer; without it, as many as the time allows.
+    #[arg(long = "count", value_name = "N")]
     #[schemars(range(min = 1, max = 3_600_000_000_u64))]
     pub(crate) packets: Option<u64>,
-    /// Seconds; null for no limit, where packets are given.
+
+    /// Seconds; null, or --count alone, for no limit.
+    #[arg(long, value_name = "S", value_parser = positive)]
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub(crate) seconds: Option<f64>,
-    /// A reply later than this is lost, ns; null for 2 s, or 0.5 s above 50000 packets a second.
+
+    /// A reply later than this is lost; without it, 2 s, or 0.5 s above 50000 packets a second.
+    #[arg(long = "timeout", value_name = "TIME", value_parser = nanoseconds)]
     #[schemars(range(min = 1_000, max = 60_000_000_000_u64))]
     pub(crate) timeout_ns: Option<u64>,
-    /// File with the key that the far end has, too; null for the environment's VTARE_KEY, or none.
+
+    /// File with the key that the far end has, too; without it, the environment's VTARE_KEY, or none.
+    #[arg(long, value_name = "FILE")]
     #[schemars(with = "Option<String>")]
     pub(crate) key_file: Option<PathBuf>,
-    /// Run on this CPU only; null to leave that to the scheduler.
+
+    /// Run on this CPU only; without it, the scheduler chooses.
+    #[arg(long, value_name = "CPU")]
     pub(crate) cpu: Option<usize>,
-    /// Real-time priority; null for the ordinary class.
+
+    /// Run before all ordinary threads, at this real-time priority (SCHED_FIFO, 1 to 99); without it, the ordinary
+    /// class.
+    #[arg(long, value_name = "PRIORITY")]
     #[schemars(range(min = 1, max = 99))]
     pub(crate) fifo: Option<u8>,
-    /// Hold /dev/cpu_dma_latency at this, ns; null to leave it alone.
+
+    /// Keep all CPUs out of sleep states that take longer than this to leave (0 forbids all); without it,
+    /// /dev/cpu_dma_latency is left alone.
+    #[arg(long = "dma-latency", value_name = "TIME", value_parser = nanoseconds_or_none)]
     pub(crate) dma_latency_ns: Option<u64>,
-    /// SO_BUSY_POLL, ns; null to leave what the system has.
+
+    /// Let the kernel poll the network card for this time when the socket is read (SO_BUSY_POLL); without it, what the
+    /// system has.
+    #[arg(long = "busy-poll", value_name = "TIME", value_parser = nanoseconds)]
     pub(crate) busy_poll_ns: Option<u64>,
-    /// Sleep until a packet is due or arrives, instead of spinning.
+
+    /// Sleep until a packet is due or arrives, as ordinary programs do, instead of spinning.
+    #[arg(long)]
     pub(crate) blocking: bool,
+
     /// Ask the network card for its own stamps.
+    #[arg(long)]
     pub(crate) hardware_stamps: bool,
-    /// Stamp the departure of every Nth packet, 0 of none; null for 1, or 64 above 20000 packets a second.
+
+    /// Stamp the departure of every Nth packet in the kernel, 0 of none; without it, 1, or 64 above 20000 packets a
+    /// second.
+    #[arg(long, value_name = "N")]
     pub(crate) tx_stamp_every: Option<u32>,
-    /// What sends.
+
+    /// What sends: UDP sockets, AF_XDP sockets, or programs in the kernel (both need root, IPv4, one peer;
+    /// docs/xdp.md); auto takes AF_XDP above 100000 packets a second and programs above 200000.
+    #[arg(long, value_name = "auto|socket|af_xdp|xdp", value_enum, hide_possible_values = true)]
     pub(crate) engine: Engine,
+
     /// Whether packets may leave and arrive as one large one from 100000 packets a second on (UDP_SEGMENT, UDP_GRO).
+    #[arg(long = "no-gso", action = clap::ArgAction::SetFalse,
+        help = "Never let packets leave or arrive as one large one, which they may from 100000 a second on")]
     pub(crate) gso: bool,
-    /// What holds packets until they are due.
+
+    /// What holds packets until they are due: this program (spinning, or asleep with --blocking), or the kernel's
+    /// queue, to which they are given early (SO_TXTIME; needs fq or etf on the way out); auto takes the queue with
+    /// --blocking, where it keeps the times.
+    #[arg(long, value_name = "auto|program|txtime", value_enum, hide_possible_values = true)]
     pub(crate) pacing: Pacing,
+}
+
+impl parameters::Parameters for Parameters {
+    fn imply(&mut self, given: &dyn Fn(&str) -> bool) {
+        // Who asks for a number of packets wants that number, not what fits into the usual time.
+        if given("packets") && !given("seconds") {
+            self.seconds = None;
+        }
+    }
 }
 
 impl Default for Parameters {
@@ -259,42 +230,19 @@ impl RttArguments {
     /// # Errors
     /// Where the file of peers cannot be read.
     pub(super) fn parameters(&self) -> Result<Parameters, Failure> {
-        let default = Parameters::default();
-        let mut peer = self.peer.clone();
+        let mut parameters = self.run.parameters.clone();
         if let Some(path) = &self.peers {
             let text = std::fs::read_to_string(path).map_err(|error| {
                 Failure::Input(format!("cannot read {}: {error}: give a file with one peer a line", path.display()))
             })?;
-            peer.extend(peers_of(&text));
+            parameters.peer.extend(peers_of(&text));
         }
-        Ok(Parameters {
-            peer,
-            mode: match (self.icmp, self.stamp) {
-                (true, _) => Mode::Icmp,
-                (_, true) => Mode::Stamp,
-                _ => Mode::Udp,
-            },
-            rate_packet_per_s: self.rate.unwrap_or(default.rate_packet_per_s),
-            gap_ns: self.gap,
-            flood: self.flood,
-            poisson: self.poisson,
-            size_byte: self.size.unwrap_or(default.size_byte),
-            packets: self.count,
-            // Who asks for a number of packets wants that number, not what fits into the usual time.
-            seconds: self.seconds.or(if self.count.is_some() { None } else { default.seconds }),
-            timeout_ns: self.timeout,
-            key_file: self.key_file.clone(),
-            cpu: self.cpu,
-            fifo: self.fifo,
-            dma_latency_ns: self.dma_latency,
-            busy_poll_ns: self.busy_poll,
-            blocking: self.blocking,
-            hardware_stamps: self.hardware_stamps,
-            tx_stamp_every: self.tx_stamp_every,
-            engine: self.engine,
-            gso: !self.no_gso,
-            pacing: self.pacing,
-        })
+        parameters.mode = match (self.icmp, self.stamp) {
+            (true, _) => Mode::Icmp,
+            (_, true) => Mode::Stamp,
+            _ => Mode::Udp,
+        };
+        Ok(parameters)
     }
 }
 
@@ -318,30 +266,16 @@ impl Parameters {
         if self.peer.is_empty() {
             return Err(Failure::Input("peer: found none, want at least one HOST or HOST:PORT".to_owned()));
         }
-        if self.peer.len() > MOST_PEERS {
-            let found = self.peer.len();
-            return Err(Failure::Input(format!("peer: found {found} peers, want at most {MOST_PEERS} in one run")));
-        }
+        parameters::check_bounds(&self)?;
         instrument::check_list("peer", &self.peer)?;
-        instrument::check_range("rate_packet_per_s", self.rate_packet_per_s, 1, MOST_PACKET_PER_S)?;
-        if let Some(gap) = self.gap_ns {
-            instrument::check_range("gap_ns", gap, 1_000, 1_000_000_000_000)?;
-        }
         instrument::check_range("size_byte", self.size_byte.into(), self.least_byte() as u64, LARGEST_BYTE as u64)?;
-        if let Some(packets) = self.packets {
-            instrument::check_range("packets", packets, 1, MOST_PACKETS)?;
-        }
         instrument::check_seconds("seconds", self.seconds)?;
         if self.seconds.is_none() && self.packets.is_none() {
             return Err(Failure::Input("seconds: found null and no packets, want one of the two".to_owned()));
         }
         let dense = self.flood || self.rate() * self.peer.len() as f64 > DENSE_PACKET_PER_S;
-        let timeout = *self.timeout_ns.get_or_insert(if dense { 500_000_000 } else { 2_000_000_000 });
-        instrument::check_range("timeout_ns", timeout, 1_000, 60_000_000_000)?;
+        self.timeout_ns.get_or_insert(if dense { 500_000_000 } else { 2_000_000_000 });
         instrument::check_cpu(self.cpu)?;
-        if let Some(priority) = self.fifo {
-            instrument::check_range("fifo", priority.into(), 1, 99)?;
-        }
         if self.peer.len() > 1 && (self.blocking || self.flood) {
             let key = if self.blocking { "blocking" } else { "flood" };
             let found = self.peer.len();

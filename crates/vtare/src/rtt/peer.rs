@@ -3,20 +3,17 @@
 use std::net::SocketAddr;
 
 use vtare_clock::Clock;
+use vtare_control::PresharedKey;
+use vtare_control::client::{self, OpenedSession};
+use vtare_link::StallDetector;
+use vtare_link::af_xdp::AfXdpLink;
+use vtare_link::socket::{SocketLink, SocketOptions, Wait};
+use vtare_link::xdp::probe::XdpProbe;
 use vtare_methods::rtt::ResponderCounters;
-use vtare_packet::control::PresharedKey;
-use vtare_packet::control::client::{self, OpenedSession};
-use vtare_packet::link::af_xdp::AfXdpLink;
-use vtare_packet::link::icmp::IcmpLink;
-use vtare_packet::link::socket::{Canary, SocketOptions, Wait};
-use vtare_packet::link::udp::UdpLink;
-use vtare_packet::link::{Burst, Departure, Facts, Incoming, LinkError, LocalDrops, Outgoing, ProbeLink, Refusal};
-use vtare_packet::random::Random;
-use vtare_packet::serve::DEFAULT_PORT;
-use vtare_packet::session::{Counters, Open, Purpose, WireForm};
-use vtare_packet::wire::{SessionId, SessionKey};
-use vtare_packet::xdp::probe::XdpProbe;
-use vtare_units::{Monotonic, Timestamp, Wall};
+use vtare_probe::link::{Burst, Departure, Facts, Incoming, LinkError, LocalDrops, Outgoing, ProbeLink, Refusal};
+use vtare_units::{Monotonic, Random, Timestamp, Wall};
+use vtare_wire::session::{Counters, Open, Purpose, WireForm};
+use vtare_wire::{DEFAULT_PORT, SessionId, SessionKey};
 
 use super::codec::Codec;
 use super::pacing::{self, Carrier, PacingFacts};
@@ -31,35 +28,32 @@ const STAMP_PORT: u16 = 862;
 /// The rate by which the options of a flood are chosen: stamps of departures are sampled, sends are single.
 const FLOOD_PACKET_PER_S: u64 = 50_000;
 
-/// A link over a socket of one kind or another.
+/// What carries the probes of one peer, where programs in the kernel do not.
 #[derive(Debug)]
-pub(super) enum SocketLink<'c> {
-    /// UDP.
-    Udp(UdpLink<'c>),
-    /// ICMP.
-    Icmp(IcmpLink<'c>),
+pub(super) enum PeerLink<'c> {
+    /// A socket: UDP or ICMP echo.
+    Socket(SocketLink<'c>),
     /// Frames in shared memory.
-    AfXdp(Box<AfXdpLink<'c>>),
+    AfXdp(AfXdpLink<'c>),
 }
 
 macro_rules! each {
     ($self:ident, $link:ident => $do:expr) => {
         match $self {
-            SocketLink::Udp($link) => $do,
-            SocketLink::Icmp($link) => $do,
-            SocketLink::AfXdp($link) => $do,
+            PeerLink::Socket($link) => $do,
+            PeerLink::AfXdp($link) => $do,
         }
     };
 }
 
-impl SocketLink<'_> {
+impl PeerLink<'_> {
     /// Time that something took from the link's thread.
-    pub(super) fn canary(&self) -> &Canary {
-        each!(self, link => link.canary())
+    pub(super) fn stalls(&self) -> &StallDetector {
+        each!(self, link => link.stalls())
     }
 }
 
-impl ProbeLink for SocketLink<'_> {
+impl ProbeLink for PeerLink<'_> {
     fn facts(&self) -> &Facts {
         each!(self, link => link.facts())
     }
@@ -96,7 +90,7 @@ pub(super) struct Ready<'c> {
     /// How its probes look.
     pub(super) codec: Codec,
     /// What carries them.
-    pub(super) link: SocketLink<'c>,
+    pub(super) link: PeerLink<'c>,
     /// What carries them instead, where programs in the kernel do.
     pub(super) in_kernel: Option<XdpProbe>,
     /// Why what would have been better carries none.
@@ -109,8 +103,8 @@ impl Ready<'_> {
     /// What captures on the way read as the session of this peer's packets.
     pub(super) fn carried_session(&self) -> i64 {
         match &self.link {
-            SocketLink::Icmp(link) => link.identifier().into(),
-            _ => self.codec.carried(),
+            PeerLink::Socket(link) => link.echo_identifier().map_or_else(|| self.codec.carried(), i64::from),
+            PeerLink::AfXdp(_) => self.codec.carried(),
         }
     }
 }
@@ -118,8 +112,8 @@ impl Ready<'_> {
 /// Opens the way to `name`.
 ///
 /// # Errors
-/// [`Failure::Input`] for a name that does not resolve, a wrong key, or more than the far end allows; [`Failure::Peer`] where nobody
-/// answers.
+/// [`Failure::Input`] for a name that does not resolve, a wrong key, or more than the far end allows; [`Failure::Peer`]
+/// where nobody answers.
 pub(super) fn open<'c>(
     clock: &'c Clock,
     name: &str,
@@ -160,10 +154,10 @@ pub(super) fn open<'c>(
     let (pacing, keeper) = pacing::choose(clock, parameters, carrier, address.ip(), options.local)?;
     options.launch = keeper;
     let link = match (parameters.mode, own_frames) {
-        (_, Some(link)) => SocketLink::AfXdp(Box::new(link)),
-        (Mode::Icmp, _) => SocketLink::Icmp(IcmpLink::open(clock, address, &options, because).map_err(failed)?),
+        (_, Some(link)) => PeerLink::AfXdp(link),
+        (Mode::Icmp, _) => PeerLink::Socket(SocketLink::icmp(clock, address, &options, because).map_err(failed)?),
         (Mode::Udp | Mode::Stamp, _) => {
-            SocketLink::Udp(UdpLink::open(clock, address, &options, because).map_err(failed)?)
+            PeerLink::Socket(SocketLink::udp(clock, address, &options, because).map_err(failed)?)
         }
     };
     let refused = no_programs.into_iter().chain(no_frames).collect();
@@ -227,7 +221,7 @@ fn codec(session: Option<&OpenedSession>, parameters: &Parameters, random: &mut 
         let wall_ahead_ns = wall.as_nanos().wrapping_sub(before.as_nanos() + width / 2);
         return Codec::Stamp { session: random.bits() as u16 | 1, wall_ahead_ns, error_ns: width.max(1) };
     }
-    // Nobody else reads these; the key only tells own replies from other packets.
+    // Nobody else reads these; the key only distinguishes own replies from other packets.
     let (session, low, high) = (SessionId(random.bits()), random.bits(), random.bits());
     let mut bytes = [0; 16];
     bytes[..8].copy_from_slice(&low.to_ne_bytes());
@@ -246,7 +240,7 @@ pub(super) fn close(name: &str, session: Option<OpenedSession>) -> (Option<Respo
     match session.close() {
         Ok(counters) => (Some(counted(&counters)), None),
         Err(error) => {
-            let text = format!("{name}: the responder's counters are lost, so losses cannot be told apart: {error}");
+            let text = format!("{name}: the responder's counters are lost, so losses cannot be attributed: {error}");
             (None, Some(Note::new("counters_lost", text)))
         }
     }

@@ -5,12 +5,27 @@ use super::*;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::RowAccessor;
 
-const COLUMNS: [Column; 4] = [
-    Column::string("source", "what"),
-    Column::optional_int64("index", "where"),
-    Column::int64("cost_ps", "how much"),
-    Column::boolean("disturbed", "whether"),
-];
+struct Example {
+    source: &'static str,
+    index: Option<i64>,
+    cost_ps: i64,
+    disturbed: bool,
+}
+
+columns!(row: Example {
+    string "source" = row.source, "what";
+    optional_int64 "index" = row.index, "where";
+    int64 "cost_ps" = row.cost_ps, "how much";
+    boolean "disturbed" = row.disturbed, "whether";
+});
+
+const EXAMPLE: Example = Example { source: "a", index: Some(1), cost_ps: 2, disturbed: true };
+
+struct Short(i64);
+
+columns!(row: Short {
+    int64 "index" = row.0, "where";
+});
 
 /// A fresh directory for one test, removed when dropped.
 struct Place(PathBuf);
@@ -37,14 +52,12 @@ impl Drop for Place {
 fn rows_come_back_as_written_across_row_groups_with_the_footer() {
     let place = Place::new("round-trip");
     let path = place.0.join("samples.parquet");
-    let mut samples = Samples::create(&path, &COLUMNS).expect("the place is writable");
+    let mut samples = Samples::create(&path, Example::COLUMNS).expect("the place is writable");
     let rows = GROUP_ROWS as i64 + 10;
     for row in 0..rows {
-        let index = if row % 3 == 0 { Cell::Missing } else { Cell::Integer(row) };
         let source = if row % 2 == 0 { "rdtsc" } else { "gettimeofday" };
-        samples
-            .row(&[Cell::Text(source), index, Cell::Integer(-row), Cell::Truth(row == 7)])
-            .expect("rows are written");
+        let index = (row % 3 != 0).then_some(row);
+        samples.row(&Example { source, index, cost_ps: -row, disturbed: row == 7 }).expect("rows are written");
     }
     assert!(!path.exists());
     samples.finish(&serde_json::json!({"schema": "vtare.samples/1"})).expect("the file is completed");
@@ -68,8 +81,8 @@ fn rows_come_back_as_written_across_row_groups_with_the_footer() {
 fn the_encodings_are_those_of_the_contract() {
     let place = Place::new("encodings");
     let path = place.0.join("s.parquet");
-    let mut samples = Samples::create(&path, &COLUMNS).expect("the place is writable");
-    samples.row(&[Cell::Text("a"), Cell::Integer(1), Cell::Integer(2), Cell::Truth(true)]).expect("a row is written");
+    let mut samples = Samples::create(&path, Example::COLUMNS).expect("the place is writable");
+    samples.row(&EXAMPLE).expect("a row is written");
     samples.finish(&serde_json::json!({})).expect("the file is completed");
     let reader = SerializedFileReader::new(File::open(&path).expect("it is there")).expect("it is Parquet");
     let group = reader.metadata().row_group(0);
@@ -82,7 +95,7 @@ fn the_encodings_are_those_of_the_contract() {
 #[test]
 fn dropped_samples_leave_nothing_behind() {
     let place = Place::new("dropped");
-    let samples = Samples::create(&place.0.join("s.parquet"), &COLUMNS).expect("the place is writable");
+    let samples = Samples::create(&place.0.join("s.parquet"), Example::COLUMNS).expect("the place is writable");
     drop(samples);
     assert!(place.files().is_empty());
 }
@@ -90,31 +103,33 @@ fn dropped_samples_leave_nothing_behind() {
 #[test]
 fn a_row_that_does_not_fit_is_refused() {
     let place = Place::new("misfit");
-    let mut samples = Samples::create(&place.0.join("s.parquet"), &COLUMNS).expect("the place is writable");
-    assert!(samples.row(&[Cell::Integer(1)]).is_err());
-    let missing = [Cell::Text("a"), Cell::Integer(1), Cell::Missing, Cell::Truth(true)];
-    assert!(samples.row(&missing).is_err(), "cost_ps is never missing");
+    let mut samples = Samples::create(&place.0.join("s.parquet"), Example::COLUMNS).expect("the place is writable");
+    assert!(samples.row(&Short(1)).is_err(), "the row of another file");
+    let mut short = Samples::create(&place.0.join("short.parquet"), Short::COLUMNS).expect("the place is writable");
+    assert!(short.row(&EXAMPLE).is_err(), "more columns than the file has");
 }
 
 #[test]
 fn a_path_that_cannot_be_written_is_named() {
     let missing = Path::new("/nonexistent-directory/s.parquet");
-    let error = Samples::create(missing, &COLUMNS).map(|_| ()).expect_err("there is no such directory");
+    let error = Samples::create(missing, Example::COLUMNS).map(|_| ()).expect_err("there is no such directory");
     assert!(matches!(error, SamplesError::Refused { .. }));
     assert!(error.to_string().contains("/nonexistent-directory/s.parquet"), "{error}");
-    assert!(Samples::create(&std::env::temp_dir(), &COLUMNS).is_err(), "a directory is no file");
+    assert!(Samples::create(&std::env::temp_dir(), Example::COLUMNS).is_err(), "a directory is no file");
 }
 
 #[test]
 fn timer_rows_cost_few_bytes_each() {
     let place = Place::new("size");
     let path = place.0.join("s.parquet");
-    let mut samples = Samples::create(&path, &COLUMNS[..3]).expect("the place is writable");
+    let mut samples = Samples::create(&path, Example::COLUMNS).expect("the place is writable");
     let rows = 300_000_i64;
     for row in 0..rows {
-        // Dear readings: 1 to 16 us on a lattice, a few readings apart.
+        // Slow readings: 1 to 16 us on a lattice, a few readings apart.
         let cost = 1_000_000 + (row * 7_919 % 1_500) * 10_015;
-        samples.row(&[Cell::Text("rdtsc"), Cell::Integer(row * 30), Cell::Integer(cost)]).expect("rows are written");
+        samples
+            .row(&Example { source: "rdtsc", index: Some(row * 30), cost_ps: cost, disturbed: false })
+            .expect("rows are written");
     }
     samples.finish(&serde_json::json!({})).expect("the file is completed");
     let bytes = fs::metadata(&path).expect("it is there").len();
@@ -123,13 +138,13 @@ fn timer_rows_cost_few_bytes_each() {
 
 #[test]
 fn a_device_is_refused_and_a_link_is_followed() {
-    let error = Samples::create(Path::new("/dev/null"), &COLUMNS).map(|_| ()).expect_err("it is a device");
+    let error = Samples::create(Path::new("/dev/null"), Example::COLUMNS).map(|_| ()).expect_err("it is a device");
     assert!(error.to_string().contains("/dev/null: this is no regular file"), "{error}");
     let place = Place::new("link");
     let (link, file) = (place.0.join("link"), place.0.join("file"));
     fs::write(&file, "old").expect("the place is writable");
     std::os::unix::fs::symlink(&file, &link).expect("the place is writable");
-    let samples = Samples::create(&link, &COLUMNS).expect("the place is writable");
+    let samples = Samples::create(&link, Example::COLUMNS).expect("the place is writable");
     samples.finish(&serde_json::json!({})).expect("the file is completed");
     assert!(link.is_symlink() && fs::read(&file).expect("it is there").starts_with(b"PAR1"));
 }

@@ -1,7 +1,7 @@
 //! What the responder gives up before it reads the first byte from a stranger, and what it could not give up.
 
 use serde::Serialize;
-use vtare_packet::serve::CrowdLimits;
+use vtare_serve::ConnectionLimits;
 use vtare_sys::confine;
 
 use crate::failure::Failure;
@@ -28,7 +28,7 @@ pub(super) struct Confinement {
 ///
 /// # Errors
 /// Where the process is root and cannot stop being it: as root it must not serve. All else that is refused is told.
-pub(super) fn confine(connections: &CrowdLimits, keys_locked: bool) -> Result<Confinement, Failure> {
+pub(super) fn confine(connections: &ConnectionLimits, keys_locked: bool) -> Result<Confinement, Failure> {
     let descriptors = confine::limit_descriptors((connections.most_descriptors() + OTHER_DESCRIPTORS) as u64)?;
     let became_nobody = confine::is_root();
     if became_nobody {

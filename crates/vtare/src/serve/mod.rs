@@ -8,18 +8,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::Serialize;
-use vtare_packet::control::{KeyError, PresharedKey};
-use vtare_packet::serve::journal::{Line, Weight};
-use vtare_packet::serve::{CrowdLimits, DEFAULT_PORT, Obtained, Options, Responder, ServeError, Summary};
-use vtare_packet::session::{FlowLimits, Limits};
-use vtare_packet::xdp::reflect::Attached;
+use vtare_control::{KeyError, PresharedKey};
+use vtare_serve::journal::{Line, Weight};
+use vtare_serve::kernel::Attached;
+use vtare_serve::{ConnectionLimits, Obtained, Options, Responder, ServeError, Summary};
 use vtare_units::Span;
+use vtare_wire::DEFAULT_PORT;
+use vtare_wire::session::{FlowLimits, Limits};
 use zeroize::Zeroizing;
 
-use crate::arguments::positive;
 use crate::context::Context;
 use crate::failure::{Exit, Failure, error_document};
 use crate::instrument::{check_cpu, print, to_json};
+use crate::quantities::positive;
 use confine::Confinement;
 use log::Lines;
 
@@ -53,15 +54,18 @@ pub(crate) struct ServeArguments {
     #[arg(long, value_name = "N")]
     cpu: Option<usize>,
 
-    /// Let a program in the kernel answer what comes in over this interface: up to 1 Mpps and more (root, IPv4; docs/xdp.md)
+    /// Let a program in the kernel answer what comes in over this interface: up to 1 Mpps and more (root, IPv4;
+    /// docs/xdp.md)
     #[arg(long, value_name = "IFACE")]
     xdp: Option<String>,
 
-    /// Send each reply by itself, never several that are due together as one large send, which capture points see as one packet
+    /// Send each reply by itself, never several that are due together as one large send, which capture points see as
+    /// one packet
     #[arg(long)]
     no_gso: bool,
 
-    /// Reflect STAMP packets (RFC 8762, unauthenticated: no key), too; on other addresses than this host's own only where named
+    /// Reflect STAMP packets (RFC 8762, unauthenticated: no key), too; on other addresses than this host's own only
+    /// where named
     #[arg(long, value_name = "ADDR:PORT", num_args = 0..=1, default_missing_value = "127.0.0.1:862")]
     stamp: Option<SocketAddr>,
 
@@ -118,11 +122,11 @@ pub(crate) struct ServeArguments {
     max_tcp_streams: u8,
 
     /// Most payload bytes of a session over TCP, with or without unit
-    #[arg(long, value_name = "BYTES", default_value_t = FlowLimits::default().byte, value_parser = crate::arguments::bytes, help_heading = "Limits")]
+    #[arg(long, value_name = "BYTES", default_value_t = FlowLimits::default().byte, value_parser = crate::quantities::bytes, help_heading = "Limits")]
     max_tcp_bytes: u64,
 
     /// Most control connections that have not shown the key yet
-    #[arg(long, value_name = "N", default_value_t = CrowdLimits::default().handshakes as u16, value_parser = clap::value_parser!(u16).range(1..=4096), help_heading = "Limits")]
+    #[arg(long, value_name = "N", default_value_t = ConnectionLimits::default().handshakes as u16, value_parser = clap::value_parser!(u16).range(1..=4096), help_heading = "Limits")]
     max_handshakes: u16,
 }
 
@@ -139,7 +143,7 @@ struct Ready<'r> {
     cpu: Option<usize>,
     gso: bool,
     limits: Limits,
-    connections: CrowdLimits,
+    connections: ConnectionLimits,
     socket: &'r Obtained,
     xdp: Option<&'r Attached>,
     confinement: &'r Confinement,
@@ -176,7 +180,7 @@ pub(crate) fn command(arguments: &ServeArguments, context: &Context) -> Result<E
     signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default())
         .map_err(|error| Failure::Machine(format!("cannot take SIGXFSZ: {error}")))?;
     let options = options(arguments)?;
-    let (limits, connections, keys) = (options.limits, options.crowd, options.keys.len());
+    let (limits, connections, keys) = (options.limits, options.connections, options.keys.len());
     let locked = options.keys.iter().all(PresharedKey::is_locked);
     let mut responder = Responder::bind(options).map_err(failure)?;
     let stamp = arguments.stamp.map(|listen| responder.offer_stamp(listen, arguments.stamp_rate)).transpose();
@@ -281,16 +285,16 @@ fn options(arguments: &ServeArguments) -> Result<Options, Failure> {
             ..FlowLimits::default()
         }),
     };
-    let crowd = CrowdLimits {
+    let connections = ConnectionLimits {
         handshakes: arguments.max_handshakes.into(),
         // One connection for each session, and some that are about to ask for one.
         connections: usize::from(arguments.max_sessions) + 64,
         connections_per_peer: usize::from(arguments.max_sessions_per_peer) + 16,
-        ..CrowdLimits::default()
+        ..ConnectionLimits::default()
     };
     let program = format!("vtare {}", env!("CARGO_PKG_VERSION"));
     let (spin, cpu, segments) = (arguments.spin, arguments.cpu, !arguments.no_gso);
-    Ok(Options { listen, keys, limits, crowd, spin, cpu, segments, program })
+    Ok(Options { listen, keys, limits, connections, spin, cpu, segments, program })
 }
 
 /// All addresses with a key; this host only without. A host without IPv6 has no address for both families.
@@ -319,7 +323,8 @@ fn announce(ready: &Ready<'_>, arguments: &ServeArguments) -> Result<(), Failure
         tracing::info!("reflecting STAMP packets on {stamp}, without a key, at most {rate} a second");
         if !stamp.ip().to_canonical().is_loopback() {
             tracing::warn!(
-                "whoever reaches {stamp} is answered there, also with a forged address: leave it open no longer than needed"
+                "whoever reaches {stamp} is answered there, also with a forged address: leave it open no longer than \
+                 needed"
             );
         }
     }
@@ -333,7 +338,8 @@ fn announce(ready: &Ready<'_>, arguments: &ServeArguments) -> Result<(), Failure
         tracing::info!("a kernel program in {place} answers on {interface}; {state} MB for its sessions");
         if *veth {
             tracing::info!(
-                "{interface} is a veth: replies reach its other end only where that has GRO or an XDP program, as vtare rtt --engine xdp has"
+                "{interface} is a veth: replies reach its other end only where that has GRO or an XDP program, as \
+                 vtare rtt --engine xdp has"
             );
         }
         if let Some(said) = native_refused {

@@ -36,7 +36,8 @@ fn slack(parameters: &Parameters) -> Note {
     }
 }
 
-/// Which methods slept with the real-time priority, and which were refused it and why. A cell that did not get its turn says nothing.
+/// Which methods slept with the real-time priority, and which were refused it and why. A cell without a turn
+/// proves nothing.
 fn fifo(priority: u8, cells: &[Measured]) -> Vec<Note> {
     let mut refused: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     let mut given = Vec::new();

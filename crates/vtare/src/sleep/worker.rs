@@ -57,7 +57,7 @@ pub(super) struct Reading {
 
 /// What a turn gave.
 #[derive(Debug)]
-pub(super) struct Turn {
+pub(super) struct Batch {
     pub(super) readings: Vec<Reading>,
     /// CPU time of the thread in this turn.
     pub(super) cpu: Span,
@@ -70,7 +70,7 @@ pub(super) struct Turn {
 /// The owner's end of a sleeping thread. The thread ends when this is dropped.
 pub(super) struct Worker {
     orders: Sender<Order>,
-    turns: Receiver<Result<Turn, Failure>>,
+    turns: Receiver<Result<Batch, Failure>>,
 }
 
 impl Worker {
@@ -92,7 +92,7 @@ impl Worker {
                     }
                     Err(failure) => Err(Failure::Machine(failure.to_string())),
                 };
-                // The owner has gone where this fails; then there is nobody to tell.
+                // This fails where the owner has ended, which needs no result.
                 let Ok(()) = outbox.send(turn) else { return };
             }
         });
@@ -100,14 +100,15 @@ impl Worker {
     }
 
     /// Has the thread take one turn, and waits for it.
-    pub(super) fn turn(&self, order: Order) -> Result<Turn, Failure> {
+    pub(super) fn turn(&self, order: Order) -> Result<Batch, Failure> {
         let gone = || Failure::Machine("the sleeping thread ended before its turn".to_owned());
         self.orders.send(order).map_err(|_| gone())?;
         self.turns.recv().map_err(|_| gone())?
     }
 }
 
-/// Sets the thread up: its sleeper, and why the system gave it no real-time priority, where one was asked for and refused.
+/// Sets the thread up: its sleeper, and why the system gave it no real-time priority, where one was asked for and
+/// refused.
 fn set_up(clock: &Clock, method: Method, settings: Settings) -> Result<(Sleeper<'_>, Option<String>), Failure> {
     if let Some(cpu) = settings.cpu {
         sched::pin_to(&[cpu])?;
@@ -115,12 +116,13 @@ fn set_up(clock: &Clock, method: Method, settings: Settings) -> Result<(Sleeper<
     if let Some(slack) = settings.slack_ns {
         sched::set_timer_slack(Span::from_nanos(slack.cast_signed()))?;
     }
-    // Here and not by the sleeper, which sets its thread up at its first sleep in the kernel: spinning never gets there.
+    // Here and not by the sleeper, which sets its thread up at its first sleep in the kernel: spinning never gets
+    // there.
     let class = settings.fifo.map(|priority| sched::set_class(sched::Class::Fifo(priority.into())));
     let fifo_refused = class.and_then(Result::err).map(|error| error.to_string());
     let default = SleepOptions::default();
     let nanos = |ns: u64| Span::from_nanos(ns.cast_signed());
-    // The adaptive method sets the slack itself, unless the run says which.
+    // The adaptive method sets the slack itself, unless the run sets it.
     let slack = settings.slack_ns.map(nanos).or(default.slack);
     let (lambda, tolerance) = (nanos(settings.lambda_ns), nanos(settings.tolerance_ns));
     let options = SleepOptions { lambda, tolerance, slack, ..default };
@@ -128,11 +130,11 @@ fn set_up(clock: &Clock, method: Method, settings: Settings) -> Result<(Sleeper<
 }
 
 /// Adds what is known of refusals once the thread has slept.
-fn note_refused(turn: Turn, sleeper: &Sleeper<'_>, fifo: &Option<String>) -> Turn {
-    Turn { refused: Refused { fifo: fifo.clone(), slice: sleeper.refused().slice }, ..turn }
+fn note_refused(turn: Batch, sleeper: &Sleeper<'_>, fifo: &Option<String>) -> Batch {
+    Batch { refused: Refused { fifo: fifo.clone(), slice: sleeper.refused().slice }, ..turn }
 }
 
-fn sleep(sleeper: &mut Sleeper<'_>, order: Order, clock: &Clock, context: &Context) -> Result<Turn, Failure> {
+fn sleep(sleeper: &mut Sleeper<'_>, order: Order, clock: &Clock, context: &Context) -> Result<Batch, Failure> {
     // Room for all, so that nothing is allocated between two sleeps.
     let mut readings = Vec::with_capacity(order.sleeps.min(1 << 20) as usize);
     // The CPU time is read inside the wall time, so that a thread that only spins shows 100 % and not more.
@@ -146,11 +148,11 @@ fn sleep(sleeper: &mut Sleeper<'_>, order: Order, clock: &Clock, context: &Conte
         // One reading after the call, for every method alike: the caller's own view.
         let miss = clock.now_ordered() - deadline;
         if wake.interrupted {
-            // A signal cut this sleep short: its miss says nothing about the machine.
+            // A signal cut this sleep short: its miss is no property of the machine.
             continue;
         }
         readings.push(Reading { miss_ns: miss.as_nanos(), spin_ns: wake.spin.as_nanos(), disturbed: wake.disturbed });
     }
     let cpu = clocks::now::<ThreadCpu>() - cpu_from;
-    Ok(Turn { readings, cpu, wall: clock.now() - from, refused: Refused::default() })
+    Ok(Batch { readings, cpu, wall: clock.now() - from, refused: Refused::default() })
 }

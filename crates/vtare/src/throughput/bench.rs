@@ -1,12 +1,11 @@
 //! One set-up of ports, flows and frame size: choosing the sender, offering loads, judging whether a trial counts.
 
 use vtare_methods::throughput::{Conditions, Distribution, Gate, Range, Seen, Trial, Void, jain};
-use vtare_packet::schedule::Pace;
-use vtare_packet::tester::{self, Analyser, Engine, Heard, Offer, Tester, TesterError, TesterOptions};
 use vtare_sys::SysError;
 use vtare_sys::proc::{Stat, user_hz};
 use vtare_sys::sched::{self, Class};
-use vtare_units::{Monotonic, Span, Timestamp};
+use vtare_tester::{Analyser, Engine, Offer, Tester, TesterError, TesterOptions, TrialResult};
+use vtare_units::{Monotonic, Pace, Span, Timestamp};
 
 use super::parameters::Parameters;
 use crate::context::Context;
@@ -17,18 +16,19 @@ use crate::instrument::Note;
 const SELF_TEST_NS: u64 = 40_000_000;
 /// Of what a sender reaches where nothing paces it, this share is the greatest load that is tried.
 const OF_THE_SELF_TEST: f64 = 0.9;
-/// Frames still under way are awaited as long as any come within this, ns; twice as long after each trial that hears of the one before.
+/// Frames still under way are awaited as long as any come within this, ns; twice as long after each trial that receives
+/// the one before.
 const LINGER_NS: u64 = 50_000_000;
 const MOST_LINGER_NS: u64 = 2_000_000_000;
-/// Two looks at the clock so far apart mean that the thread stood still, ns.
+/// Two readings of the clock this far apart mean that the thread stalled, ns.
 const GAP_NS: u64 = 1_000_000;
-/// Ticks of the system's accounts that a trial must last for them to say something.
+/// Ticks of the system's accounts that a trial must last for them to be meaningful.
 const LEAST_TICKS: i64 = 20;
 /// Frames that a trial has at least.
 const LEAST_FRAMES: u64 = 20;
 /// The sending thread goes before all ordinary ones.
 const NICE: i32 = -19;
-/// Frames of a trial at most: each is told apart by a bit.
+/// Frames of a trial at most: each is distinguished by a bit.
 const MOST_FRAMES: u64 = 1 << 26;
 
 /// A sender, and how fast it was.
@@ -42,24 +42,24 @@ pub(super) struct Chosen {
     pub(super) because: String,
 }
 
-/// A trial that was made.
+/// A trial that was run.
 #[derive(Clone, Debug)]
-pub(super) struct Made {
+pub(super) struct TrialRun {
     /// What was asked.
     pub(super) trial: Trial,
     /// When it began.
     pub(super) began: Timestamp<Monotonic>,
-    /// What came.
-    pub(super) heard: Heard,
-    /// Why it says nothing, where that is so.
+    /// The result.
+    pub(super) result: TrialResult,
+    /// Why it is void, where it is.
     pub(super) void: Option<Void>,
     /// Jain's index of what each guest was sent.
     pub(super) jain: Option<f64>,
 }
 
-impl Made {
+impl TrialRun {
     pub(super) fn seen(&self) -> Seen {
-        Seen { sent: self.heard.sent(), received: self.heard.received(), void: self.void }
+        Seen { sent: self.result.sent(), received: self.result.received(), void: self.void }
     }
 }
 
@@ -92,7 +92,7 @@ pub(super) fn check(parameters: &Parameters) -> Result<(), Failure> {
         let engines = parameters.engine.engines();
         // One that cannot is refused with its limit.
         let Some(&engine) = engines.iter().find(able).or(engines.first()) else { continue };
-        tester::check(&parameters.tx_port, &parameters.rx_port, frame_byte, engine).map_err(failure)?;
+        vtare_tester::check(&parameters.tx_port, &parameters.rx_port, frame_byte, engine).map_err(failure)?;
     }
     Ok(())
 }
@@ -113,7 +113,8 @@ impl<'c> Bench<'c> {
     /// Chooses a sender, opens the ports and sees that each flow comes through.
     ///
     /// # Errors
-    /// [`Failure::Input`] for ports that do not see each other, frames that do not fit; [`Failure::Machine`] where no sender works here.
+    /// [`Failure::Input`] for ports that do not see each other, frames that do not fit; [`Failure::Machine`] where no
+    /// sender works here.
     pub(super) fn open(
         parameters: &'c Parameters,
         frame_byte: u32,
@@ -158,11 +159,11 @@ impl<'c> Bench<'c> {
         let stop = || context.stop_requested();
         let shares = distribution.shares();
         let loaded: Vec<usize> = (0..shares.len()).filter(|flow| shares[*flow] > 0.0).collect();
-        tester.knock(&loaded, &stop).map_err(failure)?;
+        tester.check_reachability(&loaded, &stop).map_err(failure)?;
         Ok(Self { tester, context, parameters, chosen, linger_ns: LINGER_NS, most_packet_per_s })
     }
 
-    /// The loads between which is searched: below the least no trial has frames enough to tell a loss from none.
+    /// The loads between which is searched: below the least no trial has frames enough to distinguish a loss from none.
     pub(super) fn range(&self) -> Range {
         let least = (LEAST_FRAMES * 1_000_000_000 / self.parameters.trial_ns).max(1);
         Range { least: least.min(self.most_packet_per_s - 1), most: self.most_packet_per_s }
@@ -182,7 +183,7 @@ impl<'c> Bench<'c> {
     ///
     /// # Errors
     /// [`Failure::Machine`] where a port is gone.
-    pub(super) fn offer(&mut self, trial: Trial) -> Result<Made, Failure> {
+    pub(super) fn offer(&mut self, trial: Trial) -> Result<TrialRun, Failure> {
         let rate = trial.packet_per_s;
         let frames = ((u128::from(rate) * u128::from(trial.duration_ns) / 1_000_000_000) as u64).max(1);
         let offer = Offer {
@@ -200,28 +201,28 @@ impl<'c> Bench<'c> {
         let device = self.parameters.device_pid.as_deref().unwrap_or_default();
         let before = Accounts::read(device);
         let began = vtare_sys::clocks::now::<Monotonic>();
-        let heard =
+        let result =
             self.tester.trial(&offer, || prepare(cpu, fifo), &|| context.stop_requested()).map_err(failure)??;
         let others_share = before.zip(Accounts::read(device)).and_then(|(before, after)| after.others_since(&before));
-        if heard.stale > 0 {
+        if result.stale > 0 {
             self.linger_ns = (2 * self.linger_ns).min(MOST_LINGER_NS);
         }
         let duration_ns = frames as f64 * 1e9 / rate as f64;
-        let lasted_ns = (heard.elapsed_ns as f64).max(duration_ns);
+        let lasted_ns = (result.elapsed_ns as f64).max(duration_ns);
         let conditions = Conditions {
             intended_packet_per_s: rate as f64,
-            achieved_packet_per_s: heard.sent() as f64 * 1e9 / lasted_ns,
-            stalled_share: Some(heard.stalled_ns as f64 / lasted_ns),
+            achieved_packet_per_s: result.sent() as f64 * 1e9 / lasted_ns,
+            stalled_share: Some(result.stalled_ns as f64 / lasted_ns),
             others_share,
-            uncounted: heard.wrong > 0,
-            overrun_packet_per_s: (heard.missed > 0).then(|| heard.received() as f64 * 1e9 / lasted_ns),
+            uncounted: result.wrong > 0,
+            overrun_packet_per_s: (result.missed > 0).then(|| result.received() as f64 * 1e9 / lasted_ns),
         };
         let most_others = Some(self.parameters.most_others).filter(|most| *most < 1.0).unwrap_or(f64::INFINITY);
         let gate = Gate { most_others, ..Gate::default() };
         // The last frame leaves one gap before the end of the duration: a short stream is not late for that.
         let tolerance = Gate { most_short: gate.most_short + 1.0 / frames as f64, ..gate };
-        let sent: Vec<f64> = heard.flows.iter().map(|flow| flow.sent as f64).collect();
-        Ok(Made { trial, began, void: tolerance.judge(&conditions), jain: jain(&sent), heard })
+        let sent: Vec<f64> = result.flows.iter().map(|flow| flow.sent as f64).collect();
+        Ok(TrialRun { trial, began, void: tolerance.judge(&conditions), jain: jain(&sent), result })
     }
 }
 
@@ -247,7 +248,7 @@ fn choose(parameters: &Parameters, frame_byte: u32, notes: &mut Vec<Note>) -> Re
         }
         let (cpu, fifo) = (parameters.cpu, parameters.fifo);
         let result =
-            tester::self_test(&parameters.tx_port, parameters.source, frame_byte, engine, SELF_TEST_NS, || {
+            vtare_tester::self_test(&parameters.tx_port, parameters.source, frame_byte, engine, SELF_TEST_NS, || {
                 prepare(cpu, fifo)
             });
         match result {
@@ -295,7 +296,7 @@ impl Accounts {
         Some(Self { at: vtare_sys::clocks::now::<Monotonic>(), all: stat.total.user, own: tick * ticks, tick })
     }
 
-    /// CPU time of other programs since `before`, as share of one CPU; `None` where the time is too short to tell.
+    /// CPU time of other programs since `before`, as share of one CPU; `None` where the time is too short for a figure.
     fn others_since(&self, before: &Self) -> Option<f64> {
         let lasted = (self.at - before.at).as_nanos();
         if lasted < self.tick.as_nanos() * LEAST_TICKS {

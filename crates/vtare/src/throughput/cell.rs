@@ -1,51 +1,12 @@
 //! The figures of a cell, and its samples: one row a trial, one a search.
 
 use serde::Serialize;
-use vtare_methods::histogram::Histogram;
-use vtare_methods::throughput::{Answer, Cap, Distribution, Repeated, Stopped, Void, total_latency_ns};
-use vtare_packet::tester::{FlowSeen, Heard};
+use vtare_methods::throughput::{Answer, Cap, Distribution, Repeated, Stopped, total_latency_ns};
+use vtare_tester::FlowSeen;
 
-use super::bench::Made;
-use crate::samples::{Cell, Column, Samples, SamplesError};
-use crate::summary::Summary;
-
-/// The columns of the samples, in the order in which [`Rows`] fills them.
-pub(super) const COLUMNS: &[Column] = &[
-    Column::int64("frame_byte", "size of the frames, check sequence included"),
-    Column::int64("guests", "flows, a guest each"),
-    Column::int64("loaded", "guests that are loaded strongly"),
-    Column::string("kind", "trial: of a search; answer: of a search; latency: a trial for latency"),
-    Column::optional_int64("search", "number of the search, from 0; null for latency"),
-    Column::optional_int64("began_ns", "when the trial began, CLOCK_MONOTONIC; null for an answer"),
-    Column::optional_int64("intended_packet_per_s", "frames a second that were to be sent; null for an answer"),
-    Column::optional_int64("duration_ns", "for so long"),
-    Column::optional_int64("sent", "frames that left"),
-    Column::optional_int64("received", "of those, frames that came, each counted once"),
-    Column::optional_int64("duplicate", "frames that came again"),
-    Column::optional_int64("reordered", "frames that came after a later one of their flow"),
-    Column::optional_string("void", "why the trial says nothing of the device; null where it counts"),
-    Column::optional_int64("jain_billionth", "Jain's index of the frames sent to each guest, in 1e-9"),
-    Column::optional_int64("latency_ns", "median of all frames; null where none came"),
-    Column::optional_int64("latency_p99_ns", "their 0.99 quantile; null below 299 frames"),
-    Column::optional_int64("latency_p999_ns", "their 0.999 quantile; null below 2995 frames"),
-    Column::optional_int64("latency_max_ns", "the greatest"),
-    Column::optional_int64(
-        "tagged_ns",
-        "latency of the frame in the middle of the trial (RFC 2544); null where it was lost",
-    ),
-    Column::optional_int64(
-        "throughput_packet_per_s",
-        "answer: what was forwarded, at the tolerated loss; null where no load reached the goal",
-    ),
-    Column::optional_int64(
-        "zero_loss_packet_per_s",
-        "answer: the same without any loss; null where it was not asked for, or not reached",
-    ),
-    Column::optional_string(
-        "censored",
-        "answer: what kept the search from going higher, generator, analyser, range or time_budget; null where nothing did",
-    ),
-];
+use super::bench::TrialRun;
+use crate::samples::{Samples, SamplesError, count, nearest};
+use vtare_units::figures::{Figures, LogHistogram};
 
 /// Where rows of a cell go.
 #[derive(Clone, Copy, Debug)]
@@ -54,54 +15,77 @@ pub(super) struct Rows {
     pub(super) distribution: Distribution,
 }
 
-fn whole(value: Option<f64>) -> Cell<'static> {
-    value.filter(|value| value.is_finite()).map_or(Cell::Missing, |value| Cell::Integer(value.round() as i64))
+/// A trial, or the answer of a search.
+pub(super) struct ThroughputRow<'a> {
+    cell: Rows,
+    kind: &'static str,
+    search: Option<u64>,
+    trial: Option<TrialColumns<'a>>,
+    answer: Option<Found>,
 }
 
-fn count(value: u64) -> Cell<'static> {
-    Cell::Integer(value.min(i64::MAX as u64).cast_signed())
+/// What a row states of a trial.
+#[derive(Clone, Copy)]
+struct TrialColumns<'a> {
+    run: &'a TrialRun,
+    latency_ns: Figures,
 }
+
+impl TrialColumns<'_> {
+    /// A count of the frames of all flows.
+    fn sum(&self, of: fn(&FlowSeen) -> u64) -> i64 {
+        count(self.run.result.flows.iter().map(of).sum())
+    }
+}
+
+columns!(row: ThroughputRow<'_> {
+    int64 "frame_byte" = row.cell.frame_byte.into(), "size of the frames, check sequence included";
+    int64 "guests" = row.cell.distribution.guests().into(), "flows, a guest each";
+    int64 "loaded" = row.cell.distribution.loaded().into(), "guests that are loaded strongly";
+    string "kind" = row.kind, "trial: of a search; answer: of a search; latency: a trial for latency";
+    optional_int64 "search" = row.search.map(count), "number of the search, from 0; null for latency";
+    optional_int64 "began_ns" = row.trial.map(|it| count(it.run.began.as_nanos())),
+        "when the trial began, CLOCK_MONOTONIC; null for an answer";
+    optional_int64 "intended_packet_per_s" = row.trial.map(|it| count(it.run.trial.packet_per_s)),
+        "frames a second that were to be sent; null for an answer";
+    optional_int64 "duration_ns" = row.trial.map(|it| count(it.run.trial.duration_ns)), "for so long";
+    optional_int64 "sent" = row.trial.map(|it| it.sum(|flow| flow.sent)), "frames that left";
+    optional_int64 "received" = row.trial.map(|it| it.sum(|flow| flow.received)),
+        "of those, frames that came, each counted once";
+    optional_int64 "duplicate" = row.trial.map(|it| it.sum(|flow| flow.duplicates)), "frames that came again";
+    optional_int64 "reordered" = row.trial.map(|it| it.sum(|flow| flow.reordered)),
+        "frames that came after a later one of their flow";
+    optional_string "void" = row.trial.and_then(|it| it.run.void).map(|void| void.name()),
+        "why the trial says nothing of the device; null where it counts";
+    optional_int64 "jain_billionth" = row.trial.and_then(|it| it.run.jain).and_then(|index| nearest(index * 1e9)),
+        "Jain's index of the frames sent to each guest, in 1e-9";
+    optional_int64 "latency_ns" = row.trial.and_then(|it| it.latency_ns.median).and_then(nearest),
+        "median of all frames; null where none came";
+    optional_int64 "latency_p99_ns" = row.trial.and_then(|it| it.latency_ns.p99).and_then(nearest),
+        "their 0.99 quantile; null below 299 frames";
+    optional_int64 "latency_p999_ns" = row.trial.and_then(|it| it.latency_ns.p999).and_then(nearest),
+        "their 0.999 quantile; null below 2995 frames";
+    optional_int64 "latency_max_ns" = row.trial.and_then(|it| it.latency_ns.max).and_then(nearest), "the greatest";
+    optional_int64 "tagged_ns" = row.trial.and_then(|it| it.run.result.tagged_ns).map(count),
+        "latency of the frame in the middle of the trial (RFC 2544); null where it was lost";
+    optional_int64 "throughput_packet_per_s" = row.answer.and_then(|found| found.throughput).and_then(nearest),
+        "answer: what was forwarded, at the tolerated loss; null where no load reached the goal";
+    optional_int64 "zero_loss_packet_per_s" = row.answer.and_then(|found| found.zero_loss).and_then(nearest),
+        "answer: the same without any loss; null where it was not asked for, or not reached";
+    optional_string "censored" = row.answer.and_then(|found| found.censored).map(Cap::name),
+        "answer: what kept the search from going higher, generator, analyser, range or time_budget; null where \
+         nothing did";
+});
 
 impl Rows {
-    fn identity(&self) -> [Cell<'static>; 3] {
-        let of = |value: u32| Cell::Integer(value.into());
-        [of(self.frame_byte), of(self.distribution.guests()), of(self.distribution.loaded())]
-    }
-
     /// Writes a trial down; `search` is null for one of latency.
     ///
     /// # Errors
     /// Where the samples cannot be written.
-    pub(super) fn trial(&self, samples: &mut Samples, search: Option<u64>, made: &Made) -> Result<(), SamplesError> {
-        let Heard { flows, tagged_ns, .. } = &made.heard;
-        let sum = |of: fn(&FlowSeen) -> u64| count(flows.iter().map(of).sum());
-        let latency = Latencies::of(flows);
-        let all = latency.summary();
-        let [frame, guests, loaded] = self.identity();
-        samples.row(&[
-            frame,
-            guests,
-            loaded,
-            Cell::Text(if search.is_some() { "trial" } else { "latency" }),
-            search.map_or(Cell::Missing, count),
-            count(made.began.as_nanos()),
-            count(made.trial.packet_per_s),
-            count(made.trial.duration_ns),
-            sum(|flow| flow.sent),
-            sum(|flow| flow.received),
-            sum(|flow| flow.duplicates),
-            sum(|flow| flow.reordered),
-            made.void.map_or(Cell::Missing, |void: Void| Cell::Text(void.name())),
-            whole(made.jain.map(|index| index * 1e9)),
-            whole(all.median),
-            whole(all.p99),
-            whole(all.p999),
-            whole(all.max),
-            tagged_ns.map_or(Cell::Missing, count),
-            Cell::Missing,
-            Cell::Missing,
-            Cell::Missing,
-        ])
+    pub(super) fn trial(&self, samples: &mut Samples, search: Option<u64>, run: &TrialRun) -> Result<(), SamplesError> {
+        let kind = if search.is_some() { "trial" } else { "latency" };
+        let trial = Some(TrialColumns { run, latency_ns: Latencies::of(&run.result.flows).summary() });
+        samples.row(&ThroughputRow { cell: *self, kind, search, trial, answer: None })
     }
 
     /// Writes the answer of a search down.
@@ -109,15 +93,8 @@ impl Rows {
     /// # Errors
     /// Where the samples cannot be written.
     pub(super) fn answer(&self, samples: &mut Samples, search: u64, answer: &Answer) -> Result<(), SamplesError> {
-        let found = Found::of(answer);
-        let [frame, guests, loaded] = self.identity();
-        let mut row = vec![Cell::Missing; COLUMNS.len()];
-        row[..5].copy_from_slice(&[frame, guests, loaded, Cell::Text("answer"), count(search)]);
-        let last = COLUMNS.len();
-        row[last - 3] = whole(found.throughput);
-        row[last - 2] = whole(found.zero_loss);
-        row[last - 1] = found.censored.map_or(Cell::Missing, |cap| Cell::Text(cap.name()));
-        samples.row(&row)
+        let answer = Some(Found::of(answer));
+        samples.row(&ThroughputRow { cell: *self, kind: "answer", search: Some(search), trial: None, answer })
     }
 }
 
@@ -149,7 +126,7 @@ impl Found {
 /// Latencies of many frames.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Latencies {
-    live: Histogram,
+    live: LogHistogram,
     least_ns: Option<u64>,
     most_ns: Option<u64>,
     /// Sum of the means, each with its number.
@@ -180,28 +157,9 @@ impl Latencies {
     }
 
     /// Quantiles to 1/64, extremes and mean as they are.
-    pub(super) fn summary(&self) -> Summary {
-        let middles: Vec<(i64, u64)> = self
-            .live
-            .buckets()
-            .map(|(low, high, many)| (low.midpoint(high).min(i64::MAX as u64).cast_signed(), many))
-            .collect();
-        let exact = |value: Option<u64>| value.map(|ns| ns as f64);
-        let of = Summary::of_counts(&middles, 1.0);
-        // No quantile of a range lies beyond the extremes.
-        let within = |value: Option<f64>| {
-            let (low, high) = (exact(self.least_ns)?, exact(self.most_ns)?);
-            value.map(|value| value.clamp(low, high))
-        };
-        Summary {
-            median: within(of.median),
-            p99: within(of.p99),
-            p999: within(of.p999),
-            min: exact(self.least_ns),
-            max: exact(self.most_ns),
-            mean: self.mean(),
-            ..of
-        }
+    pub(super) fn summary(&self) -> Figures {
+        let extremes = self.least_ns.zip(self.most_ns).map(|(least, most)| (least as f64, most as f64));
+        self.live.figures_within(extremes, self.mean())
     }
 }
 
@@ -221,7 +179,7 @@ pub(crate) struct FlowFigures {
     /// Frames that came after a later one.
     pub(crate) reordered: u64,
     /// Latency.
-    pub(crate) latency_ns: Summary,
+    pub(crate) latency_ns: Figures,
 }
 
 /// Latency at one load.
@@ -233,17 +191,18 @@ pub(crate) struct LatencyAt {
     pub(crate) load_share: Option<f64>,
     /// Trials.
     pub(crate) trials: u64,
-    /// Of those, trials that were void as often as they were made again; they count here.
+    /// Of those, trials that were void as often as they were repeated; they count here.
     pub(crate) void_trials: u64,
     /// Share of frames that did not come.
     pub(crate) loss_ratio: Option<f64>,
     /// Jain's index of the load that was sent.
     pub(crate) jain: Option<f64>,
     /// All frames.
-    pub(crate) latency_ns: Summary,
+    pub(crate) latency_ns: Figures,
     /// The tagged frame of each trial (RFC 2544).
-    pub(crate) tagged_ns: Summary,
-    /// The mean over the guests, each part with its load (L_tot of Batalla et al., corrected); null where a loaded guest got nothing through.
+    pub(crate) tagged_ns: Figures,
+    /// The mean over the guests, each part with its load (L_tot of Batalla et al., corrected); null where a loaded
+    /// guest got nothing through.
     pub(crate) latency_total_ns: Option<f64>,
     /// Each guest.
     pub(crate) flows: Vec<FlowFigures>,
@@ -254,13 +213,13 @@ impl LatencyAt {
     pub(super) fn of(
         load_packet_per_s: u64,
         load_share: Option<f64>,
-        made: &[Made],
+        run: &[TrialRun],
         distribution: &Distribution,
     ) -> Self {
         let guests = distribution.guests() as usize;
         let mut latencies = vec![Latencies::default(); guests];
         let mut flows = vec![FlowFigures::default(); guests];
-        for flow_seen in made.iter().map(|made| &made.heard.flows) {
+        for flow_seen in run.iter().map(|run| &run.result.flows) {
             for ((seen, latency), flow) in flow_seen.iter().zip(&mut latencies).zip(&mut flows) {
                 latency.add(seen);
                 flow.sent += seen.sent;
@@ -270,7 +229,7 @@ impl LatencyAt {
                 flow.reordered += seen.reordered;
             }
         }
-        let lasted_s = made.iter().map(|made| made.trial.duration_ns as f64).sum::<f64>() / 1e9;
+        let lasted_s = run.iter().map(|run| run.trial.duration_ns as f64).sum::<f64>() / 1e9;
         for (flow, latency) in flows.iter_mut().zip(&latencies) {
             flow.latency_ns = latency.summary();
             flow.sent_packet_per_s = flow.sent as f64 / lasted_s.max(f64::MIN_POSITIVE);
@@ -278,24 +237,23 @@ impl LatencyAt {
         let (sent, received) = flows.iter().fold((0, 0), |(sent, came), flow| (sent + flow.sent, came + flow.received));
         let means: Vec<Option<f64>> = latencies.iter().map(Latencies::mean).collect();
         let loads: Vec<f64> = flows.iter().map(|flow| flow.sent as f64).collect();
-        let tagged =
-            made.iter().filter_map(|made| made.heard.tagged_ns).map(|ns| ns.min(i64::MAX as u64).cast_signed());
+        let tagged = run.iter().filter_map(|run| run.result.tagged_ns).map(|ns| ns.min(i64::MAX as u64).cast_signed());
         Self {
             load_packet_per_s,
             load_share,
-            trials: made.len() as u64,
-            void_trials: made.iter().filter(|made| made.void.is_some()).count() as u64,
+            trials: run.len() as u64,
+            void_trials: run.iter().filter(|run| run.void.is_some()).count() as u64,
             loss_ratio: (sent > 0).then(|| sent.saturating_sub(received) as f64 / sent as f64),
             jain: vtare_methods::throughput::jain(&loads),
-            latency_ns: Latencies::of(made.iter().flat_map(|made| &made.heard.flows)).summary(),
-            tagged_ns: Summary::of(tagged, 1.0),
+            latency_ns: Latencies::of(run.iter().flat_map(|run| &run.result.flows)).summary(),
+            tagged_ns: tagged.collect(),
             latency_total_ns: total_latency_ns(&means, distribution).ok().flatten(),
             flows,
         }
     }
 }
 
-/// What came of a cell. Rates are frames a second, all flows together.
+/// The result of a cell. Rates are frames a second, all flows together.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct ThroughputCell {
     /// Size of the frames, check sequence included.
@@ -328,7 +286,7 @@ pub(crate) struct ThroughputCell {
     pub(crate) censored: Option<&'static str>,
     /// Why the searches ended: converged, or time_budget where at least one had no time left.
     pub(crate) stopped: Stopped,
-    /// Searches made.
+    /// Searches.
     pub(crate) searches: u64,
     /// Of those, that had no time left.
     pub(crate) out_of_time: u64,
@@ -338,9 +296,10 @@ pub(crate) struct ThroughputCell {
     pub(crate) irregular: u64,
     /// Trials that counted.
     pub(crate) trials: u64,
-    /// Trials that were void, and made again.
+    /// Trials that were void, and repeated.
     pub(crate) void_trials: u64,
-    /// Trials that counted although others disturbed them, since they lost no more than they may, or were no better when made again.
+    /// Trials that counted although others disturbed them, since they lost no more than they may, or were no better
+    /// when repeated.
     pub(crate) disturbed_trials: u64,
     /// Time of all trials of the searches, s.
     pub(crate) trial_s: f64,
@@ -355,7 +314,7 @@ pub(crate) struct ThroughputCell {
     /// Frames that came after a later one of their flow.
     pub(crate) reordered: u64,
     /// Latency of all frames at the throughput.
-    pub(crate) latency_ns: Summary,
+    pub(crate) latency_ns: Figures,
     /// Latency at each load.
     pub(crate) latencies: Vec<LatencyAt>,
     /// Who sent.
@@ -378,12 +337,12 @@ pub(super) struct Gathered {
 
 impl Gathered {
     /// A trial of a search.
-    pub(super) fn trial(&mut self, made: &Made) {
-        self.sent.resize(made.heard.flows.len(), 0);
-        for (sum, flow) in self.sent.iter_mut().zip(&made.heard.flows) {
+    pub(super) fn trial(&mut self, run: &TrialRun) {
+        self.sent.resize(run.result.flows.len(), 0);
+        for (sum, flow) in self.sent.iter_mut().zip(&run.result.flows) {
             *sum += flow.sent;
         }
-        let of = |get: fn(&FlowSeen) -> u64| made.heard.flows.iter().map(get).sum::<u64>();
+        let of = |get: fn(&FlowSeen) -> u64| run.result.flows.iter().map(get).sum::<u64>();
         let more = [of(|it| it.sent), of(|it| it.received), of(|it| it.duplicates), of(|it| it.reordered)];
         self.totals.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
     }
@@ -398,7 +357,7 @@ impl Gathered {
         self.answers.len() as u64
     }
 
-    /// Fills in what the searches say together.
+    /// Fills in the figures of all searches together.
     pub(super) fn sum_up(&self, cell: &mut ThroughputCell) {
         let found: Vec<Found> = self.answers.iter().map(Found::of).collect();
         let answers: Vec<f64> = found.iter().filter_map(|found| found.throughput).collect();
@@ -409,7 +368,8 @@ impl Gathered {
         cell.throughput_bit_per_s = cell.throughput.median.map(|rate| rate * f64::from(cell.frame_byte) * 8.0);
         cell.zero_loss_packet_per_s = cell.zero_loss.median;
         let capped: Vec<Cap> = found.iter().filter_map(|found| found.censored).collect();
-        // What several ended by: the machine's limit says more than that of the plan, and this more than that of the time.
+        // What several ended by: the machine's limit is more informative than that of the plan, and this more than that
+        // of the time.
         let order = [Cap::Generator, Cap::Analyser, Cap::Range, Cap::TimeBudget];
         let cap = order.into_iter().find(|cap| capped.contains(cap)).filter(|_| 2 * capped.len() >= answers.len());
         cell.censored = cap.map(Cap::name);
@@ -435,8 +395,9 @@ impl Gathered {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use vtare_methods::throughput::Found as Goal;
+
+    use super::*;
 
     fn answer(throughput: Option<f64>, censored: Option<Cap>) -> Answer {
         let goal =

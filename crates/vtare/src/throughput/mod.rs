@@ -1,44 +1,36 @@
-//! `vtare throughput`: how much traffic passes without loss, or with little, through guests that forward; and how long it takes (docs/throughput.md).
+//! `vtare throughput`: how much traffic passes without loss, or with little, through guests that forward; and how long
+//! it takes (docs/throughput.md).
 //!
-//! [`vtare_methods::throughput`] decides which load to try and what follows; [`vtare_packet::tester`] offers it and counts what comes.
+//! [`vtare_methods::throughput`] decides which load to try and what follows; [`vtare_tester`] offers it and
+//! counts what comes.
 
 mod bench;
 mod cell;
 mod parameters;
 
-use vtare_methods::throughput::{BinarySearch, Distribution, Mlrsearch, Range, Search, Trial, Turn, Turns};
+use vtare_methods::throughput::{BinarySearch, Distribution, Interleaved, Mlrsearch, NextTrial, Range, Search, Trial};
 use vtare_units::{Monotonic, Span};
 
 use crate::avb::megabits;
 use crate::context::Context;
-use crate::failure::{Exit, Failure};
+use crate::failure::Failure;
 use crate::instrument::{self, Instrument, Note, Outcome, Session};
 use crate::progress::Progress;
-use crate::samples::Column;
+use crate::samples::{Column, Row as _};
 use crate::table::{Table, time};
-use bench::{Bench, Made};
-use cell::{Gathered, LatencyAt, Rows, ThroughputCell};
+use bench::{Bench, TrialRun};
+use cell::{Gathered, LatencyAt, Rows, ThroughputCell, ThroughputRow};
 use parameters::{Parameters, SearchMethod};
 
-pub(crate) use parameters::ThroughputArguments;
-
-/// A latency trial that is void is made again so often.
+/// A latency trial that is void is repeated this number of times at most.
 const LATENCY_AGAIN: usize = 3;
 
 /// The instrument.
 pub(crate) struct Throughput;
 
-/// Carries out `vtare throughput`.
-///
-/// # Errors
-/// See [`instrument::carry_out`]; [`Failure::Input`] where the ports do not see each other.
-pub(crate) fn command(arguments: &ThroughputArguments, context: &Context) -> Result<Exit, Failure> {
-    instrument::command::<Throughput>(arguments.parameters(), &arguments.common, context)
-}
-
 impl Instrument for Throughput {
     const NAME: &'static str = "throughput";
-    const COLUMNS: &'static [Column] = cell::COLUMNS;
+    const COLUMNS: &'static [Column] = ThroughputRow::COLUMNS;
     const IDENTITY: &'static [&'static str] = &["frame_byte", "guests", "loaded"];
     type Parameters = Parameters;
     type Cell = ThroughputCell;
@@ -50,7 +42,8 @@ impl Instrument for Throughput {
     fn measure(parameters: &Parameters, session: &mut Session<'_>) -> Result<Outcome<ThroughputCell>, Failure> {
         let mut notes = Vec::new();
         if parameters.cpu.is_none() {
-            let text = "the sending thread could move between CPUs, and share one with what is tested: trials are then void; --cpu N keeps it on one";
+            let text = "the sending thread could move between CPUs, and share one with what is tested: trials are \
+                then void; --cpu N keeps it on one";
             notes.push(Note::new("not_pinned", text));
         }
         bench::check(parameters)?;
@@ -143,7 +136,8 @@ impl Instrument for Throughput {
             }
             if cell.disturbed_trials > 0 {
                 text.push_str(&format!(
-                    "{} trials counted although others used the CPUs: they lost no more than they may, or were no better when made again\n",
+                    "{} trials counted although others used the CPUs: they lost no more than they may, or were no \
+                     better when repeated\n",
                     cell.disturbed_trials
                 ));
             }
@@ -152,7 +146,8 @@ impl Instrument for Throughput {
                     .load_share
                     .map_or_else(String::new, |share| format!(" ({:.0} % of the throughput)", 100.0 * share));
                 text.push_str(&format!(
-                    "latency at {}{share}: median {}, p99 {}, p99.9 {}, max {}; over the guests {}; {} tagged frames: {}\n",
+                    "latency at {}{share}: median {}, p99 {}, p99.9 {}, max {}; over the guests {}; {} tagged frames: \
+                     {}\n",
                     frames(Some(at.load_packet_per_s as f64)),
                     time(at.latency_ns.median),
                     time(at.latency_ns.p99),
@@ -200,20 +195,21 @@ fn measure_cell(
     if parameters.latency_trials > 0 && !context.stop_requested() {
         cell.latencies = latencies(parameters, &mut bench, &cell, rows, session, &progress)?;
         let at_throughput = cell.latencies.iter().find(|at| at.load_share == Some(1.0));
-        cell.latency_ns = at_throughput.map(|at| at.latency_ns.clone()).unwrap_or_default();
+        cell.latency_ns = at_throughput.map(|at| at.latency_ns).unwrap_or_default();
         notes.extend(short_trials(&cell, parameters.trial_ns));
     }
     Ok(cell)
 }
 
-/// At the throughput, this share of a trial or more spent waiting by one frame in a hundred means that queues gave what was found.
+/// At the throughput, this share of a trial or more spent waiting by one frame in a hundred means that queues gave what
+/// was found.
 const MOST_QUEUED: f64 = 0.05;
 
 /// What a short trial hides: frames that still stand in queues at its end come later, and count.
 fn short_trials(cell: &ThroughputCell, trial_ns: u64) -> Option<Note> {
     let waited = cell.latency_ns.p99.filter(|waited| *waited > MOST_QUEUED * trial_ns as f64)?;
     let text = format!(
-        "{} B to {} of {} guests: at the throughput 1 frame in 100 took longer than {}, and a trial {}: queues hold so much that longer trials \
+        "{} B to {} of {} guests: at the throughput 1 frame in 100 took longer than {}, and a trial {}: queues hold frames for so long that longer trials \
          (--trial) would find less",
         cell.frame_byte,
         cell.loaded,
@@ -244,14 +240,14 @@ fn search(
 ) -> Result<(), Failure> {
     let range = bench.range();
     let all: Result<_, Failure> = (0..parameters.searches).map(|_| searching(parameters, range)).collect();
-    let mut turns = Turns::new(all?);
+    let mut turns = Interleaved::new(all?);
     let began = vtare_sys::clocks::now::<Monotonic>();
     let ends = parameters.most_ns.map(|most| began + Span::from_nanos(most.cast_signed()));
     loop {
         let (number, trial) = match turns.step() {
-            Turn::Over => return Ok(()),
-            Turn::Trial(number, trial) => (number, trial),
-            Turn::Done(number, answer) => {
+            NextTrial::Over => return Ok(()),
+            NextTrial::Trial(number, trial) => (number, trial),
+            NextTrial::Done(number, answer) => {
                 rows.answer(&mut session.samples, number as u64, &answer)?;
                 gathered.answer(answer);
                 progress.set(gathered.answered());
@@ -266,13 +262,13 @@ fn search(
             }
             return Ok(());
         }
-        let made = bench.offer(trial)?;
-        if made.heard.stopped || session.context.stop_requested() {
+        let run = bench.offer(trial)?;
+        if run.result.stopped || session.context.stop_requested() {
             return Ok(());
         }
-        rows.trial(&mut session.samples, Some(number as u64), &made)?;
-        gathered.trial(&made);
-        turns.observe(&made.seen());
+        rows.trial(&mut session.samples, Some(number as u64), &run)?;
+        gathered.trial(&run);
+        turns.observe(&run.seen());
     }
 }
 
@@ -292,25 +288,25 @@ fn latencies(
     let mut all = Vec::new();
     for (packet_per_s, share) in shares.chain(fixed) {
         progress.label(&format!("latency {} B at {}", cell.frame_byte, frames(Some(packet_per_s as f64))));
-        let mut made: Vec<Made> = Vec::new();
+        let mut run: Vec<TrialRun> = Vec::new();
         for _ in 0..parameters.latency_trials {
             let trial = Trial { packet_per_s, duration_ns: parameters.latency_trial_ns };
             let mut one = bench.offer(trial)?;
             for _ in 0..LATENCY_AGAIN {
-                if one.void.is_none() || one.heard.stopped {
+                if one.void.is_none() || one.result.stopped {
                     break;
                 }
                 rows.trial(&mut session.samples, None, &one)?;
                 one = bench.offer(trial)?;
             }
-            if one.heard.stopped || session.context.stop_requested() {
+            if one.result.stopped || session.context.stop_requested() {
                 break;
             }
             rows.trial(&mut session.samples, None, &one)?;
-            made.push(one);
+            run.push(one);
         }
-        if !made.is_empty() {
-            all.push(LatencyAt::of(packet_per_s, share, &made, &rows.distribution));
+        if !run.is_empty() {
+            all.push(LatencyAt::of(packet_per_s, share, &run, &rows.distribution));
         }
         if session.context.stop_requested() {
             break;
@@ -332,12 +328,11 @@ fn frames(rate: Option<f64>) -> String {
 #[cfg(test)]
 mod tests {
     use super::{ThroughputCell, frames, short_trials};
-    use crate::summary::Summary;
 
     #[test]
-    fn frames_that_wait_long_beside_a_trial_are_said() {
+    fn frames_that_wait_long_beside_a_trial_get_a_note() {
         let waited = |p99| {
-            let latency_ns = Summary { p99, ..Summary::default() };
+            let latency_ns = vtare_units::figures::Figures { p99, ..Default::default() };
             let cell = ThroughputCell { frame_byte: 64, guests: 2, loaded: 1, latency_ns, ..ThroughputCell::default() };
             short_trials(&cell, 300_000_000)
         };

@@ -1,27 +1,27 @@
 //! The series of readings of one source, kept as an exact distribution.
 //!
 //! Readings are taken in chunks into memory that is already there; between chunks they are folded into histograms. The
-//! fold falls between two chunks, so it is in no difference. A raw reading of 64 bits is stored rather than a difference of
-//! 32, so that a gap of seconds (a guest that was paused) is exact too.
+//! fold falls between two chunks, so it is in no difference. A raw reading of 64 bits is stored rather than a
+//! difference of 32, so that a gap of seconds (a guest that was paused) is exact too.
 
 use std::hint::black_box;
 
 use vtare_units::Span;
+use vtare_units::figures::{ExactHistogram, Figures};
 
-use super::TimerCell;
 use super::sources::{Reads, Source, Unit};
+use super::{TimerCell, TimerRow};
 use crate::failure::Failure;
 use crate::instrument::Note;
-use crate::samples::{Cell, Samples};
-use crate::summary::{Histogram, Summary};
+use crate::samples::Samples;
 use vtare_clock::Clock;
 
 /// Readings in one chunk: 256 KiB, which stays in the second-level cache.
 const CHUNK: usize = 1 << 15;
 /// Readings before each chunk that are not kept: they bring code and data back into the caches after the fold.
 const WARM_UP: usize = 64;
-/// Dear readings of one source that keep their position; further ones go to the histogram, so that the file stays below
-/// 20 MB where every reading is dear.
+/// Slow readings of one source that keep their position; further ones go to the histogram, so that the file stays below
+/// 20 MB where every reading is slow.
 const MOST_TAIL_ROWS: u64 = 500_000;
 /// Reads in one timed loop: the two readings of the clock around it add less than 0.02 ns to each.
 const LOOP_READS: u64 = 4_096;
@@ -41,10 +41,10 @@ pub(super) struct Series {
     unit: Unit,
     /// Raw differences up to this one are not in the tail.
     tail_from: i64,
-    body: Histogram,
-    tail: Histogram,
-    /// Dear readings beyond [`MOST_TAIL_ROWS`], kept without position.
-    beyond: Histogram,
+    body: ExactHistogram,
+    tail: ExactHistogram,
+    /// Slow readings beyond [`MOST_TAIL_ROWS`], kept without position.
+    beyond: ExactHistogram,
     tail_rows: u64,
     raw_sum: i64,
     elapsed: Span,
@@ -98,9 +98,9 @@ impl Series {
             source,
             unit,
             tail_from: raw_limit(tail_ns, |raw| unit.picos(clock, raw)),
-            body: Histogram::new(),
-            tail: Histogram::new(),
-            beyond: Histogram::new(),
+            body: ExactHistogram::default(),
+            tail: ExactHistogram::default(),
+            beyond: ExactHistogram::default(),
             tail_rows: 0,
             raw_sum: 0,
             elapsed: Span::ZERO,
@@ -150,14 +150,14 @@ impl Series {
                 self.body.add(raw);
             } else {
                 self.tail.add(raw);
-                self.keep_dear(raw, index, clock, samples)?;
+                self.keep_slow(raw, index, clock, samples)?;
             }
         }
         Ok(())
     }
 
     #[cold]
-    fn keep_dear(&mut self, raw: i64, index: i64, clock: &Clock, samples: &mut Samples) -> Result<(), Failure> {
+    fn keep_slow(&mut self, raw: i64, index: i64, clock: &Clock, samples: &mut Samples) -> Result<(), Failure> {
         if !samples.kept() {
             return Ok(());
         }
@@ -168,11 +168,12 @@ impl Series {
         self.tail_rows += 1;
         let cost_ps = self.unit.picos(clock, raw);
         let name = self.source.to_string();
-        samples.row(&[Cell::Text(&name), Cell::Integer(index), Cell::Integer(cost_ps), Cell::Integer(1)])?;
+        samples.row(&TimerRow { source: &name, index: Some(index), cost_ps, count: 1 })?;
         Ok(())
     }
 
-    /// Times loops of reads, about one for each [`LOOP_READS`] of `readings`, until all loops so far have taken `cap`; at least one in all.
+    /// Times loops of reads, about one for each [`LOOP_READS`] of `readings`, until all loops so far have taken `cap`;
+    /// at least one in all.
     pub(super) fn time_loops(&mut self, clock: &Clock, readings: u64, cap: Option<Span>) {
         for _ in 0..(readings / LOOP_READS).clamp(1, MOST_LOOPS) {
             if !self.loops_ps.is_empty() && cap.is_some_and(|cap| self.loops_elapsed >= cap) {
@@ -208,8 +209,8 @@ impl Series {
         let seconds = self.unit.picos(clock, self.raw_sum) as f64 / 1e12;
         TimerCell {
             source: Some(self.source),
-            cost_ns: Summary::of_counts(&counts, 1e-3),
-            read_cost_ns: Summary::of(self.loops_ps.iter().copied(), 1e-3),
+            cost_ns: Figures::of_counts(&counts).scaled(1e-3),
+            read_cost_ns: self.loops_ps.iter().copied().collect::<Figures>().scaled(1e-3),
             exceed_per_s: (seconds > 0.0).then(|| self.tail.n() as f64 / seconds),
         }
     }

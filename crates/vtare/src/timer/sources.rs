@@ -64,8 +64,8 @@ pub(super) trait Reads {
 }
 
 impl Source {
-    /// The sources that this CPU, this build and this process have, in the order of the documentation. The counter's are
-    /// left out where `clock` cannot turn its ticks into time.
+    /// The sources that this CPU, this build and this process have, in the order of the documentation. The counter's
+    /// are left out where `clock` cannot turn its ticks into time.
     pub(crate) fn available(clock: &Clock) -> Vec<Self> {
         use Source::{
             ClockMonotonic, ClockMonotonicCoarse, ClockMonotonicRaw, ClockMonotonicSyscall, Cntvct, Gettimeofday,

@@ -1,4 +1,5 @@
-//! What the tests of the binary share. The binary is the thing under test: it is started as a person or the lab starts it.
+//! What the tests of the binary share. The binary is the thing under test: it is started as a person or the lab starts
+//! it.
 #![allow(dead_code, reason = "each test file uses its part")]
 
 pub(crate) mod skips;
@@ -54,7 +55,8 @@ impl Outcome {
         self.code == 4 && (said("no answer from") || said("closed the connection") || said("broke while"))
     }
 
-    /// How late something was without being lost for good: slots that passed, replies later than is waited for, a far end that did not answer.
+    /// How late something was without being lost for good: slots that passed, replies later than is waited for, a far
+    /// end that did not answer.
     pub(crate) fn timely(&self, disturbance: &Disturbance) -> Judged {
         if self.unheard() {
             return judged(disturbance.explains(UNHEARD_NS), format!("no answer: {}", self.stderr.trim()));
@@ -105,8 +107,8 @@ fn timely(cell: &Value, parameters: &Value, disturbance: &Disturbance) -> Judged
     judged(slots && replies, format!("{too_late} slots passed, {late} replies came too late"))
 }
 
-/// Whether every packet was sent and answered; where not, whether what is counted on this machine explains each class of losses. Losses on
-/// a path that loses nothing are a fault of ours, unless the kernel's own queue was full.
+/// Whether every packet was sent and answered; where not, whether what is counted on this machine explains each class
+/// of losses. Losses on a path that loses nothing are a fault of ours, unless the kernel's own queue was full.
 pub(crate) fn whole(cell: &Value, parameters: &Value, disturbance: &Disturbance) -> Judged {
     if cell["received"] == cell["scheduled"] {
         return Judged::Good;
@@ -124,15 +126,15 @@ pub(crate) fn whole(cell: &Value, parameters: &Value, disturbance: &Disturbance)
 /// Runs made anew where the machine, and not the program, spoiled one.
 const RUNS: u32 = 6;
 
-/// A run of `vtare ... --json` in which the machine did not stand still; `None`, said and counted, where it did in each of six. What becomes of
-/// late packets is tested on the simulated path.
+/// A run of `vtare ... --json` in which the machine did not stand still; `None`, said and counted, where it did in each
+/// of six. What becomes of late packets is tested on the simulated path.
 #[track_caller]
 pub(crate) fn undisturbed(run: impl FnMut() -> Outcome) -> Option<Outcome> {
     first_good(RUNS, run, Outcome::timely)
 }
 
 /// A run that the far end let in, whatever came of it.
-pub(crate) fn heard(mut run: impl FnMut() -> Outcome) -> Outcome {
+pub(crate) fn accepted(mut run: impl FnMut() -> Outcome) -> Outcome {
     let found = (0..RUNS).map(|_| run()).find(|outcome| !outcome.unheard());
     found.expect("the far end answers within the patience in one of six runs")
 }
@@ -228,8 +230,8 @@ pub(crate) fn example(schema: &str) -> Value {
     example
 }
 
-/// Checks that docs/json.md shows `document`: each key of the example is in the document, and each key at the top of the
-/// document is in the example, or is named there as left out (`"...": "machine, clock: as above"`).
+/// Checks that docs/json.md shows `document`: each key of the example is in the document, and each key at the top of
+/// the document is in the example, or is named there as left out (`"...": "machine, clock: as above"`).
 #[track_caller]
 pub(crate) fn documented(document: &Value) {
     let schema = document["schema"].as_str().expect("each document names its schema");
@@ -242,8 +244,8 @@ pub(crate) fn documented(document: &Value) {
     }
 }
 
-/// Every key of the example, in the first entries of lists too, is in the document. Where there is nothing to compare with
-/// (a list that is empty this time, a null), the example is believed.
+/// Every key of the example, in the first entries of lists too, is in the document. Where there is nothing to compare
+/// with (a list that is empty this time, a null), the example is believed.
 #[track_caller]
 fn all_within(path: &str, example: &Value, document: &Value) {
     match (example, document) {

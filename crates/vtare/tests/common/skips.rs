@@ -10,7 +10,8 @@ use std::time::Duration;
 use vtare_sys::clocks;
 use vtare_units::{Monotonic, Timestamp};
 
-/// Names the file to which each such skip appends a line (`tools/again` sets it, prints the lines and bounds their number).
+/// Names the file to which each such skip appends a line (`tools/again` sets it, prints the lines and bounds their
+/// number).
 const FILE: &str = "VTARE_SPOILED_FILE";
 /// The watch looks at the clock this often.
 const LOOK: Duration = Duration::from_millis(1);
@@ -39,7 +40,8 @@ pub(crate) struct Disturbance {
 }
 
 impl Disturbance {
-    /// Whether programs could be so late for it. Another thread, on another CPU, stood still at other times: a twentieth of it is enough.
+    /// Whether programs could be so late for it. Another thread, on another CPU, stood still at other times: a
+    /// twentieth of it is enough.
     pub(crate) fn explains(&self, late_ns: u64) -> bool {
         self.still_ns >= late_ns / 20 || self.stolen_ticks > 0
     }
@@ -87,7 +89,8 @@ impl Watch {
     }
 }
 
-/// Ticks stolen, and packets dropped at a CPU's queue, since boot; 0 where the kernel does not say: then nothing is explained by them.
+/// Ticks stolen, and packets dropped at a CPU's queue, since boot; 0 where the kernel does not say: then nothing is
+/// explained by them.
 fn counted() -> (u64, u64) {
     let stat = std::fs::read_to_string("/proc/stat").unwrap_or_default();
     let softnet = std::fs::read_to_string("/proc/net/softnet_stat").unwrap_or_default();
@@ -117,8 +120,8 @@ pub(crate) enum Judged {
     Unexplained(String),
 }
 
-/// The first good one of `runs` runs, each judged with the disturbance that was measured beside it. `None`, said and counted, where the
-/// machine spoiled all.
+/// The first good one of `runs` runs, each judged with the disturbance that was measured beside it. `None`, said and
+/// counted, where the machine spoiled all.
 ///
 /// # Panics
 /// As [`attempted`].

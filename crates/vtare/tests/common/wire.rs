@@ -131,7 +131,8 @@ impl Wire {
         Outcome::of(command.output().expect("ip was there before"))
     }
 
-    /// As [`Wire::vtare`], with no rights but those over the network: it may not load programs. `None`, with the reason, where that cannot be had.
+    /// As [`Wire::vtare`], with no rights but those over the network: it may not load programs. `None`, with the
+    /// reason, where that cannot be had.
     pub(crate) fn vtare_without_programs(&self, line: &str) -> Option<Outcome> {
         let least = ["setpriv", "--bounding-set", "-all,+net_raw,+net_admin,+sys_nice"];
         let mut trial = Command::new("ip");
@@ -157,7 +158,8 @@ impl Wire {
         Responder::start(command.arg(key))
     }
 
-    /// As [`Wire::responder`] on all addresses, with the kernel program at its interface; `None`, with the reason, where the kernel refuses it.
+    /// As [`Wire::responder`] on all addresses, with the kernel program at its interface; `None`, with the reason,
+    /// where the kernel refuses it.
     pub(crate) fn responder_in_kernel(&self, key: &Path) -> Option<Responder> {
         let mut command = Command::new("ip");
         command.args([

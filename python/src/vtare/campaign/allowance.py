@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from vtare.contract import columns, load_contract
+from vtare.instruments import Limits, instrument
 
 if TYPE_CHECKING:
     from vtare.design import Run
@@ -21,13 +22,6 @@ SAMPLES: Final = "samples.parquet"
 _WIDTH_BYTE: Final = {"int64": 9, "float64": 9, "boolean": 1, "string": 32}
 #: The footer, and what Parquet itself takes for the row groups of a million rows.
 _AROUND_BYTE: Final = 8 << 20
-#: Rows of one timer source beyond its histogram (crates/vtare/src/timer/series.rs), and the histogram's values in 1 ns.
-_TIMER_TAIL_ROWS: Final = 500_000
-_PS_PER_NS: Final = 1000
-#: The most packets that `rtt` sends to a peer in 1 s (crates/vtare/src/rtt/parameters.rs), or a capture point keeps.
-_PACKET_PER_S: Final = 1_000_000
-#: Estimates of available bandwidth, interim ones too, and trials of a tester, in 1 s.
-_ESTIMATE_PER_S: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,35 +50,7 @@ def _rows(run: Run, timeout_s: float) -> float:
         given = value(name)
         return max(1, len(parameters[name].choices if given is None else given))
 
-    rows: float
-    match run.instrument:
-        case "timer":
-            rows = count("source") * min(value("samples"), _TIMER_TAIL_ROWS + _PS_PER_NS * value("tail_ns"))
-        case "sleep":
-            rows = count("method") * count("target_ns") * value("samples")
-        case "counter":
-            rows = value("batches") * value("calls") * (value("max_exponent") + 1)
-        case "noise":
-            # Gaps follow one another, on one CPU after the other.
-            rows = timeout_s * 1e9 / value("threshold_ns") + 1
-        case "rtt":
-            rows = count("peer") * _packets(value, timeout_s)
-        case "capture":
-            rows = value("packets") or min(timeout_s, value("seconds") or timeout_s) * _PACKET_PER_S
-        case _:
-            rows = timeout_s * _ESTIMATE_PER_S
-    return rows
-
-
-def _packets(value: Any, timeout_s: float) -> float:
-    """The packets of `rtt` to one peer."""
-    per_s = 1e9 / value("gap_ns") if value("gap_ns") else value("rate_packet_per_s")
-    seconds = min(timeout_s, value("seconds") or timeout_s)
-    mean = seconds * (_PACKET_PER_S if value("flood") else per_s)
-    # Poisson: as good as never more than ten standard deviations above the mean.
-    most: float = mean + 10 * math.sqrt(mean) + 10 if value("poisson") else mean + 1
-    packets: float | None = value("packets")
-    return most if packets is None else min(most, packets)
+    return instrument(run.instrument).most_rows(Limits(value, count, timeout_s))
 
 
 __all__ = ["SAMPLES", "Allowance", "allowance"]

@@ -1,7 +1,7 @@
-"""Instances in the background of a run, and the load that each makes: started before, looked at, ended after.
+"""Instances in the background of a run, and the load that each makes: started before, checked, ended after.
 
-A load counts once it has said that all its threads work. What it really did while the run was made is in its report;
-the run keeps them all in `background.json`, schema `vtare.background/1`, and is no run where one of them did nothing.
+A load counts once it has reported that all its threads work. What it did while the run was made is in its report; the
+run keeps them all in `background.json`, schema `vtare.background/1`, and is no run where one of them did nothing.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from vtare import documents
-from vtare.campaign.children import Helper, RunFailed, end, how_it_ended, said, wait_ready
+from vtare.campaign.capacity import require_capacity
+from vtare.campaign.children import Helper, RunFailed, end, has_line, wait_ready
 from vtare.campaign.left import check_load
-from vtare.campaign.room import require_room
 from vtare.errors import BadInput
 from vtare.platforms import Need
 from vtare.platforms.intake import printable
+from vtare.process import ending_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from vtare.campaign.files import Files
     from vtare.campaign.stop import StopRequest
-    from vtare.guests import Background, BackgroundLoad
+    from vtare.instance_factors import Background, BackgroundLoad
     from vtare.platforms import Instance, Platform, Resources
     from vtare.platforms.network import Site
 
@@ -35,7 +36,7 @@ SINK_PORT: Final = 5002
 #: The first index behind a bridge that is no instance that measures.
 FIRST: Final = 1
 _PLACE: Final = "background"
-#: What the programs of one instance may take; its platform says what the instance itself takes.
+#: What the programs of one instance may take; its platform states what the instance itself takes.
 _OF_LOAD: Final = {
     "none": Need(),
     "cpu": Need(memory_byte=4 << 20, processes=1),
@@ -68,10 +69,10 @@ class Neighbours:
         try:
             sink = self._start_sink(place, helpers)
             if sink is not None:
-                wait_ready(sink, lambda: said(sink.log, b"ready"), stop)
+                wait_ready(sink, lambda: has_line(sink.log, b"ready"), stop)
             loads = [self._start(instance, place / str(n), helpers) for n, instance in enumerate(self._instances)]
             for load in loads:
-                wait_ready(load, lambda log=load.log: said(log, b"ready"), stop)  # type: ignore[misc]
+                wait_ready(load, lambda log=load.log: has_line(log, b"ready"), stop)  # type: ignore[misc]
             yield tuple(helpers)
             reports = [_ended(load, stop) for load in loads]
             received = None if sink is None else _ended(sink, stop)
@@ -125,7 +126,7 @@ def neighbours(
     """
     one = platform.need(resources) + _OF_LOAD[spec.load.kind] * spec.load.threads
     _allow_files(spec.instances)
-    require_room(f"{spec.instances} background instances of {platform.name}", one * spec.instances)
+    require_capacity(f"{spec.instances} background instances of {platform.name}", one * spec.instances)
     with ExitStack() as stack:
         stack.callback(platform.stop)
         started = platform.start(spec.instances, site, resources, first=FIRST)
@@ -165,7 +166,7 @@ def _ended(helper: Helper, stop: StopRequest) -> dict[str, Any]:
     """End a load and return its report."""
     code = end(helper.child, stop)
     if code != 0:
-        raise RunFailed(f"the {helper.name} ended with {how_it_ended(code)}", code, log=helper.log)
+        raise RunFailed(f"the {helper.name} ended with {ending_text(code)}", code, log=helper.log)
     try:
         report = documents.read(helper.log.parent / "report.json")
         check_load(report)
@@ -176,7 +177,7 @@ def _ended(helper: Helper, stop: StopRequest) -> dict[str, Any]:
 
 
 def _offered(reports: Sequence[dict[str, Any]], received: dict[str, Any] | None) -> dict[str, Any]:
-    """What all instances offered together, measured by themselves; null where one of them could not tell."""
+    """What all instances offered together, measured by themselves; null where one of them does not know."""
 
     def total(values: Sequence[float | None]) -> float | None:
         known = [value for value in values if value is not None]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from vtare.errors import Interrupted
 from vtare.platforms.child import Child, wait_readable
+from vtare.process import ending_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -22,17 +23,17 @@ MACHINE_CANNOT: Final = 3
 _INTERRUPTED: Final = 130
 #: A program prints some lines before it is ready.
 _FIRST_BYTE: Final = 1 << 16
-#: Exit codes of helpers that ended because they were told to.
+#: Exit codes of helpers that ended on request.
 ENDED_WELL: Final = (0, 130)
 
 
 class RunFailed(Exception):
-    """This run cannot be used; the campaign goes on. `log` is where the program to blame said why."""
+    """This run cannot be used; the campaign goes on. `log` is where the program to blame reported why."""
 
     def __init__(
         self, reason: str, exit_code: int | None = None, status: Status = "failed", log: Path | None = None
     ) -> None:
-        """Keep what the journal shall say."""
+        """Keep what the journal shall state."""
         super().__init__(reason)
         self.reason = reason
         self.exit_code = exit_code
@@ -42,17 +43,15 @@ class RunFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Helper:
-    """A program that works beside the one that measures; `log` has its stderr, `ended_well` how it ends when told."""
+    """A program that works beside the one that measures.
+
+    `log` has its stderr; `ended_well` are the exit codes with which it ends on request.
+    """
 
     name: str
     child: Child
     log: Path
     ended_well: tuple[int, ...] = ENDED_WELL
-
-
-def how_it_ended(code: int) -> str:
-    """An exit code in words."""
-    return f"signal {-code}" if code < 0 else f"exit code {code}"
 
 
 def wait_ready(helper: Helper, ready: Callable[[], bool], stop: StopRequest) -> None:
@@ -68,7 +67,7 @@ def wait_ready(helper: Helper, ready: Callable[[], bool], stop: StopRequest) -> 
         # Looked at again: it may have become ready and ended between the two looks.
         if code is not None and not ready():
             status: Status = "skipped" if code == MACHINE_CANNOT else "failed"
-            raise RunFailed(f"the {helper.name} could not start ({how_it_ended(code)})", code, status, helper.log)
+            raise RunFailed(f"the {helper.name} could not start ({ending_text(code)})", code, status, helper.log)
         if time.monotonic() > deadline:
             raise RunFailed(f"the {helper.name} was not ready within {READY_S:.0f} s", log=helper.log)
         # 5 ms: nothing is being measured yet, and a hundred threads need about that to start.
@@ -76,7 +75,7 @@ def wait_ready(helper: Helper, ready: Callable[[], bool], stop: StopRequest) -> 
             raise Interrupted(f"stopped while the {helper.name} started")
 
 
-def said(log: Path, line: bytes) -> bool:
+def has_line(log: Path, line: bytes) -> bool:
     """Whether the beginning of a log holds this line."""
     return line in beginning(log).splitlines()
 
@@ -112,7 +111,7 @@ def wait_measured(child: Child, timeout_s: float, stop: StopRequest, helpers: Se
     if code == _INTERRUPTED:
         raise RunFailed("a signal from outside interrupted the instrument", code)
     if code not in _MEASURED_CODES:
-        raise RunFailed(f"the instrument ended with {how_it_ended(code)}", code)
+        raise RunFailed(f"the instrument ended with {ending_text(code)}", code)
     blame_helpers(helpers)
     return code
 
@@ -126,7 +125,7 @@ def blame_helpers(helpers: Sequence[Helper]) -> None:
     for helper in helpers:
         code = helper.child.returncode
         if code is not None:
-            raise RunFailed(f"the {helper.name} ended ({how_it_ended(code)}) before the run did", code, log=helper.log)
+            raise RunFailed(f"the {helper.name} ended ({ending_text(code)}) before the run did", code, log=helper.log)
 
 
 def end(child: Child, stop: StopRequest) -> int:

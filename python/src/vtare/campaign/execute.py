@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from vtare import documents
 from vtare.campaign.allowance import SAMPLES, Allowance, allowance
-from vtare.campaign.children import Helper, RunFailed, end, said, wait_measured, wait_ready
+from vtare.campaign.children import Helper, RunFailed, end, has_line, wait_measured, wait_ready
 from vtare.campaign.left import check_left, check_load
 from vtare.contract import RUN_SCHEMA
 from vtare.errors import BadInput, Interrupted
@@ -25,14 +25,11 @@ from vtare.platforms.intake import printable
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from vtare.campaign.background import Neighbours
-    from vtare.campaign.crew import Crew
     from vtare.campaign.files import Files
-    from vtare.campaign.guests import GuestCrew
     from vtare.campaign.journal import Status
+    from vtare.campaign.setup import RunSetup
     from vtare.campaign.stop import StopRequest
     from vtare.design import Run
-    from vtare.platforms import Instance
 
 LOG_TAIL_BYTE: Final = 4000
 #: The longest reason that the journal keeps, in characters.
@@ -65,16 +62,11 @@ def execute(
     settings: RunSettings,
     directory: Path,
     *,
-    instance: Instance,
+    setup: RunSetup,
     files: Files,
     stop: StopRequest,
-    crew: Crew | GuestCrew | None = None,
-    beside: Neighbours | None = None,
 ) -> Outcome:
-    """Execute one run in `directory`, which must exist, and say how it ended.
-
-    `instance` measures. With a `crew` it measures towards a responder, with captures on both host sides, or through
-    guests; `beside` are loaded instances in the background.
+    """Execute one run in `directory`, which must exist, and return how it ended. `setup` is what the run has.
 
     Raises:
         Interrupted: a stop was requested; all children have ended.
@@ -87,29 +79,32 @@ def execute(
         "instrument": run.instrument,
         "seed": settings.seed,
         "output": str(directory / SAMPLES),
-        "parameters": run.parameters if crew is None else crew.parameters(run.parameters, directory),
+        "parameters": setup.parameters(run.parameters, directory),
     }
     files.write(directory / "run.json", json.dumps(document, indent=2).encode())
     log = directory / "log"
     log.touch()
     try:
         with (
-            nullcontext(()) if crew is None else crew.at_work(directory, files, stop) as helpers,
-            nullcontext(()) if beside is None else beside.at_work(directory, files, stop) as busy,
+            setup.at_work(directory, files, stop) as helpers,
+            nullcontext(()) if setup.beside is None else setup.beside.at_work(directory, files, stop) as busy,
         ):
-            loaded = instance if crew is None else crew.loaded
-            code = _measure_under_load(settings, directory, log, instance, loaded, (*helpers, *busy), stop)
+            code = _measure_under_load(settings, directory, log, setup, (*helpers, *busy), stop)
         most = allowance(run, settings.timeout_s)
-        instance.fetch(directory, {SAMPLES: most.byte})
+        setup.sender.fetch(directory, {SAMPLES: most.byte})
         if not (directory / "load.json").stat().st_size:
             raise RunFailed("the load left no report on stdout")
         _check_load(directory / "load.json")
         _check_samples(directory / SAMPLES, run, most)
-        if crew is not None:
-            crew.check(directory)
+        setup.check(directory)
     except RunFailed as failure:
         tail = _tail(failure.log or log)
-        return Outcome(failure.status, time.monotonic() - begin, failure.exit_code, _with_log(failure, tail), tail)
+        reason = _with_log(failure, tail)
+        # A setup that knows what failed explains it better than the program that measured.
+        cause = setup.cause() if failure.status == "failed" else None
+        if cause is not None and cause != reason:
+            reason = f"{cause}; {reason}"
+        return Outcome(failure.status, time.monotonic() - begin, failure.exit_code, reason, tail)
     return Outcome("done", time.monotonic() - begin, code)
 
 
@@ -117,21 +112,22 @@ def _measure_under_load(
     settings: RunSettings,
     directory: Path,
     log: Path,
-    instance: Instance,
-    loaded: Instance,
+    setup: RunSetup,
     helpers: Sequence[Helper],
     stop: StopRequest,
 ) -> int:
     arguments = ["load", str(settings.load["kind"]), "--json"]
     if "threads" in settings.load:
         arguments += ["--threads", str(settings.load["threads"])]
-    child = loaded.start(arguments, directory=directory, stdout=directory / "load.json", stderr=log)
+    child = setup.loaded.start(arguments, directory=directory, stdout=directory / "load.json", stderr=log)
     load = Helper("load", child, log)
     try:
-        wait_ready(load, lambda: said(log, b"ready"), stop)
+        wait_ready(load, lambda: has_line(log, b"ready"), stop)
         if wait_readable([stop.fd], time.monotonic() + settings.settle_s):
             raise Interrupted("stopped while the load settled")
-        child = instance.start(["measure", str(directory / "run.json")], directory=directory, stdout=log, stderr=log)
+        child = setup.sender.start(
+            ["measure", str(directory / "run.json")], directory=directory, stdout=log, stderr=log
+        )
         return wait_measured(child, settings.timeout_s, stop, (*helpers, load))
     finally:
         end(load.child, stop)
@@ -149,7 +145,7 @@ def _check_load(path: Path) -> None:
 
 def _check_samples(path: Path, run: Run, most: Allowance) -> None:
     if not path.is_file():
-        raise RunFailed("the instrument said it measured but left no samples.parquet")
+        raise RunFailed("the instrument reported it measured but left no samples.parquet")
     try:
         check_left(path, run, most)
     except BadInput as error:

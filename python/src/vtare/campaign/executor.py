@@ -8,24 +8,21 @@ campaign with a clear error, and everything measured so far is kept.
 from __future__ import annotations
 
 import errno
-import json
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
-from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
-from vtare.campaign.background import neighbours
-from vtare.campaign.crew import Roles, Stage, values_of
 from vtare.campaign.execute import Outcome, RunSettings, execute
-from vtare.campaign.guests import Place, Rooms
+from vtare.campaign.forwarding import ForwardingSetup
 from vtare.campaign.journal import Entry, Stopped, not_needed
-from vtare.campaign.programs import CounterPrograms
+from vtare.campaign.one_host import OneHostSetup
 from vtare.campaign.progress import Forecast, Progress, Silent
+from vtare.campaign.setup import Setup, close_quietly
+from vtare.campaign.two_hosts import TwoHostSetup
 from vtare.design import expected_run_s, run_seed
 from vtare.errors import CampaignStopped, Interrupted, MachineCannot, VtareError, refusal_of
-from vtare.guests import background_of, resources_of
-from vtare.platforms import DEFAULT_RESOURCES, Instance, Platform, PlatformFailed, Resources, kind_of, open_platform
+from vtare.platforms import PlatformFailed
 from vtare.platforms.network import NetworkError
 from vtare.platforms.owner import own_prefix
 from vtare.stored import MANIFEST, manifest_of
@@ -37,6 +34,7 @@ if TYPE_CHECKING:
     from vtare.campaign.stop import StopRequest
     from vtare.campaign.store import Store, Tidied
     from vtare.design import Run
+    from vtare.plan import Experiment
 
 _DISK_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 _DISK_FULL_TEXT: Final = ("No space left on device", "Disk quota exceeded")
@@ -47,7 +45,7 @@ class CampaignResult:
     """How a campaign ended: runs of the whole store by status, and what this session removed and took.
 
     `adopted` whole runs were missing in the journal; `set_aside` damaged ones were made again.
-    `stopped` says how it stopped by its plan's rule; `not_needed` runs of later blocks were then not made.
+    `stopped` states how it stopped by its plan's rule; `not_needed` runs of later blocks were then not made.
     """
 
     total: int
@@ -88,11 +86,11 @@ class Campaign:
         self._binary = binary
         self._stop = stop
         self._progress = progress or Silent()
-        self._owner = own_prefix()
-        self._live = _Live(self._open)
-        self._stage = Stage(binary, self._owner, store.plan.platforms)
-        self._rooms = Rooms(binary, self._owner, store.plan.platforms)
-        self._programs = CounterPrograms(binary)
+        owner, settings = own_prefix(), store.plan.platforms
+        self._one_host = OneHostSetup(binary, owner, settings)
+        self._two_hosts = TwoHostSetup(binary, owner, settings)
+        self._forwarding = ForwardingSetup(binary, owner, settings)
+        self._current: Setup[Any] | None = None
         self._pace = _Pace(store)
 
     def run(self) -> CampaignResult:
@@ -133,12 +131,13 @@ class Campaign:
                 self._pace.ended(run, outcome)
                 self._progress.run_ended(run, outcome, self._pace.forecast())
         finally:
-            self._clear()
+            if self._current is not None:
+                close_quietly(self._current.close)
             self._progress.ended()
         return self._result(found, time.monotonic() - begin)
 
     def _enough(self, block: int) -> bool:
-        """Whether the plan's rule says to stop after this block; kept in the journal then."""
+        """Whether the plan's rule states to stop after this block; kept in the journal then."""
         rule = self._store.plan.stop
         if rule is None or self._precise is None or block < rule.least_blocks:
             return False
@@ -148,16 +147,18 @@ class Campaign:
         self._store.journal.stop(Stopped(block, reason))
         return True
 
-    def _clear(self) -> None:
-        """Remove everything that was started, whatever part of it fails."""
-        with ExitStack() as stack:
-            stack.callback(self._stage.clear)
-            stack.callback(self._rooms.clear)
-            stack.callback(self._live.end)
-
-    def _open(self, name: str) -> Platform:
-        settings = self._store.plan.platforms.get(name)
-        return open_platform(name, binary=self._binary, owner=self._owner, settings=settings)
+    def _setup_for(self, experiment: Experiment | None) -> Setup[Any]:
+        """The setup of a run of this experiment, or of a control run; that of the run before ends where it differs."""
+        if experiment is not None and experiment.two_hosts:
+            setup: Setup[Any] = self._two_hosts
+        elif experiment is not None and experiment.through_guests:
+            setup = self._forwarding
+        else:
+            setup = self._one_host
+        if self._current is not None and setup is not self._current:
+            close_quietly(self._current.close)
+        self._current = setup
+        return setup
 
     def _one(self, run: Run) -> Outcome:
         """Make one run and bring its result to the disk, or nothing of it."""
@@ -183,100 +184,23 @@ class Campaign:
         return outcome
 
     def _attempt(self, run: Run, temporary: Path) -> Outcome:
+        experiment = None if run.control is not None else self._store.plan.experiment(run.experiment)
+        setup = self._setup_for(experiment)
         try:
-            experiment = None if run.control is not None else self._store.plan.experiment(run.experiment)
-            if experiment is not None and experiment.two_hosts:
-                return self._between_hosts(run, temporary)
-            if experiment is not None and experiment.through_guests:
-                return self._through_guests(run, temporary)
-            return self._on_one_machine(run, temporary)
+            wanted = setup.wanted(run, experiment)
+            reason = setup.missing(wanted)
+            if reason is not None:
+                return Outcome("skipped", 0.0, reason=reason)
+            with setup.entered(wanted, temporary) as made:
+                settings = self._settings(run)
+                outcome = execute(run, settings, temporary, setup=made, files=self._store.files, stop=self._stop)
         except MachineCannot as error:
             return Outcome("skipped", 0.0, reason=str(error))
         except (NetworkError, PlatformFailed) as error:
-            # What is left of an instance that failed is no place for the next run.
-            self._live.end()
-            self._rooms.clear()
-            return Outcome("failed", 0.0, reason=str(error))
-
-    def _on_one_machine(self, run: Run, temporary: Path) -> Outcome:
-        # Guests that forward would take from what is measured.
-        self._rooms.clear()
-        values = {} if run.control is not None else values_of(run, self._store.plan.experiment(run.experiment))
-        name = values.get("platform", "host")
-        resources, background = resources_of(values), background_of(values)
-        platform = self._open(background.beside(name))
-        reason = self._open(name).missing(resources)
-        if reason is None and background.instances:
-            reason = platform.missing(DEFAULT_RESOURCES)
-        if reason is not None:
-            return Outcome("skipped", 0.0, reason=f"platform {name}: {reason}")
-        with ExitStack() as stack:
-            kind = kind_of(name, self._store.plan.platforms.get(name))
-            run = stack.enter_context(self._programs.beside(run, name, kind, temporary))
-            instance = self._live.instance(name, resources)
-            beside = None
-            if background.instances:
-                beside = stack.enter_context(neighbours(background, platform, None, None, DEFAULT_RESOURCES))
-            if name != "host":
-                facts = {"schema": "vtare.platform/1", "platform": name, "resources": asdict(resources)}
-                text = json.dumps({**facts, "instance": instance.name, **instance.facts()}, indent=2)
-                self._store.files.write(temporary / "platform.json", text.encode())
-            outcome = execute(
-                run,
-                self._settings(run),
-                temporary,
-                instance=instance,
-                files=self._store.files,
-                stop=self._stop,
-                beside=beside,
-            )
+            outcome = Outcome("failed", 0.0, reason=str(error))
         if outcome.status == "failed":
-            # It may hang, or be gone: the next run gets another.
-            self._live.end()
-        return outcome
-
-    def _between_hosts(self, run: Run, temporary: Path) -> Outcome:
-        self._live.end()
-        self._rooms.clear()
-        roles = Roles.of(run, self._store.plan.experiment(run.experiment))
-        reason = self._stage.missing(roles)
-        if reason is not None:
-            return Outcome("skipped", 0.0, reason=reason)
-        with self._stage.crew(roles) as crew:
-            return execute(
-                run,
-                self._settings(run),
-                temporary,
-                instance=crew.sender,
-                files=self._store.files,
-                stop=self._stop,
-                crew=crew,
-                beside=crew.beside,
-            )
-
-    def _through_guests(self, run: Run, temporary: Path) -> Outcome:
-        self._live.end()
-        place = Place.of(run, self._store.plan.experiment(run.experiment))
-        reason = self._rooms.missing(place)
-        if reason is not None:
-            return Outcome("skipped", 0.0, reason=reason)
-        with self._rooms.crew(place) as crew:
-            outcome = execute(
-                run,
-                self._settings(run),
-                temporary,
-                instance=crew.sender,
-                files=self._store.files,
-                stop=self._stop,
-                crew=crew,
-            )
-            gone = crew.gone() if outcome.status == "failed" else None
-        if outcome.status == "failed":
-            # A guest may hang, or be gone: the next run gets others.
-            self._rooms.clear()
-        if gone is not None and gone != outcome.reason:
-            # It explains frames that do not come better than the tester can.
-            outcome = replace(outcome, reason=f"{gone}; {outcome.reason}")
+            # An instance may hang, or be gone: the next run gets others.
+            close_quietly(setup.close)
         return outcome
 
     def _settings(self, run: Run) -> RunSettings:
@@ -311,7 +235,7 @@ class Campaign:
                 f"{self._binary}: the vtare binary is gone; bring it back or name one with --binary, then {resume}"
             )
         where = f"{error.filename}: " if error.filename else ""
-        return CampaignStopped(f"{where or f'{path}: '}{error.strerror or error}; mend that, then {resume}")
+        return CampaignStopped(f"{where or f'{path}: '}{error.strerror or error}; fix that, then {resume}")
 
     def _result(self, found: Tidied, elapsed_s: float) -> CampaignResult:
         entries = self._store.journal.entries()
@@ -329,31 +253,6 @@ class Campaign:
             adopted=len(found.adopted),
             set_aside=len(found.set_aside),
         )
-
-
-class _Live:
-    """The one instance outside a topology that is alive: another would take from what is measured."""
-
-    def __init__(self, opener: Callable[[str], Platform]) -> None:
-        self._open = opener
-        self._of: tuple[str, Resources] | None = None
-        self._platform: Platform | None = None
-        self._instance: Instance | None = None
-
-    def instance(self, name: str, resources: Resources) -> Instance:
-        """The instance of this platform with these resources, started where it is not the one that is alive."""
-        if self._instance is None or self._of != (name, resources):
-            self.end()
-            self._platform = self._open(name)
-            self._instance = self._platform.start(1, None, resources)[0]
-            self._of = (name, resources)
-        return self._instance
-
-    def end(self) -> None:
-        """End it, where there is one, or what a failed start has left."""
-        platform, self._platform, self._instance = self._platform, None, None
-        if platform is not None:
-            platform.stop()
 
 
 class _Pace:

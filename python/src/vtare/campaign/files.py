@@ -6,6 +6,7 @@ import os
 import shutil
 from typing import TYPE_CHECKING
 
+from vtare.process import sync
 from vtare.stored import kind_of
 
 if TYPE_CHECKING:
@@ -63,8 +64,4 @@ class Files:
         return facts.f_bavail * facts.f_frsize
 
     def _sync(self, path: Path) -> None:
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        sync(path)

@@ -6,14 +6,14 @@ store keeps none. Where it cannot be built, or an instance has nothing to run it
 
 from __future__ import annotations
 
-import os
-import subprocess
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from vtare.errors import MachineCannot
-from vtare.platforms import FURNISHED, PlatformFailed
+from vtare.instruments import instrument as record_of
+from vtare.platforms import PlatformFailed, kinds_with
+from vtare.process import ToolFailed, run_tool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from vtare.design import Run
 
-#: The language of the binary itself.
-_OWN: Final = "rust"
 #: The one whose program needs nothing but a kernel.
 _STATIC: Final = "c"
 _FILE: Final = "counter-program"
@@ -32,10 +30,8 @@ _BUILT_S: Final = 120.0
 
 def language_of(instrument: str, parameters: Mapping[str, Any]) -> str | None:
     """The language whose program the lab provides for a run; None where it needs none, or its plan names one."""
-    if instrument != "counter" or parameters.get("program") is not None:
-        return None
-    language = str(parameters.get("language") or _OWN)
-    return None if language == _OWN else language
+    program = record_of(instrument).program
+    return None if program is None else program(parameters)
 
 
 class CounterPrograms:
@@ -51,7 +47,7 @@ class CounterPrograms:
     def beside(self, run: Run, platform: str, kind: str, directory: Path) -> Iterator[Run]:
         """Lay the program that a run needs into its directory, and give the run that names it.
 
-        `platform` is named in messages, `kind` says what its instances have. A run without need of one is given back
+        `platform` is named in messages, `kind` states what its instances have. A run without need of one is given back
         as it is.
 
         Raises:
@@ -63,52 +59,41 @@ class CounterPrograms:
         if language is None:
             yield run
             return
-        if language != _STATIC and kind not in FURNISHED:
+        furnished = kinds_with(lambda one: one.FURNISHED)
+        if language != _STATIC and kind not in furnished:
             raise MachineCannot(
                 f"language {language} on platform {platform}: its instances hold vtare's static binary alone, nothing "
-                f"to run {language} with; {', '.join(FURNISHED)} have what is installed on their machine"
+                f"to run {language} with; {', '.join(furnished)} have what is installed on their machine"
             )
         program = directory.absolute() / _FILE
-        self._lay(language, program)
+        self._lay(run.instrument, language, program)
         try:
             yield replace(run, parameters={**run.parameters, "program": str(program)})
         finally:
             program.unlink(missing_ok=True)
 
-    def _lay(self, language: str, program: Path) -> None:
+    def _lay(self, instrument: str, language: str, program: Path) -> None:
         if language in self._refused:
             raise MachineCannot(self._refused[language])
         if language not in self._built:
-            self._build(language, program)
+            self._build(instrument, language, program)
             self._built[language] = program.read_bytes()
         else:
             program.write_bytes(self._built[language])
             program.chmod(0o755)
 
-    def _build(self, language: str, program: Path) -> None:
-        command = [str(self._binary), "counter", "--language", language, "--build", str(program)]
-        # What a killed build leaves goes with the run's directory.
-        environment = {**os.environ, "TMPDIR": str(program.parent)}
+    def _build(self, instrument: str, language: str, program: Path) -> None:
+        command = [str(self._binary), instrument, "--language", language, "--build", str(program)]
         try:
-            done = subprocess.run(
-                command,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=_BUILT_S,
-                env=environment,
-                check=False,
-            )
-        except subprocess.TimeoutExpired as error:
-            raise PlatformFailed(f"language {language}: its program was not built within {_BUILT_S:.0f} s") from error
-        if done.returncode == 0:
-            return
-        lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
-        why = lines[-1].removeprefix("vtare: ")
-        if done.returncode == _MACHINE_CANNOT:
-            self._refused[language] = why
-            raise MachineCannot(why)
-        raise PlatformFailed(f"language {language}: its program could not be built: {why}")
+            # What a killed build leaves goes with the run's directory.
+            run_tool(command, timeout_s=_BUILT_S, environment={"TMPDIR": str(program.parent)})
+        except ToolFailed as error:
+            lines = error.output.strip().splitlines() or [error.reason]
+            why = lines[-1].removeprefix("vtare: ")
+            if error.code == _MACHINE_CANNOT:
+                self._refused[language] = why
+                raise MachineCannot(why) from error
+            raise PlatformFailed(f"language {language}: its program could not be built: {why}") from error
 
 
 __all__ = ["CounterPrograms", "language_of"]

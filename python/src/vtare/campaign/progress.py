@@ -1,4 +1,4 @@
-"""What a campaign tells while it goes. The lab is silent during a run: it speaks between runs only."""
+"""What a campaign reports while it runs. Nothing is printed during a run, only between runs."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ class Progress(Protocol):
 
 
 class Silent:
-    """Tells nothing."""
+    """Reports nothing."""
 
     def started(self, forecast: Forecast) -> None:
-        """Tell nothing."""
+        """Report nothing."""
 
     def run_started(self, run: Run, forecast: Forecast) -> None:
-        """Tell nothing."""
+        """Report nothing."""
 
     def run_ended(self, run: Run, outcome: Outcome, forecast: Forecast) -> None:
-        """Tell nothing."""
+        """Report nothing."""
 
     def ended(self) -> None:
-        """Tell nothing."""
+        """Report nothing."""

@@ -47,7 +47,7 @@ class Tidied:
     """What was found in a store before its campaign goes on.
 
     `removed` counts what killed runs left. `adopted` are whole runs that the journal lacked, `missing` those that it
-    alone had. `set_aside` says for each damaged run what was wrong; it lies in STORE/damaged and is made again.
+    alone had. `set_aside` states for each damaged run what was wrong; it lies in STORE/damaged and is made again.
     """
 
     conditions: Conditions

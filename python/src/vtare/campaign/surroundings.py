@@ -25,7 +25,7 @@ class Surroundings:
         self._began = _look()
 
     def seen(self) -> dict[str, Any]:
-        """The document `vtare.surroundings/1`: how many cores others took, null where the system does not say."""
+        """The document `vtare.surroundings/1`: how many cores others took, null where the system does not state."""
         before, after = self._began, _look()
         elapsed_s = after[0] - before[0]
         others = None

@@ -25,9 +25,9 @@ VERIFY_SCHEMA: Final = "vtare.verify/1"
 class Verification:
     """What a check of a store found.
 
-    `journal` says why the journal cannot be used, None where it can. `unlisted` are whole runs that it lacks, `missing`
+    `journal` is why the journal cannot be used, None where it can. `unlisted` are whole runs that it lacks, `missing`
     runs that it alone has. `leftovers` counts what killed runs left; `strangers` are what else lies in `runs/`.
-    `repaired` says that all of it has been put right: damaged runs lie in STORE/damaged and are still to be made.
+    `repaired` states that all of it has been put right: damaged runs lie in STORE/damaged and are still to be made.
     """
 
     store: Path

@@ -52,6 +52,7 @@ struct vtare_clock_info {
     uint64_t events_given_up;
     char source[16];
     char reason[240];
+    uint64_t events_rate_contradicted;
 };
 int vtare_clock_info(struct vtare_clock_info *info);
 int64_t vtare_clock_info_json(char *buffer, size_t size);

@@ -10,21 +10,21 @@ guest, so that the bridge in front separates the guests; every guest routes what
 198.19.0.0/16 (kept for such tests by RFC 2544) to the tester's second port. Addresses and neighbours are static, and
 the bridges know which address is behind which port: nobody else gets a frame, and nobody has to learn.
 
-What a guest *is* stands behind `Guests` (`guests.py`): network namespaces, those of containers, or machines under QEMU;
-what joins them behind `Switch` (`switches.py`); the room around them is in `room.py`.
+What a guest *is* is behind `Guests` (`kinds.py`): network namespaces, those of containers, or machines under QEMU;
+what joins them behind `Switch` (`switches.py`); the topology around them is in `topology.py`.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vtare.forwarders.seats import MOST_GUESTS, RX_PORT, TX_PORT, Leg, Seat
+from vtare.forwarders.slots import MOST_GUESTS, RX_PORT, TX_PORT, GuestInterface, GuestSlot
 from vtare.forwarders.switches import SWITCHES, switch_here
 from vtare.lazy import attributes
 
 if TYPE_CHECKING:
-    from vtare.forwarders.guests import ContainerGuests, Guests, NamespaceGuests, QemuGuests
-    from vtare.forwarders.room import ForwardingRoom
+    from vtare.forwarders.kinds import ContainerGuests, Guests, NamespaceGuests, QemuGuests, forwarding_guests
+    from vtare.forwarders.topology import ForwardingTopology
 
 __all__ = [
     "MOST_GUESTS",
@@ -32,16 +32,20 @@ __all__ = [
     "SWITCHES",
     "TX_PORT",
     "ContainerGuests",
-    "ForwardingRoom",
+    "ForwardingTopology",
+    "GuestInterface",
+    "GuestSlot",
     "Guests",
-    "Leg",
     "NamespaceGuests",
     "QemuGuests",
-    "Seat",
+    "forwarding_guests",
     "switch_here",
 ]
 
 __getattr__ = attributes(
     __name__,
-    {"guests": ("ContainerGuests", "Guests", "NamespaceGuests", "QemuGuests"), "room": ("ForwardingRoom",)},
+    {
+        "kinds": ("ContainerGuests", "Guests", "NamespaceGuests", "QemuGuests", "forwarding_guests"),
+        "topology": ("ForwardingTopology",),
+    },
 )

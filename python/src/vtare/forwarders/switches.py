@@ -6,7 +6,7 @@ import os
 import shutil
 from typing import Any, Final, Protocol
 
-from vtare.forwarders.seats import BRIDGE_IN, BRIDGE_OUT
+from vtare.forwarders.slots import BRIDGE_IN, BRIDGE_OUT
 from vtare.platforms import network, openvswitch
 from vtare.platforms.network import Step
 
@@ -15,7 +15,7 @@ _BRIDGES: Final = (BRIDGE_IN, BRIDGE_OUT)
 
 
 class Switch(Protocol):
-    """Two bridges, `brin` and `brout`, in the namespace `fabric`."""
+    """Two bridges, `brin` and `brout`, in the namespace `bridge_namespace`."""
 
     @property
     def name(self) -> str:
@@ -26,11 +26,11 @@ class Switch(Protocol):
         """Why this machine has no such switch, or None."""
         ...
 
-    def steps(self, fabric: str, mtu_byte: int) -> list[Step]:
+    def steps(self, bridge_namespace: str, mtu_byte: int) -> list[Step]:
         """Steps that make the namespace and the bridges in it."""
         ...
 
-    def plug(self, fabric: str, port: str, bridge: str, mac: str) -> list[Step]:
+    def plug(self, bridge_namespace: str, port: str, bridge: str, mac: str) -> list[Step]:
         """Steps that make a device a port of a bridge, behind which is this hardware address."""
         ...
 
@@ -56,7 +56,7 @@ def switch_here() -> str:
 
 
 def open_switch(name: str, owner: str, mark: str) -> Switch:
-    """The switch of this level; `owner` and `mark` tell its bridges from those of other campaigns."""
+    """The switch of this level; `owner` and `mark` separate its bridges from those of other campaigns."""
     return LinuxBridges() if name == "linux" else OpenVSwitch(owner, mark)
 
 
@@ -69,23 +69,23 @@ class LinuxBridges:
         """Why this machine has no such switch, or None."""
         return None if shutil.which("bridge") is not None else "the program 'bridge' is missing; install iproute2"
 
-    def steps(self, fabric: str, mtu_byte: int) -> list[Step]:
+    def steps(self, bridge_namespace: str, mtu_byte: int) -> list[Step]:
         """See `Switch.steps`."""
-        found = network.make_namespace(fabric)
+        found = network.make_namespace(bridge_namespace)
         for bridge in _BRIDGES:
             found += [
-                network.make_bridge(fabric, bridge),
-                *network.set_mtu([(fabric, bridge)], mtu_byte),
-                Step(("ip", "-n", fabric, "link", "set", bridge, "up")),
+                network.make_bridge(bridge_namespace, bridge),
+                *network.set_mtu([(bridge_namespace, bridge)], mtu_byte),
+                Step(("ip", "-n", bridge_namespace, "link", "set", bridge, "up")),
             ]
         return found
 
-    def plug(self, fabric: str, port: str, bridge: str, mac: str) -> list[Step]:
+    def plug(self, bridge_namespace: str, port: str, bridge: str, mac: str) -> list[Step]:
         """See `Switch.plug`."""
         # Guests answer nothing, so that a bridge would never learn where they are, and give every frame to all.
         return [
-            Step(("ip", "-n", fabric, "link", "set", port, "master", bridge)),
-            Step(("bridge", "-n", fabric, "fdb", "replace", mac, "dev", port, "master", "static")),
+            Step(("ip", "-n", bridge_namespace, "link", "set", port, "master", bridge)),
+            Step(("bridge", "-n", bridge_namespace, "fdb", "replace", mac, "dev", port, "master", "static")),
         ]
 
     def remove(self) -> None:
@@ -114,12 +114,12 @@ class OpenVSwitch:
         """Why this machine has no such switch, or None."""
         return openvswitch.missing()
 
-    def steps(self, fabric: str, mtu_byte: int) -> list[Step]:
+    def steps(self, bridge_namespace: str, mtu_byte: int) -> list[Step]:
         """See `Switch.steps`. Bridges take their MTU from their ports."""
-        named = Step(("ip", "netns", "attach", fabric, str(os.getpid())))
+        named = Step(("ip", "netns", "attach", bridge_namespace, str(os.getpid())))
         return [named, *(openvswitch.add_bridge(name, self._owner) for name in self._names.values())]
 
-    def plug(self, fabric: str, port: str, bridge: str, mac: str) -> list[Step]:
+    def plug(self, bridge_namespace: str, port: str, bridge: str, mac: str) -> list[Step]:
         """See `Switch.plug`."""
         return openvswitch.plug(port, self._names[bridge], mac)
 

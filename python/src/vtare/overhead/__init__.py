@@ -7,7 +7,7 @@ up to it exactly:
     sender_overhead     rtt - (reply - request at the sender's host side)
     wire                the latter - (reply - request at the responder's host side)
     responder_overhead  the latter - turnaround
-    turnaround          as the responder told it
+    turnaround          as the responder reports it
 
 Each is a difference of differences on one clock, so the two hosts need no common time, and the stamps of a capture may
 be on another clock than those of the samples.
@@ -18,7 +18,6 @@ from __future__ import annotations
 from vtare.overhead.figures import PIECES, describe, document, figures_of
 from vtare.overhead.files import Capture, Flow, RoundTrips, read_capture, read_round_trips
 from vtare.overhead.join import Joined, join, unwrapped
-from vtare.overhead.show import show_document
 
 __all__ = [
     "PIECES",
@@ -32,6 +31,5 @@ __all__ = [
     "join",
     "read_capture",
     "read_round_trips",
-    "show_document",
     "unwrapped",
 ]

@@ -24,9 +24,9 @@ _MOST_ROWS: Final = 1 << 27
 class Flow:
     """One far end of a run.
 
-    `address` is where probes went (`10.0.0.2:8462`; for ICMP its port says nothing), `session` what the packets on the
-    wire say of whose they are: the session id as a signed 64-bit number, in short forms the handle, for ICMP and STAMP
-    the identifier. Each is None where the samples do not tell.
+    `address` is where probes went (`10.0.0.2:8462`; for ICMP its port means nothing), `session` what the packets on the
+    wire name as their owner: the session id as a signed 64-bit number, in short forms the handle, for ICMP and STAMP
+    the identifier. Each is None where the samples do not state it.
     """
 
     peer: str

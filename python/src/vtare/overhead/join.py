@@ -28,9 +28,9 @@ class Joined:
     `packets` has one row per packet that came back in time and that every capture point saw on both ways: `sequence,
     rtt_ns, outside_ns` (sender's host side, reply minus request), `responder_side_ns` (the same at the responder's),
     `sender_overhead_ns, wire_ns, responder_overhead_ns, turnaround_ns`; null throughout where there was no such capture
-    point, or the responder told no turnaround.
+    point, or the responder reported no turnaround.
 
-    `lost` says where the lost packets were last seen, by place; `late` came back after the timeout; `not_captured`
+    `lost` is where the lost packets were last seen, by place; `late` came back after the timeout; `not_captured`
     counts packets that came back though a capture point missed them, by stamp; `copies` are further captures of one
     packet, `unknown` captured numbers that were never sent; `dropped` is what each capture point had no room for, by
     side: then a packet may have been where it was not seen.
@@ -53,7 +53,7 @@ def join(samples: pl.DataFrame, flow: Flow, *, sender: Capture | None, responder
 
     Raises:
         BadInput: a capture holds nothing of this far end though packets came back, or several sessions that cannot be
-            told apart.
+            distinguished.
     """
     rows = samples.filter(
         (pl.col("peer").cast(pl.String) == flow.peer) & ~pl.col("fate").cast(pl.String).is_in(_NEVER_SENT)

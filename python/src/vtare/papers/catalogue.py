@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-import polars as pl
-
 from vtare.errors import BadInput, did_you_mean
 from vtare.papers.columns import Column, column
 from vtare.papers.published import read_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    import polars as pl
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +112,6 @@ PAPERS: Final = (
     ),
 )
 
-_DTYPES: Final = {"text": pl.String(), "integer": pl.Int64(), "real": pl.Float64()}
-
 
 def list_papers() -> tuple[Paper, ...]:
     """Every paper whose tables come with vtare."""
@@ -160,6 +158,9 @@ def load(name: str) -> PublishedTable:
 
 
 def _frame(table: str, columns: Sequence[Column], rows: Sequence[dict[str, str]]) -> pl.DataFrame:
+    import polars as pl
+
+    types = {"text": pl.String(), "integer": pl.Int64(), "real": pl.Float64()}
     series = []
     for col in columns:
         values: list[str | int | float | None] = []
@@ -171,7 +172,7 @@ def _frame(table: str, columns: Sequence[Column], rows: Sequence[dict[str, str]]
                 raise BrokenTable(
                     f"{table}: row {at + 1}, column {col.name}: found {text!r}, wanted a number ({col.kind})"
                 ) from error
-        series.append(pl.Series(col.name, values, dtype=_DTYPES[col.kind]))
+        series.append(pl.Series(col.name, values, dtype=types[col.kind]))
     return pl.DataFrame(series)
 
 

@@ -16,11 +16,9 @@ from vtare.plan.factors import (
     CAPTURE_ON,
     CAPTURES,
     DEFAULT_GUESTS,
-    FAR_END_FACTORS,
     GUEST_FACTORS,
     ICMP,
     LAB_FACTORS,
-    LOAD_KINDS,
     OWN_FACTORS,
     PATH_FACTORS,
     PLATFORM_FACTORS,
@@ -28,15 +26,16 @@ from vtare.plan.factors import (
     TWO_HOST_FACTORS,
 )
 from vtare.plan.files import find_plan, load_plan, parse_plan, shipped_plans
-from vtare.plan.model import LEAST_BLOCKS_TO_STOP, Analysis, Control, Experiment, Factor, Level, Plan, StopRule
+from vtare.plan.level import Level
+from vtare.plan.model import LEAST_BLOCKS_TO_STOP, Analysis, Control, Experiment, Factor, Plan, StopRule
 from vtare.plan.reader import PLAN_SCHEMA
+from vtare.plan.readers import LOAD_KINDS
 
 __all__ = [
     "CAPTURES",
     "CAPTURE_OFF",
     "CAPTURE_ON",
     "DEFAULT_GUESTS",
-    "FAR_END_FACTORS",
     "GUEST_FACTORS",
     "ICMP",
     "LAB_FACTORS",

@@ -19,6 +19,8 @@ class Checks:
         """`source` is only named in errors."""
         self.source = source
         self.contract = contract
+        #: The plan's own platforms with their settings; none until their tables are read.
+        self.platforms: dict[str, dict[str, str | int]] = {}
 
     def error(self, path: str, message: str) -> BadInput:
         """The error for the value at a key path: what was found and what was wanted."""
@@ -33,11 +35,11 @@ class Checks:
                 raise self.error(where, f"unknown key '{key}'{hint}; wanted one of: {', '.join(keys) or 'none'}")
 
     def text(self, found: Any, path: str) -> str:
-        """A text that is not empty, without the blanks around it."""
+        """A string that is not empty, without the blanks around it."""
         if not isinstance(found, str) or not found.strip():
-            raise self.error(path, f"found {'nothing' if found is None else repr(found)}, wanted a text")
+            raise self.error(path, f"{_found(found)} expected a string")
         if plain_text(found) != found:
-            raise self.error(path, f"found {found!r}, wanted a text without control characters")
+            raise self.error(path, f"found {found!r}, expected a string without control characters")
         return found.strip()
 
     def choice(self, found: Any, wanted: tuple[str, ...], path: str) -> str:
@@ -47,11 +49,10 @@ class Checks:
             raise self.error(path, f"found {found!r}{hint}, wanted one of: {', '.join(wanted)}")
         return found
 
-    def whole(self, found: Any, path: str, *, low: int, high: int) -> int:
-        """A whole number in a range, its ends included."""
+    def integer(self, found: Any, path: str, *, low: int, high: int) -> int:
+        """An integer in a range, its ends included."""
         if isinstance(found, bool) or not isinstance(found, int) or not low <= found <= high:
-            shown = "nothing" if found is None else repr(found)
-            raise self.error(path, f"found {shown}, wanted a whole number from {low} to {high}")
+            raise self.error(path, f"{_found(found)} expected an integer from {low} to {high}")
         return found
 
     def number(self, found: Any, path: str, low: float, high: float) -> float:
@@ -82,3 +83,8 @@ class Checks:
         known = self.contract.parameters(instrument, f"{self.source}: {path}")
         self.known(table, tuple(known), path)
         return {name: known[name].check(value, f"{self.source}: {path}.{name}") for name, value in table.items()}
+
+
+def _found(found: Any) -> str:
+    """What was found, as the start of a message."""
+    return "missing;" if found is None else f"found {found!r},"

@@ -1,57 +1,125 @@
-"""The words of a plan: the lab's own factors, and the levels that they take."""
+"""The lab's own factors as a table: name, reader of its levels, instruments, and the setup to which it applies.
+
+Every other factor of a plan is a parameter of its instrument. A new factor is a line here, and the code that obeys it.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from enum import Enum
 from typing import Final
 
-from vtare.forwarders import SWITCHES
-from vtare.guests import RESOURCE_FACTORS
+from vtare.forwarders import MOST_GUESTS, SWITCHES
+from vtare.instruments import Hosts
 from vtare.path import ARRIVALS, BOTTLENECKS, TIMERS
+from vtare.plan import readers
+from vtare.plan.readers import Reader, choice, cpu, instance, integer, platform, rate
 
-LOAD_KINDS: Final = ("idle", "cpu", "io")
 CAPTURE_OFF: Final = "off"
 CAPTURE_ON: Final = "on"
 #: `on` is the hook that `vtare capture` prefers on this machine; the others force one.
 CAPTURES: Final = (CAPTURE_OFF, CAPTURE_ON, "tc", "packet")
 ICMP: Final = "icmp"
-#: Factors of the lab itself, for every experiment; and those of an experiment between two hosts of the lab's own.
-LAB_FACTORS: Final = (
-    "load", "platform", *RESOURCE_FACTORS, "background", "background_load", "background_platform",
-)  # fmt: skip
-TWO_HOST_FACTORS: Final = (
-    "responder_platform", "capture", "load_side", "responder", "responder_cpu", "background_side",
-)  # fmt: skip
-#: Factors of the path of an `avb` experiment, whose truth the lab knows (vtare.path).
-PATH_FACTORS: Final = (
-    "bottleneck", "capacity", "capacity_steps", "cross", "cross_arrivals", "cross_cpu", "delay", "loss", "mtu_byte",
-)  # fmt: skip
-#: Factors of the guests of a `throughput` experiment: how many, what joins them, and the CPU that takes frames to them.
-GUEST_FACTORS: Final = ("guests", "switch", "guest_cpu")
 #: As many as Batalla et al. had.
 DEFAULT_GUESTS: Final = 12
-#: A factor that sets several parameters of `avb` at once.
-TIMERS_FACTOR: Final = "timers"
-#: Instruments whose far end the lab can be, with the factors that each then has.
-FAR_END_FACTORS: Final[dict[str, tuple[str, ...]]] = {
-    "rtt": TWO_HOST_FACTORS,
-    "avb": ("responder_platform", "load_side", "responder", "responder_cpu", "background_side", *PATH_FACTORS),
-}
-#: Factors whose levels are names of platforms.
-PLATFORM_FACTORS: Final = ("platform", "responder_platform", "background_platform")
-#: Every factor that is no parameter of an instrument.
-OWN_FACTORS: Final = (*LAB_FACTORS, *TWO_HOST_FACTORS, *PATH_FACTORS, *GUEST_FACTORS, TIMERS_FACTOR)
-#: Factors whose levels are numbers of CPUs.
-CPU_FACTORS: Final = ("responder_cpu", "cross_cpu", "guest_cpu")
-#: What the lab gives a `throughput` run through guests of its own.
+#: What the lab gives a run between two ports with guests of its own.
 PORT_PARAMETERS: Final = frozenset(("tx_port", "rx_port", "flow"))
-#: Factors whose levels are words, with the words.
-CHOICES: Final = {
-    "bottleneck": BOTTLENECKS,
-    "cross_arrivals": ARRIVALS,
-    TIMERS_FACTOR: tuple(TIMERS),
-    "capture": CAPTURES,
-    "load_side": ("sender", "responder"),
-    "background_side": ("sender", "responder"),
-    "responder": ("blocking", "spinning"),
-    "switch": SWITCHES,
-}
+
+
+class AppliesTo(Enum):
+    """Where a factor means something."""
+
+    EVERY_RUN = "every run"
+    TWO_HOSTS = "two hosts of the lab"
+    PATH = "the path between two hosts of the lab, whose truth it knows"
+    FORWARDING = "guests of the lab that forward"
+    PARAMETERS = "several parameters of the instrument at once"
+
+
+@dataclass(frozen=True, slots=True)
+class FactorSpec:
+    """One factor of the lab. `hosts` is None where it goes with every instrument."""
+
+    name: str
+    read: Reader
+    hosts: tuple[Hosts, ...] | None = None
+    applies_to: AppliesTo = AppliesTo.EVERY_RUN
+
+    def goes_with(self, hosts: Hosts) -> bool:
+        """Whether an experiment of an instrument that needs such hosts may have it."""
+        return self.hosts is None or hosts in self.hosts
+
+
+_TWO = AppliesTo.TWO_HOSTS
+_PATH = AppliesTo.PATH
+_FORWARDING = AppliesTo.FORWARDING
+_BOTH: tuple[Hosts, ...] = ("two", "routed")
+_PAIR: tuple[Hosts, ...] = ("two",)
+_ROUTED: tuple[Hosts, ...] = ("routed",)
+_PORTS: tuple[Hosts, ...] = ("ports",)
+_SIDES: Final = ("sender", "responder")
+
+FACTORS: Final = (
+    FactorSpec("load", readers.load),
+    FactorSpec("platform", platform),
+    FactorSpec("vcpus", instance("vcpus")),
+    FactorSpec("memory", instance("memory")),
+    FactorSpec("affinity", instance("affinity")),
+    FactorSpec("nic", instance("nic")),
+    FactorSpec("guest_clock", instance("guest_clock")),
+    FactorSpec("background", instance("background")),
+    FactorSpec("background_load", instance("background_load")),
+    FactorSpec("background_platform", platform),
+    FactorSpec("responder_platform", platform, _BOTH, _TWO),
+    FactorSpec("capture", choice(*CAPTURES), _PAIR, _TWO),
+    FactorSpec("load_side", choice(*_SIDES), _BOTH, _TWO),
+    FactorSpec("responder", choice("blocking", "spinning"), _BOTH, _TWO),
+    FactorSpec("responder_cpu", cpu, _BOTH, _TWO),
+    FactorSpec("background_side", choice(*_SIDES), _BOTH, _TWO),
+    FactorSpec("bottleneck", choice(*BOTTLENECKS), _ROUTED, _PATH),
+    FactorSpec("capacity", rate(1000), _ROUTED, _PATH),
+    FactorSpec("capacity_steps", readers.steps, _ROUTED, _PATH),
+    FactorSpec("cross", rate(0), _ROUTED, _PATH),
+    FactorSpec("cross_arrivals", choice(*ARRIVALS), _ROUTED, _PATH),
+    FactorSpec("cross_cpu", cpu, _ROUTED, _PATH),
+    FactorSpec("delay", readers.delay, _ROUTED, _PATH),
+    FactorSpec("loss", readers.loss, _ROUTED, _PATH),
+    FactorSpec("mtu_byte", readers.mtu, _ROUTED, _PATH),
+    FactorSpec("guests", integer(1, MOST_GUESTS), _PORTS, _FORWARDING),
+    FactorSpec("switch", choice(*SWITCHES), _PORTS, _FORWARDING),
+    FactorSpec("guest_cpu", cpu, _PORTS, _FORWARDING),
+    FactorSpec("timers", choice(*TIMERS), _ROUTED, AppliesTo.PARAMETERS),
+)
+BY_NAME: Final = {spec.name: spec for spec in FACTORS}
+
+
+def _names(applies_to: AppliesTo) -> tuple[str, ...]:
+    return tuple(spec.name for spec in FACTORS if spec.applies_to is applies_to)
+
+
+#: Factors of every run; of two hosts, of the path between them and of guests that the lab sets up.
+LAB_FACTORS: Final = _names(AppliesTo.EVERY_RUN)
+TWO_HOST_FACTORS: Final = _names(_TWO)
+PATH_FACTORS: Final = _names(_PATH)
+GUEST_FACTORS: Final = _names(_FORWARDING)
+#: The factor that sets several parameters of its instrument at once.
+(TIMERS_FACTOR,) = _names(AppliesTo.PARAMETERS)
+#: Factors whose levels are names of platforms.
+PLATFORM_FACTORS: Final = tuple(spec.name for spec in FACTORS if spec.read is platform)
+#: Every factor that is no parameter of an instrument.
+OWN_FACTORS: Final = tuple(BY_NAME)
+
+
+def factors_of(hosts: Hosts) -> tuple[str, ...]:
+    """The lab's own factors that an experiment of an instrument with such hosts may have."""
+    return tuple(spec.name for spec in FACTORS if spec.goes_with(hosts))
+
+
+def has_far_end(hosts: Hosts) -> bool:
+    """Whether the lab can be the far end of such an instrument."""
+    return any(spec.applies_to is _TWO and spec.goes_with(hosts) for spec in FACTORS)
+
+
+def can_forward(hosts: Hosts) -> bool:
+    """Whether the lab can set up guests that forward for such an instrument."""
+    return any(spec.applies_to is _FORWARDING and spec.goes_with(hosts) for spec in FACTORS)

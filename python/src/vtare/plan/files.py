@@ -49,7 +49,7 @@ def load_plan(path: Path, *, contract: Contract | None = None) -> Plan:
     """Read and check one plan file.
 
     Raises:
-        BadInput: unreadable file, broken TOML, or any key that cannot be used; the message says where and what.
+        BadInput: unreadable file, broken TOML, or any key that cannot be used; the message states where and what.
     """
     try:
         text = path.read_bytes().decode("utf-8")

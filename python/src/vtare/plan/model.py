@@ -6,22 +6,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from vtare.plan.factors import FAR_END_FACTORS, PORT_PARAMETERS
+from vtare.instruments import Instrument
+from vtare.instruments import instrument as record_of
+from vtare.plan.factors import PORT_PARAMETERS, can_forward, has_far_end
+from vtare.plan.level import Level
 
 #: Blocks that are made in any case before a campaign may stop (statistics.md).
 LEAST_BLOCKS_TO_STOP: Final = 10
-
-
-@dataclass(frozen=True, slots=True)
-class Level:
-    """One level of a factor.
-
-    `label` is what tables and plots show. `value` is what the level means: the resolved parameter for an instrument's
-    factor, the platform's name, or for a load its settings (`{"kind": "cpu", "threads": 50}`).
-    """
-
-    label: str
-    value: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,16 +48,21 @@ class Experiment:
     run_timeout_s: float | None = None
 
     @property
+    def record(self) -> Instrument:
+        """The record of its instrument."""
+        return record_of(self.instrument)
+
+    @property
     def two_hosts(self) -> bool:
-        """Whether the lab provides the far end: an experiment of `rtt` or `avb` that names no peer of its own."""
+        """Whether the lab provides the far end: that of an instrument that needs one, where the plan names no peer."""
         named = {*self.parameters, *(factor.name for factor in self.factors)}
-        return self.instrument in FAR_END_FACTORS and "peer" not in named
+        return has_far_end(self.record.hosts) and "peer" not in named
 
     @property
     def through_guests(self) -> bool:
-        """Whether the lab provides ports and guests: an experiment of `throughput` that names no port of its own."""
+        """Whether the lab provides ports and guests: an experiment between two ports that names none of its own."""
         named = {*self.parameters, *(factor.name for factor in self.factors)}
-        return self.instrument == "throughput" and not named & PORT_PARAMETERS
+        return can_forward(self.record.hosts) and not named & PORT_PARAMETERS
 
     def factor(self, name: str) -> Factor:
         """Return one factor by name. Raises KeyError where the experiment has no such factor."""

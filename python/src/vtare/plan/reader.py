@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any, Final
 
 from vtare.errors import did_you_mean
-from vtare.plan.factors import FAR_END_FACTORS, GUEST_FACTORS, LAB_FACTORS, TIMERS_FACTOR
+from vtare.instruments import control_instrument
+from vtare.instruments import instrument as record_of
+from vtare.plan.factors import can_forward, factors_of, has_far_end
 from vtare.plan.levels import Levels
 from vtare.plan.model import LEAST_BLOCKS_TO_STOP, Analysis, Control, Experiment, Factor, Plan, StopRule
 from vtare.plan.rules import check_background, check_cross, check_guests, check_two_hosts
-from vtare.platforms import PLATFORMS
+from vtare.platforms import KINDS
 from vtare.quantities import unit_of
 
 PLAN_SCHEMA: Final = "vtare.plan/1"
@@ -19,10 +21,6 @@ _TOP_KEYS: Final = (
 _EXPERIMENT_KEYS: Final = (
     "name", "instrument", "title", "parameters", "factors", "baseline", "exceed", "run_timeout",
 )  # fmt: skip
-_DEFAULT_CONTROL: Final = {
-    "instrument": "sleep",
-    "parameters": {"method": "clock_nanosleep", "target_ns": "1 ms", "samples": 200, "seconds": "0.4 s"},
-}
 _SECOND: Final = unit_of("seconds")
 _NANOSECOND: Final = unit_of("exceed_ns")
 
@@ -47,12 +45,12 @@ class Reader(Levels):
                 raise self.error(f"experiment[{i}].name", f"'{name}' is used twice; give each experiment its own name")
         seed = table.get("seed")
         if seed is not None:
-            seed = self.whole(seed, "seed", low=0, high=2**63 - 1)
+            seed = self.integer(seed, "seed", low=0, high=2**63 - 1)
         name = self.text(table.get("name"), "name")
         if not name.replace("-", "").replace("_", "").isalnum():
             raise self.error("name", f"found '{name}', wanted letters, digits, '-' and '_' only (it names the store)")
         settle = table.get("settle", "200 ms")
-        blocks = self.whole(table.get("blocks"), "blocks", low=1, high=10_000)
+        blocks = self.integer(table.get("blocks"), "blocks", low=1, high=10_000)
         return Plan(
             name=name,
             question=self.text(table.get("question"), "question"),
@@ -75,6 +73,7 @@ class Reader(Levels):
         self.known(table, _EXPERIMENT_KEYS, path)
         instrument = self.text(table.get("instrument"), f"{path}.instrument")
         known = self.contract.parameters(instrument, f"{self.source}: {path}.instrument")
+        hosts = record_of(instrument).hosts
         name = self.text(table.get("name", instrument), f"{path}.name")
         parameters = self.parameters(table.get("parameters", {}), instrument, f"{path}.parameters")
         factors_table = table.get("factors", {})
@@ -86,9 +85,7 @@ class Reader(Levels):
         factors = []
         for factor, levels in factors_table.items():
             where = f"{path}.factors.{factor}"
-            own = (*LAB_FACTORS, *FAR_END_FACTORS.get(instrument, ()))
-            own = (*own, TIMERS_FACTOR) if instrument == "avb" else own
-            own = (*own, *GUEST_FACTORS) if instrument == "throughput" else own
+            own = factors_of(hosts)
             if factor not in own and factor not in known:
                 wanted = (*own, *known)
                 raise self.error(
@@ -105,9 +102,9 @@ class Reader(Levels):
         self.known(baselines, tuple(factors_table), f"{path}.baseline")
         check_two_hosts(self, instrument, parameters, tuple(factors_table), path)
         check_cross(self, tuple(factors), path)
-        if instrument == "throughput":
+        if can_forward(hosts):
             check_guests(self, parameters, tuple(factors), path)
-        far_end = instrument in FAR_END_FACTORS and "peer" not in parameters and "peer" not in factors_table
+        far_end = has_far_end(hosts) and "peer" not in parameters and "peer" not in factors_table
         check_background(self, instrument, far_end, factors_table, path)
         exceed = table.get("exceed")
         timeout = table.get("run_timeout")
@@ -139,19 +136,20 @@ class Reader(Levels):
             if not name.replace("-", "").replace("_", "").isalnum():
                 raise self.error(path, f"found '{name}', wanted letters, digits, '-' and '_' only")
             kind = settings.get("kind", name)
-            self.choice(kind, PLATFORMS, f"{path}.kind")
-            if name in PLATFORMS and kind != name:
+            self.choice(kind, tuple(KINDS), f"{path}.kind")
+            if name in KINDS and kind != name:
                 raise self.error(f"{path}.kind", f"found '{kind}', but '{name}' is a kind of its own; rename the table")
             for key, value in settings.items():
                 if isinstance(value, bool) or not isinstance(value, str | int):
-                    raise self.error(f"{path}.{key}", f"found {value!r}, wanted a text or a whole number")
+                    raise self.error(f"{path}.{key}", f"found {value!r}, expected a string or an integer")
         return {name: dict(settings) for name, settings in table.items()}
 
     def control(self, found: Any) -> Control | None:
         """The control cell: false for none, true for the usual one, or a table."""
         if found is False:
             return None
-        table = _DEFAULT_CONTROL if found is True else found
+        usual = control_instrument()
+        table = {"instrument": usual.name, "parameters": usual.control} if found is True else found
         if not isinstance(table, dict):
             raise self.error(
                 "control", f"found {found!r}, wanted true, false or a table with instrument and parameters"
@@ -170,12 +168,12 @@ class Reader(Levels):
         return Analysis(alpha=alpha, margin_percent=margin)
 
     def stop(self, table: Any, blocks: int) -> StopRule:
-        """The `[stop]` table of a plan of at most so many blocks."""
+        """The `[stop]` table of a plan of at most `blocks` blocks."""
         if not isinstance(table, dict):
             raise self.error("stop", f"found {table!r}, wanted a table such as {{ precision_percent = 5 }}")
         self.known(table, ("precision_percent", "least_blocks"), "stop")
         if "precision_percent" not in table:
-            raise self.error("stop.precision_percent", "found nothing, wanted a number between 0 and 100")
+            raise self.error("stop.precision_percent", "missing; expected a number between 0 and 100")
         precision = self.number(table["precision_percent"], "stop.precision_percent", 0.0, 100.0)
         if blocks <= LEAST_BLOCKS_TO_STOP:
             raise self.error(
@@ -184,4 +182,4 @@ class Reader(Levels):
                 f"made, and {LEAST_BLOCKS_TO_STOP} are made in any case",
             )
         least = table.get("least_blocks", LEAST_BLOCKS_TO_STOP)
-        return StopRule(precision, self.whole(least, "stop.least_blocks", low=LEAST_BLOCKS_TO_STOP, high=blocks))
+        return StopRule(precision, self.integer(least, "stop.least_blocks", low=LEAST_BLOCKS_TO_STOP, high=blocks))

@@ -4,18 +4,29 @@ from __future__ import annotations
 
 from typing import Any
 
-from vtare.guests import BACKGROUND_FACTORS
+from vtare.instance_factors import BACKGROUND_FACTORS
+from vtare.instruments import instrument as record_of
 from vtare.path import IPERF3
 from vtare.plan.checks import Checks
-from vtare.plan.factors import DEFAULT_GUESTS, FAR_END_FACTORS, GUEST_FACTORS, PORT_PARAMETERS, TIMERS_FACTOR
+from vtare.plan.factors import (
+    DEFAULT_GUESTS,
+    GUEST_FACTORS,
+    PATH_FACTORS,
+    PORT_PARAMETERS,
+    TIMERS_FACTOR,
+    TWO_HOST_FACTORS,
+    has_far_end,
+)
 from vtare.plan.model import Factor
+from vtare.platforms import kinds_with
 
 
 def check_two_hosts(
     checks: Checks, instrument: str, parameters: dict[str, Any], factors: tuple[str, ...], path: str
 ) -> None:
     """Refuse what the two hosts of the lab cannot be, or what only they can be."""
-    if instrument not in FAR_END_FACTORS:
+    hosts = record_of(instrument).hosts
+    if not has_far_end(hosts):
         return
     if TIMERS_FACTOR in factors:
         for name in ("clock", "sleep"):
@@ -23,7 +34,7 @@ def check_two_hosts(
                 raise checks.error(f"{path}.factors.{TIMERS_FACTOR}", f"sets '{name}', too; keep it in one of the two")
     if "peer" in parameters or "peer" in factors:
         for name in factors:
-            if name in FAR_END_FACTORS[instrument]:
+            if name in (*TWO_HOST_FACTORS, *PATH_FACTORS):
                 raise checks.error(
                     f"{path}.factors.{name}",
                     "needs the far end that the lab sets up; leave 'peer' out, or this factor",
@@ -31,7 +42,7 @@ def check_two_hosts(
         return
     if "key_file" in parameters or "key_file" in factors:
         raise checks.error(f"{path}.parameters.key_file", "the lab makes a key for each run; leave it out")
-    if instrument == "avb":
+    if hosts == "routed":
         check_path(checks, parameters, factors, path)
         return
     if parameters.get("mode") == "stamp" or "mode" in factors:
@@ -92,7 +103,8 @@ def check_guests(checks: Checks, parameters: dict[str, Any], factors: tuple[Fact
     if "host" in levels.get("platform", ()):
         raise checks.error(
             f"{path}.factors.platform",
-            "found 'host', which cannot forward between its own ports; wanted netns, docker, lxc or qemu",
+            "found 'host', which cannot forward between its own ports; expected one of: "
+            f"{', '.join(kinds_with(lambda kind: kind.FORWARDS))}",
         )
     fewest = min(levels.get("guests", (DEFAULT_GUESTS,)))
     loaded = [k for level in (*levels.get("loaded", ()), parameters.get("loaded")) for k in level or ()]

@@ -1,17 +1,17 @@
-"""Platforms: where runs execute. One file per kind of machine, each with its class and `leftovers()`.
+"""Platforms: where runs execute. One file per kind of machine, with its class and, where it needs it, `leftovers()`.
 
-What a platform is stands in `vtare.platforms.protocol`. A new one is one file and its line in `_KINDS`: its class is
-made with the binary, the owner (which begins the name of everything it makes) and the settings that a plan gives it.
+What the lab asks of a platform is in `vtare.platforms.protocol`, what all share in `vtare.platforms.base`. A new one
+is one file and its line in `KINDS` (docs/add-a-platform.md).
 """
 
 from __future__ import annotations
 
 from contextlib import ExitStack, suppress
 from importlib import import_module
-from importlib.util import find_spec
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from vtare.errors import BadInput, VtareError
+from vtare.platforms.base import BasePlatform, Layer
 from vtare.platforms.protocol import (
     DEFAULT_RESOURCES,
     Instance,
@@ -23,30 +23,31 @@ from vtare.platforms.protocol import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
-
-    from vtare.platforms.network import Site
 
 __all__ = [
     "DEFAULT_RESOURCES",
-    "FURNISHED",
-    "PLATFORMS",
+    "KINDS",
+    "BasePlatform",
     "Instance",
+    "Layer",
     "Leftover",
     "Need",
     "Platform",
     "PlatformFailed",
     "Resources",
     "kind_of",
+    "kinds_with",
     "leftovers",
     "open_platform",
+    "platform_class",
     "remove_leftovers",
     "unverified",
 ]
 
-#: Kind of platform -> the class in the file of the same name.
-_KINDS: Final = {
+#: Kind of platform -> the class in the file of the same name. A new platform is that file and its line here.
+KINDS: Final = {
     "host": "HostPlatform",
     "netns": "NetnsPlatform",
     "docker": "DockerPlatform",
@@ -58,39 +59,25 @@ _KINDS: Final = {
     "ssh": "SshPlatform",
     "cloud": "CloudPlatform",
 }
-#: Every platform that a plan may name. Those that this version cannot start are skipped and counted.
-PLATFORMS: Final = tuple(_KINDS)
-#: Kinds whose instances have the programs of a machine. All others hold vtare's static binary and not a library more.
-FURNISHED: Final = ("host", "netns", "ssh", "cloud", "esxi", "virtualbox")
 
 
-class _NotYet:
-    """A platform that plans may name and this version cannot start."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def missing(self, resources: Resources = DEFAULT_RESOURCES) -> str | None:
-        return "this version of vtare cannot start it yet"
-
-    def need(self, resources: Resources = DEFAULT_RESOURCES) -> Need:
-        return Need()
-
-    def start(
-        self,
-        instances: int,
-        site: Site | None = None,
-        resources: Resources = DEFAULT_RESOURCES,
-        *,
-        first: int = 0,
-    ) -> Sequence[Instance]:
-        raise BadInput(f"platform '{self.name}': {self.missing()}")
-
-    def stop(self) -> None:
-        pass
+def platform_class(name: str, settings: Mapping[str, str | int] | None = None) -> type[BasePlatform[Any]] | None:
+    """The class of a platform's kind, with its traits; None where this version knows no such kind."""
+    kind = kind_of(name, settings)
+    if kind not in KINDS:
+        return None
+    found: type[BasePlatform[Any]] = getattr(import_module(f"{__name__}.{kind}"), KINDS[kind])
+    return found
 
 
-def open_platform(name: str, *, binary: Path, owner: str, settings: Mapping[str, str | int] | None = None) -> Platform:
+def kinds_with(has: Callable[[type[BasePlatform[Any]]], object]) -> tuple[str, ...]:
+    """The kinds of platform whose class has a trait."""
+    return tuple(kind for kind in KINDS if (found := platform_class(kind)) is not None and has(found))
+
+
+def open_platform(
+    name: str, *, binary: Path, owner: str, settings: Mapping[str, str | int] | None = None
+) -> BasePlatform[Any]:
     """Return the platform of this name. `owner` begins the name of everything it makes.
 
     `settings` are those of the plan's table `[platforms.NAME]`, whose `kind` is the kind where the name is not one.
@@ -98,15 +85,12 @@ def open_platform(name: str, *, binary: Path, owner: str, settings: Mapping[str,
     Raises:
         BadInput: there is no such platform, or its settings cannot be used.
     """
-    kind = kind_of(name, settings)
-    settings = {key: value for key, value in (settings or {}).items() if key != "kind"}
-    if kind not in _KINDS:
-        raise BadInput(f"platform '{name}' is not known to this version; wanted one of: {', '.join(PLATFORMS)}")
-    module = f"{__name__}.{kind}"
-    if find_spec(module) is None:
-        return _NotYet(name)
-    found: Platform = getattr(import_module(module), _KINDS[kind])(binary, owner, settings)
-    return found
+    found = platform_class(name, settings)
+    if found is None:
+        kind = kind_of(name, settings)
+        raise BadInput(f"platform '{kind}' is not known to this version; expected one of: {', '.join(KINDS)}")
+    given = {key: value for key, value in (settings or {}).items() if key != "kind"}
+    return found(binary, owner, given)
 
 
 def kind_of(name: str, settings: Mapping[str, str | int] | None = None) -> str:
@@ -115,20 +99,16 @@ def kind_of(name: str, settings: Mapping[str, str | int] | None = None) -> str:
 
 
 def unverified(name: str, settings: Mapping[str, str | int] | None = None) -> str | None:
-    """Why what this platform gives has never been compared with the real thing; None where it has been run for real."""
-    kind = kind_of(name, settings)
-    module = f"{__name__}.{kind}"
-    if kind not in _KINDS or find_spec(module) is None:
-        return None
-    found = getattr(import_module(module), "UNVERIFIED", None)
-    return None if found is None else str(found)
+    """Why what this platform gives was never compared with the real thing; None where it was run for real."""
+    found = platform_class(name, settings)
+    return None if found is None else found.UNVERIFIED
 
 
 def leftovers() -> tuple[Leftover, ...]:
     """Everything on this machine that a lab process made and left, in the order in which it must be removed.
 
     Raises:
-        VtareError: what is there cannot be told.
+        VtareError: what is there cannot be listed.
     """
     return tuple(leftover for finder in _finders() for leftover in finder())
 
@@ -168,8 +148,8 @@ def _try_to_remove_all(finder: Callable[[], Iterable[Leftover]], found: list[Lef
 
 
 def _finders(*, elsewhere: bool = True) -> list[Callable[[], Iterable[Leftover]]]:
-    """What tells the leftovers of each kind: instances before the bridges and namespaces in which they stand."""
-    kinds = [kind for kind in _KINDS if kind != "netns" and find_spec(f"{__name__}.{kind}") is not None]
-    modules = [import_module(f"{__name__}.{kind}") for kind in (*kinds, "openvswitch", "netns")]
-    wanted = [module for module in modules if elsewhere or not getattr(module, "ELSEWHERE", False)]
-    return [module.leftovers for module in wanted if hasattr(module, "leftovers")]
+    """What finds the leftovers of each kind: instances before the bridges and namespaces that hold them."""
+    kinds = kinds_with(lambda kind: elsewhere or not kind.ELSEWHERE)
+    names = (*(kind for kind in kinds if kind != "netns"), "openvswitch", "netns")
+    modules = [import_module(f"{__name__}.{name}") for name in names]
+    return [module.leftovers for module in modules if hasattr(module, "leftovers")]

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _PT_INTERP: Final = 3
-#: Where the program header table of a 64-bit ELF file is told: its offset, then the size and number of its entries.
+#: Where the program header table of a 64-bit ELF file is found: its offset, then the size and number of its entries.
 _HEADER: Final = struct.Struct("<32xQ14xHH")
 
 

@@ -37,7 +37,7 @@ _PRCTL: Final = ctypes.CDLL(None, use_errno=True).prctl
 class Child(ABC):
     """A started program. End it with `terminate` or `kill`; `returncode` is None while it runs.
 
-    A platform's own kind of child says how to watch, signal and reap its program; waiting is the same for all.
+    A platform's own kind of child states how to watch, signal and reap its program; waiting is the same for all.
     """
 
     @property

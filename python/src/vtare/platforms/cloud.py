@@ -15,42 +15,35 @@ from typing import TYPE_CHECKING, Any, Final
 
 from vtare.errors import BadInput, MachineCannot
 from vtare.platforms.notes import Notes
-from vtare.platforms.protocol import DEFAULT_RESOURCES, Leftover, PlatformFailed, Resources, Settings
+from vtare.platforms.protocol import Leftover, PlatformFailed, Resources
 from vtare.platforms.reached import MadePlatform, unnamed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from vtare.platforms.ssh import SshInstance
 
-_OWN: Final[tuple[str, ...]] = ("driver", "image", "size", "region")
 _KEY: Final = "VTARE_CLOUD_KEY"
 _SECRET: Final = "VTARE_CLOUD_SECRET"
 _RUNNING_S: Final = 600
 _NOTES: Final = Notes("cloud")
-#: What is left of these takes nothing of this machine.
-ELSEWHERE: Final = True
 
 
 class CloudPlatform(MadePlatform):
     """Machines of a cloud, made for a run and deleted after it."""
 
-    def __init__(self, binary: Path, owner: str, settings: Settings | None = None) -> None:
-        """Use this binary; `owner` begins the names of machines; `settings` say which cloud.
+    name: Final = "cloud"
+    WORDS = "a machine of a cloud, whose size states what it has,"
+    ELSEWHERE = True
+    REACHED = True
+    OWN = ("driver", "image", "size", "region")
 
-        Raises:
-            BadInput: a setting is unknown or of the wrong kind.
-        """
-        given = dict(settings or {})
-        self._cloud: dict[str, str] = {key: str(given.pop(key)) for key in _OWN if key in given}
-        super().__init__("cloud", binary, owner, given)
+    @property
+    def _cloud(self) -> dict[str, str]:
+        """Which cloud, and what machine of it."""
+        return {key: str(value) for key, value in self._settings.items()}
 
-    def missing(self, resources: Resources = DEFAULT_RESOURCES) -> str | None:
-        """Why no machine can be made from here, or None."""
-        reason = resources.beyond(frozenset())
-        if reason is not None:
-            return f"a machine of a cloud {reason}; its size says what it has"
+    def _missing(self, resources: Resources) -> str | None:
         reason = unnamed(self._cloud, ("driver", "image", "size")) or self._reached.missing()
         if reason is not None:
             return reason
@@ -60,12 +53,9 @@ class CloudPlatform(MadePlatform):
             return str(error)
         return None
 
-    def _make(self, indices: range, resources: Resources) -> Sequence[SshInstance]:
+    def _make_machines(self, indices: range, resources: Resources) -> Sequence[SshInstance]:
         driver = _driver(self._cloud)
         return [self._one(driver, number) for number in indices]
-
-    def _delete(self, name: str) -> None:
-        _delete(name)
 
     def _one(self, driver: Any, number: int) -> SshInstance:
         name = f"{self._owner}-cloud-{number}"
@@ -73,7 +63,7 @@ class CloudPlatform(MadePlatform):
             image = _chosen("image", driver.list_images(), self._cloud["image"])
             size = _chosen("size", driver.list_sizes(), self._cloud["size"])
             _NOTES.write(name, self._cloud)
-            self._made.append(name)
+            self._removals.callback(_delete, name)
             node = driver.create_node(name=name, image=image, size=size)
             # Not every provider takes the name that it is given.
             _NOTES.write(name, {**self._cloud, "id": str(node.id)})

@@ -10,17 +10,17 @@ from __future__ import annotations
 import io
 import os
 import tarfile
-from contextlib import ExitStack, closing, suppress
+from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from vtare.errors import MachineCannot
 from vtare.platforms import network
+from vtare.platforms.base import BasePlatform, Forwards, Layer
 from vtare.platforms.binary import digest, not_static
 from vtare.platforms.docker_exec import ExecChild
 from vtare.platforms.intake import PIECE_BYTE, Incoming, printable
-from vtare.platforms.network import NetworkError
 from vtare.platforms.owner import OWNER_VARIABLE, owner_of, still_runs
 from vtare.platforms.protocol import (
     CONTAINER_RESOURCES,
@@ -29,8 +29,6 @@ from vtare.platforms.protocol import (
     Need,
     PlatformFailed,
     Resources,
-    Settings,
-    no_settings,
 )
 
 if TYPE_CHECKING:
@@ -66,28 +64,23 @@ class DockerInstance:
 
     def start(self, arguments: Sequence[str], *, directory: Path, stdout: Path, stderr: Path) -> Child:
         """Copy the directory's files in and start the binary by the daemon's `exec`. See `Instance.start`."""
-        docker = _library()
-        try:
-            self._client.put_archive(self.name, "/", _packed(directory))
+        packed = _packed(directory)
+        with _failures(f"container {self.name}"):
+            self._client.put_archive(self.name, "/", packed)
             made = self._client.exec_create(
                 self.name, [_BINARY, *arguments], workdir=str(directory), environment={OWNER_VARIABLE: self._owner}
             )
             return ExecChild(self._client, made["Id"], stdout=stdout, stderr=stderr)
-        except docker.errors.APIError as error:
-            raise PlatformFailed(f"container {self.name}: {error}") from error
 
     def fetch(self, directory: Path, expected: Mapping[str, int]) -> None:
         """Copy out what is expected. See `Instance.fetch`."""
-        docker = _library()
         for name, most_byte in expected.items():
             source = f"container {self.name}"
             with Incoming(directory, name, most_byte, source) as incoming:
-                try:
+                with _failures(f"{source}: {name}"):
                     chunks, _ = self._client.get_archive(self.name, str(directory / name))
                     with closing(chunks):
                         _unpack(chunks, incoming, source)
-                except docker.errors.DockerException as error:
-                    raise PlatformFailed(f"{source}: {name}: {printable(error)}") from error
                 incoming.keep()
 
     def facts(self) -> Mapping[str, object]:
@@ -103,24 +96,17 @@ class DockerInstance:
         return "" if self._site is None else self._site.instance_namespace(self._index)
 
 
-class DockerPlatform:
+class DockerPlatform(BasePlatform[DockerInstance]):
     """Containers of the Docker daemon that DOCKER_HOST names, else of the machine's."""
 
     name: Final = "docker"
+    LAYER = Layer.CONTAINER
+    FORWARDS = Forwards.CONTAINER
+    WORDS = "a container"
+    OFFERED = CONTAINER_RESOURCES
+    _client: Any = None
 
-    def __init__(self, binary: Path, owner: str, settings: Settings | None = None) -> None:
-        """Use this binary; `owner` begins the names of containers and their image. It has no settings."""
-        no_settings("docker", settings)
-        self._binary = binary
-        self._owner = owner
-        self._client: Any = None
-        self._made: list[tuple[str, Site | None, int]] = []
-
-    def missing(self, resources: Resources = DEFAULT_RESOURCES) -> str | None:
-        """Why there are no such containers here, or None."""
-        reason = resources.beyond(CONTAINER_RESOURCES)
-        if reason is not None:
-            return f"a container {reason}"
+    def _missing(self, resources: Resources) -> str | None:
         try:
             self._connect()
         except MachineCannot as error:
@@ -131,59 +117,32 @@ class DockerPlatform:
         """What one container takes: measured at 4.4 MiB and a dozen threads with the process that minds it."""
         return Need(memory_byte=8 << 20, processes=16, disk_byte=1 << 20)
 
-    def start(
-        self,
-        instances: int,
-        site: Site | None = None,
-        resources: Resources = DEFAULT_RESOURCES,
-        *,
-        first: int = 0,
-    ) -> Sequence[DockerInstance]:
-        """Make and start so many containers. See `Platform.start`.
-
-        Raises:
-            MachineCannot: the daemon is gone.
-            PlatformFailed, NetworkError: a container could not be started; `stop` removes what was made.
-        """
-        docker = _library()
-        client = self._connect()
-        try:
-            image = self._image(client)
-            return [self._one(client, image, site, resources, index) for index in range(first, first + instances)]
-        except docker.errors.APIError as error:
-            raise PlatformFailed(f"docker: {error}") from error
-
-    def stop(self) -> None:
-        """Remove every container made here, its network device and the image."""
-        made, self._made = self._made, []
-        if not made:
-            return
-        docker = _library()
-        with ExitStack() as stack:
-            stack.callback(self._remove_image)
-            for name, site, index in made:
-                stack.callback(_remove_container, self._client, docker, name)
-                if site is not None:
-                    stack.callback(network.detach, site, index)
+    def _make_all(self, indices: range, site: Site | None, resources: Resources) -> Sequence[DockerInstance]:
+        with _failures("docker"):
+            self._make_image(self._connect())
+            return super()._make_all(indices, site, resources)
 
     def _connect(self) -> Any:
         if self._client is None:
             self._client = _connect()
         return self._client
 
-    def _image(self, client: Any) -> str:
-        name = f"{self._owner}-image"
-        if not client.images(name=name):
-            client.import_image_from_data(_empty_root(), repository=name, tag="latest")
-        return f"{name}:latest"
+    @property
+    def _image(self) -> str:
+        return f"{self._owner}-image"
+
+    def _make_image(self, client: Any) -> None:
+        self._removals.callback(self._remove_image)
+        if not client.images(name=self._image):
+            client.import_image_from_data(_empty_root(), repository=self._image, tag="latest")
 
     def _remove_image(self) -> None:
-        docker = _library()
         # Another platform of this lab process may still have containers of it: the last one removes it.
-        with suppress(docker.errors.APIError):
-            self._client.remove_image(f"{self._owner}-image:latest")
+        with _failures(f"image {self._image} could not be removed"), suppress(_library().errors.APIError):
+            self._client.remove_image(f"{self._image}:latest")
 
-    def _one(self, client: Any, image: str, site: Site | None, resources: Resources, index: int) -> DockerInstance:
+    def _make(self, index: int, site: Site | None, resources: Resources) -> DockerInstance:
+        client = self._connect()
         name = f"{self._owner}-docker-{index}" if site is None else f"{site.instance_namespace(index)}-docker"
         given: dict[str, Any] = {"network_mode": "none", "binds": [f"{self._binary}:{_BINARY}:ro"]}
         if resources.vcpus is not None:
@@ -192,12 +151,14 @@ class DockerPlatform:
             given |= {"mem_limit": resources.memory_byte, "memswap_limit": resources.memory_byte}
         if resources.pinned is not None:
             given["cpuset_cpus"] = ",".join(map(str, resources.pinned))
-        self._made.append((name, site, index))
+        self._removals.callback(_remove_container, client, name)
+        if site is not None:
+            self._removals.callback(network.detach, site, index)
         client.create_container(
-            image,
+            f"{self._image}:latest",
             [_BINARY, "load", "idle"],
             name=name,
-            # One name for all: the host's name tells machines apart, and this is one.
+            # One name for all: the report distinguishes machines by their host name, and this is one.
             hostname="vtare-docker",
             user=f"{os.getuid()}:{os.getgid()}",
             host_config=client.create_host_config(**given),
@@ -231,44 +192,49 @@ def leftovers() -> tuple[Leftover, ...]:
         client = _connect()
     except MachineCannot:
         return ()
+    with _failures("docker: what it holds cannot be listed"):
+        return tuple(_found_in(client))
+
+
+@contextmanager
+def _failures(what: str) -> Iterator[None]:
+    """Make what the daemon refuses, and a connection to it that fails, a failure of this platform alone."""
     docker = _library()
     try:
-        return tuple(_found_in(client, docker))
-    except docker.errors.DockerException as error:
-        raise PlatformFailed(f"docker: what it holds cannot be listed: {printable(error)}") from error
+        yield
+    except (docker.errors.DockerException, docker.api.client.requests.exceptions.RequestException) as error:
+        raise PlatformFailed(f"{what}: {printable(error)}") from error
 
 
-def _found_in(client: Any, docker: Any) -> Iterator[Leftover]:
+def _found_in(client: Any) -> Iterator[Leftover]:
     for container in client.containers(all=True, filters={"name": "vtare-"}):
         name = str(container["Names"][0]).lstrip("/")
         owner = owner_of(name)
         if owner is not None:
-            yield Leftover("container", name, still_runs(owner), partial(_remove_container, client, docker, name))
+            yield Leftover("container", name, still_runs(owner), partial(_remove_container, client, name))
     for image in client.images():
         for tag in image.get("RepoTags") or ():
             owner = owner_of(tag.partition(":")[0])
             if owner is not None:
-                yield Leftover("image", tag, still_runs(owner), partial(_remove_tag, client, docker, tag))
+                yield Leftover("image", tag, still_runs(owner), partial(_remove_tag, client, tag))
 
 
-def _remove_container(client: Any, docker: Any, name: str) -> None:
-    try:
-        client.remove_container(name, force=True, v=True)
-    except docker.errors.NotFound:
-        pass
-    except docker.errors.APIError as error:
-        # Another process is at it already.
-        if "is already in progress" not in str(error):
-            raise NetworkError(f"container {name} could not be removed: {error}") from error
+def _remove_container(client: Any, name: str) -> None:
+    """Remove a container; one that is gone, or that another process removes, is fine."""
+    docker = _library()
+    with _failures(f"container {name} could not be removed"):
+        try:
+            client.remove_container(name, force=True, v=True)
+        except docker.errors.NotFound:
+            pass
+        except docker.errors.APIError as error:
+            if "is already in progress" not in str(error):
+                raise
 
 
-def _remove_tag(client: Any, docker: Any, tag: str) -> None:
-    try:
+def _remove_tag(client: Any, tag: str) -> None:
+    with _failures(f"image {tag} could not be removed"), suppress(_library().errors.NotFound):
         client.remove_image(tag)
-    except docker.errors.NotFound:
-        pass
-    except docker.errors.APIError as error:
-        raise NetworkError(f"image {tag} could not be removed: {error}") from error
 
 
 def _library() -> Any:

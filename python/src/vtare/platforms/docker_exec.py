@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from vtare.platforms.child import Child
 from vtare.platforms.intake import MOST_OUTPUT_BYTE, OUTPUT_LOST
+from vtare.process import code_of_shell
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
 _STDERR: Final = 2
-#: Above it, an exit code tells of a signal; 130 is what vtare itself ends with when interrupted.
-_INTERRUPTED: Final = 130
 _REAPED_S: Final = 30.0
 
 
@@ -39,7 +38,7 @@ class ExecChild(Child):
         self._reader.start()
 
     def __del__(self) -> None:
-        """Close the descriptor that tells of the end."""
+        """Close the descriptor that signals the end."""
         with suppress(OSError, AttributeError):
             os.close(self._ended)
 
@@ -106,8 +105,7 @@ class ExecChild(Child):
         while True:
             about = self._client.exec_inspect(self._id)
             if not about["Running"] and about["ExitCode"] is not None:
-                code = int(about["ExitCode"])
-                return code if code <= _INTERRUPTED else 128 - code
+                return code_of_shell(int(about["ExitCode"]))
             if time.monotonic() > deadline:
                 return -signal.SIGKILL
             time.sleep(0.005)

@@ -3,7 +3,7 @@
 A plan names it: `[platforms.NAME]` with `kind = "esxi"`, `server` (an ESXi host or a vCenter), `account`, `template`,
 and what `vtare.platforms.ssh` needs to get into the machines. The password comes from the file that `password_file`
 names, else from the environment, VTARE_ESXI_PASSWORD. Further settings: `server_port`; `thumbprint` or `ca_file` to
-tell the server by, or `tls = "insecure"`; `run_on`, `datastore`, `network` where they are not to be the template's.
+identify the server, or `tls = "insecure"`; `run_on`, `datastore`, `network` where they are not to be the template's.
 
 A machine is noted before it is made (`vtare.platforms.notes`), and `vtare clean` deletes those of gone lab processes.
 """
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from vtare.errors import BadInput, MachineCannot
 from vtare.platforms.esxi_machine import CARDS, Order, Place, address_of, is_marked
 from vtare.platforms.notes import Notes
-from vtare.platforms.protocol import DEFAULT_RESOURCES, Leftover, PlatformFailed, Resources, Settings
+from vtare.platforms.protocol import Leftover, PlatformFailed, Resources, Settings
 from vtare.platforms.reached import MadePlatform, unnamed
 from vtare.platforms.vsphere import HTTPS_PORT, Server, missing_library, password_of, plain_thumbprint, session
 
@@ -33,35 +33,31 @@ _TLS: Final = ("checked", "insecure")
 _LARGEST_PORT: Final = 65_535
 _MEBIBYTE: Final = 1 << 20
 _NOTES: Final = Notes("esxi")
-#: What is left of these takes nothing of this machine.
-ELSEWHERE: Final = True
-#: A machine's clock source is its own kernel's choice.
-_OFFERED: Final = frozenset({"vcpus", "memory_byte", "pinned", "nic"})
 
 
 class EsxiPlatform(MadePlatform):
     """Machines of an ESXi host or a vCenter, made for a run and deleted after it."""
 
-    def __init__(self, binary: Path, owner: str, settings: Settings | None = None) -> None:
-        """Use this binary; `owner` begins the names of machines; `settings` say where and from what.
+    name: Final = "esxi"
+    WORDS = "a machine on ESXi"
+    #: A machine's clock source is its own kernel's choice.
+    OFFERED = frozenset({"vcpus", "memory_byte", "pinned", "nic"})
+    ELSEWHERE = True
+    OWN = (*_SERVER, *_ORDER)
 
-        Raises:
-            BadInput: a setting is unknown or of the wrong kind.
-        """
+    def __init__(self, binary: Path, owner: str, settings: Settings | None = None) -> None:
+        """Use this binary; the settings state where and from what machines are made. See `BasePlatform`."""
         given = dict(settings or {})
-        self._port = _port(given.pop("server_port", HTTPS_PORT))
-        self._own = {key: _text(key, given.pop(key)) for key in (*_SERVER, *_ORDER) if key in given}
         if "interface" in given:
             raise BadInput("platform 'esxi': interface: ESXi has no place for vtare's capture; leave it out")
-        super().__init__("esxi", binary, owner, given)
+        self._port = _port(given.pop("server_port", HTTPS_PORT))
+        super().__init__(binary, owner, given)
+        self._own = {key: _text(key, value) for key, value in self._settings.items()}
         # Two tables of one plan may name two servers.
         self._token = secrets.token_hex(4)
 
-    def missing(self, resources: Resources = DEFAULT_RESOURCES) -> str | None:
-        """Why no such machine can be made from here, or None. Logs in to see whether the template is there."""
-        reason = resources.beyond(_OFFERED)
-        if reason is not None:
-            return f"a machine on ESXi {reason}"
+    def _missing(self, resources: Resources) -> str | None:
+        """Logs in to see whether the template is there."""
         if resources.nic is not None and resources.nic not in CARDS:
             return f"ESXi has no network card '{resources.nic}'; wanted one of {', '.join(CARDS)}"
         if resources.memory_byte is not None and resources.memory_byte % (4 * _MEBIBYTE):
@@ -77,24 +73,21 @@ class EsxiPlatform(MadePlatform):
             return str(error)
         return None
 
-    def _make(self, indices: range, resources: Resources) -> Sequence[SshInstance]:
+    def _make_machines(self, indices: range, resources: Resources) -> Sequence[SshInstance]:
         with session(self._server()) as vsphere:
             place = self._place(vsphere)
             place.refuse_beyond(len(indices), resources)
             made = [self._one(vsphere, place, resources, index) for index in indices]
-            # They start beside each other; each is waited for once all have been told to.
+            # They start beside each other; each is waited for once all have been started.
             return [
                 self._reached.reach(name, address_of(machine, name), place.facts(machine)) for name, machine in made
             ]
-
-    def _delete(self, name: str) -> None:
-        _delete(name)
 
     def _one(self, vsphere: Vsphere, place: Place, resources: Resources, index: int) -> tuple[str, Any]:
         name = f"{self._owner}-esxi-{self._token}-{index}"
         mark = secrets.token_hex(16)
         _NOTES.write(name, {"mark": mark, "server": vsphere.server.document()})
-        self._made.append(name)
+        self._removals.callback(_delete, name)
         return name, place.make(name, mark, resources)
 
     def _place(self, vsphere: Vsphere) -> Place:
@@ -153,7 +146,7 @@ def _port(value: str | int) -> int:
 
 def _text(key: str, value: str | int) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise BadInput(f"platform 'esxi': {key}: found {value!r}, wanted a text")
+        raise BadInput(f"platform 'esxi': {key}: found {value!r}, expected a string")
     if key == "tls" and value not in _TLS:
         raise BadInput(f"platform 'esxi': tls: found '{value}', wanted one of: {', '.join(_TLS)}")
     if key == "thumbprint" and plain_thumbprint(value) is None:

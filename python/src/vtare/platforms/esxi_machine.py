@@ -73,7 +73,7 @@ class Place:
             raise MachineCannot(f"template '{order.template}' runs, and a host copies disks of stopped machines only")
 
     def refuse_beyond(self, instances: int, resources: Resources) -> None:
-        """Compare what so many machines will take with what the host and the datastore have free.
+        """Compare what `machines` will take with what the host and the datastore have free.
 
         Raises:
             MachineCannot: something is short, with the figures.
@@ -122,7 +122,7 @@ class Place:
         return machine
 
     def facts(self, machine: Any) -> dict[str, object]:
-        """What a machine is made of, as the server tells it."""
+        """What a machine is made of, as the server reports it."""
         about, config = self._vsphere.about, machine.config
         host = machine.runtime.host or self.host
         hardware, product = host.hardware, host.config.product if host.config is not None else None

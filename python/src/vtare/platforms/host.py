@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from vtare.platforms import network
+from vtare.platforms.base import BasePlatform, Layer
 from vtare.platforms.child import Child, start_child
 from vtare.platforms.netns import start_in_namespace
-from vtare.platforms.protocol import DEFAULT_RESOURCES, Need, Resources, Settings, no_settings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from vtare.platforms.network import Site
+    from vtare.platforms.protocol import Resources
 
 
 class HostInstance:
@@ -50,41 +51,20 @@ class HostInstance:
         return None if self._site is None else self._site.bridge
 
 
-class HostPlatform:
+class HostPlatform(BasePlatform[HostInstance]):
     """The bare host: always there, one instance, nothing to start or stop."""
 
     name: Final = "host"
+    LAYER = Layer.HOST
+    FURNISHED = True
+    TRIED_WITH_ALL = False
+    WORDS = "the host"
 
-    def __init__(self, binary: Path, owner: str = "", settings: Settings | None = None) -> None:
-        """Use this `vtare` binary; the host makes nothing and has no settings."""
-        no_settings("host", settings)
-        self._binary = binary
+    def _missing(self, resources: Resources) -> str | None:
+        return None
 
-    def missing(self, resources: Resources = DEFAULT_RESOURCES) -> str | None:
-        """Return None: the host is always there, as it is."""
-        reason = resources.beyond(frozenset())
-        return None if reason is None else f"the host {reason}"
-
-    def need(self, resources: Resources = DEFAULT_RESOURCES) -> Need:
-        """Return nothing: it is there."""
-        return Need()
-
-    def start(
-        self,
-        instances: int,
-        site: Site | None = None,
-        resources: Resources = DEFAULT_RESOURCES,
-        *,
-        first: int = 0,
-    ) -> Sequence[HostInstance]:
-        """Return the host, or one server of a topology. There is only one of it.
-
-        Raises:
-            ValueError: more than one instance was asked for.
-        """
-        if instances != 1:
-            raise ValueError(f"the host is one machine, {instances} instances were asked for")
-        return [HostInstance(self._binary, site)]
-
-    def stop(self) -> None:
-        """Do nothing: there is nothing to stop."""
+    def _make(self, index: int, site: Site | None, resources: Resources) -> HostInstance:
+        # The host is one machine, or one server of a topology.
+        if index:
+            raise ValueError(f"the host is one machine, {index + 1} instances were asked for")
+        return HostInstance(self._binary, site)

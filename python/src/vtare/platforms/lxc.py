@@ -10,12 +10,13 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from vtare.platforms import network
+from vtare.platforms.base import BasePlatform, Forwards, Layer
 from vtare.platforms.binary import digest, not_static
 from vtare.platforms.child import PipedChild, start_piped
 from vtare.platforms.intake import Incoming, open_below, put_regular, take_regular
@@ -28,8 +29,6 @@ from vtare.platforms.protocol import (
     Need,
     PlatformFailed,
     Resources,
-    Settings,
-    no_settings,
 )
 from vtare.platforms.sealed import sealed
 
@@ -123,23 +122,16 @@ class LxcInstance:
             os.close(place)
 
 
-class LxcPlatform:
+class LxcPlatform(BasePlatform[LxcInstance]):
     """Containers of liblxc, by its tools."""
 
     name: Final = "lxc"
+    LAYER = Layer.CONTAINER
+    FORWARDS = Forwards.CONTAINER
+    WORDS = "a container"
+    OFFERED = CONTAINER_RESOURCES
 
-    def __init__(self, binary: Path, owner: str, settings: Settings | None = None) -> None:
-        """Use this binary; `owner` begins the names of containers. It has no settings."""
-        no_settings("lxc", settings)
-        self._binary = binary
-        self._owner = owner
-        self._made: list[tuple[str, Site | None, int]] = []
-
-    def missing(self, resources: Resources = DEFAULT_RESOURCES) -> str | None:
-        """Why there are no such containers here, or None."""
-        reason = resources.beyond(CONTAINER_RESOURCES)
-        if reason is not None:
-            return f"a container {reason}"
+    def _missing(self, resources: Resources) -> str | None:
         for tool in _TOOLS:
             if shutil.which(tool) is None:
                 return f"the program '{tool}' is missing; install lxc"
@@ -151,35 +143,13 @@ class LxcPlatform:
         """What one container takes: measured at 1.1 MiB, with its own first process and the one that minds it."""
         return Need(memory_byte=2 << 20, processes=3, disk_byte=1 << 20)
 
-    def start(
-        self,
-        instances: int,
-        site: Site | None = None,
-        resources: Resources = DEFAULT_RESOURCES,
-        *,
-        first: int = 0,
-    ) -> Sequence[LxcInstance]:
-        """Make and start so many containers. See `Platform.start`.
-
-        Raises:
-            NetworkError: a container could not be started; `stop` removes what was made.
-        """
-        return [self._one(site, resources, index) for index in range(first, first + instances)]
-
-    def stop(self) -> None:
-        """Remove every container made here, with its device and its files."""
-        made, self._made = self._made, []
-        with ExitStack() as stack:
-            for name, site, index in made:
-                stack.callback(_remove, name)
-                if site is not None:
-                    stack.callback(network.detach, site, index)
-
-    def _one(self, site: Site | None, resources: Resources, index: int) -> LxcInstance:
+    def _make(self, index: int, site: Site | None, resources: Resources) -> LxcInstance:
         name = f"{self._owner}-lxc-{index}" if site is None else f"{site.instance_namespace(index)}-lxc"
         place = CONTAINERS / name
         root = place / "rootfs"
-        self._made.append((name, site, index))
+        self._removals.callback(_remove, name)
+        if site is not None:
+            self._removals.callback(network.detach, site, index)
         for made in (root, *(root / part for part in ("proc", "sys", "dev", "tmp", "etc"))):
             made.mkdir(parents=True, exist_ok=True)
         (root / "tmp").chmod(0o1777)
@@ -290,4 +260,4 @@ def _descendants(pid: int) -> list[int]:
 
 def _last_words(log: Path) -> str:
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.exists() else []
-    return lines[0][:300] if lines else "it says no more"
+    return lines[0][:300] if lines else "it states no more"

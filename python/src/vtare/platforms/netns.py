@@ -5,12 +5,12 @@ Without a site there is no network: the namespace then isolates, and `timer` or 
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
 from vtare.platforms import network
+from vtare.platforms.base import BasePlatform, Forwards, Layer
 from vtare.platforms.child import Child, start_child
-from vtare.platforms.protocol import DEFAULT_RESOURCES, Leftover, Need, Resources, Settings, no_settings
+from vtare.platforms.protocol import DEFAULT_RESOURCES, Leftover, Need, Resources
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -58,59 +58,32 @@ class NetnsInstance:
         return None if self._site is None else self._site.port(self._index)
 
 
-class NetnsPlatform:
+class NetnsPlatform(BasePlatform[NetnsInstance]):
     """Network namespaces, made and removed by iproute2."""
 
     name: Final = "netns"
+    LAYER = Layer.CONTAINER
+    FURNISHED = True
+    FORWARDS = Forwards.NAMESPACE
+    WORDS = "a namespace"
 
-    def __init__(self, binary: Path, owner: str, settings: Settings | None = None) -> None:
-        """Use this binary; `owner` begins the names of namespaces that stand behind no site. It has no settings."""
-        no_settings("netns", settings)
-        self._binary = binary
-        self._owner = owner
-        self._made: list[tuple[Site | None, int]] = []
-
-    def missing(self, resources: Resources = DEFAULT_RESOURCES) -> str | None:
-        """Why this machine has no such namespaces, or None."""
-        reason = resources.beyond(frozenset())
-        return network.missing_tools() if reason is None else f"a namespace {reason}"
+    def _missing(self, resources: Resources) -> str | None:
+        return network.missing_tools()
 
     def need(self, resources: Resources = DEFAULT_RESOURCES) -> Need:
         """What one namespace takes: measured at 0.5 MiB."""
         return Need(memory_byte=1 << 20)
 
-    def start(
-        self,
-        instances: int,
-        site: Site | None = None,
-        resources: Resources = DEFAULT_RESOURCES,
-        *,
-        first: int = 0,
-    ) -> Sequence[NetnsInstance]:
-        """Make so many namespaces, each behind the site's bridge where there is one.
-
-        Raises:
-            NetworkError: a step failed; `stop` removes what was made.
-        """
-        started = []
-        for index in range(first, first + instances):
-            name = f"{self._owner}-{index}" if site is None else site.instance_namespace(index)
-            self._made.append((site, index))
-            network.carry_out(network.make_namespace(name) if site is None else network.attach(site, index))
-            if site is not None:
-                network.wait_forwarding([(name, "eth0"), (site.namespace, site.port(index))])
-            started.append(NetnsInstance(self._binary, name, site, index))
-        return started
-
-    def stop(self) -> None:
-        """Remove every namespace made here, with its devices."""
-        made, self._made = self._made, []
-        with ExitStack() as stack:
-            for site, index in made:
-                if site is None:
-                    stack.callback(network.remove_namespaces, [f"{self._owner}-{index}"])
-                else:
-                    stack.callback(network.detach, site, index)
+    def _make(self, index: int, site: Site | None, resources: Resources) -> NetnsInstance:
+        name = f"{self._owner}-{index}" if site is None else site.instance_namespace(index)
+        if site is None:
+            self._removals.callback(network.remove_namespaces, [name])
+            network.carry_out(network.make_namespace(name))
+        else:
+            self._removals.callback(network.detach, site, index)
+            network.carry_out(network.attach(site, index))
+            network.wait_forwarding([(name, "eth0"), (site.namespace, site.port(index))])
+        return NetnsInstance(self._binary, name, site, index)
 
 
 def leftovers() -> tuple[Leftover, ...]:

@@ -7,13 +7,13 @@ import os
 import shlex
 import shutil
 import signal
-import subprocess
 import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from vtare import process
 from vtare.errors import MachineCannot, VtareError
 from vtare.platforms.owner import owner_of, started_by, still_runs
 from vtare.platforms.protocol import Leftover
@@ -22,16 +22,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 _NAMESPACES: Final = Path("/run/netns")
-_TOOL_TIMEOUT_S: Final = 20.0
 _READY_S: Final = 10.0
-#: What a tool says where this process, or this kernel, never can.
+#: What a tool states where this process, or this kernel, never can.
 _REFUSALS: Final = ("Operation not permitted", "Permission denied", "qdisc kind is unknown", "Unknown qdisc")
 _NET_ADMIN, _SYS_ADMIN = 12, 21
 USUAL_MTU_BYTE: Final = 1500
 
 
 class NetworkError(VtareError):
-    """A step failed: the message holds the command and what it said."""
+    """A step failed: the message holds the command and what it reported."""
 
     exit_code = 1
 
@@ -214,7 +213,7 @@ def carry_out(steps: Sequence[Step]) -> None:
 def wait_forwarding(devices: Iterable[tuple[str, str]]) -> None:
     """Wait until devices, as pairs of namespace and name, carry packets: up, and as bridge ports forwarding.
 
-    The kernel tells a bridge of a port's carrier with a delay of up to a second; what is sent before is lost.
+    The kernel notifies a bridge of a port's carrier with a delay of up to a second; what is sent before is lost.
 
     Raises:
         NetworkError: one does not come up within 10 s.
@@ -232,7 +231,7 @@ def _state(namespace: str, device: str) -> str:
     (link,) = json.loads(run_tool(("ip", "-n", namespace, "-j", "-d", "link", "show", "dev", device)))
     port = link.get("linkinfo", {}).get("info_slave_data", {}).get("state", "forwarding")
     operational = str(link.get("operstate", "unknown")).lower()
-    # A tap that was made by the program which holds it says no more than that it carries.
+    # A tap that was made by the program which holds it states no more than that it carries.
     if operational == "unknown" and "LOWER_UP" in link.get("flags", ()):
         operational = "up"
     return operational if port == "forwarding" else str(port)
@@ -245,16 +244,10 @@ def run_tool(words: Sequence[str]) -> str:
         NetworkError: it is missing, failed or hung; NetworkRefused where this process may not do that.
     """
     try:
-        done = subprocess.run(
-            words, capture_output=True, text=True, timeout=_TOOL_TIMEOUT_S, stdin=subprocess.DEVNULL, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise NetworkError(f"`{shlex.join(words)}`: {error}") from error
-    if done.returncode != 0:
-        said = " ".join((done.stderr or done.stdout).split()) or f"exit code {done.returncode}"
-        kind = NetworkRefused if any(word in said for word in _REFUSALS) else NetworkError
-        raise kind(f"`{shlex.join(words)}`: {said}")
-    return done.stdout
+        return process.run_tool(words)
+    except process.ToolFailed as error:
+        refused = error.code is not None and any(word in error.reason for word in _REFUSALS)
+        raise (NetworkRefused if refused else NetworkError)(str(error)) from error
 
 
 def namespaces() -> list[str]:
@@ -285,7 +278,7 @@ def leftovers() -> tuple[Leftover, ...]:
     """Every namespace that a lab process made, by the form of its name alone.
 
     Raises:
-        NetworkError: what runs in one of them cannot be told.
+        NetworkError: what runs in one of them cannot be listed.
     """
     found = []
     for name in namespaces():
@@ -336,7 +329,7 @@ def _inside(name: str) -> list[int]:
 
 
 def interface_facts(namespace: str, device: str) -> dict[str, Any]:
-    """Facts of one device: MTU, queueing and offloads. What a missing tool would tell is null."""
+    """Facts of one device: MTU, queueing and offloads. What a missing tool would report is null."""
     facts: dict[str, Any] = {"namespace": namespace, "interface": device}
     try:
         (link,) = json.loads(run_tool(("ip", "-n", namespace, "-j", "-d", "link", "show", "dev", device)))

@@ -1,7 +1,7 @@
 """Notes of machines that were made elsewhere: they must not be forgotten, whatever becomes of the lab process.
 
 Before such a machine is made, a note of it is written under the user's state directory, and stays until the machine is
-deleted. `vtare clean` finds the machines of gone lab processes by these notes. A note says how to reach what made the
+deleted. `vtare clean` finds the machines of gone lab processes by these notes. A note states how to reach what made the
 machine, but holds no secret.
 """
 
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from vtare.platforms.owner import owner_of, still_runs
 from vtare.platforms.protocol import Leftover, PlatformFailed
+from vtare.process import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -31,12 +32,7 @@ class Notes:
         """Note a machine, or note it anew: on the disk, whole or not at all. Raises OSError where that fails."""
         place = self._place()
         place.mkdir(parents=True, exist_ok=True)
-        partial_note = place / f".{name}"
-        with partial_note.open("w", encoding="utf-8") as file:
-            json.dump(dict(document), file)
-            file.flush()
-            os.fsync(file.fileno())
-        partial_note.rename(place / f"{name}.json")
+        write_whole(place / f"{name}.json", json.dumps(dict(document)).encode())
 
     def read(self, name: str) -> dict[str, Any] | None:
         """The note of a machine; None where there is none (any more).
@@ -60,7 +56,7 @@ class Notes:
         (self._place() / f"{name}.json").unlink(missing_ok=True)
 
     def leftovers(self, what: str, delete: Callable[[str], None]) -> tuple[Leftover, ...]:
-        """What the notes of lab processes tell of; `delete` deletes a machine by its name."""
+        """What the notes of lab processes name; `delete` deletes a machine by its name."""
         place = self._place()
         if not place.is_dir():
             return ()

@@ -49,14 +49,14 @@ def datapath() -> str:
 
 
 def version() -> str | None:
-    """What it says of itself, such as `3.1.0`; None where it does not say."""
+    """What it states of itself, such as `3.1.0`; None where it does not state."""
     with suppress(NetworkError, IndexError):
         return network.run_tool(("ovs-vsctl", "--version")).splitlines()[0].split()[-1]
     return None
 
 
 def daemon() -> int | None:
-    """The process that passes frames on in the datapath `netdev`; None where that cannot be told."""
+    """The process that passes frames on in the datapath `netdev`; None where that is not known."""
     place = Path(os.environ.get("OVS_RUNDIR", _RUN_DIRECTORY)) / "ovs-vswitchd.pid"
     with suppress(OSError, ValueError):
         return int(place.read_text(encoding="ascii"))

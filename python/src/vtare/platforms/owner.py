@@ -13,9 +13,21 @@ OWNER_VARIABLE: Final = "VTARE_OWNER"
 
 
 def own_prefix(pid: int | None = None) -> str:
-    """The prefix of every namespace that one lab process makes: it names the process beyond the reuse of its number."""
+    """The prefix of every name that one lab process gives: `vtare-PID-START` and, behind a `p`, its PID namespace.
+
+    The start names the process beyond the reuse of its number; the PID namespace beyond another one's process of the
+    same number, as where two containers share a directory or a network.
+    """
     own = os.getpid() if pid is None else pid
-    return f"vtare-{own}-{start_of(own):x}"
+    space = _pid_namespace("self")
+    return f"vtare-{own}-{start_of(own):x}" + ("" if space is None else f"p{space:x}")
+
+
+def _pid_namespace(process: str) -> int | None:
+    """The number of a process's PID namespace; None where it has ended, or the kernel does not show it."""
+    with suppress(OSError):
+        return os.stat(f"/proc/{process}/ns/pid").st_ino
+    return None
 
 
 def start_of(pid: int) -> int:
@@ -47,30 +59,62 @@ def _boot_offset() -> int | None:
     return 0
 
 
-_OWNED: Final = re.compile(r"vtare-(?P<pid>\d+)-(?P<start>[0-9a-f]+)-[a-z0-9-]+")
+_OWNED: Final = re.compile(r"(?P<owner>vtare-(?P<pid>\d+)-(?P<start>[0-9a-f]+)(p(?P<space>[0-9a-f]+))?)(-[a-z0-9-]+)?")
+#: The first PID namespace, in which every process of the machine is seen: PROC_PID_INIT_INO of the kernel.
+_FIRST_PID_NAMESPACE: Final = 0xEFFFFFFC
 
 
 def owner_of(name: str) -> str | None:
     """The prefix of the lab process that gave something this name; None where no lab process did."""
     owned = _OWNED.fullmatch(name)
-    return None if owned is None else f"vtare-{owned['pid']}-{owned['start']}"
+    return None if owned is None or owned["owner"] == name else owned["owner"]
 
 
 def still_runs(owner: str) -> str | None:
-    """Why what this lab process made must stay: it still runs. None where it has ended."""
-    _, pid, start = owner.split("-")
+    """Why what this lab process made must stay: it still runs, or nobody here can know. None where it has ended."""
+    owned = _OWNED.fullmatch(owner)
+    if owned is None:
+        return f"{owner} is no name of a lab process"
+    own, space = _pid_namespace("self"), owned["space"]
+    pid: str | None = owned["pid"]
+    if space is not None and own is not None and int(space, 16) != own:
+        pid = _number_here(owned["pid"], int(space, 16))
+        if pid is None:
+            return (
+                None
+                if _sees_all_processes()
+                else (
+                    "it was made in another PID namespace, whose processes are not seen from here; run `vtare clean` "
+                    "where it was made, or remove it by hand"
+                )
+            )
     try:
-        found = start_of(int(pid))
+        found = start_of(int(str(pid)))
     except (FileNotFoundError, ProcessLookupError):
         return None
     except (OSError, ValueError, IndexError):
         return f"process {pid} is there and does not show when it was started"
     if _boot_offset() is None:
-        return (
-            f"process {pid} is there, and this process cannot tell when it was started: its children have other clocks"
-        )
+        return f"process {pid} is there, and its start cannot be compared: children of this process have other clocks"
     # Rounded to a tick on either side.
-    return f"process {pid}, which made it, still runs" if abs(found - int(start, 16)) <= 1 else None
+    return f"process {pid}, which made it, still runs" if abs(found - int(owned["start"], 16)) <= 1 else None
+
+
+def _number_here(pid: str, space: int) -> str | None:
+    """The number that a process of another PID namespace has in this one; None where it is not seen from here."""
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and _pid_namespace(entry.name) == space:
+            with suppress(OSError):
+                for line in (entry / "status").read_text(encoding="utf-8", errors="replace").splitlines():
+                    # Its numbers from this namespace down to its own.
+                    if line.startswith("NSpid:") and line.split()[-1] == pid:
+                        return entry.name
+    return None
+
+
+def _sees_all_processes() -> bool:
+    """Whether this process's namespace holds those of all others."""
+    return _pid_namespace("self") == _FIRST_PID_NAMESPACE
 
 
 def started_by(pid: int, owner: str) -> bool:

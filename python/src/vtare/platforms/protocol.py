@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Final, Protocol
 
-from vtare.errors import BadInput, VtareError
+from vtare.errors import VtareError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from vtare.platforms.network import Site
 
 
-#: What a plan says of a platform of its own (`[platforms.NAME]`, without `kind`).
+#: What a plan states of a platform of its own (`[platforms.NAME]`, without `kind`).
 Settings = Mapping[str, str | int]
 
 
@@ -81,7 +81,7 @@ class Need:
     cpus: float = 0.0
 
     def __mul__(self, instances: int) -> Need:
-        """What so many instances take."""
+        """What `instances` of them take."""
         return Need(
             self.memory_byte * instances,
             self.processes * instances,
@@ -169,7 +169,7 @@ class Platform(Protocol):
         *,
         first: int = 0,
     ) -> Sequence[Instance]:
-        """Start so many instances, attached to the site's bridge where one is given, and return once all are ready.
+        """Start `instances` of them, attached to the site's bridge where one is given, and return once all are ready.
 
         Ready is an instance in which a program can be started. `first` is the index of the first of them at the site:
         two platforms may have instances behind one bridge. Raises PlatformFailed, NetworkError or MachineCannot where
@@ -184,7 +184,7 @@ class Platform(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """What a lab process left on this machine, told by its name alone. `kept_because` is None where it may go.
+    """What a lab process left on this machine, recognised by its name alone. `kept_because` is None where it may go.
 
     `remove` removes it and may be called after another process has; it raises VtareError or OSError where it cannot.
     """
@@ -193,13 +193,3 @@ class Leftover:
     name: str
     kept_because: str | None
     remove: Callable[[], None]
-
-
-def no_settings(name: str, settings: Settings | None) -> None:
-    """Refuse settings for a platform that has none.
-
-    Raises:
-        BadInput: there are some.
-    """
-    for key in settings or {}:
-        raise BadInput(f"platform '{name}': found the setting '{key}', but it has none; leave it out")

@@ -7,22 +7,23 @@ of the site's bridge: there the host captures. Libvirt runs the guests where it 
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import signal
-import subprocess
-import sys
 import tempfile
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
-from vtare.errors import BadInput, MachineCannot
+from vtare.errors import MachineCannot
 from vtare.platforms import network
+from vtare.platforms.base import BasePlatform, Forwards, Layer
 from vtare.platforms.guest import accelerator, taps
-from vtare.platforms.guest.failed import GuestFailed
+from vtare.platforms.guest.cards import Network
+from vtare.platforms.guest.errors import GuestFailed
 from vtare.platforms.guest.image import image_for
 from vtare.platforms.guest.instance import (
     LEAST_MEMORY,
@@ -37,28 +38,26 @@ from vtare.platforms.guest.libvirt_machine import LibvirtMachine, Manager, found
 from vtare.platforms.guest.modules import EMULATED_NICS, QUEUE_DRIVERS
 from vtare.platforms.guest.qemu_command import PROGRAM, GuestSpec
 from vtare.platforms.guest.qemu_machine import QemuMachine, missing_monitor
-from vtare.platforms.guest.words import Network
 from vtare.platforms.owner import owner_of, started_by, still_runs
-from vtare.platforms.protocol import DEFAULT_RESOURCES, Leftover, Need, Resources
+from vtare.platforms.protocol import DEFAULT_RESOURCES, GUEST_RESOURCES, Leftover, Need, Resources
+from vtare.process import ToolFailed, run_tool
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from vtare.platforms.child import ProcessChild
     from vtare.platforms.guest.accelerator import Accelerator
+    from vtare.platforms.guest.cards import Card
     from vtare.platforms.guest.machine import GuestMachine
-    from vtare.platforms.guest.words import Card
     from vtare.platforms.network import Site
     from vtare.platforms.protocol import Settings
 
+_LOG = logging.getLogger(__name__)
 #: QEMU's own, measured: 110 MiB beyond the guest's memory with 32 MiB of translated code.
 _OWN_MEMORY: Final = 128 * MEBIBYTE
 _OWN_THREADS: Final = 6
 #: CPU time that an idle guest takes, measured emulated, rounded up: 0.4 to 0.8 % of a CPU.
 _IDLE_CPUS: Final = 0.01
-_MACHINES: Final = ("q35", "pc")
-_ACCELERATORS: Final = ("auto", "kvm", "tcg")
-_MANAGERS: Final = ("auto", "libvirt", "qemu")
 _SUFFIX: Final = "-qemu"
 _VHOST: Final = Path("/dev/vhost-net")
 
@@ -73,7 +72,7 @@ class QemuInstance(GuestInstance["GuestMachine"]):
 
     @property
     def emulator(self) -> ProcessChild:
-        """QEMU itself; what it says is in `directory / "log"`.
+        """QEMU itself; what it states is in `directory / "log"`.
 
         Raises:
             GuestFailed: libvirt runs it.
@@ -83,11 +82,11 @@ class QemuInstance(GuestInstance["GuestMachine"]):
         return self._machine.process
 
     def last_words(self) -> str:
-        """How QEMU ended, and what it and the guest's kernel said last."""
+        """How QEMU ended, and what it and the guest's kernel reported last."""
         return self._machine.last_words()
 
     def ask(self) -> None:
-        """Have the guest say something: it lives.
+        """Have the guest state something: it lives.
 
         Raises:
             GuestFailed: it is gone, or hangs.
@@ -96,8 +95,8 @@ class QemuInstance(GuestInstance["GuestMachine"]):
 
 
 @dataclass(frozen=True, slots=True)
-class Stand:
-    """Where one guest is to stand: behind the bridge of a site, or with cards of its own and taps in a namespace."""
+class GuestAttachment:
+    """How one guest is attached: behind the bridge of a site, or with cards of its own and taps in a namespace."""
 
     name: str
     network: Network | None = None
@@ -111,39 +110,38 @@ class Stand:
         return self.cards[0].nic if self.cards else None if self.network is None else self.network.nic
 
 
-class QemuPlatform:
+class QemuPlatform(BasePlatform[QemuInstance]):
     """Micro guests under QEMU. Settings: `accelerator`, `machine`, `kernel`, `manager`, `queue` (of the card)."""
 
     name: Final = "qemu"
+    LAYER = Layer.MACHINE
+    BOOTS = True
+    FORWARDS = Forwards.MACHINE
+    #: Guests take a minute where they are emulated: tests/platforms/test_guests.py.
+    TRIED_WITH_ALL = False
+    WORDS = "a guest"
+    OFFERED = GUEST_RESOURCES
+    SETTINGS: ClassVar[Mapping[str, Sequence[str]]] = {
+        "accelerator": ("auto", "kvm", "tcg"),
+        "machine": ("q35", "pc"),
+        "kernel": FLAVOURS,
+        "queue": tuple(QUEUE_DRIVERS),
+        "manager": ("auto", "libvirt", "qemu"),
+    }
 
     def __init__(self, binary: Path, owner: str, settings: Settings | None = None) -> None:
-        """Boot this binary; `owner` begins the names of all that is made.
-
-        Raises:
-            BadInput: a setting is not known or has a wrong value.
-        """
-        self._binary = binary
-        self._owner = owner
-        queues = tuple(QUEUE_DRIVERS)
-        allowed = {"accelerator": _ACCELERATORS, "machine": _MACHINES, "kernel": FLAVOURS, "queue": queues}
-        allowed["manager"] = _MANAGERS
-        for key, value in (settings or {}).items():
-            if key not in allowed:
-                raise BadInput(f"platform 'qemu': found the setting '{key}', wanted one of: {', '.join(allowed)}")
-            if value not in allowed[key]:
-                raise BadInput(f"platform 'qemu': {key}: found '{value}', wanted one of: {', '.join(allowed[key])}")
-        chosen = {key: str(value) for key, value in (settings or {}).items()}
+        """Boot this binary. See `BasePlatform`."""
+        super().__init__(binary, owner, settings)
+        chosen = {key: str(value) for key, value in self._settings.items()}
         self._wanted = chosen.get("accelerator", "auto")
         self._type = chosen.get("machine", "q35")
         self._kernel = chosen.get("kernel")
         self._managed_by = chosen.get("manager", "auto")
         #: The queue discipline that guests give their cards; None for the kernel's own choice.
         self.queue = chosen.get("queue")
-        self._machines: list[GuestMachine] = []
-        self._taps: list[tuple[Site, int]] = []
 
-    def missing(self, resources: Resources = DEFAULT_RESOURCES) -> str | None:
-        """Why this machine cannot run such guests, or None. The first call may boot a guest to try KVM."""
+    def _missing(self, resources: Resources) -> str | None:
+        """The first call may boot a guest to try KVM."""
         if shutil.which(PROGRAM) is None:
             return f"the program '{PROGRAM}' is missing; install qemu-system-x86"
         manager = self._manager()
@@ -184,67 +182,60 @@ class QemuPlatform:
         processes = (resources.vcpus or 1) + _OWN_THREADS
         return Need(memory_byte=memory + _OWN_MEMORY, processes=processes, cpus=_IDLE_CPUS)
 
-    def start(
-        self,
-        instances: int,
-        site: Site | None = None,
-        resources: Resources = DEFAULT_RESOURCES,
-        *,
-        first: int = 0,
-    ) -> Sequence[QemuInstance]:
-        """Boot so many guests, four at a time, and return once programs can be started in all of them.
+    def _make(self, index: int, site: Site | None, resources: Resources) -> QemuInstance:
+        return self._make_all(range(index, index + 1), site, resources)[0]
 
-        Raises:
-            GuestFailed: one did not come up.
-            NetworkError: its tap could not be made.
-            MachineCannot: there is no kernel, or a guest cannot be what is asked for.
-        """
+    def _make_all(self, indices: range, site: Site | None, resources: Resources) -> Sequence[QemuInstance]:
+        """Boot guests, four at a time."""
         nic = resources.nic or "virtio"
-        indices = range(first, first + instances)
         if site is None:
-            return self.boot([Stand(f"{self._owner}-q{index}") for index in indices], resources)
+            return self.boot([GuestAttachment(f"{self._owner}-q{index}") for index in indices], resources)
         started = self.boot(
-            [Stand(site.instance_namespace(index), Network(site, index, nic, self.queue)) for index in indices],
+            [
+                GuestAttachment(site.instance_namespace(index), Network(site, index, nic, self.queue))
+                for index in indices
+            ],
             resources,
         )
         network.wait_forwarding([(site.namespace, site.port(index)) for index in indices])
         return started
 
-    def boot(self, stands: Sequence[Stand], resources: Resources = DEFAULT_RESOURCES) -> list[QemuInstance]:
+    def boot(
+        self, attachments: Sequence[GuestAttachment], resources: Resources = DEFAULT_RESOURCES
+    ) -> list[QemuInstance]:
         """Boot a guest at each of these places. See `start`."""
         flavour = flavour_for(resources.nic, self._kernel)
         chosen = self._accelerator(flavour)
-        manager = self._manager(forward=any(stand.cards for stand in stands))
-        _say_if_emulated(chosen)
-        _say_if_managed(manager)
+        manager = self._manager(forward=any(one.cards for one in attachments))
+        _log_machines(chosen, manager)
         return start_in_turn(
-            stands,
-            lambda stand: self._boot(stand, resources, flavour, chosen, manager),
+            attachments,
+            lambda attachment: self._boot(attachment, resources, flavour, chosen, manager),
             lambda machine: _ready(machine, resources, chosen, manager),
         )
 
     def _boot(
-        self, stand: Stand, resources: Resources, flavour: str, chosen: Accelerator, manager: Manager
+        self, attachment: GuestAttachment, resources: Resources, flavour: str, chosen: Accelerator, manager: Manager
     ) -> GuestMachine:
-        if stand.network is not None:
-            place = (stand.network.site, stand.network.index)
-            self._taps.append(place)
+        if attachment.network is not None:
+            place = (attachment.network.site, attachment.network.index)
+            self._removals.callback(taps.remove_tap, *place)
             if manager.uri is None:
                 network.carry_out(taps.tap_steps(*place))
         spec = replace(
-            self._spec(stand.name, flavour, stand.nic),
+            self._spec(attachment.name, flavour, attachment.nic),
             accelerator=chosen.name,
             vcpus=resources.vcpus or 1,
             memory_byte=resources.memory_byte or LEAST_MEMORY[flavour],
             clock_source=resources.clock_source,
-            network=stand.network,
+            network=attachment.network,
             vhost=chosen.name == "kvm" and os.access(_VHOST, os.R_OK | os.W_OK),
-            cards=stand.cards,
-            namespace=stand.namespace,
-            forwards=stand.forwards,
+            cards=attachment.cards,
+            namespace=attachment.namespace,
+            forwards=attachment.forwards,
         )
         machine = QemuMachine(spec) if manager.uri is None else LibvirtMachine(spec, manager.uri, self._owner)
-        self._machines.append(machine)
+        self._removals.callback(machine.end)
         return machine
 
     def _spec(self, name: str, flavour: str, nic: str | None) -> GuestSpec:
@@ -268,16 +259,6 @@ class QemuPlatform:
         if self._wanted == "kvm":
             return accelerator.as_asked()
         return accelerator.choose(lambda: self._spec(f"{self._owner}-probe", flavour, None))
-
-    def stop(self) -> None:
-        """End every guest and remove its tap and its files."""
-        machines, self._machines = self._machines, []
-        made, self._taps = self._taps, []
-        with ExitStack() as stack:
-            for site, index in made:
-                stack.callback(taps.remove_tap, site, index)
-            for machine in machines:
-                stack.callback(machine.end)
 
 
 def _ready(machine: GuestMachine, resources: Resources, chosen: Accelerator, manager: Manager) -> QemuInstance:
@@ -307,28 +288,24 @@ def _ready(machine: GuestMachine, resources: Resources, chosen: Accelerator, man
 
 @cache
 def emulator_version() -> str | None:
-    """What QEMU says of itself, such as `QEMU emulator version 7.2.9`; None where it does not say."""
+    """What QEMU states of itself, such as `QEMU emulator version 7.2.9`; None where it does not state."""
     try:
-        done = subprocess.run((PROGRAM, "--version"), capture_output=True, text=True, timeout=30, check=True)
-    except (OSError, subprocess.SubprocessError):
+        return run_tool((PROGRAM, "--version")).partition("\n")[0].strip()
+    except ToolFailed:
         return None
-    return done.stdout.partition("\n")[0].strip()
 
 
 @cache
-def _say_if_emulated(chosen: Accelerator) -> None:
+def _log_machines(chosen: Accelerator, manager: Manager) -> None:
+    """Log once what runs the guests."""
     if chosen.name == "tcg":
         reason = (chosen.reason or "no reason known").rstrip(". ")
-        sys.stderr.write(
-            f"vtare: guests are EMULATED (TCG), not virtualized: {reason}. Their figures prove function, not "
-            "performance; every record says so.\n"
-        )
-
-
-@cache
-def _say_if_managed(manager: Manager) -> None:
+        _LOG.warning(
+            "guests are EMULATED (TCG), not virtualized: %s. Their figures prove function, not performance; every "
+            "record states it.", reason,
+        )  # fmt: skip
     if manager.uri is not None:
-        sys.stderr.write(f"vtare: guests are run by libvirt {manager.version} at {manager.uri}.\n")
+        _LOG.info("guests are run by libvirt %s at %s", manager.version, manager.uri)
 
 
 def directory_of(name: str) -> Path:
@@ -337,7 +314,7 @@ def directory_of(name: str) -> Path:
 
 
 def leftovers() -> tuple[Leftover, ...]:
-    """Guests of lab processes, told by the names of their directories: QEMU where it still runs, and the directory."""
+    """Guests of lab processes, recognised by the names of their directories: QEMU, where it runs, and the directory."""
     found = []
     for directory in sorted(Path(tempfile.gettempdir()).glob(f"vtare-*{_SUFFIX}")):
         owner = owner_of(directory.name)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from vtare.errors import MachineCannot
+from vtare.platforms.base import BasePlatform, Layer
 from vtare.platforms.protocol import DEFAULT_RESOURCES, Need, PlatformFailed, Resources
 from vtare.platforms.ssh import CONNECTION, SshInstance, SshPlatform, refuse_site
 
@@ -80,56 +81,44 @@ class Reached:
                 stack.callback(way.stop)
 
 
-class MadePlatform(ABC):
+class MadePlatform(BasePlatform[SshInstance]):
     """A platform whose machines are made for a run, reached over SSH, and deleted after it."""
 
-    def __init__(self, name: str, binary: Path, owner: str, login: Settings) -> None:
-        """Use this binary; `owner` begins the names of machines; `login` are settings as `ssh` takes them.
+    LAYER = Layer.MACHINE
+    BOOTS = True
+    FURNISHED = True
+    TRIED_WITH_ALL = False
+    #: Settings of the platform itself; what is left states how to reach a machine, as `ssh` takes it.
+    OWN: ClassVar[tuple[str, ...]] = ()
 
-        Raises:
-            BadInput: a setting is unknown or of the wrong kind.
-        """
-        self.name = name
-        self._owner = owner
-        self._reached = Reached(binary, owner, login)
-        self._made: list[str] = []
+    def _checked(self, settings: dict[str, str | int]) -> dict[str, str | int]:
+        """The platform's own settings; those of the way in go to `Reached`."""
+        own = {key: settings.pop(key) for key in self.OWN if key in settings}
+        self._reached = Reached(self._binary, self._owner, settings)
+        return own
 
     def need(self, resources: Resources = DEFAULT_RESOURCES) -> Need:
         """What a connection takes here; what a machine takes is its host's."""
         return CONNECTION
 
-    def start(
-        self,
-        instances: int,
-        site: Site | None = None,
-        resources: Resources = DEFAULT_RESOURCES,
-        *,
-        first: int = 0,
-    ) -> Sequence[SshInstance]:
-        """Make so many machines and connect to each. See `Platform.start`; they stand behind no bridge of the lab.
-
-        Raises:
-            MachineCannot: the machines' host or provider refuses or is short of something, or one lets nobody in.
-            PlatformFailed: a machine did not come up.
-        """
+    def _make_all(self, indices: range, site: Site | None, resources: Resources) -> Sequence[SshInstance]:
+        """Make machines and connect to each; they stand behind no bridge of the lab."""
         refuse_site(site)
-        return self._make(range(first, first + instances), resources)
+        return self._make_machines(indices, resources)
+
+    def _make(self, index: int, site: Site | None, resources: Resources) -> SshInstance:
+        return self._make_all(range(index, index + 1), site, resources)[0]
 
     def stop(self) -> None:
-        """Delete every machine made here."""
-        made, self._made = self._made, []
-        with ExitStack() as stack:
-            for name in made:
-                stack.callback(self._delete, name)
-            stack.callback(self._reached.leave)
+        """End the connections, then delete the machines."""
+        try:
+            self._reached.leave()
+        finally:
+            super().stop()
 
     @abstractmethod
-    def _make(self, indices: range, resources: Resources) -> Sequence[SshInstance]:
-        """Make a machine for each of these, its name in `_made` before there is one, and reach it."""
-
-    @abstractmethod
-    def _delete(self, name: str) -> None:
-        """Delete the machine of this name; one that is gone is fine."""
+    def _make_machines(self, indices: range, resources: Resources) -> Sequence[SshInstance]:
+        """Make a machine for each of these, the call that deletes it in `_removals` before there is one; reach it."""
 
 
 def unnamed(settings: Container[object], wanted: Iterable[str]) -> str | None:

@@ -26,6 +26,7 @@ from vtare.platforms.child import Child
 from vtare.platforms.intake import MOST_OUTPUT_BYTE, OUTPUT_LOST, PIECE_BYTE, printable
 from vtare.platforms.owner import OWNER_VARIABLE
 from vtare.platforms.protocol import PlatformFailed
+from vtare.process import code_of_shell
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
@@ -40,8 +41,6 @@ _STARTED_S: Final = 30.0
 _MOST_ANSWER_BYTE: Final = 1 << 16
 #: A file may take as long as an answer, and 1 s for each of these bytes.
 _SLOWEST_BYTE_PER_S: Final = 1 << 16
-#: Above it a shell's exit code tells of a signal; 130 is what vtare itself ends with when interrupted.
-_INTERRUPTED: Final = 130
 #: Runs a program, hands on its exit code, and ends it when its own input ends: the connection is gone then.
 _WRAPPER: Final = """cd {directory} || exit 127
 exec 3<&0
@@ -259,7 +258,7 @@ class RemoteChild(Child):
         self._waiter = _loop().create_task(self._wait_closed(files, opened))
 
     def __del__(self) -> None:
-        """Close the descriptor that tells of the end."""
+        """Close the descriptor that signals the end."""
         with suppress(OSError, AttributeError):
             os.close(self._ended)
 
@@ -301,7 +300,7 @@ class RemoteChild(Child):
             await self._process.wait_closed()
             code = self._process.exit_status
         # Without a code the connection is gone.
-        self._code = -signal.SIGKILL if code is None or code < 0 else code if code <= _INTERRUPTED else 128 - code
+        self._code = -signal.SIGKILL if code is None or code < 0 else code_of_shell(code)
         if not all(kept):
             self._code = OUTPUT_LOST
         os.eventfd_write(self._ended, 1)

@@ -9,10 +9,10 @@ where that is another than `host`, `interface` the network device to capture on,
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
 from vtare.errors import BadInput, MachineCannot
+from vtare.platforms.base import BasePlatform, Layer
 from vtare.platforms.binary import digest, not_static
 from vtare.platforms.intake import Incoming
 from vtare.platforms.protocol import DEFAULT_RESOURCES, Need, PlatformFailed, Resources, Settings
@@ -58,15 +58,15 @@ class SshInstance:
     def start(self, arguments: Sequence[str], *, directory: Path, stdout: Path, stderr: Path) -> Child:
         """Copy the directory's files there and start the binary. See `Instance.start`.
 
-        They lie elsewhere there: paths in arguments and in run.json are told accordingly.
+        They lie elsewhere there: paths in arguments and in run.json are translated.
         """
         here, there = str(directory), self._there(directory)
         files = {path.name: path.read_bytes() for path in directory.iterdir() if path.is_file()}
-        told = {
+        translated = {
             name: content.replace(here.encode(), there.encode()) if name == "run.json" else content
             for name, content in files.items()
         }
-        self._machine.put(told, there)
+        self._machine.put(translated, there)
         words = [word.replace(here, there) for word in arguments]
         return self._machine.start(words, directory=there, stdout=stdout, stderr=stderr, owner=self._owner)
 
@@ -90,26 +90,19 @@ class SshInstance:
         return f"{self._machine.directory}/{directory.name}"
 
 
-class SshPlatform:
-    """Machines that are there already."""
+class SshPlatform(BasePlatform[SshInstance]):
+    """Machines that are there already. Whether one accepts this user is found out in `start`."""
 
-    def __init__(self, binary: Path, owner: str, settings: Settings | None = None) -> None:
-        """Use this binary; `settings` say where the machines are.
+    name: Final = "ssh"
+    LAYER = Layer.MACHINE
+    FURNISHED = True
+    REACHED = True
+    WORDS = "a machine over SSH"
 
-        Raises:
-            BadInput: a setting is missing, unknown or of the wrong kind.
-        """
-        self.name = "ssh"
-        self._binary = binary
-        self._owner = owner
-        self._settings = _checked(dict(settings or {}))
-        self._machines: list[Machine] = []
+    def _checked(self, settings: dict[str, str | int]) -> dict[str, str | int]:
+        return _checked(settings)
 
-    def missing(self, resources: Resources = DEFAULT_RESOURCES) -> str | None:
-        """Why no machine can be reached from here, or None. Whether it lets us in is found out in `start`."""
-        reason = resources.beyond(frozenset())
-        if reason is not None:
-            return f"a machine over SSH {reason}"
+    def _missing(self, resources: Resources) -> str | None:
         if "host" not in self._settings:
             return 'names no machine; add `[platforms.ssh]` with `host = "..."` to the plan'
         return missing_library() or not_static(self._binary)
@@ -118,32 +111,15 @@ class SshPlatform:
         """What a connection takes here."""
         return CONNECTION
 
-    def start(
-        self,
-        instances: int,
-        site: Site | None = None,
-        resources: Resources = DEFAULT_RESOURCES,
-        *,
-        first: int = 0,
-    ) -> Sequence[SshInstance]:
-        """Connect to so many of the machines. See `Platform.start`; they stand behind no bridge of the lab.
-
-        Raises:
-            MachineCannot: one cannot be reached, is no place for the binary, or was asked for at a site.
-            PlatformFailed: there are fewer.
-        """
+    def _make_all(self, indices: range, site: Site | None, resources: Resources) -> Sequence[SshInstance]:
         refuse_site(site)
         hosts = [host.strip() for host in str(self._settings["host"]).split(",")]
-        if first + instances > len(hosts):
-            raise PlatformFailed(f"platform ssh has {len(hosts)} machines, {first + instances} were asked for")
-        return [self._one(host, number) for number, host in enumerate(hosts[first : first + instances], first)]
+        if indices.stop > len(hosts):
+            raise PlatformFailed(f"platform ssh has {len(hosts)} machines, {indices.stop} were asked for")
+        return [self._one(hosts[index], index) for index in indices]
 
-    def stop(self) -> None:
-        """Remove what was brought onto the machines and leave them."""
-        machines, self._machines = self._machines, []
-        with ExitStack() as stack:
-            for machine in machines:
-                stack.callback(machine.close)
+    def _make(self, index: int, site: Site | None, resources: Resources) -> SshInstance:
+        return self._make_all(range(index, index + 1), site, resources)[0]
 
     def _one(self, host: str, number: int) -> SshInstance:
         text = {key: str(value) for key, value in self._settings.items()}
@@ -159,7 +135,7 @@ class SshPlatform:
         )
         place = f"{text.get('directory', '/tmp').rstrip('/')}/{self._owner}-ssh-{id(self):x}-{number}"
         machine = Machine(login, self._binary, place)
-        self._machines.append(machine)
+        self._removals.callback(machine.close)
         facts = {"host": str(login), "binary_sha256": digest(self._binary)}
         return SshInstance(machine, text.get("address", name), text.get("interface"), self._owner, facts)
 
@@ -185,5 +161,5 @@ def _checked(settings: dict[str, str | int]) -> dict[str, str | int]:
         elif key not in _TEXTS:
             raise BadInput(f"platform 'ssh': unknown setting '{key}'; wanted: {', '.join((*_TEXTS, 'port'))}")
         elif not isinstance(value, str) or not value.strip():
-            raise BadInput(f"platform 'ssh': {key}: found {value!r}, wanted a text")
+            raise BadInput(f"platform 'ssh': {key}: found {value!r}, expected a string")
     return settings

@@ -3,7 +3,7 @@
 A plan names it: `[platforms.NAME]` with `kind = "virtualbox"`, `template` (a machine that is switched off, runs sshd
 and the Guest Additions, and gets an address that this host can reach), and what `vtare.platforms.ssh` needs to get in.
 
-**Unverified**: written and tested with what VirtualBox's documentation says that VBoxManage prints; no VirtualBox was
+**Unverified**: written and tested with what VirtualBox's documentation states that VBoxManage prints; no VirtualBox was
 run. The facts of every run and the report say so.
 """
 
@@ -12,16 +12,16 @@ from __future__ import annotations
 import re
 import secrets
 import shutil
-import subprocess
-import sys
 import time
-from functools import cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from vtare.errors import BadInput
+from vtare.platforms.intake import printable
 from vtare.platforms.owner import owner_of, still_runs
 from vtare.platforms.protocol import DEFAULT_RESOURCES, Leftover, Need, PlatformFailed, Resources, Settings
 from vtare.platforms.reached import MadePlatform
+from vtare.process import ToolFailed, run_tool
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from vtare.platforms.ssh import SshInstance
 
 PROGRAM: Final = "VBoxManage"
-UNVERIFIED: Final = "written from VirtualBox's documentation and tested with transcripts; no VirtualBox was run"
 #: Model of a network card -> VirtualBox's name of it.
 CARDS: Final = {
     "virtio": "virtio",
@@ -51,8 +50,6 @@ _CLONE_S: Final = 1800.0
 _ADDRESS_S: Final = 600.0
 _LOOK_S: Final = 1.0
 _ADDRESS: Final = "/VirtualBox/GuestInfo/Net/0/V4/IP"
-#: VirtualBox has no vCPUs to pin, and a machine's clock source is its own kernel's choice.
-_OFFERED: Final = frozenset({"vcpus", "memory_byte", "nic"})
 _LISTED: Final = re.compile(r'^"(?P<name>.*)" \{[0-9a-f-]+\}$', re.MULTILINE)
 _FACT: Final = re.compile(r'^"?(?P<key>[^"=]+)"?=(?:"(?P<text>.*)"|(?P<plain>.*))$', re.MULTILINE)
 
@@ -60,26 +57,24 @@ _FACT: Final = re.compile(r'^"?(?P<key>[^"=]+)"?=(?:"(?P<text>.*)"|(?P<plain>.*)
 class VirtualBoxPlatform(MadePlatform):
     """Clones of one machine, made for a run and deleted after it."""
 
-    def __init__(self, binary: Path, owner: str, settings: Settings | None = None) -> None:
-        """Use this binary; `owner` begins the names of machines; `settings` name the template.
+    name: Final = "virtualbox"
+    WORDS = "a machine under VirtualBox"
+    #: VirtualBox has no vCPUs to pin, and a machine's clock source is its own kernel's choice.
+    OFFERED = frozenset({"vcpus", "memory_byte", "nic"})
+    UNVERIFIED = "written from VirtualBox's documentation and tested with transcripts; no VirtualBox was run"
+    OWN = ("template",)
 
-        Raises:
-            BadInput: a setting is unknown or of the wrong kind.
-        """
-        given = dict(settings or {})
-        template = given.pop("template", None)
+    def __init__(self, binary: Path, owner: str, settings: Settings | None = None) -> None:
+        """Use this binary; the settings name the template. See `BasePlatform`."""
+        super().__init__(binary, owner, settings)
+        template = self._settings.get("template")
         if template is not None and (not isinstance(template, str) or not template.strip()):
-            raise BadInput(f"platform 'virtualbox': template: found {template!r}, wanted the name of a machine")
+            raise BadInput(f"platform 'virtualbox': template: found {template!r}, expected the name of a machine")
         self._template = template
-        super().__init__("virtualbox", binary, owner, given)
         # Two tables of one plan may name two templates.
         self._token = secrets.token_hex(4)
 
-    def missing(self, resources: Resources = DEFAULT_RESOURCES) -> str | None:
-        """Why no such machine can be made here, or None."""
-        reason = resources.beyond(_OFFERED)
-        if reason is not None:
-            return f"a machine under VirtualBox {reason}"
+    def _missing(self, resources: Resources) -> str | None:
         if resources.nic is not None and resources.nic not in CARDS:
             return f"VirtualBox has no network card '{resources.nic}'; wanted one of {', '.join(CARDS)}"
         if shutil.which(PROGRAM) is None:
@@ -104,17 +99,13 @@ class VirtualBoxPlatform(MadePlatform):
             memory = int(_facts(self._template).get("memory", "0")) * _MEBIBYTE
         return Need(memory_byte=(memory or 0) + _OWN_MEMORY, processes=(resources.vcpus or 1) + _OWN_THREADS)
 
-    def _make(self, indices: range, resources: Resources) -> Sequence[SshInstance]:
-        _say_unverified()
+    def _make_machines(self, indices: range, resources: Resources) -> Sequence[SshInstance]:
         names = [self._one(resources, index) for index in indices]
         return [self._connected(name) for name in names]
 
-    def _delete(self, name: str) -> None:
-        _delete(name)
-
     def _one(self, resources: Resources, index: int) -> str:
         name = f"{self._owner}-vbox-{self._token}-{index}"
-        self._made.append(name)
+        self._removals.callback(_delete, name)
         _ask("clonevm", str(self._template), "--name", name, "--register", timeout_s=_CLONE_S)
         given: list[str] = []
         if resources.vcpus is not None:
@@ -133,7 +124,7 @@ class VirtualBoxPlatform(MadePlatform):
         found = _facts(name)
         about: dict[str, object] = {
             "hypervisor": "virtualbox",
-            "unverified": UNVERIFIED,
+            "unverified": self.UNVERIFIED,
             "version": _ask("--version").strip(),
             "template": self._template,
             "vcpus": _whole(found.get("cpus")),
@@ -180,20 +171,20 @@ def _names() -> list[str]:
 
 
 def _facts(name: str) -> dict[str, str]:
-    """What VirtualBox says of a machine, as `showvminfo --machinereadable` has it."""
-    said = _ask("showvminfo", name, "--machinereadable")
-    return {match["key"]: match["text"] or match["plain"] or "" for match in _FACT.finditer(said)}
+    """What VirtualBox states of a machine, as `showvminfo --machinereadable` has it."""
+    reported = _ask("showvminfo", name, "--machinereadable")
+    return {match["key"]: match["text"] or match["plain"] or "" for match in _FACT.finditer(reported)}
 
 
 def _address_of(name: str) -> str:
     deadline = time.monotonic() + _ADDRESS_S
     while True:
-        said = _ask("guestproperty", "get", name, _ADDRESS).strip()
-        if said.startswith("Value: "):
-            return said.removeprefix("Value: ")
+        reported = _ask("guestproperty", "get", name, _ADDRESS).strip()
+        if reported.startswith("Value: "):
+            return reported.removeprefix("Value: ")
         if time.monotonic() > deadline:
             raise PlatformFailed(
-                f"{name}: reported no address within {_ADDRESS_S:.0f} s ({said}); wanted a template with the "
+                f"{name}: reported no address within {_ADDRESS_S:.0f} s ({reported}); wanted a template with the "
                 "Guest Additions that gets an address by itself"
             )
         time.sleep(_LOOK_S)
@@ -206,27 +197,10 @@ def _ask(*words: str, timeout_s: float = _ANSWER_S) -> str:
         PlatformFailed: it reports an error, or does not end in time.
     """
     try:
-        done = subprocess.run(
-            (PROGRAM, *words),
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=timeout_s,
-            stdin=subprocess.DEVNULL,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise PlatformFailed(f"`{PROGRAM} {' '.join(words)}`: {error}") from error
-    if done.returncode != 0:
-        said = " ".join((done.stderr or done.stdout).split())[:400]
-        raise PlatformFailed(f"`{PROGRAM} {' '.join(words)}`: exit code {done.returncode}: {said}")
-    return done.stdout
+        return run_tool((PROGRAM, *words), timeout_s=timeout_s)
+    except ToolFailed as error:
+        raise PlatformFailed(printable(error)) from error
 
 
 def _whole(text: str | None) -> int | None:
     return None if text is None else int(text)
-
-
-@cache
-def _say_unverified() -> None:
-    sys.stderr.write(f"vtare: platform virtualbox is UNVERIFIED: {UNVERIFIED}. Every record says so.\n")

@@ -1,6 +1,6 @@
 """ESXi and vCenter by their own interface (pyVmomi): one short session, checked certificates, tasks that end.
 
-What is missing or refused is told in words; a fault of the server keeps its own text. A password comes from a file or
+What is missing or refused is stated in words; a fault of the server keeps its own text. A password comes from a file or
 from the environment and is kept nowhere.
 """
 
@@ -166,7 +166,7 @@ class Vsphere:
                 raise PlatformFailed(f"{self.server.host}: {what}: not done after {_TASK_S:.0f} s; given up")
             time.sleep(_LOOK_S)
         if known["info.state"] == "error":
-            raise PlatformFailed(f"{self.server.host}: {what}: {said(known.get('info.error'))}")
+            raise PlatformFailed(f"{self.server.host}: {what}: {fault_text(known.get('info.error'))}")
         return known.get("info.result")
 
     def asked(self, thing: Any, *paths: str) -> dict[str, Any]:
@@ -214,24 +214,24 @@ def session(server: Server) -> Iterator[Vsphere]:
             'its authority as `ca_file`, or, where nobody else is on the way to it, `tls = "insecure"`'
         ) from error
     except vim.fault.InvalidLogin as error:
-        raise MachineCannot(f"{where}: does not let {server.account} in: {said(error)}") from error
+        raise MachineCannot(f"{where}: does not let {server.account} in: {fault_text(error)}") from error
     except Exception as error:
         # The library raises a bare Exception where there is no such service.
-        raise MachineCannot(f"{where}: {said(error)}") from error
+        raise MachineCannot(f"{where}: {fault_text(error)}") from error
     try:
         yield Vsphere(instance, server)
     except (vim.fault.RestrictedVersion, vim.fault.NoPermission) as error:
         # A free licence only lets one look; so does an account without the right.
-        raise MachineCannot(f"{where}: does not let {server.account} make machines: {said(error)}") from error
+        raise MachineCannot(f"{where}: does not let {server.account} make machines: {fault_text(error)}") from error
     except (vmodl.MethodFault, OSError, HTTPException) as error:
-        raise PlatformFailed(f"{where}: {said(error)}") from error
+        raise PlatformFailed(f"{where}: {fault_text(error)}") from error
     finally:
         with suppress(Exception):
             Disconnect(instance)
 
 
-def said(error: Any) -> str:
-    """What a fault or an exception says, in one line."""
+def fault_text(error: Any) -> str:
+    """What a fault or an exception states, in one line."""
     for text in (getattr(error, "localizedMessage", None), getattr(error, "msg", None), str(error)):
         if text:
             kind = type(error).__name__.rpartition(".")[2]
@@ -242,7 +242,7 @@ def said(error: Any) -> str:
 def _trust(server: Server) -> ssl.SSLContext:
     """What the server's certificate must be, for all connections of a session.
 
-    A certificate told by its thumbprint is fetched, compared, and then the only one that is trusted: the library itself
+    A certificate known by its thumbprint is fetched, compared, and then the only one that is trusted: the library
     would compare it at the first connection and trust any at the next.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -258,7 +258,7 @@ def _trust(server: Server) -> ssl.SSLContext:
                 f"{server.host}:{server.port}: found a certificate with SHA-256 {found}, wanted {wanted}: this is "
                 "another server, or its certificate has been replaced; ask who runs it, then correct `thumbprint`"
             )
-        # The thumbprint names the very certificate: neither its name nor who signed it says more.
+        # The thumbprint names the very certificate: neither its name nor who signed it states more.
         context.check_hostname = False
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
         context.load_verify_locations(cadata=certificate)

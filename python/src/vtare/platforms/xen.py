@@ -11,14 +11,15 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
-from vtare.errors import BadInput, MachineCannot
+from vtare.errors import MachineCannot
 from vtare.platforms import network
+from vtare.platforms.base import BasePlatform, Layer
 from vtare.platforms.guest import xen_tools
+from vtare.platforms.guest.cards import Network
 from vtare.platforms.guest.image import image_for
 from vtare.platforms.guest.instance import (
     LEAST_MEMORY,
@@ -30,16 +31,14 @@ from vtare.platforms.guest.instance import (
 )
 from vtare.platforms.guest.kernel import FLAVOURS, find_kernel, flavour_for, missing_kernel
 from vtare.platforms.guest.modules import NETFRONT
-from vtare.platforms.guest.words import Network
 from vtare.platforms.guest.xen_domain import DomainSpec, XenDomain
 from vtare.platforms.owner import owner_of, still_runs
-from vtare.platforms.protocol import DEFAULT_RESOURCES, Leftover, Need, Resources
+from vtare.platforms.protocol import DEFAULT_RESOURCES, GUEST_RESOURCES, Leftover, Need, Resources
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from vtare.platforms.network import Site
-    from vtare.platforms.protocol import Settings
 
 #: What the hypervisor keeps for itself of each domain, rounded up.
 _OVERHEAD: Final = 4 * MEBIBYTE
@@ -49,29 +48,25 @@ _CLOCK_SOURCES: Final = ("xen", "tsc")
 _SUFFIX: Final = "-xen"
 
 
-class XenPlatform:
+class XenPlatform(BasePlatform[GuestInstance[XenDomain]]):
     """Paravirtual guests under Xen. Setting: `kernel`."""
 
     name: Final = "xen"
+    LAYER = Layer.MACHINE
+    BOOTS = True
+    #: Xen itself boots in a guest of its tests: tests/test_hypervisors.py.
+    TRIED_WITH_ALL = False
+    WORDS = "a guest"
+    OFFERED = GUEST_RESOURCES
+    SETTINGS: ClassVar[Mapping[str, Sequence[str]]] = {"kernel": FLAVOURS}
 
-    def __init__(self, binary: Path, owner: str, settings: Settings | None = None) -> None:
-        """Boot this binary; `owner` begins the names of all that is made.
+    @property
+    def _kernel(self) -> str | None:
+        """The flavour of kernel that the plan names."""
+        named = self._settings.get("kernel")
+        return None if named is None else str(named)
 
-        Raises:
-            BadInput: a setting is not known or has a wrong value.
-        """
-        self._binary = binary
-        self._owner = owner
-        for key, value in (settings or {}).items():
-            if key != "kernel":
-                raise BadInput(f"platform 'xen': found the setting '{key}', wanted: kernel")
-            if value not in FLAVOURS:
-                raise BadInput(f"platform 'xen': kernel: found '{value}', wanted one of: {', '.join(FLAVOURS)}")
-        self._kernel = str(settings["kernel"]) if settings else None
-        self._domains: list[XenDomain] = []
-
-    def missing(self, resources: Resources = DEFAULT_RESOURCES) -> str | None:
-        """Why this machine cannot run such guests, or None."""
+    def _missing(self, resources: Resources) -> str | None:
         flavour = flavour_for(NETFRONT, self._kernel)
         reason = _beyond(resources, flavour) or xen_tools.missing_dom0() or missing_kernel(flavour)
         if reason is not None:
@@ -89,28 +84,17 @@ class XenPlatform:
         """What one guest takes of dom0: a guest's own memory is the hypervisor's, and looked at by `start`."""
         return Need(memory_byte=_OWN_MEMORY, processes=2)
 
-    def start(
-        self,
-        instances: int,
-        site: Site | None = None,
-        resources: Resources = DEFAULT_RESOURCES,
-        *,
-        first: int = 0,
-    ) -> Sequence[GuestInstance[XenDomain]]:
-        """Create so many guests, four at a time, and return once programs can be started in all of them.
+    def _make(self, index: int, site: Site | None, resources: Resources) -> GuestInstance[XenDomain]:
+        return self._make_all(range(index, index + 1), site, resources)[0]
 
-        Raises:
-            GuestFailed: one did not come up.
-            NetworkError: the host's end of its card does not come up.
-            MachineCannot: there is no kernel, too little memory, or a guest cannot be what is asked for.
-        """
+    def _make_all(self, indices: range, site: Site | None, resources: Resources) -> Sequence[GuestInstance[XenDomain]]:
+        """Create guests, four at a time. A paravirtual guest's memory is the hypervisor's, which is asked first."""
         flavour = flavour_for(NETFRONT, self._kernel)
         memory_byte = resources.memory_byte or LEAST_MEMORY[flavour]
         hypervisor = xen_tools.ask_hypervisor()
-        short = short_of_memory(hypervisor, instances, memory_byte)
+        short = short_of_memory(hypervisor, len(indices), memory_byte)
         if short is not None:
             raise MachineCannot(short)
-        indices = range(first, first + instances)
         started = start_in_turn(
             indices,
             lambda index: self._create(index, site, resources, flavour, memory_byte),
@@ -137,15 +121,8 @@ class XenPlatform:
                 network=None if site is None else Network(site, index, NETFRONT),
             )
         )
-        self._domains.append(domain)
+        self._removals.callback(domain.end)
         return domain
-
-    def stop(self) -> None:
-        """Destroy every guest and remove its files. The host's end of its card goes with it."""
-        domains, self._domains = self._domains, []
-        with ExitStack() as stack:
-            for domain in domains:
-                stack.callback(domain.end)
 
 
 def _beyond(resources: Resources, flavour: str) -> str | None:
@@ -164,9 +141,9 @@ def _beyond(resources: Resources, flavour: str) -> str | None:
 
 
 def short_of_memory(hypervisor: xen_tools.Hypervisor, instances: int, memory_byte: int) -> str | None:
-    """Why the hypervisor has no room for so many guests of this size, with the figures; None where it has.
+    """Why the hypervisor has no room for `instances` guests of this size, with the figures; None where it has.
 
-    Where dom0 gives memory to new domains, only creating one tells.
+    Where dom0 gives memory to new domains, only creating one shows it.
     """
     free = hypervisor.free_memory_byte
     wanted = instances * (memory_byte + _OVERHEAD)
@@ -201,15 +178,15 @@ def _ready(domain: XenDomain, resources: Resources, hypervisor: xen_tools.Hyperv
 
 
 def directory_of(name: str) -> Path:
-    """The directory of the guest with this name: what `xl` was told and said."""
+    """The directory of the guest with this name: the input and the output of `xl`."""
     return Path(tempfile.gettempdir()) / f"{name}{_SUFFIX}"
 
 
 def leftovers() -> tuple[Leftover, ...]:
-    """Guests of lab processes, told by the names of domains and of their directories.
+    """Guests of lab processes, recognised by the names of domains and of their directories.
 
     Raises:
-        XenError: which domains there are cannot be told.
+        XenError: domains cannot be listed.
     """
     domains = [domain.name for domain in xen_tools.domains()] if xen_tools.in_dom0() else []
     directories = [path.name.removesuffix(_SUFFIX) for path in Path(tempfile.gettempdir()).glob(f"vtare-*{_SUFFIX}")]

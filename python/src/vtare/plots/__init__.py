@@ -4,7 +4,7 @@ Every function returns a `Drawing`. All times are in ns; axes carry the unit on 
 and sources (`palette.style_of`) and follow a light or a dark page.
 """
 
-from vtare.plots.axes import AXIS_LABELS, Scale, scale_for
+from vtare.plots.axes import Scale, scale_for
 from vtare.plots.boxes import box_values, boxes
 from vtare.plots.ccdf import ccdf, ccdf_values
 from vtare.plots.charts import Chart, ChartKey, ccdf_chart, curves_chart, estimates_chart
@@ -35,7 +35,6 @@ from vtare.plots.svg import Drawing
 from vtare.plots.violins import Violin, violin, violin_values, violins
 
 __all__ = [
-    "AXIS_LABELS",
     "BoxRow",
     "CcdfLine",
     "Chart",

@@ -16,22 +16,6 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-AXIS_LABELS: Final[dict[str, str]] = {
-    "cost_ns": "difference between readings",
-    "read_cost_ns": "cost of one read",
-    "miss_ns": "miss: actual minus target wake-up",
-    "runtime_ns": "run time of one call",
-    "cv": "coefficient of variation of the run time",
-    "gap_ns": "gap in a spinning thread",
-    "rtt_ns": "round-trip time",
-    "estimate_ns": "time of an estimate",
-    "packet_gap_ns": "gap between packets at a capture point",
-    "throughput_packet_per_s": "throughput",
-    "avb_bit_per_s": "available bandwidth",
-    "absolute_error_percent": "absolute error",
-}
-"""What each quantity of a store is called on an axis; its unit stands on every tick."""
-
 _LINEAR_SPAN: Final = 1.6
 _LABEL_SHARE: Final = 0.12
 """Share of an axis that one label takes up."""
@@ -99,17 +83,6 @@ def _crowded(ticks: list[float], low: float, high: float) -> bool:
     """Whether two labels would touch: `9 ns` and `10 ns` lie close together on an axis that starts at 8 ns."""
     least = min(math.log10(b / a) for a, b in pairwise(ticks))
     return least < _LABEL_SHARE * math.log10(high / low)
-
-
-def ticks_of(quantity: str) -> Callable[[float], str]:
-    """What writes the ticks of a quantity: shares in percent, all others as times."""
-    if quantity.endswith("_percent"):
-        return lambda percent: f"{percent:.6g} %"
-    return _percent_tick if quantity == "cv" else tick_text
-
-
-def _percent_tick(fraction: float) -> str:
-    return f"{100 * fraction:.6g} %"
 
 
 def _symlog_ticks(scale: Scale, most: int) -> list[float]:

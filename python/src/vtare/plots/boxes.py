@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 from matplotlib.patches import Rectangle
 
-from vtare.plots.axes import AXIS_LABELS, Scale, scale_for, time_axis
+from vtare.plots.axes import Scale, scale_for, time_axis
 from vtare.plots.format import time_text
 from vtare.plots.palette import GRID, INK, style_of
+from vtare.plots.quantity import axis_label
 from vtare.plots.svg import Drawing, new_figure, style_context, to_drawing
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ def boxes(
         axes.set_yticks(middles, [row.label for row in rows])
         axes.tick_params(axis="y", length=0)
         axes.spines["left"].set_visible(False)
-        what = AXIS_LABELS.get(quantity, quantity)
+        what = axis_label(quantity)
         time_axis(axes, "x", shown, what)
         if title:
             axes.set_title(title)

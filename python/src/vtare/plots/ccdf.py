@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
 
-from vtare.plots.axes import AXIS_LABELS, Scale, scale_for, time_axis
+from vtare.plots.axes import Scale, scale_for, time_axis
 from vtare.plots.format import time_text
 from vtare.plots.palette import style_of
+from vtare.plots.quantity import axis_label
 from vtare.plots.svg import Drawing, new_figure, style_context, to_drawing
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ def ccdf(
         axes.set_ylim(lowest, 1.4)
         axes.grid(visible=True, axis="y")
         axes.set_ylabel("P(X > x), share of readings (1)")
-        what = AXIS_LABELS.get(quantity, quantity)
+        what = axis_label(quantity)
         time_axis(axes, "x", shown, f"x = {what}")
         if title:
             axes.set_title(title)

@@ -12,11 +12,12 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from vtare.plots.axes import AXIS_LABELS, Scale, log_ticks, scale_for
+from vtare.plots.axes import Scale, log_ticks, scale_for
 from vtare.plots.ccdf import ccdf_values, share_ticks, steps
 from vtare.plots.curves import ends_of, scale_of, value_text
 from vtare.plots.format import packet_rate_unit, percent_points, rate_range_text, rate_text, rate_unit
 from vtare.plots.palette import GRID, INK, MUTED, Style, style_of
+from vtare.plots.quantity import axis_label
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -43,7 +44,7 @@ _EDGE: Final = 0.97
 
 @dataclass(frozen=True, slots=True)
 class ChartKey:
-    """One entry of a chart's legend; `mark` says whether the curve is a line, markers, or both."""
+    """One entry of a chart's legend; `mark`: whether the curve is a line, markers, or both."""
 
     label: str
     style: str
@@ -69,7 +70,7 @@ class ChartKey:
 class Chart:
     """An interactive figure: its Vega-Lite specification, its legend, and the horizontal axis when nothing is zoomed.
 
-    `shared` charts of one question move together. `note` is what the still figure's legend says beside the names.
+    `shared` charts of one question move together. `note` is what the still figure's legend shows beside the names.
     """
 
     spec: Mapping[str, Any]
@@ -82,7 +83,7 @@ class Chart:
 
 
 def ccdf_chart(lines: Sequence[CcdfLine], *, quantity: str, scale: Scale | None = None, floor: float) -> Chart:
-    """The curves of `ccdf`: hover tells share and value, the axis of values zooms.
+    """The curves of `ccdf`: hover shows share and value, the axis of values zooms.
 
     Args:
         lines: curves of `decimate.ccdf_line`.
@@ -104,7 +105,7 @@ def ccdf_chart(lines: Sequence[CcdfLine], *, quantity: str, scale: Scale | None 
             if b >= floor / 2
         ]
     means = [{"curve": line.label, "x": _short(line.mean)} for line in lines if line.mean > 0]
-    x = _x(f"x = {AXIS_LABELS.get(quantity, quantity)}, log scale", log=True, label=_log_time("datum.value"))
+    x = _x(f"x = {axis_label(quantity)}, log scale", log=True, label=_log_time("datum.value"))
     y = alt.Y(
         "p:Q",
         title="P(X > x), share of readings (1)",
@@ -134,7 +135,7 @@ def ccdf_chart(lines: Sequence[CcdfLine], *, quantity: str, scale: Scale | None 
 
 
 def estimates_chart(edges_s: Floats, truth: Floats, marks: Sequence[EstimateMark], *, limit: float) -> Chart:
-    """The course of `estimates_over_time`: hover tells an estimate with its window, interval and truth."""
+    """The course of `estimates_over_time`: hover shows an estimate with its window, interval and truth."""
     import altair as alt
 
     factor, unit = rate_unit(limit)
@@ -196,7 +197,7 @@ def estimates_chart(edges_s: Floats, truth: Floats, marks: Sequence[EstimateMark
 def curves_chart(
     lines: Sequence[Curve], *, x_label: str, y_label: str, x_kind: Kind = "plain", y_kind: Kind = "plain"
 ) -> Chart:
-    """The curves of `curves`: hover tells a point with its interval, curves are picked by the legend."""
+    """The curves of `curves`: hover shows a point with its interval, curves are picked by the legend."""
     import altair as alt
 
     points = [point for line in lines for point in line.points]
@@ -322,7 +323,7 @@ def _opacity(full: float) -> Any:
 
 
 def _hover(base: alt.Chart, told: Mapping[str, str]) -> alt.Chart:
-    """A marker on the point nearest to the pointer, with what is told of it; points of faint curves are left out."""
+    """A marker on the point nearest to the pointer, with its values; points of faint curves are left out."""
     import altair as alt
 
     # The pointer is over the cell around a point, whose datum is the point's mark, and the reading that mark's datum.
@@ -368,6 +369,6 @@ def _chart(
     spec: dict[str, Any] = made.to_dict(format="vega-lite")
     # Altair checks the specification; checking every row of the data would take a second a chart.
     spec["datasets"] = data
-    # An address has no place in a page that fetches nothing, and the embedding is told what this is.
+    # An address has no place in a page that fetches nothing, and the embedding states what this is.
     spec.pop("$schema", None)
     return Chart(spec, keys, low, high, log, shared, note)

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Final
 
 from matplotlib.markers import CARETLEFT, CARETRIGHT
 
-from vtare.plots.axes import AXIS_LABELS, Scale, scale_for, ticks_of, time_axis
-from vtare.plots.format import percent_range_text, percent_text, time_range_text, time_text
+from vtare.plots.axes import Scale, scale_for, time_axis
+from vtare.plots.format import percent_text
 from vtare.plots.palette import GRID, INK, MUTED, SURFACE, style_of
+from vtare.plots.quantity import axis_label, quantity_of
 from vtare.plots.svg import Drawing, new_figure, style_context, to_drawing
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ def dot_intervals(
         for y in at:
             axes.axhline(y, color=GRID.light, linewidth=0.5, zorder=1)
         for row, y in zip(rows, at, strict=True):
-            _draw_row(axes, row, y, shown, percent_text if quantity == "cv" else time_text)
+            _draw_row(axes, row, y, shown, quantity_of(quantity).text)
         for y, text in headings:
             axes.text(
                 0.0,
@@ -148,8 +149,8 @@ def dot_intervals(
         axes.tick_params(axis="y", length=0)
         axes.spines["left"].set_visible(False)
         axes.set_ylim(height - 0.4, -0.6)
-        what = label if label is not None else AXIS_LABELS.get(quantity, quantity)
-        time_axis(axes, "x", shown, what, ticks_of(quantity))
+        what = label if label is not None else axis_label(quantity)
+        time_axis(axes, "x", shown, what, quantity_of(quantity).tick)
         if title:
             axes.set_title(title)
         return to_drawing(figure, name, describe_dots(rows, what, quantity=quantity))
@@ -157,7 +158,8 @@ def dot_intervals(
 
 def describe_dots(rows: Sequence[Dot], what: str, *, quantity: str = "miss_ns") -> str:
     """The figure in words: each row's label, value and interval."""
-    one, two = (percent_text, percent_range_text) if quantity == "cv" else (time_text, time_range_text)
+    written = quantity_of(quantity)
+    one, two = written.text, written.range_text
     parts = []
     for row in rows:
         where = f"{row.group}, " if row.group else ""

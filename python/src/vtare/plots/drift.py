@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Final
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from vtare.plots.axes import AXIS_LABELS, scale_for, time_axis
+from vtare.plots.axes import scale_for, time_axis
 from vtare.plots.format import time_text
 from vtare.plots.palette import BLUE, INK, MUTED, VERMILLION
+from vtare.plots.quantity import axis_label
 from vtare.plots.svg import Drawing, new_figure, style_context, to_drawing
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def control_drift(
         blocks = [point.block for point in points]
         axes.set_xlim(min(blocks) - 0.5, max(blocks) + 0.5)
         axes.set_xlabel("block (number)")
-        what = AXIS_LABELS.get(quantity, quantity)
+        what = axis_label(quantity)
         time_axis(axes, "y", scale, f"control: {what.split(':')[0]}")
         if title:
             axes.set_title(title)

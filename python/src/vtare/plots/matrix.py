@@ -62,7 +62,7 @@ def matrix(
 ) -> Drawing:
     """A matrix of squares, tinted by effect and marked by verdict; a square that is None stays empty.
 
-    Colour alone says nothing here: each square has its figure and its mark.
+    Colour alone carries no meaning here: each square has its figure and its mark.
 
     Args:
         rows: names of the rows, top to bottom.

@@ -1,6 +1,6 @@
 """One colour, marker and line style per thing measured, the same in every figure.
 
-The hues are those of Okabe and Ito (2008), which readers with a colour vision deficiency can tell apart; each has a
+The hues are those of Okabe and Ito (2008), which readers with a colour vision deficiency can distinguish; each has a
 darker and a lighter form, so that it keeps a contrast of at least 3:1 on a white and on a near-black page. Members of
 one family (the three ways to read the CPU counter, say) share a hue and differ in marker and line style.
 """

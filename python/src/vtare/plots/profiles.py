@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from matplotlib.lines import Line2D
 
-from vtare.plots.axes import AXIS_LABELS, Scale, scale_for, ticks_of, time_axis
-from vtare.plots.format import (
-    packet_rate_text,
-    packet_rate_unit,
-    percent_points,
-    percent_text,
-    rate_text,
-    rate_unit,
-    time_text,
-)
+from vtare.plots.axes import Scale, scale_for, time_axis
+from vtare.plots.format import packet_rate_unit, rate_unit
 from vtare.plots.palette import style_of
+from vtare.plots.quantity import axis_label, quantity_of
 from vtare.plots.svg import Drawing, new_figure, style_context, to_drawing
 
 if TYPE_CHECKING:
@@ -92,7 +84,7 @@ def profiles(
         raise ValueError("found no line with a point, wanted at least one")
     if any(not 0 <= point.at < len(levels) for line in lines for point in line.points):
         raise ValueError(f"found a point beyond the {len(levels)} levels, wanted positions from 0")
-    writer = _writer(quantity)
+    written = quantity_of(quantity)
     values = profile_values(lines)
     shown = scale if scale is not None else scale_for(values)
     with style_context():
@@ -106,17 +98,17 @@ def profiles(
             for tick in axes.get_xticklabels():
                 tick.set(rotation=30, ha="right", rotation_mode="anchor")
         axes.set_xlabel(label)
-        title = what if what is not None else AXIS_LABELS.get(quantity, quantity).split(":")[0]
-        if quantity.endswith("_per_s"):
-            factor, unit = (rate_unit if writer is rate_text else packet_rate_unit)(max(*values, 1.0))
+        title = what if what is not None else axis_label(quantity).split(":")[0]
+        if written.is_rate:
+            factor, unit = (packet_rate_unit if written.symbol == "packet/s" else rate_unit)(max(*values, 1.0))
             _rate_axis(axes, values, f"{title}, {unit}", factor)
         else:
-            time_axis(axes, "y", shown, title, ticks_of(quantity))
+            time_axis(axes, "y", shown, title, quantity_of(quantity).tick)
         longest = max(len(line.label) for line in lines)
         columns = next((n for n in (4, 3, 2) if longest <= _LEGEND_LETTERS // n), 1)
         figure.legend(handles=[_handle(line) for line in lines], loc="outside upper left", ncols=columns,
                       handlelength=2.2, columnspacing=1.0, handletextpad=0.4)  # fmt: skip
-        return to_drawing(figure, name, _describe(lines, levels, title, writer))
+        return to_drawing(figure, name, _describe(lines, levels, title, written.text))
 
 
 def _draw(axes: Axes, line: Profile, shift: float) -> None:
@@ -136,17 +128,6 @@ def _handle(line: Profile) -> Line2D:
     handle = Line2D([], [], color=style.hue.light, marker=style.marker, markersize=4.6, linewidth=1.3, label=line.label)
     handle.set_linestyle(style.line)  # type: ignore[arg-type]
     return handle
-
-
-def _writer(quantity: str) -> Callable[[float], str]:
-    """What writes a figure in the unit that its quantity's name states."""
-    if quantity.endswith("_packet_per_s"):
-        return packet_rate_text
-    if quantity == "cv":
-        return percent_text
-    if quantity.endswith("_percent"):
-        return partial(percent_points, signed=False)
-    return rate_text if quantity.endswith("_bit_per_s") else time_text
 
 
 def _rate_axis(axes: Axes, values: Sequence[float], label: str, factor: float) -> None:

@@ -10,9 +10,10 @@ from matplotlib.colors import to_rgba
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from vtare.plots.axes import AXIS_LABELS, Scale, scale_for, time_axis
+from vtare.plots.axes import Scale, scale_for, time_axis
 from vtare.plots.format import count_text, time_text
 from vtare.plots.palette import INK, style_of
+from vtare.plots.quantity import axis_label
 from vtare.plots.svg import RASTER_DPI, Drawing, new_figure, style_context, to_drawing
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def raw_samples(
     """Readings as points over their position in the series, the median as a bold line.
 
     Readings that were kept as a histogram have no position. They are drawn as a band over the whole width, the stronger
-    the more readings took that value, and the legend says so. The layer of points and band is a picture inside the
+    the more readings took that value, which the legend states. The layer of points and band is a picture inside the
     SVG, so that a million readings cost no more than a thousand; of those that would lie on each other in it, half a
     pixel apart, one is drawn.
 
@@ -92,7 +93,7 @@ def raw_samples(
         axes.set_xlim(0, right)
         axes.set_xlabel("position in the series (reading number)")
         axes.xaxis.set_major_formatter(lambda value, _: _short_count(value))
-        what = AXIS_LABELS.get(quantity, quantity)
+        what = axis_label(quantity)
         time_axis(axes, "y", shown, what.split(":")[0])
         if title:
             axes.set_title(title)

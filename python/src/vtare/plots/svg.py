@@ -67,7 +67,7 @@ class Drawing:
     """A finished figure.
 
     `svg` stands alone as a file; `inline` is the same for an HTML page, without declarations and with the page's font;
-    `width_px` is its natural width. `text` says in words what is drawn, for readers who cannot see it.
+    `width_px` is its natural width. `text` describes what is drawn, for readers who cannot see it.
     """
 
     name: str

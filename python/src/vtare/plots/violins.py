@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from matplotlib.patches import Polygon
 
-from vtare.plots.axes import AXIS_LABELS, Scale, scale_for, time_axis
+from vtare.plots.axes import Scale, scale_for, time_axis
 from vtare.plots.decimate import sorted_counts, weighted_quantile
 from vtare.plots.format import count_text, time_text
 from vtare.plots.palette import GRID, INK, style_of
+from vtare.plots.quantity import axis_label
 from vtare.plots.svg import Drawing, new_figure, style_context, to_drawing
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def violins(rows: Sequence[Violin], *, name: str, quantity: str, scale: Scale | 
         axes.set_yticks(middles, [row.label for row in rows])
         axes.tick_params(axis="y", length=0)
         axes.spines["left"].set_visible(False)
-        what = AXIS_LABELS.get(quantity, quantity)
+        what = axis_label(quantity)
         time_axis(axes, "x", shown, what)
         said = "; ".join(
             f"{row.label}: {count_text(row.n)} readings, quartiles {time_text(row.q1)} and {time_text(row.q3)}"

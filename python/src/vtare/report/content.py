@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from vtare.plots.format import time_text
-from vtare.report import bandwidth, counter, layers, shifts, text, throughput
+from vtare.report import layers, shifts
 from vtare.report.claims import Answer, answer
 from vtare.report.facts import quantum_of
 from vtare.report.figures import cpu_figures, distribution_figures, drift_figure, median_figures, slug
 from vtare.report.inference import effect_figure, inference_figures
 from vtare.report.inference_tables import control_table, inference_tables
-from vtare.report.layout import READ_COST, SCATTER, layout_of
+from vtare.report.layout import layout_of
+from vtare.report.pages import page_of
 from vtare.report.placement import placement_figures, placement_table
-from vtare.report.round_trips import stack_figures
 from vtare.report.tables import Table, absent_tables, cell_table, test_table, verdict_table
 
 if TYPE_CHECKING:
@@ -46,8 +45,8 @@ class Part:
 class Content:
     """A whole report without its form.
 
-    `headline` is the main figure, `effects` the heat map of all cells, `costs` says what the layer costs, of which
-    `layers` is the table.
+    `headline` is the main figure, `effects` the heat map of all cells, `costs` are sentences on what the layer costs,
+    `layers` is their table.
     """
 
     summary: Summary
@@ -116,15 +115,16 @@ def content_of(summary: Summary, *, figures: bool = True) -> Content:
                 headline = first
             elif first is not None:
                 questions.insert(0, first)
-        if layout.experiment.instrument == "avb":
-            table = bandwidth.cell_table(summary, layout, cells)
-        elif layout.experiment.instrument == "throughput":
-            table = throughput.cell_table(layout, cells)
+        page = page_of(layout.experiment.instrument)
+        if page.cells is not None:
+            table = page.cells(summary, layout, cells)
         else:
             table = cell_table(layout, cells, quantum_of(summary.machines), _threshold(summary, name))
+        own_tables = page.tables(summary, layout) if page.tables is not None else ()
         shown = tuple(sorted((q for q in questions if q.panels), key=lambda question: question.folded))
-        part = Part(slug("experiment", name), layout.experiment.title, layout.fixed_text(), _about(summary, layout),
-                    shown, table, (*_ranks(summary, layout), *inference_tables(summary, layout)))  # fmt: skip
+        part = Part(slug("experiment", name), layout.experiment.title, layout.fixed_text(),
+                    page.about(summary, layout) if page.about is not None else "",
+                    shown, table, (*own_tables, *inference_tables(summary, layout)))  # fmt: skip
         parts.append(_with_shifts(summary, layout, part, figures=figures) if name == said.headline else part)
     return Content(
         summary=summary,
@@ -159,45 +159,20 @@ def _with_shifts(summary: Summary, layout: Layout, part: Part, *, figures: bool)
 
 def _questions(summary: Summary, layout: Layout, cells: pl.DataFrame) -> tuple[Question | None, list[Question]]:
     """The main figure of an experiment, None where nothing can be drawn, and all others."""
-    if layout.experiment.instrument in ("avb", "throughput"):
-        told_by = bandwidth if layout.experiment.instrument == "avb" else throughput
-        made = told_by.questions(summary, layout)
+    page = page_of(layout.experiment.instrument)
+    if page.questions is not None:
+        made = page.questions(summary, layout)
         return (made[0] if made else None), [*made[1:], *inference_figures(summary, layout)]
     if cells.get_column(layout.main.value).null_count() == cells.height:
         return None, []
-    stacked = stack_figures(summary, layout) if layout.experiment.instrument == "rtt" else None
     cpu = cpu_figures(summary, layout)
     others = [
-        *([stacked] if stacked is not None else []),
+        *(page.further(summary, layout) if page.further is not None else ()),
         *distribution_figures(summary, layout),
         *inference_figures(summary, layout),
         *([cpu] if cpu is not None else []),
     ]
     return median_figures(summary, layout), others
-
-
-def _ranks(summary: Summary, layout: Layout) -> tuple[Table, ...]:
-    """The ranking of the counter's levels, where there is one."""
-    table = counter.rank_table(summary, layout)
-    return () if table is None else (table,)
-
-
-def _about(summary: Summary, layout: Layout) -> str:
-    """What the figures of a section are, where there is more than one kind of them."""
-    if layout.main == SCATTER:
-        return (
-            "Cells are compared by the coefficient of variation (CV) of the run time, as published: each language and "
-            "machine finds its own speed first, so that an argument takes about the same time everywhere."
-        )
-    if layout.main != READ_COST:
-        return ""
-    quantum = quantum_of(summary.machines)
-    steps = f"steps of {text.keep(time_text(quantum))}" if quantum is not None else "the clock's steps"
-    return (
-        "The read cost is the time of a tight loop of reads over their number; all that shows single readings (tails, "
-        f"boxes, raw readings, quantiles) is the difference between one reading and the next, which moves in {steps} "
-        "but keeps every disturbance."
-    )
 
 
 def _threshold(summary: Summary, experiment: str) -> float | None:

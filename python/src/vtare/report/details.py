@@ -10,18 +10,18 @@ import polars as pl
 from vtare.plots.format import ratio_text, significant
 from vtare.report import text
 from vtare.report.facts import quantum_of
-from vtare.report.layout import LATE, READ_COST
+from vtare.report.layout import LATE
 from vtare.report.sentences import (
+    FigureText,
     Scene,
     Sentence,
-    Told,
     comparison,
     completed_words,
     is_capped,
+    late_figure,
     load_phrase,
-    told,
-    told_late,
-    told_ratio,
+    main_figure,
+    ratio_figure,
 )
 
 if TYPE_CHECKING:
@@ -33,9 +33,9 @@ _FAR = 2.0
 
 
 def details_of(summary: Summary, scene: Scene) -> list[Sentence]:
-    """The further claims of a sleep or timer experiment."""
+    """The further claims of an experiment that sets two ways side by side."""
     found: list[Sentence] = []
-    sleep = scene.layout.experiment.instrument == "sleep"
+    sleep = scene.layout.experiment.record.until is not None
     for load in scene.loads if sleep else scene.loads[:1]:
         found += _less(summary, scene, load)
         found += _effects(summary, scene, load) if sleep and load != scene.loads[0] else []
@@ -51,7 +51,7 @@ def _effects(summary: Summary, scene: Scene, load: str | None) -> list[Sentence]
         row = comparison(summary, scene.layout, scene.row(series, load), "load")
         if series is None or row is None or row["verdict"] != "differs":
             continue
-        ratio = told_ratio(row["ratio"], row["ratio_low"], row["ratio_high"])
+        ratio = ratio_figure(row["ratio"], row["ratio_low"], row["ratio_high"])
         by_time = row["quantity"] == LATE
         start = f"{load_phrase(summary, load)}, {scene.name(series)} {'spends' if by_time else 'ends'} "
         ending = " the share of its time late that it does without that load." if by_time else (
@@ -69,24 +69,24 @@ def _less(summary: Summary, scene: Scene, load: str | None) -> list[Sentence]:
     ratio = less_than(summary, scene, ours, system)
     if ratio is None:
         return []
-    verb = "misses by" if scene.layout.experiment.instrument == "sleep" else "costs"
+    verb = "misses by" if scene.layout.experiment.record.until is not None else "costs"
     if is_capped(ours) or is_capped(system):
         verb = "is late for a share of its time that is"
     share = ours.get("cpu_fraction")
-    price: tuple[str | Told, ...] = ()
+    price: tuple[str | FigureText, ...] = ()
     if share is not None:
-        price = (" and takes ", Told(f"{significant(100 * share)} %"), " of a CPU")
+        price = (" and takes ", FigureText(f"{significant(100 * share)} %"), " of a CPU")
     start = f"{load_phrase(summary, load)}, {scene.name(scene.ours)} {verb} "
     return [(start, ratio, f" than {scene.name(scene.system)}", *price, ".")]
 
 
 def less_than(
     summary: Summary, scene: Scene, ours: Mapping[str, Any], system: Mapping[str, Any], quantum_ns: float | None = None
-) -> Told | None:
+) -> FigureText | None:
     """How many times less one cell takes than its baseline; None where their comparison does not say so.
 
-    A median of a few clock steps is only known to a step: then the ratio is told as a lower bound. `quantum_ns` is that
-    step, the machine's where it is left out.
+    A median of a few clock steps is only known to a step: then the ratio is stated as a lower bound. `quantum_ns` is
+    that step, the machine's where it is left out.
     """
     layout = scene.layout
     row = comparison(summary, layout, ours, layout.series)
@@ -96,26 +96,20 @@ def less_than(
         return None
     step = quantum_ns if quantum_ns is not None else quantum_of(summary.machines)
     value, ends, above = layout.value(ours), layout.ends(ours), layout.ends(system)
-    if (
-        layout.main != READ_COST
-        and row["quantity"] != LATE
-        and step is not None
-        and value is not None
-        and value < 5 * step
-    ):
+    if layout.is_median and row["quantity"] != LATE and step is not None and value is not None and value < 5 * step:
         if ends is None or above is None:
             return None
         least = (above[0] - step) / (ends[1] + step)
-        return Told(f"over {ratio_text(float(f'{least:.1e}'))} less") if least >= 1.5 else None
+        return FigureText(f"over {ratio_text(float(f'{least:.1e}'))} less") if least >= 1.5 else None
     if row["ratio_low"] is None or row["ratio_high"] is None or row["ratio_low"] <= 0:
         return None
-    return told_ratio(1 / row["ratio"], 1 / row["ratio_high"], 1 / row["ratio_low"], " less")
+    return ratio_figure(1 / row["ratio"], 1 / row["ratio_high"], 1 / row["ratio_low"], " less")
 
 
 def _best(summary: Summary, scene: Scene, load: str | None) -> list[Sentence]:
-    """The least of all under one load where it clearly beats the two told; how the best without load fares there."""
+    """The least of all under one load where it clearly beats the two ways; how the best without load fares there."""
     layout = scene.layout
-    # The coarse clock is cheap because it stands still for milliseconds: it is no rival.
+    # The coarse clock is cheap because it advances every few milliseconds only: it is no rival.
     rows = [row for row in scene.at(load) if row[layout.series] != "clock_monotonic_coarse"]
     if any(map(is_capped, rows)):
         return _least_late(summary, scene, load, rows)
@@ -123,13 +117,13 @@ def _best(summary: Summary, scene: Scene, load: str | None) -> list[Sentence]:
     if best is None or len(rows) < 2:
         return []
     found: list[Sentence] = []
-    phrase, sleep = load_phrase(summary, load), layout.experiment.instrument == "sleep"
+    phrase, sleep = load_phrase(summary, load), layout.experiment.record.until is not None
     verb = "ends" if sleep else "costs"
     ties = _ties(scene, best, rows)
     if best[layout.series] not in (scene.system, scene.ours) and scene.ours not in ties:
         extra = f"; its interval meets that of {text.listing(ties)}" if ties else ""
         start = f"{phrase}, the least {'miss' if sleep else 'cost'} is that of {best[layout.series]}: it {verb} "
-        found.append((start, told(layout, best), f"{extra}."))
+        found.append((start, main_figure(layout, best), f"{extra}."))
     unloaded = [row for row in scene.at(scene.loads[0]) if row[layout.series] != "clock_monotonic_coarse"]
     if any(map(is_capped, unloaded)):
         return found
@@ -137,7 +131,7 @@ def _best(summary: Summary, scene: Scene, load: str | None) -> list[Sentence]:
     fallen = next((row for row in rows if row[layout.series] == favourite and row is not best), None)
     least, now = layout.value(best), None if fallen is None else layout.value(fallen)
     if fallen is not None and least is not None and now is not None and now > _FAR * max(least, 0.0):
-        found.append((f"{phrase}, {favourite}, the best without load, {verb} ", told(layout, fallen), "."))
+        found.append((f"{phrase}, {favourite}, the best without load, {verb} ", main_figure(layout, fallen), "."))
     return found
 
 
@@ -153,11 +147,11 @@ def _least_late(summary: Summary, scene: Scene, load: str | None, rows: list[dic
             and row["late_fraction_low"] is not None and row["late_fraction_low"] <= ends]  # fmt: skip
     extra = f"; its interval meets that of {text.listing(ties)}" if ties else ""
     start = f"{load_phrase(summary, load)}, the least time late is that of {best[series]}: "
-    return [(start, told_late(best), f"{extra}.")]
+    return [(start, late_figure(best), f"{extra}.")]
 
 
 def _capped(summary: Summary, scene: Scene, load: str | None) -> list[Sentence]:
-    """What was completed of the cells whose runs a time limit ended early, and are not told in the answer."""
+    """What was completed of the cells whose runs a time limit ended early, and are not part of the answer."""
     series = scene.layout.series
     capped = [row for row in scene.at(load) if is_capped(row) and row[series] not in (scene.system, scene.ours)]
     if not capped:
@@ -190,7 +184,7 @@ def _load_matters(summary: Summary, scene: Scene) -> list[Sentence]:
     undecided = sum(row["verdict"] == "undecided" for row in rows)
     if differs:
         most = max(differs, key=lambda row: abs(math.log(row["ratio"])))
-        ratio = told_ratio(most["ratio"], most["ratio_low"], most["ratio_high"])
+        ratio = ratio_figure(most["ratio"], most["ratio_low"], most["ratio_high"])
         where = f"most for {most[scene.layout.series]} under {text.level(most['level'])}: "
         return [(f"{title}: load changes it in {len(differs)} of {total} with {baseline}, {where}", ratio, ".")]
     if undecided:

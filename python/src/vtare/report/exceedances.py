@@ -6,7 +6,7 @@ A run without enough readings has no p99; the share of its readings above 1 ms i
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -23,12 +23,10 @@ if TYPE_CHECKING:
     from vtare.report.layout import Layout
     from vtare.summary import Summary
 
-_INSTRUMENTS: Final = ("sleep", "timer", "rtt")
-
 
 def exceedance_table(summary: Summary, layout: Layout) -> Table | None:
     """Shares of readings above each threshold that some readings pass and some do not; None where there is none."""
-    if layout.experiment.instrument not in _INSTRUMENTS:
+    if not layout.experiment.record.timed:
         return None
     runs = summary.runs.filter((pl.col("experiment") == layout.experiment.name) & pl.col("control").is_null())
     by_cell = runs.partition_by(list(layout.keys), as_dict=True, maintain_order=True)

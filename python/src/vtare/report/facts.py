@@ -123,7 +123,7 @@ def _clock_source(m: Mapping[str, Any]) -> Fact:
         return Fact(
             "kernel clock source",
             str(source),
-            "every read enters the kernel or a device: dear and coarse; tsc would be "
+            "every read enters the kernel or a device: expensive and coarse; tsc would be "
             "better where the CPU's counter is invariant",
             warns=True,
         )

@@ -12,7 +12,7 @@ import polars as pl
 from vtare import plots
 from vtare.plots.format import percent_text
 from vtare.report import text
-from vtare.report.layout import READ_COST, key_text
+from vtare.report.layout import figure_name, key_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -66,7 +66,7 @@ def _rows(layout: Layout, frame: pl.DataFrame, panel: str | None) -> list[dict[s
 
 
 def median_figures(summary: Summary, layout: Layout) -> Question:
-    """Cell medians with their intervals, for timers the read cost: the main figure of an experiment."""
+    """The main figure of each cell with its interval."""
     cells = summary.cells.filter(
         (pl.col("experiment") == layout.experiment.name) & pl.col(layout.main.value).is_not_null()
     )
@@ -102,7 +102,7 @@ def median_figures(summary: Summary, layout: Layout) -> Question:
         for panel, rows in dots.items()
         if rows
     )  # fmt: skip
-    what = "read cost" if layout.main == READ_COST else "median"
+    what = "median" if layout.is_median else figure_name(layout.main.quantity, short=True)
     caption = (
         f"Marker: median over runs of each run's {what}. Bar: its {text.levels_text(cells)} interval over runs (a "
         "hollow marker has none: fewer than 3 runs; an arrow: it goes on). Ticks: single runs. All panels share one "
@@ -232,7 +232,7 @@ def _violin_figures(layout: Layout, drawn: Sequence[_Shapes]) -> Question:
         "All readings of a cell: width by the root of their share, so that rare ones are still seen. Thin line: the "
         f"quartiles, dark line: the median. All panels share one axis.{early}"
     )
-    title = "How do the readings lie?"
+    title = "How are the readings distributed?"
     return Question(slug("violins", layout.experiment.name), title, caption, panels, folded=True)
 
 

@@ -9,11 +9,14 @@ import polars as pl
 
 from vtare import plots
 from vtare.plots.format import percent_text, ratio_text
+from vtare.plots.quantity import quantity_of
 from vtare.report import text
 from vtare.report.figures import Panel, Question, slug
-from vtare.report.layout import ERROR, SCATTER, figure_name, key_name, key_text
-from vtare.report.tables import where_of, where_words
+from vtare.report.layout import ERROR, figure_name, key_name, key_text
+from vtare.report.pages import page_of
+from vtare.report.tables import place_text, where_of
 from vtare.summary.contrasts import TAIL_NAMES
+from vtare.summary.factors import place_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -77,11 +80,9 @@ def _effect_panel(layout: Layout, factor: str, rows: Sequence[Mapping[str, Any]]
         )
     baseline = str(rows[0]["baseline"])
     shown = places[:MOST_ROWS]
-    more_is, less_is = ("higher", "lower") if layout.quantity.endswith("_per_s") else ("longer", "shorter")
-    if layout.main == SCATTER:
-        more_is, less_is = "more scattered", "steadier"
-    elif rows[0]["quantity"] == ERROR:
-        more_is, less_is = "more error", "less error"
+    more_is, less_is = ("higher", "lower") if quantity_of(layout.quantity).is_rate else ("longer", "shorter")
+    words = page_of(layout.experiment.instrument).more_and_less
+    more_is, less_is = words.get(rows[0]["quantity"], (more_is, less_is))
     drawing = plots.matrix(
         shown,
         [text.level(level) for level in levels],
@@ -131,7 +132,7 @@ def tail_figures(summary: Summary, layout: Layout) -> Question | None:
 def percentile_figures(summary: Summary, layout: Layout) -> Question | None:
     """Median, p99 and p99.9 over the levels of the panel's key (the load, where it varies), a panel for each series."""
     key = layout.panel
-    if key is None or not layout.quantity.endswith("_ns"):
+    if key is None or quantity_of(layout.quantity).symbol != "ns":
         return None
     cells = _of(summary.cells, layout).filter(pl.col("p99").is_not_null())
     rest = tuple(other for other in layout.keys if other != key)
@@ -183,7 +184,7 @@ def interaction_figures(summary: Summary, layout: Layout) -> Question | None:
     if not panels:
         return None
     said = "; ".join(panel.heading for panel in panels)
-    rates = layout.main.quantity.endswith("_per_s") and ERROR not in found["figure"]
+    rates = quantity_of(layout.main.quantity).is_rate and ERROR not in found["figure"]
     axis = "Lines that go up or down by the same factor mean" if rates else "On the log axis parallel lines mean"
     others = "other lines" if rates else "lines that are not parallel"
     caption = (
@@ -201,10 +202,8 @@ def _interaction_panel(layout: Layout, row: Mapping[str, Any], cells: Sequence[M
         return None
     # Along the axis the factor that is drawn in panels elsewhere (the load); a line for each level of the other.
     along, lines_of = sorted(factors, key=lambda factor: (factor == layout.series, factor != layout.panel))
-    places = [
-        cell for cell in cells
-        if not row["where"] or all(_has(cell, part) for part in row["where"].split(", "))
-    ]  # fmt: skip
+    place = place_of(row)
+    places = [cell for cell in cells if all(cell.get(key) == label for key, label in place.items())]
     error = row["figure"] == ERROR
     lines = []
     for level in layout.order[lines_of]:
@@ -219,22 +218,15 @@ def _interaction_panel(layout: Layout, row: Mapping[str, Any], cells: Sequence[M
             lines.append(plots.Profile(label, str(level), tuple(points)))
     if not lines:
         return None
-    name = slug("interaction", layout.experiment.name, *factors, row["where"])
+    name = slug("interaction", layout.experiment.name, *factors, *(f"{key} {label}" for key, label in place.items()))
     drawing = plots.profiles(
         lines, [text.level(level) for level in layout.order[along]], name=name, label=key_name(along),
         quantity=ERROR if error else layout.main.quantity,
     )  # fmt: skip
-    pieces = [part.partition(" ") for part in (row["where"] or "").split(", ") if part]
-    told = [key_text(key, label) for key, _, label in pieces if len(layout.order.get(key, ())) > 1]
-    where = "".join(f", {piece}" for piece in told)
+    where = "".join(f", {key_text(key, label)}" for key, label in place.items() if len(layout.order.get(key, ())) > 1)
     verdict = f"refused: {row['refused']}" if row["refused"] else f"p {row['p_text']}"
     effect = " x ".join(key_name(factor) for factor in row["factors"])
     return Panel(f"{effect}{where} ({verdict})", drawing)
-
-
-def _has(cell: Mapping[str, Any], part: str) -> bool:
-    key, _, label = part.partition(" ")
-    return key not in cell or cell[key] == label
 
 
 def level_figures(summary: Summary, layout: Layout) -> Question | None:
@@ -244,11 +236,14 @@ def level_figures(summary: Summary, layout: Layout) -> Question | None:
         return None
     panels = []
     alpha = summary.plan.analysis.alpha
-    for (where,), part in frame.partition_by("where", as_dict=True, maintain_order=True).items():
-        rows = list(dict.fromkeys((row["factor"], row["level"]) for row in part.iter_rows(named=True)))[:MOST_ROWS]
-        figures = list(dict.fromkeys(part["figure"].to_list()))
+    by_place: dict[tuple[tuple[str, str], ...], list[dict[str, Any]]] = {}
+    for row in frame.iter_rows(named=True):
+        by_place.setdefault(tuple(place_of(row).items()), []).append(row)
+    for where, part in by_place.items():
+        rows = list(dict.fromkeys((row["factor"], row["level"]) for row in part))[:MOST_ROWS]
+        figures = list(dict.fromkeys(row["figure"] for row in part))
         squares: dict[tuple[str, str | None, str], plots.Square] = {}
-        for row in part.iter_rows(named=True):
+        for row in part:
             sure = row["p_adjusted"] is not None and row["p_adjusted"] <= alpha
             tint = row["tau_b"] / row["tau_bound"] if row["tau_bound"] else 0.0
             shown = f"{row['tau_b']:+.2f}"
@@ -257,11 +252,11 @@ def level_figures(summary: Summary, layout: Layout) -> Question | None:
             [_level_name(factor, level) for factor, level in rows],
             [figure_name(figure, short=True) for figure in figures],
             [[squares.get((factor, level, figure)) for figure in figures] for factor, level in rows],
-            name=slug("levels", layout.experiment.name, str(where)),
+            name=slug("levels", layout.experiment.name, *(f"{key} {label}" for key, label in where)),
             label="Kendall's tau-b with this figure of the runs",
             ends=plots.Ends("less with it", "more with it", "sure (adjusted p)", None, "may be chance"),
         )
-        panels.append(Panel(where_words(str(where)) if where else layout.experiment.title, drawing))
+        panels.append(Panel(place_text(dict(where)) if where else layout.experiment.title, drawing))
     caption = (
         "Kendall's tau-b of a figure of each run with being at a level, over all other factors. The tint is tau-b over "
         "the most it can reach there, about the root of 2 p (1 - p) for a level of share p: a level that one run in "

@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from vtare.plots.quantity import quantity_of
 from vtare.report import text
 from vtare.report.exceedances import exceedance_table
 from vtare.report.inference import scenario_name
 from vtare.report.layout import figure_name, key_name
-from vtare.report.tables import Column, Table, p_text, where_of, where_words
+from vtare.report.tables import Column, Table, p_text, place_text, where_of
 from vtare.report.text import Shown, missing
 from vtare.summary.contrasts import TAIL_NAMES
+from vtare.summary.factors import place_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -71,7 +73,7 @@ def _tails(summary: Summary, layout: Layout) -> Table | None:
             text.words(f"{key_name(factor)}: {row['level']} against {row['baseline']}"),
             text.words(TAIL_NAMES[row["tail"]]),
             text.ratio(row["ratio"], row["ratio_low"], row["ratio_high"], "not estimable"),
-            text.figure(row["quantity"], row["difference"], "not estimable"),
+            text.change(row["quantity"], row["difference"], "not estimable"),
             *_p(row),
             _of_runs(row), _family(row), text.words(row["refused"]),
         ))  # fmt: skip
@@ -81,7 +83,8 @@ def _tails(summary: Summary, layout: Layout) -> Table | None:
         Column("tail", "tail", numeric=False),
         Column("ratio_of_means", f"ratio ({text.level_text(1 - summary.plan.analysis.alpha)})",
                about="of the geometric means of each run's tail; interval and p by one t, paired by block"),
-        Column("difference_ns", "difference", about="of the geometric means of each run's tail"),
+        Column(quantity_of(layout.quantity).column("difference"), "difference",
+               about="of the geometric means of each run's tail"),
         *_P_COLUMNS,
         Column("runs", "runs", about="runs that have the tail, here against the baseline"),
         _FAMILY, _REFUSED,
@@ -101,7 +104,7 @@ def _interactions(summary: Summary, layout: Layout) -> Table | None:
     for row in _of(summary.interactions, layout):
         rows.append((
             text.words(" x ".join(key_name(factor) for factor in row["factors"])),
-            text.words(where_words(row["where"])),
+            text.words(place_text(place_of(row))),
             text.number(row["f"], "refused"),
             _freedoms(row),
             *_p(row), text.count(row["n_runs"], "unknown"), text.words(row["scale"]), _family(row),
@@ -134,7 +137,7 @@ def _levels(summary: Summary, layout: Layout) -> Table | None:
         rows.append((
             text.words(key_name(row["factor"])),
             text.words(row["level"] or "as a number"),
-            text.words(where_words(row["where"])),
+            text.words(place_text(place_of(row))),
             text.words(figure_name(row["figure"], short=True)),
             text.number(row["tau_b"], "refused"),
             text.number(row["tau_bound"], "not estimable"),

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from vtare.platforms import kind_of
+from vtare.platforms import platform_class
 from vtare.report import text
-from vtare.report.layout import READ_COST, figure_name, key_name, key_text
-from vtare.report.sentences import Sentence, Told, told_ratio
+from vtare.report.layout import figure_name, key_name, key_text
+from vtare.report.sentences import FigureText, Sentence, ratio_figure
 from vtare.report.tables import Column, Table, p_text, where_of
 from vtare.report.text import Shown, missing
 from vtare.summary.layers import layer_of
@@ -27,10 +27,8 @@ _MEANING: Final = (
     "family taken together; equivalent: the interval lies inside the margin; all else is inconclusive."
 )
 _LAYER_NAMES: Final = ("the host", "container", "guest")
-_REACHED: Final = ("ssh", "cloud")
-"""Kinds of platform that may be machines without any layer between."""
 _MOST_LISTED: Final = 4
-"""So many cells of one verdict are told one by one; of more, how many and the extremes."""
+"""Cells of one verdict that are listed one by one; of more, their number and the extremes."""
 
 
 def title(summary: Summary) -> str:
@@ -69,14 +67,16 @@ def _cost(summary: Summary, layout: Layout, rows: Sequence[Mapping[str, Any]]) -
     for row in rows:
         pair = layer_of(row["level"], platforms), layer_of(row["against"], platforms)
         groups.setdefault(pair, []).append(row)
-    # The title says what the main figure is.
+    # The title names the main figure.
     figure = rows[0]["figure"]
-    named = "" if figure in (layout.quantity, READ_COST.quantity) else f", {figure_name(figure)}"
-    pieces: list[str | Told] = [f"{layout.experiment.title}{named}: "]
+    named = "" if figure_name(figure) == figure_name(layout.quantity) else f", {figure_name(figure)}"
+    pieces: list[str | FigureText] = [f"{layout.experiment.title}{named}: "]
     for at, (pair, same) in enumerate(sorted(groups.items(), key=lambda item: (-item[0][0], -item[0][1]))):
         pairs = [f"{text.level(r['level'])} to {text.level(r['against'])}" for r in same]
         names = [_LAYER_NAMES[layer] for layer in pair]
-        if any(kind_of(row["level"], platforms.get(row["level"])) in _REACHED for row in same):
+        # A machine that is only reached may have no layer between.
+        kinds = (platform_class(row["level"], platforms.get(row["level"])) for row in same)
+        if any(kind is not None and kind.REACHED for kind in kinds):
             names[0] = "machine"
         pieces.append(f"{'. ' if at else ''}{names[0].capitalize()} against {names[1]}: ")
         pieces += _by_verdict(summary, same, pairs)
@@ -93,25 +93,25 @@ def _tail(summary: Summary, layout: Layout, rows: Sequence[Mapping[str, Any]]) -
     return (start, *_by_verdict(summary, rows, places), ".")
 
 
-def _by_verdict(summary: Summary, rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[str | Told]:
+def _by_verdict(summary: Summary, rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[str | FigureText]:
     """Rows by their verdict: `higher: 3.4x (..) a, 2.1x (..) b; inconclusive: 1.1x (..) c`."""
-    pieces: list[str | Told] = []
+    pieces: list[str | FigureText] = []
     for word in WORDS:
         same = [(row, name) for row, name in zip(rows, names, strict=True) if row["verdict"] == word]
         if not same:
             continue
         pieces += ["; "] if pieces else []
-        pieces.append(Told(verdict_text(summary, word)))
+        pieces.append(FigureText(verdict_text(summary, word)))
         pieces += _listed(same, len(rows))
     return pieces
 
 
-def _listed(rows: Sequence[tuple[Mapping[str, Any], str]], of: int) -> list[str | Told]:
+def _listed(rows: Sequence[tuple[Mapping[str, Any], str]], of: int) -> list[str | FigureText]:
     known = [(row, name) for row, name in rows if row["ratio"] is not None]
     if not known:
         return [f" ({rows[0][0]['reason']})"] if rows[0][0]["reason"] else []
     if len(known) <= _MOST_LISTED:
-        pieces: list[str | Told] = [": "]
+        pieces: list[str | FigureText] = [": "]
         for at, (row, name) in enumerate(known):
             pieces += [", " if at else "", _ratio(row), f"{' ' if name else ''}{name}"]
         return pieces
@@ -120,12 +120,12 @@ def _listed(rows: Sequence[tuple[Mapping[str, Any], str]], of: int) -> list[str 
     return [f" in {len(known)} of {of} cells, from ", _ratio(least), f" {first} to ", _ratio(most), f" {last}"]
 
 
-def _ratio(row: Mapping[str, Any]) -> Told:
-    return told_ratio(row["ratio"], row["ratio_low"], row["ratio_high"])
+def _ratio(row: Mapping[str, Any]) -> FigureText:
+    return ratio_figure(row["ratio"], row["ratio_low"], row["ratio_high"])
 
 
 def verdict_text(summary: Summary, word: str) -> str:
-    """A verdict as the report says it: an equivalence names its margin."""
+    """A verdict as the report writes it: an equivalence names its margin."""
     return f"equivalent within {summary.plan.analysis.margin_percent:g} %" if word == EQUIVALENT else word
 
 

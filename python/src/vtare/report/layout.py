@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import re
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from vtare.instruments import end_column, metric
 from vtare.plan import PATH_FACTORS
 from vtare.report import text
 
@@ -16,16 +17,6 @@ if TYPE_CHECKING:
 
     from vtare.plan import Experiment
     from vtare.summary import Summary
-
-SERIES_KEYS: Final = {
-    "avb": "method", "throughput": "loaded", "timer": "source", "sleep": "method", "counter": "argument",
-    "noise": "cpu",
-}  # fmt: skip
-"""Instrument -> the key whose levels are compared with each other: they become the rows and curves of a figure."""
-
-_ROUND_TRIP_SERIES: Final = ("platform", "responder_platform", "responder", "capture")
-
-_UNIT_NS: Final = {"ps": 1e-3, "ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,19 +29,12 @@ class MainFigure:
     high: str
 
 
-READ_COST: Final = MainFigure("read_cost_ns", "read_cost_ns", "read_cost_low_ns", "read_cost_high_ns")
-"""What timers are judged by: medians of differences between readings sit on the clock's steps, loops do not."""
-
-
-SCATTER: Final = MainFigure("cv", "cv", "cv_low", "cv_high")
-"""What the counter is judged by: its arguments are made to take the same time everywhere, their scatter differs."""
-
 ERROR: Final = "absolute_error_percent"
-"""What estimates of available bandwidth whose truth is known are compared by."""
+"""What estimates with a known truth are compared by."""
 
 
 LATE: Final = "late_fraction"
-"""What sleeps are told and compared by where a time limit ended a run early."""
+"""What cells are shown and compared by where a time limit ended a run early."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +43,7 @@ class Layout:
 
     There is one panel per level of `panel`, a single one where it is None. `order` gives, for each
     key, its levels in the order of the plan. `quantity` is that of the single readings, `main` the figure that a cell
-    is told and compared by.
+    is shown and compared by. `numbers` holds, for each key, what its labels stand for (`Summary.numbers`).
     """
 
     experiment: Experiment
@@ -69,22 +53,32 @@ class Layout:
     groups: tuple[str, ...]
     order: dict[str, tuple[str, ...]]
     main: MainFigure
+    numbers: Mapping[str, Mapping[str, float]]
 
     def value(self, row: Mapping[str, Any]) -> float | None:
-        """The main figure of a cell, in ns; None where no run finished."""
+        """The main figure of a cell; None where no run finished."""
         found: float | None = row[self.main.value]
         return found
 
     def ends(self, row: Mapping[str, Any]) -> tuple[float, float] | None:
-        """The ends of its interval, in ns; None below 3 runs."""
+        """The ends of its interval; None below 3 runs."""
         low, high = row[self.main.low], row[self.main.high]
         return None if low is None or high is None else (low, high)
+
+    @property
+    def is_median(self) -> bool:
+        """Whether cells are shown by the median of their readings."""
+        return self.main.value == "median"
 
     @property
     def keys(self) -> tuple[str, ...]:
         """Every key with at least one level, panels first, rows last."""
         panel = (self.panel,) if self.panel is not None else ()
         return (*panel, *self.groups, self.series)
+
+    def number(self, key: str, label: str | None) -> float | None:
+        """The number that a label stands for, in the unit of its key: 1518 of `1518 B`; None where it is a word."""
+        return None if label is None else self.numbers.get(key, {}).get(label)
 
     def rank(self, key: str, label: str | None) -> int:
         """Position of a level in the plan's order; unknown levels come last."""
@@ -101,7 +95,7 @@ class Layout:
         return ", ".join(parts) or None
 
     def series_text(self, row: dict[str, Any]) -> str:
-        """Label of a row or curve: `usleep`, but `CPU 0` and `argument 4`, for a bare number says nothing."""
+        """Label of a row or curve: `usleep`, but `CPU 0` and `argument 4`, for a bare number means nothing."""
         label = row.get(self.series)
         return key_text(self.series, label) if str(label).isdigit() else text.level(label)
 
@@ -120,27 +114,15 @@ _KEY_NAMES: Final = {
 
 
 def key_name(key: str) -> str:
-    """A key as a person says it: `target_ns` is `target`."""
+    """A key as a person writes it: `target_ns` is `target`."""
     return _KEY_NAMES.get(key, key.removesuffix("_ns").replace("_", " "))
 
 
-#: Figures of a run: where there is little room, and in a sentence (None: the same).
-_FIGURE_NAMES: Final[dict[str, tuple[str, str | None]]] = {
-    "read_cost_ns": ("read cost", "cost of a reading"), "cost_ns": ("cost", "cost of a reading"),
-    "miss_ns": ("miss", None), "rtt_ns": ("RTT", "round-trip time"), "gap_ns": ("gap", None),
-    "overhead_ns": ("overhead", "overhead between program and capture point"),
-    "overhead_share_percent": ("share", "share of the overhead"), "cv": ("CV", "coefficient of variation"),
-    "step_ns": ("step", "time of one step"), "runtime_ns": ("run time", None), "mean": ("mean", "mean reading"),
-    "throughput_packet_per_s": ("throughput", None), ERROR: ("error", None), "half_iqr": ("half IQR", None),
-    "latency_shared_ns": ("latency", "latency at the load that all share"), "p999": ("p99.9", None),
-    LATE: ("time late", "share of the time spent late"),
-}  # fmt: skip
-
-
 def figure_name(figure: str, *, short: bool = False) -> str:
-    """A figure of a run as a person says it."""
-    brief, words = _FIGURE_NAMES.get(figure, (figure.removesuffix("_ns").replace("_", " "), None))
-    return brief if short or words is None else words
+    """A figure of a run as a person writes it."""
+    found = metric(figure)
+    plain = figure.removesuffix("_ns").replace("_", " ")
+    return (found.short if short else found.words or found.short) or plain
 
 
 def key_text(key: str, label: str | None) -> str:
@@ -148,54 +130,49 @@ def key_text(key: str, label: str | None) -> str:
     return f"{key_name(key)} {text.level(label)}"
 
 
-def size_of(label: str) -> tuple[float, str]:
-    """Sort key of a level: by size where it is a number or a time (`100 us` before `1 ms`), else by text."""
-    found = re.fullmatch(r"([0-9.]+)\s*(ps|ns|us|ms|s)?", label)
-    if found is None:
-        return float("inf"), label
-    return float(found.group(1)) * _UNIT_NS.get(found.group(2) or "ns", 1.0), label
-
-
 def layout_of(summary: Summary, experiment: Experiment, cells: pl.DataFrame) -> Layout:
     """The layout of one experiment from its keys and the levels that occur in its cells."""
     keys = [key for key in summary.keys[experiment.name] if cells.get_column(key).null_count() < cells.height]
     if experiment.two_hosts and "peer" in keys and len(keys) > 1:
-        # There is one far end, the lab's own: naming it in every row would say nothing.
+        # There is one far end, the lab's own: no row needs to name it.
         keys.remove("peer")
     order: dict[str, tuple[str, ...]] = {}
+    numbers = summary.numbers
     for key in keys:
         present = [str(level) for level in cells.get_column(key).unique().drop_nulls().to_list()]
         planned = _planned(experiment, key)
-        rest = sorted((label for label in present if label not in planned), key=size_of)
+        own = numbers.get(key, {})
+        by_size = sorted((own.get(label, math.inf), label) for label in present if label not in planned)
+        rest = [label for _, label in by_size]
         order[key] = (*(label for label in planned if label in present), *rest)
     varying = [key for key in keys if len(order[key]) > 1]
-    series = _series(experiment.instrument, keys, varying)
+    series = _series(experiment.record.series, keys, varying)
     others = [key for key in keys if key != series]
     panel = "load" if "load" in others and len(order["load"]) > 1 else None
     if panel is None:
-        # Panels of available bandwidth are paths: what stands in one has one truth.
-        ordered = sorted(others, key=lambda key: key not in PATH_FACTORS) if experiment.instrument == "avb" else others
+        # Where paths differ, panels are paths: what stands in one has one truth.
+        ordered = sorted(others, key=lambda key: key not in PATH_FACTORS)
         panel = next((key for key in ordered if len(order[key]) > 1), None)
     groups = tuple(key for key in others if key != panel)
     quantity = str(cells.get_column("quantity")[0])
-    return Layout(experiment, quantity, series, panel, groups, order, _main_figure(experiment, quantity, cells))
+    return Layout(
+        experiment, quantity, series, panel, groups, order, _main_figure(experiment, quantity, cells), numbers
+    )
 
 
-def _series(instrument: str, keys: Sequence[str], varying: Sequence[str]) -> str:
-    """The key that becomes the rows: the instrument's own, for round trips the first of the hosts' that varies."""
-    if instrument == "rtt":
-        return next((key for key in _ROUND_TRIP_SERIES if key in varying), (varying or keys)[-1])
-    wanted = SERIES_KEYS.get(instrument)
-    return wanted if wanted is not None and wanted in keys else (varying or keys)[-1]
+def _series(wanted: Sequence[str], keys: Sequence[str], varying: Sequence[str]) -> str:
+    """The key that becomes the rows: the instrument's own, of several the first that varies."""
+    present = [key for key in wanted if key in (keys if len(wanted) == 1 else varying)]
+    return present[0] if present else (varying or keys)[-1]
 
 
 def _main_figure(experiment: Experiment, quantity: str, cells: pl.DataFrame) -> MainFigure:
-    """The read cost of timers and the CV of counters whose runs all have it, else the median."""
+    """The figure that cells are compared by, where the instrument shows it and all runs have it; else the median."""
     ran = cells.filter(cells["n_runs"] > 0)
-    if experiment.instrument == "timer" and ran.height and ran["read_cost_ns"].null_count() == 0:
-        return READ_COST
-    if experiment.instrument == "counter" and ran.height and ran["cv"].null_count() == 0:
-        return SCATTER
+    record = experiment.record
+    name = record.compared if record.shown_by_compared else None
+    if name is not None and ran.height and ran[name].null_count() == 0:
+        return MainFigure(name, name, end_column(name, "low"), end_column(name, "high"))
     return MainFigure(quantity, "median", "median_low", "median_high")
 
 

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from vtare.campaign import Journal, read_store
-from vtare.campaign.console import STATUSES, run_status
+from vtare.campaign.status import STATUSES, run_status
 from vtare.errors import BadInput, VtareError
 from vtare.report.build import build, environment, stylesheet, template_text
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 ADDRESS: Final = "127.0.0.1"
 _MOST_CONNECTIONS: Final = 16
 _IDLE_S: Final = 10.0
-"""A connection that says nothing for so long is closed."""
+"""A connection that sends nothing for this time is closed."""
 _POLICY: Final = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -70,7 +70,7 @@ def state_of(store: Path) -> State:
 
 
 class LivePage:
-    """The page of one store. `look` says how far it is, and starts making a newer page where one is due."""
+    """The page of one store. `look` returns how far it is, and starts making a newer page where one is due."""
 
     def __init__(
         self,
@@ -122,7 +122,7 @@ class LivePage:
             }
 
     def html(self) -> str:
-        """The newest page there is; one that says to wait where there is none."""
+        """The newest page there is; one that asks to wait where there is none."""
         document = self.look()
         with self._lock:
             if self._html:
@@ -279,7 +279,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing: the terminal belongs to the person who started the server."""
+        """Print nothing: the terminal belongs to the person who started the server."""
 
 
 class LiveServer(ThreadingHTTPServer):
@@ -318,7 +318,7 @@ class LiveServer(ThreadingHTTPServer):
             self._free.release()
 
     def handle_error(self, request: socket.socket | tuple[bytes, socket.socket], client_address: Any) -> None:
-        """Say nothing of clients that hang up or send nonsense."""
+        """Print nothing of clients that hang up or send nonsense."""
 
 
 def serve(store: Path, *, port: int, every_s: float, say: Callable[[str], object]) -> None:
@@ -335,7 +335,7 @@ def serve(store: Path, *, port: int, every_s: float, say: Callable[[str], object
         raise BadInput(
             f"port {port} of {ADDRESS} cannot be had: {error.strerror}; take another with --port, or 0 for any free one"
         ) from error
-    # A server that is told to end has done its work: it removes what it wrote, and that is no failure.
+    # A server that a signal ends has done its work: it removes what it wrote, and that is no failure.
     # Both signals are taken over by name: libraries put handlers of their own under Python's, and a shell that starts
     # it in the background has SIGINT ignored.
     before = {number: signal.signal(number, _interrupt) for number in (signal.SIGINT, signal.SIGTERM)}

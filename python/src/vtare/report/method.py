@@ -9,9 +9,10 @@ import polars as pl
 from vtare.plan import PLATFORM_FACTORS
 from vtare.platforms import unverified
 from vtare.plots.format import significant, time_text
-from vtare.report import bandwidth, needs, text, throughput
+from vtare.report import needs, text
 from vtare.report.facts import own_kernels
 from vtare.report.layout import key_name
+from vtare.report.pages import page_of
 from vtare.report.ranges import said_once
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from vtare.report.layout import Layout
     from vtare.summary import Summary
 
-# Notes of the summary that the first screen and the section on blocks tell already.
+# Notes of the summary that the first screen and the section on blocks show already.
 _TOLD_ELSEWHERE = ("control_drift", "failed_runs", "skipped_runs", "pending_runs")
 _ADJUSTMENTS = {"holm": "Holm", "bh": "Benjamini-Hochberg"}
 _INTERVALS = {
@@ -83,17 +84,10 @@ def method_of(summary: Summary, layouts: Mapping[str, Layout]) -> tuple[str, ...
             "Welch's where not."
         )
     lines += _tests(summary)
-    if any(layout.experiment.instrument == "avb" and layout.experiment.two_hosts for layout in layouts.values()):
-        lines += bandwidth.method_lines()
-    if any(layout.experiment.instrument == "throughput" for layout in layouts.values()):
-        lines += throughput.method_lines()
-    if any(layout.experiment.instrument == "rtt" and layout.experiment.two_hosts for layout in layouts.values()):
-        lines.append(
-            "Round trips: two namespaces on this machine stand for the servers of sender and responder, each with its "
-            "bridge and a link between; every run starts instances and responder anew. Lost packets are counted and "
-            "are no readings. Pieces: requests and replies are captured on both host sides and joined by session and "
-            "sequence number; each piece is a median of paired differences on one clock (docs/overhead.md)."
-        )
+    for instrument in dict.fromkeys(layout.experiment.instrument for layout in layouts.values()):
+        made = page_of(instrument).method
+        if made is not None:
+            lines += made([layout for layout in layouts.values() if layout.experiment.instrument == instrument])
     lines.append(
         "Quantiles: Hyndman-Fan type 7. p99 needs 299 readings in a run, p99.9 needs 2995; below that they are not "
         "estimable and "
@@ -163,12 +157,8 @@ def caveats_of(summary: Summary) -> tuple[str, ...]:
         runs = f" ({text.plural(note.runs, 'time' if merged > 1 else 'run')})" if note.runs else ""
         sentence = note.text.rstrip(".")
         found.append(f"{sentence[:1].upper()}{sentence[1:]}{runs}.")
-    if any(experiment.instrument == "timer" for experiment in summary.plan.experiments):
-        found.append(
-            "Timer readings up to the plan's tail threshold are kept as a lossless histogram without their position; "
-            "only the readings "
-            "above it can be shown in the order they were taken."
-        )
+    for instrument in dict.fromkeys(experiment.instrument for experiment in summary.plan.experiments):
+        found += page_of(instrument).caveats
     found.append(
         "Extremes (min, max) grow with the number of readings: compare them only between cells of equal length."
     )

@@ -1,7 +1,7 @@
 """A campaign of forwarding guests among what Batalla et al. print: the index of the loads, and a few figures.
 
 Throughput and latency by frame size and by J are plotted in the paper, not printed: nothing of them is overlaid. What
-is printed was had with KVM and Xen over a link of 1 Gbit/s: it tells orders of magnitude, and is no test.
+is printed was measured with KVM and Xen over a link of 1 Gbit/s: it shows orders of magnitude, and is no test.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import polars as pl
 from vtare import plots
 from vtare.papers.published import read_rows
 from vtare.plots.format import significant, time_text
-from vtare.quantities import parse, unit_of
 from vtare.report import text
 from vtare.report.figures import slug
 from vtare.report.inference import scenario_name
 from vtare.report.layout import key_text
+from vtare.report.pages.model import Beside
 from vtare.report.tables import Column, Table
 from vtare.report.text import Shown
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _SAME: Final = 1e-6
 """Two closed forms are of the same loads where they differ by less."""
+_FRAME: Final = "frame_byte"
 _EXPERIMENT: Final = Column("experiment", "experiment", numeric=False)
 #: Printed latencies: quantity and subject of the prose, the frames they are stated for, and how they bound.
 _LATENCIES: Final = (
@@ -43,7 +44,7 @@ _LATENCIES: Final = (
 
 def throughput_tables(summary: Summary, layouts: Mapping[str, Layout]) -> list[Table]:
     """The tables for which the paper prints something: loads, throughput, what an even load adds, latency."""
-    chosen = [layout for layout in layouts.values() if layout.experiment.instrument == "throughput"]
+    chosen = list(layouts.values())
     made = (_loads(summary, chosen), _rates(summary, chosen), _gains(summary, chosen), _latencies(summary, chosen))
     return [table for table in made if table is not None]
 
@@ -56,8 +57,6 @@ def jain_figures(summary: Summary, layouts: Mapping[str, Layout]) -> list[Drawin
     guests = next(n for n, _ in _published_index())
     found = []
     for layout in layouts.values():
-        if layout.experiment.instrument != "throughput":
-            continue
         cells = _cells(summary, layout, "jain")
         by_guests: dict[int, list[dict[str, Any]]] = {}
         for row in cells:
@@ -84,7 +83,7 @@ def jain_figures(summary: Summary, layouts: Mapping[str, Layout]) -> list[Drawin
 
 def throughput_notes(summary: Summary, layouts: Mapping[str, Layout]) -> list[str]:
     """What cannot be compared, and why; empty where no guests forwarded."""
-    chosen = [layout for layout in layouts.values() if layout.experiment.instrument == "throughput"]
+    chosen = list(layouts.values())
     cells = [row for layout in chosen for row in _cells(summary, layout, "jain")]
     if not cells:
         return []
@@ -116,13 +115,6 @@ def _published_index() -> dict[tuple[int, int], float]:
     """Guests and strongly loaded guests -> the closed form of the paper."""
     return {(int(row["n_vms"]), int(row["k_strongly_loaded"])): float(row["j_eq5"])
             for row in read_rows("batalla_jain_index")}  # fmt: skip
-
-
-def _frame(row: Mapping[str, Any]) -> int:
-    unit = unit_of("frame_byte")
-    if unit is None:
-        raise AssertionError("a size in bytes has a unit")
-    return int(parse(str(row["frame_byte"]), unit))
 
 
 def _loads(summary: Summary, layouts: Sequence[Layout]) -> Table | None:
@@ -169,7 +161,7 @@ def _rates(summary: Summary, layouts: Sequence[Layout]) -> Table | None:
         )
         for layout in layouts
         for row in _cells(summary, layout, "throughput_bit_per_s")
-        if _frame(row) == 1518
+        if layout.number(_FRAME, row[_FRAME]) == 1518
     ]  # fmt: skip
     columns = (
         _EXPERIMENT,
@@ -221,7 +213,7 @@ def _latencies(summary: Summary, layouts: Sequence[Layout]) -> Table | None:
     rows = []
     for layout in layouts:
         for row in _cells(summary, layout, "latency_ns"):
-            frame = _frame(row)
+            frame = layout.number(_FRAME, row[_FRAME])
             printed = [
                 says.format(time_text(1e3 * float(prose[quantity, subject]["value_us"])))
                 for quantity, subject, frames, says in _LATENCIES
@@ -243,4 +235,13 @@ def _latencies(summary: Summary, layouts: Sequence[Layout]) -> Table | None:
     return Table("standing-latencies", "Latency of frames", columns, tuple(rows)) if rows else None
 
 
-__all__ = ["jain_figures", "throughput_notes", "throughput_tables"]
+def throughput_standing(summary: Summary, layouts: dict[str, Layout], papers: tuple[str, ...]) -> Beside:
+    """Everything of this module."""
+    return Beside(
+        tuple(throughput_tables(summary, layouts)),
+        tuple(jain_figures(summary, layouts)),
+        tuple(throughput_notes(summary, layouts)),
+    )
+
+
+__all__ = ["jain_figures", "throughput_notes", "throughput_standing", "throughput_tables"]

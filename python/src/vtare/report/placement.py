@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from vtare import plots
-from vtare.papers import place_counter_cv, place_sleep_miss, place_timer_cost
+from vtare.papers import place_counter_cv
 from vtare.papers.published import LAMPE_CV_QUANTUM
 from vtare.papers.standing import lampe_lines
 from vtare.report import text
 from vtare.report.figures import Panel, Question, slug
 from vtare.report.layout import key_text
+from vtare.report.pages import page_of
 from vtare.report.tables import Column, Table
 from vtare.report.text import Shown
 
@@ -29,19 +30,12 @@ _LABELS: Final = {
     "uSleep": "miss of a kernel sleep",
     "HPTSleep": "miss of a sleep that ends in a spin",
 }
-_CAPTIONS: Final = {
-    "timer": "Grey: median and half interquartile range as printed in Kirova 2019, Table 1. "
-             "Bold: this machine, the cost of a read in a tight loop, with its {level} interval.",
-    "sleep": "Grey: median and half interquartile range as printed in Kirova 2019, Table 2, whose sleep target is not "
-             "printed. Bold: this machine with its {level} interval.",
-    "counter": "Grey: the 16 configurations of Lampe 2013, Table 1. Bold: this machine, raw wall time as in the paper.",
-}  # fmt: skip
 
 
 def standings(summary: Summary, layout: Layout) -> list[Standing]:
     """The standing of every cell of one experiment that has a published counterpart."""
-    place = {"timer": place_timer_cost, "sleep": place_sleep_miss}.get(layout.experiment.instrument)
-    if place is None:
+    placement = page_of(layout.experiment.instrument).placement
+    if placement is None or placement.place is None:
         return []
     cells = summary.cells.filter(
         (pl.col("experiment") == layout.experiment.name) & pl.col(layout.main.value).is_not_null()
@@ -51,7 +45,7 @@ def standings(summary: Summary, layout: Layout) -> list[Standing]:
     main = layout.main
     for row in rows:
         figures = (row[name] for name in (main.value, main.low, main.high))
-        standing = place(str(row[layout.series]), row.get("load") or "idle", *figures)
+        standing = placement.place(str(row[layout.series]), row.get("load") or "idle", *figures)
         if standing is not None:
             found.append(standing)
     return found
@@ -71,8 +65,11 @@ def placement_figures(summary: Summary, layouts: Mapping[str, Layout]) -> list[Q
     """One question per experiment with published counterparts."""
     questions = []
     for layout in layouts.values():
-        if layout.experiment.instrument == "counter":
-            question = _cv_question(summary, layout)
+        placement = page_of(layout.experiment.instrument).placement
+        if placement is None:
+            continue
+        if placement.place is None:
+            question = _cv_question(summary, layout, placement.caption)
             questions += [question] if question is not None else []
             continue
         panels = _standing_panels(standings(summary, layout), layout.experiment.name)
@@ -80,7 +77,7 @@ def placement_figures(summary: Summary, layouts: Mapping[str, Layout]) -> list[Q
             fixed = [key_text(key, "1 ms" if "1 ms" in layout.order[key] else layout.order[key][0])
                      for key in layout.keys if key not in (layout.series, "load", "platform")]  # fmt: skip
             cells = summary.cells.filter(pl.col("experiment") == layout.experiment.name)
-            caption = _CAPTIONS[layout.experiment.instrument].format(level=text.levels_text(cells))
+            caption = placement.caption.format(level=text.levels_text(cells))
             caption += f" This machine's figures: {', '.join(fixed)}." if fixed else ""
             questions.append(
                 Question(slug("placement", layout.experiment.name), layout.experiment.title, caption, panels)
@@ -121,7 +118,7 @@ def _half_iqr_ends(median: float, half_iqr: float | None) -> tuple[float | None,
     return median - half_iqr, median + half_iqr
 
 
-def _cv_question(summary: Summary, layout: Layout) -> Question | None:
+def _cv_question(summary: Summary, layout: Layout, caption: str) -> Question | None:
     """The CV by argument among the published ones: a panel for each level of the panel's key, a line for each group."""
     cells = summary.cells.filter((pl.col("experiment") == layout.experiment.name) & pl.col("cv").is_not_null())
     if cells.height == 0:
@@ -137,8 +134,8 @@ def _cv_question(summary: Summary, layout: Layout) -> Question | None:
             groups.setdefault(_line_name(layout, row), []).append(row)
         lines = []
         for name, rows in groups.items():
-            rows.sort(key=lambda row: int(row["argument"]))
-            arguments = tuple(int(row["argument"]) for row in rows)
+            rows.sort(key=lambda row: _argument(layout, row))
+            arguments = tuple(_argument(layout, row) for row in rows)
             lines.append(plots.CvLine(name or "here", name or "adaptive", arguments, tuple(row["cv"] for row in rows)))
         if lines:
             heading = "coefficient of variation by argument"
@@ -146,9 +143,11 @@ def _cv_question(summary: Summary, layout: Layout) -> Question | None:
             name = slug("placement", layout.experiment.name, level)
             drawing = plots.cv_by_argument([*published, *lines], name=name, cv_quantum=LAMPE_CV_QUANTUM)
             panels.append(Panel(heading, drawing))
-    return Question(
-        slug("placement", layout.experiment.name), layout.experiment.title, _CAPTIONS["counter"], tuple(panels)
-    )
+    return Question(slug("placement", layout.experiment.name), layout.experiment.title, caption, tuple(panels))
+
+
+def _argument(layout: Layout, row: Mapping[str, Any]) -> int:
+    return int(layout.number("argument", row["argument"]) or 0)
 
 
 def _line_name(layout: Layout, row: Mapping[str, Any]) -> str:
@@ -163,6 +162,9 @@ def _line_name(layout: Layout, row: Mapping[str, Any]) -> str:
 def placement_table(summary: Summary, layouts: Mapping[str, Layout]) -> Table | None:
     """Every standing in words; None where nothing has a published counterpart."""
     rows: list[tuple[Shown, ...]] = []
+    scattered = [_cv_rows(summary, layout) for layout in layouts.values() if _is_by_argument(layout)]
+    # A coefficient of variation is no time: it has a column of its own.
+    no_cv = (text.missing("a time"),) if any(scattered) else ()
     for layout in layouts.values():
         for s in standings(summary, layout):
             span = ", ".join(
@@ -171,11 +173,11 @@ def placement_table(summary: Summary, layouts: Mapping[str, Layout]) -> Table | 
             )
             rows.append((
                 text.words(layout.experiment.name), text.words(s.load), text.words(s.what), text.words(s.function),
-                text.time(s.median_ns, ""), text.interval(s.low_ns, s.high_ns, "needs 3 runs"),
+                text.time(s.median_ns, ""), text.interval(s.low_ns, s.high_ns, "needs 3 runs"), *no_cv,
                 Shown(s.rank_text, s.rank_text, s.below - s.above), text.words(span),
             ))  # fmt: skip
-        if layout.experiment.instrument == "counter":
-            rows += _cv_rows(summary, layout)
+        if _is_by_argument(layout):
+            rows += scattered.pop(0)
     if not rows:
         return None
     columns = (
@@ -185,25 +187,32 @@ def placement_table(summary: Summary, layouts: Mapping[str, Layout]) -> Table | 
         Column("beside", "beside", numeric=False, about="the published function"),
         Column("median_ns", "here", about="median over runs; of a timer the cost of a read in a tight loop"),
         Column("median_interval_ns", f"{text.levels_text(summary.cells)} interval"),
+        *((Column("cv", "CV here", about="coefficient of variation, median over runs"),) if no_cv else ()),
         Column("standing", "standing", numeric=False),
         Column("published", "published medians", numeric=False),
     )
     return Table("placement", "Standing among published platforms", columns, tuple(rows))
 
 
+def _is_by_argument(layout: Layout) -> bool:
+    placement = page_of(layout.experiment.instrument).placement
+    return placement is not None and placement.place is None
+
+
 def _cv_rows(summary: Summary, layout: Layout) -> list[tuple[Shown, ...]]:
     rows: list[tuple[Shown, ...]] = []
     cells = summary.cells.filter((pl.col("experiment") == layout.experiment.name) & pl.col("cv").is_not_null())
     for row in sorted(cells.iter_rows(named=True), key=layout.sort_key):
-        standing = place_counter_cv(int(row["argument"]), row["cv"])
+        standing = place_counter_cv(_argument(layout, row), row["cv"])
         if standing is None:
             continue
         low, high = min(v for _, v in standing.published), max(v for _, v in standing.published)
         rank = f"below {standing.below} of {len(standing.published)} published CVs"
         rows.append((
             text.words(layout.experiment.name), text.words(row.get("load") or "idle"),
-            text.words(f"CV at argument {standing.argument}"), text.words("TiMeAcE"), text.percent(row["cv"], ""),
-            text.missing("one figure per run"), Shown(rank, rank, standing.below),
+            text.words(f"CV at argument {standing.argument}"), text.words("TiMeAcE"),
+            text.missing("no time"), text.missing("no time"), text.percent(row["cv"], ""),
+            Shown(rank, rank, standing.below),
             text.words(f"{text.percent(low, '').text} to {text.percent(high, '').text}"),
         ))  # fmt: skip
     return rows

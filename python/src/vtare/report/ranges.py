@@ -18,7 +18,7 @@ _UNITS: Final = {
 #: A number that stands by itself, with its unit: no part of a name or a version (`Kite2`, `12.2.0`).
 _FIGURE: Final = re.compile(rf"(?<![\w.-])(\d+(?:\.\d+)?)(?: ({'|'.join(map(re.escape, _UNITS))})(?!\w))?(?![\w.]*\d)")
 _MOST_ALIKE: Final = 3
-"""Notes that differ in counts and sizes (`64 B to 2 of 4 guests`) stay apart up to so many."""
+"""Notes that differ in counts and sizes (`64 B to 2 of 4 guests`) stay apart up to this number."""
 
 
 def said_once(notes: Iterable[Note]) -> tuple[tuple[Note, int], ...]:

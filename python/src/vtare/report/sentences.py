@@ -1,4 +1,4 @@
-"""What the sentences of a report are made of: figures with their intervals, loads, the two ways that are told."""
+"""What the sentences of a report are made of: figures with their intervals, loads, the two ways that are compared."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from vtare.plots.format import (
     percent_text,
     ratio_range_text,
     ratio_text,
-    time_range_text,
-    time_text,
 )
+from vtare.plots.quantity import quantity_of
 from vtare.report import text
-from vtare.report.layout import READ_COST, key_name, key_text
+from vtare.report.layout import key_name, key_text
+from vtare.report.pages import page_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,32 +25,16 @@ if TYPE_CHECKING:
     from vtare.report.layout import Layout
     from vtare.summary import Summary
 
-_SYSTEM: Final = {
-    "sleep": {"usleep": "usleep", "clock_nanosleep": "clock_nanosleep"},
-    "timer": {
-        "clock_monotonic": "the kernel's clock_gettime",
-        "gettimeofday": "the kernel's gettimeofday",
-        "clock_monotonic_raw": "the kernel's raw clock",
-        "clock_monotonic_syscall": "a system call",
-    },
-}
-"""What most programs use today, the commonest first, and how a sentence calls it."""
-_VTARE: Final = {
-    "sleep": {"adaptive": "vtare's adaptive sleep", "two_phase_capped": "two_phase_capped", "two_phase": "two_phase"},
-    "timer": {"vtare": "vtare's clock", "vtare_ordered": "vtare's ordered clock"},
-}
-"""What vtare offers in its place, its default first."""
-
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class FigureText:
     """One figure in a sentence: `78.2 us late` and its interval, `72.1 to 83.0 us`, empty where it has none."""
 
     value: str
     interval: str = ""
 
 
-Sentence = tuple[str | Told, ...]
+Sentence = tuple[str | FigureText, ...]
 
 
 def plain(sentence: Sentence) -> str:
@@ -64,21 +48,22 @@ def plain(sentence: Sentence) -> str:
 SAME: Final = "the same in all runs"
 
 
-def told(layout: Layout, row: Mapping[str, Any]) -> Told:
+def main_figure(layout: Layout, row: Mapping[str, Any]) -> FigureText:
     """A cell's main figure: `12.3 ms late`, `24.2 ns`.
 
-    Where all runs agree to the last digit, that is the clock's step and not the truth's, and is said so.
+    Where all runs agree to the last digit, that is the clock's step and not the truth's, and is marked so.
     """
     value = layout.value(row)
     if value is None:
         raise ValueError(f"found a cell without a figure ({row['experiment']}), wanted one that ran")
+    written = quantity_of(layout.main.quantity)
     suffix = ""
-    if layout.experiment.instrument == "sleep":
+    if layout.experiment.record.until is not None:
         suffix = " early" if value < 0 else " late"
     ends = layout.ends(row)
-    on_lattice = layout.main != READ_COST and ends is not None and ends[0] == ends[1]
-    interval = "" if ends is None else SAME if on_lattice else time_range_text(*ends)
-    return Told(f"{time_text(abs(value) if suffix else value)}{suffix}", interval)
+    on_lattice = layout.is_median and ends is not None and ends[0] == ends[1]
+    interval = "" if ends is None else SAME if on_lattice else written.range_text(*ends)
+    return FigureText(f"{written.text(abs(value) if suffix else value)}{suffix}", interval)
 
 
 def is_capped(row: Mapping[str, Any] | None) -> bool:
@@ -86,11 +71,11 @@ def is_capped(row: Mapping[str, Any] | None) -> bool:
     return row is not None and bool(row["capped_runs"])
 
 
-def told_late(row: Mapping[str, Any]) -> Told:
+def late_figure(row: Mapping[str, Any]) -> FigureText:
     """The share of its time that a cell spent late: `93.1 %` with `91.0 to 95.2 %`."""
     low, high = row["late_fraction_low"], row["late_fraction_high"]
     interval = "" if low is None or high is None else percent_range_text(low, high)
-    return Told(percent_text(row["late_fraction"]), interval)
+    return FigureText(percent_text(row["late_fraction"]), interval)
 
 
 def completed_words(name: str, row: Mapping[str, Any]) -> str:
@@ -99,9 +84,11 @@ def completed_words(name: str, row: Mapping[str, Any]) -> str:
     return f"{name} completed {percent_text(row['completed_fraction'])} of the sleeps asked for ({counts})"
 
 
-def told_ratio(ratio: float, low: float | None, high: float | None, suffix: str = "") -> Told:
+def ratio_figure(ratio: float, low: float | None, high: float | None, suffix: str = "") -> FigureText:
     """A ratio: `8.10x` with `7.02 to 9.31`."""
-    return Told(f"{ratio_text(ratio)}{suffix}", "" if low is None or high is None else ratio_range_text(low, high))
+    return FigureText(
+        f"{ratio_text(ratio)}{suffix}", "" if low is None or high is None else ratio_range_text(low, high)
+    )
 
 
 def load_phrase(summary: Summary, label: str | None) -> str:
@@ -125,10 +112,10 @@ def cell_rows(summary: Summary, layout: Layout) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """The cells of one experiment that its sentences tell about: one level of every key but load and series.
+    """The cells of one experiment that its sentences describe: one level of every key but load and series.
 
     `loads` are those with a figure, the baseline first (None alone where the load is no factor); `system` and `ours`
-    are the series told side by side, `ours` None where there is but one; `elsewhere` names levels that were picked.
+    are the series set side by side, `ours` None where there is but one; `elsewhere` names levels that were picked.
     """
 
     layout: Layout
@@ -150,12 +137,12 @@ class Scene:
 
     def name(self, series: str) -> str:
         """A series as a sentence calls it."""
-        kind = self.layout.experiment.instrument
-        return {**_SYSTEM.get(kind, {}), **_VTARE.get(kind, {})}.get(series, text.level(series))
+        page = page_of(self.layout.experiment.instrument)
+        return {**page.system, **page.ours}.get(series, text.level(series))
 
 
 def scene_of(summary: Summary, layout: Layout) -> Scene | None:
-    """What is told of an experiment: 1 ms if it was measured, else the middle level; None where nothing ran."""
+    """What sentences describe: sleeps of 1 ms if they were measured, else the middle level; None where nothing ran."""
     rows = cell_rows(summary, layout)
     if not rows:
         return None
@@ -177,31 +164,31 @@ def scene_of(summary: Summary, layout: Layout) -> Scene | None:
 
 
 def _home(layout: Layout, key: str, present: Sequence[str]) -> str:
-    """The level told of a key: of a kind of machine the plan's baseline, of a quantity the middle one."""
+    """The level that is described of a key: of a kind of machine the plan's baseline, of a quantity the middle one."""
     baseline = next((factor.baseline for factor in layout.experiment.factors if factor.name == key), None)
-    numbers = any(label[:1].isdigit() for label in present)
+    numbers = any(layout.number(key, label) is not None for label in present)
     return baseline if baseline is not None and baseline in present and not numbers else present[len(present) // 2]
 
 
 def _pair(layout: Layout, rows: Sequence[Mapping[str, Any]]) -> tuple[str, str | None]:
     """The system's way and vtare's; where the plan has neither, the baseline and the least of the rest."""
     present = [str(row[layout.series]) for row in rows]
-    kind = layout.experiment.instrument
-    system = next((name for name in _SYSTEM.get(kind, {}) if name in present), None)
+    page = page_of(layout.experiment.instrument)
+    system = next((name for name in page.system if name in present), None)
     if system is None:
         factors = {factor.name: factor.baseline for factor in layout.experiment.factors}
         baseline = factors.get(layout.series)
         system = baseline if baseline in present else present[0]
-    ours = next((name for name in _VTARE.get(kind, {}) if name in present and name != system), None)
+    ours = next((name for name in page.ours if name in present and name != system), None)
     if ours is None:
         rest = [row for row in rows if row[layout.series] != system]
         ours = str(min(rest, key=lambda row: layout.value(row) or 0.0)[layout.series]) if rest else None
     return system, ours
 
 
-def told_levels(
+def against_baseline(
     summary: Summary, layout: Layout, cell: Mapping[str, Any] | None, factor: str, *, suffix: str = ""
-) -> list[str | Told]:
+) -> list[str | FigureText]:
     """What each other level makes of a cell at the baseline: `qemu 3.63x; docker and lxc equivalent within 5 %`.
 
     Empty where the cell is not at the baseline, or nothing was compared. `suffix` follows each ratio.
@@ -215,10 +202,10 @@ def told_levels(
             rows.append((text.level(level), row))
     named = str(key_name(factor))
     differ = [(level, row) for level, row in rows if row["verdict"] == "differs"]
-    pieces: list[str | Told] = []
+    pieces: list[str | FigureText] = []
     for level, row in differ:
         level = f"{named} {level}" if level.isdigit() else level
-        pieces += [f"{', ' if pieces else ''}{level} ", told_ratio(row["ratio"], row["ratio_low"], row["ratio_high"])]
+        pieces += [f"{', ' if pieces else ''}{level} ", ratio_figure(row["ratio"], row["ratio_low"], row["ratio_high"])]
         pieces += [suffix] if suffix else []
     for word, ending in (("equivalent", f"within {summary.plan.analysis.margin_percent:g} %"), ("undecided", "")):
         levels = [level for level, row in rows if row["verdict"] == word]

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from vtare.report.layout import Layout
     from vtare.summary import Summary
 
-_INSTRUMENTS: Final = ("sleep", "timer", "rtt")
 _MOST_DRAWN: Final = 6
 """Comparisons that are drawn, those with the largest shift first; the table has all."""
 _Found = list[tuple[dict[str, Any], tuple[Shift, ...]]]
@@ -30,7 +29,7 @@ _Found = list[tuple[dict[str, Any], tuple[Shift, ...]]]
 
 def shifts_of(summary: Summary, layout: Layout) -> _Found:
     """The comparisons of an experiment's load (else of its rows) with their shift functions, the largest first."""
-    if layout.experiment.instrument not in _INSTRUMENTS:
+    if not layout.experiment.record.timed:
         return []
     name = layout.experiment.name
     rows = summary.comparisons.filter(pl.col("experiment") == name)

@@ -8,17 +8,22 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
+from vtare.instruments import end_column
 from vtare.plots.format import time_text
+from vtare.plots.quantity import quantity_of
 from vtare.report import needs, text
-from vtare.report.layout import ERROR, LATE, SCATTER, figure_name, key_name
+from vtare.report.layout import figure_name, key_name, key_text
+from vtare.report.pages import page_of
 from vtare.report.text import Shown, missing
 from vtare.summary.cells import CELL_COLUMNS
+from vtare.summary.factors import place_of
 from vtare.summary.verdicts import EQUIVALENT, HIGHER, INCONCLUSIVE, LOWER, word_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from vtare.report.layout import Layout
+    from vtare.report.pages import CellColumn
     from vtare.summary import Summary
 
 
@@ -42,8 +47,6 @@ class Table:
     rows: tuple[tuple[Shown, ...], ...]
 
 
-_UNITS: Final = {"avb": "_bit_per_s", "throughput": "_packet_per_s"}
-"""Instrument -> the unit of its main figure, where that is no time."""
 _VERDICT_ORDER: Final = {HIGHER: 0, LOWER: 0, INCONCLUSIVE: 1, EQUIVALENT: 2}
 _MEDIAN_OF: Final = (
     "median over runs of each run's median; of a timer of its read cost, of the counter of its CV, of available "
@@ -68,21 +71,19 @@ class _Cells:
         if cell is None:
             return missing("not measured")
         layout = self._layouts[row["experiment"]]
-        if row["quantity"] == ERROR:
-            return text.points(cell[ERROR], "no truth", signed=False)
-        if row["quantity"] == LATE:
-            return _with_interval(LATE, cell[LATE], cell[f"{LATE}_low"], cell[f"{LATE}_high"])
-        value, ends = layout.value(cell), layout.ends(cell)
-        return _with_interval(layout.main.quantity, value, *(ends or (None, None)))
+        quantity, record = row["quantity"], layout.experiment.record
+        column = "median" if quantity == record.quantity else quantity
+        low, high = (cell.get(end_column(column, which)) for which in ("low", "high"))
+        why = "no truth" if record.estimates else "no finished run"
+        return _with_interval(text.figure(quantity, cell[column], why), quantity, low, high)
 
 
-def _with_interval(quantity: str, value: float | None, low: float | None, high: float | None) -> Shown:
+def _with_interval(shown: Shown, quantity: str, low: float | None, high: float | None) -> Shown:
     """A figure with its interval in brackets, where it has one."""
-    shown = text.figure(quantity, value, "no finished run")
-    if value is None or low is None or high is None:
+    if shown.kind == "missing" or low is None or high is None:
         return shown
     span = text.figures(quantity, low, high, "")
-    return Shown(f"{shown.text} ({span.text})", f"{shown.raw} [{span.raw}]", value)
+    return Shown(f"{shown.text} ({span.text})", f"{shown.raw} [{span.raw}]", shown.order)
 
 
 def verdict_table(summary: Summary, layouts: Mapping[str, Layout]) -> Table | None:
@@ -92,20 +93,12 @@ def verdict_table(summary: Summary, layouts: Mapping[str, Layout]) -> Table | No
         return None
     rows = sorted(frame.iter_rows(named=True), key=_effect_order)
     cells = _Cells(summary, layouts)
-    shown = [_verdict_row(summary, layouts, cells, row) for row in rows]
     margin = summary.plan.analysis.margin_percent
-    units = {
-        "_percent"
-        if row["quantity"] == ERROR
-        else "_fraction"
-        if row["quantity"] == LATE
-        else ""
-        if layouts[row["experiment"]].main == SCATTER
-        else _UNITS.get(layouts[row["experiment"]].experiment.instrument, "_ns")
-        for row in rows
-    }
-    # Of several kinds of figures the metric's name states the unit.
-    unit = units.pop() if len(units) == 1 else ""
+    quantities = {quantity_of(row["quantity"]) for row in rows}
+    # Of several kinds of figures each row states its unit.
+    is_mixed = len(quantities) > 1
+    named = str if is_mixed else quantities.pop().column
+    shown = [_verdict_row(summary, layouts, cells, row, is_mixed=is_mixed) for row in rows]
     level = text.level_text(1 - summary.plan.analysis.alpha)
     while_it_runs = (
         Column(
@@ -126,16 +119,17 @@ def verdict_table(summary: Summary, layouts: Mapping[str, Layout]) -> Table | No
         ),
         *(while_it_runs if summary.pending_runs else ()),
         Column("verdict", "verdict", numeric=False, about=f"equivalent means inside the margin of {margin:g} %"),
-        Column(f"here{unit}", "here", about=f"{_MEDIAN_OF}, with its interval ({text.levels_text(summary.cells)})"),
-        Column(f"baseline{unit}", "at the baseline", about=f"{_MEDIAN_OF} there"),
+        Column(named("here"), "here", about=f"{_MEDIAN_OF}, with its interval ({text.levels_text(summary.cells)})"),
+        Column(named("baseline"), "at the baseline", about=f"{_MEDIAN_OF} there"),
         Column(
             "p_adjusted",
             "p (adjusted)",
             about="that the ratio is 1; method, family and adjustment in the tip",
         ),
-        Column(f"difference{unit}", f"difference ({level})", about="difference of the two"),
+        Column(named("difference"), f"difference ({level})", about="difference of the two"),
         Column("cliffs_delta", "Cliff's delta", about="-1 to 1: how far one cell's runs lie above the other's"),
         Column("runs", "runs", about="runs here against runs at the baseline"),
+        *((Column("unit", "unit", numeric=False, about="of this row in the CSV file"),) if is_mixed else ()),
     )
     return Table("verdicts", "Comparisons, largest effect first", columns, tuple(shown))
 
@@ -159,7 +153,7 @@ def where_of(layout: Layout, row: Mapping[str, Any], *, without: str) -> str:
 
 
 def _verdict_row(
-    summary: Summary, layouts: Mapping[str, Layout], cells: _Cells, row: dict[str, Any]
+    summary: Summary, layouts: Mapping[str, Layout], cells: _Cells, row: dict[str, Any], *, is_mixed: bool
 ) -> tuple[Shown, ...]:
     layout = layouts[row["experiment"]]
     factor = row["factor"]
@@ -176,12 +170,18 @@ def _verdict_row(
         cells.figure(row),
         cells.figure({**row, factor: row["baseline"]}),
         _p_value(row),
-        _difference(row["quantity"] if row["quantity"] in (ERROR, LATE) else layout.main.quantity, row),
+        _difference(row),
         text.number(row["cliffs_delta"], "too few runs"),
         Shown(
             f"{row['n_runs']} / {row['n_runs_baseline']}", f"{row['n_runs']}/{row['n_runs_baseline']}", row["n_runs"]
         ),
+        *((text.words(_unit_words(row["quantity"])),) if is_mixed else ()),
     )
+
+
+def _unit_words(quantity: str) -> str:
+    symbol = quantity_of(quantity).symbol
+    return {"1": "fraction", "%": "percent", "": "none"}.get(symbol, symbol)
 
 
 def _at_every_look(row: Mapping[str, Any]) -> Shown:
@@ -190,16 +190,14 @@ def _at_every_look(row: Mapping[str, Any]) -> Shown:
     return text.ratio(row["ratio"], row["anytime_low"], row["anytime_high"], "a median is not above 0")
 
 
-def _difference(quantity: str, row: Mapping[str, Any]) -> Shown:
-    if row["difference"] is None:
-        return missing("not estimable")
-    return _with_interval(quantity, row["difference"], row["difference_low"], row["difference_high"])
+def _difference(row: Mapping[str, Any]) -> Shown:
+    shown = text.change(row["quantity"], row["difference"], "not estimable")
+    return _with_interval(shown, row["quantity"], row["difference_low"], row["difference_high"])
 
 
-def where_words(where: str | None) -> str:
-    """The place of a test in words: `load idle, target_ns 1 ms` becomes `load idle, target 1 ms`."""
-    parts = [part.partition(" ") for part in (where or "").split(", ") if part]
-    return ", ".join(f"{key_name(key)} {text.level(label)}" for key, _, label in parts) or "everywhere"
+def place_text(place: Mapping[str, str]) -> str:
+    """The place of a test in words: `load idle, target 1 ms`."""
+    return ", ".join(key_text(key, label) for key, label in place.items()) or "everywhere"
 
 
 def _p_value(row: Mapping[str, Any]) -> Shown:
@@ -227,7 +225,7 @@ def test_table(summary: Summary) -> Table | None:
         rows.append((
             text.words(test["experiment"]),
             text.words(key_name(test["factor"])),
-            text.words(where_words(test["where"])),
+            text.words(place_text(place_of(test))),
             text.words(str(test["test"]).replace("_", "-")),
             missing("refused") if refused else text.number(test["statistic"], "not estimable"),
             missing("refused") if refused else Shown(test["p_text"], str(test["p_value"]), test["p_value"]),
@@ -251,9 +249,6 @@ def test_table(summary: Summary) -> Table | None:
         Column("refused", "refused because", numeric=False),
     )
     return Table("tests", "Tests of whole factors, on run medians", columns, tuple(rows))
-
-
-_CellColumn = tuple[Column, "Callable[[dict[str, Any]], Shown]", bool]
 
 
 def cell_table(layout: Layout, cells: pl.DataFrame, quantum_ns: float | None, threshold_ns: float | None) -> Table:
@@ -288,63 +283,55 @@ def why_empty(row: Mapping[str, Any]) -> str:
 
 
 def _source_of(key: str) -> str:
-    named = {"median_interval_ns": "median_low", "spread_half_iqr_ns": "half_iqr", "read_cost_ns": "read_cost_ns",
-             "read_cost_interval_ns": "read_cost_low_ns", "overhead_interval_ns": "overhead_low_ns",
-             "cv_interval": "cv_low"}  # fmt: skip
-    return named.get(key, key if key in CELL_COLUMNS else key.removesuffix("_ns"))
+    """The column of a cell that a column of the table needs: `read_cost_low_ns` for `read_cost_interval_ns`."""
+    if "_interval" in key:
+        low = end_column(key.replace("_interval", ""), "low")
+        return low if low in CELL_COLUMNS else "median_low"
+    if key in CELL_COLUMNS:
+        return key
+    found = next((name for name in ("half_iqr", "median", "p999", "p99", "min", "max") if name in key), key)
+    return found if found in CELL_COLUMNS else key
 
 
-def _too_short(n_needed: int) -> str:
+def too_short(n_needed: int) -> str:
+    """Why a quantile is missing: a run has too few readings."""
     return f"n < {n_needed}"
 
 
 def _cell_columns(
     layout: Layout, cells: pl.DataFrame, quantum_ns: float | None, threshold_ns: float | None
-) -> tuple[_CellColumn, ...]:
-    timer = layout.experiment.instrument == "timer"
-    what = "the differences between readings" if timer else layout.quantity.removesuffix("_ns").replace("_", " ")
+) -> tuple[CellColumn, ...]:
+    page = page_of(layout.experiment.instrument)
+    written = quantity_of(layout.quantity)
     level = text.levels_text(cells)
-    of = " of differences" if timer else ""
+    of = f" of {page.readings.split()[0]}" if page.readings else ""
+    what = f"the {page.readings}" if page.readings else figure_name(layout.quantity, short=True)
     limit = text.keep(time_text(threshold_ns)) if threshold_ns is not None else "threshold"
+    is_time = written.symbol == "ns"
+
+    def figure(name: str, why: str) -> Callable[[dict[str, Any]], Shown]:
+        return lambda row: text.figure(layout.quantity, row[name], why)
+
     return (
-        (Column("read_cost_ns", "read cost", about="of one read in a tight loop, median over runs"),
-         lambda r: text.time(r["read_cost_ns"], "not recorded"), timer),
-        (Column("read_cost_interval_ns", f"{level} interval", about="of the read cost, over runs"),
-         lambda r: text.interval(r["read_cost_low_ns"], r["read_cost_high_ns"], "needs 3 runs"), timer),
-        (Column("median_ns", f"median{of}", about=f"median of the run medians of {what}"),
-         lambda r: text.time(r["median"], "no finished run"), True),
-        (Column("median_interval_ns", f"{level} interval", about=f"of the median{of}, over runs"),
-         lambda r: text.interval(r["median_low"], r["median_high"], "needs 3 runs"), True),
-        (Column("spread_half_iqr_ns", "half IQR", about="half the interquartile range inside a run"),
-         lambda r: text.spread(r["half_iqr"], quantum_ns, "no finished run"), True),
-        (Column("p99_ns", "p99", about="99 % of the readings of a run are at or below"),
-         lambda r: text.time(r["p99"], _too_short(299)), True),
-        (Column("p999_ns", "p99.9", about="99.9 % of the readings of a run are at or below"),
-         lambda r: text.time(r["p999"], _too_short(2995)), True),
-        (Column("min_ns", "min", about="smallest reading of all runs"),
-         lambda r: text.time(r["min"], "no finished run"), True),
-        (Column("max_ns", "max", about="largest reading of all runs"),
-         lambda r: text.time(r["max"], "no finished run"), True),
+        *(page.first_columns(level) if page.first_columns is not None else ()),
+        (Column(written.column("median"), f"median{of}", about=f"median of the run medians of {what}"),
+         figure("median", "no finished run"), True),
+        (Column(written.column("median_interval"), f"{level} interval", about=f"of the median{of}, over runs"),
+         lambda r: text.figures(layout.quantity, r["median_low"], r["median_high"], "needs 3 runs"), True),
+        (Column(written.column("spread_half_iqr"), "half IQR", about="half the interquartile range inside a run"),
+         (lambda r: text.spread(r["half_iqr"], quantum_ns, "no finished run")) if is_time
+         else figure("half_iqr", "no finished run"), True),
+        (Column(written.column("p99"), "p99", about="99 % of the readings of a run are at or below"),
+         figure("p99", too_short(299)), True),
+        (Column(written.column("p999"), "p99.9", about="99.9 % of the readings of a run are at or below"),
+         figure("p999", too_short(2995)), True),
+        (Column(written.column("min"), "min", about="smallest reading of all runs"),
+         figure("min", "no finished run"), True),
+        (Column(written.column("max"), "max", about="largest reading of all runs"),
+         figure("max", "no finished run"), True),
         (Column("exceed_per_s", f"above {limit}, per s", about=f"readings above {limit} per second of the series"),
          lambda r: text.number(r["exceed_per_s"], "no threshold in the plan"), False),
-        (Column("cpu_fraction", "CPU time", about="CPU time used per time slept"),
-         lambda r: text.percent(r["cpu_fraction"], "not recorded"), False),
-        (Column("disturbed_fraction", "disturbed", about="share of sleeps hit by a gap of the machine"),
-         lambda r: text.percent(r["disturbed_fraction"], "not recorded"), False),
-        (Column("cv", "CV", about="coefficient of variation of the wall time, as published papers compute it"),
-         lambda r: text.percent(r["cv"], "not estimable"), False),
-        (Column("cv_interval", f"{level} interval", about="of the CV, over runs"),
-         lambda r: text.figures("cv", r["cv_low"], r["cv_high"], "needs 3 runs"), False),
-        (Column("cv_within", "CV within", about="part inside batches"),
-         lambda r: text.percent(r["cv_within"], "not estimable"), False),
-        (Column("cv_between", "CV between", about="part between batches"),
-         lambda r: text.percent(r["cv_between"], "not estimable"), False),
-        (Column("cv_thread_cpu", "CV CPU time", about="coefficient of variation of the thread's CPU time"),
-         lambda r: text.percent(r["cv_thread_cpu"], "not estimable"), False),
-        (Column("lost_fraction", "time lost", about="share of the time taken from the spinning thread"),
-         lambda r: text.percent(r["lost_fraction"], "not estimable"), False),
-        (Column("gaps_per_s", "gaps per s"), lambda r: text.number(r["gaps_per_s"], "not estimable"), False),
-        *_round_trip_columns(level),
+        *(page.columns(level) if page.columns is not None else ()),
         (Column("lag1", "lag-1 autocorrelation", about="of consecutive readings of a run, median over runs"),
          lambda r: text.number(r["lag1"], "no spread"), False),
         (Column("n_eff", "n_eff", about="independent readings a run is worth for its mean, median over runs"),
@@ -354,49 +341,6 @@ def _cell_columns(
         (Column("n_runs", "runs", about="finished runs"), lambda r: text.count(r["n_runs"], "unknown"), True),
         (Column("n", "readings", about="readings of all runs"), lambda r: text.count(r["n"], "unknown"), True),
     )  # fmt: skip
-
-
-def _round_trip_columns(level: str) -> tuple[_CellColumn, ...]:
-    """Accounts of packets, and the pieces of round trips that were captured."""
-    not_captured = "not captured"
-
-    def piece(key: str, label: str, about: str) -> _CellColumn:
-        return (Column(key, label, about=f"{about}, median of paired differences"),
-                lambda row: text.time(row[key], not_captured), False)  # fmt: skip
-
-    return (
-        (Column("rtt_scheduled_ns", "from schedule", about="median round-trip time from the scheduled send"),
-         lambda r: text.time(r["rtt_scheduled_ns"], "no finished run"), False),
-        (Column("rtt_scheduled_p99_ns", "p99 from schedule", about="99 % of round trips from the scheduled send"),
-         lambda r: text.time(r["rtt_scheduled_p99_ns"], _too_short(299)), False),
-        (Column("achieved_packet_per_s", "packets/s", about="rate achieved"),
-         lambda r: text.number(r["achieved_packet_per_s"], "not recorded"), False),
-        (Column("sent", "sent", about="packets sent in all runs"), lambda r: text.count(r["sent"], "unknown"), False),
-        (Column("lost", "lost", about="without a reply in time, in all runs; they are no readings"),
-         lambda r: text.count(r["lost"], "unknown"), False),
-        (Column("unsent", "never sent", about="slots of the schedule that passed without a packet"),
-         lambda r: text.count(r["unsent"], "unknown"), False),
-        (Column("duplicate", "duplicate", about="replies beyond the first"),
-         lambda r: text.count(r["duplicate"], "unknown"), False),
-        (Column("reordered", "reordered", about="replies that came after that of a later packet"),
-         lambda r: text.count(r["reordered"], "unknown"), False),
-        piece("overhead_ns", "overhead", "between the sender's program and its host's capture point, both ways"),
-        (Column("overhead_interval_ns", f"{level} interval", about="of the overhead, over runs"),
-         lambda r: text.interval(r["overhead_low_ns"], r["overhead_high_ns"], not_captured), False),
-        (Column("overhead_share_percent", "share", about="overhead over the round-trip time inside"),
-         lambda r: text.percent(_fraction(r["overhead_share_percent"]), not_captured), False),
-        (Column("overhead_relative_percent", "relative", about="overhead over the round-trip time at the host side"),
-         lambda r: text.percent(_fraction(r["overhead_relative_percent"]), not_captured), False),
-        piece("wire_ns", "wire", "from capture point to capture point, both ways"),
-        piece("responder_overhead_ns", "at the responder", "between its host's capture point and its program"),
-        piece("turnaround_ns", "turnaround", "inside the responder, as it told it"),
-        (Column("not_captured", "not captured", about="round trips that a capture point missed"),
-         lambda r: text.count(r["not_captured"], not_captured), False),
-    )  # fmt: skip
-
-
-def _fraction(percent: float | None) -> float | None:
-    return None if percent is None else percent / 100.0
 
 
 def absent_tables(summary: Summary) -> tuple[Table, ...]:

@@ -8,12 +8,9 @@ from typing import TYPE_CHECKING
 
 from vtare.plots.format import (
     count_text,
-    packet_rate_range_text,
     packet_rate_text,
     percent_points,
-    percent_range_text,
     percent_text,
-    rate_range_text,
     rate_text,
     ratio_range_text,
     ratio_text,
@@ -21,6 +18,7 @@ from vtare.plots.format import (
     time_range_text,
     time_text,
 )
+from vtare.plots.quantity import quantity_of
 
 if TYPE_CHECKING:
     import polars as pl
@@ -46,8 +44,8 @@ def level(label: str | None) -> str:
     """A level as the report writes it: `100 us` with the micro sign; a missing level is a dash."""
     if label is None:
         return "\N{EN DASH}"
-    # A frame of 1518 B is never called one of 1.518 kB.
-    label = re.sub(r"\b(\d)\.(\d{3}) kB\b", r"\1\2 B", label)
+    # Frame sizes are written in bytes: 1280 B, 1518 B.
+    label = re.sub(r"\b(\d)\.(\d{1,3}) kB\b", lambda found: f"{found[1]}{found[2]:0<3} B", label)
     return re.sub(r"(?<=\d) us\b", f"{NO_BREAK}\N{MICRO SIGN}s", label)
 
 
@@ -111,30 +109,20 @@ def points(percent: float | None, why: str, *, signed: bool = True) -> Shown:
 
 
 def figure(quantity: str, value: float | None, why: str) -> Shown:
-    """A figure in the unit that its quantity's name states."""
-    if quantity == "cv" or quantity.endswith("_fraction"):
-        return percent(value, why)
-    if quantity.endswith("_packet_per_s"):
-        return packet_rate(value, why)
-    if quantity.endswith("_percent"):
-        return points(value, why)
-    return rate(value, why) if quantity.endswith("_bit_per_s") else time(value, why)
+    """A figure in the unit of its quantity."""
+    return missing(why) if value is None else Shown(keep(quantity_of(quantity).text(value)), _raw(value), value)
+
+
+def change(quantity: str, value: float | None, why: str) -> Shown:
+    """The change of a figure in the unit of its quantity: of a percentage with its sign."""
+    return missing(why) if value is None else Shown(keep(quantity_of(quantity).change(value)), _raw(value), value)
 
 
 def figures(quantity: str, low: float | None, high: float | None, why: str) -> Shown:
-    """An interval in the unit that its quantity's name states."""
-    if (quantity == "cv" or quantity.endswith("_fraction")) and low is not None and high is not None:
-        return Shown(keep(percent_range_text(low, high)), f"{_raw(low)}..{_raw(high)}", low)
-    if quantity.endswith("_packet_per_s") and low is not None and high is not None:
-        return Shown(keep(packet_rate_range_text(low, high)), f"{_raw(low)}..{_raw(high)}", low)
-    if quantity.endswith("_percent") and low is not None and high is not None:
-        spelt = f"{percent_points(low)} to {percent_points(high)}"
-        return Shown(keep(spelt), f"{_raw(low)}..{_raw(high)}", low)
-    if not quantity.endswith("_bit_per_s"):
-        return interval(low, high, why)
+    """An interval in the unit of its quantity, sorted by its lower end; the CSV file has `low..high`."""
     if low is None or high is None:
         return missing(why)
-    return Shown(keep(rate_range_text(low, high)), f"{_raw(low)}..{_raw(high)}", low)
+    return Shown(keep(quantity_of(quantity).range_text(low, high)), f"{_raw(low)}..{_raw(high)}", low)
 
 
 def ratio(value: float | None, low: float | None, high: float | None, why: str) -> Shown:

@@ -17,7 +17,7 @@ Values = Sequence[float] | NDArray[Any]
 class Estimate:
     """One figure of one sample.
 
-    `value` is None where the figure cannot be estimated, and `reason` then says why. `n` counts the readings behind
+    `value` is None where the figure cannot be estimated, and `reason` then states why. `n` counts the readings behind
     it (the sum of the weights where readings come as histogram rows).
     """
 

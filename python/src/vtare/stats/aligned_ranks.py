@@ -23,7 +23,7 @@ from vtare.stats.pvalues import PValue, adjust
 class AlignedRankTest:
     """The F test of one effect. `effect` names its factors (two or more: an interaction).
 
-    `f` and `p` are None where the test was `refused`, which then says why. `freedom` and `freedom_error` are the
+    `f` and `p` are None where the test was `refused`, with the reason there. `freedom` and `freedom_error` are the
     degrees of freedom of the effect and of the residual.
     """
 
@@ -150,7 +150,7 @@ def _f_test(
     error_without, rank_without = _residual(without, ranks)
     rest = n - rank_full
     if rank_full - rank_without < freedom:
-        why = "refused: this effect varies between blocks only and cannot be told from theirs"
+        why = "refused: this effect varies between blocks only and cannot be separated from theirs"
         return AlignedRankTest(effect, None, freedom, rest, None, n, why)
     if rest < 1:
         return AlignedRankTest(effect, None, freedom, rest, None, n, "refused: no repeat is left to estimate an error")

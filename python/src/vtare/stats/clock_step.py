@@ -38,7 +38,7 @@ def seen_step(counted: Tally) -> float:
     """
     values, counts = counted.values, counted.counts.astype(np.float64)
     total = float(counts.sum())
-    # Sparse tails have gaps of any width: only values that hold a share of the readings tell of the clock.
+    # Sparse tails have gaps of any width: only values that hold a share of the readings show the clock's.
     kept = counts >= max(2.0, 1e-4 * total)
     values, counts = values[kept], counts[kept]
     if len(values) < 2 or counts.sum() < _MOST * total or counts.sum() < _REPEATS * len(values):

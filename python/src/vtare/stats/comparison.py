@@ -45,11 +45,11 @@ class Comparison:
     `difference` is a minus b in the figures' unit: of geometric means where there is a ratio, else of means. In a
     `paired` design both are those of the runs in the `n_blocks` common blocks. `low`, `high` and `p` belong to the
     ratio (to the difference where there is none) and allow for the clock's `step`; `high` may be infinite where the
-    step is all that b shows. `p` is raw. All are None where inference was refused (`method`); `reason` then says why
+    step is all that b shows. `p` is raw. All are None where inference was refused (`method`); `reason` then states why
     and how many runs are needed. `median_a` and `median_b` describe the cells: medians of all their run figures.
 
     `shift`, `error` and `freedom` are the mean difference on the compared scale (logarithms where there is a ratio),
-    its standard error and degrees of freedom; `slack_down` and `slack_up` say how far the step may have raised and
+    its standard error and degrees of freedom; `slack_down` and `slack_up` are how far the step may have raised and
     lowered that difference.
     """
 
@@ -256,7 +256,7 @@ def equivalence_p(comparison: Comparison, *, margin_ratio: float) -> float | Non
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a comparison says about two cells, with the margin it was judged by and the reason in words."""
+    """What a comparison shows of two cells, with the margin it was judged by and the reason in words."""
 
     word: VerdictWord
     margin_ratio: float
@@ -270,7 +270,7 @@ def verdict(
 
     `p_adjusted` is the comparison's p-value after adjustment over the `size` comparisons of its family; None where
     inference was refused. A difference smaller than the margin is equivalent, however sure it is. "No difference"
-    without a margin is not a thing this function can say.
+    without a margin cannot be a result.
 
     >>> found = compare_runs([20.0, 21.0, 20.5, 20.2], [10.0, 10.1, 10.3, 9.9])
     >>> verdict(found, p_adjusted=found.p, margin_ratio=1.05).word

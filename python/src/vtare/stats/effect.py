@@ -126,7 +126,7 @@ LONG_RUN: Final = 20_000
 
 
 def medians_by_sorting(values: FloatArray, starts: np.ndarray, block: int) -> FloatArray:
-    """Return the median of each resample, a row of `starts`: blocks of so many readings, the last one cut to fit."""
+    """Return the median of each resample, a row of `starts`: blocks of `block` readings, the last one cut to fit."""
     n = len(values)
     index = ((starts[:, :, None] + np.arange(block)) % n).reshape(len(starts), -1)[:, :n]
     found: FloatArray = np.median(values[index], axis=1)

@@ -27,7 +27,7 @@ class InteractionTest:
     """The test of one interaction. `effect` names its factors.
 
     `dimensions` is the number of contrasts (the product of levels less 1); `f` the statistic with `freedom` and
-    `freedom_error` degrees of freedom. `f` and `p` are None where the test was `refused`, which then says why. `n`
+    `freedom_error` degrees of freedom. `f` and `p` are None where the test was `refused`, with the reason there. `n`
     counts the figures used, `blocks` the complete blocks (None: no blocks).
     """
 

@@ -118,7 +118,7 @@ class ScenarioOutliers:
 def outliers_by_scenario(
     scenarios: Mapping[Hashable, Values], *, threshold: float = 3.5, log: bool = False, sides: Sides = "both"
 ) -> tuple[ScenarioOutliers, ...]:
-    """Score each scenario's readings inside that scenario, and tell where the outliers are. See `robust_z`.
+    """Score each scenario's readings inside that scenario, and return where the outliers are. See `robust_z`.
 
     >>> outliers_by_scenario({"idle": [1.0, 1.1, 0.9, 1.0, 9.0]})[0].outliers
     1

@@ -20,7 +20,7 @@ MOST_RUNS: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class SamplesPerRun:
-    """Readings per run that give the most precision for the time; None where it cannot be said, with the reason."""
+    """Readings per run that give the most precision for the time; None where it is not known, with the reason."""
 
     samples: int | None
     reason: str | None = None

@@ -1,4 +1,4 @@
-"""p-values that say which family they belong to and how they were adjusted."""
+"""p-values with their family and how they were adjusted."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Adjustment = Literal["none", "holm", "bh", "studentized range"]
 class PValue:
     """One p-value. `raw` is as the test gave it, `adjusted` after `adjustment` over the `size` tests of `family`.
 
-    `exact` tells a permutation distribution from an approximation. `str()` prints the adjusted value, never as 0.
+    `exact`: from a permutation distribution, not from an approximation. `str()` prints the adjusted value, never as 0.
     """
 
     raw: float

@@ -35,7 +35,7 @@ _FRIEDMAN_LIMIT: Final = 300_000_000
 
 @dataclass(frozen=True, slots=True)
 class RankTest:
-    """The result of a rank test. `statistic` and `p` are None where the test was `refused`, which then says why.
+    """The result of a rank test. `statistic` and `p` are None where the test was `refused`, with the reason there.
 
     `n` counts all figures, `groups` the groups, blocks x levels or pairs; `least_p` is the smallest p-value that the
     sizes allow.

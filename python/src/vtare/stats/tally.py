@@ -42,7 +42,7 @@ class Tally:
 
 
 def tally(x: Values, *, weights: Values | None = None) -> Tally:
-    """Count readings by value. `weights` says how often each occurred.
+    """Count readings by value. `weights` is how often each occurred.
 
     >>> tally([2.0, 1.0, 2.0]).counts.tolist()
     [1, 2]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from vtare.process import write_whole
 from vtare.stored.manifest import MANIFEST, damage, manifest_of
-from vtare.stored.outputs import Derived, derived_place, write_whole
+from vtare.stored.outputs import Derived, derived_place
 from vtare.stored.paths import (
     MOST_TEXT_BYTE,
     is_run_id,

@@ -1,4 +1,4 @@
-"""What a campaign says: one frozen `Summary` from one store, the only thing a report needs.
+"""What a campaign shows: one frozen `Summary` from one store, the only thing a report needs.
 
 `summarise(store)` reads the plan, the design, the journal and every finished run, computes the figures of
 `statistics.md` with runs as the unit of inference, writes the derived `summary.parquet` beside them and returns a
@@ -13,7 +13,7 @@ Columns
 Key columns, in every frame: `experiment`, `instrument`, and one string column per factor of the plan (`load`,
 `platform`, `source`, `method`, `target_ns`, ...), null where the experiment does not have that factor. Levels are
 written as a person writes them (`idle`, `1 ms`). `Summary.keys[experiment]` lists the key columns of one experiment in
-the plan's order: group and label by these.
+the plan's order: group and label by these. `Summary.numbers[key][label]` is the number that a label stands for.
 
 `design`: `position, block, replicate, run_id, experiment, instrument, control`, factors, `parameters` (JSON), `status`
 (`done`, `failed`, `skipped`, `pending`, or `not_needed`: the campaign had stopped by its rule).
@@ -79,9 +79,10 @@ place of Holm), `refused`.
 run), `factor, level, against, n_runs, n_runs_against, ratio, ratio_low, ratio_high, p_adjusted, family, verdict`
 (`higher`, `lower`, `equivalent` within the margin, `inconclusive`), `reason`. Rows that stand in `comparisons` or
 `tails` are taken from there as they are; what only this list compares (guests with containers, overhead, the
-counter's step, latency) is a family of its own. Costs are told where all other factors are at their baseline.
+counter's step, latency) is a family of its own. Costs are those at the baseline of all other factors.
 
-`tests`: one row per experiment, factor and rest of the cell: `experiment, factor, where` (text: the other keys),
+`tests`: one row per experiment, factor and rest of the cell: `experiment, factor, where` (the other keys with
+their levels, `vtare.summary.factors.place_of`),
 `test` (`friedman` or `kruskal_wallis`), `statistic, p_value, p_adjusted, p_text, family, adjustment, exact, n_runs,
 levels, refused` (why the test was not made, else null).
 
@@ -115,7 +116,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from vtare.bulk import ALONE, Crew
+from vtare.bulk import ALONE, Executor
 from vtare.design import design_frame
 from vtare.stored import Derived, derived_place, write_whole
 from vtare.summary import bandwidth, layers, round_trips
@@ -131,17 +132,17 @@ if TYPE_CHECKING:
 __all__ = ["LoadMade", "MachineFacts", "Note", "Summary", "summarise"]
 
 
-def summarise(store: Path, *, crew: Crew = ALONE) -> Summary:
+def summarise(store: Path, *, executor: Executor = ALONE) -> Summary:
     """Read a store, compute every figure, write `store/summary.parquet` and return the figures.
 
     Where the store cannot be written, the file goes to a cache (`Summary.derived`) or is not kept.
-    One run is in memory at a time; the `crew` reads cell by cell.
+    One run is in memory at a time; the `executor` reads cell by cell.
 
     Raises:
         vtare.errors.BadInput: the path is no store, or its runs must not be pooled (other kernel, CPU or program
             version than the rest).
     """
-    measured = read_measured(store, crew=crew)
+    measured = read_measured(store, executor=executor)
     plan, runs, seed, entries = measured.plan, measured.runs, measured.seed, measured.entries
     samples, work = measured.samples, measured.work
     status = statuses(runs, entries, samples.problems, measured.stopped)
@@ -158,6 +159,7 @@ def summarise(store: Path, *, crew: Crew = ALONE) -> Summary:
         plan_text=plan.text,
         seed=seed,
         keys={e.name: samples.keys(e.name) for e in plan.experiments},
+        numbers=work.numbers(),
         design=design_frame(runs, plan.factor_names).with_columns(
             pl.Series("status", [status[run.run_id] for run in runs], dtype=pl.String)
         ),
@@ -185,7 +187,7 @@ def summarise(store: Path, *, crew: Crew = ALONE) -> Summary:
         sample_set=samples,
         estimates=estimates,
         boxes=work.boxes_frame(),
-        crew=crew,
+        executor=executor,
         stopped=measured.stopped,
         derived=derived,
     )

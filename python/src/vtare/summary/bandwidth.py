@@ -1,4 +1,4 @@
-"""The figures of one `avb` run: its estimates beside the truth of their own windows, and what they cost."""
+"""The figures of a run that estimates available bandwidth: estimates beside the truth of their windows, and costs."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from vtare import stats
+from vtare.instruments import instrument as record_of
 from vtare.summary.model import Note
 from vtare.truth import JUDGED, document, judge, read_truth
 
@@ -20,21 +21,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from vtare.instruments import PartRows
     from vtare.samples import RunFile, SampleSet
 
-#: Figures of a run of which a cell shows the median over its runs.
-MEDIANS: Final = (
-    "truth_bit_per_s", "true_capacity_bit_per_s", "error_percent", "error_half_iqr_percent", "absolute_error_percent",
-    "estimate_byte", "estimate_ns", "occupied_bit_per_s", "occupied_share", "others_cores",
-)  # fmt: skip
-#: Counts of a run that a cell sums up.
-TOTALS: Final = (
-    "estimates", "unanswered", "at_least", "truth_unknown", "disturbed_estimates", "intervals", "intervals_covering",
-)  # fmt: skip
-COLUMNS: Final[dict[str, Any]] = {
-    **dict.fromkeys(MEDIANS, pl.Float64),
-    **dict.fromkeys(TOTALS, pl.Int64),
-}
 _LEAST_PIECE_NS: Final = 5_000_000
 #: Columns of the estimates frame beside the keys.
 ESTIMATE_COLUMNS: Final[dict[str, Any]] = {
@@ -63,13 +52,14 @@ def judged(group: pl.DataFrame, samples: Path, footer: Mapping[str, Any]) -> pl.
     return judge(group, read_truth(samples.parent, footer))
 
 
-def figures(group: pl.DataFrame, samples: Path, footer: Mapping[str, Any]) -> dict[str, Any]:
+def figures(part: PartRows) -> dict[str, Any]:
     """The figures of one run. Bounds (`at_least`) count as the answers that they are in place of.
 
     Raises:
         BadInput: what the path's helpers left cannot be used.
     """
-    found = judged(group, samples, footer)
+    samples = part.path
+    found = judged(part.rows, samples, part.footer)
     errors = found["error_percent"].drop_nulls().to_numpy()
     ordered = stats.in_order(errors, None)
     known = found.filter(pl.col("covered").is_not_null())
@@ -109,7 +99,7 @@ def estimates_frame(samples: SampleSet, key_names: Sequence[str]) -> pl.DataFram
     schema = {**dict.fromkeys(("run_id", "experiment", *key_names), pl.String), **ESTIMATE_COLUMNS}
     parts = []
     for file in samples.files:
-        if file.run.instrument == "avb" and file.run.control is None:
+        if record_of(file.run.instrument).estimates and file.run.control is None:
             found = judged(samples.read(file), file.path, file.footer)
             labels = {**dict.fromkeys(key_names), "method": None, **_labels(file)}
             own = [pl.lit(label, pl.String).alias(key) for key, label in labels.items() if label or key != "method"]

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from vtare import stats
 from vtare.errors import BadInput
+from vtare.instruments import metric
 from vtare.plan import Analysis
 from vtare.summary.campaigns import LEAST_CAMPAIGNS, LEAST_PAIRS, Shift, campaigns_needed, interleaved, shift_between
 from vtare.summary.cells import Cell, compared_figure
@@ -67,7 +68,7 @@ class Between:
     `better` or null). Where a figure is not above 0, `ratio` and its ends are null and `difference, difference_low,
     difference_high` hold the same in the quantity's unit.
 
-    `paired` tells whether the campaigns alternate and were compared in pairs. `changed` lists facts that differ,
+    `paired`: whether the campaigns alternate and were compared in pairs. `changed` lists facts that differ,
     `only_before` and `only_after` cells without a partner, `left_out_before` and `left_out_after` runs that could not
     be used.
     """
@@ -226,7 +227,7 @@ def _compared(
     if not here or not there:
         return None
     if paired:
-        # A pair that lost one of its two tells nothing.
+        # A pair that lost one of its two shows no difference.
         both = here.keys() & there.keys()
         if len(both) >= LEAST_PAIRS:
             here, there = ({at: side[at] for at in sorted(both)} for side in (here, there))
@@ -331,19 +332,15 @@ def _verdict(row: Mapping[str, Any], p: float | None, analysis: Analysis) -> tup
 
 
 def direction(quantity: str, verdict: str) -> str | None:
-    """What a verdict means: more time, error or bytes is worse, more per second is better.
+    """What a verdict means by the direction that the figure's record states; None where neither is an improvement.
 
-    Of anything else nothing is concluded, and nothing of an estimate of available bandwidth: it is the path's, not a
-    merit. Where the truth is known, its error is what is compared.
+    >>> direction("miss_ns", "higher"), direction("avb_bit_per_s", "higher")
+    ('worse', None)
     """
-    if verdict not in ("higher", "lower") or quantity == "avb_bit_per_s":
+    better = metric(quantity).better
+    if verdict not in ("higher", "lower") or better is None:
         return None
-    more_is_worse = (
-        quantity == "cv" or quantity.endswith(("_ns", "_byte", "error_percent")) or quantity.startswith("occupied_")
-    )
-    if not more_is_worse and not quantity.endswith("_per_s"):
-        return None
-    return "worse" if (verdict == "higher") == more_is_worse else "better"
+    return "better" if (verdict == "higher") == (better == "more") else "worse"
 
 
 def _starts(campaigns: Sequence[Measured]) -> list[int]:

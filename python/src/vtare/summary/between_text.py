@@ -9,16 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 from rich.table import Table
 from rich.text import Text
 
-from vtare.campaign.console import print_table
-from vtare.plots.format import (
-    packet_rate_text,
-    percent_points,
-    rate_text,
-    ratio_range_text,
-    ratio_text,
-    time_text,
-)
+from vtare.instruments import metric
+from vtare.plots.format import ratio_range_text, ratio_text
+from vtare.plots.quantity import quantity_of
 from vtare.stats import write_p
+from vtare.terminal.tables import print_table
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -66,9 +61,21 @@ def show_between(console: Console, found: Between) -> None:
     for words, cells in (("only before", found.only_before), ("only after", found.only_after)):
         for labels in cells:
             console.print(f"{words}: {_where(labels, fixed)}")
-    for reason, count in Counter(row["reason"] for row in found.cells if row["reason"] is not None).items():
-        console.print(reason if reason == found.refused else f"{count} inconclusive: {reason}")
+    for reason in _reasons(found):
+        console.print(reason)
     console.print(_rule(found))
+
+
+def _reasons(found: Between) -> list[str]:
+    """Why cells have no verdict, and how many campaigns would give those without one theirs."""
+    lines = sorted({row["reason"] for row in found.cells if row["verdict"] == "refused"})
+    needs = {row["campaigns_needed"]: row["reason"] for row in found.cells if row["verdict"] == "inconclusive"}
+    needs.pop(None, None)
+    if needs:
+        n = sum(row["campaigns_needed"] in needs for row in found.cells if row["verdict"] == "inconclusive")
+        least = "" if len(needs) == 1 else f"{min(needs)} to "
+        lines.append(f"{n} inconclusive: {least}{needs[max(needs)]}")
+    return lines
 
 
 def _rule(found: Between) -> str:
@@ -90,7 +97,7 @@ def _labels(row: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _fixed(rows: Iterable[Mapping[str, Any]]) -> dict[str, frozenset[str]]:
-    """What is the same in all cells of an experiment, by the experiment: saying it in every row would say nothing."""
+    """What is the same in all cells of an experiment, by the experiment: no row needs to repeat it."""
     levels: dict[str, dict[str, set[str]]] = {}
     for row in rows:
         for key, label in _labels(row).items():
@@ -106,13 +113,12 @@ def _where(row: Mapping[str, Any], fixed: Mapping[str, frozenset[str]]) -> str:
 
 
 def figure_text(row: Mapping[str, Any], name: str) -> str:
-    """A median in the unit that the name of its quantity states."""
+    """One side's figure in the unit of its quantity, a share with its name: `78.2 us`, `CV 1.23 %`, `error 4.2 %`."""
     quantity = str(row["quantity"])
-    if quantity.endswith("error_percent"):
-        return f"error {percent_points(row[name], signed=False)}"
-    if quantity.endswith("_packet_per_s"):
-        return packet_rate_text(row[name])
-    return rate_text(row[name]) if quantity.endswith("_bit_per_s") else time_text(row[name])
+    written = quantity_of(quantity)
+    # A share means nothing without what it is of.
+    named = f"{metric(quantity).short} " if written.symbol in ("1", "%") else ""
+    return f"{named}{written.text(row[name])}"
 
 
 def _ratio(row: Mapping[str, Any]) -> str:

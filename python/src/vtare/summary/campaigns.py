@@ -1,7 +1,7 @@
 """Inference where the unit is the campaign: a campaign's own offset is part of every figure it measured.
 
 Runs of one campaign share its boot, its hour and its neighbours. Between campaigns these change, so the spread of runs
-inside a campaign says nothing about how far two campaigns of the same program lie apart. What is compared here is one
+inside a campaign does not show how far two campaigns of the same program lie apart. What is compared here is one
 figure a campaign, and the spread between campaigns comes from repeating them.
 
 Variances are not pooled over cells: all cells of a campaign share its offset, so that 20 cells do not give 20 estimates

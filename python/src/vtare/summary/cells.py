@@ -15,28 +15,26 @@ import numpy as np
 import polars as pl
 
 from vtare import stats
-from vtare.summary import bandwidth, completion, round_trips, throughput
+from vtare.instruments import RECORDS
+from vtare.summary import completion
 
 if TYPE_CHECKING:
     from vtare.stats import Adder, Resampled, RunPool, Tally
     from vtare.summary.figures import Part
 
 #: Parts of a run that are worth comparing with each other; an argument or a target is bound to differ.
-COMPARED_PARTS: Final = ("source", "method")
+COMPARED_PARTS: Final = tuple(dict.fromkeys(part for record in RECORDS for part in record.compared_parts))
+#: What cells are compared by where all their runs have it, in place of the median.
+COMPARED_FIGURES: Final = tuple(record.compared for record in RECORDS if record.compared is not None)
 
-#: What cells are compared by where all their runs have it, in place of the median: differences of consecutive readings
-#: move in steps of the clock, so that their medians hide what a read costs; and the counter's arguments are made to
-#: take the same time everywhere, so that their scatter is what differs; and an estimate of available bandwidth is the
-#: path's merit, its error the method's.
-COMPARED_FIGURES: Final = ("read_cost_ns", "cv", "absolute_error_percent")
-
+_OWN: Final = {metric.name: metric for record in RECORDS for metric in record.metrics if metric.name != record.quantity}
 MEDIAN_OVER_RUNS: Final = (
-    "half_iqr", "mad_raw", "p99", "p999", "exceed_per_s", "cpu_fraction", "disturbed_fraction", "cv", "cv_within",
-    "cv_between", "cv_thread_cpu", "step_ns", "lost_fraction", "gaps_per_s", "lag1", "n_eff", *round_trips.MEDIANS,
-    *bandwidth.MEDIANS, *throughput.MEDIANS,
+    "half_iqr", "mad_raw", "p99", "p999", "exceed_per_s", "lag1", "n_eff",
+    *(name for name, metric in _OWN.items() if metric.over_runs == "median"),
 )  # fmt: skip
-
-_TOTALS: Final = (*round_trips.TOTALS, *bandwidth.TOTALS, *throughput.TOTALS)
+#: Figures whose median over runs has an interval.
+_WITH_INTERVAL: Final = tuple(metric for metric in _OWN.values() if metric.interval)
+_TOTALS: Final = tuple(name for name, metric in _OWN.items() if metric.over_runs == "sum")
 CELL_COLUMNS: Final[dict[str, Any]] = {
     "quantity": pl.String,
     "n_runs": pl.Int64,
@@ -46,13 +44,7 @@ CELL_COLUMNS: Final[dict[str, Any]] = {
     "median_high": pl.Float64,
     "interval_method": pl.String,
     "interval_level": pl.Float64,
-    "read_cost_ns": pl.Float64,
-    "read_cost_low_ns": pl.Float64,
-    "read_cost_high_ns": pl.Float64,
-    "cv_low": pl.Float64,
-    "cv_high": pl.Float64,
-    "overhead_low_ns": pl.Float64,
-    "overhead_high_ns": pl.Float64,
+    **dict.fromkeys((metric.end(which) for metric in _WITH_INTERVAL for which in ("low", "high")), pl.Float64),
     **dict.fromkeys(_TOTALS, pl.Int64),
     **dict.fromkeys(MEDIAN_OVER_RUNS, pl.Float64),
     **completion.CELL_COLUMNS,
@@ -70,7 +62,7 @@ CELL_COLUMNS: Final[dict[str, Any]] = {
 class Outliers:
     """Readings of a cell far from its median: `outliers` of `n`, None where the scores were refused, with the reason.
 
-    `scale` says how they were scored: on the `log` scale, or by the spread of `each side` where a reading is not above
+    `scale` is how they were scored: on the `log` scale, or by the spread of `each side` where a reading is not above
     0.
     """
 
@@ -97,6 +89,7 @@ class Cell:
     """One cell while its runs come in: figures and block of each run, then the pool its comparisons draw from.
 
     `rng` draws the resamples of each run, for a planner that asks what longer runs are worth; None where nobody asks.
+    `numbers` are those of its labels that stand for numbers, counted in the unit of their key.
     `step` is the step that the cell's readings were seen to move in (`stats.seen_step`), 0 where none was seen.
     """
 
@@ -110,6 +103,7 @@ class Cell:
     pool: RunPool | None = None
     outliers: Outliers | None = None
     step: float = 0.0
+    numbers: Mapping[str, float] = field(default_factory=dict)
 
     def add(self, part: Part, block: int, run_id: str = "") -> None:
         """Take in one run: its readings are counted and resampled, and not kept."""
@@ -149,10 +143,10 @@ class Cell:
         """This cell's row of the cells frame, without the counts of missing runs."""
         medians = self.known("median")
         interval = stats.median_interval(medians)
-        read_costs = self.known("read_cost_ns")
-        read_cost = stats.median_interval(read_costs)
-        overhead = stats.median_interval(self.known("overhead_ns"))
-        cv = stats.median_interval(self.known("cv"))
+        ends: dict[str, float | None] = {}
+        for metric in _WITH_INTERVAL:
+            over_runs = stats.median_interval(self.known(metric.name))
+            ends |= {metric.end("low"): over_runs.low, metric.end("high"): over_runs.high}
         return {
             **self.labels,
             "quantity": self.figures[0]["quantity"],
@@ -163,13 +157,7 @@ class Cell:
             "median_high": interval.high,
             "interval_method": interval.method,
             "interval_level": interval.level if interval.low is not None else None,
-            "read_cost_ns": stats.median(read_costs).value,
-            "read_cost_low_ns": read_cost.low,
-            "read_cost_high_ns": read_cost.high,
-            "cv_low": cv.low,
-            "cv_high": cv.high,
-            "overhead_low_ns": overhead.low,
-            "overhead_high_ns": overhead.high,
+            **ends,
             **{name: sum(known) if (known := self.known(name)) else None for name in _TOTALS},
             **{name: stats.median(self.known(name)).value for name in MEDIAN_OVER_RUNS},
             **completion.cell_row(self.figures),

@@ -19,6 +19,7 @@ from vtare import stats
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from vtare.instruments import Instrument
     from vtare.stats import Tally
 
 #: Columns of a run: the share of its readings above each of these thresholds, in ns.
@@ -36,15 +37,13 @@ CELL_COLUMNS: Final[dict[str, Any]] = {
         ("completed_fraction", "late_fraction", "late_fraction_low", "late_fraction_high", *THRESHOLDS_NS), pl.Float64
     ),
 }
-#: Instruments whose readings are times that can be late.
-_TIMED: Final = ("sleep", "timer", "rtt")
 #: Below this share of what was asked for, a median describes the survivors.
 LEAST_COMPLETED: Final = 0.9
 _LEAST_RUNS: Final = 3
 
 
 def figures(
-    instrument: str, group: pl.DataFrame, counted: Tally, parameters: Mapping[str, Any], target_ns: float | None
+    record: Instrument, group: pl.DataFrame, counted: Tally, parameters: Mapping[str, Any], target_ns: float | None
 ) -> dict[str, Any]:
     """Return the columns of one part of a run.
 
@@ -54,10 +53,10 @@ def figures(
     time spent after the targets over the time of all sleeps. Null where the instrument has no such figure.
     """
     found: dict[str, Any] = dict.fromkeys(COLUMNS)
-    if instrument not in _TIMED:
+    if not record.timed:
         return found
     found.update(exceedances(counted))
-    if instrument != "sleep" or parameters.get("samples") is None:
+    if record.until is None or parameters.get("samples") is None:
         return found
     done = group.drop_nulls("value")
     asked = int(parameters["samples"])
@@ -68,7 +67,7 @@ def figures(
     found["completed_fraction"] = min(1.0, done.height / asked)
     if done.height:
         late = float(done["value"].clip(lower_bound=0).sum())
-        whole = float((done["value"] + done["target_ns"]).sum())
+        whole = float((done["value"] + done[record.until]).sum())
         found["late_fraction"] = late / whole if whole > 0 else None
     return found
 

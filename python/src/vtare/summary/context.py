@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from vtare import stats
-from vtare.campaign.console import run_status
-from vtare.platforms import kind_of
+from vtare.campaign.status import run_status
+from vtare.platforms import platform_class
 from vtare.summary.model import LoadMade, MachineFacts, Note
 
 if TYPE_CHECKING:
@@ -69,8 +69,6 @@ def missing_frame(
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 
-#: Kinds of platform whose instances boot for the campaign itself: their boots are no sign of a restart.
-_BOOTED_ANEW: Final = ("qemu", "xen", "virtualbox", "esxi", "cloud")
 #: What a kernel is called that nobody has named, as in a micro guest.
 _UNNAMED: Final = ("(none)", "None", "")
 
@@ -156,7 +154,9 @@ def notes_for(
         if file.footer.get("interrupted"):
             said[("interrupted", "A run was interrupted; what it had measured is kept.")] += 1
         platform = file.run.factors.get("platform", "host")
-        if kind_of(platform, samples.plan.platforms.get(platform)) not in _BOOTED_ANEW:
+        # An instance that boots for the campaign itself is no sign of a restart.
+        kind = platform_class(platform, samples.plan.platforms.get(platform))
+        if kind is None or not kind.BOOTS:
             boots[platform].add(str(file.footer["machine"].get("boot_id")))
     notes += [Note(key, text, runs) for (key, text), runs in said.items()]
     notes += [Note("left_out", f"Left out: {problem.reason}", 1) for problem in samples.problems]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from vtare import stats
+from vtare.instruments import metric
 from vtare.summary.cells import Cell, compared_figure
 
 if TYPE_CHECKING:
@@ -160,7 +161,7 @@ def contrast_of_runs(
 def step_of(cell: Cell, other: Cell, figure: str, quantum_ns: float) -> float:
     """The step of the clock in a figure: the stated one, or a larger one that the readings show; 0 for no time."""
     quantity = str(cell.figures[0]["quantity"])
-    if not quantity.endswith("_ns") or figure not in ("median", *TAILS):
+    if metric(quantity).symbol != "ns" or figure not in ("median", *TAILS):
         return 0.0
     return max(quantum_ns, cell.step, other.step)
 
@@ -195,7 +196,7 @@ def _row(contrast: Contrast, p: stats.PValue | None, analysis: Analysis, adjustm
         alpha=analysis.alpha,
         size=size,
     )
-    # A table cannot show an interval without an end: the verdict knew it, the row says so in its reason.
+    # A table cannot show an interval without an end: the verdict used it, the row's reason states it.
     open_ended = found.high == float("inf")
     reason = judged.reason if not open_ended else f"{judged.reason} (the baseline's median is below half a clock step)"
     return {

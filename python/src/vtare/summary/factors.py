@@ -9,16 +9,19 @@ import numpy as np
 import polars as pl
 
 from vtare import stats
+from vtare.instruments import RECORDS
 from vtare.summary.cells import compared_figure
 
 if TYPE_CHECKING:
     from vtare.plan import Analysis, Experiment
     from vtare.summary.cells import Cell
 
+#: The other levels of a test, in their order: rows name them, text is made where they are shown (`place_of`).
+_WHERE: Final = pl.List(pl.Struct({"key": pl.String, "label": pl.String}))
 TEST_COLUMNS: Final[dict[str, Any]] = {
     "experiment": pl.String,
     "factor": pl.String,
-    "where": pl.String,
+    "where": _WHERE,
     "test": pl.String,
     "statistic": pl.Float64,
     "p_value": pl.Float64,
@@ -33,7 +36,7 @@ TEST_COLUMNS: Final[dict[str, Any]] = {
 }
 INTERACTION_COLUMNS: Final[dict[str, Any]] = {
     "experiment": pl.String,
-    "where": pl.String,
+    "where": _WHERE,
     "effect": pl.String,
     "factors": pl.List(pl.String),
     "figure": pl.String,
@@ -55,7 +58,7 @@ LEVEL_COLUMNS: Final[dict[str, Any]] = {
     "experiment": pl.String,
     "factor": pl.String,
     "level": pl.String,
-    "where": pl.String,
+    "where": _WHERE,
     "figure": pl.String,
     "tau_b": pl.Float64,
     "tau_bound": pl.Float64,
@@ -76,12 +79,22 @@ _SINGLE: Final[dict[str, Any]] = {
     "refused": "one run a cell: what differs between runs of the same cell is not known",
 }
 #: Figures of a run, beside the main one, that are set against the levels of factors where all runs have them.
-LEVEL_FIGURES: Final = ("half_iqr", "p99", "p999", "overhead_ns", "overhead_share_percent", "absolute_error_percent")
+LEVEL_FIGURES: Final = (
+    "half_iqr", "p99", "p999", *(metric.name for record in RECORDS for metric in record.metrics if metric.by_level),
+)  # fmt: skip
 
 
-def where_text(labels: Sequence[tuple[str, str]]) -> str:
-    """The place of a test as text: `load idle, target_ns 1 ms`."""
-    return ", ".join(f"{key} {label}" for key, label in labels)
+def _where(labels: Sequence[tuple[str, str]]) -> list[dict[str, str]]:
+    return [{"key": key, "label": label} for key, label in labels]
+
+
+def place_of(row: Mapping[str, Any]) -> dict[str, str]:
+    """The other levels of a test, by key.
+
+    >>> place_of({"where": [{"key": "load", "label": "idle"}, {"key": "target_ns", "label": "1 ms"}]})
+    {'load': 'idle', 'target_ns': '1 ms'}
+    """
+    return {entry["key"]: entry["label"] for entry in row["where"] or ()}
 
 
 def strata_of(cells: Sequence[Cell], factors: Sequence[str]) -> dict[tuple[tuple[str, str], ...], list[Cell]]:
@@ -119,7 +132,7 @@ def rank_tests(
                 {
                     "experiment": experiment,
                     "factor": factor,
-                    "where": where_text(rest),
+                    "where": _where(rest),
                     "test": test.name,
                     "statistic": test.statistic,
                     "p_value": None if p is None else p.raw,
@@ -155,7 +168,7 @@ def interactions(
     factor. On plain figures where one is not above 0. One family per experiment, adjusted by Holm.
     """
     family = f"{experiment}: interactions"
-    found: list[tuple[str, str, str, stats.InteractionTest]] = []
+    found: list[tuple[list[dict[str, str]], str, str, stats.InteractionTest]] = []
     present = [factor for factor in factors if len({c.labels[factor] for c in cells if factor in c.labels}) > 1]
     if len(present) < 2:
         return []
@@ -170,7 +183,7 @@ def interactions(
         tests = stats.interaction_tests(
             np.log(values) if on_log else values, labels, family=family, block=[block for _, block, _ in rows]
         )
-        found += [(where_text(rest), figure, "log" if on_log else "plain", test) for test in tests]
+        found += [(_where(rest), figure, "log" if on_log else "plain", test) for test in tests]
     made = [test.p for *_, test in found if test.p is not None]
     adjusted = iter(stats.adjust([p.raw for p in made], family=family, adjustment="holm"))
     rows_out = []
@@ -222,7 +235,7 @@ def level_associations(
                 if len({label for label, _ in runs}) < 2:
                     continue
                 family = f"{experiment.name}: levels of {factor}" + ("" if figure == main else f", {figure}")
-                about = {"experiment": experiment.name, "factor": factor, "where": where_text(rest), "figure": figure}
+                about = {"experiment": experiment.name, "factor": factor, "where": _where(rest), "figure": figure}
                 values, labels = [value for _, value in runs], [label for label, _ in runs]
                 if numbers is not None:
                     found = [_ordered(values, [numbers[label] for label in labels], family, analysis)]

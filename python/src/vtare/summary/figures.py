@@ -10,19 +10,24 @@ import numpy as np
 import polars as pl
 
 from vtare import stats
-from vtare.contract import QUANTITIES, load_contract
-from vtare.samples import OWN_FAR_END
-from vtare.summary import bandwidth, completion, round_trips, shift, throughput
+from vtare.contract import load_contract
+from vtare.instruments import RECORDS, Instrument, PartRows
+from vtare.instruments import instrument as record_of
+from vtare.samples import FAR_END_PART, OWN_FAR_END
+from vtare.summary import completion, shift
 
 if TYPE_CHECKING:
     from vtare.samples import RunFile, SampleSet
     from vtare.stats import Tally
     from vtare.stats._arrays import FloatArray
 
-_DEFAULT_SLEEP_EXCEED_NS: Final = 1e6
-_DEFAULT_TAIL_NS: Final = 1000
-#: Instruments whose rows are readings one after another.
-_SERIES: Final = ("sleep", "rtt")
+#: The instruments' own figures; their quantity is what `median` and its like are of.
+_OWN: Final[dict[str, Any]] = {
+    metric.name: pl.Int64 if metric.over_runs == "sum" else pl.Float64
+    for record in RECORDS
+    for metric in record.metrics
+    if metric.name != record.quantity
+}
 
 #: Figures of every part, in the order of the frame, with their types.
 FIGURE_COLUMNS: Final[dict[str, Any]] = {
@@ -39,31 +44,24 @@ FIGURE_COLUMNS: Final[dict[str, Any]] = {
     "warmup_n": pl.Int64,
     "settled": pl.Boolean,
     **dict.fromkeys(("lag1", "n_eff"), pl.Float64),
-    **dict.fromkeys(
-        (
-            "read_cost_ns", "cpu_fraction", "disturbed_fraction", "spin_ns_mean",
-            "cv", "cv_within", "cv_between", "cv_thread_cpu", "step_ns",
-            "lost_fraction", "gaps_per_s",
-        ),
-        pl.Float64,
-    ),
     **completion.COLUMNS,
     **shift.COLUMNS,
-    **round_trips.COLUMNS,
-    **bandwidth.COLUMNS,
-    **throughput.COLUMNS,
+    **_OWN,
 }  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One part of a run: its labels (`{"source": "vtare"}`), its figures, and its readings for resampling.
+    """One part of a run: its labels (`{"target_ns": "1 ms"}`), its figures, and its readings for resampling.
+
+    `numbers` are the labels that stand for numbers, counted in the unit of their key (`{"target_ns": 1e6}`).
 
     `weights` is None where each row is one reading in order of time. `tally` counts the readings by value; `box` is
     what a box plot shows of all of them, the warm-up too.
     """
 
     labels: Mapping[str, str]
+    numbers: Mapping[str, float]
     figures: Mapping[str, Any]
     values: FloatArray
     weights: np.ndarray | None
@@ -78,10 +76,10 @@ def run_parts(samples: SampleSet, file: RunFile, *, exceed_ns: float | None) -> 
         OSError, polars.exceptions.PolarsError: the file is damaged behind its footer.
         BadInput: a capture beside it cannot be used.
     """
-    instrument = file.run.instrument
+    record = record_of(file.run.instrument)
     frame = samples.read(file)
-    quantity, names = QUANTITIES[instrument]
-    parameters = load_contract().instruments[instrument]
+    names = record.parts
+    parameters = load_contract().instruments[record.name]
     cells: dict[tuple[Any, ...], Mapping[str, Any]] = {
         tuple(cell.get(name) for name in names): cell for cell in file.footer.get("result", {}).get("cells", [])
     }
@@ -95,44 +93,47 @@ def run_parts(samples: SampleSet, file: RunFile, *, exceed_ns: float | None) -> 
             name: file.run.factors.get(name) or (parameters[name].label(v) if name in parameters else str(v))
             for name, v in zip(names, key, strict=True)
         }
-        if instrument == "rtt" and "peer" not in file.run.parameters:
-            labels["peer"] = OWN_FAR_END
-        warm_up = _warm_up(group, instrument, file)
+        if FAR_END_PART in names and FAR_END_PART not in file.run.parameters:
+            labels[FAR_END_PART] = OWN_FAR_END
+        warm_up = _warm_up(group, record, file)
         settled = group if not warm_up.get("warmup_n") else _without_first(group, warm_up["warmup_n"])
         kept = settled.drop_nulls("value")
         values = kept["value"].to_numpy()
-        weights = kept["weight"].to_numpy() if instrument == "timer" else None
+        weights = kept["weight"].to_numpy() if record.value.weight is not None else None
         counted = stats.tally(values, weights=weights)
         figures = {
-            "quantity": quantity,
+            "quantity": record.quantity,
             **warm_up,
             "elapsed_s": file.footer["elapsed_ns"] / 1e9,
             "interrupted": bool(file.footer.get("interrupted", False)),
             **_common(values, weights, counted),
-            **_memory(values, instrument),
-            **_exceed(group, file, exceed_ns),
-            **_special(group, instrument, cells.get(key, {})),
+            **_memory(values, record),
+            **_exceed(group, file, record, exceed_ns),
             **shift.figures(counted),
             **completion.figures(
-                instrument,
+                record,
                 group,
                 counted,
                 file.footer.get("run", {}).get("parameters", {}),
-                dict(zip(names, key, strict=True)).get("target_ns"),
+                None if record.until is None else dict(zip(names, key, strict=True)).get(record.until),
             ),
-            **(round_trips.figures(group, cells.get(key, {}), file.path) if instrument == "rtt" else {}),
-            **(bandwidth.figures(group, file.path, file.footer) if instrument == "avb" else {}),
-            **(throughput.figures(cells.get(key, {})) if instrument == "throughput" else {}),
+            **(record.figures(PartRows(group, cells.get(key, {}), file.path, file.footer)) if record.figures else {}),
         }
         everything = counted if settled is group else stats.tally(group.drop_nulls("value")["value"].to_numpy())
-        yield Part(labels, figures, values, weights, counted, box_of(everything))
+        numbers = {name: float(v) for name, v in zip(names, key, strict=True) if is_number(v)}
+        yield Part(labels, numbers, figures, values, weights, counted, box_of(everything))
 
 
 def _groups(frame: pl.DataFrame, names: tuple[str, ...]) -> dict[tuple[Any, ...], pl.DataFrame]:
-    """The rows of each part. The frame itself where there is one part only: a copy of a long run is dear."""
+    """The rows of each part. The frame itself where there is one part only: a copy of a long run takes memory."""
     if frame.height and all(bool(frame[name].eq_missing(frame[name][0]).all()) for name in names):
         return {tuple(frame[name][0] for name in names): frame}
     return {tuple(key): group for key, group in frame.group_by(names, maintain_order=True)}
+
+
+def is_number(value: Any) -> bool:
+    """Whether a level is a number: a switch is none."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def box_of(counted: Tally) -> dict[str, Any] | None:
@@ -149,12 +150,12 @@ def box_of(counted: Tally) -> dict[str, Any] | None:
     }
 
 
-def _warm_up(group: pl.DataFrame, instrument: str, file: RunFile) -> dict[str, Any]:
+def _warm_up(group: pl.DataFrame, record: Instrument, file: RunFile) -> dict[str, Any]:
     """How many readings to cut from the start and whether the run settled; null where readings are no series in time.
 
     A histogram has lost its order, gaps are not a series, and the counter mixes its arguments on purpose.
     """
-    if instrument not in _SERIES:
+    if not record.in_order:
         return {"warmup_n": None, "settled": None}
     values = group.drop_nulls("value")["value"].to_numpy()
     if len(values) < stats.LONG_SERIES:
@@ -186,22 +187,21 @@ def _common(values: FloatArray, weights: np.ndarray | None, counted: Tally) -> d
     }
 
 
-def _exceed(group: pl.DataFrame, file: RunFile, exceed_ns: float | None) -> dict[str, Any]:
+def _exceed(group: pl.DataFrame, file: RunFile, record: Instrument, exceed_ns: float | None) -> dict[str, Any]:
     """Readings above the threshold, per second of the series itself (what was slept or read, not set-up)."""
-    instrument = file.run.instrument
-    resolved = file.footer.get("run", {}).get("parameters", {})
-    threshold: float | None = exceed_ns
-    if threshold is None and instrument == "timer":
-        threshold = float(resolved.get("tail_ns", _DEFAULT_TAIL_NS))
-    if threshold is None and instrument == "sleep":
-        threshold = _DEFAULT_SLEEP_EXCEED_NS
-    if threshold is None or instrument == "noise":
+    exceed = record.exceed
+    threshold = exceed_ns
+    if threshold is None and exceed is not None:
+        resolved = file.footer.get("run", {}).get("parameters", {})
+        found = resolved.get(exceed.parameter, exceed.default_ns)
+        threshold = None if found is None else float(found)
+    if threshold is None or exceed is None:
         return {"threshold_ns": None, "exceed_per_s": None, "exceed_fraction": None}
     kept = group.drop_nulls("value")
     length_ns = float((kept["value"] * kept["weight"]).sum())
-    if instrument == "sleep":
-        length_ns += float(kept["target_ns"].sum())
-    if instrument == "rtt":
+    if record.until is not None:
+        length_ns += float(kept[record.until].sum())
+    if exceed.overlapping:
         # Packets overlap in time: the series lasts as long as its schedule, not as the sum of its round trips.
         length_ns = float(file.footer["elapsed_ns"])
     above = int(kept.filter(pl.col("value") > threshold)["weight"].sum())
@@ -213,37 +213,9 @@ def _exceed(group: pl.DataFrame, file: RunFile, exceed_ns: float | None) -> dict
     }
 
 
-def _memory(values: FloatArray, instrument: str) -> dict[str, float | None]:
+def _memory(values: FloatArray, record: Instrument) -> dict[str, float | None]:
     """How readings follow each other; null where they are no series in time."""
-    if instrument not in _SERIES:
+    if not record.in_order:
         return {"lag1": None, "n_eff": None}
     found = stats.autocorrelation(values)
     return {"lag1": found.lag1, "n_eff": found.n_eff}
-
-
-def _special(group: pl.DataFrame, instrument: str, cell: Mapping[str, Any]) -> dict[str, Any]:
-    if instrument == "timer":
-        return {"read_cost_ns": (cell.get("read_cost_ns") or {}).get("median")}
-    if instrument == "sleep":
-        disturbed = group["disturbed"].mean()
-        return {
-            "cpu_fraction": cell.get("cpu_fraction"),
-            "spin_ns_mean": group["spin_ns"].mean(),
-            "disturbed_fraction": disturbed,
-        }
-    if instrument == "counter":
-        batches = group["batch"].to_list()
-        wall = stats.coefficient_of_variation(group["wall_ns"].to_numpy(), groups=batches)
-        cpu = stats.coefficient_of_variation(group["cpu_ns"].to_numpy())
-        steps = cell.get("steps")
-        return {
-            "cv": wall.cv,
-            "cv_within": wall.within,
-            "cv_between": wall.between,
-            "cv_thread_cpu": cpu.cv,
-            # Each machine finds its own number of steps for a call of the same length: the time of one is its speed.
-            "step_ns": float(np.median(group["wall_ns"].to_numpy())) / steps if steps and group.height else None,
-        }
-    if instrument == "noise":
-        return {"lost_fraction": cell.get("lost_fraction"), "gaps_per_s": cell.get("gaps_per_s")}
-    return {}

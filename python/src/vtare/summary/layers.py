@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from vtare.platforms import kind_of
+from vtare.platforms import Layer, platform_class
 from vtare.summary import contrasts
 from vtare.summary.cells import Cell
 from vtare.summary.verdicts import word_of
 
 if TYPE_CHECKING:
+    from vtare.instruments import LatencyPair
     from vtare.plan import Experiment
     from vtare.summary.work import CellWork
 
@@ -28,23 +29,14 @@ COLUMNS: Final[dict[str, Any]] = {
     **dict.fromkeys(("family", "verdict", "reason"), pl.String),
 }
 
-#: Kinds of platform by how much lies between a program and the machine.
-_LAYERS: Final = {"host": 0, "netns": 1, "docker": 1, "lxc": 1}
-_MACHINE: Final = 2
-#: Figures that tell a layer's cost beside the main one.
-_FURTHER: Final = {
-    "rtt": ("overhead_ns",),
-    "counter": ("step_ns",),
-    "throughput": ("latency_shared_ns",),
-}
 #: Factors whose levels are loads.
 _LOADS: Final = ("load", "background")
-_SCATTER: Final = "cv"
 
 
 def layer_of(platform: str, platforms: Mapping[str, Mapping[str, str | int]]) -> int:
     """0 for the host, 1 for containers and namespaces, 2 for machines: what has a kernel of its own."""
-    return _LAYERS.get(kind_of(platform, platforms.get(platform)), _MACHINE)
+    found = platform_class(platform, platforms.get(platform))
+    return Layer.MACHINE if found is None else found.LAYER
 
 
 def frame(work: CellWork, comparisons: pl.DataFrame, tails: pl.DataFrame) -> pl.DataFrame:
@@ -70,7 +62,7 @@ def _costs(
     if factor is None:
         return
     there = {row["level"]: row for row in comparisons.iter_rows(named=True) if _at_home(work, experiment, cells, row)}
-    figures = (None, *_FURTHER.get(experiment.instrument, ()))
+    figures = (None, *experiment.record.layer_figures)
     found: list[contrasts.Contrast] = []
     taken: list[dict[str, Any]] = []
     for figure in figures:
@@ -99,7 +91,7 @@ def _pairs(work: CellWork, baseline: str, levels: Sequence[str]) -> Iterator[tup
         return
     layers = {level: layer_of(level, work.plan.platforms) for level in levels}
     yield from ((level, baseline) for level in levels if level != baseline)
-    machines = [level for level in levels if layers[level] == _MACHINE]
+    machines = [level for level in levels if layers[level] == Layer.MACHINE]
     containers = [level for level in levels if layers[level] == 1]
     yield from ((one, other) for one, other in product(machines, containers) if baseline not in (one, other))
 
@@ -152,32 +144,36 @@ def _from_comparison(row: Mapping[str, Any], kind: str) -> dict[str, Any]:
 def _tails(
     work: CellWork, experiment: Experiment, cells: Sequence[Cell], comparisons: pl.DataFrame, tails: pl.DataFrame
 ) -> Iterator[dict[str, Any]]:
-    """What each load makes of tails: the tests of `tails`, of the counter its scatter, of forwarding its latency."""
+    """What each load does to tails: the tests of `tails`, the figures that a record names, its latencies."""
+    record = experiment.record
     for row in comparisons.filter(
-        (pl.col("experiment") == experiment.name) & pl.col("factor").is_in(_LOADS) & (pl.col("quantity") == _SCATTER)
+        (pl.col("experiment") == experiment.name)
+        & pl.col("factor").is_in(_LOADS)
+        & pl.col("quantity").is_in(record.tail_figures)
     ).iter_rows(named=True):
         yield _from_comparison(row, "tail")
     tested = tails.filter(pl.col("factor").is_in(_LOADS))
     known = tested.filter(pl.col("ratio").is_not_null() | pl.col("difference").is_not_null())
-    # Where no run was long enough for any tail, one row a pair says so.
+    # Where no run was long enough for any tail, one row a pair states it.
     for row in (known if known.height else tested.filter(pl.col("tail") == "p99")).iter_rows(named=True):
         yield from_tail(row)
-    if experiment.instrument == "throughput":
-        for row in _latencies(work, experiment, cells):
+    if record.latency_pair is not None:
+        for row in _latencies(work, experiment, cells, record.latency_pair):
             yield from_tail(row)
-    if experiment.instrument == "timer":
-        for row in _means(work, experiment, cells):
+    # What cells are compared by stands above.
+    for figure in (name for name in record.tail_figures if name != record.compared):
+        for row in _by_load(work, experiment, cells, figure):
             yield from_tail(row)
 
 
-def _means(work: CellWork, experiment: Experiment, cells: Sequence[Cell]) -> list[dict[str, Any]]:
-    """The mean reading of a timer by load: a CPU that is taken away lengthens few readings, and those by far."""
+def _by_load(work: CellWork, experiment: Experiment, cells: Sequence[Cell], figure: str) -> list[dict[str, Any]]:
+    """A figure of runs against the loads, by the rule of tails."""
     baselines = {factor.name: factor.baseline for factor in experiment.factors if factor.name in _LOADS}
     found = [
-        (cell, other, about, f"{experiment.name}: {about['factor']}, mean")
+        (cell, other, about, f"{experiment.name}: {about['factor']}, {figure}")
         for cell, other, about in contrasts.pairs(cells, baselines, experiment=experiment.name)
     ]
-    return contrasts.tail_rows(found, "mean", work.plan.analysis, quantum_ns=work.quantum_ns)
+    return contrasts.tail_rows(found, figure, work.plan.analysis, quantum_ns=work.quantum_ns)
 
 
 def from_tail(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -194,26 +190,28 @@ def from_tail(row: Mapping[str, Any]) -> dict[str, Any]:
     return made
 
 
-def _latencies(work: CellWork, experiment: Experiment, cells: Sequence[Cell]) -> list[dict[str, Any]]:
-    """The p99 of latency at the greatest share of the throughput that was found, against that at the least."""
-    shares = experiment.parameters.get("latency_load") or ()
+def _latencies(
+    work: CellWork, experiment: Experiment, cells: Sequence[Cell], pair: LatencyPair
+) -> list[dict[str, Any]]:
+    """The latency at the greatest share of what was found, against that at the least."""
+    shares = experiment.parameters.get(pair.parameter) or ()
     if len(shares) < 2:
         return []
     level, baseline = (f"{100 * share:g} %" for share in (max(shares), min(shares)))
-    family = f"{experiment.name}: load, p99 of latency"
+    family = f"{experiment.name}: load, {pair.name}"
     found = []
     for cell in cells:
-        about = {**cell.labels, "factor": "offered load", "level": level, "baseline": baseline}
-        most, least = cell.by_block("latency_most_p99_ns"), cell.by_block("latency_least_p99_ns")
+        about = {**cell.labels, "factor": pair.factor, "level": level, "baseline": baseline}
+        most, least = cell.by_block(pair.most), cell.by_block(pair.least)
         if most and least:
             # Both shares were offered in the same runs: each run is its own pair.
             found.append(
                 contrasts.contrast_of_runs(
-                    most, least, about, family, work.plan.analysis, quantity="latency_ns",
+                    most, least, about, family, work.plan.analysis, quantity=pair.quantity,
                     without=len(cell.figures) - len(most), without_baseline=len(cell.figures) - len(least),
                 )
             )  # fmt: skip
-    return contrasts.rows_of_tails(found, "p99 of latency", work.plan.analysis)
+    return contrasts.rows_of_tails(found, pair.name, work.plan.analysis)
 
 
 __all__ = ["COLUMNS", "frame", "from_tail", "layer_of"]

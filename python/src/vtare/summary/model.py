@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vtare.bulk import ALONE, Crew, Distribution, distributions
+from vtare.bulk import ALONE, Distribution, Executor, distributions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class Note:
     """Something the reader must know: a note of an instrument, a file left out, a clock not trusted.
 
-    `id` is short and stable, `text` a sentence, `runs` how many runs said it (0 where it is not about runs).
+    `id` is short and stable, `text` a sentence, `runs` how many runs it is about (0 where it is about none).
     """
 
     id: str
@@ -37,7 +37,7 @@ class MachineFacts:
 
     `machine`, `clock` and `program` are the footer's objects of the first run (contract/README.md names the keys);
     `residual_ppm_max`, `load_average_max` and `steal_ns` (sum of after minus before) span all its runs, null where the
-    system does not say.
+    system does not state them.
     """
 
     hostname: str
@@ -70,7 +70,7 @@ class LoadMade:
 class Summary:
     """All figures of one campaign. The columns of the frames are described at the top of this module.
 
-    `derived` says where files made from it go by default; None where nowhere can be written.
+    `derived` is where files made from it go by default; None where nowhere can be written.
     """
 
     store: Path
@@ -78,6 +78,7 @@ class Summary:
     plan_text: str
     seed: int
     keys: Mapping[str, tuple[str, ...]]
+    numbers: Mapping[str, Mapping[str, float]]
     design: pl.DataFrame
     runs: pl.DataFrame
     cells: pl.DataFrame
@@ -99,13 +100,13 @@ class Summary:
     sample_set: SampleSet
     estimates: pl.DataFrame
     boxes: pl.DataFrame
-    crew: Crew = ALONE
+    executor: Executor = ALONE
     stopped: Stopped | None = None
     derived: Derived | None = None
 
     def distributions(self, experiment: str) -> Iterator[Distribution]:
         """Count all readings of an experiment by value, cell by cell, however many there are (vtare.bulk)."""
-        return distributions(self.sample_set, experiment, crew=self.crew)
+        return distributions(self.sample_set, experiment, executor=self.executor)
 
     def samples(self, experiment: str) -> pl.LazyFrame:
         """Return an experiment's raw samples, lazily: Parquet columns, `run_id`, `block`, keys, `value`, `weight`.

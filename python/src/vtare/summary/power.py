@@ -15,10 +15,10 @@ from rich.text import Text
 from scipy import stats as scipy_stats
 
 from vtare import stats
-from vtare.campaign.console import print_table
 from vtare.summary.cells import COMPARED_PARTS, Cell, compared_figure
 from vtare.summary.contrasts import pairs
 from vtare.summary.measured import Measured, read_measured, refuse_empty
+from vtare.terminal.tables import print_table
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -38,7 +38,7 @@ class Needs:
     inside blocks, of the comparison of this cell that varies most: what the decision rule meets. `spread_upper_percent`
     is the latter's 80 % upper limit; `runs` finds the shift with the wanted power at that spread, `runs_cautious` at
     the upper limit; `found_percent` is the shift that the plan's own number of blocks finds. `samples` were taken in a
-    run of the pilot, `samples_advised` are worth their time. What cannot be said is None, with the reason.
+    run of the pilot, `samples_advised` are worth their time. What is not known is None, with the reason.
     """
 
     experiment: str

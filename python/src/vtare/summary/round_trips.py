@@ -2,42 +2,31 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from vtare import stats
-from vtare.campaign.crew import SIDES, capture_name
-from vtare.overhead import PIECES, figures_of, join, read_capture, read_round_trips
+from vtare.campaign.two_hosts import SIDES, capture_name
+from vtare.overhead import figures_of, join, read_capture, read_round_trips
 from vtare.summary.model import Note
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from pathlib import Path
 
-#: Figures of a run of which a cell shows the median over its runs.
-MEDIANS: Final = (
-    "rtt_scheduled_ns", "rtt_scheduled_p99_ns", "achieved_packet_per_s", "overhead_ns", "overhead_share_percent",
-    "overhead_relative_percent", "responder_side_ns", *PIECES,
-)  # fmt: skip
-#: Counts of a run that a cell sums up.
-TOTALS: Final = ("sent", "unsent", "lost", "late", "duplicate", "reordered", "paired", "not_captured", "negative",
-                 "capture_dropped")  # fmt: skip
-COLUMNS: Final[dict[str, Any]] = {
-    **dict.fromkeys(MEDIANS, pl.Float64),
-    **dict.fromkeys(TOTALS, pl.Int64),
-}
+    from vtare.instruments import PartRows
 
 
-def figures(group: pl.DataFrame, cell: Mapping[str, Any], samples: Path) -> dict[str, Any]:
+def figures(part: PartRows) -> dict[str, Any]:
     """The figures of one far end of one run.
 
-    `group` are its rows: packets that were lost have no reading, so they are in no quantile, and are counted here.
-    `cell` is its object in the footer, `samples` the file, beside which the captures lie.
+    Packets that were lost have no reading, so they are in no quantile, and are counted here. Captures lie beside the
+    samples file.
 
     Raises:
         BadInput: a capture cannot be used.
     """
+    group = part.rows
     fates = dict(group.group_by(pl.col("fate").cast(pl.String)).len().iter_rows())
     unsent = fates.get("too_late", 0) + fates.get("no_room", 0)
     sent = group.height - unsent
@@ -53,8 +42,8 @@ def figures(group: pl.DataFrame, cell: Mapping[str, Any], samples: Path) -> dict
         "reordered": int(group["reordered"].sum()),
         "rtt_scheduled_ns": stats.median(scheduled).value,
         "rtt_scheduled_p99_ns": stats.quantile(scheduled, 0.99).value,
-        "achieved_packet_per_s": cell.get("achieved_packet_per_s"),
-        **_pieces(group, samples),
+        "achieved_packet_per_s": part.cell.get("achieved_packet_per_s"),
+        **_pieces(group, part.path),
     }
 
 

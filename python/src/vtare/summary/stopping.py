@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Precision:
-    """How precise a campaign is so far: whether it may stop, and a sentence that says why."""
+    """How precise a campaign is so far: whether it may stop, and a sentence with the reason."""
 
     stop: bool
     reason: str

@@ -1,4 +1,4 @@
-"""The figures of one `throughput` run beside its answers: how even the load was, latency, and what to make of them."""
+"""The figures of a run through forwarding guests beside its answers: how even the load was, and latency."""
 
 from __future__ import annotations
 
@@ -11,20 +11,9 @@ from vtare.quantities import unit_of, write
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from vtare.instruments import PartRows
     from vtare.samples import SampleSet
 
-#: Figures of a run of which a cell shows the median over its runs.
-MEDIANS: Final = (
-    "jain", "jain_planned", "throughput_bit_per_s", "zero_loss_packet_per_s", "latency_ns", "latency_p99_ns",
-    "latency_p999_ns", "latency_total_ns", "tagged_ns", "trial_s", "latency_shared_ns", "latency_least_p99_ns",
-    "latency_most_p99_ns",
-)  # fmt: skip
-#: Counts of a run that a cell sums up.
-TOTALS: Final = ("searches", "unanswered_searches", "censored_runs", "trials", "void_trials", "disturbed_trials")
-COLUMNS: Final[dict[str, Any]] = {
-    **dict.fromkeys(MEDIANS, pl.Float64),
-    **dict.fromkeys(TOTALS, pl.Int64),
-}
 #: Columns of the frame of latencies beside run and keys.
 LOAD_COLUMNS: Final[dict[str, Any]] = {
     "load_packet_per_s": pl.Float64,
@@ -37,12 +26,13 @@ LOAD_COLUMNS: Final[dict[str, Any]] = {
 }
 
 
-def figures(cell: Mapping[str, Any]) -> dict[str, Any]:
+def figures(part: PartRows) -> dict[str, Any]:
     """The figures of one run's cell, as its footer has them; null where the cell is not there.
 
     `latency_shared_ns` is the median at the first load that all cells share, `latency_least_p99_ns` and
     `latency_most_p99_ns` are the p99 at the least and the greatest share of the throughput that was found.
     """
+    cell = part.cell
     latency = cell.get("latency_ns") or {}
     latencies: Sequence[Mapping[str, Any]] = cell.get("latencies") or ()
     at: Mapping[str, Any] = next((one for one in latencies if one.get("load_share") == 1.0), {})
@@ -108,4 +98,4 @@ def _label(key: str, value: Any) -> str | None:
     return str(value) if unit is None else write(value, unit)
 
 
-__all__ = ["COLUMNS", "LOAD_COLUMNS", "MEDIANS", "TOTALS", "figures", "loads_frame"]
+__all__ = ["LOAD_COLUMNS", "figures", "loads_frame"]

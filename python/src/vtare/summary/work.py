@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
-from vtare.bulk import ALONE, Crew
-from vtare.contract import QUANTITIES
+from vtare.bulk import ALONE, Executor
 from vtare.errors import BadInput
+from vtare.instruments import instrument, metric
 from vtare.plan import PATH_FACTORS
 from vtare.samples import Problem, RunFile, SampleSet
 from vtare.summary import cells as cell_work
 from vtare.summary import contrasts, factors
-from vtare.summary.figures import FIGURE_COLUMNS, run_parts
+from vtare.summary.figures import FIGURE_COLUMNS, is_number, run_parts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -81,13 +81,14 @@ def read_cell(task: CellTask) -> CellFound:
             key = tuple(part.labels.values())
             if key not in opened:
                 rng = cell_work.rng_for(task.seed, task.experiment, repr(sorted(labels.items())))
-                opened[key] = cell_work.Cell(labels, rng if task.resample else None)
+                opened[key] = cell_work.Cell(labels, rng if task.resample else None, numbers=part.numbers)
             opened[key].add(part, run.block, run.run_id)
         del parts
-    quantity = QUANTITIES[task.samples.plan.experiment(task.experiment).instrument][0] if opened else ""
+    # A control run opens no cell, and its experiment stands in no plan.
+    is_time = metric(instrument(task.samples.files[0].run.instrument).quantity).symbol == "ns"
     quanta = [file.footer.get("clock", {}).get("quantum_ns") or 0.0 for file in task.samples.files]
     for cell in opened.values():
-        cell.close(quantum_ns=max(quanta, default=0.0) if quantity.endswith("_ns") else 0.0)
+        cell.close(quantum_ns=max(quanta, default=0.0) if is_time else 0.0)
         found.cells.append(cell)
     return found
 
@@ -104,8 +105,8 @@ class CellWork:
         self.boxes: list[dict[str, Any]] = []
         self.cells: dict[str, list[cell_work.Cell]] = {e.name: [] for e in plan.experiments}
         self.quantum_ns = 0.0
-        parts = (part for e in plan.experiments for part in QUANTITIES[e.instrument][1])
-        control = () if plan.control is None else QUANTITIES[plan.control.instrument][1]
+        parts = (part for e in plan.experiments for part in e.record.parts)
+        control = () if plan.control is None else instrument(plan.control.instrument).parts
         self.key_names = tuple(dict.fromkeys((*plan.factor_names, *parts, *control)))
 
     def schema(self, columns: Mapping[str, Any]) -> dict[str, Any]:
@@ -119,8 +120,8 @@ class CellWork:
             **columns,
         }
 
-    def read(self, samples: SampleSet, crew: Crew = ALONE) -> SampleSet:
-        """Read every run, the `crew` cell by cell; return the set without those that turned out to be damaged."""
+    def read(self, samples: SampleSet, executor: Executor = ALONE) -> SampleSet:
+        """Read every run, the `executor` cell by cell; return the set without those that turned out to be damaged."""
         by_cell: dict[tuple[str, tuple[tuple[str, str], ...]], list[RunFile]] = defaultdict(list)
         for file in samples.files:
             by_cell[(file.run.experiment, tuple(file.run.factors.items()))].append(file)
@@ -130,7 +131,7 @@ class CellWork:
             for (experiment, _), files in by_cell.items()
         ]
         problems: list[Problem] = []
-        for task, found in zip(tasks, crew.map(read_cell, tasks), strict=True):
+        for task, found in zip(tasks, executor.map(read_cell, tasks), strict=True):
             problems += found.problems
             self.boxes += found.boxes
             self.run_rows += [{**self._blank(RUN_COLUMNS), **row} for row in found.run_rows]
@@ -154,12 +155,26 @@ class CellWork:
         rows = [
             {
                 **{name: row[name] for name in ("block", "control", "run_id", "quantity", "median", "half_iqr")},
-                "part": ", ".join(row[key] for key in QUANTITIES[row["instrument"]][1] if row[key] is not None),
+                "part": ", ".join(row[key] for key in instrument(row["instrument"]).parts if row[key] is not None),
             }
             for row in self.run_rows
             if row["control"] is not None
         ]
         return cell_work.control_drift(rows, quantum_ns=self.quantum_ns)
+
+    def numbers(self) -> dict[str, dict[str, float]]:
+        """Key -> label -> the number that the label stands for, in the unit of the key; words are left out."""
+        found: dict[str, dict[str, float]] = defaultdict(dict)
+        for experiment in self.plan.experiments:
+            for factor in experiment.factors:
+                for level in factor.levels:
+                    value = level.value[0] if isinstance(level.value, list) and len(level.value) == 1 else level.value
+                    if is_number(value):
+                        found[factor.name][level.label] = float(value)
+            for cell in self.cells[experiment.name]:
+                for key, number in cell.numbers.items():
+                    found[key][cell.labels[key]] = number
+        return dict(found)
 
     def boxes_frame(self) -> pl.DataFrame:
         """What a box plot shows of each run and part."""
@@ -183,7 +198,7 @@ class CellWork:
                 counted = {f"{word}_runs": counts[word] for word in ("skipped", "failed", "pending")}
                 measured = [c for c in self.cells[experiment.name] if dict(combination).items() <= c.labels.items()]
                 found = [cell.row() for cell in measured] or [
-                    {**dict(combination), "quantity": QUANTITIES[experiment.instrument][0], "n_runs": 0, "n": 0}
+                    {**dict(combination), "quantity": experiment.record.quantity, "n_runs": 0, "n": 0}
                 ]
                 rows += [{**blank, **row, **counted} for row in found]
             rows_of = [row for row in rows if row["experiment"] == experiment.name]

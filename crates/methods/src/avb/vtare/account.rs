@@ -1,18 +1,19 @@
 //! Accounts over one train or many, and which of them says most.
 
 use super::points::Point;
-use super::slope::{self, Known, Score};
-use super::{Vtare, idle};
+use super::train_estimate::{self, Known, Score};
+use super::{Case, Vtare, idle};
 
 /// Accounts that begin with one of so many of the last trains are looked at.
 const BEGINS: usize = 24;
 
-/// What other links' queues are held to differ by where trains begin, as a share of what they differ by within streams; such ends are
-/// preferred as if it were less.
+/// What other links' queues are held to differ by where trains begin, as a share of what they differ by within streams;
+/// such ends are preferred as if it were less.
 pub(super) const FRESH: f64 = 0.4;
 const FRESH_PREFERRED: f64 = 0.1;
 
-/// Times in which so many packets of the delay may hide that the queue was empty are avoided, with this weight against the interval's width.
+/// Times in which so many packets of the delay may hide that the queue was empty are avoided, with this weight against
+/// the interval's width.
 const HIDDEN_PACKETS: f64 = 10.0;
 const HIDDEN: f64 = 6.0;
 
@@ -20,8 +21,8 @@ const HIDDEN: f64 = 6.0;
 const LEAST_POINTS: usize = 8;
 
 impl Vtare {
-    /// Adds the points of a train to the account, or begins it anew with those behind the train's head, where the queue may have been
-    /// empty since the train before.
+    /// Adds the points of a train to the account, or begins it anew with those behind the train's head, where the queue
+    /// may have been empty since the train before.
     pub(super) fn take_into_account(&mut self, points: &[Point], behind: usize, known: &Known) {
         let goes_on = match (self.account.last().copied(), points.first()) {
             (Some(last), Some(first)) => {
@@ -50,22 +51,23 @@ impl Vtare {
     /// The account with the narrowest interval of those that begin with a train, and end with another or now.
     pub(super) fn narrowest(&self, known: &Known) -> Option<Score> {
         let begins = &self.begins[self.begins.len().saturating_sub(BEGINS)..];
-        let whole = slope::score(&self.account[*begins.first()?..], known)?;
-        // A short account may have seen fewer bursts than there are; and only the first one begins behind a head that a link may still hold.
+        let whole = train_estimate::score(&self.account[*begins.first()?..], known)?;
+        // A short account may have seen fewer bursts than there are; and only the first one begins behind a head that a
+        // link may still hold.
         let known = Known { unsettled_ns: 0.0, least_burst: whole.burst, ..*known };
         let preferring = Known { fresh_share: FRESH_PREFERRED, ..known };
-        if !self.steers {
+        if !self.steers || self.without(Case::Narrowest) {
             return Some(whole);
         }
         let ends = |&from: &usize| begins.iter().map(|&to| to + 1).filter(move |&to| to >= from + LEAST_POINTS);
         let all = begins.iter().flat_map(|from| ends(from).chain([self.account.len()]).map(|to| (*from, to)));
         let width = |(from, to): (usize, usize)| {
-            let score = slope::score(&self.account[from..to], &preferring)?;
+            let score = train_estimate::score(&self.account[from..to], &preferring)?;
             let hidden = hidden_idle(&self.account[from..to], &preferring, HIDDEN_PACKETS);
             Some((4.0 * self.blurred(&score) + score.idle + HIDDEN * hidden, (from, to)))
         };
         let (_, (from, to)) = all.filter_map(width).min_by(|a, b| a.0.total_cmp(&b.0))?;
-        slope::score(&self.account[from..to], &known)
+        train_estimate::score(&self.account[from..to], &known)
     }
 
     /// The error of a score, bit/s, where the traffic came in longer bursts than it saw itself.
@@ -83,7 +85,8 @@ impl Vtare {
     }
 }
 
-/// The time for which the tight link's queue may have been empty, were so many packets of each delay in other links' queues, as bit/s.
+/// The time for which the tight link's queue may have been empty, were so many packets of each delay in other links'
+/// queues, as bit/s.
 fn hidden_idle(points: &[Point], known: &Known, packets: f64) -> f64 {
     let (Some(first), Some(last)) = (points.first(), points.last()) else { return 0.0 };
     let hidden = Known { base_ns: known.base_ns + packets * known.service_ns, ..*known };
@@ -96,7 +99,7 @@ mod tests {
     use super::*;
     use crate::avb::{Setup, VtareSettings};
 
-    /// 4 of 10 Mbit/s are held to be free.
+    /// 4 of 10 Mbit/s are assumed to be free.
     fn steering() -> Vtare {
         let mut method = Vtare::new(VtareSettings::default(), Setup::default());
         (method.link, method.near, method.base_ns) = (Some((1e7, 0.01)), 4e6, 0.0);
@@ -116,8 +119,9 @@ mod tests {
         assert_eq!(method.blurred(&short), 1e4);
     }
 
-    /// Trains of 20 packets of 1500 B each, 3 ms apart (4 Mbit/s) and 9 ms behind the last one's end, into a link of 10 Mbit/s of which
-    /// 3.5 are free, behind a queue of 60 ms; another link adds what is told for the place within the train.
+    /// Trains of 20 packets of 1500 B each, 3 ms apart (4 Mbit/s) and 9 ms behind the last one's end, into a link of 10
+    /// Mbit/s of which 3.5 are free, behind a queue of 60 ms; another link adds what is told for the place within
+    /// the train.
     fn trains(count: u32, other_ns: impl Fn(u32, u32) -> f64) -> Vec<Vec<Point>> {
         let (mut at_ns, mut queue_bit) = (0.0, 6e5);
         let mut train = |number: u32| -> Vec<Point> {

@@ -1,7 +1,7 @@
 /// Where the available bandwidth lies, as far as the trains have told: probabilities over a logarithmic grid.
 ///
-/// Each train multiplies in its likelihood. One train in ten is held to be spoiled in a way that its stamps do not show, so that a
-/// single wrong one cannot move the whole weight.
+/// Each train multiplies in its likelihood. One train in ten is assumed to be spoiled in a way that its stamps do not
+/// show, so that a single wrong one cannot move the whole weight.
 //= Waeber, Frazier, Henderson 2013, Bisection search with noisy responses (probabilistic bisection)
 #[derive(Clone, Debug)]
 pub(super) struct Belief {

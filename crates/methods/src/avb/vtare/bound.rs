@@ -1,9 +1,10 @@
 //! Between which bounds the capacity lies, by the account of an overload.
 //!
-//! While the queue is busy, `bits = A T + C D`: what was sent between two probes is what was available in the time `T` between them, and
-//! what the delay `D` grew by. For packets sent back to back `T` is short against `D`, and `A` between 0 and `C` or not far from it, so
-//! `C` is about `bits/(T + D)` to `bits/D`, whatever happened to single gaps on the way. A program behind the link that stood still and
-//! then lets packets go as fast as it can makes gaps of its own, which look like a faster link; this tells them from it.
+//! While the queue is busy, `bits = A T + C D`: what was sent between two probes is what was available in the time `T`
+//! between them, and what the delay `D` grew by. For packets sent back to back `T` is short against `D`, and `A`
+//! between 0 and `C` or not far from it, so `C` is about `bits/(T + D)` to `bits/D`, whatever happened to single gaps
+//! on the way. A program behind the link that stalled and then lets packets go as fast as it can makes gaps of its
+//! own, which look like a faster link; this tells them from it.
 
 use super::points::{Point, median};
 
@@ -27,8 +28,8 @@ const EARLY: usize = 4;
 /// The delay must grow by so many times the time that sending takes: else bursts of cross traffic matter.
 const STEEP: f64 = 2.0;
 
-/// A capacity above the upper bound by more than this factor is none: links before the tight one, and bursts, make a bound too low by up
-/// to 2.
+/// A capacity above the upper bound by more than this factor is none: links before the tight one, and bursts, make a
+/// bound too low by up to 2.
 const ABOVE: f64 = 2.2;
 
 /// ... and by so much more where it is of few packets: a burst leaves each packet of a head a gap of up to three.
@@ -86,8 +87,8 @@ impl Bounds {
         self.0.push(bound);
     }
 
-    /// The capacity to reckon with where the bounds contradict `found`, bit/s; they must do so more plainly as long as they are of fewer
-    /// packets than `enough`, since a short head may have met a burst as a whole.
+    /// The capacity to reckon with where the bounds contradict `found`, bit/s; they must do so more plainly as long as
+    /// they are of fewer packets than `enough`, since a short head may have met a burst as a whole.
     pub(super) fn against(&self, found: f64, enough: u32) -> Option<f64> {
         let few = self.0.iter().map(|it| it.packets).sum::<f64>() < f64::from(enough);
         let of = |of: fn(&Bound) -> f64| median(&mut self.0.iter().map(of).collect::<Vec<_>>());

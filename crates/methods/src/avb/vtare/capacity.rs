@@ -1,12 +1,14 @@
 use super::points::{Point, median};
 use crate::avb::Observation;
 
-/// The link that forms the queue, as back-to-back packets show it: neighbours that had nothing between them leave it at its capacity.
+/// The link that forms the queue, as back-to-back packets show it: neighbours that had nothing between them leave it at
+/// its capacity.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Capacity {
     /// Time per bit between neighbours that were sent back to back, ns, sorted.
     per_bit_ns: Vec<f64>,
-    /// The same of neighbours in streams that arrived closer together than they left, since the second caught up with the first in a queue.
+    /// The same of neighbours in streams that arrived closer together than they left, since the second caught up with
+    /// the first in a queue.
     caught_ns: Vec<f64>,
     /// Packets of all those neighbours.
     packets: f64,
@@ -14,19 +16,21 @@ pub(super) struct Capacity {
     arrived: f64,
     /// Packets that were handed over with the one before, at a stamp of their own, and all packets.
     clumped: (f64, f64),
-    /// Bits of the longest back-to-back train behind the packets that came first together, and the time in which they came, ns.
+    /// Bits of the longest back-to-back train behind the packets that came first together, and the time in which they
+    /// came, ns.
     longest: (f64, f64),
     /// Rates at which stretches of trains came that had been sent much faster, bit/s: the fastest of each train.
     stretches: Vec<f64>,
-    /// Bits that came first together, beyond a packet: what a token bucket passes at once, and what is to be sent before there is a queue.
+    /// Bits that came first together, beyond a packet: what a token bucket passes at once, and what is to be sent
+    /// before there is a queue.
     credit_bit: f64,
 }
 
 /// A packet that arrived in less than this share of the time in which it left behind the one before caught up with it.
 const CAUGHT: f64 = 0.9;
 
-/// So many of them that lie together, within this share, and are most of those below the place that packets sent back to back show, are
-/// the link: under high load all of those may have had cross traffic between them.
+/// So many of them that lie together, within this share, and are most of those below the place that packets sent back
+/// to back show, are the link: under high load all of those may have had cross traffic between them.
 const CAUGHT_LEAST: usize = 4;
 const CAUGHT_NEAR: f64 = 0.02;
 const CAUGHT_MOST: f64 = 0.22;
@@ -44,22 +48,22 @@ const CLEAR: f64 = 0.75;
 const COARSE: f64 = 2.5;
 const COARSE_ERROR: f64 = 0.15;
 
-/// Packets that were sent back to back and overloaded a link leave it at half its capacity at least, whatever crosses; those of a slower link
-/// before it at somewhat less. Stamps closer than so many times that rate are of packets that were handed over together: by a token
-/// bucket's timer, or by a receiver that looks for packets now and then.
+/// Packets that were sent back to back and overloaded a link leave it at half its capacity at least, whatever crosses;
+/// those of a slower link before it at somewhat less. Stamps closer than so many times that rate are of packets that
+/// were handed over together: by a token bucket's timer, or by a receiver that looks for packets now and then.
 const CLUMPED: f64 = 3.5;
 
 /// Different stamps that tell a rate of arrival.
 const RATE_STAMPS: usize = 8;
 
-/// Where more than this share of the packets were handed over with others, the gaps are those of the hand-over. The link is then known from
-/// the time of a whole train, and so well, as a share.
+/// Where more than this share of the packets were handed over with others, the gaps are those of the hand-over. The
+/// link is then known from the time of a whole train, and so well, as a share.
 const CLUMPED_SHARE: f64 = 0.15;
 const CLUMPED_ERROR: f64 = 0.2;
 
-/// A stretch of a train tells the link's rate, whatever its packets' gaps are, if it has so many packets, came at so many times, and was
-/// sent in less than this share of the time in which it came: then hardly anything could come between. So well, as a share, does one
-/// tell it, and more than one.
+/// A stretch of a train tells the link's rate, whatever its packets' gaps are, if it has so many packets, came at so
+/// many times, and was sent in less than this share of the time in which it came: then hardly anything could come
+/// between. So well, as a share, does one tell it, and more than one.
 const STRETCH_PACKETS: f64 = 128.0;
 const STRETCH_POINTS: usize = 8;
 const STRETCH_SENT: f64 = 0.25;
@@ -72,8 +76,8 @@ const SCATTERED_ERROR: f64 = 0.3;
 /// Share of all neighbours that another place must have.
 const LEAST_PART: f64 = 0.06;
 
-/// Packets that arrived together, within `clump_ns` of each other: when the last of them left, its stamp, ns, and their bits; NaN bits where
-/// a packet is missing.
+/// Packets that arrived together, within `clump_ns` of each other: when the last of them left, its stamp, ns, and their
+/// bits; NaN bits where a packet is missing.
 fn groups(observation: &Observation, head: usize, clump_ns: u64) -> Vec<(u64, u64, f64)> {
     let packets = &observation.packets[..head.min(observation.packets.len())];
     let mut groups: Vec<(u64, u64, f64)> = Vec::new();
@@ -102,8 +106,8 @@ fn groups(observation: &Observation, head: usize, clump_ns: u64) -> Vec<(u64, u6
     groups
 }
 
-/// The rate at which the first `head` packets arrived, bit/s, by those that no later one overtook; `None` where they have fewer than
-/// `least` different stamps.
+/// The rate at which the first `head` packets arrived, bit/s, by those that no later one overtook; `None` where they
+/// have fewer than `least` different stamps.
 pub(super) fn arrival_rate(observation: &Observation, head: usize, least: usize) -> Option<f64> {
     let groups: Vec<_> = groups(observation, head, 0).into_iter().filter(|group| !group.2.is_nan()).collect();
     let (first, last) = (groups.first()?, groups.last()?);
@@ -111,7 +115,8 @@ pub(super) fn arrival_rate(observation: &Observation, head: usize, least: usize)
     (groups.len() >= least && last.1 > first.1).then(|| bits * 1e9 / (last.1 - first.1) as f64)
 }
 
-/// The highest rate at which a stretch of a train arrived that took so long, ns, bit/s; not of its begin, which a token bucket may pass.
+/// The highest rate at which a stretch of a train arrived that took so long, ns, bit/s; not of its begin, which a token
+/// bucket may pass.
 pub(super) fn fastest(observation: &Observation, least_ns: u64) -> Option<f64> {
     let groups: Vec<_> =
         groups(observation, observation.packets.len(), 0).into_iter().filter(|group| !group.2.is_nan()).collect();
@@ -176,8 +181,9 @@ impl Capacity {
         self.caught_ns.sort_by(f64::total_cmp);
     }
 
-    /// The capacity by packets that caught up, where it is above the one that packets sent back to back show; as [`Self::estimate`]. What
-    /// was held up and let go at once comes together as well: not for paths where that may be.
+    /// The capacity by packets that caught up, where it is above the one that packets sent back to back show; as
+    /// [`Self::estimate`]. What was delayed and let go at once comes together as well: not for paths where that may
+    /// be.
     pub(super) fn caught(&self) -> Option<(f64, f64)> {
         let (capacity, _) = self.estimate().filter(|_| !self.clumps())?;
         let place = |share: f64| self.caught_ns.partition_point(|&it| it < share * 1e9 / capacity);
@@ -301,7 +307,8 @@ mod tests {
 
     use super::*;
 
-    /// Packets of 1500 B that left at once over 1 Gbit/s, through a timer that lets `clump` of them go together, 200 ns apart.
+    /// Packets of 1500 B that left at once over 1 Gbit/s, through a timer that lets `clump` of them go together, 200 ns
+    /// apart.
     fn let_go(packets: u64, clump: u64) -> Observation {
         let at = |i: u64| (i / clump + 1) * clump * 12_000 + (i % clump) * 200;
         let packet = |i: u64| crate::avb::Packet {
@@ -335,8 +342,8 @@ mod tests {
         }
     }
 
-    /// A head of 12 packets with a packet of cross traffic between any two, over 100 Mbit/s, and a stream 1 ms apart in which each second
-    /// packet comes `behind_us` behind the one before.
+    /// A head of 12 packets with a packet of cross traffic between any two, over 100 Mbit/s, and a stream 1 ms apart in
+    /// which each second packet comes `behind_us` behind the one before.
     fn caught(behind_us: u64) -> Observation {
         let packet = |index: u64| {
             let (left_us, received_us) = match index {
@@ -368,8 +375,8 @@ mod tests {
         assert_eq!([4, 240].map(|behind_us| found(behind_us).1), [None, None]);
     }
 
-    /// Points 60 us apart in arrival at 1 Gbit/s, five packets each, of which the first `fast` were sent at ten times that rate, the
-    /// others so much slower that cross traffic doubled their time.
+    /// Points 60 us apart in arrival at 1 Gbit/s, five packets each, of which the first `fast` were sent at ten times
+    /// that rate, the others so much slower that cross traffic doubled their time.
     fn arrived(fast: u32, all: u32) -> Vec<Point> {
         let point = |i: u32| {
             let (at, slow) = (f64::from(i.min(fast)), f64::from(i.saturating_sub(fast)));

@@ -1,18 +1,18 @@
 //! For how long the queue may have been empty between packets, and was, as far as can be told.
 
 use super::points::Point;
-use super::slope::{JITTER, Known};
+use super::train_estimate::{JITTER, Known};
 
-/// A queue that is found longer than the time in which it may have been empty was not: cross traffic of twice the link's rate would have made
-/// it, but for so many packets.
+/// A queue that is found longer than the time in which it may have been empty was not: cross traffic of twice the
+/// link's rate would have made it, but for so many packets.
 const SUDDEN: f64 = 2.0;
 
 /// Packets among which one that finds a queue shows that the link was hardly ever idle before.
 const SOON: usize = 4;
 
-/// The most time for which the queue can have been empty, and a guess of it, ns. Behind a packet the queue lasts at least for what the
-/// packet found and itself; only what the next packet comes later than that can have been idle. It has been for most of that, where
-/// the next packet still found nothing, and for little, where it found a queue again.
+/// The most time for which the queue can have been empty, and a guess of it, ns. Behind a packet the queue lasts at
+/// least for what the packet found and itself; only what the next packet comes later than that can have been idle. It
+/// has been for most of that, where the next packet still found nothing, and for little, where it found a queue again.
 pub(super) fn idle_ns(points: &[Point], known: &Known, other_ns: f64) -> (f64, f64) {
     // What the other links add to a delay is no queue of the tight one. That is the most it can be, and no guess.
     let likely = Known { base_ns: known.base_ns + known.grain_ns, ..*known };
@@ -32,7 +32,8 @@ pub(super) fn idle_ns(points: &[Point], known: &Known, other_ns: f64) -> (f64, f
     })
 }
 
-/// For how long the queue may have been empty between neighbours, ns, at the most that the capacity may be; see [`carried_idle_ns`].
+/// For how long the queue may have been empty between neighbours, ns, at the most that the capacity may be; see
+/// [`carried_idle_ns`].
 pub(super) fn idle_gaps_ns(points: &[Point], known: &Known, jitter_ns: f64) -> Vec<f64> {
     let faster = 1.0 + 2.0 * known.capacity_error;
     let most = Known {
@@ -44,8 +45,8 @@ pub(super) fn idle_gaps_ns(points: &[Point], known: &Known, jitter_ns: f64) -> V
     carried_idle_ns(points, &most)
 }
 
-/// The same where the probes' own bits are reckoned: what they bring takes the link so long, whatever their delays say. A token bucket's credit
-/// hides a queue, and lets packets pass that came early; it takes as long to come back.
+/// The same where the probes' own bits are reckoned: what they bring takes the link so long, whatever their delays say.
+/// A token bucket's credit hides a queue, and lets packets pass that came early; it takes as long to come back.
 fn carried_idle_ns(points: &[Point], known: &Known) -> Vec<f64> {
     let mut busy_ns: f64 = 0.0;
     let gaps = points.windows(2).map(|pair| {
@@ -60,14 +61,15 @@ fn carried_idle_ns(points: &[Point], known: &Known) -> Vec<f64> {
     gaps.collect()
 }
 
-/// How much later a packet came than the queue behind the one before it lasted at least, ns. The bits between the two that are not the
-/// later packet's own came before it as well, but nothing says when. Packets of one call came together: the link had all of them to send,
-/// whatever the delay of the last of them says (the least delay may be that of such a one, and a token bucket's credit hides as many).
+/// How much later a packet came than the queue behind the one before it lasted at least, ns. The bits between the two
+/// that are not the later packet's own came before it as well, but nothing says when. Packets of one call came
+/// together: the link had all of them to send, whatever the delay of the last of them says (the least delay may be that
+/// of such a one, and a token bucket's credit hides as many).
 pub(super) fn after_queue_ns(before: &Point, after: &Point, known: &Known) -> f64 {
     let found_ns =
         if known.found { (after.delay_ns - known.base_ns - SUDDEN * known.service_ns).max(0.0) } else { 0.0 };
     let queue_ns = (before.delay_ns - known.base_ns).max(0.0) + known.service_ns;
-    // An account that goes on is held to be busy by what is found alone: several links hold packets of a call, too.
+    // An account that goes on is assumed to be busy by what is found alone: several links hold packets of a call, too.
     let call_ns = if known.found { 0.0 } else { before.call_bit * 1e9 / known.capacity };
     (after.at_ns - before.at_ns) - queue_ns.max(call_ns) - found_ns
 }

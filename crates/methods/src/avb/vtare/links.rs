@@ -1,12 +1,15 @@
 //! Whether several links store and forward, so that their queues are in the delays as well.
 //!
-//! A link sends a packet on when it has come whole. So a small packet takes less time than a large one, on an empty path, by the
-//! difference of their bits over each link's capacity: `d_large - d_small = (L - l) sum of 1/C_i`. In units of what the tight link takes
-//! that is how many links there are which are as slow; a fast card, or a shaper that counts bytes, adds next to nothing.
-//= Jacobson 1997 (pathchar); Downey 1999, Using pathchar to estimate Internet link characteristics: the least of many delays
+//! A link sends a packet on when it has come whole. So a small packet takes less time than a large one, on an empty
+//! path, by the difference of their bits over each link's capacity: `d_large - d_small = (L - l) sum of 1/C_i`. In
+//! units of what the tight link takes that is how many links there are which are as slow; a fast card, or a shaper that
+//! counts bytes, adds next to nothing.
+//= Jacobson 1997 (pathchar); Downey 1999, Using pathchar to estimate Internet link characteristics: the least of many
+//= delays
 
+use super::Case;
+use super::continuous::BURSTY;
 use super::points::Epoch;
-use super::steer::BURSTY;
 use super::{Stage, Vtare};
 use crate::avb::{Observation, Packet, Spacing, Train};
 
@@ -15,8 +18,8 @@ const PACKETS: u32 = 48;
 const APART: f64 = 8.0;
 const CALLS: f64 = 4.0;
 
-/// Links as slow as the tight one, at least, for them to be several: one link and a card twice as fast before it make 1.5. More than the
-/// second are a queue that was there all the time.
+/// Links as slow as the tight one, at least, for them to be several: one link and a card twice as fast before it make
+/// 1.5. More than the second are a queue that was there all the time.
 const SEVERAL: f64 = 2.2;
 const MOST: f64 = 12.0;
 
@@ -45,9 +48,12 @@ const SEVERAL_S: f64 = 0.025;
 const SEVERAL_MORE: f64 = 4.0;
 
 impl Vtare {
-    /// Small packets, far apart, where it matters whether there are several links and nobody knows yet; large ones behind them, if it seems
-    /// so: the least delay so far may be that of a queue that was never seen empty.
+    /// Small packets, far apart, where it matters whether there are several links and nobody knows yet; large ones
+    /// behind them, if it seems so: the least delay so far may be that of a queue that was never seen empty.
     pub(super) fn sound_links(&mut self) -> Option<Train> {
+        if self.without(Case::Links) {
+            return None;
+        }
         let (capacity, _) = self.link?;
         let least_byte = self.setup.ability.least_packet_byte;
         let asks = self.asks_for_one_link();
@@ -69,7 +75,8 @@ impl Vtare {
         Some(Train { packets: PACKETS, size_byte, spacing: Spacing::Constant { gap_ns }, idle_before_ns: 0 })
     }
 
-    /// What packets far apart tell. The delays of small ones are no others' points: the least delay depends on the size.
+    /// What packets far apart tell. The delays of small ones are no others' points: the least delay depends on the
+    /// size.
     pub(super) fn hear_links(&mut self, observation: &Observation, epoch: Epoch) {
         self.stage = self.asked_in;
         self.account.clear();
@@ -83,7 +90,7 @@ impl Vtare {
             self.small_ns = Some(self.small_ns.map_or(least_ns, |before| before.min(least_ns)));
         }
         let (Some((capacity, _)), Some(small_ns)) = (self.link, self.small_ns) else { return };
-        // A least delay that others do not have as well is that of something that stood still, and let all go at once.
+        // A least delay that others do not have as well is that of something that stalled, and let all go at once.
         let alike = self.links_of(confirmed_ns, least_ns, capacity) < ALIKE;
         let links = if alike { self.links_of(self.base_ns, small_ns, capacity) } else { NONE };
         let told = if links > SEVERAL { large } else { large || links > NONE || self.tries >= TRIES };

@@ -1,25 +1,28 @@
 //! vtare's own method: a queue that is kept busy, and its account.
 //!
-//! See `docs/avb.md`. In short: a back-to-back train finds the link's capacity and what a train may be at most; then trains that first
-//! fill the queue and then hold it filled give the mean available bandwidth of exactly their own time.
+//! See `docs/avb.md`. In short: a back-to-back train finds the link's capacity and what a train may be at most; then
+//! trains that first fill the queue and then hold it filled give the mean available bandwidth of exactly their own
+//! time.
 
 mod account;
+mod anomalies;
 mod belief;
 mod bound;
-mod busy;
 mod capacity;
-mod hear;
+mod cases;
+mod continuous;
 mod idle;
 mod links;
-mod next;
+mod observe;
+mod path_state;
 mod plan;
+mod plan_train;
 mod points;
-mod see;
 mod settings;
-mod slope;
-mod spoil;
-mod steer;
-mod verdict;
+mod shared_cpu;
+mod stopping_rule;
+mod tight;
+mod train_estimate;
 
 use vtare_units::{Monotonic, Span, Timestamp};
 
@@ -27,15 +30,17 @@ use super::classic::sound;
 use super::{Estimate, Method, Observation, Setup, Spent, Step, Stopped};
 use belief::Belief;
 use bound::Bounds;
-use busy::Overload;
 use capacity::Capacity;
 use points::{Epoch, Point};
-use slope::Score;
+use shared_cpu::Overload;
+use tight::Response;
+use train_estimate::Score;
 
+pub use cases::Case;
 pub use settings::VtareSettings;
 
-/// The links before the tight one carry cross traffic of their own, which piles up while the head of a train passes. They have settled
-/// so many times what the tight link takes to send the head after it has passed (at half load).
+/// The links before the tight one carry cross traffic of their own, which piles up while the head of a train passes.
+/// They have settled so many times what the tight link takes to send the head after it has passed (at half load).
 const SETTLE: f64 = 1.2;
 
 /// What the train under way is for.
@@ -68,7 +73,8 @@ pub struct Vtare {
     head: u32,
     /// Size of all packets: one size, since the least delay of a path depends on it.
     packet_byte: u32,
-    /// Nothing crosses the path, as far as was seen: a stream just above the capacity makes a queue by itself, and bursts ask for no length.
+    /// Nothing crosses the path, as far as was seen: a stream just above the capacity makes a queue by itself, and
+    /// bursts ask for no length.
     calm: bool,
     /// Time that the train under way shall take behind its head, s.
     seconds: f64,
@@ -78,9 +84,11 @@ pub struct Vtare {
     capacity: Capacity,
     /// What overloads say of it.
     bounds: Bounds,
-    /// The highest rate at which a train's probes left the link, where that was more than the link was held to carry, bit/s.
+    /// The highest rate at which a train's probes left the link, where that was more than the link was held to carry,
+    /// bit/s.
     outgrown: f64,
-    /// The longest time, ns, for which packets were seen to wait behind the tight link, for a program or a machine that stood still.
+    /// The longest time, ns, for which packets were seen to wait behind the tight link, for a program or a machine
+    /// that stalled.
     held_ns: f64,
     /// The same in the last train.
     held_now_ns: f64,
@@ -88,6 +96,8 @@ pub struct Vtare {
     line: f64,
     /// Capacity that all is reckoned with, bit/s, and its relative error.
     link: Option<(f64, f64)>,
+    /// What trains report of the tight link.
+    responses: Vec<Response>,
     base_ns: f64,
     belief: Option<Belief>,
     /// The last estimate of the value, bit/s.
@@ -98,7 +108,7 @@ pub struct Vtare {
     heads: (f64, f64),
     /// Rate at which the head of the last train left whose packets left many in a call, bit/s; 0: none did.
     departs: f64,
-    /// For how long the sender stood still at most in a train's stream, s; older trains count for less.
+    /// For how long the sender stalled at most in a train's stream, s; older trains count for less.
     still_s: f64,
     /// What heads that overloaded the link say of its capacity.
     overloads: Vec<Overload>,
@@ -128,7 +138,7 @@ pub struct Vtare {
     turn_s: f64,
     /// The last train went on where the one before ended.
     goes_on: bool,
-    /// Each train shall: `steer.rs`.
+    /// Each train shall: `continuous.rs`.
     steers: bool,
     /// The time is enough for so few packets only that this has been so from the first train on.
     slow: bool,
@@ -138,7 +148,7 @@ pub struct Vtare {
     closed: Option<Stopped>,
     /// Silence since the last train, s.
     rested_s: f64,
-    /// What the value was held to be before this account, bit/s, and its standard error.
+    /// What the value was assumed to be before this account, bit/s, and its standard error.
     prior: (f64, f64),
     /// Links as slow as the tight one that store and forward, as far as was seen.
     links: Option<f64>,
@@ -161,7 +171,7 @@ pub struct Vtare {
     spoiled: u32,
     reordered: u32,
     silent: u32,
-    /// Trains that were held up as a whole.
+    /// Trains that were delayed as a whole.
     held_whole: u32,
     /// How often all was begun anew since the trains before had been held up.
     restarts: u32,
@@ -177,7 +187,8 @@ pub struct Vtare {
     done: Option<Box<Estimate>>,
     /// When the next look is due, for runs that follow.
     next: Option<Timestamp<Monotonic>>,
-    /// When the round under way was due, for runs that follow: the next is due so much later, however long this one takes.
+    /// When the round under way was due, for runs that follow: the next is due so much later, however long this one
+    /// takes.
     due: Option<Timestamp<Monotonic>>,
     /// Nothing is sent before this.
     rest: Option<Timestamp<Monotonic>>,
@@ -208,6 +219,7 @@ impl Vtare {
             held_now_ns: 0.0,
             line: f64::INFINITY,
             link: None,
+            responses: Vec::new(),
             base_ns: f64::INFINITY,
             belief: None,
             near: 0.0,

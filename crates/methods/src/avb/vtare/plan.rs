@@ -9,8 +9,8 @@ pub(super) struct Wanted {
     pub(super) rate: f64,
     /// For how long, s.
     pub(super) seconds: f64,
-    /// Rate at which packets sent back to back come to the tight link, bit/s. The stream begins when the head has come there: links
-    /// before it hold nothing of the head any more.
+    /// Rate at which packets sent back to back come to the tight link, bit/s. The stream begins when the head has come
+    /// there: links before it hold nothing of the head any more.
     pub(super) inflow: f64,
     /// Groups are due so many call times one after the other, at least: [`ROOM`] or [`SHARED_ROOM`].
     pub(super) room: f64,
@@ -42,7 +42,7 @@ pub(super) fn train(wanted: &Wanted, size_byte: u32, ability: &Ability, most_byt
     let most_byte = most_byte.saturating_sub(u64::from(size_byte) * u64::from(group + 2));
     let shrink = (most_byte as f64 / bytes.max(1.0)).min(1.0);
     let most = ability.most_packets.max(2);
-    // Where a train may not be as long as this one wants to be, its head is cut last: an empty queue tells nothing.
+    // Where a train may not be as long as this one wants to be, its head is cut last: an empty queue shows nothing.
     let head = ((wanted.prime_bit * shrink / bits).ceil() as u32).clamp(1, (most / 2).max(1));
     let rest = ((rate * wanted.seconds * shrink / bits).round() as u32).max(6).min(most);
     let rest = rest.next_multiple_of(group).min(most - head);

@@ -53,15 +53,16 @@ impl Epoch {
     }
 }
 
-/// Packets closer than this share of what the tight link takes for them waited behind it. Less than 1, since the link is not known well.
+/// Packets closer than this share of what the tight link takes for them waited behind it. Less than 1, since the link
+/// is not known well.
 const HELD: f64 = 0.6;
 
 /// The points of a train, in the order of sending.
 ///
 /// - Packets of one call (UDP_SEGMENT) leave together and may share one stamp: the last of a call stands for it.
-/// - Packets that share a stamp, or were stamped faster than the tight link can send (`service_ns_per_bit`, if that is known: interrupt
-///   moderation, UDP_GRO, a receiver or a program on the way that stood still), waited for the stamp: the last of them waited least and
-///   stands for all.
+/// - Packets that share a stamp, or were stamped faster than the tight link can send (`service_ns_per_bit`, if that is
+///   known: interrupt moderation, UDP_GRO, a receiver or a program on the way that stalled), waited for the stamp: the
+///   last of them waited least and stands for all.
 /// - Packets that were overtaken took another way than the queue: they are left out.
 ///
 /// The second value is the longest of those waits, as far as it can be told, ns.

@@ -1,5 +1,6 @@
 use serde::{Deserialize, Serialize};
 
+use super::Case;
 use crate::avb::SettingsError;
 
 /// Parameters of [`Vtare`](super::Vtare).
@@ -10,7 +11,8 @@ pub struct VtareSettings {
     pub interval_share: f64,
     /// Packets of the first, back-to-back train.
     pub first_packets: u32,
-    /// Silence behind that train, ns: a machine on the way that stood still, and then let it go as fast as it could, runs again.
+    /// Silence behind that train, ns: a machine on the way that stalled, and then let it go as fast as it could,
+    /// runs again.
     pub rest_ns: u64,
     /// Points that a train of the search shall have.
     pub search_points: u32,
@@ -28,27 +30,29 @@ pub struct VtareSettings {
     pub least_train_byte: u64,
     /// Longest train, ns.
     pub most_train_ns: u64,
-    /// Trains are made longer until the cross traffic's bursts let the mean of a train differ from the mean of many by this share of
-    /// the value (one standard deviation) ...
+    /// Trains are made longer until the cross traffic's bursts let the mean of a train differ from the mean of many by
+    /// this share of the value (one standard deviation) ...
     pub burst_share: f64,
     /// ... or so many bytes are spent ...
     pub burst_byte: u64,
-    /// ... or, on fast links, as many as the link carries in this time, ns (in between up to eight times `burst_byte`).
+    /// ... or, on fast links, as many as the link carries in this time, ns (in between up to eight times
+    /// `burst_byte`).
     pub burst_byte_ns: u64,
     /// Standard deviations of the cross traffic in a train's time for which the queue is filled before.
     pub prime_deviations: f64,
     /// Most that the queue is made to wait, ns.
     pub most_queue_ns: u64,
-    /// A queue that may have been empty for more than this share of the value's capacity says no more than a lower bound.
+    /// A queue that may have been empty for more than this share of the value's capacity says no more than a lower
+    /// bound.
     pub idle_share: f64,
     /// The capacity is not believed to be known better than to this share: the tight link need not be the narrow one.
     pub least_capacity_error: f64,
-    /// Packets by which the queues of other links are held to differ between the ends of a train (one standard deviation; for traffic as
-    /// bursty as Poisson's twice that, and so on).
+    /// Packets by which the queues of other links are held to differ between the ends of a train (one standard
+    /// deviation; for traffic as bursty as Poisson's twice that, and so on).
     pub other_packets: f64,
     /// Narrowest interval, each side, as a share of the value: what the model leaves out.
     pub least_error: f64,
-    /// Where packets were held up behind the tight link for longer than this, ns, the search alone is no answer.
+    /// Where packets were delayed behind the tight link for longer than this, ns, the search alone is no answer.
     pub most_held_ns: u64,
     /// Trains that may tell nothing, one after another.
     pub most_spoiled: u32,
@@ -58,13 +62,16 @@ pub struct VtareSettings {
     pub most_byte: u64,
     /// ... or, on fast links, as many as the link carries in this time, ns (in between up to eight times `most_byte`).
     pub most_byte_ns: u64,
-    /// The same where several links store and forward, whose queues are in the delays as well, and the traffic comes in bursts (on fast links
-    /// what they carry in 25 ms, up to four times as much); 0: never more than otherwise.
+    /// The same where several links store and forward, whose queues are in the delays as well, and the traffic comes
+    /// in bursts (on fast links what they carry in 25 ms, up to four times as much); 0: never more than otherwise.
     pub several_byte: u64,
     /// Silence before a train to which no answer came is repeated, ns.
     pub retry_ns: u64,
     /// Goes on and renews the value every so often, ns; `None`: one value.
     pub follow_ns: Option<u64>,
+    /// The special case that is switched off, for ablation only.
+    #[serde(skip)]
+    pub without: Option<Case>,
 }
 
 impl Default for VtareSettings {
@@ -98,6 +105,7 @@ impl Default for VtareSettings {
             several_byte: 8_000_000,
             retry_ns: 50_000_000,
             follow_ns: None,
+            without: None,
         }
     }
 }

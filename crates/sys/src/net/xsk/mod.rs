@@ -1,7 +1,7 @@
 //! An AF_XDP socket: frames of one receive queue of one interface, in memory shared with the kernel.
 //!
-//! An XDP program gives it what arrives (a map of the kind [`crate::bpf::MapKind::Xsk`] holds its descriptor). Frames are looked for and laid ready
-//! without a system call; one call sends all that are ready.
+//! An XDP program gives it what arrives (a map of the kind [`crate::bpf::MapKind::Xsk`] holds its descriptor). Frames
+//! are looked for and laid ready without a system call; one call sends all that are ready.
 //= Linux Documentation/networking/af_xdp.rst; include/uapi/linux/if_xdp.h
 
 mod ring;
@@ -98,7 +98,8 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // SAFETY: mapped by `new` with this length; no borrow outlives the owner, and the kernel holds the pages on its own account.
+        // SAFETY: mapped by `new` with this length; no borrow outlives the owner, and the kernel holds the pages on its
+        // own account.
         unsafe { libc::munmap(self.address.cast(), self.length) };
     }
 }
@@ -122,11 +123,12 @@ pub struct Xsk {
 }
 
 impl Xsk {
-    /// Makes a socket for one receive queue of the interface of this number. Arrivals need a program there that gives them to it.
+    /// Makes a socket for one receive queue of the interface of this number. Arrivals need a program there that gives
+    /// them to it.
     ///
     /// # Errors
-    /// Where the kernel refuses: without CAP_NET_RAW, for [`XskMode::ZeroCopy`] where the driver does not know it, where another socket has the
-    /// queue.
+    /// Where the kernel refuses: without CAP_NET_RAW, for [`XskMode::ZeroCopy`] where the driver does not know it,
+    /// where another socket has the queue.
     ///
     /// # Panics
     /// Where a size is no power of two.
@@ -216,7 +218,8 @@ impl Xsk {
         self.mode
     }
 
-    /// Lays a frame of `length` B ready: `write` gets its bytes, as they were left there. Whether there was room for it.
+    /// Lays a frame of `length` B ready: `write` gets its bytes, as they were left there. Whether there was room for
+    /// it.
     pub fn put(&mut self, length: usize, write: impl FnOnce(&mut [u8])) -> bool {
         if self.free.is_empty() {
             for _ in 0..self.left.ready() {
@@ -231,13 +234,15 @@ impl Xsk {
         }
         let Some(address) = self.free.pop().filter(|address| self.holds(*address, length)) else { return false };
         let place = self.memory.at(address);
-        // SAFETY: `length` B lie within the memory, as `holds` says; the kernel does not touch a chunk that it was not given or has given back.
+        // SAFETY: `length` B lie within the memory, as `holds` says; the kernel does not touch a chunk that it was not
+        // given or has given back.
         write(unsafe { std::slice::from_raw_parts_mut(place, length) });
         self.leaving.put(libc::xdp_desc { addr: address, len: length as u32, options: 0 });
         true
     }
 
-    /// Sends what was laid ready, and gives how many frames the kernel has not taken yet: they leave with the next call.
+    /// Sends what was laid ready, and gives how many frames the kernel has not taken yet: they leave with the next
+    /// call.
     ///
     /// # Errors
     /// Where the interface is down or gone.
@@ -275,7 +280,8 @@ impl Xsk {
         self.arrived.ready() as usize
     }
 
-    /// Gives at most `most` frames that have arrived to `sink`, in their order, and their memory back to the kernel; how many there were.
+    /// Gives at most `most` frames that have arrived to `sink`, in their order, and their memory back to the kernel;
+    /// how many there were.
     pub fn receive(&mut self, most: usize, sink: &mut dyn FnMut(Frame<'_>)) -> usize {
         // Chunks that come out of one ring have left the other: there is always room for them.
         let count = self.ready().min(most).min(self.offered.room() as usize);
@@ -290,7 +296,8 @@ impl Xsk {
             // SAFETY: these 8 B are in the same chunk, which the kernel has given to this process; for any alignment.
             let note = unsafe { note_at.read_unaligned() };
             let place = self.memory.at(address);
-            // SAFETY: `length` B lie within the memory, as `holds` says; the kernel does not write to the chunk before it is offered again, after the borrow.
+            // SAFETY: `length` B lie within the memory, as `holds` says; the kernel does not write to the chunk before
+            // it is offered again, after the borrow.
             let bytes = unsafe { std::slice::from_raw_parts(place, length) };
             sink(Frame { bytes, note });
             // SAFETY: as for reading. A frame without a note must not show that of an earlier one.

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::bpf::Pages;
 
-/// One of the four rings between this process and the kernel: one end writes entries, the other takes them, each end owns its index.
+/// One of the four rings between this process and the kernel: one end writes entries, the other takes them, each end
+/// owns its index.
 ///
 /// Entries are 8 B (addresses) or 16 B (descriptors) and have no bytes that belong to no field.
 #[derive(Debug)]
@@ -94,8 +95,8 @@ impl<T: Copy> Ring<T> {
     /// The next entry; its place is given back with [`Ring::release`]. There must be one.
     pub(super) fn take(&mut self) -> T {
         debug_assert!(self.other != self.own);
-        // SAFETY: a place within the mapping, aligned for `T`, which the kernel has published and does not write before it is released; every
-        // pattern of bits is a value of the two types of entries.
+        // SAFETY: a place within the mapping, aligned for `T`, which the kernel has published and does not write before
+        // it is released; every pattern of bits is a value of the two types of entries.
         let entry = unsafe { self.place(self.own).read() };
         self.own = self.own.wrapping_add(1);
         entry

@@ -7,7 +7,7 @@ use crate::clocks;
 use crate::net::route;
 use vtare_units::{Monotonic, Span};
 
-const PROGRAM: &[u8] = include_bytes!("../../../../packet/bpf/af_xdp.bpf.o");
+const PROGRAM: &[u8] = include_bytes!("../../../../bpf/af_xdp.bpf.o");
 const SIZE: XskSize = XskSize { chunk_byte: 2_048, receive: 64, send: 64 };
 const FROM: ([u8; 4], u16) = ([10, 0, 0, 2], 8_462);
 const TO: ([u8; 4], u16) = ([10, 0, 0, 1], 40_000);

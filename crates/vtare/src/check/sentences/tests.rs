@@ -1,9 +1,9 @@
-use super::super::figures::{CauseFigures, ClockFigures, CounterFigures, NoiseFigures, Spread, TimerFigures};
+use super::super::figures::{CauseFigures, ClockFigures, CounterFigures, NoiseFigures, TimerFigures};
 use super::*;
-use crate::summary::Summary;
+use vtare_units::figures::Figures;
 
-fn spread(median: f64, half_iqr: f64) -> Spread {
-    Spread { median: Some(median), half_iqr: Some(half_iqr), p99: None, max: Some(median * 10.0) }
+fn spread(median: f64, half_iqr: f64) -> Figures {
+    Figures { median: Some(median), half_iqr: Some(half_iqr), max: Some(median * 10.0), ..Figures::default() }
 }
 
 fn sleep_cell(method: &str, target_ns: u64, median: f64, half_iqr: f64) -> SleepFigures {
@@ -11,7 +11,7 @@ fn sleep_cell(method: &str, target_ns: u64, median: f64, half_iqr: f64) -> Sleep
 }
 
 fn point(duration_ns: i64, median: f64) -> TrustPoint {
-    let error_p95 = Summary { n: 10, median: Some(median), half_iqr: Some(0.001), ..Summary::default() };
+    let error_p95 = Figures { n: 10, median: Some(median), half_iqr: Some(0.001), ..Figures::default() };
     TrustPoint { duration_ns, error_p95 }
 }
 
@@ -24,7 +24,7 @@ fn noise_cell(lost_fraction: f64, causes: CauseFigures) -> NoiseFigures {
     }
 }
 
-fn good_host() -> Figures {
+fn good_host() -> Measured {
     let causes = CauseFigures {
         lost_ns: 1_000_000,
         steal_ns: Some(0),
@@ -33,7 +33,7 @@ fn good_host() -> Figures {
         gaps_from_outside_min: Some(0),
         dominant_cause: Some("unattributed".to_owned()),
     };
-    Figures {
+    Measured {
         clock: ClockFigures {
             source: "tsc".to_owned(),
             trusted: true,
@@ -74,14 +74,14 @@ fn text_of<'f>(found: &'f [Finding], id: &str) -> &'f str {
 #[test]
 fn a_good_host_is_told_so_in_two_sentences() {
     let figures = good_host();
-    let (text, mood) = verdict(&figures, &findings(&figures));
+    let (text, level) = verdict(&figures, &findings(&figures));
     assert_eq!(
         text,
         "Durations of 1 ms and more can be trusted to 1 % on this machine (from 500 us to 2 ms on in 3 of 3 parts). Sleeps of \
          50 us wake 80.0 us late with usleep (half IQR 5.00 us) and 100 ns late with vtare's sleep (half IQR 8.00 ns), which \
          uses 52.0 % of a CPU."
     );
-    assert_eq!(mood, Mood::Good);
+    assert_eq!(level, VerdictLevel::Good);
 }
 
 #[test]
@@ -117,11 +117,11 @@ fn a_noisy_guest_is_told_that_no_duration_holds_and_that_steal_is_blind() {
         cell.causes.gaps_from_outside_min = Some(1_900);
     }
     let found = findings(&figures);
-    let (text, mood) = verdict(&figures, &found);
+    let (text, level) = verdict(&figures, &found);
     assert!(text.starts_with(
         "No duration up to 10 ms can be trusted to 1 % on this machine: of 10 ms, 5 in 100 are off by 3.10 %"
     ));
-    assert_eq!(mood, Mood::Poor);
+    assert_eq!(level, VerdictLevel::Poor);
     assert!(
         text_of(&found, "steal").contains("at least 3800 gaps")
             && text_of(&found, "steal").contains("steal is blind here")
@@ -150,12 +150,12 @@ fn an_untrusted_clock_is_part_of_the_verdict_with_its_reason() {
         read_cost_ns: Some(612.0),
         ..ClockFigures::default()
     };
-    let (text, mood) = verdict(&figures, &findings(&figures));
+    let (text, level) = verdict(&figures, &findings(&figures));
     assert!(text.ends_with(
         "The CPU's counter is not trusted (the kernel's clock source is hpet), so vtare reads the kernel's clock; one reading \
          costs 612 ns."
     ));
-    assert_eq!(mood, Mood::Poor);
+    assert_eq!(level, VerdictLevel::Poor);
 }
 
 #[test]
@@ -168,22 +168,22 @@ fn a_vdso_that_costs_a_system_call_is_named() {
 
 #[test]
 fn a_part_without_figures_gets_no_sentence() {
-    let figures = Figures { sleep: good_host().sleep, ..Figures::default() };
+    let figures = Measured { sleep: good_host().sleep, ..Measured::default() };
     let found = findings(&figures);
     let ids: Vec<_> = found.iter().map(|finding| finding.id).collect();
     assert_eq!(ids, ["sleep_50us"]);
-    let (text, mood) = verdict(&figures, &found);
+    let (text, level) = verdict(&figures, &found);
     assert!(text.starts_with("Sleeps of 50 us"));
-    assert_eq!(mood, Mood::Poor, "nothing is known of durations");
+    assert_eq!(level, VerdictLevel::Poor, "nothing is known of durations");
 
-    let only_own = Figures { sleep: vec![sleep_cell("adaptive", 50_000, -30.0, 2.0)], ..Figures::default() };
+    let only_own = Measured { sleep: vec![sleep_cell("adaptive", 50_000, -30.0, 2.0)], ..Measured::default() };
     let found = findings(&only_own);
     assert!(text_of(&found, "sleep_50us").starts_with("Sleeps of 50 us wake 30.0 ns early with vtare's sleep"));
 
-    assert_eq!(findings(&Figures::default()), []);
-    let (text, mood) = verdict(&Figures::default(), &[]);
+    assert_eq!(findings(&Measured::default()), []);
+    let (text, level) = verdict(&Measured::default(), &[]);
     assert_eq!(text, "0 of 4 parts were measured, too few for a verdict.");
-    assert_eq!(mood, Mood::Silent);
+    assert_eq!(level, VerdictLevel::Undecided);
 }
 
 #[test]
@@ -196,12 +196,12 @@ fn steal_that_no_cpu_states_is_not_called_zero() {
 #[test]
 fn other_work_is_part_of_the_verdict_but_never_all_of_it() {
     let busy = Some(Busy { load_average: 28.8, cpus: 2 });
-    let figures = Figures { busy, ..good_host() };
+    let figures = Measured { busy, ..good_host() };
     let (text, _) = verdict(&figures, &findings(&figures));
     assert!(
         text.ends_with("Other work ran meanwhile (load average 28.8 on 2 CPUs), so this is no quiet machine."),
         "{text}"
     );
-    let alone = Figures { busy, ..Figures::default() };
-    assert_eq!(verdict(&alone, &findings(&alone)).1, Mood::Silent);
+    let alone = Measured { busy, ..Measured::default() };
+    assert_eq!(verdict(&alone, &findings(&alone)).1, VerdictLevel::Undecided);
 }

@@ -1,22 +1,22 @@
 """Whether guests may run on this machine's own virtualization, found out by booting one.
 
-`/dev/kvm` alone says little: inside some clouds it opens and guests hang under it. So a guest is booted under KVM with
-a time limit, once in the life of the host's boot. Where it does not come up, guests are emulated (TCG), and every
-record says so: figures of emulated guests prove function, not performance.
+`/dev/kvm` alone proves little: inside some clouds it opens and guests hang under it. So a guest is booted under KVM
+with a time limit, once in the life of the host's boot. Where it does not come up, guests are emulated (TCG), and every
+record states so: figures of emulated guests prove function, not performance.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from vtare.platforms.guest.failed import GuestFailed
+from vtare.platforms.guest.errors import GuestFailed
 from vtare.platforms.guest.kernel import cache_directory
 from vtare.platforms.guest.qemu_machine import QemuMachine
+from vtare.process import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +31,7 @@ PROBE_S: Final = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Accelerator:
-    """`name` is `kvm` or `tcg`; `reason` says why it is not `kvm`, None where it is."""
+    """`name` is `kvm` or `tcg`; `reason` states why it is not `kvm`, None where it is."""
 
     name: str
     reason: str | None
@@ -98,6 +98,5 @@ def _recall() -> Accelerator | None:
 def _remember(found: Accelerator) -> None:
     place = _place()
     place.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile("w", dir=place.parent, delete=False, encoding="utf-8") as file:
-        json.dump({"boot_id": _boot_id(), "name": found.name, "reason": found.reason}, file)
-    Path(file.name).rename(place)
+    document = {"boot_id": _boot_id(), "name": found.name, "reason": found.reason}
+    write_whole(place, json.dumps(document).encode())

@@ -1,17 +1,21 @@
-"""What a control channel is, and a pseudo-terminal as one: Xen gives a guest's console as such."""
+"""What a control channel is, and how a socket or a pseudo-terminal (a Xen guest's console) becomes one."""
 
 from __future__ import annotations
 
 import errno
 import os
 import select
+import socket
 import termios
 import time
 import tty
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Protocol
 
+from vtare.platforms.guest.errors import GuestFailed
+
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 #: A terminal that takes nothing for so long is given up.
@@ -71,7 +75,7 @@ class Terminal:
                 try:
                     return os.read(self._file, size)
                 except OSError as error:
-                    # How a terminal says that nobody holds its other end.
+                    # How a terminal states that nobody holds its other end.
                     if error.errno == errno.EIO:
                         return b""
                     raise
@@ -97,3 +101,26 @@ class Terminal:
         """Close it. Nobody may wait in `recv` any more."""
         os.close(self._file)
         os.close(self._ended)
+
+
+def connect(path: Path, timeout_s: float, gone: Callable[[], str | None]) -> socket.socket:
+    """Connect to a socket that another program is about to open.
+
+    Raises:
+        GuestFailed: that program has ended (`gone` states how), or it did not open the socket in time.
+    """
+    deadline = time.monotonic() + timeout_s
+    while True:
+        channel = socket.socket(socket.AF_UNIX)
+        try:
+            channel.connect(str(path))
+        except OSError as error:
+            channel.close()
+            how = gone()
+            if how is not None:
+                raise GuestFailed(how) from error
+            if time.monotonic() > deadline:
+                raise GuestFailed(f"{path}: {error} after {timeout_s:.0f} s") from error
+            time.sleep(0.02)
+        else:
+            return channel

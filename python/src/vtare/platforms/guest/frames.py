@@ -6,11 +6,16 @@ import struct
 import zlib
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Final
+from typing import Any, Final
+
+from vtare import documents
+from vtare.platforms.guest.errors import GuestFailed
+from vtare.platforms.intake import printable
 
 MAX_PAYLOAD_BYTE: Final = 1 << 16
 _MARK: Final = b"vtG1"
 _KEPT_BYTE: Final = 4000
+_SHOWN_BYTE: Final = 200
 _HEAD: Final = struct.Struct("<4sBII")
 _CHECK: Final = struct.Struct("<I")
 _HEAD_BYTE: Final = _HEAD.size + _CHECK.size
@@ -19,13 +24,12 @@ FRAME_BYTE: Final = _HEAD_BYTE + _CHECK.size
 
 
 class Kind(IntEnum):
-    """What a frame says. Up to END the host speaks, from HELLO on the agent; DATA and WHOLE go both ways."""
+    """What a frame states. Up to END the host speaks, from HELLO on the agent; DATA and WHOLE go both ways."""
 
     START = 1
     SIGNAL = 2
     PUT = 3
     GET = 4
-    LIST = 5
     FACTS = 6
     END = 7
     DATA = 16
@@ -40,7 +44,7 @@ class Kind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One message; `job` says which request it belongs to."""
+    """One message; `job` states which request it belongs to."""
 
     kind: Kind
     job: int
@@ -120,3 +124,16 @@ class Decoder:
         except ValueError:
             return None, 1
         return (Frame(kind, job, payload), whole) if check == zlib.crc32(payload) else (None, 1)
+
+
+def document_of(frame: Frame) -> dict[str, Any]:
+    """The document that is a frame's payload.
+
+    Raises:
+        GuestFailed: it is none.
+    """
+    try:
+        return documents.parse(frame.payload)
+    except documents.BadDocument as error:
+        shown = printable(frame.payload[:_SHOWN_BYTE].decode(errors="replace"), 80)
+        raise GuestFailed(f"the agent sent {frame.kind.name} with '{shown}': {error}") from None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -11,6 +10,7 @@ from vtare.errors import MachineCannot
 from vtare.platforms.guest import cpio
 from vtare.platforms.guest.kernel import Kernel, cache_directory
 from vtare.platforms.guest.modules import CHANNEL_DRIVERS, NIC_DRIVERS, QUEUE_DRIVERS, Modules
+from vtare.process import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,9 +48,7 @@ def image_for(
     if not path.is_file():
         content = initramfs(program, Modules(kernel.modules).ordered(drivers))
         place.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=place, delete=False) as file:
-            file.write(content)
-        Path(file.name).rename(path)
+        write_whole(path, content)
         _forget_old(place)
     else:
         path.touch()
@@ -63,7 +61,7 @@ def initramfs(program: bytes, modules: Sequence[tuple[str, bytes]]) -> bytes:
     return cpio.archive(
         [
             *(cpio.directory(name) for name in ("dev", "proc", "sys", "tmp", "modules")),
-            # Else the first process has nowhere to say why it could not begin.
+            # Else the first process has nowhere to state why it could not begin.
             cpio.device("dev/console", 5, 1),
             cpio.file("vtare", program, executable=True),
             *(cpio.file(place[1:], content) for place, (_, content) in zip(places, modules, strict=True)),

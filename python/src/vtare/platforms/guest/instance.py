@@ -38,7 +38,7 @@ class GuestInstance(Generic[_Made]):
     """One guest that is ready."""
 
     def __init__(self, machine: _Made, facts: dict[str, Any]) -> None:
-        """Take over a guest that is ready; `facts` say what it is made of."""
+        """Take over a guest that is ready; `facts` state what it is made of."""
         self._machine = machine
         self._facts = facts
         self._files = GuestFiles(machine.agent)

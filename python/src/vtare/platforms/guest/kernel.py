@@ -10,14 +10,14 @@ from __future__ import annotations
 import lzma
 import os
 import shutil
-import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from vtare.errors import MachineCannot
-from vtare.platforms.guest.modules import NETFRONT, NIC_DRIVERS, Modules
+from vtare.platforms.guest.modules import NETFRONT
+from vtare.process import ToolFailed, run_tool, write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -145,21 +145,9 @@ def _fetch(flavour: str) -> None:
 
 def _run(command: tuple[str, ...], directory: Path) -> str:
     try:
-        done = subprocess.run(
-            command,
-            cwd=directory,
-            capture_output=True,
-            text=True,
-            timeout=_FETCH_S,
-            stdin=subprocess.DEVNULL,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise MachineCannot(f"cannot get a kernel for guests: {error}") from error
-    if done.returncode != 0:
-        said = " ".join((done.stderr or done.stdout).split())[-300:]
-        raise MachineCannot(f"cannot get a kernel for guests: `{' '.join(command)}`: {said}")
-    return done.stdout
+        return run_tool(command, directory=directory, timeout_s=_FETCH_S)
+    except ToolFailed as error:
+        raise MachineCannot(f"cannot get a kernel for guests: `{' '.join(command)}`: {error.reason[-300:]}") from error
 
 
 def bootable(image: Path, beside: Path) -> Path:
@@ -174,10 +162,7 @@ def bootable(image: Path, beside: Path) -> Path:
     if content is None:
         return image
     beside.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=beside, delete=False) as file:
-        file.write(content)
-    Path(file.name).chmod(0o644)
-    Path(file.name).rename(unpacked)
+    write_whole(unpacked, content)
     return unpacked
 
 
@@ -200,8 +185,3 @@ def elf_in(image: bytes) -> bytes | None:
             content = unpack(payload)
             return content if content.startswith(b"\x7fELF") else None
     return None
-
-
-def has_driver(kernel: Kernel, nic: str) -> bool:
-    """Whether the kernel has the driver of a model of network card."""
-    return nic in NIC_DRIVERS and Modules(kernel.modules).has(NIC_DRIVERS[nic])

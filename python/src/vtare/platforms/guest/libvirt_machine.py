@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 
 from vtare.errors import MachineCannot
 from vtare.platforms.guest import taps
-from vtare.platforms.guest.failed import GuestFailed
+from vtare.platforms.guest.errors import GuestFailed
 from vtare.platforms.guest.libvirt_domain import domain_xml
 from vtare.platforms.guest.machine import GuestMachine, chosen_cpus, tail
 
@@ -33,7 +33,7 @@ _LOOK_S: Final = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Manager:
-    """What starts guests: a libvirt daemon at `uri`, or, where that is None, the lab itself; `reason` says why."""
+    """What starts guests: a libvirt daemon at `uri`, or, where that is None, the lab itself; `reason` states why."""
 
     uri: str | None
     version: str | None
@@ -146,8 +146,8 @@ class LibvirtMachine(GuestMachine):
         deadline = time.monotonic() + _SEEN_S
         while self.ended() is None and time.monotonic() < deadline:
             time.sleep(_LOOK_S)
-        said = tail(self.spec.console)
-        return "; ".join([self.ended() or "its domain still runs", *([said] if said else [])])
+        reported = tail(self.spec.console)
+        return "; ".join([self.ended() or "its domain still runs", *([reported] if reported else [])])
 
     def _leave(self) -> None:
         if self._connection is not None:

@@ -6,21 +6,22 @@ import os
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Final
 
-from vtare.platforms.guest.agent import Agent, connect
-from vtare.platforms.guest.failed import GuestFailed
+from vtare.platforms.guest.agent import Agent
+from vtare.platforms.guest.channel import connect
+from vtare.platforms.guest.errors import GuestFailed
 from vtare.platforms.intake import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from vtare.platforms.guest.cards import Network
     from vtare.platforms.guest.channel import Channel
     from vtare.platforms.guest.qemu_command import GuestSpec
-    from vtare.platforms.guest.words import Network
 
 _SOCKET_S: Final = 30.0
-#: So much of what a guest said last is passed on.
-SAID_BYTE: Final = 400
+#: So much of what a guest reported last is passed on.
+TAIL_BYTE: Final = 400
 
 
 class RunningGuest(ABC):
@@ -69,7 +70,7 @@ class RunningGuest(ABC):
 
     @abstractmethod
     def last_words(self) -> str:
-        """How it stands with the guest, and what it said last."""
+        """How it stands with the guest, and what it reported last."""
 
     @abstractmethod
     def _open_channel(self) -> Channel:
@@ -80,7 +81,7 @@ class GuestMachine(RunningGuest):
     """A guest under QEMU."""
 
     def __init__(self, spec: GuestSpec) -> None:
-        """Take over what is being started as `spec` says."""
+        """Take over what is being started as `spec` states."""
         super().__init__(spec.name, spec.network)
         self.spec = spec
 
@@ -110,17 +111,17 @@ def tail(path: Path) -> str:
     try:
         with path.open("rb") as file:
             file.seek(0, os.SEEK_END)
-            file.seek(max(0, file.tell() - SAID_BYTE))
-            return readable(file.read(SAID_BYTE))
+            file.seek(max(0, file.tell() - TAIL_BYTE))
+            return readable(file.read(TAIL_BYTE))
     except OSError:
         return ""
 
 
-def readable(said: bytes) -> str:
+def readable(reported: bytes) -> str:
     """What a person can read of a console's words: consoles colour and clear, too."""
-    return printable(said.decode(errors="replace"), SAID_BYTE)
+    return printable(reported.decode(errors="replace"), TAIL_BYTE)
 
 
 def how(code: int) -> str:
-    """How a program ended, by its exit code as `subprocess` tells it."""
+    """How a program ended, by its exit code as `subprocess` reports it."""
     return f"signal {-code}" if code < 0 else f"exit code {code}"

@@ -1,4 +1,4 @@
-"""What a program in a guest writes: kept in files here, and compared with what the agent says it has passed on."""
+"""What a program in a guest writes: kept in files here, and compared with what the agent states it has passed on."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import zlib
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from vtare.platforms.guest.failed import GuestFailed
+from vtare.platforms.guest.errors import GuestFailed
 from vtare.platforms.guest.frames import Kind
 from vtare.platforms.intake import MOST_OUTPUT_BYTE, printable
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from vtare.platforms.guest.words import words_of_all
+from vtare.platforms.guest.cards import words_of_all
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from vtare.platforms.guest.words import Card, Network
+    from vtare.platforms.guest.cards import Card, Network
 
 PROGRAM: Final = "qemu-system-x86_64"
 #: The name of the control channel's virtio port, as `vtare agent` looks for it.
@@ -66,12 +66,12 @@ class GuestSpec:
 
     @property
     def console(self) -> Path:
-        """What the guest's kernel says."""
+        """What the guest's kernel states."""
         return self.directory / "console"
 
 
 def kernel_command_line(spec: GuestSpec) -> str:
-    """What the guest's kernel is told; words with `vtare.` are for its first process (docs/guests.md)."""
+    """The command line of the guest's kernel; words with `vtare.` are for its first process (docs/guests.md)."""
     # Without a timer check: on a busy host an emulated timer may not tick within the time that the kernel gives it
     # before it panics.
     own = ("console=ttyS0", "quiet", "no_timer_check")

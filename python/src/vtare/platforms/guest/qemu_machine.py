@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from vtare.errors import MachineCannot
 from vtare.platforms.child import start_child
-from vtare.platforms.guest.failed import GuestFailed
+from vtare.platforms.guest.errors import GuestFailed
 from vtare.platforms.guest.machine import GuestMachine, chosen_cpus, how, tail
 from vtare.platforms.guest.qemu_command import GuestSpec, command
 
@@ -89,10 +89,10 @@ class QemuMachine(GuestMachine):
         shutil.rmtree(self.spec.directory, ignore_errors=True)
 
     def last_words(self) -> str:
-        """How QEMU ended, and what it and the guest's kernel said last."""
+        """How QEMU ended, and what it and the guest's kernel reported last."""
         self._process.wait(0.5)
-        said = [text for path in (self.spec.directory / "log", self.spec.console) if (text := tail(path))]
-        return "; ".join([self.ended() or "QEMU still runs", *said])
+        reported = [text for path in (self.spec.directory / "log", self.spec.console) if (text := tail(path))]
+        return "; ".join([self.ended() or "QEMU still runs", *reported])
 
 
 def missing_monitor() -> str | None:

@@ -40,7 +40,7 @@ def make_outside(owner: str, index: int) -> str:
     """
     name = f"{_PREFIX}{os.getpid()}x{index}"
     network.run_tool(("ip", "tuntap", "add", "dev", name, "mode", "tap"))
-    # Its name is too short to say whose it is.
+    # Its name is too short to state whose it is.
     network.run_tool(("ip", "link", "set", "dev", name, "alias", f"{owner}-tap"))
     return name
 

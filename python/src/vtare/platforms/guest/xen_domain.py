@@ -1,4 +1,4 @@
-"""One paravirtual guest under Xen: what `xl` is told of it, and its life from creation to destruction."""
+"""One paravirtual guest under Xen: its configuration for `xl`, and its life from creation to destruction."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Final
 from vtare.platforms import network
 from vtare.platforms.child import start_child
 from vtare.platforms.guest import xen_tools
+from vtare.platforms.guest.cards import words_of_all
 from vtare.platforms.guest.channel import Terminal
-from vtare.platforms.guest.failed import GuestFailed
+from vtare.platforms.guest.errors import GuestFailed
 from vtare.platforms.guest.instance import MEBIBYTE
-from vtare.platforms.guest.machine import SAID_BYTE, RunningGuest, chosen_cpus, how, readable
-from vtare.platforms.guest.words import words_of_all
+from vtare.platforms.guest.machine import TAIL_BYTE, RunningGuest, chosen_cpus, how, readable
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from vtare.platforms.child import ProcessChild
-    from vtare.platforms.guest.words import Network
+    from vtare.platforms.guest.cards import Network
 
 #: The guest's end of its console, which is the control channel.
 _PORT: Final = "/dev/hvc0"
@@ -36,7 +36,7 @@ _LOOK_S: Final = 0.2
 
 @dataclass(frozen=True, slots=True)
 class DomainSpec:
-    """One guest. `directory` is its own: what `xl` is told, what it says, and the script that joins its card."""
+    """One guest. `directory` is its own: the configuration for `xl`, its output, and the script that joins its card."""
 
     name: str
     directory: Path
@@ -50,7 +50,7 @@ class DomainSpec:
 
     @property
     def config(self) -> Path:
-        """What `xl` is told."""
+        """The configuration for `xl`."""
         return self.directory / "domain.cfg"
 
     @property
@@ -65,8 +65,8 @@ class DomainSpec:
 
 
 def kernel_command_line(spec: DomainSpec) -> str:
-    """What the guest's kernel is told."""
-    # The console is the control channel too: after its boot the kernel says there that it panics, and nothing else.
+    """The command line of the guest's kernel."""
+    # The console is the control channel too: after its boot the kernel states there that it panics, and nothing else.
     cards = () if spec.network is None else (spec.network.card,)
     return " ".join(("console=hvc0", "loglevel=1", *words_of_all(_PORT, spec.clock_source, cards)))
 
@@ -178,12 +178,12 @@ class XenDomain(RunningGuest):
             shutil.rmtree(self.spec.directory, ignore_errors=True)
 
     def last_words(self) -> str:
-        """How `xl` ended, what it said, and what the guest's kernel said last."""
+        """How `xl` ended, what it reported, and what the guest's kernel reported last."""
         self._process.wait(0.5)
         try:
-            said = xen_tools.reason_in(self._log.read_text(encoding="utf-8", errors="replace"))
+            reported = xen_tools.reason_in(self._log.read_text(encoding="utf-8", errors="replace"))
         except OSError:
-            said = ""
+            reported = ""
         noise = b"" if self._agent is None else self._agent.noise
         state = self.ended() or "xl still waits for its end"
-        return "; ".join(part for part in (state, said, readable(noise)[-SAID_BYTE:]) if part)
+        return "; ".join(part for part in (state, reported, readable(noise)[-TAIL_BYTE:]) if part)

@@ -1,4 +1,4 @@
-"""What Xen's own tools say: `xl` of the hypervisor and its domains, `xenstore-read` of a domain's console.
+"""What Xen's own tools state: `xl` of the hypervisor and its domains, `xenstore-read` of a domain's console.
 
 Read from their text, since `xl` is there wherever Xen is; libvirt's driver for Xen is a package more.
 """
@@ -9,12 +9,12 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from vtare.errors import MachineCannot, VtareError
+from vtare.process import ToolFailed, run_tool
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ _SAID_CHARACTERS: Final = 600
 
 
 class XenError(VtareError):
-    """One of Xen's tools failed: the message holds the command and what it said."""
+    """One of Xen's tools failed: the message holds the command and what it reported."""
 
     exit_code = 1
 
@@ -51,7 +51,7 @@ class Domain:
 
 @dataclass(frozen=True, slots=True)
 class Hypervisor:
-    """What `xl info` says of the hypervisor. None is what it does not say.
+    """What `xl info` states of the hypervisor. None is what it does not state.
 
     `dom0_gives_memory`: whether `xl` takes memory from dom0 where too little is free for a new domain.
     """
@@ -145,7 +145,7 @@ def domains() -> list[Domain]:
     """All domains there are.
 
     Raises:
-        XenError: they cannot be told.
+        XenError: they cannot be listed.
     """
     return read_list(run((PROGRAM, "list")))
 
@@ -173,12 +173,12 @@ def destroy(name: str) -> None:
             raise
 
 
-def reason_in(said: str) -> str:
-    """What a tool of Xen said, in one line: its errors without its own source places, the first of them first.
+def reason_in(reported: str) -> str:
+    """What a tool of Xen reported, in one line: its errors without its own source places, the first of them first.
 
-    Without what `xl` says while all is well, and without what follows from an earlier error.
+    Without what `xl` states while all is well, and without what follows from an earlier error.
     """
-    lines = [" ".join(line.split()) for line in said.splitlines() if line.strip()]
+    lines = [" ".join(line.split()) for line in reported.splitlines() if line.strip()]
     lines = [line for line in lines if not line.startswith(_CHATTER) and not any(word in line for word in _AFTERMATH)]
     errors = [line for line in lines if "error" in line.lower()]
     return "; ".join(dict.fromkeys(_PLACE.sub("", line) for line in errors or lines))[:_SAID_CHARACTERS]
@@ -198,15 +198,10 @@ def run(words: Sequence[str]) -> str:
         XenError: it is missing, failed or hung.
     """
     try:
-        done = subprocess.run(
-            words, capture_output=True, text=True, timeout=_TOOL_S, stdin=subprocess.DEVNULL, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise XenError(f"`{shlex.join(words)}`: {error}") from error
-    if done.returncode != 0:
-        said = reason_in(done.stderr or done.stdout) or f"exit code {done.returncode}"
-        raise XenError(f"`{shlex.join(words)}`: {said}")
-    return done.stdout
+        return run_tool(words, timeout_s=_TOOL_S)
+    except ToolFailed as error:
+        reported = reason_in(error.output) or error.reason
+        raise XenError(f"`{shlex.join(words)}`: {reported}") from error
 
 
 def _line(path: Path) -> str | None:

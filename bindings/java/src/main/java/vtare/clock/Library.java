@@ -93,7 +93,8 @@ final class Library {
         "size", "abi_version", "path", "trusted", "error_bound_ns", "read_cost_ns", "quantum_ns", "frequency_hz",
         "rate_error_ppm", "calibration_ns", "anchor_age_ns", "anchor_error_ns", "anchor_half_width_ns",
         "cross_core_low_ns", "cross_core_high_ns", "kernel_mult", "kernel_shift", "events_suspended",
-        "events_migrated", "events_clock_source_changed", "events_seated", "events_rate_broken", "events_given_up", "source", "reason"
+        "events_migrated", "events_clock_source_changed", "events_seated", "events_rate_broken", "events_given_up", "source", "reason",
+        "events_rate_contradicted"
     })
     public static final class Info extends Structure {
         public int size;
@@ -121,6 +122,7 @@ final class Library {
         public long events_given_up;
         public byte[] source = new byte[16];
         public byte[] reason = new byte[240];
+        public long events_rate_contradicted;
     }
 
     /** {@code struct vtare_sleep_options}. */

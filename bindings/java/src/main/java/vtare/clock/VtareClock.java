@@ -1,5 +1,9 @@
 package vtare.clock;
 
+import java.util.Collections;
+import java.util.LinkedHashMap;
+import java.util.Map;
+
 /**
  * vtare's clock and sleeps: whole nanoseconds on CLOCK_MONOTONIC, the clock that {@link System#nanoTime} reads on Linux.
  *
@@ -191,6 +195,7 @@ public final class VtareClock {
      * @param quantumNs the smallest step of the counter
      * @param frequencyHz the counter's frequency
      * @param rateErrorPpm the bound on its error against CLOCK_MONOTONIC_RAW
+     * @param events how often each thing happened since the start, such as {@code rate_contradicted}; only those that did
      * @param libraryVersion the version of vtare that the library is from
      */
     public record Info(
@@ -203,6 +208,7 @@ public final class VtareClock {
             double quantumNs,
             double frequencyHz,
             double rateErrorPpm,
+            Map<String, Long> events,
             String libraryVersion) {}
 
     /** Where the clock's time comes from, how far it can be off, and why. */
@@ -222,7 +228,21 @@ public final class VtareClock {
                 info.quantum_ns,
                 info.frequency_hz,
                 info.rate_error_ppm,
+                events(info),
                 Library.vtare_clock_version());
+    }
+
+    private static Map<String, Long> events(Library.Info info) {
+        Map<String, Long> events = new LinkedHashMap<>();
+        events.put("suspended", info.events_suspended);
+        events.put("migrated", info.events_migrated);
+        events.put("clock_source_changed", info.events_clock_source_changed);
+        events.put("seated", info.events_seated);
+        events.put("rate_broken", info.events_rate_broken);
+        events.put("given_up", info.events_given_up);
+        events.put("rate_contradicted", info.events_rate_contradicted);
+        events.values().removeIf(count -> count == 0);
+        return Collections.unmodifiableMap(events);
     }
 
     /** Deadlines at a fixed distance, without drift; for one thread at a time. */

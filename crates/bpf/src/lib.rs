@@ -1,0 +1,16 @@
+//! Programs for the kernel: C beside this file's directory, compiled to objects that are built into the binary. May
+//! touch: nothing.
+//!
+//! `crates/bpf/build` compiles `*.c`; the test of this crate compares the objects in the tree with a fresh build.
+#![forbid(unsafe_code)]
+
+/// Gives the replies of a session to an AF_XDP socket (`af_xdp.c`).
+pub const AF_XDP: &[u8] = include_bytes!("../af_xdp.bpf.o");
+/// Copies the probes at the entry and exit of an interface (`capture.c`).
+pub const CAPTURE: &[u8] = include_bytes!("../capture.bpf.o");
+/// Sends probes on a schedule and takes their replies (`probe.c`).
+pub const PROBE: &[u8] = include_bytes!("../probe.bpf.o");
+/// Answers the probes of open sessions (`reflect.c`).
+pub const REFLECT: &[u8] = include_bytes!("../reflect.bpf.o");
+/// Sends and counts frames for tests of what forwards them (`throughput.c`).
+pub const THROUGHPUT: &[u8] = include_bytes!("../throughput.bpf.o");

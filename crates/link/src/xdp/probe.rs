@@ -1,0 +1,438 @@
+//! The sending end: `crates/bpf/probe.c` and what it shares with this process.
+
+use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use vtare_probe::link::Facts;
+use vtare_sys::bpf::{BpfError, Interrupt, LiveRun, MapView, Object, Program, XdpLink};
+use vtare_sys::{clocks, sched};
+use vtare_units::{Monotonic, Pace, Span, Timestamp};
+use vtare_wire::{Form, SessionId, SessionKey};
+
+use super::error::XdpError;
+use super::l2_path::{L2Path, arp_request, facts, headers, hold_port};
+use super::secrets::secrets;
+
+/// Slots and replies that may lie unread at most: a second at 1 Mpps.
+const MOST_UNREAD: u64 = 1 << 20;
+/// Rings hold what comes in this long, ns.
+const RING_NS: u64 = 1_000_000_000;
+/// A call of the program waits for a slot no longer than this: meanwhile the CPU's other soft interrupts wait.
+const SLICE_NS: u64 = 50_000;
+/// How often the rings are read.
+const READ_EVERY: Span = Span::from_millis(1);
+/// How often, and how long each time, it is tried whether sent frames arrive.
+const REACHABILITY_TRIES: usize = 5;
+const REACHABILITY_PATIENCE: Span = Span::from_millis(100);
+
+/// Words of `struct setup` in probe.c.
+mod word {
+    pub(super) const START_NS: usize = 0;
+    pub(super) const PACKETS: usize = 1;
+    pub(super) const PACE_NS: usize = 2;
+    pub(super) const PACE_PACKETS: usize = 3;
+    pub(super) const CATCH_UP_NS: usize = 4;
+    pub(super) const SLICE_NS: usize = 5;
+    pub(super) const INTERFACE: usize = 6;
+    pub(super) const SIZE_BYTE: usize = 7;
+    pub(super) const FULL: usize = 8;
+    pub(super) const HANDLE: usize = 9;
+    pub(super) const SECRETS: usize = 10;
+    pub(super) const HEADERS: usize = 13;
+    pub(super) const SENDS_MASK: usize = 19;
+    pub(super) const REPLIES_MASK: usize = 20;
+    pub(super) const STOP: usize = 21;
+    pub(super) const SENDS_READ: usize = 22;
+    pub(super) const REPLIES_READ: usize = 23;
+    pub(super) const NEXT: usize = 32;
+    pub(super) const REPLIES: usize = 40;
+    pub(super) const OVERRUN: usize = 41;
+    pub(super) const FOREIGN: usize = 42;
+    pub(super) const ANSWERED_ARP: usize = 43;
+}
+
+/// Whom to probe, and how the probes look.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// The far end.
+    pub peer: SocketAddrV4,
+    /// This end's address.
+    pub local: Ipv4Addr,
+    /// Bytes of a datagram.
+    pub size_byte: u16,
+    /// The form of the probes.
+    pub form: Form,
+    /// The session.
+    pub session: SessionId,
+    /// The responder's number for it.
+    pub handle: u16,
+    /// Its key.
+    pub key: SessionKey,
+    /// Packets a second: the rings hold a second of them.
+    pub rate_packet_per_s: u64,
+}
+
+/// When to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// How often.
+    pub pace: Pace,
+    /// Slots.
+    pub packets: u64,
+    /// From the call to the first slot, ns.
+    pub lead_in_ns: u64,
+    /// A slot this late is still sent, ns.
+    pub catch_up_ns: u64,
+    /// Replies are awaited for this time after the last slot, ns.
+    pub linger_ns: u64,
+    /// Frames that leave together; 1: each at once.
+    pub batch: u32,
+}
+
+/// What happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A slot has passed.
+    Slot {
+        /// Its number.
+        sequence: u64,
+        /// When it was due.
+        scheduled: Timestamp<Monotonic>,
+        /// When its packet was handed to the driver; `None`: the program was too late for it.
+        sent: Option<Timestamp<Monotonic>>,
+    },
+    /// A valid reply came.
+    Reply(Reply),
+    /// Time to show something, about every millisecond; all that there was has been told.
+    Turn(Timestamp<Monotonic>),
+}
+
+/// A valid reply, as the kernel program took it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reply {
+    /// The number of its request.
+    pub sequence: u64,
+    /// When the driver had it.
+    pub arrived: Timestamp<Monotonic>,
+    /// The responder's stamps of arrival and departure, ns, and its count of requests; `None` in the short form.
+    pub far_end: Option<(u64, u64, u64)>,
+    /// From arrival to departure at the responder; `None` where it took 4.29 s or more in the short form.
+    pub turnaround: Option<Span>,
+}
+
+/// What a sending end came to.
+#[derive(Debug)]
+pub struct Ended {
+    /// When the first slot was due.
+    pub started: Timestamp<Monotonic>,
+    /// When the last thing was told.
+    pub ended: Timestamp<Monotonic>,
+    /// CPU time of the sending thread.
+    pub cpu: Span,
+    /// How often it had to give its CPU apath.
+    pub involuntary_switches: u64,
+    /// Datagrams from the responder's address and port that were no replies of this session.
+    pub foreign: u64,
+    /// Replies that found the ring full: they are counted here only.
+    pub overrun: u64,
+    /// Why it ended before its time.
+    pub failed: Option<BpfError>,
+}
+
+/// The programs, loaded, and what they share with this process.
+#[derive(Debug)]
+pub(super) struct Programs {
+    pub(super) setup: MapView,
+    sends: MapView,
+    replies: MapView,
+    pub(super) generate: Program,
+    pub(super) take: Program,
+    knock: Program,
+}
+
+/// A sending end whose programs are loaded and attached.
+#[derive(Debug)]
+pub struct XdpProbe {
+    programs: Programs,
+    frame: Vec<u8>,
+    facts: Facts,
+    _taking: XdpLink,
+    /// Holds the port: nobody else gets it, and what the programs let pass finds a socket.
+    _port: UdpSocket,
+}
+
+impl Programs {
+    /// Loads them for `target`; each packet begins with `headers`.
+    pub(super) fn load(target: &Target, interface: u32, headers: &[u8; 42]) -> Result<Self, XdpError> {
+        let mut object = Object::parse("probe.bpf.o", vtare_bpf::PROBE)?;
+        let unread = (u128::from(target.rate_packet_per_s) * u128::from(RING_NS) / 1_000_000_000)
+            .clamp(4_096, u128::from(MOST_UNREAD)) as u64;
+        let unread = unread.next_power_of_two();
+        object.shape_mut("sends").most_entries = unread as u32;
+        object.shape_mut("replies").most_entries = unread as u32;
+        let maps = object.create_maps()?;
+        let setup = maps.get("setup_map").view()?;
+        let set = |at: usize, value: u64| setup.words()[at].store(value, Ordering::Relaxed);
+        set(word::INTERFACE, interface.into());
+        set(word::SIZE_BYTE, target.size_byte.into());
+        set(word::FULL, u64::from(target.form == Form::Full));
+        set(word::HANDLE, target.handle.into());
+        for (index, value) in secrets(&target.key, target.session).into_iter().enumerate() {
+            set(word::SECRETS + index, value);
+        }
+        for (index, bytes) in headers.chunks(8).enumerate() {
+            let mut word = [0; 8];
+            word[..bytes.len()].copy_from_slice(bytes);
+            set(word::HEADERS + index, u64::from_ne_bytes(word));
+        }
+        set(word::SENDS_MASK, unread - 1);
+        set(word::REPLIES_MASK, unread - 1);
+        set(word::SLICE_NS, SLICE_NS);
+        Ok(Self {
+            sends: maps.get("sends").view()?,
+            replies: maps.get("replies").view()?,
+            setup,
+            generate: object.load("generate", &maps)?,
+            take: object.load("take", &maps)?,
+            knock: object.load("knock", &maps)?,
+        })
+    }
+
+    /// Datagrams that were no replies, from where replies come from.
+    pub(super) fn foreign(&self) -> u64 {
+        self.setup.words()[word::FOREIGN].load(Ordering::Relaxed)
+    }
+
+    /// Replies that found the ring full.
+    pub(super) fn overrun(&self) -> u64 {
+        self.setup.words()[word::OVERRUN].load(Ordering::Relaxed)
+    }
+
+    /// Gives the program its schedule.
+    pub(super) fn plan(&self, plan: &Plan, started: Timestamp<Monotonic>) {
+        let set = |at: usize, value: u64| self.setup.words()[at].store(value, Ordering::Release);
+        set(word::START_NS, started.as_nanos());
+        set(word::PACE_NS, plan.pace.span_ns);
+        set(word::PACE_PACKETS, plan.pace.packets);
+        set(word::CATCH_UP_NS, plan.catch_up_ns);
+        // Last: with it the program begins.
+        set(word::PACKETS, plan.packets);
+    }
+}
+
+impl XdpProbe {
+    /// Finds the way to the peer, loads the programs, attaches one to the interface there, and sees whether frames
+    /// arrive.
+    ///
+    /// # Errors
+    /// [`XdpError`], each with the way out.
+    pub fn open(target: &Target, because: impl Into<String>) -> Result<Self, XdpError> {
+        let path = L2Path::find(*target.peer.ip(), target.size_byte)?;
+        let (local_port, port) = hold_port(target.local, target.peer)?;
+        let local = SocketAddrV4::new(target.local, local_port);
+        let headers = headers(&path, local, target.peer, target.size_byte);
+        let programs = Programs::load(target, path.interface, &headers)?;
+        let taking = XdpLink::attach(&programs.take, path.interface)?;
+        let mut frame = headers.to_vec();
+        frame.resize(headers.len() + usize::from(target.size_byte), 0);
+        let facts = facts(&path, &taking, because.into());
+        let probe = Self { programs, frame, facts, _taking: taking, _port: port };
+        probe.check_reachability(&path, target.local)?;
+        Ok(probe)
+    }
+
+    /// What it got and did not get.
+    #[must_use]
+    pub const fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    /// Sends by `plan` and reports what happens, until all is answered, the linger is over, or `stop` is set. `prepare`
+    /// is called on the thread that sends (and spins) before it does; telling happens on the calling one, and the
+    /// answer to a turn is whether every packet has been answered.
+    ///
+    /// # Errors
+    /// Where the plan does not fit the program's numbers, and where `prepare` fails.
+    pub fn run<E: Send>(
+        &mut self,
+        plan: &Plan,
+        prepare: impl FnOnce() -> Result<(), E> + Send,
+        stop: &dyn Fn() -> bool,
+        tell: &mut dyn FnMut(Event) -> bool,
+    ) -> Result<Result<Ended, E>, XdpError> {
+        let pace = plan.pace;
+        if pace.packets == 0 || plan.packets.checked_mul(pace.span_ns).is_none() {
+            return Err(XdpError::Unfit(format!(
+                "{} packets at {} in {} ns do not fit the kernel program's 64 bits: send fewer",
+                plan.packets, pace.packets, pace.span_ns
+            )));
+        }
+        self.facts.capabilities.batch = plan.batch as usize;
+        let started = clocks::now::<Monotonic>() + nanos(plan.lead_in_ns);
+        let word = |at: usize| &self.programs.setup.words()[at];
+        self.programs.plan(plan, started);
+        let (this, over) = (&*self, AtomicBool::new(false));
+        let (interrupt_to, interrupt) = std::sync::mpsc::channel();
+        let outcome = std::thread::scope(|scope| {
+            let over = &over;
+            let sending = scope.spawn(move || {
+                let result = prepare().map(|()| {
+                    let _ = interrupt_to.send(Interrupt::of_this_thread());
+                    let before = sched::thread_usage();
+                    let failed = this.generate(plan, started).err();
+                    (failed, before, sched::thread_usage())
+                });
+                over.store(true, Ordering::Release);
+                result
+            });
+            let mut reader = Reader::new(&this.programs, plan.pace, started);
+            let (mut stopped, mut sender) = (false, None);
+            let mut quiet_until = None;
+            loop {
+                let done = over.load(Ordering::Acquire);
+                let all = reader.drain(tell);
+                let now = clocks::now::<Monotonic>();
+                let complete = tell(Event::Turn(now));
+                if !stopped && stop() {
+                    stopped = true;
+                    word(word::STOP).store(1, Ordering::Release);
+                }
+                if stopped && !done {
+                    sender = sender.or_else(|| interrupt.try_recv().ok());
+                    // Again each time: one that comes between two calls is lost.
+                    sender.iter().for_each(|sender: &Interrupt| sender.send());
+                }
+                if done && all {
+                    let until = *quiet_until.get_or_insert(now + nanos(plan.linger_ns));
+                    if stopped || complete || now >= until {
+                        break;
+                    }
+                }
+                // A signal ends the sleep early, which does no harm.
+                let _ = clocks::sleep_until(now + READ_EVERY);
+            }
+            sending.join()
+        });
+        let outcome = match outcome {
+            Ok(Ok(outcome)) => outcome,
+            Ok(Err(error)) => return Ok(Err(error)),
+            Err(panic) => std::panic::resume_unwind(panic),
+        };
+        let (failed, before, after) = outcome;
+        Ok(Ok(Ended {
+            started,
+            ended: clocks::now::<Monotonic>(),
+            cpu: (after.user + after.system) - (before.user + before.system),
+            involuntary_switches: after.involuntary_switches.saturating_sub(before.involuntary_switches),
+            foreign: self.programs.foreign(),
+            overrun: self.programs.overrun(),
+            failed,
+        }))
+    }
+
+    /// The sending thread: in the kernel until all slots have passed.
+    fn generate(&self, plan: &Plan, started: Timestamp<Monotonic>) -> Result<(), BpfError> {
+        let word = |at: usize| self.programs.setup.words()[at].load(Ordering::Acquire);
+        let last = started + nanos(plan.packets.saturating_mul(plan.pace.span_ns) / plan.pace.packets);
+        loop {
+            let next = word(word::NEXT);
+            if next >= plan.packets || word(word::STOP) != 0 {
+                return Ok(());
+            }
+            // A call for each slot, and one for each slice that is waited for; those that are left over end at once.
+            let wait = (last - clocks::now::<Monotonic>()).as_nanos().max(0).cast_unsigned();
+            let calls = plan.packets - next + wait / SLICE_NS + u64::from(plan.batch);
+            let repeat = u32::try_from(calls).unwrap_or(u32::MAX);
+            match self.programs.generate.run_live(&self.frame, LiveRun { repeat, batch: plan.batch }) {
+                Err(error) if !error.is_interrupted() => return Err(error),
+                _ => {}
+            }
+        }
+    }
+
+    fn check_reachability(&self, path: &L2Path, local: Ipv4Addr) -> Result<(), XdpError> {
+        let frame = arp_request(path, local);
+        let answered = || self.programs.setup.words()[word::ANSWERED_ARP].load(Ordering::Relaxed) > 0;
+        for _ in 0..REACHABILITY_TRIES {
+            self.programs.knock.run_live(&frame, LiveRun { repeat: 1, batch: 1 })?;
+            let until = clocks::now::<Monotonic>() + REACHABILITY_PATIENCE;
+            while clocks::now::<Monotonic>() < until {
+                if answered() {
+                    return Ok(());
+                }
+                let _ = clocks::sleep_until(clocks::now::<Monotonic>() + READ_EVERY);
+            }
+        }
+        Err(XdpError::Unreachable { interface: path.name.clone(), next_hop: path.next_hop })
+    }
+}
+
+/// Reads what the programs wrote.
+pub(super) struct Reader<'p> {
+    programs: &'p Programs,
+    pace: Pace,
+    started: Timestamp<Monotonic>,
+    /// Slots told.
+    told: u64,
+    /// Replies read or skipped.
+    read: u64,
+    /// Replies that have no entry, since the ring was full.
+    skipped: u64,
+}
+
+impl<'p> Reader<'p> {
+    pub(super) const fn new(programs: &'p Programs, pace: Pace, started: Timestamp<Monotonic>) -> Self {
+        Self { programs, pace, started, told: 0, read: 0, skipped: 0 }
+    }
+
+    /// Tells of all there is; whether nothing is left in between.
+    pub(super) fn drain(&mut self, tell: &mut dyn FnMut(Event) -> bool) -> bool {
+        let word = |at: usize| &self.programs.setup.words()[at];
+        // Replies first: the slots read after them are then at least those that they answer.
+        let replies = word(word::REPLIES).load(Ordering::Acquire);
+        let overrun = word(word::OVERRUN).load(Ordering::Acquire);
+        let next = word(word::NEXT).load(Ordering::Acquire);
+        let mask = word(word::SENDS_MASK).load(Ordering::Relaxed);
+        let pace = self.pace;
+        for sequence in self.told..next {
+            let scheduled = self.started + nanos(sequence * pace.span_ns / pace.packets);
+            let sent_ns = self.programs.sends.words()[(sequence & mask) as usize].load(Ordering::Relaxed);
+            let sent = (sent_ns != 0).then(|| Timestamp::from_nanos(sent_ns));
+            tell(Event::Slot { sequence, scheduled, sent });
+        }
+        self.told = next;
+        word(word::SENDS_READ).store(next, Ordering::Release);
+        let mask = word(word::REPLIES_MASK).load(Ordering::Relaxed);
+        while self.read < replies {
+            let entry = self.programs.replies.entry((self.read & mask) as usize);
+            if entry[0].load(Ordering::Acquire) == self.read + 1 {
+                tell(Event::Reply(reply(entry)));
+            } else if overrun > self.skipped {
+                self.skipped += 1;
+            } else {
+                // Its writer is between taking its number and writing the entry.
+                return false;
+            }
+            self.read += 1;
+            word(word::REPLIES_READ).store(self.read, Ordering::Release);
+        }
+        true
+    }
+}
+
+fn reply(entry: &[AtomicU64]) -> Reply {
+    let at = |index: usize| entry[index].load(Ordering::Relaxed);
+    let (sequence, arrived, received, replied, accepted) = (at(1), at(2), at(3), at(4), at(5));
+    let full = received != u64::MAX;
+    let turnaround = if full { replied.checked_sub(received) } else { Some(replied).filter(|ns| *ns != u64::MAX) };
+    Reply {
+        sequence,
+        arrived: Timestamp::from_nanos(arrived),
+        far_end: full.then_some((received, replied, accepted)),
+        turnaround: turnaround.map(nanos),
+    }
+}
+
+fn nanos(ns: u64) -> Span {
+    Span::from_nanos(i64::try_from(ns).unwrap_or(i64::MAX))
+}

@@ -1,0 +1,320 @@
+use vtare_units::{Monotonic, Span, Timestamp};
+use vtare_wire::session::{Counters, Credit, Grant, WireForm};
+use vtare_wire::{IPV6_UDP_BYTE, full, short};
+
+use super::far::Far;
+use super::pacing::{Outlet, Paced, pace};
+use super::plan::{MOST_IN_BURST, Train, TrainError};
+use super::report::{PacketFate, Received, Sent, TrainReport};
+use crate::link::{Burst, LinkError, Outgoing, ProbeLink};
+
+/// What a call for one packet is taken to cost before any has been measured: a UDP send through a software interface.
+pub(super) const USUAL_SEND_COST: Span = Span::from_micros(3);
+
+/// Single sends of a train from which their cost is learned.
+const ENOUGH_SENDS: usize = 8;
+
+/// The first and the longest pause between two questions for arrivals.
+const ASK_AGAIN: (Span, Span) = (Span::from_micros(500), Span::from_millis(4));
+
+/// How long is waited for packets that have not arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settling {
+    /// For the first packet of a train.
+    pub first: Span,
+    /// After the last that arrived. Not below two round trips on the control connection.
+    pub quiet: Span,
+}
+
+impl Default for Settling {
+    fn default() -> Self {
+        Self { first: Span::from_secs(1), quiet: Span::from_millis(10) }
+    }
+}
+
+/// Why a train came to nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum AvbError<E: std::error::Error + 'static> {
+    /// The train cannot be sent.
+    #[error(transparent)]
+    Train(#[from] TrainError),
+    /// The link cannot go on.
+    #[error(transparent)]
+    Link(#[from] LinkError),
+    /// The far end could not be asked, or refused.
+    #[error(transparent)]
+    Far(E),
+}
+
+/// A session for trains, over any link.
+///
+/// Trains are sent one at a time: [`AvbSession::send_train`] returns when what became of every packet is known, as far
+/// as it can be.
+#[derive(Debug)]
+pub struct AvbSession<L, F> {
+    pub(super) link: L,
+    pub(super) far: F,
+    pub(super) grant: Grant,
+    pub(super) settling: Settling,
+    pub(super) next_sequence: u64,
+    pub(super) next_record: u64,
+    pub(super) send_cost: Span,
+    /// What the far end had told when the train before ended.
+    pub(super) before: LastCounts,
+    pub(super) strays: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct LastCounts {
+    pub(super) refused: u64,
+    pub(super) overflow: u64,
+    pub(super) socket_drops: u64,
+    /// Packets of trains back, sent or not.
+    pub(super) reversed: u64,
+    pub(super) reverse_sent: u64,
+}
+
+impl<L: ProbeLink, F: Far<L>> AvbSession<L, F> {
+    /// A session that is open at both ends.
+    pub fn new(link: L, far: F, grant: Grant) -> Self {
+        let send_cost = USUAL_SEND_COST;
+        let (settling, before) = (Settling::default(), LastCounts::default());
+        Self { link, far, grant, settling, next_sequence: 0, next_record: 0, send_cost, before, strays: 0 }
+    }
+
+    /// The same session with other waits.
+    #[must_use]
+    pub const fn with_settling(mut self, settling: Settling) -> Self {
+        self.settling = settling;
+        self
+    }
+
+    /// What carries the packets.
+    pub const fn link(&self) -> &L {
+        &self.link
+    }
+
+    /// What carries the packets.
+    pub const fn link_mut(&mut self) -> &mut L {
+        &mut self.link
+    }
+
+    /// What was granted.
+    pub const fn grant(&self) -> &Grant {
+        &self.grant
+    }
+
+    /// What a call for one packet costs this sender, as measured: shorter gaps need large sends.
+    pub const fn send_cost(&self) -> Span {
+        self.send_cost
+    }
+
+    /// Packets that arrived when their train had been given up, and so are among its losses.
+    pub const fn strays(&self) -> u64 {
+        self.strays
+    }
+
+    /// Waits between trains.
+    ///
+    /// # Errors
+    /// Where the link cannot go on.
+    pub fn pause(&mut self, until: Timestamp<Monotonic>) -> Result<(), AvbError<F::Error>> {
+        Ok(self.link.pause(until)?)
+    }
+
+    /// The responder's counters.
+    ///
+    /// # Errors
+    /// Where it cannot be asked.
+    pub fn count(&mut self) -> Result<Counters, AvbError<F::Error>> {
+        self.far.count(&mut self.link).map_err(AvbError::Far)
+    }
+
+    /// What may still be asked for with [`AvbSession::reverse_train`]: each one-way packet that arrived there adds to
+    /// it.
+    ///
+    /// # Errors
+    /// Where the responder cannot be asked.
+    pub fn credit(&mut self) -> Result<Credit, AvbError<F::Error>> {
+        let counters = self.count()?;
+        Ok(Credit::left(&counters, self.ip_header_byte() == IPV6_UDP_BYTE))
+    }
+
+    /// The link and the far end, to close them.
+    pub fn into_parts(self) -> (L, F) {
+        (self.link, self.far)
+    }
+
+    pub(super) fn ip_header_byte(&self) -> usize {
+        self.link.facts().ip_header_byte
+    }
+
+    /// Sends a train and learns what became of it.
+    ///
+    /// # Errors
+    /// [`AvbError`]; packets that were lost or not sent are no error.
+    pub fn send_train(&mut self, train: &Train) -> Result<TrainReport, AvbError<F::Error>> {
+        let open = &self.grant.open;
+        train.check(open.form.header_byte() as u16, open.size_byte, open.burst_packet)?;
+        let calls = train.calls(self.send_cost, self.link.facts().capabilities.gso);
+        let burst = train.most_in_call(calls);
+        let first = self.next_sequence;
+        let size = usize::from(train.size_byte());
+        let (link, grant) = (&mut self.link, &self.grant);
+        let mut outlet = Forward { link, grant, first, size, bytes: vec![0; burst.min(MOST_IN_BURST) * size] };
+        let paced = pace(&mut outlet, train.due(), calls, train.behind())?;
+        self.next_sequence += train.due().len() as u64;
+        self.learn_cost(&paced);
+        let mut report = self.report_of(train, burst, first, &paced);
+        self.link.departures(&mut |departure| {
+            let index = departure.sequence.checked_sub(first).and_then(|index| usize::try_from(index).ok());
+            if let Some(fate) = index.and_then(|index| report.packets.get_mut(index)) {
+                fate.kernel_sent = Some(departure.stamp.at);
+            }
+        })?;
+        self.collect(&mut report, first)?;
+        Ok(report)
+    }
+
+    fn learn_cost(&mut self, paced: &Paced) {
+        let singles = paced.calls.iter().filter(|call| call.count == 1);
+        let mut costs: Vec<Span> = singles.map(|call| call.burst.after - call.burst.before).collect();
+        if costs.len() >= ENOUGH_SENDS {
+            let middle = costs.len() / 2;
+            self.send_cost = *costs.select_nth_unstable(middle).1;
+        }
+    }
+
+    fn report_of(&self, train: &Train, burst: usize, first: u64, paced: &Paced) -> TrainReport {
+        let mut packets = Vec::with_capacity(train.due().len());
+        for call in &paced.calls {
+            for index in 0..call.count {
+                let taken = index < call.burst.accepted;
+                packets.push(PacketFate {
+                    sequence: first + (call.first + index) as u64,
+                    scheduled: Some(call.scheduled),
+                    sent: taken.then_some(Sent {
+                        before: call.burst.before,
+                        after: Some(call.burst.after),
+                        joined: index > 0,
+                    }),
+                    kernel_sent: None,
+                    received: None,
+                });
+            }
+        }
+        let sent = packets.iter().filter(|fate| fate.sent.is_some()).count() as u64;
+        TrainReport {
+            unsent: packets.len() as u64 - sent,
+            packets,
+            size_byte: train.size_byte(),
+            ip_header_byte: self.ip_header_byte() as u16,
+            burst_packet: burst as u16,
+            sent,
+            lost: sent,
+            reordered: 0,
+            refused: 0,
+            unrecorded: 0,
+            socket_drops: None,
+            moves: Some(paced.moves),
+            moved: Some(paced.moved),
+        }
+    }
+
+    /// Asks for arrivals until all are known or nothing more comes.
+    fn collect(&mut self, report: &mut TrainReport, first: u64) -> Result<(), AvbError<F::Error>> {
+        let mut order = Vec::with_capacity(report.packets.len());
+        let mut progress = self.link.now();
+        let mut pause = ASK_AGAIN.0;
+        loop {
+            let asked = self.link.now();
+            let chunk = self.far.arrivals(&mut self.link, self.next_record).map_err(AvbError::Far)?;
+            let now = self.link.now();
+            let round_trip = now - asked;
+            // A far end that says anything may at worst be believed: sums saturate, and no answer makes this ask for
+            // ever.
+            self.next_record = chunk.from.saturating_add(chunk.records.len() as u64);
+            for record in &chunk.records {
+                let index = record.sequence.checked_sub(first).and_then(|index| usize::try_from(index).ok());
+                let fate = index.and_then(|index| Some((index, report.packets.get_mut(index)?)));
+                match fate {
+                    Some((index, fate)) if fate.received.is_none() && fate.sent.is_some() => {
+                        let (at, source, joined) = (record.received, record.source, record.joined);
+                        fate.received = Some(Received { at, source, joined, place: 0 });
+                        order.push(index);
+                    }
+                    _ => self.strays += 1,
+                }
+            }
+            if !chunk.records.is_empty() {
+                progress = now;
+            }
+            report.refused = chunk.refused.saturating_sub(self.before.refused);
+            report.unrecorded = chunk.overflow.saturating_sub(self.before.overflow);
+            report.socket_drops = chunk.socket_drops.map(|drops| drops.saturating_sub(self.before.socket_drops));
+            let explained = (order.len() as u64).saturating_add(report.refused).saturating_add(report.unrecorded);
+            if chunk.left > 0 && !chunk.records.is_empty() {
+                continue;
+            }
+            let patience =
+                if order.is_empty() { self.settling.first } else { self.settling.quiet.max(round_trip + round_trip) };
+            if explained >= report.sent || now - progress >= patience {
+                self.before.refused = chunk.refused;
+                self.before.overflow = chunk.overflow;
+                self.before.socket_drops = chunk.socket_drops.unwrap_or(0);
+                report.settle(&order);
+                return Ok(());
+            }
+            self.link.pause(now + pause)?;
+            pause = (pause + pause).min(ASK_AGAIN.1);
+        }
+    }
+}
+
+struct Forward<'s, L> {
+    link: &'s mut L,
+    grant: &'s Grant,
+    first: u64,
+    size: usize,
+    bytes: Vec<u8>,
+}
+
+impl<L: ProbeLink> Outlet for Forward<'_, L> {
+    type Error = LinkError;
+
+    fn now(&self) -> Timestamp<Monotonic> {
+        self.link.now()
+    }
+
+    fn pause(&mut self, until: Timestamp<Monotonic>) -> Result<(), LinkError> {
+        self.link.pause(until)
+    }
+
+    fn send(&mut self, first: usize, count: usize) -> Result<Burst, LinkError> {
+        let Grant { session, handle, ref key, open, .. } = *self.grant;
+        let (from, size) = (self.first + first as u64, self.size);
+        let now = self.link.now();
+        for (sequence, datagram) in (from..).zip(self.bytes[..count * size].chunks_exact_mut(size)) {
+            let made = match open.form {
+                WireForm::Full => {
+                    full::Probe { session, sequence, sent: now, wants_reply: false }.encode(key, datagram)
+                }
+                WireForm::Short => {
+                    let context = short::Context { session, handle, key };
+                    short::Probe::new(sequence, now, false).encode(&context, datagram)
+                }
+            };
+            made.expect("the train was checked before its first packet");
+        }
+        let outgoing = |index: usize| Outgoing {
+            sequence: from + index as u64,
+            payload: self.bytes.get(index * size..(index + 1) * size).unwrap_or_default(),
+            launch: None,
+        };
+        if count == 1 {
+            return self.link.send(&[outgoing(0)]);
+        }
+        let all: [Outgoing<'_>; MOST_IN_BURST] = std::array::from_fn(outgoing);
+        self.link.send(&all[..count])
+    }
+}

@@ -1,0 +1,216 @@
+//! Trains between a client and a responder over loopback: each packet told, trains back within what was sent.
+
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use vtare_clock::{Clock, ClockOptions};
+use vtare_control::client::{self, ControlError};
+use vtare_control::{OpenedSession, PresharedKey};
+use vtare_link::socket::{SocketLink, SocketOptions};
+use vtare_probe::train::{AvbError, AvbSession, Bursts, Settling, Train};
+use vtare_serve::{ConnectionLimits, Options, Responder, ServeError, Summary};
+use vtare_units::{Span, Timestamp};
+use vtare_wire::session::{ArrivalSource, ClientError, Limits, Open, Purpose, Reason, ReversePlan, WireForm};
+use vtare_wire::{Shape, full};
+
+const PATIENCE: Span = Span::from_secs(60);
+
+const REQUEST: Open = Open {
+    purpose: Purpose::Avb,
+    form: WireForm::Full,
+    rate_packet_per_s: 1_000_000,
+    burst_packet: 10_000,
+    duration_ns: 60_000_000_000,
+    packets: 1_000_000,
+    size_byte: 1_472,
+    flows: None,
+};
+
+fn key() -> PresharedKey {
+    PresharedKey::parse("the test", &"5a".repeat(32)).expect("64 hexadecimal digits")
+}
+
+struct Running {
+    address: SocketAddr,
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<Result<Summary, ServeError>>,
+}
+
+impl Running {
+    fn start(limits: Limits) -> Self {
+        let options = Options {
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            keys: vec![key()],
+            limits,
+            connections: ConnectionLimits::default(),
+            spin: false,
+            cpu: None,
+            segments: true,
+            program: "vtare test".to_owned(),
+        };
+        let responder = Responder::bind(options).expect("loopback has a free port");
+        let (address, stop) = (responder.address(), Arc::new(AtomicBool::new(false)));
+        let flag = Arc::clone(&stop);
+        let thread = std::thread::spawn(move || responder.run(&flag, |_| ()));
+        Self { address, stop, thread }
+    }
+
+    fn session<'c>(&self, clock: &'c Clock) -> AvbSession<SocketLink<'c>, OpenedSession> {
+        let options = SocketOptions { tx_stamp_every: 16, gro: true, ..SocketOptions::default() };
+        // A responder that a busy machine delays loses nothing.
+        let settling = Settling { first: PATIENCE, quiet: Span::from_secs(20) };
+        let far = client::open(self.address, Some(&key()), &REQUEST, "test", PATIENCE).expect("it is granted");
+        let options = SocketOptions { local: Some(far.local_address().ip()), ..options };
+        let link = SocketLink::udp(clock, self.address, &options, "a test").expect("loopback is there");
+        let grant = far.grant().clone();
+        AvbSession::new(link, far, grant).with_settling(settling)
+    }
+
+    fn end(self) -> Summary {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().expect("no thread panics").expect("nothing fails on loopback")
+    }
+}
+
+fn clock() -> Clock {
+    Clock::start(&ClockOptions::fast())
+}
+
+#[test]
+fn every_packet_of_a_train_is_told_with_the_responders_kernel_stamp() {
+    let (clock, running) = (clock(), Running::start(Limits::default()));
+    let mut session = running.session(&clock);
+    for (number, bursts) in [Bursts::Of(1), Bursts::Of(16), Bursts::AsNeeded].into_iter().enumerate() {
+        let train = Train::even(1_000, 1_472, Span::from_micros(12)).with_bursts(bursts);
+        let report = session.send_train(&train).expect("it is sent");
+        assert_eq!((report.sent + report.unsent, report.packets.len()), (1_000, 1_000));
+        assert_eq!(report.packets[0].sequence, number as u64 * 1_000);
+        assert_eq!((report.refused, report.unrecorded), (0, 0));
+        // Loopback loses nothing but what finds a buffer full, and that is told.
+        assert_eq!(report.lost_by_receiver_and_path().1, 0, "{} lost", report.lost);
+        for fate in report.packets.iter().filter(|fate| fate.received.is_some()) {
+            let (sent, received) = (fate.sent.expect("it arrived"), fate.received.expect("it did"));
+            assert_eq!(received.source, ArrivalSource::Kernel);
+            assert!(sent.after >= Some(sent.before));
+            // One host, one clock: the kernel had it after the call began. The stamp is placed to within its bracket,
+            // which is as wide as this machine stalled in it.
+            let there = Timestamp::from_nanos(received.at.as_nanos());
+            assert!(there + Span::from_millis(100) > sent.before);
+        }
+        if bursts == Bursts::Of(16) && session.link_gso() {
+            assert_eq!(report.burst_packet, 16);
+            assert!(report.packets.iter().skip(1).step_by(16).all(|fate| fate.sent.is_none_or(|sent| sent.joined)));
+        }
+    }
+    let (_, far) = session.into_parts();
+    let counters = far.close().expect("the session is open");
+    assert_eq!(counters.replied, 0);
+    running.end();
+}
+
+/// Waits until this many probes have been judged. Asking without a pause would be hung up on as chatter.
+fn await_accepted(session: &mut OpenedSession, count: u64) {
+    let (_keep, nothing) = std::sync::mpsc::channel::<()>();
+    while session.count().expect("it is open").accepted < count {
+        let _ = nothing.recv_timeout(std::time::Duration::from_millis(100));
+    }
+}
+
+trait Gso {
+    fn link_gso(&self) -> bool;
+}
+
+impl Gso for AvbSession<SocketLink<'_>, OpenedSession> {
+    fn link_gso(&self) -> bool {
+        use vtare_probe::link::ProbeLink;
+        self.link().facts().capabilities.gso
+    }
+}
+
+#[test]
+fn a_train_back_comes_to_the_port_that_was_shown_and_never_above_what_was_sent() {
+    let (clock, running) = (clock(), Running::start(Limits::default()));
+    let mut session = running.session(&clock);
+    let train = Train::even(200, 1_000, Span::from_micros(50));
+    let refused = |result| match result {
+        Err(AvbError::Far(ControlError::Session(ClientError::Refused(refusal)))) => refusal,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(refused(session.reverse_train(&train)).reason, Reason::Unproven);
+    session.send_train(&Train::even(100, 1_000, Span::from_micros(50))).expect("it is sent");
+    let refusal = refused(session.reverse_train(&train));
+    assert!(matches!(refusal.reason, Reason::Reverse { found: 200, most: ..=100, .. }), "{refusal:?}");
+    assert!(refusal.to_string().contains("send one-way probes first"), "{refusal}");
+    session.send_train(&Train::even(150, 1_000, Span::from_micros(50))).expect("it is sent");
+    let report = session.reverse_train(&train).expect("it is paid for");
+    assert_eq!((report.sent, report.unsent), (200, 0));
+    assert_eq!(report.lost_by_receiver_and_path().1, 0, "{} lost", report.lost);
+    let arrived = report.packets.iter().filter(|fate| fate.received.is_some());
+    assert!(arrived.clone().count() > 0);
+    for fate in arrived {
+        let (sent, received) = (fate.sent.expect("it arrived"), fate.received.expect("it did"));
+        assert!(received.at.as_nanos() + 100_000_000 > sent.before.as_nanos());
+    }
+    let counters = session.count().expect("the session is open");
+    assert!(counters.replied_byte + counters.reverse_byte <= counters.accepted_byte, "{counters:?}");
+    assert_eq!(refused(session.reverse_train(&train)).limits, Limits::default());
+    running.end();
+}
+
+#[test]
+fn only_one_train_back_is_under_way_in_a_session_and_none_for_other_purposes() {
+    let running = Running::start(Limits::default());
+    let open = |request: &Open| client::open(running.address, Some(&key()), request, "test", PATIENCE);
+    let plan = ReversePlan { packets: 10, size_byte: 60, shape: Shape::Even { gap_ns: 50_000_000 }, burst_packet: 1 };
+    let pay = |session: &OpenedSession| {
+        let socket = UdpSocket::bind((session.local_address().ip(), 0)).expect("loopback has a free port");
+        for sequence in 0..100 {
+            let mut datagram = [0; 60];
+            let grant = session.grant();
+            let (session, sent) = (grant.session, Timestamp::ZERO);
+            let probe = full::Probe { session, sequence, sent, wants_reply: false };
+            probe.encode(&grant.key, &mut datagram).expect("60 B are enough");
+            socket.send_to(&datagram, running.address).expect("loopback takes it");
+        }
+        socket
+    };
+    let mut session = open(&REQUEST).expect("it is granted");
+    let socket = pay(&session);
+    await_accepted(&mut session, 100);
+    session.reverse(plan).expect("it is paid for");
+    // A machine that stalls may have ended one train before the next is asked for; they are paid for.
+    let asked = (1..10).map(|trains| (trains, session.reverse(plan))).find(|(_, answer)| answer.is_err());
+    let (trains, refused) = asked.expect("one at a time");
+    let Err(ControlError::Session(ClientError::Refused(refusal))) = refused else { panic!("{refused:?}") };
+    assert_eq!(refusal.reason, Reason::Reversing);
+    socket.set_read_timeout(Some(std::time::Duration::from_secs(60))).expect("it is above 0");
+    for sequence in 0..trains * 10 {
+        let mut datagram = [0; 100];
+        let got = socket.recv(&mut datagram).expect("it comes");
+        let packet = full::Unverified::parse(&datagram[..got]).and_then(|it| it.reverse(&session.grant().key));
+        assert_eq!(packet.expect("the tag fits").sequence, sequence);
+    }
+    let mut session = open(&Open { purpose: Purpose::Throughput, ..REQUEST }).expect("it is granted");
+    let _socket = pay(&session);
+    await_accepted(&mut session, 100);
+    let refused = session.reverse(plan).expect_err("not for throughput");
+    assert!(
+        matches!(refused, ControlError::Session(ClientError::Refused(refusal)) if refusal.reason == Reason::Purpose)
+    );
+    running.end();
+}
+
+#[test]
+fn memory_for_arrivals_is_bounded_over_all_sessions() {
+    let limits = Limits { arrivals: 4_096, arrivals_in_all: 10_000, ..Limits::default() };
+    let running = Running::start(limits);
+    let open = || client::open(running.address, Some(&key()), &REQUEST, "test", PATIENCE);
+    let (first, _second) = (open().expect("it is granted"), open().expect("it is granted"));
+    let third = open().expect_err("12,288 arrivals are above 10,000").to_string();
+    assert!(third.contains("keeps 10000 arrivals"), "{third}");
+    first.close().expect("it is open");
+    open().expect("there is room again");
+    running.end();
+}

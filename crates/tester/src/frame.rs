@@ -1,0 +1,117 @@
+//! How the frames look: Ethernet, IPv4, UDP, and a tag of 18 B that fits the smallest frame.
+
+use std::net::Ipv4Addr;
+
+use vtare_wire::internet_checksum;
+
+use crate::options::Flow;
+use crate::size::{ETHERNET_BYTE, FCS_BYTE};
+
+/// Bytes of the Ethernet, IPv4 and UDP headers.
+pub const HEADERS_BYTE: usize = 42;
+/// Source and destination port: those of the test, and by the second one that of vtare's responder.
+pub(crate) const PORTS: [u16; 2] = [8_463, 8_462];
+const AT_RUN: usize = 42;
+const AT_FLOW: usize = 46;
+const AT_SEQUENCE: usize = 48;
+const AT_SENT: usize = 52;
+/// Bytes up to the end of the tag.
+pub const TAGGED_BYTE: usize = 60;
+/// The same from the IP header on.
+pub const IP_TAGGED_BYTE: usize = TAGGED_BYTE - ETHERNET_BYTE as usize;
+
+/// Bytes of a frame as the kernel has it.
+pub(crate) const fn bytes(frame_byte: u32) -> usize {
+    (frame_byte - FCS_BYTE) as usize
+}
+
+/// Ethernet, IPv4 and UDP headers of a frame of `frame_byte` with its check sequence, at least
+/// [`SMALLEST_BYTE`](crate::SMALLEST_BYTE). The UDP checksum is 0, "not computed": the tag changes in every frame.
+#[must_use]
+pub fn headers(from: [u8; 6], source: Ipv4Addr, flow: &Flow, frame_byte: u32) -> [u8; HEADERS_BYTE] {
+    let ip_byte = (frame_byte - FCS_BYTE - ETHERNET_BYTE) as u16;
+    let mut bytes = [0; HEADERS_BYTE];
+    bytes[..6].copy_from_slice(&flow.to);
+    bytes[6..12].copy_from_slice(&from);
+    bytes[12..14].copy_from_slice(&0x0800_u16.to_be_bytes());
+    let ip = &mut bytes[14..34];
+    ip[0] = 0x45;
+    ip[2..4].copy_from_slice(&ip_byte.to_be_bytes());
+    // Do not fragment.
+    ip[6] = 0x40;
+    ip[8] = 64;
+    ip[9] = 17;
+    ip[12..16].copy_from_slice(&source.octets());
+    ip[16..20].copy_from_slice(&flow.address.octets());
+    let sum = internet_checksum(ip);
+    ip[10..12].copy_from_slice(&sum.to_be_bytes());
+    bytes[34..36].copy_from_slice(&PORTS[0].to_be_bytes());
+    bytes[36..38].copy_from_slice(&PORTS[1].to_be_bytes());
+    bytes[38..40].copy_from_slice(&(ip_byte - 20).to_be_bytes());
+    bytes
+}
+
+/// Writes headers and tag (run, flow, sequence) into the first [`TAGGED_BYTE`] bytes of a frame.
+///
+/// # Panics
+/// For a shorter frame.
+pub fn write(frame: &mut [u8], headers: &[u8; HEADERS_BYTE], (run, flow, sequence): (u32, u16, u32), sent_ns: u64) {
+    frame[..HEADERS_BYTE].copy_from_slice(headers);
+    frame[AT_RUN..AT_RUN + 4].copy_from_slice(&run.to_ne_bytes());
+    frame[AT_FLOW..AT_FLOW + 2].copy_from_slice(&flow.to_ne_bytes());
+    frame[AT_SEQUENCE..AT_SEQUENCE + 4].copy_from_slice(&sequence.to_ne_bytes());
+    frame[AT_SENT..AT_SENT + 8].copy_from_slice(&sent_ns.to_ne_bytes());
+}
+
+/// What a frame says of itself behind its headers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tag {
+    /// The trial.
+    pub run: u32,
+    /// The flow.
+    pub flow: u16,
+    /// The number of the frame in the trial.
+    pub sequence: u32,
+    /// When it left, ns of CLOCK_MONOTONIC.
+    pub sent_ns: u64,
+}
+
+/// What must come as it left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ends {
+    source: [u8; 4],
+    destination: [u8; 4],
+    ip_byte: [u8; 2],
+}
+
+/// What must come as it left, of a flow's headers.
+#[must_use]
+pub fn ends(headers: &[u8; HEADERS_BYTE]) -> Ends {
+    let ip = &headers[ETHERNET_BYTE as usize..];
+    Ends { source: array(ip, 12), destination: array(ip, 16), ip_byte: array(ip, 2) }
+}
+
+/// Reads an IP packet that passed the filter of the ring; `None` where it was cut before the end of its tag.
+#[must_use]
+pub fn read(ip: &[u8]) -> Option<(Tag, Ends)> {
+    let ip = ip.get(..IP_TAGGED_BYTE)?;
+    let at = |place: usize| place - ETHERNET_BYTE as usize;
+    let tag = Tag {
+        run: u32::from_ne_bytes(array(ip, at(AT_RUN))),
+        flow: u16::from_ne_bytes(array(ip, at(AT_FLOW))),
+        sequence: u32::from_ne_bytes(array(ip, at(AT_SEQUENCE))),
+        sent_ns: u64::from_ne_bytes(array(ip, at(AT_SENT))),
+    };
+    Some((tag, Ends { source: array(ip, 12), destination: array(ip, 16), ip_byte: array(ip, 2) }))
+}
+
+fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
+    let mut found = [0; N];
+    found.copy_from_slice(&bytes[at..at + N]);
+    found
+}
+
+/// A hardware address as people write it.
+pub(crate) fn hardware_words(address: [u8; 6]) -> String {
+    address.map(|byte| format!("{byte:02x}")).join(":")
+}

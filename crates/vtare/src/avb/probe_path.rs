@@ -1,0 +1,338 @@
+//! The path of the probes to the far end: its session, and what sender and path are able to carry.
+
+use std::net::SocketAddr;
+
+use vtare_clock::Clock;
+use vtare_control::client::{self, ControlError, OpenedSession};
+use vtare_link::socket::{SocketLink, SocketOptions};
+use vtare_methods::avb::{Ability, Observation, Train};
+use vtare_probe::link::ProbeLink;
+use vtare_probe::train::{self, AvbSession};
+use vtare_units::{Monotonic, Span, Timestamp};
+use vtare_wire::session::{Counters, Credit, Open, Purpose, WireForm};
+use vtare_wire::{DEFAULT_PORT, LARGEST_BYTE, full};
+
+use super::convert::{self, Grouped};
+use super::parameters::Parameters;
+use super::timing::TimedLink;
+use crate::failure::Failure;
+use crate::instrument::Note;
+use crate::peers::{self, PATIENCE, PROGRAM, control_failure};
+
+/// The longest train.
+const MOST_PACKETS: u32 = 10_000;
+/// Packets of a session.
+const SESSION_PACKETS: u64 = 200_000_000;
+/// A session lasts this time beyond what is planned, and at most an hour.
+const SPARE_NS: u64 = 60_000_000_000;
+const MOST_SESSION_NS: u64 = 3_600_000_000_000;
+/// Packets of a sounding, and of one that makes sure: a token bucket passes a few at any speed, and a sender that
+/// others delayed appears slow.
+const SOUNDING: u32 = 24;
+const MAKING_SURE: u32 = 120;
+/// Arrivals at this share of the rate at which single packets were sent: the path may be faster than single sends.
+const AS_FAST: f64 = 0.85;
+/// Bytes of a large packet, and packets in it, at most.
+const LARGE_BYTE: u32 = 65_000;
+const LARGE_PACKETS: u32 = 64;
+/// What is credited to trains back is sent at this rate while nothing is known of the path, and at these at most and
+/// least.
+const FILL_BIT_PER_S: f64 = 20e6;
+const FILL_BOUNDS_BIT_PER_S: (f64, f64) = (10e6, 400e6);
+/// Bytes that are credited before an estimate begins, so that earning takes none of its time.
+const EARNED_BYTE: u64 = 1_000_000;
+/// Packets sent at once for credit.
+const FILL_PACKETS: u32 = 500;
+
+/// Methods that need no stamp for each packet of a back-to-back train.
+const ANY_STAMPS: &[&str] = &["vtare", "adr"];
+
+/// Why a train between this program and a responder failed.
+type AvbError = train::AvbError<ControlError>;
+
+/// Why a train gave no observation.
+pub(super) enum Broken {
+    /// The far end or the link is gone.
+    Lost(AvbError),
+    /// This method cannot do what was asked for.
+    Unable(String),
+}
+
+impl From<AvbError> for Broken {
+    fn from(error: AvbError) -> Self {
+        Self::Lost(error)
+    }
+}
+
+/// An open path.
+pub(super) struct ProbePath<'c> {
+    session: AvbSession<TimedLink<'c>, OpenedSession>,
+    pub(super) address: SocketAddr,
+    pub(super) ability: Ability,
+    reverse: bool,
+    grouped: Grouped,
+    /// Own time minus the far end's, fixed at the first train back, so that a method sees one clock for sends and for
+    /// now.
+    far_behind_ns: Option<i64>,
+    /// Bytes sent to the far end to be allowed trains back, and those of soundings.
+    pub(super) extra_byte: u64,
+    quiet: Timestamp<Monotonic>,
+}
+
+impl<'c> ProbePath<'c> {
+    /// Opens a session and sounds the path.
+    ///
+    /// # Errors
+    /// [`Failure::Input`] for a wrong name, key or size, or more than the far end allows; [`Failure::Peer`] where
+    /// nobody answers or no probe arrives.
+    pub(super) fn open(clock: &'c Clock, parameters: &Parameters, notes: &mut Vec<Note>) -> Result<Self, Failure> {
+        let name = &parameters.peer;
+        let address = peers::resolve(name, DEFAULT_PORT)?;
+        let key = peers::key(parameters.key_file.as_deref())?;
+        let failed = |error: &dyn std::fmt::Display| Failure::Machine(format!("{name}: {error}"));
+        let because = "the socket engine: trains over UDP";
+        // Departures are timed by the program: stamps of some would stand beside those of others.
+        let options = SocketOptions { tx_stamp_every: 0, gso: parameters.gso, gro: true, ..SocketOptions::default() };
+        let facts = SocketLink::udp(clock, address, &options, because).map_err(|error| failed(&error))?.facts().clone();
+        let header = facts.ip_header_byte;
+        let carried = facts.most_payload_byte.map_or(LARGEST_BYTE, |most| most.min(LARGEST_BYTE));
+        let wanted = parameters.size_byte.map_or(carried, |size| usize::from(size).saturating_sub(header));
+        if wanted > carried {
+            let (found, most) = (wanted + header, carried + header);
+            return Err(Failure::Input(format!(
+                "size_byte: found {found}, the path to {name} carries packets of {most} B: ask for {most} or leave it \
+                 out"
+            )));
+        }
+        let planned = match (parameters.seconds, parameters.wanted()) {
+            (Some(seconds), _) => (seconds * 1e9) as u64,
+            (None, Some(estimates)) => {
+                estimates.saturating_mul(parameters.most_ns.unwrap_or(30_000_000_000) + parameters.pause_ns)
+            }
+            (None, None) => MOST_SESSION_NS,
+        };
+        let request = Open {
+            purpose: Purpose::Avb,
+            form: WireForm::Full,
+            rate_packet_per_s: 1_000_000,
+            burst_packet: MOST_PACKETS.into(),
+            duration_ns: planned.saturating_add(SPARE_NS).min(MOST_SESSION_NS),
+            packets: SESSION_PACKETS,
+            size_byte: wanted as u16,
+            flows: None,
+        };
+        let far = client::open(address, key.as_ref(), &request, PROGRAM, PATIENCE)
+            .map_err(|error| control_failure(&error))?;
+        let options = SocketOptions { local: Some(far.local_address().ip()), ..options };
+        let link = SocketLink::udp(clock, address, &options, because).map_err(|error| failed(&error))?;
+        let link = TimedLink::new(link, clock, parameters.clock, parameters.sleep);
+        let grant = far.grant().clone();
+        let quiet = link.now();
+        let mut path = Self {
+            session: AvbSession::new(link, far, grant),
+            address,
+            ability: Ability {
+                ip_header_byte: header as u32,
+                most_packet_byte: (wanted + header) as u32,
+                least_packet_byte: (full::HEADER_BYTE + header) as u32,
+                most_packets: MOST_PACKETS,
+                ..Ability::default()
+            },
+            reverse: parameters.reverse,
+            grouped: Grouped::Never,
+            far_behind_ns: None,
+            extra_byte: 0,
+            quiet,
+        };
+        path.sound(parameters, notes)?;
+        Ok(path)
+    }
+
+    /// Which size arrives, what a send costs, and whether single sends are enough.
+    fn sound(&mut self, parameters: &Parameters, notes: &mut Vec<Note>) -> Result<(), Failure> {
+        let lost = |error: AvbError| Failure::Peer(format!("{}: {error}", parameters.peer));
+        let asked = self.ability.most_packet_byte;
+        let mut report = self.sounding(SOUNDING, asked).map_err(lost)?;
+        if report.received() == 0 {
+            let least = self.ability.least_packet_byte.max(128);
+            if self.sounding(SOUNDING, least).map_err(lost)?.received() == 0 {
+                return Err(Failure::Peer(format!(
+                    "{}: the control connection stands, but no probe arrives: UDP port {} is filtered on the way",
+                    parameters.peer,
+                    self.address.port()
+                )));
+            }
+            // A router that drops large packets without a word (a black hole): the interface's own MTU is no evidence
+            // of it.
+            let (mut low, mut high) = (least, asked);
+            while high - low > 8 {
+                let middle = low.midpoint(high);
+                let arrived = self.sounding(SOUNDING, middle).map_err(lost)?.received() > 0;
+                if arrived { low = middle } else { high = middle }
+            }
+            if parameters.size_byte.is_some() {
+                return Err(Failure::Input(format!(
+                    "size_byte: found {asked}, packets above {low} B vanish on the way to {}: ask for {low} or leave \
+                     it out",
+                    parameters.peer
+                )));
+            }
+            self.ability.most_packet_byte = low;
+            let text = format!(
+                "packets above {low} B vanish on the way although the interface takes {asked} B: probes have {low} B"
+            );
+            notes.push(Note::new("path_mtu", text));
+            report = self.sounding(SOUNDING, low).map_err(lost)?;
+        }
+        let capabilities = self.session.link().facts().capabilities;
+        self.ability.least_gap_ns = self.session.send_cost().as_nanos_unsigned() as f64;
+        let mut as_fast = self.kept_up(SOUNDING, &report);
+        if as_fast {
+            let report = self.sounding(MAKING_SURE, self.ability.most_packet_byte).map_err(lost)?;
+            as_fast = self.kept_up(MAKING_SURE, &report);
+            // Where sender and router share a processor, the kernel works on the packets between two calls as well.
+            let sustained = self.sustained_gap_ns(&report);
+            self.ability.least_gap_ns = self.ability.least_gap_ns.max(sustained.unwrap_or(0.0));
+        }
+        // Large packets blur the times of single ones and are one packet to queues on the path: only where they are
+        // needed.
+        if capabilities.gso && as_fast {
+            let family = parameters.method.split(':').next().unwrap_or_default();
+            self.grouped = if ANY_STAMPS.contains(&family) { Grouped::BackToBack } else { Grouped::Groups };
+            let payload = self.ability.most_packet_byte - self.ability.ip_header_byte;
+            self.ability.most_group = (LARGE_BYTE / payload).clamp(1, LARGE_PACKETS);
+            let text = "the path is as fast as single sends: several packets may leave in one call (UDP_SEGMENT)";
+            notes.push(Note::new("grouped", text));
+        } else if as_fast && !capabilities.gso {
+            let text = "the path is as fast as single sends and packets cannot leave several in one call: faster \
+                cannot be probed";
+            notes.push(Note::new("single_sends", text));
+        }
+        Ok(())
+    }
+
+    /// Whether packets that were sent one by one, as fast as that goes, came as fast: there was no queue that they
+    /// made. The kernel may delay the sender by forwarding what it sent, and then it is as slow as the path.
+    fn kept_up(&self, packets: u32, report: &train::TrainReport) -> bool {
+        let seen = self.observed(&Train::back_to_back(packets, self.ability.most_packet_byte), report);
+        seen.sent_bit_per_s().zip(seen.received_bit_per_s()).is_some_and(|(sent, came)| came > AS_FAST * sent)
+    }
+
+    /// How fast single packets follow each other for longer, ns: the median of parts of a sounding, since others may
+    /// hold up one of them.
+    fn sustained_gap_ns(&self, report: &train::TrainReport) -> Option<f64> {
+        let sent: Vec<u64> = report.packets.iter().filter_map(|fate| Some(fate.sent?.before.as_nanos())).collect();
+        let parts = sent.chunks_exact(SOUNDING as usize);
+        let mut gaps: Vec<u64> = parts.map(|part| part[part.len() - 1].saturating_sub(part[0])).collect();
+        gaps.sort_unstable();
+        gaps.get(gaps.len() / 2).map(|span| *span as f64 / f64::from(SOUNDING - 1))
+    }
+
+    fn sounding(&mut self, packets: u32, size_byte: u32) -> Result<train::TrainReport, AvbError> {
+        let train = Train::back_to_back(packets, size_byte);
+        self.extra_byte += train.bytes();
+        let train = convert::forward(&train, self.ability.ip_header_byte, Grouped::Never)?;
+        self.session.send_train(&train)
+    }
+
+    fn observed(&self, train: &Train, report: &train::TrainReport) -> Observation {
+        convert::observation(train, report, |at| at, |at| at, self.now())
+    }
+
+    /// Now, on the clock of the sends.
+    pub(super) fn now(&self) -> Timestamp<Monotonic> {
+        self.session.link().now()
+    }
+
+    /// The link.
+    pub(super) fn link(&self) -> &TimedLink<'c> {
+        self.session.link()
+    }
+
+    /// Passes time.
+    pub(super) fn pause(&mut self, span: Span) -> Result<(), Broken> {
+        let until = self.now() + span;
+        Ok(self.session.pause(until)?)
+    }
+
+    /// Sends a train, or has one sent, and reports what became of it. `near` is what is known of the path so far,
+    /// bit/s.
+    pub(super) fn send(&mut self, train: &Train, near: Option<f64>) -> Result<Observation, Broken> {
+        if train.idle_before_ns > 0 {
+            let due = self.quiet + Span::from_nanos(train.idle_before_ns.min(i64::MAX as u64).cast_signed());
+            if due > self.now() {
+                self.session.pause(due)?;
+            }
+        }
+        let header = self.ability.ip_header_byte;
+        let seen = if self.reverse {
+            let plan = convert::backward(train, header, self.grouped).ok_or_else(|| {
+                Broken::Unable(
+                    "its trains have single times, and a far end takes shapes only: measure from there".to_owned(),
+                )
+            })?;
+            self.earn(Credit { packets: train.packets.into(), byte: train.bytes() }, near)?;
+            let asked = self.now();
+            let report = self.session.reverse_train(&plan)?;
+            let first = report.packets.iter().find_map(|fate| fate.sent);
+            if let Some(first) = first {
+                let behind = asked.as_nanos().cast_signed() - first.before.as_nanos().cast_signed();
+                self.far_behind_ns.get_or_insert(behind);
+            }
+            let behind = self.far_behind_ns.unwrap_or(0);
+            let here = |at: Timestamp<_>| Timestamp::from_nanos(at.as_nanos().saturating_add_signed(behind));
+            convert::observation(train, &report, here, |at| Timestamp::from_nanos(at.as_nanos()), self.now())
+        } else {
+            let report =
+                self.session.send_train(&convert::forward(train, header, self.grouped).map_err(AvbError::from)?)?;
+            self.observed(train, &report)
+        };
+        self.quiet = seen.packets.iter().filter_map(|packet| packet.sent).max().unwrap_or(self.quiet).min(self.now());
+        Ok(seen)
+    }
+
+    /// Gets ready for an estimate of at most `most_byte`: earns what its trains back will take. `near` is what is known
+    /// of the path.
+    pub(super) fn prepare(&mut self, most_byte: Option<u64>, near: Option<f64>) -> Result<(), Broken> {
+        if !self.reverse {
+            return Ok(());
+        }
+        let byte = most_byte.unwrap_or(EARNED_BYTE).min(EARNED_BYTE);
+        let packets = byte / u64::from(self.ability.most_packet_byte);
+        self.earn(Credit { packets, byte }, near)
+    }
+
+    /// Sends as much as trains back will take: the far end never sends more than it got.
+    fn earn(&mut self, wanted: Credit, near: Option<f64>) -> Result<(), Broken> {
+        let size = self.ability.most_packet_byte;
+        let rate = near.map_or(FILL_BIT_PER_S, |near| near / 2.0);
+        let rate = rate.clamp(FILL_BOUNDS_BIT_PER_S.0, FILL_BOUNDS_BIT_PER_S.1);
+        let mut silent = 0;
+        loop {
+            let credit = self.session.credit()?;
+            if credit.packets >= wanted.packets && credit.byte >= wanted.byte {
+                return Ok(());
+            }
+            let missing = (wanted.byte.saturating_sub(credit.byte)).div_ceil(size.into());
+            let missing = missing.max(wanted.packets.saturating_sub(credit.packets)).min(FILL_PACKETS.into()) as u32;
+            let fill = Train::constant(missing, size, rate);
+            self.extra_byte += fill.bytes();
+            let sent = convert::forward(&fill, self.ability.ip_header_byte, Grouped::Never).map_err(AvbError::from)?;
+            silent = if self.session.send_train(&sent)?.received() == 0 { silent + 1 } else { 0 };
+            if silent > 3 {
+                return Err(Broken::Unable(
+                    "nothing that is sent to it arrives, so it may send nothing back".to_owned(),
+                ));
+            }
+        }
+    }
+
+    /// Ends the session and gives what the far end counted.
+    ///
+    /// # Errors
+    /// Where the far end is gone.
+    pub(super) fn close(self) -> Result<Counters, AvbError> {
+        let (_, far) = self.session.into_parts();
+        far.close().map_err(AvbError::Far)
+    }
+}

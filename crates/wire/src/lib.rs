@@ -1,0 +1,39 @@
+//! What goes between the two ends: datagrams, the messages that open sessions, and both ends of a session as state
+//! machines; no I/O and no clock. May touch: units.
+//!
+//! Two native forms of datagrams (`docs/wire.md` is their specification): [`full`], 60 B and more, carries everything;
+//! [`short`], 18 B and more, is what a 64 B Ethernet frame has room for under IPv4 and UDP. [`stamp`] is RFC 8762 in
+//! its unauthenticated mode. [`preamble`] and [`hello`] are the first bytes of TCP connections, [`session`] is who may
+//! send how much for how long.
+//!
+//! Decoders are total: any bytes give a value or a [`WireError`], and nothing is allocated. A decoded header is
+//! *unverified* until its tag has been checked against the key of the session it names; only then does it give its
+//! fields away.
+#![forbid(unsafe_code)]
+
+mod bytes;
+mod checksum;
+mod error;
+mod form;
+mod format;
+pub mod full;
+pub mod hello;
+mod key;
+pub mod preamble;
+pub mod session;
+mod shape;
+pub mod short;
+pub mod stamp;
+
+pub use checksum::internet_checksum;
+pub use error::WireError;
+pub use form::{Form, Kind, peek};
+pub use format::{ETHERNET_BYTE, IPV4_UDP_BYTE, IPV6_UDP_BYTE, LARGEST_BYTE, VERSION, payload_of_frame};
+pub use key::{SessionId, SessionKey};
+pub use shape::Shape;
+
+/// The port of a responder, TCP and UDP, unless another is chosen.
+pub const DEFAULT_PORT: u16 = 8462;
+
+#[cfg(test)]
+mod tests;

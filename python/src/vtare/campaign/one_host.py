@@ -1,0 +1,139 @@
+"""A run on one host: one instance of a platform, kept for the runs after it that want the same one."""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from vtare.campaign.background import neighbours
+from vtare.campaign.programs import CounterPrograms
+from vtare.campaign.setup import RunSetup, Setup, close_quietly
+from vtare.campaign.two_hosts import values_of
+from vtare.instance_factors import Background, background_of, resources_of
+from vtare.platforms import DEFAULT_RESOURCES, Instance, Platform, Resources, kind_of, open_platform
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from vtare.campaign.background import Neighbours
+    from vtare.campaign.children import Helper
+    from vtare.campaign.files import Files
+    from vtare.campaign.stop import StopRequest
+    from vtare.design import Run
+    from vtare.plan import Experiment
+    from vtare.platforms.protocol import Settings
+
+_HOST: Final = "host"
+
+
+@dataclass(frozen=True, slots=True)
+class OneHostPlacement:
+    """What a run's factors state of its one instance, and of those in the background."""
+
+    run: Run
+    platform: str
+    resources: Resources
+    background: Background
+
+
+class OneHostSetup(Setup[OneHostPlacement]):
+    """The one instance of a campaign that is alive outside a topology: another would take from what is measured."""
+
+    def __init__(self, binary: Path, owner: str, settings: Mapping[str, Settings] | None = None) -> None:
+        """Prepare; nothing is started yet. `owner` begins every name; `settings` are the plan's of each platform."""
+        self._binary = binary
+        self._owner = owner
+        self._settings = settings or {}
+        self._programs = CounterPrograms(binary)
+        self._of: tuple[str, Resources] | None = None
+        self._platform: Platform | None = None
+        self._instance: Instance | None = None
+
+    def wanted(self, run: Run, experiment: Experiment | None) -> OneHostPlacement:
+        """See `Setup.wanted`. A control run is on the host, with nothing in the background."""
+        values = {} if experiment is None else values_of(run, experiment)
+        return OneHostPlacement(run, values.get("platform", _HOST), resources_of(values), background_of(values))
+
+    def missing(self, wanted: OneHostPlacement) -> str | None:
+        """See `Setup.missing`."""
+        name, background = wanted.platform, wanted.background
+        reason = self._open(name).missing(wanted.resources)
+        if reason is None and background.instances:
+            reason = self._open(background.beside(name)).missing(DEFAULT_RESOURCES)
+        return None if reason is None else f"platform {name}: {reason}"
+
+    @contextmanager
+    def entered(self, wanted: OneHostPlacement, directory: Path) -> Iterator[RunSetup]:
+        """See `Setup.entered`."""
+        name = wanted.platform
+        with ExitStack() as stack:
+            kind = kind_of(name, self._settings.get(name))
+            run = stack.enter_context(self._programs.beside(wanted.run, name, kind, directory))
+            instance = self._started(name, wanted.resources)
+            beside = None
+            if wanted.background.instances:
+                other = self._open(wanted.background.beside(name))
+                beside = stack.enter_context(neighbours(wanted.background, other, None, None, DEFAULT_RESOURCES))
+            yield OneHostRun(instance, beside, run.parameters, wanted)
+
+    def close(self) -> None:
+        """End the instance, where there is one."""
+        platform, self._platform, self._instance = self._platform, None, None
+        if platform is not None:
+            platform.stop()
+
+    def _started(self, name: str, resources: Resources) -> Instance:
+        """The instance of this platform with these resources, started where it is not the one that is alive."""
+        if self._instance is None or self._of != (name, resources):
+            close_quietly(self.close)
+            self._platform = self._open(name)
+            try:
+                self._instance = self._platform.start(1, None, resources)[0]
+            except BaseException:
+                self.close()
+                raise
+            self._of = (name, resources)
+        return self._instance
+
+    def _open(self, name: str) -> Platform:
+        return open_platform(name, binary=self._binary, owner=self._owner, settings=self._settings.get(name))
+
+
+class OneHostRun(RunSetup):
+    """One run on one host."""
+
+    def __init__(
+        self,
+        instance: Instance,
+        beside: Neighbours | None,
+        parameters: Mapping[str, Any],
+        wanted: OneHostPlacement,
+    ) -> None:
+        """Measure in this instance; `parameters` are the run's, with the program that the lab provides."""
+        super().__init__(instance, instance, beside)
+        self._parameters = parameters
+        self._wanted = wanted
+
+    def parameters(self, planned: Mapping[str, Any], directory: Path) -> dict[str, Any]:
+        """See `RunSetup.parameters`."""
+        return dict(self._parameters)
+
+    @contextmanager
+    def at_work(self, directory: Path, files: Files, stop: StopRequest) -> Iterator[tuple[Helper, ...]]:
+        """Write the document `vtare.platform/1`, where the instance is not the host itself."""
+        if self._wanted.platform != _HOST:
+            facts = {
+                "schema": "vtare.platform/1",
+                "platform": self._wanted.platform,
+                "resources": asdict(self._wanted.resources),
+                "instance": self.sender.name,
+                **self.sender.facts(),
+            }
+            files.write(directory / "platform.json", json.dumps(facts, indent=2).encode())
+        yield ()
+
+
+__all__ = ["OneHostPlacement", "OneHostRun", "OneHostSetup"]

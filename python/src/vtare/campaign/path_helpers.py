@@ -1,0 +1,189 @@
+"""What an `avb` run has besides its two hosts: the bottleneck, cross traffic from a namespace of its own, and its sink.
+
+Everything that makes or counts a truth is a program that reports when it is ready and leaves files: `cross.parquet`
+(the sink's bins), `cross-sent.parquet` (the source's), `truth.parquet` (the log of `vtare link`), `capacity.jsonl` (the
+steps of a kernel shaper), `link_counter.parquet` (what came to a kernel shaper and left it).
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from vtare import shaper
+from vtare.campaign.children import Helper, RunFailed, has_line, wait_ready
+from vtare.errors import BadInput
+from vtare.link_counter import Tap, process
+from vtare.path import DEFAULT_MTU_BYTE, IPERF3, PathSpec, Phase, link_arguments
+from vtare.platforms.child import start_child
+from vtare.platforms.netns import start_in_namespace
+from vtare.truth import CAPACITY_LOG, CROSS_LOG, LINK_LOG, SENT_LOG, read_capacity, read_cross, read_link_counter
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from vtare.campaign.stop import StopRequest
+    from vtare.design import Run
+    from vtare.links import RoutedHosts
+    from vtare.plan import Experiment
+
+CROSS_PORT: Final = 5001
+_PACKAGES: Final = Path(shaper.__file__).resolve().parents[1]
+#: Bins of the link counter, ns: of two packets at least, and short against a train. Trains on fast links are shorter.
+_USUAL_BIN_NS, _FAST_BIN_NS, _FAST_BIT_PER_S = 50_000, 20_000, 5_000_000_000
+_HOUR_NS: Final = 3_600_000_000_000
+#: The headers of UDP over IPv4.
+_HEADERS_BYTE: Final = 28
+#: Cross traffic that others keep from the CPU is not sent: it goes before them.
+_NICE: Final = ("-n", "-19")
+#: The longest time that iperf3 takes: it is ended before.
+_LONGEST_S: Final = "86400"
+#: Windows are as short as a train of 2 ms: what was sent in them must be known better than to a millisecond.
+_SENT_BIN: Final = "200us"
+
+
+def path_of(run: Run, experiment: Experiment) -> PathSpec | None:
+    """The path that a run's factors ask for; None where the plan names a far end of its own."""
+    if not experiment.two_hosts:
+        return None
+
+    def value(factor: str, default: Any) -> Any:
+        label = run.factors.get(factor)
+        return default if label is None else experiment.factor(factor).level(label).value
+
+    capacity = value("capacity", None)
+    return PathSpec(
+        bottleneck=value("bottleneck", "tbf"),
+        phases=(Phase(capacity, _HOUR_NS),) if capacity is not None else value("capacity_steps", ()),
+        cross_bit_per_s=value("cross", 0),
+        cross_arrivals=value("cross_arrivals", "constant"),
+        cross_cpu=value("cross_cpu", None),
+        delay_ns=value("delay", 0),
+        loss_fraction=value("loss", 0.0),
+        mtu_byte=value("mtu_byte", DEFAULT_MTU_BYTE),
+    )
+
+
+class PathHelpers:
+    """The programs on the path of one run."""
+
+    def __init__(self, binary: Path, hosts: RoutedHosts, path: PathSpec) -> None:
+        """Prepare for this path over these hosts, which are made and shaped."""
+        self._binary = binary
+        self._hosts = hosts
+        self._path = path
+
+    def start(self, directory: Path, helpers: list[Helper], stop: StopRequest, *, seed: int) -> None:
+        """Start what the path needs and wait until each is ready; `helpers` takes them in as they start.
+
+        Raises:
+            RunFailed: one of them could not start.
+            Interrupted: a stop was requested.
+        """
+        if self._path.bottleneck == "link":
+            words = link_arguments(self._path, self._hosts.inward, self._hosts.outward, str(directory / LINK_LOG))
+            words += ["--seed", str(seed)]
+            self._add("link", self._hosts.router, words, directory, helpers, stop)
+        else:
+            self._add_link_counter(directory, helpers, stop)
+            if self._path.steady_bit_per_s is None:
+                self._add_shaper(directory, helpers, stop)
+        if self._path.cross_bit_per_s and self._path.cross_arrivals == IPERF3:
+            self._add_iperf3(directory, helpers, stop)
+        elif self._path.cross_bit_per_s:
+            sink = f"{self._hosts.sink_address}:{CROSS_PORT}"
+            words = ["load", "net", "--sink", sink, "--out", str(directory / CROSS_LOG), "--json"]
+            self._add("sink", self._hosts.sink_namespace, words, directory, helpers, stop)
+            words = ["load", "net", "--to", sink, "--rate", str(self._path.cross_bit_per_s), "--seed", str(seed)]
+            words += ["--arrivals", self._path.cross_arrivals, "--size", str(self._path.mtu_byte - _HEADERS_BYTE)]
+            words += ["--out", str(directory / SENT_LOG), "--bin", _SENT_BIN]
+            words += ["--cpu", str(self._path.cross_cpu)] if self._path.cross_cpu is not None else []
+            self._add("cross", self._hosts.source_namespace, [*words, "--json"], directory, helpers, stop)
+
+    def check(self, directory: Path) -> None:
+        """Check what the programs left.
+
+        Raises:
+            RunFailed: a file is missing or damaged.
+        """
+        try:
+            if self._path.cross_bit_per_s and self._path.cross_arrivals != IPERF3:
+                read_cross(directory / SENT_LOG)
+                read_cross(directory / CROSS_LOG)
+            read_link_counter(directory)
+            read_capacity(directory, self._path)
+        except BadInput as error:
+            raise RunFailed(str(error)) from error
+
+    def _add(
+        self, name: str, namespace: str, words: Sequence[str], directory: Path, helpers: list[Helper], stop: StopRequest
+    ) -> None:
+        log = directory / f"{name}.log"
+        child = start_in_namespace(
+            namespace, Path("nice"), [*_NICE, str(self._binary), *words],
+            directory=directory, stdout=directory / f"{name}.json", stderr=log,
+        )  # fmt: skip
+        helpers.append(Helper(_NAMES[name], child, log))
+        wait_ready(helpers[-1], lambda: has_line(log, b"ready"), stop)
+
+    def _add_iperf3(self, directory: Path, helpers: list[Helper], stop: StopRequest) -> None:
+        """Cross traffic as in the papers. It leaves no account of its own: the truth is counted at the link."""
+        program = shutil.which(IPERF3)
+        if program is None:
+            raise RunFailed(
+                "cross traffic by iperf3: it is not on PATH; install it (`apt install iperf3`)", None, "skipped"
+            )
+        hosts, path = self._hosts, self._path
+        payload_byte = path.mtu_byte - _HEADERS_BYTE
+        # Its rate counts payload, that of the path IP packets.
+        rate = path.cross_bit_per_s * payload_byte // path.mtu_byte
+        common = ["--port", str(CROSS_PORT), "--forceflush"]
+        at = str(hosts.sink_address)
+        send = ["--client", at, "--udp", "--bitrate", str(rate), "--length", str(payload_byte), "--time", _LONGEST_S]
+        send += ["--affinity", str(path.cross_cpu)] if path.cross_cpu is not None else []
+        for name, namespace, words, sign in (
+            ("sink", hosts.sink_namespace, ["--server", "--bind", at], b"Server listening"),
+            ("cross", hosts.source_namespace, send, b" connected to "),
+        ):
+            log = directory / f"{name}.log"
+            child = start_in_namespace(
+                namespace, Path("nice"), [*_NICE, program, *words, *common], directory=directory, stdout=log, stderr=log
+            )
+            # It reports SIGTERM as an interruption.
+            helpers.append(Helper(_NAMES[name], child, log, ended_well=(0, 1)))
+            wait_ready(helpers[-1], partial(_has_sign, log, sign), stop)
+
+    def _add_shaper(self, directory: Path, helpers: list[Helper], stop: StopRequest) -> None:
+        job = directory / "shaper.json"
+        place = {"namespace": self._hosts.router, "device": self._hosts.outward}
+        shaper.write_job(job, self._path, **place, log=directory / CAPACITY_LOG)
+        _add_own("shaper", shaper.__name__, job, helpers, stop)
+
+    def _add_link_counter(self, directory: Path, helpers: list[Helper], stop: StopRequest) -> None:
+        hosts, path = self._hosts, self._path
+        inward = (hosts.router, hosts.inward)
+        taps = {"came": Tap(*inward), "cross": Tap(*inward, CROSS_PORT), "left": Tap(*hosts.behind_the_link)}
+        fast = max(phase.bit_per_s for phase in path.phases) >= _FAST_BIT_PER_S
+        job = directory / "link_counter-job.json"
+        process.write_job(job, taps, bin_ns=_FAST_BIN_NS if fast else _USUAL_BIN_NS)
+        _add_own("link counter", process.__name__, job, helpers, stop)
+
+
+def _has_sign(log: Path, sign: bytes) -> bool:
+    return sign in log.read_bytes()
+
+
+def _add_own(name: str, module: str, job: Path, helpers: list[Helper], stop: StopRequest) -> None:
+    """Start a module of this package as a program of its own, which does a job."""
+    log = job.with_name(f"{name.replace(' ', '_')}.log")
+    # The child works elsewhere: a relative entry of PYTHONPATH would not find this package there.
+    code = f"import sys; sys.path.insert(0, {str(_PACKAGES)!r}); from {module} import main; main()"
+    command = [sys.executable, "-c", code, str(job)]
+    helpers.append(Helper(name, start_child(command, directory=job.parent, stdout=log, stderr=log), log))
+    wait_ready(helpers[-1], lambda: has_line(log, b"ready"), stop)
+
+
+_NAMES: Final = {"link": "link", "sink": "sink of cross traffic", "cross": "cross traffic"}

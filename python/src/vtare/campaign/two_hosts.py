@@ -1,0 +1,344 @@
+"""A run between two hosts: responder, capture points, the path's helpers, and where the load runs.
+
+The sender measures towards a responder of the lab's own. Each run starts its instances anew and its responder with
+them; the key both share lives as long as one run, in that run's private directory. What a run of `avb` has besides
+(bottleneck, cross traffic and its sink) is in `vtare.campaign.path_helpers`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from vtare.campaign.background import Neighbours, neighbours
+from vtare.campaign.children import Helper, RunFailed, beginning, blame_helpers, end, has_line, wait_ready
+from vtare.campaign.path_helpers import PathHelpers, path_of
+from vtare.campaign.setup import RunSetup, Setup, close_quietly
+from vtare.campaign.store import KEY_NAME
+from vtare.campaign.surroundings import Surroundings
+from vtare.errors import BadInput
+from vtare.instance_factors import NO_BACKGROUND, Background, background_of, resources_of
+from vtare.links import RoutedHosts, TwoHosts
+from vtare.overhead import read_capture
+from vtare.plan import CAPTURE_OFF, CAPTURE_ON, ICMP
+from vtare.platforms import DEFAULT_RESOURCES, Instance, Platform, Resources, open_platform, remove_leftovers
+from vtare.platforms.host import HostInstance
+from vtare.process import ending_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from vtare.campaign.files import Files
+    from vtare.campaign.stop import StopRequest
+    from vtare.design import Run
+    from vtare.path import PathSpec
+    from vtare.plan import Experiment
+    from vtare.platforms.network import Site
+
+PORT: Final = 8462
+SIDES: Final = ("sender", "responder")
+
+
+def capture_name(side: str) -> str:
+    """The file that the capture point of one side leaves in a run's directory."""
+    return f"capture-{side}.parquet"
+
+
+@dataclass(frozen=True, slots=True)
+class Roles:
+    """What a run's factors state about the two hosts; the defaults are those of a plan that has no such factor.
+
+    `capture` is `off`, `on`, or the hook to capture with; `cpu` and `spin` are the responder's; `path` is what lies
+    between the two hosts of an `avb` experiment, None for the plain link of the others.
+    """
+
+    sender: str = "host"
+    responder: str = "host"
+    capture: str = CAPTURE_OFF
+    load_side: str = "sender"
+    spin: bool = False
+    cpu: int | None = None
+    path: PathSpec | None = None
+    resources: Resources = DEFAULT_RESOURCES
+    background: Background = NO_BACKGROUND
+
+    @classmethod
+    def of(cls, run: Run, experiment: Experiment) -> Self:
+        """Read the roles from a run's factors."""
+        values = values_of(run, experiment)
+        return cls(
+            sender=values.get("platform", "host"),
+            responder=values.get("responder_platform", "host"),
+            capture=values.get("capture", CAPTURE_OFF),
+            load_side=values.get("load_side", "sender"),
+            spin=values.get("responder", "blocking") == "spinning",
+            cpu=values.get("responder_cpu", None),
+            path=path_of(run, experiment) if experiment.record.hosts == "routed" else None,
+            resources=resources_of(values),
+            background=background_of(values),
+        )
+
+    def resources_at(self, side: str) -> Resources:
+        """What the instance of one side is given: the responder as much as the sender where both are of one kind."""
+        return self.resources if side == "sender" or self.responder == self.sender else DEFAULT_RESOURCES
+
+    @property
+    def background_platform(self) -> str:
+        """The platform of the instances in the background."""
+        return self.background.beside(self.sender if self.background.side == "sender" else self.responder)
+
+    @property
+    def captured(self) -> bool:
+        """Whether packets are captured on both host sides."""
+        return self.capture != CAPTURE_OFF
+
+
+def values_of(run: Run, experiment: Experiment) -> dict[str, Any]:
+    """What the levels of a run's factors mean, by factor."""
+    return {factor: experiment.factor(factor).level(label).value for factor, label in run.factors.items()}
+
+
+class TwoHostSetup(Setup[Roles]):
+    """The two hosts of one campaign, made when first needed and removed at its end."""
+
+    def __init__(self, binary: Path, owner: str, settings: Mapping[str, Mapping[str, str | int]] | None = None) -> None:
+        """Prepare; nothing is made yet. `owner` begins every name; `settings` are the plan's of each platform."""
+        self._binary = binary
+        self._owner = owner
+        self._settings = settings or {}
+        self._hosts: TwoHosts | None = None
+        self._wiring: tuple[int, bool] | None = None
+
+    def missing(self, wanted: Roles) -> str | None:
+        """Why this machine cannot give two hosts with these roles, or None where it can."""
+        roles = wanted
+        for side, name in zip(SIDES, (roles.sender, roles.responder), strict=True):
+            reason = self._platform(name).missing(roles.resources_at(side))
+            if reason is not None:
+                return f"platform {name} ({side}): {reason}"
+        if roles.background.instances:
+            name = roles.background_platform
+            reason = self._platform(name).missing(_background_resources(roles))
+            if reason is not None:
+                return f"platform {name} (background): {reason}"
+        reason = TwoHosts.missing() if roles.path is None else RoutedHosts.missing()
+        return None if reason is None else f"two hosts on one machine: {reason}"
+
+    def wanted(self, run: Run, experiment: Experiment | None) -> Roles:
+        """See `Setup.wanted`."""
+        if experiment is None:
+            raise ValueError("a control run is on one host")
+        return Roles.of(run, experiment)
+
+    @contextmanager
+    def entered(self, wanted: Roles, directory: Path) -> Iterator[TwoHostRun]:
+        """Start the instances of one run and end them after it. See `Setup.entered`."""
+        roles = wanted
+        hosts = self._hosts_for(roles.path)
+        sites = (hosts.sender, hosts.responder)
+        instances: list[Instance] = []
+        with ExitStack() as stack:
+            for side, name, site in zip(SIDES, (roles.sender, roles.responder), sites, strict=True):
+                platform = self._platform(name)
+                stack.callback(platform.stop)
+                instances.append(platform.start(1, site, roles.resources_at(side))[0])
+            host_sides = [HostInstance(self._binary, site) for site in sites]
+            beside = stack.enter_context(self._neighbours(roles, sites, host_sides))
+            link = hosts.facts()
+            helpers = None
+            if roles.path is not None and isinstance(hosts, RoutedHosts):
+                helpers = PathHelpers(self._binary, hosts, roles.path)
+            by_side = dict(zip(SIDES, instances, strict=True))
+            yield TwoHostRun(roles, by_side, dict(zip(SIDES, host_sides, strict=True)), link, helpers, beside)
+
+    def _platform(self, name: str) -> Platform:
+        return open_platform(name, binary=self._binary, owner=self._owner, settings=self._settings.get(name))
+
+    @contextmanager
+    def _neighbours(
+        self, roles: Roles, sites: Sequence[Site], host_sides: Sequence[HostInstance]
+    ) -> Iterator[Neighbours | None]:
+        """The instances in the background of one run; None where there are none."""
+        if not roles.background.instances:
+            yield None
+            return
+        here = SIDES.index(roles.background.side)
+        platform = self._platform(roles.background_platform)
+        # What they send goes to the other server itself.
+        sink = host_sides[1 - here]
+        with neighbours(roles.background, platform, sites[here], sink, _background_resources(roles)) as beside:
+            yield beside
+
+    def _hosts_for(self, path: PathSpec | None) -> TwoHosts:
+        """The two hosts, made where those of the run before are of another kind, and shaped."""
+        wiring = None if path is None else (path.mtu_byte, path.bottleneck != "link")
+        if self._hosts is not None and self._wiring != wiring:
+            close_quietly(self.close)
+        hosts = self._hosts
+        if hosts is None:
+            # What a killed campaign left may still spin on a CPU of this machine.
+            remove_leftovers(elsewhere=False)
+            if wiring is None:
+                hosts = TwoHosts(self._owner)
+            else:
+                hosts = RoutedHosts(self._owner, mtu_byte=wiring[0], bridged=wiring[1])
+            hosts.make()
+            self._hosts, self._wiring = hosts, wiring
+        if path is not None and isinstance(hosts, RoutedHosts):
+            hosts.shape(path)
+        return hosts
+
+    def close(self) -> None:
+        """Remove the two hosts. May be called twice."""
+        hosts, self._hosts = self._hosts, None
+        if hosts is not None:
+            hosts.remove()
+
+
+def _background_resources(roles: Roles) -> Resources:
+    """Instances of the platform that measures are given what that one is, but for its CPUs."""
+    return replace(roles.resources, pinned=None) if roles.background_platform == roles.sender else DEFAULT_RESOURCES
+
+
+class TwoHostRun(RunSetup):
+    """The instances of one run and what they do beside the measurement."""
+
+    def __init__(
+        self,
+        roles: Roles,
+        instances: Mapping[str, Instance],
+        host_sides: Mapping[str, HostInstance],
+        link: Mapping[str, Any],
+        path_helpers: PathHelpers | None = None,
+        beside: Neighbours | None = None,
+    ) -> None:
+        """Take over started instances, by side, and those in the background."""
+        super().__init__(instances["sender"], instances[roles.load_side], beside)
+        self.roles = roles
+        self._instances = instances
+        self._host_sides = host_sides
+        self._link = link
+        self._path_helpers = path_helpers
+
+    def parameters(self, planned: Mapping[str, Any], directory: Path) -> dict[str, Any]:
+        """What the plan states, with the far end and the key that the lab provides."""
+        address = self._instances["responder"].address
+        if planned.get("mode") == ICMP:
+            return {**planned, "peer": [address]}
+        resolved = {**planned, "peer": [f"{address}:{PORT}"], "key_file": str(directory / KEY_NAME)}
+        if self.roles.path is not None:
+            return {**resolved, "peer": f"{address}:{PORT}"}
+        # A large send for many packets passes a capture point as one packet. Nor without captures: else cells that
+        # differ in `capture` would differ in the way they send, too.
+        resolved.setdefault("gso", False)
+        return resolved
+
+    @contextmanager
+    def at_work(self, directory: Path, files: Files, stop: StopRequest) -> Iterator[tuple[Helper, ...]]:
+        """Start responder and captures, and end them: in order after the run, on any other way out as they stand.
+
+        Raises:
+            RunFailed: one of them could not start, or ended badly.
+            Interrupted: a stop was requested while they started.
+        """
+        helpers: list[Helper] = []
+        key = directory / KEY_NAME
+        document = json.loads((directory / "run.json").read_text())
+        resolved = document["parameters"]
+        surroundings = Surroundings()
+        icmp = resolved.get("mode") == ICMP
+        try:
+            if not icmp:
+                _write_key(key)
+                helpers.append(self._responder(directory, gso=bool(resolved.get("gso", True))))
+                wait_ready(helpers[-1], lambda: b"\n" in beginning(directory / "responder.json"), stop)
+            if self.roles.captured:
+                for side in SIDES:
+                    helpers.append(self._capture(side, directory, icmp=icmp))
+                    log = helpers[-1].log
+                    wait_ready(helpers[-1], lambda log=log: has_line(log, b"ready"), stop)  # type: ignore[misc]
+            if self._path_helpers is not None:
+                self._path_helpers.start(directory, helpers, stop, seed=int(document["seed"]))
+            files.write(directory / "topology.json", json.dumps(self._facts(), indent=2).encode())
+            yield tuple(helpers)
+            blame_helpers(helpers)
+            # Captures first: what the responder does at its end is no part of the run.
+            for helper in reversed(helpers):
+                code = end(helper.child, stop)
+                if code not in helper.ended_well:
+                    raise RunFailed(f"the {helper.name} ended with {ending_text(code)}", code, log=helper.log)
+            if self.roles.path is not None:
+                files.write(directory / "surroundings.json", json.dumps(surroundings.seen(), indent=2).encode())
+        finally:
+            for helper in helpers:
+                if helper.child.returncode is None:
+                    end(helper.child, stop)
+            key.unlink(missing_ok=True)
+
+    def check(self, directory: Path) -> None:
+        """Check what captures and the path's helpers left.
+
+        Raises:
+            RunFailed: a file is missing or damaged.
+        """
+        if self._path_helpers is not None:
+            self._path_helpers.check(directory)
+        for side in SIDES if self.roles.captured else ():
+            try:
+                read_capture(directory / capture_name(side))
+            except BadInput as error:
+                raise RunFailed(str(error)) from error
+
+    def _responder(self, directory: Path, *, gso: bool) -> Helper:
+        instance, log = self._instances["responder"], directory / "responder.log"
+        arguments = ["serve", "--listen", f"{instance.address}:{PORT}", "--json"]
+        arguments += ["--key-file", str(directory / KEY_NAME)]
+        arguments += [] if gso else ["--no-gso"]
+        arguments += ["--spin"] if self.roles.spin else []
+        arguments += ["--cpu", str(self.roles.cpu)] if self.roles.cpu is not None else []
+        child = instance.start(arguments, directory=directory, stdout=directory / "responder.json", stderr=log)
+        return Helper("responder", child, log)
+
+    def _capture(self, side: str, directory: Path, *, icmp: bool) -> Helper:
+        interface = self._instances[side].capture_interface()
+        if interface is None:
+            raise RunFailed(f"the {side}'s platform names no host-side interface to capture on", status="skipped")
+        log = directory / f"capture-{side}.log"
+        arguments = ["capture", interface, "--out", str(directory / capture_name(side))]
+        arguments += ["--hook", self.roles.capture] if self.roles.capture != CAPTURE_ON else []
+        arguments += ["--icmp"] if icmp else []
+        child = self._host_sides[side].start(arguments, directory=directory, stdout=log, stderr=log)
+        return Helper(f"capture at the {side}", child, log)
+
+    def _facts(self) -> dict[str, Any]:
+        """The document `vtare.topology/1` of a run: who stood where, and the devices between them."""
+        found: dict[str, Any] = {"schema": "vtare.topology/1", "link": dict(self._link)}
+        if self.roles.path is not None:
+            found["path"] = self.roles.path.document()
+        for side in SIDES:
+            instance = self._instances[side]
+            found[side] = {
+                "resources": asdict(self.roles.resources_at(side)),
+                "platform": self.roles.sender if side == "sender" else self.roles.responder,
+                "instance": instance.name,
+                "address": instance.address,
+                "capture_interface": instance.capture_interface(),
+                "host_side": dict(self._host_sides[side].facts()),
+                **instance.facts(),
+            }
+        return found
+
+
+def _write_key(path: Path) -> None:
+    """Write a fresh key for its owner's eyes only, from the first moment on."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="ascii") as file:
+        file.write(f"{secrets.token_hex(32)}\n")
+
+
+__all__ = ["PORT", "SIDES", "Roles", "TwoHostRun", "TwoHostSetup", "capture_name", "values_of"]

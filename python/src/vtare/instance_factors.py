@@ -1,0 +1,159 @@
+"""What a plan's factors state of instances: what each is given, and which others run in the background.
+
+Resources: `vcpus`, `memory` ("256 MiB"), `affinity` ("off", or CPUs of the host as "0" and "0,1"), `nic` and
+`guest_clock`.
+Background: `background` (how many instances), `background_load` (none, cpu, io, net, or a table with `threads` or
+`rate`), `background_side`, `background_platform` (that of the side where the plan does not state one).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from vtare.path import rate_label, read_rate
+from vtare.platforms.protocol import DEFAULT_RESOURCES, Resources
+from vtare.quantities import QuantityError, parse, unit_of
+
+RESOURCE_FACTORS: Final = ("vcpus", "memory", "affinity", "nic", "guest_clock")
+BACKGROUND_FACTORS: Final = ("background", "background_load", "background_side", "background_platform")
+BACKGROUND_LOADS: Final = ("none", "cpu", "io", "net")
+#: Addresses behind one bridge leave room for that many beside those that measure.
+MOST_BACKGROUND: Final = 128
+OFF: Final = "off"
+_DEFAULT: Final = "default"
+_NET_RATE_BIT_PER_S: Final = 1_000_000_000
+_NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]*")
+_CPUS: Final = re.compile(r"\d{1,4}(,\d{1,4})*")
+
+
+@dataclass(frozen=True, slots=True)
+class BackgroundLoad:
+    """What one background instance does. `threads` of cpu and io, `rate_bit_per_s` that net offers."""
+
+    kind: str = "none"
+    threads: int = 1
+    rate_bit_per_s: int = _NET_RATE_BIT_PER_S
+
+
+@dataclass(frozen=True, slots=True)
+class Background:
+    """Instances that run beside those that measure: how many, of what platform, on which side, doing what."""
+
+    instances: int = 0
+    load: BackgroundLoad = BackgroundLoad()
+    side: str = "sender"
+    platform: str | None = None
+
+    def beside(self, platform: str) -> str:
+        """The platform of these instances, where those that measure are on `platform`: the same, or the plan's."""
+        # There is one host: what stands beside a process on it is a process in a namespace.
+        return self.platform or ("netns" if platform == "host" else platform)
+
+
+NO_BACKGROUND: Final = Background()
+
+
+def read_level(factor: str, found: Any) -> tuple[str, Any]:
+    """Return the label and the value of one level of one of these factors (but for names of platforms and sides).
+
+    Raises:
+        ValueError: with the value found and the values wanted.
+    """
+    return _READERS[factor](found)
+
+
+def resources_of(values: Mapping[str, Any]) -> Resources:
+    """What the values of a run's factors give to an instance; factors that are not there give nothing."""
+    if not any(name in values for name in RESOURCE_FACTORS):
+        return DEFAULT_RESOURCES
+    return Resources(
+        vcpus=values.get("vcpus"),
+        memory_byte=values.get("memory"),
+        pinned=values.get("affinity"),
+        nic=values.get("nic"),
+        clock_source=values.get("guest_clock"),
+    )
+
+
+def background_of(values: Mapping[str, Any]) -> Background:
+    """Which instances the values of a run's factors put into the background."""
+    return Background(
+        instances=values.get("background", 0),
+        load=values.get("background_load", NO_BACKGROUND.load),
+        side=values.get("background_side", NO_BACKGROUND.side),
+        platform=values.get("background_platform"),
+    )
+
+
+def _integer(low: int, high: int) -> Callable[[Any], tuple[str, Any]]:
+    def read(found: Any) -> tuple[str, Any]:
+        if isinstance(found, bool) or not isinstance(found, int) or not low <= found <= high:
+            raise ValueError(f"found {found!r}, expected an integer from {low} to {high}")
+        return str(found), found
+
+    return read
+
+
+def _memory(found: Any) -> tuple[str, Any]:
+    unit = unit_of("memory_byte")
+    if not isinstance(found, str) or unit is None:
+        raise ValueError(f'found {found!r}, wanted a size such as "256 MiB"')
+    size = parse(found, unit)
+    if size != int(size) or not 1 << 20 <= size <= 1 << 44:
+        raise QuantityError(f"found {found!r}, wanted 1 MiB to 16 TiB")
+    return " ".join(found.split()), int(size)
+
+
+def _affinity(found: Any) -> tuple[str, Any]:
+    if found == OFF:
+        return OFF, None
+    if isinstance(found, str) and _CPUS.fullmatch(found.replace(" ", "")):
+        cpus = tuple(int(word) for word in found.split(","))
+        return f"CPU {','.join(map(str, cpus))}", cpus
+    raise ValueError(f'found {found!r}, wanted "off" or CPUs of the host such as "0" or "0,1"')
+
+
+def _name(found: Any) -> tuple[str, Any]:
+    """A name that the platform checks; `default` is the one that it takes by itself."""
+    if not isinstance(found, str) or not _NAME.fullmatch(found):
+        raise ValueError(f'found {found!r}, wanted a name such as "virtio" or "tsc", or "default"')
+    return found, None if found == _DEFAULT else found
+
+
+def _load(found: Any) -> tuple[str, Any]:
+    table = {"kind": found} if isinstance(found, str) else found
+    if not isinstance(table, dict):
+        raise ValueError(f'found {found!r}, wanted a load such as "cpu" or {{kind = "net", rate = "100 Mbit/s"}}')
+    kind = table.get("kind")
+    if kind not in BACKGROUND_LOADS:
+        raise ValueError(f"found {kind!r}, wanted one of: {', '.join(BACKGROUND_LOADS)}")
+    allowed = {"cpu": ("threads",), "io": ("threads",), "net": ("rate",)}.get(str(kind), ())
+    for key in table:
+        if key not in ("kind", "label", *allowed):
+            raise ValueError(
+                f"unknown key '{key}' of the load '{kind}'; wanted: {', '.join(('kind', 'label', *allowed))}"
+            )
+    label, threads, rate = str(kind), 2 if kind == "io" else 1, _NET_RATE_BIT_PER_S
+    if "threads" in table:
+        _, threads = _integer(1, 1000)(table["threads"])
+        if kind == "io" and threads % 2:
+            raise ValueError(f"found {threads} threads, wanted an even number: two make a stream of the io load")
+        label = f"{kind} {threads}"
+    if "rate" in table:
+        rate = read_rate(str(table["rate"]), least=1000)
+        label = f"net {rate_label(rate)}"
+    return str(table.get("label", label)), BackgroundLoad(str(kind), threads, rate)
+
+
+_READERS: Final[dict[str, Callable[[Any], tuple[str, Any]]]] = {
+    "vcpus": _integer(1, 1024),
+    "memory": _memory,
+    "affinity": _affinity,
+    "nic": _name,
+    "guest_clock": _name,
+    "background": _integer(0, MOST_BACKGROUND),
+    "background_load": _load,
+}

@@ -1,0 +1,91 @@
+"""The instruments: one file each, one line here, and nothing else in the lab names one (docs/add-an-instrument.md).
+
+`RECORDS` holds them in the order of `_NAMES`, in which a report answers: what a reader asks first comes first.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from itertools import chain
+from typing import TYPE_CHECKING, Final
+
+from vtare.errors import BadInput, did_you_mean
+from vtare.instruments.model import (
+    Asked,
+    Exceed,
+    Hosts,
+    Instrument,
+    LatencyPair,
+    Limits,
+    Metric,
+    PartRows,
+    Value,
+    end_column,
+    later,
+    limit_s,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_NAMES: Final = (
+    "avb",
+    "throughput",
+    "rtt",
+    "sleep",
+    "timer",
+    "counter",
+    "noise",
+    "capture",
+)
+RECORDS: Final[tuple[Instrument, ...]] = tuple(import_module(f"{__name__}.{name}").RECORD for name in _NAMES)
+
+#: Figures that every instrument's runs have, or that the lab makes of any of them.
+COMMON: Final = (
+    Metric("mean", "mean", "mean reading"),
+    Metric("half_iqr", "half IQR"),
+    Metric("p99"),
+    Metric("p999", "p99.9"),
+    Metric("late_fraction", "time late", "share of the time spent late", better="less", interval=True),
+)
+_BY_NAME: Final[Mapping[str, Instrument]] = {record.name: record for record in RECORDS}
+_METRICS: Final[Mapping[str, Metric]] = {
+    metric.name: metric for metric in chain(COMMON, *(record.metrics for record in RECORDS))
+}
+
+
+def instrument(name: str) -> Instrument:
+    """The record of one instrument.
+
+    Raises:
+        BadInput: this version of the lab has none of that name, though the binary may.
+    """
+    if name not in _BY_NAME:
+        hint = did_you_mean(name, _BY_NAME)
+        raise BadInput(f"found instrument '{name}'{hint}, wanted one that the lab knows: {', '.join(_BY_NAME)}")
+    return _BY_NAME[name]
+
+
+def order_of(name: str) -> int:
+    """The place of an instrument in a report: 0 is what a reader asks first."""
+    return list(_BY_NAME).index(name)
+
+
+def metric(name: str) -> Metric:
+    """The record of a figure; of one that no instrument states, what its name states: quantity and unit."""
+    return _METRICS.get(name) or Metric(name)
+
+
+def control_instrument() -> Instrument:
+    """The instrument of a control cell that a plan asks for without naming one.
+
+    >>> control_instrument().quantity
+    'miss_ns'
+    """
+    return next(record for record in RECORDS if record.control is not None)
+
+
+__all__ = [
+    "COMMON", "RECORDS", "Asked", "Exceed", "Hosts", "Instrument", "LatencyPair", "Limits", "Metric", "PartRows",
+    "Value", "control_instrument", "end_column", "instrument", "later", "limit_s", "metric", "order_of",
+]  # fmt: skip

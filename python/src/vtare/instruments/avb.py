@@ -1,0 +1,77 @@
+"""`vtare avb`: the available bandwidth of a path, by each method."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from vtare.instruments.model import Asked, Exceed, Instrument, Limits, Metric, Value, later
+
+#: What an estimate takes by each method, s: about the median over paths of 0.3 to 10 Gbit/s on a machine of two CPUs.
+#: `most_ns` ends all of them; `pathrate` used up the 15 s it was given.
+TYPICAL_ESTIMATE_S: Final[dict[str, float]] = {
+    "vtare": 0.15, "adr": 0.03, "yaz": 0.4, "kite": 0.8, "kite2": 0.6, "pathload": 4.0, "pathchirp": 9.0, "assolo": 1.2,
+    "igi": 0.4, "ptr": 0.15, "spruce": 11.0, "abing": 2.5, "udpst": 11.0, "pathrate": 60.0, "tcp": 10.0,
+}  # fmt: skip
+_OTHER_ESTIMATE_S: Final = 2.0
+#: Setting up, s: the counter of a shaped link takes most of a second to load and to be read.
+_AROUND_SHAPED_S: Final = 1.3
+_AROUND_S: Final = 0.5
+#: Estimates in 1 s at most, interim ones too.
+_ESTIMATE_PER_S: Final = 1_000
+
+
+def _expected_s(asked: Asked) -> float:
+    """Each estimate takes what its method takes, at most the time it may."""
+    p = asked.parameters
+    is_shaped = not p.get("peer") and asked.factors.get("bottleneck") != "link"
+    around_s = _AROUND_SHAPED_S if is_shaped else _AROUND_S
+    most_s = p["most_ns"] * 1e-9 if p.get("most_ns") else float("inf")
+    method = str(p.get("method", "vtare")).partition(":")[0]
+    each = min(most_s, TYPICAL_ESTIMATE_S.get(method, _OTHER_ESTIMATE_S))
+    estimates, seconds = p.get("estimates"), p.get("seconds")
+    if estimates is None and seconds is None:
+        return around_s + each
+    many = float("inf") if estimates is None else estimates * (each + p.get("pause_ns", 1e8) * 1e-9)
+    # One that has begun goes on to its end.
+    return around_s + min(many, float("inf") if seconds is None else float(seconds) + each / 2.0)
+
+
+def _most_rows(limits: Limits) -> float:
+    return limits.timeout_s * _ESTIMATE_PER_S
+
+
+def _sum(name: str) -> Metric:
+    return Metric(name, over_runs="sum")
+
+
+RECORD: Final = Instrument(
+    name="avb",
+    quantity="avb_bit_per_s",
+    value=Value("avb_bit_per_s"),
+    parts=("method",),
+    expected_s=_expected_s,
+    most_rows=_most_rows,
+    metrics=(
+        # An estimate is the path's, no merit; its error is the method's.
+        Metric("avb_bit_per_s", axis="available bandwidth"),
+        Metric("truth_bit_per_s"),
+        Metric("true_capacity_bit_per_s"),
+        Metric("error_percent", "error", better="less"),
+        Metric("error_half_iqr_percent", better="less"),
+        Metric("absolute_error_percent", "error", "error", "absolute error", better="less", by_level=True),
+        Metric("estimate_byte", better="less"),
+        Metric("estimate_ns", axis="time of an estimate", better="less"),
+        Metric("occupied_bit_per_s", better="less"),
+        Metric("occupied_share", unit="1", better="less"),
+        Metric("others_cores"),
+        *map(_sum, ("estimates", "unanswered", "at_least", "truth_unknown", "disturbed_estimates", "intervals",
+                    "intervals_covering")),
+    ),
+    figures=later("vtare.summary.bandwidth:figures"),
+    hosts="routed",
+    compared="absolute_error_percent",
+    compared_parts=("method",),
+    series=("method",),
+    exceed=Exceed(),
+    estimates=True,
+)  # fmt: skip

@@ -1,0 +1,200 @@
+"""What an instrument is to the lab: one frozen record, from which plans, campaigns and reports take all they need.
+
+Records hold data and small functions. They are read by every command, so their modules import nothing that takes time;
+a figure of a run that needs more names its function by path (`later`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from vtare.quantities import symbol_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    import polars as pl
+
+Hosts = Literal["one", "two", "routed", "ports"]
+"""What the lab sets up around a run that names no far end of its own: nothing; a responder on another host; the same
+behind a router with a bottleneck, whose truth the lab knows; guests that forward between two ports."""
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One figure of a run.
+
+    `name` is its column, and its suffix states the unit (`rtt_ns`); `unit` does where a name has none. `short` is what
+    it is called where there is little room, `words` in a sentence (both: the name without its unit), `axis` on an axis.
+    `better` is the change that is an improvement, None where neither is. `over_runs` is what a cell shows of its runs:
+    their median or their sum. `interval` adds the ends of the median's interval over runs to the cell.
+    `by_level` sets the figure against the levels of factors, beside the main one.
+    """
+
+    name: str
+    short: str = ""
+    words: str = ""
+    axis: str = ""
+    unit: str | None = None
+    better: Literal["less", "more"] | None = None
+    over_runs: Literal["median", "sum"] = "median"
+    interval: bool = False
+    by_level: bool = False
+
+    @property
+    def symbol(self) -> str | None:
+        """The unit that values are counted in: `ns`, `bit/s`, `packet/s`, `B`, `%`; `1` for a fraction, else None."""
+        return self.unit if self.unit is not None else symbol_of(self.name)
+
+    def end(self, which: Literal["low", "high"]) -> str:
+        """The column that holds one end of the interval: `read_cost_low_ns` of `read_cost_ns`."""
+        return end_column(self.name, which)
+
+
+def end_column(name: str, which: Literal["low", "high"]) -> str:
+    """The column of an interval's end: before the unit where the name has one.
+
+    >>> end_column("read_cost_ns", "low"), end_column("cv", "high")
+    ('read_cost_low_ns', 'cv_high')
+    """
+    return f"{name.removesuffix('_ns')}_{which}_ns" if name.endswith("_ns") else f"{name}_{which}"
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """What a row of samples holds: `column` over `divisor`, `weight` the column of how many readings had it (None: 1).
+
+    With `gaps_within` the value is the difference to the row before of the same levels of these columns.
+    """
+
+    column: str
+    divisor: float = 1.0
+    weight: str | None = None
+    gaps_within: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Exceed:
+    """Readings above a threshold. In ns: `parameter` of the run holds it, else it is `default_ns` (None: no threshold).
+
+    `overlapping`: readings overlap in time, so that the series lasts as long as the run and not as their sum.
+    """
+
+    default_ns: float | None = None
+    parameter: str | None = None
+    overlapping: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyPair:
+    """Two figures of the same run, at the greatest and at the least load that a parameter asks for (shares, 0 to 1)."""
+
+    parameter: str
+    factor: str
+    most: str
+    least: str
+    quantity: str
+    name: str
+
+
+class Asked(NamedTuple):
+    """What a run asks for: parameters as the binary takes them (only those that the plan sets) and levels of factors.
+
+    `crowded`: there are more busy threads than CPUs.
+    """
+
+    parameters: Mapping[str, Any]
+    factors: Mapping[str, str]
+    crowded: bool = False
+
+
+class Limits(NamedTuple):
+    """What bounds the rows of a run: `value` of a parameter with its default, `count` of what a list asks for.
+
+    `timeout_s` ends the run.
+    """
+
+    value: Callable[[str], Any]
+    count: Callable[[str], int]
+    timeout_s: float
+
+
+class PartRows(NamedTuple):
+    """One part of one run: its rows with `value` and `weight`, its cell in the footer, the samples file, the footer."""
+
+    rows: pl.DataFrame
+    cell: Mapping[str, Any]
+    path: Path
+    footer: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instrument:
+    """One instrument of the binary, `vtare NAME`.
+
+    What a run is: `quantity` (the column of the summaries, a metric), `value` (how rows of samples give it), `parts`
+    (columns of the samples that one run measures several levels of), `metrics` (its figures), `figures` (what computes
+    those that `value` alone does not give). `in_order`: readings follow each other in time. `timed`: readings are times
+    that can be late. `until`: the column of the time that each reading was to last (a sleep's target).
+
+    What a campaign needs: `hosts`, `expected_s` (how long a run takes, s), `most_rows` (bound of its samples' rows),
+    `program` (the language of a program that the lab builds for the run, None where it needs none), `control` (the
+    parameters of a control cell).
+
+    What a comparison and a report need: `compared` (a metric that cells are compared by in place of the median, where
+    all their runs have it), `shown_by_compared` (cells are shown by it too; it has an interval), `compared_parts`
+    (parts worth comparing with each other), `series` (keys that become the rows of figures: the first that varies
+    where there are several), `layer_figures` (metrics that show a layer's cost beside the main one), `tail_figures`
+    (columns of a run that are set against loads like a tail), `latency_pair`, `exceed`. `estimates`: readings are
+    estimates that have a truth.
+    """
+
+    name: str
+    quantity: str
+    value: Value
+    parts: tuple[str, ...]
+    expected_s: Callable[[Asked], float]
+    most_rows: Callable[[Limits], float]
+    metrics: tuple[Metric, ...]
+    figures: Callable[[PartRows], Mapping[str, Any]] | None = None
+    in_order: bool = False
+    timed: bool = False
+    until: str | None = None
+    hosts: Hosts = "one"
+    program: Callable[[Mapping[str, Any]], str | None] | None = None
+    control: Mapping[str, Any] | None = None
+    compared: str | None = None
+    shown_by_compared: bool = False
+    compared_parts: tuple[str, ...] = ()
+    series: tuple[str, ...] = ()
+    layer_figures: tuple[str, ...] = ()
+    tail_figures: tuple[str, ...] = ()
+    latency_pair: LatencyPair | None = None
+    exceed: Exceed | None = None
+    estimates: bool = False
+
+
+def later(place: str) -> Callable[[PartRows], Mapping[str, Any]]:
+    """The function at `MODULE:NAME`, imported when it is first called: what computes figures imports numpy."""
+    module, _, name = place.partition(":")
+
+    def call(part: PartRows) -> Mapping[str, Any]:
+        found: Mapping[str, Any] = getattr(import_module(module), name)(part)
+        return found
+
+    return call
+
+
+def limit_s(parameters: Mapping[str, Any], default: float | None = None) -> float:
+    """The time limit of a run, s; infinite where it has none."""
+    found = parameters.get("seconds", default)
+    return float("inf") if found is None else float(found)
+
+
+__all__ = [
+    "Asked", "Exceed", "Hosts", "Instrument", "LatencyPair", "Limits", "Metric", "PartRows", "Value", "end_column",
+    "later", "limit_s",
+]  # fmt: skip

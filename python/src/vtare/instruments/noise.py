@@ -1,0 +1,44 @@
+"""`vtare noise`: the time that a machine takes from a spinning thread."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Final
+
+from vtare.instruments.model import Asked, Instrument, Limits, Metric, PartRows, Value, limit_s
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_LIMIT_S: Final = 10.0
+
+
+def _expected_s(asked: Asked) -> float:
+    p = asked.parameters
+    return float(len(p.get("cpu") or range(os.cpu_count() or 1)) * limit_s(p, _LIMIT_S))
+
+
+def _most_rows(limits: Limits) -> float:
+    # Gaps follow one another, on one CPU after the other.
+    return float(limits.timeout_s * 1e9 / limits.value("threshold_ns") + 1)
+
+
+def _figures(part: PartRows) -> Mapping[str, Any]:
+    return {"lost_fraction": part.cell.get("lost_fraction"), "gaps_per_s": part.cell.get("gaps_per_s")}
+
+
+RECORD: Final = Instrument(
+    name="noise",
+    quantity="gap_ns",
+    value=Value("gap_ns"),
+    parts=("cpu",),
+    expected_s=_expected_s,
+    most_rows=_most_rows,
+    metrics=(
+        Metric("gap_ns", "gap", "gap", "gap in a spinning thread", better="less"),
+        Metric("lost_fraction", better="less"),
+        Metric("gaps_per_s", better="less"),
+    ),
+    figures=_figures,
+    series=("cpu",),
+)

@@ -1,0 +1,79 @@
+"""`vtare rtt`: round trips to a responder."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from vtare.instruments.model import Asked, Exceed, Instrument, Limits, Metric, Value, later, limit_s
+
+#: The most packets that are sent to a peer in 1 s (crates/vtare/src/rtt/parameters.rs).
+_PACKET_PER_S: Final = 1_000_000
+_LIMIT_S: Final = 10.0
+#: Instances, responder, session and captures; and what a hundred thousand packets take to write.
+_AROUND_S: Final = 0.6
+_FLOOD_GAP_S: Final = 1e-4
+
+
+def _expected_s(asked: Asked) -> float:
+    p = asked.parameters
+    gap_s = p["gap_ns"] * 1e-9 if p.get("gap_ns") else 1.0 / p.get("rate_packet_per_s", 1000)
+    limits = [limit_s(p, _LIMIT_S)]
+    limits += [p["packets"] * (_FLOOD_GAP_S if p.get("flood") else gap_s)] if p.get("packets") is not None else []
+    shortest = min(limits)
+    return _AROUND_S + (shortest if math.isfinite(shortest) else _LIMIT_S)
+
+
+def _most_rows(limits: Limits) -> float:
+    return limits.count("peer") * _packets(limits)
+
+
+def _packets(limits: Limits) -> float:
+    """The most packets to one peer."""
+    value = limits.value
+    per_s = 1e9 / value("gap_ns") if value("gap_ns") else value("rate_packet_per_s")
+    seconds = min(limits.timeout_s, value("seconds") or limits.timeout_s)
+    mean = seconds * (_PACKET_PER_S if value("flood") else per_s)
+    # Poisson: as good as never more than ten standard deviations above the mean.
+    most: float = mean + 10 * math.sqrt(mean) + 10 if value("poisson") else mean + 1
+    packets: float | None = value("packets")
+    return most if packets is None else min(most, packets)
+
+
+def _sum(name: str) -> Metric:
+    return Metric(name, over_runs="sum")
+
+
+RECORD: Final = Instrument(
+    name="rtt",
+    quantity="rtt_ns",
+    value=Value("rtt_ns"),
+    parts=("peer",),
+    expected_s=_expected_s,
+    most_rows=_most_rows,
+    metrics=(
+        Metric("rtt_ns", "RTT", "round-trip time", "round-trip time", better="less"),
+        Metric("rtt_scheduled_ns", better="less"),
+        Metric("rtt_scheduled_p99_ns", better="less"),
+        Metric("achieved_packet_per_s", better="more"),
+        Metric("lost_fraction", better="less"),
+        Metric("overhead_ns", "overhead", "overhead between program and capture point", better="less", interval=True,
+               by_level=True),
+        Metric("overhead_share_percent", "share", "share of the overhead", better="less", by_level=True),
+        Metric("overhead_relative_percent", better="less"),
+        Metric("responder_side_ns", better="less"),
+        Metric("sender_overhead_ns", better="less"),
+        Metric("wire_ns", better="less"),
+        Metric("responder_overhead_ns", better="less"),
+        Metric("turnaround_ns", better="less"),
+        *map(_sum, ("sent", "unsent", "lost", "late", "duplicate", "reordered", "paired", "not_captured", "negative",
+                    "capture_dropped")),
+    ),
+    figures=later("vtare.summary.round_trips:figures"),
+    in_order=True,
+    timed=True,
+    hosts="two",
+    series=("platform", "responder_platform", "responder", "capture"),
+    layer_figures=("overhead_ns",),
+    exceed=Exceed(overlapping=True),
+)  # fmt: skip

@@ -1,0 +1,65 @@
+"""`vtare throughput`: how many frames guests forward, by frame size and spread of the load."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from vtare.instruments.model import Asked, Exceed, Instrument, LatencyPair, Limits, Metric, Value, later
+
+#: Trials in 1 s at most.
+_TRIAL_PER_S: Final = 1_000
+_FRAME_SIZES: Final = 7
+
+
+def _expected_s(asked: Asked) -> float:
+    """About three sums of trials for each goal of a search, and trials for latency; void ones, too."""
+    p = asked.parameters
+    cells = len(p.get("frame_byte") or range(_FRAME_SIZES)) * len(p.get("loaded") or range(1))
+    goals = 2.0 if p.get("zero_loss", True) else 1.0
+    one = 1.0 + goals * 3.0 * p.get("trial_sum_ns", 2_700_000_000) * 1e-9
+    loads = len(p.get("latency_load") or range(1)) + len(p.get("latency_packet_per_s") or ())
+    latency = loads * p.get("latency_trials", 20) * (0.1 + p.get("latency_trial_ns", 300_000_000) * 1e-9)
+    return float(2.0 + cells * (2.0 + p.get("searches", 5) * one + latency))
+
+
+def _most_rows(limits: Limits) -> float:
+    return limits.timeout_s * _TRIAL_PER_S
+
+
+def _sum(name: str) -> Metric:
+    return Metric(name, over_runs="sum")
+
+
+RECORD: Final = Instrument(
+    name="throughput",
+    quantity="throughput_packet_per_s",
+    value=Value("throughput_packet_per_s"),
+    parts=("frame_byte", "loaded"),
+    expected_s=_expected_s,
+    most_rows=_most_rows,
+    metrics=(
+        Metric("throughput_packet_per_s", "throughput", "throughput", "throughput", better="more"),
+        Metric("jain"),
+        Metric("jain_planned"),
+        Metric("throughput_bit_per_s", better="more"),
+        Metric("zero_loss_packet_per_s", better="more"),
+        Metric("latency_ns", better="less"),
+        Metric("latency_p99_ns", better="less"),
+        Metric("latency_p999_ns", better="less"),
+        Metric("latency_total_ns", better="less"),
+        Metric("tagged_ns", better="less"),
+        Metric("trial_s"),
+        Metric("latency_shared_ns", "latency", "latency at the load that all share", better="less"),
+        Metric("latency_least_p99_ns", better="less"),
+        Metric("latency_most_p99_ns", better="less"),
+        *map(_sum, ("searches", "unanswered_searches", "censored_runs", "trials", "void_trials", "disturbed_trials")),
+    ),
+    figures=later("vtare.summary.throughput:figures"),
+    hosts="ports",
+    series=("loaded",),
+    layer_figures=("latency_shared_ns",),
+    latency_pair=LatencyPair(
+        "latency_load", "offered load", "latency_most_p99_ns", "latency_least_p99_ns", "latency_ns", "p99 of latency"
+    ),
+    exceed=Exceed(),
+)

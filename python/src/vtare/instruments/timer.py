@@ -1,0 +1,59 @@
+"""`vtare timer`: what one reading of a clock costs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from vtare.instruments.model import Asked, Exceed, Instrument, Limits, Metric, PartRows, Value, limit_s
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+#: Between a counter read (10 ns) and a real system call (260 ns).
+_READ_S: Final = 50e-9
+#: Rows of one source beyond its histogram (crates/vtare/src/timer/series.rs), and the histogram's values in 1 ns.
+_TAIL_ROWS: Final = 500_000
+_PS_PER_NS: Final = 1000
+#: The sources of a plan that names none.
+_SOURCES: Final = 8
+
+
+def _expected_s(asked: Asked) -> float:
+    p = asked.parameters
+    limit = limit_s(p)
+    one = p.get("samples", 10_000_000) * _READ_S
+    parts = len(p.get("source") or range(_SOURCES))
+    return float(parts * (limit if asked.crowded and p.get("seconds") is not None else min(one, limit)))
+
+
+def _most_rows(limits: Limits) -> float:
+    kept = min(limits.value("samples"), _TAIL_ROWS + _PS_PER_NS * limits.value("tail_ns"))
+    return float(limits.count("source") * kept)
+
+
+def _figures(part: PartRows) -> Mapping[str, Any]:
+    return {"read_cost_ns": (part.cell.get("read_cost_ns") or {}).get("median")}
+
+
+RECORD: Final = Instrument(
+    name="timer",
+    quantity="cost_ns",
+    value=Value("cost_ps", divisor=1000.0, weight="count"),
+    parts=("source",),
+    expected_s=_expected_s,
+    most_rows=_most_rows,
+    metrics=(
+        Metric("cost_ns", "cost", "cost of a reading", "difference between readings", better="less"),
+        # Medians of differences between readings are multiples of the clock's step; loops of reads are not.
+        Metric("read_cost_ns", "read cost", "cost of a reading", "cost of one read", better="less", interval=True),
+    ),
+    figures=_figures,
+    timed=True,
+    compared="read_cost_ns",
+    shown_by_compared=True,
+    compared_parts=("source",),
+    series=("source",),
+    # A CPU that is taken away lengthens few readings, and those by far: the mean shows it.
+    tail_figures=("mean",),
+    exceed=Exceed(1000.0, "tail_ns"),
+)

@@ -1,0 +1,119 @@
+"""What came to a link and what left it, and what that states of a window of time."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import numpy as np
+import polars as pl
+
+from vtare.errors import BadInput
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+#: The stem of the files that it leaves: NAME.parquet and NAME.json.
+LINK_COUNTER: Final = "link_counter"
+LINK_COUNTER_LOG: Final = f"{LINK_COUNTER}.parquet"
+LINK_COUNTER_SCHEMA: Final = "vtare.link_counter/1"
+#: What is counted: all that comes to the link, the cross traffic in it, and what leaves the link.
+CAME, CROSS, LEFT = NAMES = ("came", "cross", "left")
+
+#: A busy time of fewer bins states nothing of the capacity: it begins and ends within a packet.
+_LEAST_BINS: Final = 20
+#: What has left the link may wait so long, ns, before it is counted: its processor has other work.
+_CAUGHT_UP_NS: Final = 5_000_000
+#: The queue holds what the link sends in this number of bins at least, while the link counts as busy.
+_BUSY_BINS: Final = 1.5
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Bytes of IP until each edge between two bins; `came` without what a full queue dropped."""
+
+    from_ns: int
+    bin_ns: int
+    came: NDArray[np.float64]
+    cross: NDArray[np.float64]
+    left: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, from_ns: int, bin_ns: int, counted: Mapping[str, NDArray[Any]]) -> Self:
+        """The account of bins: bytes in each, under each of `NAMES`.
+
+        What was dropped at a full queue came and never leaves: by so much the two stay apart from then on.
+        """
+        came, cross, left = (np.concatenate([[0.0], np.cumsum(counted[name].astype(np.float64))]) for name in NAMES)
+        dropped = np.minimum.accumulate((came - left)[::-1])[::-1]
+        return cls(from_ns, bin_ns, came - dropped, cross, left)
+
+    def knows(self, begin_ns: float, end_ns: float) -> bool:
+        """Whether all of a window was counted."""
+        return self.from_ns <= begin_ns <= end_ns <= self.from_ns + self.bin_ns * (len(self.left) - 1)
+
+    def crossed(self, begin_ns: float, end_ns: float) -> float:
+        """Bytes of cross traffic that came to the link between two times."""
+        at = [self._place(it) for it in (begin_ns, end_ns)]
+        low, high = np.interp(at, np.arange(len(self.cross)), self.cross)
+        return float(high - low)
+
+    def lost(self, bit_per_s: float, begin_ns: float, end_ns: float) -> float:
+        """Bytes that a link of this rate had to carry in a window and did not, although its queue was full enough.
+
+        The link is looked at while that left it which had come in the window. A bucket that was full gives more than
+        the rate at first: that is no gain. What left is counted where it comes in at the next device, which may be
+        late: then it seems lost at the end of a window, and is made up for behind it.
+        """
+        first, last = self._leaves(begin_ns), self._leaves(end_ns)
+        if last - first < _LEAST_BINS:
+            return 0.0
+        in_a_bin = bit_per_s / 8e9 * self.bin_ns
+        until = min(last + _CAUGHT_UP_NS // self.bin_ns, len(self.left) - 1)
+        busy = (self.came - self.left)[first:until] >= _BUSY_BINS * in_a_bin
+        edges = np.flatnonzero(np.diff(np.concatenate([[False], busy, [False]]).astype(np.int8)))
+        lost = 0.0
+        for begin, end in zip(edges[::2] + first, edges[1::2] + first, strict=True):
+            inside = min(end, last)
+            if inside - begin < _LEAST_BINS:
+                continue
+            short = np.arange(end - begin + 1) * in_a_bin - (self.left[begin : end + 1] - self.left[begin])
+            # What is made up for later was delayed behind the link, and not lost: no link is faster than its rate.
+            for_good = np.minimum.accumulate(short[::-1])[::-1]
+            lost += float(for_good[inside - begin] - for_good[0])
+        return max(0.0, lost)
+
+    def _place(self, at_ns: float) -> float:
+        return min(max((at_ns - self.from_ns) / self.bin_ns, 0.0), len(self.left) - 1.0)
+
+    def _leaves(self, at_ns: float) -> int:
+        """The edge by which that has left which had come by a time: the queue is first in, first out."""
+        place = self._place(at_ns)
+        before = np.interp(place, np.arange(len(self.came)), self.came)
+        return max(int(place), min(int(np.searchsorted(self.left, before)), len(self.left) - 1))
+
+
+def write_account(path: Path, from_ns: int, bin_ns: int, counted: Mapping[str, Sequence[NDArray[Any]]]) -> None:
+    """Write bins, in the pieces in which they were read, as a log (`vtare.link_counter/1`)."""
+    frame = pl.DataFrame({f"{name}_byte": np.concatenate(counted[name]).astype(np.uint32) for name in NAMES})
+    facts = {"schema": LINK_COUNTER_SCHEMA, "from_monotonic_ns": from_ns, "bin_ns": bin_ns}
+    frame.write_parquet(path, metadata={"vtare": json.dumps(facts)})
+
+
+def read_account(path: Path) -> Account:
+    """Read such a log.
+
+    Raises:
+        BadInput: it is damaged.
+    """
+    try:
+        facts = json.loads(pl.read_parquet_metadata(path)["vtare"])
+        frame = pl.read_parquet(path)
+        counted = {name: frame[f"{name}_byte"].to_numpy() for name in NAMES}
+        return Account.of(int(facts["from_monotonic_ns"]), int(facts["bin_ns"]), counted)
+    except (OSError, KeyError, ValueError, TypeError, pl.exceptions.PolarsError) as error:
+        raise BadInput(f"{path}: damaged, or not left by the link counter of a run ({error}); measure again") from error

@@ -1,0 +1,116 @@
+"""Tables that set a campaign beside what papers print: shares of virtualization, errors of available bandwidth."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from vtare.papers.claims.oliveira import affinity
+from vtare.papers.published import read_rows
+from vtare.plots.format import percent_points
+from vtare.report import text
+from vtare.report.inference import scenario_name
+from vtare.report.pages.model import Beside
+from vtare.report.tables import Column, Table
+from vtare.report.text import Shown
+
+if TYPE_CHECKING:
+    from vtare.report.layout import Layout
+    from vtare.summary import Summary
+
+_KACHAN: Final = (("Kite2", "underestimation_up_to_10G", -1.0), ("Yaz", "overestimation_up_to", 1.0))
+_KACHAN_LINK_MBPS: Final = 10_000.0
+_KIROVA_AVB_MBPS: Final = {"500 Mbps cross traffic": 500.0, "10G, 1 Gbps cross traffic": 9000.0}
+
+
+def _cells(summary: Summary, layout: Layout, figure: str) -> list[dict[str, Any]]:
+    cells = summary.cells.filter((pl.col("experiment") == layout.experiment.name) & pl.col(figure).is_not_null())
+    return sorted(cells.iter_rows(named=True), key=layout.sort_key)
+
+
+def _shares(summary: Summary, layouts: dict[str, Layout]) -> Table | None:
+    """Shares of virtualization in the round trip, beside the quartiles of Oliveira's Table 3."""
+    low, middle, high = (affinity(statistic, "off") for statistic in ("q25", "median", "q75"))
+    rows = []
+    for layout in layouts.values():
+        for row in _cells(summary, layout, "overhead_share_percent"):
+            here = row["overhead_share_percent"]
+            place = "below" if here < low else "above" if here > high else "inside"
+            rows.append((
+                text.words(layout.experiment.name), text.words(scenario_name(layout, row)), text.points(here, ""),
+                text.words(f"{place} the quartiles"),
+                text.words(f"{percent_points(middle, signed=False)} ({low:g} to {high:g})"),
+            ))  # fmt: skip
+    columns = (
+        Column("experiment", "experiment", numeric=False),
+        Column("cell", "cell", numeric=False),
+        Column("overhead_share_percent", "share here", about="of the overhead in the round-trip time inside"),
+        Column("standing", "standing", numeric=False),
+        Column("published", "Oliveira, Table 3, KVM", numeric=False),
+    )
+    return Table("standing-shares", "Share of virtualization in round trips", columns, tuple(rows)) if rows else None
+
+
+def published_errors(papers: tuple[str, ...]) -> list[tuple[str, str, float]]:
+    """What papers print of the errors of estimates: paper, tool with its condition, error in percent."""
+    found: list[tuple[str, str, float]] = []
+    if "kirova2019" in papers:
+        for row in read_rows("kirova2019_prose"):
+            truth = _KIROVA_AVB_MBPS.get(row["load_or_condition"])
+            if row["quantity"] == "avb_estimate" and row["statistic"] == "median" and truth is not None:
+                error = 100 * (float(row["value_mbps"]) / truth - 1)
+                found.append(("kirova2019", f"{row['function_or_tool']}, {row['platform']}", error))
+    if "kachan2017" in papers:
+        for row in read_rows("kachan_prose"):
+            for tool, quantity, sign in _KACHAN:
+                if (row["tool"], row["quantity"]) == (tool, quantity):
+                    error = sign * 100 * float(row["value_mbps"]) / _KACHAN_LINK_MBPS
+                    found.append(("kachan2017", f"{tool}, at most", error))
+    return found
+
+
+def _errors(summary: Summary, layouts: dict[str, Layout], papers: tuple[str, ...]) -> Table | None:
+    """Errors of estimates beside the printed ones of the same tool."""
+    published = published_errors(papers)
+    rows = []
+    for layout in layouts.values():
+        for row in _cells(summary, layout, "error_percent"):
+            method = str(row[layout.series])
+            own = [(paper, tool, error) for paper, tool, error in published if _same_tool(method, tool)]
+            listed = "; ".join(f"{paper}: {tool} {percent_points(error)}" for paper, tool, error in own)
+            rows.append((
+                text.words(layout.experiment.name), text.words(scenario_name(layout, row)),
+                text.points(row["error_percent"], ""),
+                text.points(row["absolute_error_percent"], "no truth", signed=False),
+                Shown(listed or "not in a paper", listed, listed, "" if listed else "missing"),
+            ))  # fmt: skip
+    columns = (
+        Column("experiment", "experiment", numeric=False),
+        Column("cell", "cell", numeric=False),
+        Column("error_percent", "error here", about="median, of the truth of each estimate's own window"),
+        Column("absolute_error_percent", "absolute error here"),
+        Column("published", "published for this tool", numeric=False),
+    )
+    return Table("standing-errors", "Errors of available bandwidth", columns, tuple(rows)) if rows else None
+
+
+def _same_tool(method: str, tool: str) -> bool:
+    """Whether a method is the tool of a paper: `yaz:small-spacing` is Yaz, `kite2` is not Kite."""
+    name = tool.partition(",")[0].partition("+")[0].strip().lower()
+    return method.partition(":")[0].lower() == name
+
+
+def share_standing(summary: Summary, layouts: dict[str, Layout], papers: tuple[str, ...]) -> Beside:
+    """Shares of virtualization beside those of one paper."""
+    table = _shares(summary, layouts)
+    return Beside() if table is None else Beside((table,))
+
+
+def error_standing(summary: Summary, layouts: dict[str, Layout], papers: tuple[str, ...]) -> Beside:
+    """Errors of available bandwidth beside those that these papers print."""
+    table = _errors(summary, layouts, papers)
+    return Beside() if table is None else Beside((table,))
+
+
+__all__ = ["error_standing", "published_errors", "share_standing"]

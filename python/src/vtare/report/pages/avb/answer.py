@@ -1,0 +1,139 @@
+"""What the answer says of available bandwidth: how near the truth, how sure, how expensive, how quick."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from vtare.plan import PATH_FACTORS
+from vtare.plots.format import byte_text, percent_points, rate_range_text, rate_text, time_text
+from vtare.report import text
+from vtare.report.layout import key_text
+from vtare.report.pages.avb.rows import estimates_of
+from vtare.report.sentences import FigureText, Sentence, cell_rows
+from vtare.summary.bandwidth import reasons
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from vtare.report.layout import Layout
+    from vtare.summary import Summary
+
+
+def sentences(summary: Summary, layout: Layout) -> tuple[list[Sentence], list[Sentence]]:
+    """The answer's sentences and the further ones, each from cells as they stand in the table."""
+    rows = [row for row in cell_rows(summary, layout) if row["error_percent"] is not None]
+    if not rows:
+        return [], []
+    estimates = estimates_of(summary, layout).filter(pl.col("avb_bit_per_s").is_not_null())
+    answer = [_one_path(layout, rows), _all_paths(layout, estimates), _cost(layout, rows)]
+    details = [_timers(layout, estimates), _coverage(layout, estimates), _silent(summary, layout)]
+    return [one for one in answer if one], [(f"{layout.experiment.title}: ", *one) for one in details if one]
+
+
+def _methods(layout: Layout) -> tuple[str, ...]:
+    return layout.order[layout.series]
+
+
+def _one_path(layout: Layout, rows: Sequence[dict[str, Any]]) -> Sentence:
+    """Method beside method on the middle path, at the baseline of all else; a capacity that changes is no one path."""
+    if "capacity_steps" in layout.keys:
+        return ()
+    for key in layout.keys:
+        if key != layout.series:
+            present = [label for label in layout.order[key] if any(row[key] == label for row in rows)]
+            usual = [factor.baseline for factor in layout.experiment.factors if factor.name == key]
+            chosen = next((label for label in usual if label in present), present[0] if present else None)
+            if key in PATH_FACTORS and present:
+                chosen = present[len(present) // 2]
+            rows = [row for row in rows if row[key] == chosen]
+    if not rows:
+        return ()
+    varying = [key for key in layout.keys if key != layout.series and len(layout.order[key]) > 1]
+    where = ", ".join(key_text(key, rows[0][key]) for key in varying)
+    truth = FigureText(rate_text(rows[0]["truth_bit_per_s"]))
+    pieces: list[str | FigureText] = [f"With {where}, where " if where else "Where ", truth, " are available, "]
+    for at, row in enumerate(rows):
+        low, high = row["median_low"], row["median_high"]
+        interval = "" if low is None or high is None else rate_range_text(low, high)
+        joint = "" if at == 0 else " and " if at == len(rows) - 1 else ", "
+        pieces += [f"{joint}{row[layout.series]} finds ", FigureText(rate_text(row["median"]), interval)]
+    return (*pieces, ".")
+
+
+def _all_paths(layout: Layout, estimates: pl.DataFrame) -> Sentence:
+    """The median absolute error of each method over all its estimates, the least first."""
+    found = []
+    for method in _methods(layout):
+        errors = estimates.filter(pl.col("method") == method)["error_percent"].drop_nulls().abs()
+        if len(errors):
+            found.append((float(errors.median()), method, len(errors)))  # type: ignore[arg-type]
+    if not found:
+        return ()
+    found.sort()
+    pieces: list[str | FigureText] = ["Over all paths half of the estimates are off by at most "]
+    for at, (error, method, count) in enumerate(found):
+        joint = "" if at == 0 else " and " if at == len(found) - 1 else ", "
+        pieces += [
+            joint,
+            FigureText(percent_points(error, signed=False)),
+            f" with {method} ({text.plural(count, 'estimate')})",
+        ]
+    return (*pieces, ".")
+
+
+def _cost(layout: Layout, rows: Sequence[Mapping[str, Any]]) -> Sentence:
+    """Time and bytes of an estimate: the span of each method's cells."""
+    pieces: list[str | FigureText] = []
+    for method in _methods(layout):
+        own = [row for row in rows if row[layout.series] == method]
+        if own:
+            spent = [sorted(row[key] for row in own) for key in ("estimate_ns", "estimate_byte")]
+            middle = [values[len(values) // 2] for values in spent]
+            pieces += [", " if pieces else "An estimate takes ", FigureText(time_text(middle[0])), " and "]
+            pieces += [FigureText(byte_text(middle[1])), f" with {method}"]
+    return (*pieces, ".") if pieces else ()
+
+
+def _timers(layout: Layout, estimates: pl.DataFrame) -> Sentence:
+    """Whose timers: the median absolute error under each, method by method."""
+    levels = layout.order.get("timers", ())
+    if len(levels) < 2:
+        return ()
+    pieces: list[str | FigureText] = []
+    for method in _methods(layout):
+        found = []
+        for level in levels:
+            own = estimates.filter((pl.col("method") == method) & (pl.col("timers") == level))
+            errors = own["error_percent"].drop_nulls().abs()
+            if len(errors):
+                middle = float(errors.median())  # type: ignore[arg-type]
+                found.append((FigureText(percent_points(middle, signed=False)), f" with {level} timers"))
+        if len(found) == len(levels):
+            pieces += ["; " if pieces else "", f"{method} is off by "]
+            for at, part in enumerate(found):
+                pieces += [" and " if at else "", *part]
+    return (*pieces, ".") if pieces else ()
+
+
+def _coverage(layout: Layout, estimates: pl.DataFrame) -> Sentence:
+    pieces: list[str | FigureText] = []
+    for method in _methods(layout):
+        known = estimates.filter(pl.col("method") == method)["covered"].drop_nulls()
+        if len(known):
+            covering = int(known.sum())
+            pieces += ["; " if pieces else "", f"the interval of {method} held the truth in "]
+            pieces += [FigureText(f"{covering} of {len(known)}")]
+    return (*pieces, " estimates.") if pieces else ()
+
+
+def _silent(summary: Summary, layout: Layout) -> Sentence:
+    frame = estimates_of(summary, layout)
+    silent = frame.filter(pl.col("avb_bit_per_s").is_null())
+    if not silent.height:
+        return ()
+    worst = silent["method"].value_counts(sort=True).row(0)
+    why = reasons(silent, "stopped")
+    count = FigureText(f"{silent.height} of {frame.height}")
+    return (count, f" estimates gave no answer ({why}), most of them {worst[0]} ({worst[1]}).")

@@ -1,0 +1,255 @@
+"""The figures of available bandwidth, each with the question that it answers."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from vtare import plots
+from vtare.plan import PATH_FACTORS
+from vtare.report import text
+from vtare.report.figures import Panel, Question, slug
+from vtare.report.layout import key_text
+from vtare.report.pages.avb.rows import estimates_of
+from vtare.summary.bandwidth import truth_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from vtare.report.layout import Layout
+    from vtare.summary import Summary
+
+
+_MOST_COURSES: Final = 12
+"""Runs whose estimates are drawn over time: the rest is in the other figures."""
+_MARGIN_NS: Final = 20_000_000
+_HOLLOW: Final = "Hollow: a lower bound, or a window that was disturbed."
+
+
+def questions(summary: Summary, layout: Layout) -> list[Question]:
+    """Every figure of one experiment; the first is the one that answers most."""
+    estimates = estimates_of(summary, layout)
+    known = estimates.filter(pl.col("error_percent").is_not_null())
+    made: list[Callable[[], Question | None]] = [
+        lambda: _against_truth(layout, known),
+        lambda: _errors(layout, known),
+        lambda: _over_time(summary, layout, estimates),
+        lambda: _intrusiveness(summary, layout),
+        lambda: _shares(summary, layout),
+        lambda: _times(summary, layout),
+    ]
+    found = [question for make in made if (question := make()) is not None]
+    # Where the capacity changes, the course of it is what the plan asks for.
+    steps = "capacity_steps" in layout.keys
+    return sorted(found, key=lambda question: not question.id.startswith("course")) if steps else found
+
+
+def _marks(frame: pl.DataFrame, origin_ns: int = 0) -> list[plots.EstimateMark]:
+    return [
+        plots.EstimateMark(
+            begin_s=(row["from_ns"] - origin_ns) / 1e9,
+            end_s=(row["to_ns"] - origin_ns) / 1e9,
+            value=float(row["avb_bit_per_s"]),
+            low=row["low_bit_per_s"],
+            high=row["high_bit_per_s"],
+            truth=row["truth_bit_per_s"],
+            style=row["method"],
+            hollow=bool(row["at_least"]) or row["disturbed"] is not None,
+        )
+        for row in frame.filter(pl.col("avb_bit_per_s").is_not_null()).iter_rows(named=True)
+    ]
+
+
+def _in_order(layout: Layout, marks: list[plots.EstimateMark]) -> list[plots.EstimateMark]:
+    """Marks in the order of their methods in the plan, which is that of the legend."""
+    return sorted(marks, key=lambda mark: layout.rank(layout.series, mark.style))
+
+
+def _against_truth(layout: Layout, known: pl.DataFrame) -> Question | None:
+    """Estimates over truths, where there is more than one path."""
+    paths = [key for key in layout.keys if key in PATH_FACTORS]
+    if known.height == 0 or all(len(layout.order[key]) == 1 for key in paths):
+        return None
+    by = [key for key in layout.keys if key not in (*paths, layout.series) and len(layout.order[key]) > 1]
+    panels = []
+    limit = plots.rate_limit(_marks(known), float(known["truth_bit_per_s"].max()))  # type: ignore[arg-type]
+    for labels, part in _split(layout, known, by):
+        heading = ", ".join(key_text(key, label) for key, label in zip(by, labels, strict=True))
+        name = slug("against", layout.experiment.name, *labels)
+        drawing = plots.estimates_against_truth(_in_order(layout, _marks(part)), name=name, limit=limit)
+        panels.append(Panel(heading or layout.experiment.title, drawing))
+    caption = (
+        "Each marker is an estimate over the true mean of its own window (capacity less the cross traffic that came in "
+        f"it); on the line it is right. A triangle at the upper edge lies beyond. {_HOLLOW}"
+    )
+    return Question(slug("against", layout.experiment.name), "How near the truth?", caption, tuple(panels))
+
+
+def _split(layout: Layout, frame: pl.DataFrame, by: Sequence[str]) -> list[tuple[tuple[str, ...], pl.DataFrame]]:
+    """Parts of a frame by these keys, in the plan's order."""
+    if not by:
+        return [((), frame)]
+    parts = frame.partition_by(*by, as_dict=True, maintain_order=True)
+    ordered = sorted(parts, key=lambda labels: [layout.rank(k, str(v)) for k, v in zip(by, labels, strict=True)])
+    return [(tuple(str(label) for label in labels), parts[labels]) for labels in ordered]
+
+
+def _cells(layout: Layout, frame: pl.DataFrame) -> list[tuple[dict[str, Any], pl.DataFrame]]:
+    """The cells of a frame with their labels, in the plan's order."""
+    return [(dict(zip(layout.keys, labels, strict=True)), part) for labels, part in _split(layout, frame, layout.keys)]
+
+
+def _panel(layout: Layout, row: Mapping[str, Any]) -> str:
+    return layout.experiment.title if layout.panel is None else key_text(layout.panel, row[layout.panel])
+
+
+def _errors(layout: Layout, known: pl.DataFrame) -> Question | None:
+    if known.height == 0:
+        return None
+    by_panel: dict[str, list[plots.ErrorRow]] = {}
+    for row, part in _cells(layout, known):
+        errors = tuple(part["error_percent"].to_list())
+        error_row = plots.ErrorRow(row[layout.series], row[layout.series], errors, layout.group_text(row))
+        by_panel.setdefault(_panel(layout, row), []).append(error_row)
+    limits = plots.error_limits([row for rows in by_panel.values() for row in rows])
+    panels = tuple(
+        Panel(heading, plots.error_boxes(rows, name=slug("errors", layout.experiment.name, heading), limits=limits))
+        for heading, rows in by_panel.items()
+    )
+    caption = (
+        "Error of each estimate in percent of the truth of its window; all runs of a cell together. Box: quartiles, "
+        "dark line: median, whiskers: least and greatest, dots: estimates. All panels share one axis."
+    )
+    return Question(slug("errors", layout.experiment.name), "How far off, by method?", caption, panels)
+
+
+def _over_time(summary: Summary, layout: Layout, estimates: pl.DataFrame) -> Question | None:
+    """The first run of each cell, on the middle path where there are too many."""
+    files = {file.run.run_id: file for file in summary.sample_set.files}
+    cells = _cells(layout, estimates)
+    if len(cells) > _MOST_COURSES:
+        for key in (key for key in layout.keys if key in PATH_FACTORS):
+            levels = layout.order[key]
+            cells = [cell for cell in cells if cell[0][key] == levels[len(levels) // 2]]
+    drawn = []
+    for row, part in cells[:_MOST_COURSES]:
+        run = part.filter(pl.col("run_id") == part.sort("block")["run_id"][0])
+        # Not beyond the last estimate: then the cross traffic is ended.
+        begin, end = int(run["from_ns"].min()) - _MARGIN_NS, int(run["to_ns"].max())  # type: ignore[arg-type]
+        line = truth_line(files[run["run_id"][0]], begin, end)
+        if line is not None:
+            drawn.append((row, line, _marks(run, begin), begin))
+    tops = [float(max(line.bit_per_s[line.bit_per_s == line.bit_per_s], default=0.0)) for _, line, _, _ in drawn]
+    if not any(tops):
+        return None
+    panels = []
+    for (row, line, marks, begin), top in zip(drawn, tops, strict=True):
+        varying = [key for key in reversed(layout.keys) if len(layout.order[key]) > 1]
+        words = [row[key] if key == layout.series else key_text(key, row[key]) for key in varying]
+        name = slug("course", layout.experiment.name, *(row[key] for key in layout.keys))
+        limit = plots.rate_limit(marks, top or max(tops))
+        edges = (line.edges_ns - begin) / 1e9
+        drawing = plots.estimates_over_time(edges, line.bit_per_s, marks, name=name, limit=limit)
+        chart = partial(plots.estimates_chart, edges, line.bit_per_s, marks, limit=limit)
+        panels.append(Panel(", ".join(text.level(word) for word in words) or layout.experiment.title, drawing, chart))
+    left = len(_cells(layout, estimates)) - len(panels)
+    more = f" {text.plural(left, 'cell')} more in the other figures." if left > 0 else ""
+    caption = (
+        "One run of each cell. Dark line: the truth. Markers: estimates, in the middle of the window that they are the "
+        f"mean of, bars: their intervals. A triangle at the upper edge lies beyond. {_HOLLOW}{more}"
+    )
+    return Question(
+        slug("course", layout.experiment.name), "How do estimates follow the truth?", caption, tuple(panels)
+    )
+
+
+def _rows(summary: Summary, layout: Layout, *needed: str) -> list[dict[str, Any]]:
+    cells = summary.cells.filter(pl.col("experiment") == layout.experiment.name)
+    rows = [row for row in cells.iter_rows(named=True) if all(row[name] is not None for name in needed)]
+    return sorted(rows, key=layout.sort_key)
+
+
+def _by_panel(layout: Layout, rows: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        found.setdefault(_panel(layout, row), []).append(row)
+    return found
+
+
+def _label(layout: Layout, row: dict[str, Any]) -> str:
+    group = layout.group_text(row)
+    return f"{row[layout.series]}, {group}" if group else str(row[layout.series])
+
+
+def _intrusiveness(summary: Summary, layout: Layout) -> Question | None:
+    rows = _rows(summary, layout, "estimate_byte", "absolute_error_percent")
+    panels = []
+    for heading, some in _by_panel(layout, rows).items():
+        points = [
+            plots.CostPoint(
+                _label(layout, row), row[layout.series], row["estimate_byte"], row["absolute_error_percent"]
+            )
+            for row in some
+        ]
+        name = slug("cost", layout.experiment.name, heading)
+        panels.append(Panel(heading, plots.cost_against_error(points, name=name)))
+    if not panels:
+        return None
+    caption = (
+        "A marker for each cell: median bytes that an estimate puts on the path, soundings included, and median "
+        "absolute error. Better is lower and further left."
+    )
+    title = "What does the answer cost the path?"
+    return Question(slug("cost", layout.experiment.name), title, caption, tuple(panels))
+
+
+def _shares(summary: Summary, layout: Layout) -> Question | None:
+    rows = _rows(summary, layout, "occupied_share")
+    if not rows:
+        return None
+    limit = max(row["occupied_share"] for row in rows)
+    panels = tuple(
+        Panel(
+            heading,
+            plots.share_bars(
+                [(_label(layout, row), row[layout.series], row["occupied_share"]) for row in some],
+                name=slug("share", layout.experiment.name, heading), label="probes in the capacity", limit=limit,
+            ),
+        )
+        for heading, some in _by_panel(layout, rows).items()
+    )  # fmt: skip
+    caption = "Probe bytes of an estimate over its time, as a share of the true capacity; medians."
+    title = "How much of the link is occupied meanwhile?"
+    # Of capacities that change, the occupied share is one of the questions (Kachan et al.).
+    folded = "capacity_steps" not in layout.keys
+    return Question(slug("share", layout.experiment.name), title, caption, panels, folded=folded)
+
+
+def _times(summary: Summary, layout: Layout) -> Question | None:
+    rows = _rows(summary, layout, "estimate_ns")
+    if not rows:
+        return None
+    by_panel = {
+        heading: [
+            plots.Dot(
+                row[layout.series], row[layout.series], row["estimate_ns"], row["estimate_ns"], row["estimate_ns"],
+                group=layout.group_text(row),
+            )
+            for row in some
+        ]
+        for heading, some in _by_panel(layout, rows).items()
+    }  # fmt: skip
+    scale = plots.scale_for([value for dots in by_panel.values() for value in plots.dot_values(dots)])
+    panels = tuple(
+        Panel(
+            heading,
+            plots.dot_intervals(
+                dots, name=slug("time", layout.experiment.name, heading), quantity="estimate_ns", scale=scale
+            ),
+        )
+        for heading, dots in by_panel.items()
+    )
+    caption = "From the first step of an estimate to its answer: median over runs of each run's median."
+    return Question(slug("time", layout.experiment.name), "How long does an estimate take?", caption, panels)

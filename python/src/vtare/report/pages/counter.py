@@ -1,0 +1,245 @@
+"""The counter function in a report: how evenly it runs, by machine, language and neighbours, and ranked.
+
+Everything is the coefficient of variation (CV) of a run, the figure of Lampe et al. 2013. The unit of inference is the
+run, so ranks are those of runs: a run's CV is the geometric mean over its arguments.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import polars as pl
+from scipy.stats import rankdata
+
+from vtare import stats
+from vtare.plots.format import percent_range_text, percent_text, time_text
+from vtare.report import text
+from vtare.report.layout import key_name, key_text
+from vtare.report.pages.model import Answered, CellColumn, Page, Placement
+from vtare.report.sentences import FigureText, Sentence, cell_rows, load_phrase, ratio_figure
+from vtare.report.tables import Column, Table, p_text
+
+if TYPE_CHECKING:
+    from vtare.report.layout import Layout
+    from vtare.report.text import Shown
+    from vtare.summary import Summary
+
+_LEAST_LEVELS: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class _Level:
+    """One level among the others: its mean rank, its CV, and how many times the baseline's it is, with an interval."""
+
+    name: str
+    rank: float
+    cv: float
+    ratio: float
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Ranking:
+    """The levels of one factor, the steadiest first. `p` is None where the test was not made, `why` says so."""
+
+    factor: str
+    baseline: str
+    sets: int
+    levels: tuple[_Level, ...]
+    p: stats.PValue | None
+    why: str
+
+
+def sentences(summary: Summary, layout: Layout) -> list[Sentence]:
+    """How much the shortest computation varies at the baseline, then what each factor makes of the CV."""
+    rows = cell_rows(summary, layout)
+    if not rows or layout.is_median:
+        return []
+    factors = [factor for factor in layout.experiment.factors if len(layout.order.get(factor.name, ())) > 1]
+    home = {factor.name: factor.baseline for factor in factors}
+    shortest = min(rows, key=lambda row: layout.number("argument", row["argument"]) or 0.0)["argument"]
+    base = next((r for r in rows if r["argument"] == shortest and all(r[k] == v for k, v in home.items())), rows[0])
+    where = [key_text(key, base[key]) for key in home if key != "load"]
+    start = f"{load_phrase(summary, base['load'])}, a" if "load" in home else "A"
+    place = f" ({', '.join(where)})" if where else ""
+    interval = "" if (ends := layout.ends(base)) is None else percent_range_text(*ends)
+    found: list[Sentence] = [
+        (
+            f"{start} computation of {time_text(base['median'])}{place} varies by ",
+            FigureText(percent_text(base["cv"]), interval),
+            " (coefficient of variation).",
+        )
+    ]
+    return [*found, *(_ranking_sentence(summary, layout, one) for one in _rankings(summary, layout))]
+
+
+def _ranking_sentence(summary: Summary, layout: Layout, ranking: _Ranking) -> Sentence:
+    """How many times the baseline's CV each level has, and the verdict: `it is 2.16x (1.51 to 3.31) with ...`."""
+    others = [level for level in ranking.levels if level.name != ranking.baseline]
+    others.sort(key=lambda level: layout.rank(ranking.factor, level.name))
+    pieces: list[str | FigureText] = [f"Against {key_text(ranking.factor, ranking.baseline)} it is "]
+    for at, level in enumerate(others):
+        name = key_text(ranking.factor, level.name) if level.name.isdigit() else text.level(level.name)
+        pieces += [", " if at else "", ratio_figure(level.ratio, level.low, level.high), f" with {name}"]
+    sure = ranking.p is not None and ranking.p.adjusted is not None
+    if ranking.p is None or not sure:
+        return (*pieces, f"; {text.plural(ranking.sets, 'matched set')} are too few for a test of ranks.")
+    differs = (ranking.p.adjusted or 0.0) <= summary.plan.analysis.alpha
+    word = "the levels differ" if differs else "the ranks do not show a difference between the levels"
+    return (*pieces, f"; {word} (ranks of {text.plural(ranking.sets, 'matched set')}, {p_word(ranking.p)}).")
+
+
+def p_word(p: stats.PValue) -> str:
+    """`p = 0.001`, `p < 1e-4`."""
+    shown = p_text(p.adjusted)
+    return f"p {shown}" if shown.startswith("<") else f"p = {shown}"
+
+
+def rank_table(summary: Summary, layout: Layout) -> Table | None:
+    """Each level of each factor by the rank of its CV among the levels, as Lampe et al. rank machines.
+
+    Runs are matched: those of one block that agree in all other factors stand beside each other. Friedman's test over
+    the matched sets, adjusted by Holm over the factors. None where no factor has two levels.
+    """
+    if layout.is_median:
+        return None
+    rows: list[tuple[Shown, ...]] = []
+    for ranking in _rankings(summary, layout):
+        p = ranking.p
+        shown_p = (
+            text.missing(ranking.why) if p is None else text.Shown(p_text(p.adjusted), str(p.adjusted), p.adjusted)
+        )
+        for at, level in enumerate(ranking.levels):
+            against = (
+                text.words("baseline") if level.name == ranking.baseline
+                else text.ratio(level.ratio, level.low, level.high, "")
+            )  # fmt: skip
+            rows.append((
+                text.words(key_name(ranking.factor)), text.words(level.name, at), text.number(level.rank, ""),
+                text.percent(level.cv, ""), against, text.count(ranking.sets, ""), shown_p,
+            ))  # fmt: skip
+    if not rows:
+        return None
+    columns = (
+        Column("factor", "factor", numeric=False),
+        Column("level", "level", numeric=False),
+        Column("mean_rank", "mean rank", about="1 is the steadiest level of each matched set"),
+        Column("cv", "CV", about="geometric mean over matched runs and arguments"),
+        Column("ratio", "times the baseline's", about="median over matched sets, with its interval over them"),
+        Column("sets", "matched sets", about="runs of one block that agree in all other factors"),
+        Column("p_adjusted", "p (adjusted)", about="that all levels rank alike: Friedman, Holm over the factors"),
+    )
+    title = f"{layout.experiment.title}: steadiest first, by the rank of the CV"
+    return Table(f"ranks-{layout.experiment.name}", title, columns, tuple(rows))
+
+
+def _rankings(summary: Summary, layout: Layout) -> list[_Ranking]:
+    """Every factor with two levels or more that were matched, in the plan's order."""
+    runs = _scatter_of_runs(summary, layout)
+    factors = [factor for factor in layout.experiment.factors if len(layout.order.get(factor.name, ())) > 1]
+    family = f"{layout.experiment.name}: ranks of the CV"
+    alpha = summary.plan.analysis.alpha
+    made = [(factor, *_matched(layout, runs, factor.name)) for factor in factors]
+    made = [(factor, levels, sets) for factor, levels, sets in made if sets and factor.baseline in levels]
+    tests = [stats.friedman(sets, family=family, alpha=alpha) if len(sets) > 1 else None for _, _, sets in made]
+    known = [test.p for test in tests if test is not None and test.p is not None]
+    adjusted = iter(
+        stats.adjust([p.raw for p in known], family=family, adjustment="holm", exact=[p.exact for p in known])
+    )
+    found = []
+    for (factor, levels, sets), test in zip(made, tests, strict=True):
+        p = next(adjusted) if test is not None and test.p is not None else None
+        why = "one matched set" if test is None else test.refused or ""
+        logs = np.log(np.array(sets))
+        ranks = rankdata(logs, axis=1).mean(axis=0)
+        home = levels.index(factor.baseline)
+        about = []
+        for at, level in enumerate(levels):
+            apart = logs[:, at] - logs[:, home]
+            ends = stats.median_interval(apart)
+            low, high = (None if end is None else math.exp(end) for end in (ends.low, ends.high))
+            middle, ratio = math.exp(float(logs[:, at].mean())), math.exp(float(np.median(apart)))
+            about.append(_Level(level, float(ranks[at]), middle, ratio, low, high))
+        about.sort(key=lambda level: level.rank)
+        found.append(_Ranking(factor.name, factor.baseline, len(sets), tuple(about), p, why))
+    return found
+
+
+_Runs = dict[tuple[tuple[str, str], ...], float]
+
+
+def _scatter_of_runs(summary: Summary, layout: Layout) -> _Runs:
+    """The CV of each run, by its block and the levels of its factors: the geometric mean over arguments."""
+    frame = summary.runs.filter(
+        (pl.col("experiment") == layout.experiment.name) & pl.col("control").is_null() & (pl.col("cv") > 0)
+    )
+    logs: dict[tuple[tuple[str, str], ...], list[float]] = defaultdict(list)
+    names = [factor.name for factor in layout.experiment.factors]
+    for row in frame.iter_rows(named=True):
+        logs[("block", str(row["block"])), *((name, str(row[name])) for name in names)].append(math.log(row["cv"]))
+    most = max((len(values) for values in logs.values()), default=0)
+    return {labels: math.exp(sum(values) / most) for labels, values in logs.items() if len(values) == most}
+
+
+def _matched(layout: Layout, runs: _Runs, factor: str) -> tuple[list[str], list[list[float]]]:
+    """The levels of a factor, and for each matched set that has all of them their figures."""
+    sets: dict[tuple[tuple[str, str], ...], dict[str, float]] = defaultdict(dict)
+    for labels, figure in runs.items():
+        level = dict(labels)[factor]
+        sets[tuple(label for label in labels if label[0] != factor)][level] = figure
+    present = {level for members in sets.values() for level in members if len(members) >= _LEAST_LEVELS}
+    levels = [level for level in layout.order[factor] if level in present]
+    return levels, [[members[level] for level in levels] for members in sets.values() if len(members) == len(levels)]
+
+
+def _about(summary: Summary, layout: Layout) -> str:
+    if layout.is_median:
+        return ""
+    return (
+        "Cells are compared by the coefficient of variation (CV) of the run time, as published: each language and "
+        "machine finds its own speed first, so that an argument takes about the same time everywhere."
+    )
+
+
+def _answered(summary: Summary, layout: Layout) -> Answered:
+    return sentences(summary, layout), []
+
+
+def _tables(summary: Summary, layout: Layout) -> tuple[Table, ...]:
+    table = rank_table(summary, layout)
+    return () if table is None else (table,)
+
+
+def _columns(level: str) -> tuple[CellColumn, ...]:
+    return (
+        (Column("cv", "CV", about="coefficient of variation of the wall time, as published papers compute it"),
+         lambda r: text.percent(r["cv"], "not estimable"), False),
+        (Column("cv_interval", f"{level} interval", about="of the CV, over runs"),
+         lambda r: text.figures("cv", r["cv_low"], r["cv_high"], "needs 3 runs"), False),
+        (Column("cv_within", "CV within", about="part inside batches"),
+         lambda r: text.percent(r["cv_within"], "not estimable"), False),
+        (Column("cv_between", "CV between", about="part between batches"),
+         lambda r: text.percent(r["cv_between"], "not estimable"), False),
+        (Column("cv_thread_cpu", "CV CPU time", about="coefficient of variation of the thread's CPU time"),
+         lambda r: text.percent(r["cv_thread_cpu"], "not estimable"), False),
+    )  # fmt: skip
+
+
+PAGE: Final = Page(
+    sentences=_answered,
+    columns=_columns,
+    tables=_tables,
+    about=_about,
+    more_and_less={"cv": ("more scattered", "steadier")},
+    papers=("lampe2013",),
+    placement=Placement(
+        "Grey: the 16 configurations of Lampe 2013, Table 1. Bold: this machine, raw wall time as in the paper."
+    ),
+)
+
+__all__ = ["PAGE", "rank_table", "sentences"]

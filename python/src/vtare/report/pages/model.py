@@ -1,0 +1,82 @@
+"""What a report shows of one instrument beside what it shows of all: its sentences, figures and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from vtare.papers import Standing
+    from vtare.plots import Drawing
+    from vtare.report.figures import Question
+    from vtare.report.layout import Layout
+    from vtare.report.sentences import Sentence
+    from vtare.report.tables import Column, Table
+    from vtare.report.text import Shown
+    from vtare.summary import Summary
+
+CellColumn = tuple["Column", "Callable[[dict[str, Any]], Shown]", bool]
+"""A column of the table of cells, what shows it, and whether it stands there without any figure, too."""
+Answered = tuple[list["Sentence"], list["Sentence"]]
+"""The sentences of the answer, and those below the main figure."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """This machine among published ones: the figure's caption, and what finds the standing of a cell.
+
+    `{level}` in the caption is replaced by the level of the intervals. Without `place` cells are set beside published
+    coefficients of variation, argument by argument.
+    """
+
+    caption: str
+    place: Callable[..., Standing | None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What sets a campaign beside papers: tables, figures, and notes on what cannot be compared."""
+
+    tables: tuple[Table, ...] = ()
+    drawings: tuple[Drawing, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """One instrument's part of a report; every field but the sentences has a default that fits any instrument.
+
+    `sentences` answer from cells that have a figure; with `is_titled` they need the experiment's title where others
+    stand beside them. `questions` are its figures, the first the main one (None: those of all instruments);
+    `further` stand before the usual ones. `cells` makes the table of cells (None: the usual one, with `first_columns`
+    before the median and `columns` behind the quantiles; both take the level of intervals). `readings` names what
+    medians are of. `tables` stand beside, `about` above. `method` and `caveats` are statements at the report's end.
+    `system` and `ours` name what most programs use and what vtare offers in its place, by level of the series, the most
+    common first. `more_and_less` are the words for a change of a figure. `papers` publish the same, `beside` and
+    `placement` set cells beside theirs.
+    """
+
+    sentences: Callable[[Summary, Layout], Answered]
+    is_titled: bool = False
+    questions: Callable[[Summary, Layout], list[Question]] | None = None
+    further: Callable[[Summary, Layout], Sequence[Question]] | None = None
+    cells: Callable[[Summary, Layout, pl.DataFrame], Table] | None = None
+    first_columns: Callable[[str], tuple[CellColumn, ...]] | None = None
+    columns: Callable[[str], tuple[CellColumn, ...]] | None = None
+    readings: str = ""
+    tables: Callable[[Summary, Layout], Sequence[Table]] | None = None
+    about: Callable[[Summary, Layout], str] | None = None
+    method: Callable[[Sequence[Layout]], tuple[str, ...]] | None = None
+    caveats: tuple[str, ...] = ()
+    system: Mapping[str, str] = field(default_factory=dict)
+    ours: Mapping[str, str] = field(default_factory=dict)
+    more_and_less: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    papers: tuple[str, ...] = ()
+    beside: Callable[[Summary, dict[str, Layout], tuple[str, ...]], Beside] | None = None
+    placement: Placement | None = None
+
+
+__all__ = ["Answered", "Beside", "CellColumn", "Page", "Placement"]

@@ -1,0 +1,320 @@
+"""What a report says of round trips: how long, what the virtualization adds, what capturing changes, what was lost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import polars as pl
+
+from vtare import plots
+from vtare.overhead import PIECES
+from vtare.plan import CAPTURE_OFF
+from vtare.plots.format import count_text, significant, time_range_text, time_text
+from vtare.report import text
+from vtare.report.figures import Panel, Question, slug
+from vtare.report.layout import key_text
+from vtare.report.overlay_tables import share_standing
+from vtare.report.pages.model import CellColumn, Page
+from vtare.report.sentences import (
+    FigureText,
+    Sentence,
+    against_baseline,
+    cell_rows,
+    comparison,
+    load_phrase,
+    main_figure,
+)
+from vtare.report.tables import Column, too_short
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from vtare.report.layout import Layout
+    from vtare.summary import Summary
+
+PIECE_NAMES: Final = {
+    "sender_overhead_ns": "sender's virtualization",
+    "wire_ns": "wire",
+    "responder_overhead_ns": "responder's virtualization",
+    "responder_side_ns": "responder's side",
+    "turnaround_ns": "turnaround in the responder",
+}
+_USUAL: Final = {"rate_packet_per_s": "1 kpacket/s", "size_byte": "64 B"}
+_SHORT_OF: Final = 0.95
+"""Below this share of the rate asked for, the rate achieved is stated."""
+
+
+def sentences(summary: Summary, layout: Layout) -> tuple[list[Sentence], list[Sentence]]:
+    """The answer's sentences and the further ones. Cells are described at usual levels of what is not compared."""
+    rows = cell_rows(summary, layout)
+    loads: list[str | None] = [*layout.order.get("load", ())] or [None]
+    calm = _picked(layout, rows, loads[0], captured=False) or _picked(layout, rows, loads[0], captured=True)
+    seen = [row for row in _picked(layout, rows, loads[0], captured=True) if row["overhead_ns"] is not None]
+    answer = [
+        _how_long(summary, layout, calm, loads[0]),
+        _overhead(layout, seen, calm),
+        _platforms(summary, layout, seen or calm),
+        _observer(summary, layout, seen),
+    ]
+    title = layout.experiment.title
+    busy = [_how_long(summary, layout, _picked(layout, rows, load, captured=False), load) for load in loads[1:]]
+    busy = [one or _how_long(summary, layout, _picked(layout, rows, load, captured=True), load)
+            for one, load in zip(busy, loads[1:], strict=True)]  # fmt: skip
+    details = [(f"{title}: ", *_small(one)) for one in busy if one]
+    details += [_lost(layout, rows), *_short_rates(layout, rows)]
+    return [one for one in answer if one], [one for one in details if one]
+
+
+def _platforms(summary: Summary, layout: Layout, rows: Sequence[Mapping[str, Any]]) -> Sentence | None:
+    """What other kinds of machine make of a round trip from the baseline's, with the verdicts."""
+    baseline = next((factor.baseline for factor in layout.experiment.factors if factor.name == "platform"), None)
+    base = next((row for row in rows if baseline is not None and row["platform"] == baseline), None)
+    pieces = against_baseline(summary, layout, base, "platform")
+    return (f"Compared with {text.level(baseline)}: ", *pieces, ".") if pieces else None
+
+
+def _small(sentence: Sentence) -> Sentence:
+    first, *rest = sentence
+    return (first[0].lower() + first[1:], *rest) if isinstance(first, str) else sentence
+
+
+def _captured(layout: Layout, row: Mapping[str, Any]) -> bool:
+    return "capture" in layout.keys and row["capture"] != CAPTURE_OFF
+
+
+def _picked(
+    layout: Layout, rows: Sequence[dict[str, Any]], load: str | None, *, captured: bool
+) -> list[dict[str, Any]]:
+    """The cells that are set side by side: one level of every key but the series."""
+    found = [row for row in rows if load is None or row["load"] == load]
+    if "capture" in layout.keys:
+        found = [row for row in found if _captured(layout, row) == captured]
+    for key in layout.keys:
+        if key not in (layout.series, "load"):
+            present = [label for label in layout.order[key] if any(row[key] == label for row in found)]
+            chosen = _USUAL.get(key) if _USUAL.get(key) in present else (present[0] if present else None)
+            found = [row for row in found if row[key] == chosen]
+    return found
+
+
+def _where(layout: Layout, row: Mapping[str, Any]) -> str:
+    """The levels that were picked out of several."""
+    keys = [key for key in layout.keys if key not in (layout.series, "load", "capture") and len(layout.order[key]) > 1]
+    return f" ({', '.join(key_text(key, row[key]) for key in keys)})" if keys else ""
+
+
+def _with(layout: Layout, row: Mapping[str, Any]) -> str:
+    """The series in a sentence; nothing where there is but one."""
+    if len(layout.order[layout.series]) == 1:
+        return ""
+    label = text.level(row[layout.series])
+    if layout.series in ("platform", "responder_platform"):
+        return f" {'from' if layout.series == 'platform' else 'to'} {'the host' if label == 'host' else label}"
+    return f" with {key_text(layout.series, row[layout.series])}"
+
+
+def _joined(parts: Sequence[Sentence]) -> Sentence:
+    """Parts of a sentence with commas and `and` between them."""
+    found: list[str | FigureText] = []
+    for at, part in enumerate(parts):
+        found += [*((" and " if at == len(parts) - 1 else ", ",) if at else ()), *part]
+    return tuple(found)
+
+
+def _how_long(summary: Summary, layout: Layout, rows: Sequence[dict[str, Any]], load: str | None) -> Sentence:
+    if not rows:
+        return ()
+    start = f"{load_phrase(summary, load)}{_where(layout, rows[0])}, a round trip takes "
+    if load is None:
+        start = f"a round trip{_where(layout, rows[0])} takes "
+    return (start, *_joined([(main_figure(layout, row), _with(layout, row)) for row in rows]), ".")
+
+
+def _overhead(layout: Layout, rows: Sequence[dict[str, Any]], before: Sequence[dict[str, Any]]) -> Sentence:
+    """What passes between program and capture point; `before` are the cells of the sentence before."""
+    parts: list[Sentence] = []
+    for row in rows:
+        low, high = row["overhead_low_ns"], row["overhead_high_ns"]
+        interval = "" if low is None or high is None else time_range_text(low, high)
+        share = row["overhead_share_percent"]
+        of = f" or {significant(share)} %" if share is not None else ""
+        parts.append((FigureText(time_text(row["overhead_ns"]), interval), of))
+    if not parts:
+        return ()
+    told_of = "it" if len(rows) == 1 else "them"
+    if rows == before:
+        return (f"Of {told_of}, ", *_joined(parts), " pass between program and capture point, at the sender.")
+    whole = _joined([(main_figure(layout, row), _with(layout, row)) for row in rows])
+    passing = (f"; of {told_of}, ", *_joined(parts), " pass between program and capture point, at the sender.")
+    return ("With captures on both hosts it takes ", *whole, *passing)
+
+
+def _observer(summary: Summary, layout: Layout, rows: Sequence[dict[str, Any]]) -> Sentence:
+    """What capturing itself does: the cells that differ only in `capture`."""
+    parts: list[Sentence] = []
+    for row in rows:
+        found = comparison(summary, layout, row, "capture")
+        if found is not None and found["difference_low"] is not None:
+            interval = time_range_text(found["difference_low"], found["difference_high"])
+            parts.append((FigureText(signed_time(found["difference"]), interval), _with(layout, row)))
+    return ("Capturing itself changed the median round trip by ", *_joined(parts), ".") if parts else ()
+
+
+def signed_time(value_ns: float) -> str:
+    """A difference with its sign: `+1.20 us`."""
+    sign = "+" if value_ns > 0 else "\N{MINUS SIGN}" if value_ns < 0 else ""
+    return f"{sign}{time_text(abs(value_ns))}"
+
+
+def _lost(layout: Layout, rows: Sequence[dict[str, Any]]) -> Sentence:
+    sent, lost = (sum(row[name] or 0 for row in rows) for name in ("sent", "lost"))
+    if not sent:
+        return ()
+    title = layout.experiment.title
+    if not lost:
+        return (f"{title}: none of ", FigureText(count_text(sent)), " packets was lost.")
+    worst = max((row for row in rows if row["lost_fraction"] is not None), key=lambda row: row["lost_fraction"])
+    place = ", ".join(key_text(key, worst[key]) for key in layout.keys if len(layout.order[key]) > 1)
+    share = FigureText(f"{significant(100 * worst['lost_fraction'])} %")
+    where = (f", most at {place} (", share, ")") if place and worst["lost_fraction"] > 0 else ()
+    return (f"{title}: ", FigureText(count_text(lost)), f" of {count_text(sent)} packets were lost", *where, ".")
+
+
+def _short_rates(layout: Layout, rows: Sequence[dict[str, Any]]) -> list[Sentence]:
+    """Where the rate asked for was not reached."""
+    found: list[Sentence] = []
+    for label in layout.order.get("rate_packet_per_s", ()):
+        asked = layout.number("rate_packet_per_s", label)
+        achieved = [
+            row["achieved_packet_per_s"]
+            for row in rows
+            if row["rate_packet_per_s"] == label and row["achieved_packet_per_s"] is not None
+        ]
+        if achieved and asked is not None and min(achieved) < _SHORT_OF * asked:
+            least, most = min(achieved), max(achieved)
+            got = (
+                significant(least / 1e3)
+                if least == most
+                else f"{significant(least / 1e3)} to {significant(most / 1e3)}"
+            )
+            found.append(
+                (f"Of {label} asked for, ", FigureText(f"{got} kpacket/s"), " were achieved, depending on the cell.")
+            )
+    return found
+
+
+def stack_figures(summary: Summary, layout: Layout) -> Question | None:
+    """The pieces of the round trip by place, None where nothing was captured."""
+    cells = summary.cells.filter((pl.col("experiment") == layout.experiment.name) & pl.col("overhead_ns").is_not_null())
+    if cells.height == 0:
+        return None
+    rows = sorted(cells.iter_rows(named=True), key=layout.sort_key)
+    panels: dict[str | None, list[plots.Stack]] = {}
+    varying = [key for key in layout.keys if key != layout.panel and len({row[key] for row in rows}) > 1]
+    for row in rows:
+        label = ", ".join(text.level(row[key]) for key in reversed(varying)) or layout.series_text(row)
+        stack = plots.Stack(label, float(row["median"]), _pieces_of(row))
+        panels.setdefault(row[layout.panel] if layout.panel is not None else None, []).append(stack)
+    # Panels of round trips that differ by far each get their own axis: on one, the shorter bars could not be seen.
+    ends = {panel: plots.stack_values(some) for panel, some in panels.items()}
+    tops = [max(values) for values in ends.values()]
+    shared = max(tops) < 4 * min(tops)
+    scale = plots.stack_scale([value for values in ends.values() for value in values]) if shared else None
+    drawn = tuple(
+        Panel(
+            layout.experiment.title if layout.panel is None else key_text(layout.panel, panel),
+            plots.stacks(
+                some,
+                name=slug("pieces", layout.experiment.name, panel),
+                names=PIECE_NAMES,
+                scale=scale,
+                label="round-trip time by place",
+            ),
+        )
+        for panel, some in panels.items()
+    )
+    axis = "All panels share one axis." if shared else "Each panel has its own axis."
+    caption = (
+        "Bars: medians over runs of each run's median piece, from paired differences packet by packet: between program "
+        "and capture point at the sender, from there to the responder's capture point and back, between that and the "
+        "responder's program, inside the responder. Dark tick and figure: median round-trip time, which medians of "
+        f"pieces need not add up to. {axis}"
+    )
+    return Question(slug("pieces", layout.experiment.name), "Where does the time go?", caption, drawn)
+
+
+def _pieces_of(row: Mapping[str, Any]) -> tuple[tuple[str, float], ...]:
+    names = PIECES if row["turnaround_ns"] is not None else ("sender_overhead_ns", "wire_ns", "responder_side_ns")
+    return tuple((name, float(row[name])) for name in names if row[name] is not None)
+
+
+def _columns(level: str) -> tuple[CellColumn, ...]:
+    """Accounts of packets, and the pieces of round trips that were captured."""
+    not_captured = "not captured"
+
+    def piece(key: str, label: str, about: str) -> CellColumn:
+        return (Column(key, label, about=f"{about}, median of paired differences"),
+                lambda row: text.time(row[key], not_captured), False)  # fmt: skip
+
+    return (
+        (Column("lost_fraction", "packets lost", about="share of the packets sent that had no reply in time"),
+         lambda r: text.percent(r["lost_fraction"], "not estimable"), False),
+        (Column("rtt_scheduled_ns", "from schedule", about="median round-trip time from the scheduled send"),
+         lambda r: text.time(r["rtt_scheduled_ns"], "no finished run"), False),
+        (Column("rtt_scheduled_p99_ns", "p99 from schedule", about="99 % of round trips from the scheduled send"),
+         lambda r: text.time(r["rtt_scheduled_p99_ns"], too_short(299)), False),
+        (Column("achieved_packet_per_s", "packets/s", about="rate achieved"),
+         lambda r: text.number(r["achieved_packet_per_s"], "not recorded"), False),
+        (Column("sent", "sent", about="packets sent in all runs"), lambda r: text.count(r["sent"], "unknown"), False),
+        (Column("lost", "lost", about="without a reply in time, in all runs; they are no readings"),
+         lambda r: text.count(r["lost"], "unknown"), False),
+        (Column("unsent", "never sent", about="slots of the schedule that passed without a packet"),
+         lambda r: text.count(r["unsent"], "unknown"), False),
+        (Column("duplicate", "duplicate", about="replies beyond the first"),
+         lambda r: text.count(r["duplicate"], "unknown"), False),
+        (Column("reordered", "reordered", about="replies that came after that of a later packet"),
+         lambda r: text.count(r["reordered"], "unknown"), False),
+        piece("overhead_ns", "overhead", "between the sender's program and its host's capture point, both ways"),
+        (Column("overhead_interval_ns", f"{level} interval", about="of the overhead, over runs"),
+         lambda r: text.interval(r["overhead_low_ns"], r["overhead_high_ns"], not_captured), False),
+        (Column("overhead_share_percent", "share", about="overhead over the round-trip time inside"),
+         lambda r: text.percent(_fraction(r["overhead_share_percent"]), not_captured), False),
+        (Column("overhead_relative_percent", "relative", about="overhead over the round-trip time at the host side"),
+         lambda r: text.percent(_fraction(r["overhead_relative_percent"]), not_captured), False),
+        piece("wire_ns", "wire", "from capture point to capture point, both ways"),
+        piece("responder_overhead_ns", "at the responder", "between its host's capture point and its program"),
+        piece("turnaround_ns", "turnaround", "inside the responder, as it reports it"),
+        (Column("not_captured", "not captured", about="round trips that a capture point missed"),
+         lambda r: text.count(r["not_captured"], not_captured), False),
+    )  # fmt: skip
+
+
+def _fraction(percent: float | None) -> float | None:
+    return None if percent is None else percent / 100.0
+
+
+def _further(summary: Summary, layout: Layout) -> tuple[Question, ...]:
+    stacked = stack_figures(summary, layout)
+    return () if stacked is None else (stacked,)
+
+
+def _method(layouts: Sequence[Layout]) -> tuple[str, ...]:
+    if not any(layout.experiment.two_hosts for layout in layouts):
+        return ()
+    return (
+        "Round trips: two namespaces on this machine stand for the servers of sender and responder, each with its "
+        "bridge and a link between; every run starts instances and responder anew. Lost packets are counted and "
+        "are no readings. Pieces: requests and replies are captured on both host sides and joined by session and "
+        "sequence number; each piece is a median of paired differences on one clock (docs/overhead.md).",
+    )
+
+
+PAGE: Final = Page(
+    sentences=sentences,
+    is_titled=True,
+    further=_further,
+    columns=_columns,
+    method=_method,
+    papers=("oliveira",),
+    beside=share_standing,
+)

@@ -1,0 +1,324 @@
+"""What a report says of throughput: how much passes, how that depends on the spread of the load, how long it takes."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Required, TypedDict
+
+import polars as pl
+
+from vtare import plots
+from vtare.plots.format import packet_rate_range_text, packet_rate_text, time_text
+from vtare.report import text
+from vtare.report.figures import Panel, Question, slug
+from vtare.report.layout import key_name, key_text
+from vtare.report.overlay_throughput import throughput_standing
+from vtare.report.pages.model import Page
+from vtare.report.sentences import FigureText, Sentence, cell_rows
+from vtare.report.tables import Column, Table, why_empty
+from vtare.summary.throughput import loads_frame
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from vtare.report.layout import Layout
+    from vtare.report.text import Shown
+    from vtare.summary import Summary
+
+
+class _Axes(TypedDict, total=False):
+    """What the axes of a figure of curves are."""
+
+    x_label: Required[str]
+    y_label: Required[str]
+    x_kind: plots.Kind
+    y_kind: plots.Kind
+
+
+_PASSES: Final = "throughput"
+_FRAME: Final = "frame_byte"
+_HOLLOW: Final = "Hollow: a lower bound; the generator, or the greatest load asked for, ended the search."
+
+
+def sentences(summary: Summary, layout: Layout) -> tuple[list[Sentence], list[Sentence]]:
+    """The answer's sentences and the further ones, each from cells as they stand in the table."""
+    rows = [row for row in cell_rows(summary, layout) if row["median"] is not None]
+    if not rows:
+        return [], []
+    answer = [_extremes(layout, rows), _spread(layout, rows), _latency(layout, rows)]
+    details = [_trust(rows)]
+    return [one for one in answer if one], [(f"{layout.experiment.title}: ", *one) for one in details if one]
+
+
+def _where(layout: Layout, row: Mapping[str, Any]) -> str:
+    varying = [key for key in layout.keys if len(layout.order[key]) > 1]
+    return ", ".join(_key(key, row[key]) for key in varying)
+
+
+def _key(key: str, label: str | None) -> str:
+    return f"{label} loaded" if key == "loaded" else key_text(key, label)
+
+
+def _censored(row: Mapping[str, Any]) -> bool:
+    """Whether at least half of a cell's runs ended at what the generator or the plan allows."""
+    return bool(2 * (row["censored_runs"] or 0) >= max(1, row["n_runs"]))
+
+
+def _figure(row: Mapping[str, Any]) -> FigureText:
+    low, high = row["median_low"], row["median_high"]
+    interval = "" if low is None or high is None else packet_rate_range_text(low, high)
+    bound = "at least " if _censored(row) else ""
+    return FigureText(f"{bound}{packet_rate_text(row['median'])}", interval)
+
+
+def _extremes(layout: Layout, rows: Sequence[Mapping[str, Any]]) -> Sentence:
+    least, most = (pick(rows, key=lambda row: row["median"]) for pick in (min, max))
+    place = _where(layout, most)
+    if least is most:
+        return ("The guests pass ", _figure(most), f" ({place})." if place else ".")
+    return ("The guests pass from ", _figure(least), f" ({_where(layout, least)}) to ", _figure(most), f" ({place}).")
+
+
+def _spread(layout: Layout, rows: Sequence[Mapping[str, Any]]) -> Sentence:
+    """The most even load beside the least even one, all else the same."""
+    if len(layout.order.get("loaded", ())) < 2:
+        return ()
+    others = [key for key in layout.keys if key != "loaded"]
+    by_place: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    for row in rows:
+        if row["jain"] is not None:
+            by_place.setdefault(tuple(row[key] for key in others), []).append(row)
+    place, own = max(by_place.items(), key=lambda item: len(item[1]), default=((), []))
+    if len(own) < 2:
+        return ()
+    uneven, even = (pick(own, key=lambda row: row["jain"]) for pick in (min, max))
+    where = ", ".join(_key(key, label) for key, label in zip(others, place, strict=True) if len(layout.order[key]) > 1)
+    beginning = f"With {where}, the least even load (J {uneven['jain']:.2f}) passes " if where else (
+        f"The least even load (J {uneven['jain']:.2f}) passes "
+    )  # fmt: skip
+    return (beginning, _figure(uneven), f" and the most even one (J {even['jain']:.2f}) ", _figure(even), ".")
+
+
+def _latency(layout: Layout, rows: Sequence[Mapping[str, Any]]) -> Sentence:
+    timed = [row for row in rows if row["latency_ns"] is not None]
+    if not timed:
+        return ()
+    least, most = (pick(timed, key=lambda row: row["latency_ns"]) for pick in (min, max))
+    if least is most:
+        return ("At that load a frame takes ", FigureText(time_text(most["latency_ns"])), " (median).")
+    return (
+        "At these loads a frame takes from ", FigureText(time_text(least["latency_ns"])),
+        f" ({_where(layout, least)}) to ", FigureText(time_text(most["latency_ns"])),
+        f" ({_where(layout, most)}; medians).",
+    )  # fmt: skip
+
+
+def _trust(rows: Sequence[Mapping[str, Any]]) -> Sentence:
+    trials, void, disturbed, censored = (
+        sum(row[name] or 0 for row in rows) for name in ("trials", "void_trials", "disturbed_trials", "censored_runs")
+    )
+    pieces = [f"{text.plural(trials, 'trial')} counted, {void} were void and made again"]
+    if disturbed:
+        pieces.append(f"{disturbed} counted under disturbed conditions, since they were no better when made again")
+    if censored:
+        pieces.append(f"{text.plural(censored, 'run')} ended at what the generator or the plan allows: a lower bound")
+    return ("; ".join(pieces) + ".",)
+
+
+def questions(summary: Summary, layout: Layout) -> list[Question]:
+    """The figures: throughput over J, latency over frame size and over J, latency over load."""
+    rows = [row for row in cell_rows(summary, layout) if row["median"] is not None]
+    loads = loads_frame(summary.sample_set, layout.experiment.name, layout.keys)
+    found = [
+        _over_jain(layout, rows, "median", _PASSES, "packet_rate", "How much passes, however the load is spread?"),
+        _over_frame(layout, rows),
+        _over_jain(layout, rows, "latency_total_ns", "latency over the guests", "time",
+                   "How does latency depend on the spread of the load?"),
+        _over_load(layout, loads),
+    ]  # fmt: skip
+    return [question for question in found if question is not None]
+
+
+def _groups(layout: Layout, rows: Sequence[Mapping[str, Any]], by: Sequence[str]) -> dict[tuple[str, ...], list[Any]]:
+    """Rows by these keys, in the plan's order."""
+    found: dict[tuple[str, ...], list[Any]] = {}
+    for row in rows:
+        found.setdefault(tuple(str(row[key]) for key in by), []).append(row)
+    ranked = sorted(found, key=lambda place: [layout.rank(key, label) for key, label in zip(by, place, strict=True)])
+    return {place: found[place] for place in ranked}
+
+
+def _panels(
+    layout: Layout,
+    rows: Sequence[Mapping[str, Any]],
+    lines_by: str,
+    over: str,
+    name: str,
+    axes: _Axes,
+    point: Callable[[Mapping[str, Any]], plots.CurvePoint],
+) -> tuple[Panel, ...]:
+    """A panel for each combination of what is neither the lines nor the axis, a line for each level of `lines_by`."""
+    rest = [key for key in layout.keys if key not in (lines_by, over) and len(layout.order[key]) > 1]
+    panels = []
+    for place, own in _groups(layout, rows, rest).items():
+        by = [lines_by] if lines_by in layout.keys else []
+        lines = []
+        for labels, some in _groups(layout, own, by).items():
+            label = _key(lines_by, labels[0]) if labels else "all"
+            style = _style(layout, lines_by, labels[0]) if labels else label
+            lines.append(plots.Curve(text.level(label), style, tuple(point(row) for row in some)))
+        heading = ", ".join(_key(key, label) for key, label in zip(rest, place, strict=True))
+        heading = heading or layout.experiment.title
+        drawing = plots.curves(lines, name=slug(name, layout.experiment.name, heading), **axes)
+        panels.append(Panel(heading, drawing, partial(plots.curves_chart, lines, **axes)))
+    return tuple(panels)
+
+
+def _style(layout: Layout, key: str, label: str) -> str:
+    """What names the look of a line: the platform or the number itself, else its place in the plan: no two alike."""
+    return label if key == "platform" or label.isdecimal() else str(layout.rank(key, label))
+
+
+def _over_jain(
+    layout: Layout, rows: Sequence[Mapping[str, Any]], value: str, what: str, kind: plots.Kind, title: str
+) -> Question | None:
+    known = [row for row in rows if row[value] is not None and row["jain"] is not None]
+    if len({row["loaded"] for row in known}) < 2:
+        return None
+
+    def point(row: Mapping[str, Any]) -> plots.CurvePoint:
+        low, high = (row["median_low"], row["median_high"]) if value == "median" else (None, None)
+        return plots.CurvePoint(row["jain"], row[value], low, high, hollow=_censored(row))
+
+    axes: _Axes = {"x_label": "Jain's index of the load sent to each guest", "y_label": what, "y_kind": kind}
+    panels = _panels(layout, known, _FRAME, "loaded", f"{what}-jain", axes, point)
+    caption = (
+        "A line for each frame size, a marker for each number of strongly loaded guests; J is that of the frames "
+        f"really sent. Bars: intervals over runs. {_HOLLOW}"
+    )
+    return Question(slug("jain", what, layout.experiment.name), title, caption, panels)
+
+
+def _over_frame(layout: Layout, rows: Sequence[Mapping[str, Any]]) -> Question | None:
+    known = [row for row in rows if row["latency_ns"] is not None and layout.number(_FRAME, row[_FRAME]) is not None]
+    if len({row[_FRAME] for row in known}) < 2:
+        return None
+
+    def point(row: Mapping[str, Any]) -> plots.CurvePoint:
+        return plots.CurvePoint(layout.number(_FRAME, row[_FRAME]) or 0.0, row["latency_ns"])
+
+    axes: _Axes = {"x_label": "frame size, B", "y_label": "latency", "y_kind": "time"}
+    panels = _panels(layout, known, "loaded", _FRAME, "latency-frame", axes, point)
+    caption = "Median latency of all frames at the throughput that was found for the cell; median over runs."
+    return Question(slug("frame", layout.experiment.name), "How long does a frame take, by its size?", caption, panels)
+
+
+def _over_load(layout: Layout, loads: pl.DataFrame) -> Question | None:
+    # A share of the throughput is another load in each run; a load that all cells share has no share.
+    asked = pl.when(pl.col("load_share").is_null()).then(pl.col("load_packet_per_s")).alias("asked")
+    median, least, most = pl.col("latency_ns").median(), pl.col("latency_ns").min(), pl.col("latency_ns").max()
+    rows = list(
+        loads.filter(pl.col("latency_ns").is_not_null())
+        .group_by(*layout.keys, "load_share", asked, maintain_order=True)
+        .agg(pl.col("load_packet_per_s").median(), median, least.alias("least"), most.alias("most"))
+        .iter_rows(named=True)
+    )
+    if len({row["load_packet_per_s"] for row in rows}) < 2:
+        return None
+
+    def point(row: Mapping[str, Any]) -> plots.CurvePoint:
+        return plots.CurvePoint(row["load_packet_per_s"], row["latency_ns"], row["least"], row["most"])
+
+    axes: _Axes = {"x_label": "load", "y_label": "latency", "x_kind": "packet_rate", "y_kind": "time"}
+    panels = _panels(layout, rows, "loaded", "", "latency-load", axes, point)
+    caption = (
+        "Median latency of all frames at the throughput, at shares of it, and at loads that all cells share; medians "
+        "over runs of load and latency. Bars: from the least run to the greatest. Latency at a load above what a guest "
+        "can bear is that of full queues."
+    )
+    return Question(slug("load", layout.experiment.name), "How does latency rise with load?", caption, panels)
+
+
+def cell_table(layout: Layout, cells: pl.DataFrame) -> Table:
+    """All figures of one experiment's cells."""
+    none, unreached = "no run", "not reached"
+    lossless = unreached if layout.experiment.parameters.get("zero_loss", True) else "not asked for"
+    columns: tuple[tuple[Column, Callable[[dict[str, Any]], Shown]], ...] = (
+        (Column("jain", "J", about="Jain's index of the frames sent to each guest, median over runs"),
+         lambda r: text.number(r["jain"], none)),
+        (Column("jain_planned", "J planned", about="the same in closed form"),
+         lambda r: text.number(r["jain_planned"], none)),
+        (Column("median_packet_per_s", "throughput", about="median over runs of each run's median over searches"),
+         lambda r: _bounded(text.packet_rate(r["median"], unreached), r)),
+        (Column("median_interval_packet_per_s", f"{text.levels_text(cells)} interval",
+                about="of the median, over runs"),
+         lambda r: text.figures(layout.quantity, r["median_low"], r["median_high"], "needs 3 runs")),
+        (Column("throughput_bit_per_s", "rate", about="bits of frames with check sequence, without preamble and gap"),
+         lambda r: text.rate(r["throughput_bit_per_s"], unreached)),
+        (Column("zero_loss_packet_per_s", "without loss", about="the highest load without any loss, median"),
+         lambda r: text.packet_rate(r["zero_loss_packet_per_s"], lossless)),
+        (Column("latency_ns", "latency", about="of all frames at the throughput, median"),
+         lambda r: text.time(r["latency_ns"], "not measured")),
+        (Column("latency_p99_ns", "p99"), lambda r: text.time(r["latency_p99_ns"], "not estimable")),
+        (Column("latency_total_ns", "over guests", about="mean over the guests, each part with its load (L_tot)"),
+         lambda r: text.time(r["latency_total_ns"], "not measured")),
+        (Column("tagged_ns", "tagged", about="mean of one frame a trial (RFC 2544)"),
+         lambda r: text.time(r["tagged_ns"], "not measured")),
+        (Column("searches", "searches"), lambda r: text.count(r["searches"], none)),
+        (Column("trials", "trials"), lambda r: text.count(r["trials"], none)),
+        (Column("void_trials", "void", about="trials that said nothing of the guests, and were made again"),
+         lambda r: text.count(r["void_trials"], none)),
+        (Column("disturbed_trials", "disturbed", about="trials that counted under disturbed conditions"),
+         lambda r: text.count(r["disturbed_trials"], none)),
+        (Column("censored_runs", "censored runs", about="ended by the generator or the greatest load asked for"),
+         lambda r: text.count(r["censored_runs"], none)),
+        (Column("n_runs", "runs"), lambda r: text.count(r["n_runs"], "unknown")),
+    )  # fmt: skip
+    varying = [key for key in layout.keys if len(layout.order[key]) > 1 or key == layout.series]
+    keys = [Column(key, key_name(key), numeric=False) for key in varying]
+    shown = []
+    for row in sorted(cells.iter_rows(named=True), key=layout.sort_key):
+        labels = [text.words(row[key], layout.rank(key, row[key])) for key in varying]
+        empty = text.missing(why_empty(row))
+        shown.append((*labels, *(show(row) if row["n_runs"] else empty for _, show in columns)))
+    title = f"{layout.experiment.title}: all cells"
+    return Table(f"cells-{layout.experiment.name}", title, (*keys, *(column for column, _ in columns)), tuple(shown))
+
+
+def _bounded(shown: Shown, row: Mapping[str, Any]) -> Shown:
+    """A censored figure is a lower bound, and says so."""
+    if not _censored(row) or shown.kind == "missing":
+        return shown
+    return type(shown)(f"\N{GREATER-THAN OR EQUAL TO} {shown.text}", shown.raw, shown.order, title="censored")
+
+
+def method_lines() -> tuple[str, ...]:
+    """How throughput was measured."""
+    return (
+        "Throughput: one process sends on one port and counts on another, with one clock; between them stand a bridge, "
+        "the guests, and a bridge. Each flow carries the hardware address of its guest. Searches are MLRsearch (RFC "
+        "9971) or binary (RFC 2544); a run's figure is the median of its searches. A trial in which the generator was "
+        "off its rate by more than 0.5 %, stalled, or others used the CPUs is void and made again "
+        "(docs/throughput.md).",
+    )
+
+
+def _cells_table(summary: Summary, layout: Layout, cells: pl.DataFrame) -> Table:
+    return cell_table(layout, cells)
+
+
+def _method(layouts: Sequence[Layout]) -> tuple[str, ...]:
+    return method_lines() if layouts else ()
+
+
+PAGE: Final = Page(
+    sentences=sentences,
+    is_titled=True,
+    questions=questions,
+    cells=_cells_table,
+    method=_method,
+    papers=("batalla2018",),
+    beside=throughput_standing,
+)
+
+__all__ = ["PAGE", "cell_table", "method_lines", "questions", "sentences"]

@@ -1,0 +1,1 @@
+"""What the lab prints on a terminal. Nothing else of `campaign`, `plan` and `overhead` prints."""

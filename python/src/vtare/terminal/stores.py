@@ -1,0 +1,144 @@
+"""A plan's design, a campaign's state and a store's check, as they are printed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from rich.table import Table
+from rich.text import Text
+
+from vtare.campaign.status import STATUSES, run_status
+from vtare.quantities import unit_of, write
+from vtare.terminal.progress import run_words
+from vtare.terminal.tables import duration
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from rich.console import Console
+
+    from vtare.campaign.journal import Entry, Stopped
+    from vtare.campaign.verify import Verification
+    from vtare.design import Run
+    from vtare.plan import Plan
+
+
+def show_plan(console: Console, plan: Plan, runs: Sequence[Run], seed: int | None, expected_s: float) -> None:
+    """Print what a plan asks, its experiments, and the order of its first block."""
+    console.print(f"{plan.name}: {' '.join(plan.question.split())}")
+    cells = sum(1 for run in runs if run.block == 1 and run.control is None)
+    controls = sum(1 for run in runs if run.control is not None)
+    console.print(
+        f"{plan.blocks} blocks of {cells} cells"
+        + (f" and {controls} control runs" if controls else "")
+        + f": {len(runs)} runs, about {duration(expected_s)}; "
+        + (f"seed {seed}" if seed is not None else "the seed is drawn at the start")
+    )
+    for experiment in plan.experiments:
+        console.print(f"\n{experiment.name} ({experiment.instrument}): {experiment.title}")
+        for name, value in experiment.parameters.items():
+            console.print(f"  {name} = {_parameter_text(name, value)}")
+        for factor in experiment.factors:
+            levels = ", ".join(level.label for level in factor.levels)
+            console.print(f"  factor {factor.name}: {levels} (baseline {factor.baseline})")
+    if seed is not None:
+        table = Table(title="Block 1, in order of execution", title_justify="left")
+        for heading in ("position", "run", "run id"):
+            table.add_column(heading)
+        for run in runs:
+            if run.block == 1:
+                table.add_row(str(run.position), Text(run_words(run)), run.run_id)
+        console.print(table)
+
+
+def _parameter_text(name: str, value: object) -> str:
+    """A parameter as a person would write it: `1 s` for `most_ns = 1000000000`."""
+    if isinstance(value, list):
+        return ", ".join(_parameter_text(name, item) for item in value)
+    unit = unit_of(name)
+    if unit is not None and isinstance(value, int | float) and not isinstance(value, bool):
+        return write(value, unit)
+    return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+#: Skipped runs of one reason that are listed one by one, and reasons that are shown when a campaign ends.
+_FEW_SKIPPED: Final = 3
+
+
+def skipped_alike(runs: Sequence[Run], entries: Mapping[str, Entry]) -> dict[str, list[Run]]:
+    """The runs that were skipped, by the reason; the most frequent one first."""
+    found: dict[str, list[Run]] = {}
+    for run in runs:
+        entry = entries.get(run.run_id)
+        if entry is not None and entry.status == "skipped":
+            found.setdefault(entry.reason or "no reason was noted", []).append(run)
+    return dict(sorted(found.items(), key=lambda item: -len(item[1])))
+
+
+def show_skipped(console: Console, runs: Sequence[Run], entries: Mapping[str, Entry]) -> None:
+    """Print a line for each reason why runs were skipped, the most frequent ones."""
+    found = skipped_alike(runs, entries)
+    for reason, alike in list(found.items())[:_FEW_SKIPPED]:
+        console.print(f"skipped: {len(alike)} run{'s' if len(alike) > 1 else ''}: {reason}")
+    if len(found) > _FEW_SKIPPED:
+        console.print(f"skipped for {len(found) - _FEW_SKIPPED} more reasons")
+
+
+def show_status(
+    console: Console,
+    store: Path,
+    plan: Plan,
+    runs: Sequence[Run],
+    entries: Mapping[str, Entry],
+    stopped: Stopped | None = None,
+) -> None:
+    """Print how many runs are done, each failed one with its reason and the end of its log; why runs were skipped."""
+    words = Counter(run_status(run, entries, stopped) for run in runs)
+    listed = ", ".join(f"{words[word]} {word.replace('_', ' ')}" for word in STATUSES if words[word])
+    console.print(f"{plan.name} in {store}: {len(runs)} runs: {listed}")
+    if stopped is not None:
+        console.print(f"stopped after block {stopped.block} of {plan.blocks}: {stopped.reason}")
+    common = {reason: alike for reason, alike in skipped_alike(runs, entries).items() if len(alike) > _FEW_SKIPPED}
+    for reason, alike in common.items():
+        console.print(
+            f"skipped: {len(alike)} runs, the first in block {alike[0].block}: {run_words(alike[0])}: {reason}"
+        )
+    for run in runs:
+        entry = entries.get(run.run_id)
+        if entry is None or entry.status == "done" or (entry.status == "skipped" and entry.reason in common):
+            continue
+        tries = f", tried {entry.attempts} times" if entry.attempts > 1 else ""
+        console.print(f"{entry.status}: block {run.block}: {run_words(run)}{tries}: {entry.reason}")
+        if entry.log_tail and entry.status == "failed":
+            for line in entry.log_tail.splitlines()[-5:]:
+                console.print(f"    {line}")
+    if words["pending"] or words["failed"]:
+        console.print(f"go on with: vtare resume {store}")
+
+
+def show_verification(console: Console, found: Verification) -> None:
+    """Print how many runs are whole, a line for everything that is wrong, and what to do."""
+    whole, damaged = len(found.conditions.whole), len(found.conditions.damaged)
+    counts = ((whole, "whole"), (damaged, "damaged"), (found.total - whole - damaged, "not there"))
+    listed = ", ".join(f"{count} {word}" for count, word in counts if count)
+    read = f"{found.conditions.byte / 1e6:.1f} MB checked in {duration(found.conditions.elapsed_s)}"
+    console.print(f"{found.plan} in {found.store}: {found.total} runs: {listed} ({read})")
+    for problem in found.problems():
+        console.print(problem)
+    for name in found.strangers:
+        console.print(f"not of this campaign: runs/{name}")
+    if found.repaired:
+        done = [] if found.journal is None else ["made the journal anew"]
+        done += [f"added {len(found.unlisted)} runs to the journal"] if found.unlisted else []
+        done += [f"moved {damaged} damaged runs to {found.store / 'damaged'}"] if damaged else []
+        done += [f"took {len(found.missing)} missing runs out of the journal"] if found.missing else []
+        done += [f"removed {found.leftovers} leftovers"] if found.leftovers else []
+        console.print(f"repaired: {'; '.join(done)}" if done else "nothing to repair")
+        if found.total > whole:
+            console.print(f"make the other runs with: vtare resume {found.store}")
+    elif not found.sound:
+        console.print(f"repair with: vtare verify {found.store} --repair")
+    else:
+        console.print("sound")

@@ -1,0 +1,115 @@
+"""Each instrument is known by one record and one page: nothing else in the lab names one."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import vtare
+from vtare.contract import columns, load_contract
+from vtare.instruments import RECORDS, control_instrument, instrument, metric
+from vtare.plots.quantity import quantity_of
+from vtare.report.pages import page_of
+from vtare.summary.cells import CELL_COLUMNS
+from vtare.summary.figures import FIGURE_COLUMNS
+
+SOURCE = Path(vtare.__file__).parent
+NAMES = {record.name for record in RECORDS}
+HOMES = ("instruments", "report/pages")
+#: Words that are an instrument's name and mean something else: file -> words, with what they are there.
+OTHER_MEANINGS = {
+    "campaign/two_hosts.py": {"capture"},  # the factor, and the program that runs beside a measurement
+    "overhead/files.py": {"capture", "rtt"},  # which of two kinds of samples a file is to hold
+    "papers/claims/batalla.py": {"throughput"},  # a column of a published table
+    "papers/claims/oliveira.py": {"rtt"},  # a column of a published table
+    "platforms/guest/libvirt_domain.py": {"timer"},  # an element of a domain's XML
+    "plan/factors.py": {"capture"},  # the factor
+    "plan/rules.py": {"sleep"},  # a parameter
+    "path.py": {"sleep"},  # a parameter
+    "summary/layers.py": {"capture"},  # the factor
+    "report/overlay_throughput.py": {"throughput"},  # a column of a published table
+}
+
+
+def named_in(path: Path) -> set[str]:
+    """The strings of a module, docstrings aside, that are an instrument's name."""
+    return {
+        node.value
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in NAMES
+    }
+
+
+def test_only_its_record_and_its_page_name_an_instrument() -> None:
+    found = {}
+    for path in sorted(SOURCE.rglob("*.py")):
+        place = path.relative_to(SOURCE).as_posix()
+        if not place.startswith(HOMES) and (named := named_in(path)):
+            found[place] = named
+    assert found == OTHER_MEANINGS
+
+
+@pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.name)
+def test_record_agrees_with_the_contract(record: object) -> None:
+    assert isinstance(record, type(RECORDS[0]))
+    written = columns()[record.name]
+    parts = {*record.parts, record.value.column, *record.value.gaps_within}
+    parts |= {name for name in (record.value.weight, record.until) if name is not None}
+    assert parts <= set(written)
+    assert record.name in load_contract().instruments
+    assert record.exceed is None or record.exceed.parameter in (None, *load_contract().instruments[record.name])
+
+
+@pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.name)
+def test_every_figure_that_a_record_names_is_a_figure_of_its_runs(record: object) -> None:
+    assert isinstance(record, type(RECORDS[0]))
+    own = {one.name for one in record.metrics}
+    assert record.quantity in own
+    named = {*record.layer_figures, *((record.compared,) if record.compared else ())}
+    if record.latency_pair is not None:
+        named |= {record.latency_pair.most, record.latency_pair.least, record.latency_pair.quantity}
+    assert named <= own
+    assert {*named, *record.tail_figures} <= set(FIGURE_COLUMNS)
+    for one in record.metrics:
+        assert one.name == record.quantity or one.name in CELL_COLUMNS
+        assert not one.interval or {one.end("low"), one.end("high")} <= set(CELL_COLUMNS)
+
+
+def test_every_instrument_has_a_page_and_every_quantity_a_unit() -> None:
+    for record in RECORDS:
+        assert callable(page_of(record.name).sentences)
+        assert quantity_of(record.quantity).symbol in ("ns", "bit/s", "packet/s")
+        assert metric(record.quantity).axis
+
+
+def test_control_cell_without_a_name_is_one_that_the_contract_knows() -> None:
+    record = control_instrument()
+    assert set(record.control or ()) <= set(load_contract().instruments[record.name])
+
+
+def test_unknown_instrument_is_refused_with_those_that_are_known() -> None:
+    from vtare.errors import BadInput
+
+    with pytest.raises(BadInput, match="found instrument 'timr' \\(did you mean 'timer'\\?\\), wanted one that"):
+        instrument("timr")
+
+
+@pytest.mark.parametrize(
+    "module", ["instruments", "instruments.model", "plots.quantity", "quantities", "summary.between", "summary.factors"]
+)
+def test_every_example_gives_what_it_shows(module: str) -> None:
+    assert doctest.testmod(importlib.import_module(f"vtare.{module}")).failed == 0
+
+
+def test_records_load_no_library_that_takes_time_to_start() -> None:
+    heavy = ("numpy", "polars", "scipy", "matplotlib")
+    program = f"import sys, vtare.instruments; print([name for name in {heavy!r} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60,
+                          env={"PYTHONPATH": str(SOURCE.parent)})  # fmt: skip
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,81 @@
+"""Values keep their unit to the end: levels, places of tests and columns, and what is written of them."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import polars as pl
+from conftest import Reported
+
+from vtare.plots.quantity import quantity_of
+from vtare.report import text
+from vtare.report.content import content_of, layouts_of
+from vtare.report.inference import interaction_figures
+from vtare.report.tables import verdict_table
+from vtare.summary.between_text import figure_text
+
+
+def test_compare_writes_each_figure_in_its_own_unit() -> None:
+    written = {
+        "cv": (0.0123, "CV 1.23 %"), "late_fraction": (0.5, "time late 50.0 %"),
+        "miss_ns": (78_200.0, "78.2 \N{MICRO SIGN}s"),
+        "absolute_error_percent": (4.2, "error 4.2 %"), "avb_bit_per_s": (1e8, "100 Mbit/s"),
+        "throughput_packet_per_s": (194_300.0, "194 kpacket/s"),
+    }  # fmt: skip
+    for quantity, (value, wanted) in written.items():
+        assert figure_text({"quantity": quantity, "after": value}, "after") == wanted
+
+
+def test_frame_sizes_are_written_in_bytes_and_round_sizes_as_they_are() -> None:
+    labels = ("1.024 kB", "1.28 kB", "1.518 kB", "1.5 kB", "9 kB", "64 B")
+    assert [text.level(label) for label in labels] == ["1024 B", "1280 B", "1518 B", "1500 B", "9 kB", "64 B"]
+
+
+def test_a_label_with_a_comma_loses_no_panel_of_an_interaction(five_runs: Reported) -> None:
+    summary = five_runs.summary
+    before = interaction_figures(summary, layouts_of(summary)["sleeps"])
+    assert before is not None
+    renamed = pl.col("target_ns").replace("1 ms", "1 ms, as usual")
+    interactions = []
+    for row in summary.interactions.iter_rows(named=True):
+        for entry in row["where"]:
+            entry["label"] = entry["label"].replace("1 ms", "1 ms, as usual")
+        interactions.append(row)
+    changed = dataclasses.replace(
+        summary,
+        cells=summary.cells.with_columns(renamed),
+        interactions=pl.DataFrame(interactions, schema=summary.interactions.schema),
+    )
+    after = interaction_figures(changed, layouts_of(changed)["sleeps"])
+    assert after is not None
+    assert len(after.panels) == len(before.panels) > 0
+
+
+def test_columns_named_after_a_unit_hold_that_unit_in_plans_of_several(all_instruments: Reported) -> None:
+    summary = all_instruments.summary
+    table = verdict_table(summary, layouts_of(summary))
+    assert table is not None
+    keys = [column.key for column in table.columns]
+    symbols = {quantity_of(name).symbol for name in summary.comparisons["quantity"].to_list()}
+    assert len(symbols) > 1
+    assert not [key for key in keys if key.endswith("_ns")]
+    units = {row[keys.index("unit")].raw for row in table.rows}
+    assert units == {{"1": "fraction"}.get(symbol, symbol) for symbol in symbols}
+
+
+def test_no_table_has_times_and_shares_in_one_column_without_a_unit(all_instruments: Reported) -> None:
+    content = content_of(all_instruments.summary, figures=False)
+    for table in content.tables():
+        keys = [column.key for column in table.columns]
+        for at, key in enumerate(keys):
+            written = {row[at].text[-1] for row in table.rows if row[at].order is not None and row[at].text}
+            if key.endswith("_ns"):
+                assert "%" not in written, (table.id, key)
+
+
+def test_levels_stand_in_the_order_of_their_numbers(all_instruments: Reported) -> None:
+    layout = layouts_of(all_instruments.summary)["counters"]
+    numbers = [layout.number("argument", label) for label in layout.order["argument"]]
+    assert None not in numbers
+    assert numbers == sorted(number for number in numbers if number is not None)
+    assert layout.number("load", "idle") is None

@@ -1,0 +1,112 @@
+"""The documentation: links lead somewhere, commands exist, blocks that are marked so are run; the site."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path, PurePosixPath
+from types import ModuleType
+
+import pytest
+from pages import Command, anchors, blocks_to_run, broken, commands, links, pages
+
+
+@pytest.fixture(scope="module")
+def hook(tool: Callable[[str], ModuleType]) -> ModuleType:
+    return tool("site_hook.py")
+
+
+def test_every_relative_link_and_anchor_of_the_pages_resolves(root: Path) -> None:
+    assert [line for page in pages(root) for line in broken(page, page.read_text(encoding="utf-8"))] == []
+
+
+def test_links_to_missing_files_and_headings_are_named(tmp_path: Path) -> None:
+    (tmp_path / "b.md").write_text("# One `two`, three\n\n## Same\n\n## Same\n")
+    text = "[a](b.md#one-two-three) [b](b.md#same-1)\n[c](b.md#same-2) [d](c.md) `[e](f.md)` [g](https://example.org)"
+    assert broken(tmp_path / "a.md", text) == ["a.md: b.md#same-2: no such heading", "a.md: c.md: no such file"]
+
+
+def test_links_run_over_the_end_of_a_line_and_headings_in_blocks_are_none() -> None:
+    assert links("[two\nwords](a.md), ![picture](b.svg)\n```sh\n[c](d.md)\n```\n") == ["a.md", "b.svg"]
+    assert anchors("# A\n```sh\n# B\n```\n") == {"a"}
+
+
+def test_commands_are_read_from_fenced_and_indented_blocks() -> None:
+    indented = "    sudo vtare run PLAN --store x   # remark --no\n\n"
+    fenced = "```sh\nA=1 vtare avb P --follow \\\n  --json | head --x\n```\n"
+    found = commands(f"{indented}{fenced}\n```text\nvtare check: vm\n```\n")
+    assert [(one.subcommand, one.options) for one in found] == [("run", ["--store"]), ("avb", ["--follow", "--json"])]
+
+
+@pytest.mark.e2e
+def test_every_command_of_the_pages_has_its_subcommand_and_options(root: Path, vtare: Path) -> None:
+    @cache
+    def help_of(subcommand: str) -> str | None:
+        done = subprocess.run([vtare, subcommand, "--help"], capture_output=True, text=True, timeout=60)
+        return done.stdout if done.returncode == 0 else None
+
+    def wrong(command: Command) -> str | None:
+        known = help_of(command.subcommand)
+        if known is None:
+            return f"no subcommand {command.subcommand}"
+        missing = [option for option in command.options if not re.search(rf"{re.escape(option)}(?![\w-])", known)]
+        return f"no option {', '.join(missing)}" if missing else None
+
+    shown = [(page, command) for page in pages(root) for command in commands(page.read_text(encoding="utf-8"))]
+    assert len(shown) > 30, "found few commands in the pages: are their blocks read?"
+    found = [(page.name, command.line, wrong(command)) for page, command in shown]
+    assert [one for one in found if one[2] is not None] == []
+
+
+@pytest.mark.e2e
+def test_the_blocks_of_the_pages_that_are_marked_so_run_to_their_end(root: Path, vtare: Path, tmp_path: Path) -> None:
+    blocks = [(page, block) for page in pages(root) for block in blocks_to_run(page.read_text(encoding="utf-8"))]
+    assert blocks, "found no block to run"
+    environment = {**os.environ, "PATH": f"{vtare.parent}{os.pathsep}{os.environ['PATH']}", "COLUMNS": "120"}
+    for page, block in blocks:
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", block],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert done.returncode == 0, f"{page.name}:\n{block}\n{done.stderr}"
+
+
+@pytest.mark.parametrize(
+    ("target", "source", "page", "expected"),
+    [
+        ("rtt.md#figures", "docs/avb.md", "avb.md", "rtt.md#figures"),
+        ("../contract/README.md", "docs/avb.md", "avb.md", "contract.md"),
+        ("../../contract/README.md#x", "docs/avb/kite.md", "avb/kite.md", "../contract.md#x"),
+        ("../docs/json.md", "contract/README.md", "contract.md", "json.md"),
+        ("../crates/vtare", "docs/avb.md", "avb.md", None),
+        ("https://example.org/a", "docs/avb.md", "avb.md", "https://example.org/a"),
+        ("#here", "docs/avb.md", "avb.md", "#here"),
+    ],
+)
+def test_links_between_the_pages_and_the_tree_lead_to_the_site(
+    hook: ModuleType, target: str, source: str, page: str, expected: str | None
+) -> None:
+    assert hook.site_link(target, PurePosixPath(source), PurePosixPath(page)) == expected
+
+
+def test_a_link_to_a_file_that_the_site_lacks_becomes_its_text(hook: ModuleType) -> None:
+    place = PurePosixPath("docs/a.md")
+    assert hook.rewritten("see [the\ncode](../crates/x.rs).", place, PurePosixPath("a.md")) == "see the\ncode."
+
+
+def test_lists_and_tables_right_below_a_line_of_text_get_a_blank_line(hook: ModuleType) -> None:
+    place = PurePosixPath("docs/a.md")
+    text = "One:\n- a\n  b\n- c\nTwo:\n|a|\n|-|\n```\nx\n- y\n```\n"
+    assert hook.rewritten(text, place, PurePosixPath("a.md")) == text.replace(":\n", ":\n\n")
+
+
+def test_escaped_bars_in_code_spans_of_tables_lose_their_backslash(hook: ModuleType) -> None:
+    place = PurePosixPath("docs/a.md")
+    assert hook.rewritten("| `a\\|b` | c\\|d |", place, PurePosixPath("a.md")) == "| `a|b` | c\\|d |"

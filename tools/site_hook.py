@@ -1,0 +1,100 @@
+"""What MkDocs does for this tree beyond its configuration (mkdocs.yml).
+
+- Pages that stand outside docs/ (the contract, the benchmarks, the changelog) become pages of the site.
+- Links between docs/ and the rest of the tree: to a page of the site where there is one; else the text alone stays,
+  since the site has no copy of the source.
+- Lists and tables that follow a line of text at once, as code forges allow, get the blank line that Markdown in Python
+  needs.
+- docs/add-*.md are listed under "Extending".
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+# File of the tree -> page of the site.
+OUTSIDE = {
+    "CHANGELOG.md": "changelog.md",
+    "README.md": "overview.md",
+    "bench/README.md": "benchmarks.md",
+    "contract/README.md": "contract.md",
+    "counters/README.md": "counters.md",
+}
+SOURCES = {page: source for source, page in OUTSIDE.items()}
+
+LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(([^()\s]+)\)")
+FENCE = re.compile(r"\s*(```|~~~)")
+LIST_ITEM = re.compile(r"(?:[-*+]|\d+\.) ")
+
+
+def on_config(config: Any) -> Any:
+    """List docs/add-*.md under "Extending"."""
+    for section in config["nav"] or []:
+        if isinstance(section, dict) and "Extending" in section:
+            section["Extending"][1:1] = [path.name for path in sorted((ROOT / "docs").glob("add-*.md"))]
+    return config
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """Add the pages that stand outside docs/."""
+    from mkdocs.structure.files import File
+
+    for page, source in SOURCES.items():
+        files.append(File.generated(config, page, abs_src_path=str(ROOT / source)))
+    return files
+
+
+def site_link(target: str, source: PurePosixPath, page: PurePosixPath) -> str | None:
+    """Where the link `target` of the file `source` leads from the page `page`; None where the site has no such page."""
+    path, _, anchor = target.partition("#")
+    if not path or re.match(r"[a-z]+:", target):
+        return target
+    found = os.path.normpath(source.parent / path)
+    if found in OUTSIDE:
+        found = OUTSIDE[found]
+    elif found.startswith("docs/"):
+        found = found.removeprefix("docs/")
+    else:
+        return None
+    return os.path.relpath(found, page.parent) + (f"#{anchor}" if anchor else "")
+
+
+def rewritten(markdown: str, source: PurePosixPath, page: PurePosixPath) -> str:
+    """The text of a file of the tree as the text of a page of the site."""
+
+    def link(match: re.Match[str]) -> str:
+        target = site_link(match[3], source, page)
+        return match[2] if target is None else f"{match[1]}[{match[2]}]({target})"
+
+    # Through the whole text, since links run over the ends of lines; fenced blocks are left alone.
+    parts = re.split(r"(^```.*?^```)", markdown, flags=re.MULTILINE | re.DOTALL)
+    text = "".join(part if part.startswith("```") else LINK.sub(link, part) for part in parts)
+    lines: list[str] = []
+    fenced = False
+    for line in text.split("\n"):
+        fenced ^= bool(FENCE.match(line))
+        before = lines[-1] if lines else ""
+        is_list = LIST_ITEM.match(line) and not LIST_ITEM.match(before) and not before.startswith(" ")
+        is_table = line.startswith("|") and not before.startswith("|")
+        if not fenced and before and (is_list or is_table):
+            lines.append("")
+        if not fenced and line.startswith("|"):
+            # Inside a code span of a table a bar needs no backslash here, and one would be shown.
+            line = re.sub(r"`[^`]*`", lambda span: span[0].replace("\\|", "|"), line)
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
+    """Rewrite the links of one page."""
+    where = page.file.src_uri
+    return rewritten(markdown, PurePosixPath(SOURCES.get(where, f"docs/{where}")), PurePosixPath(where))
+
+
+def on_post_page(output: str, page: Any, config: Any) -> str:
+    """Name the search dialog for screen readers."""
+    return output.replace('component="search" role="dialog"', 'component="search" role="dialog" aria-label="Search"')
