@@ -30,6 +30,8 @@ say = @printf '\033[1m%s\033[0m\n' '$(1)'
 # The packages of one file of requirements/, each in the pinned version and with a known hash (tools/lock).
 pinned = $(PIP) install --require-hashes --no-build-isolation --requirement requirements/$(1).txt
 
+# Tests that only read the sources: part of `make lint`, so that they fail within a minute.
+TREE_TESTS = tests/test_tree.py tests/test_rooms.py tests/test_words.py
 # Tests that mostly wait run beside each other, those of one file in turn.
 PYTEST_WORKERS = --numprocesses auto --maxprocesses 4 --dist loadfile
 
@@ -122,6 +124,8 @@ lint: $(DONE)/dev
 	$(call say,spelling and words)
 	@git ls-files -- '*.md' '*.py' '*.rs' '*.toml' '*.c' '*.h' '*.java' '*.j2' | xargs $(BIN)/codespell
 	@$(BIN)/python tools/words
+	$(call say,the tree: widths and rooms and words)
+	@$(BIN)/python -m pytest -q $(TREE_TESTS)
 	$(call say,directions of imports)
 	@PYTHONPATH=python/src $(BIN)/lint-imports >build/imports.log 2>&1 || { cat build/imports.log; exit 1; }
 	$(call say,clippy)
@@ -150,7 +154,8 @@ test-fast: lint
 	$(call say,cargo test)
 	@PROPTEST_RNG_SEED=$(or $(PROPTEST_RNG_SEED),20261121) tools/again cargo cargo test --locked --workspace --no-fail-fast
 	$(call say,pytest: fast part)
-	@tools/again pytest $(BIN)/python -m pytest -q $(PYTEST_WORKERS) -m 'not e2e and not platform'
+	@tools/again pytest $(BIN)/python -m pytest -q $(PYTEST_WORKERS) -m 'not e2e and not platform' \
+	  $(addprefix --ignore ,$(TREE_TESTS))
 
 test-e2e: $(DONE)/dev $(DONE)/installed
 	$(call say,pytest: end to end; the installed programs)
