@@ -46,8 +46,6 @@ TESTS_MAY_TOUCH: dict[str, set[str]] = {
 UNSAFE_ROOMS = ("sys", "capi", "preload")
 #: Where files may still use each other in a circle, and until when. An entry goes with its last circle.
 PERMITTED_CIRCLES: dict[str, str] = {
-    "capi/src/": "until read, sleep and thread share their registration through a file below them",
-    "clock/src/clock": "until the record that upkeep renews is a file of its own",
     "methods/src/avb/vtare/": "until the method's rebuilding is over",
     "vtare/src/": "until what the parts of an instrument share is a file below them",
 }

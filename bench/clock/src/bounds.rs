@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use vtare_clock::Clock;
 use vtare_clock::calibrate::{Calibration, CalibrationOptions, calibrate};
-use vtare_clock::snap::KernelRate;
+use vtare_clock::kernel_rate::KernelRate;
 use vtare_clock::source::{System, TimeSource};
 use vtare_sys::{clocks, sched};
 use vtare_units::{Monotonic, Span, Timestamp};

@@ -1,7 +1,7 @@
 //! This machine's counter as a hypervisor shows it that scales it: a lattice that is not a whole number of ticks, on
 //! any CPU with a lattice.
 
-use vtare_clock::snap::KernelRate;
+use vtare_clock::kernel_rate::KernelRate;
 use vtare_clock::source::{System, TimeSource};
 use vtare_sys::counter;
 use vtare_units::{CounterTick, Monotonic, MonotonicRaw, Span, Timestamp};

@@ -6,7 +6,7 @@
 //! nothing that would have to be cleaned up. On other architectures cancellation waits until the sleep is over.
 
 /// Defines exported functions of one 64-bit argument whose kernel part is a cancellation point. Each names its first
-/// half, which fills in a [`crate::sleep::Pending`] and says how to go on.
+/// half, which fills in a [`crate::pending::Pending`] and returns how to go on.
 #[cfg(target_arch = "x86_64")]
 macro_rules! cancellable {
     ($($(#[$doc:meta])* pub fn $name:ident($argument:ident: $kind:ty) = $begin:ident;)*) => {$(
@@ -42,12 +42,12 @@ macro_rules! cancellable {
                 "ret",
                 ".cfi_endproc",
                 // With the return address the stack is a multiple of 16 again.
-                frame = const size_of::<crate::sleep::Pending>().next_multiple_of(16) + 8,
-                clock = const core::mem::offset_of!(crate::sleep::Pending, clock),
-                flags = const core::mem::offset_of!(crate::sleep::Pending, flags),
+                frame = const size_of::<crate::pending::Pending>().next_multiple_of(16) + 8,
+                clock = const core::mem::offset_of!(crate::pending::Pending, clock),
+                flags = const core::mem::offset_of!(crate::pending::Pending, flags),
                 begin = sym $begin,
                 nanosleep = sym libc::clock_nanosleep,
-                finish = sym crate::sleep::finish,
+                finish = sym crate::pending::finish,
             )
         }
     )*};
@@ -96,12 +96,12 @@ macro_rules! cancellable {
                 ".cfi_restore x30",
                 "ret",
                 ".cfi_endproc",
-                frame = const size_of::<crate::sleep::Pending>().next_multiple_of(16),
-                clock = const core::mem::offset_of!(crate::sleep::Pending, clock),
-                flags = const core::mem::offset_of!(crate::sleep::Pending, flags),
+                frame = const size_of::<crate::pending::Pending>().next_multiple_of(16),
+                clock = const core::mem::offset_of!(crate::pending::Pending, clock),
+                flags = const core::mem::offset_of!(crate::pending::Pending, flags),
                 begin = sym $begin,
                 nanosleep = sym libc::clock_nanosleep,
-                finish = sym crate::sleep::finish,
+                finish = sym crate::pending::finish,
             )
         }
     )*};
@@ -128,7 +128,7 @@ pub(crate) use cancellable;
 /// A whole sleep with cancellation put off.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub(crate) unsafe fn uncancelled(
-    begin: impl FnOnce(*mut crate::sleep::Pending) -> core::ffi::c_int,
+    begin: impl FnOnce(*mut crate::pending::Pending) -> core::ffi::c_int,
 ) -> core::ffi::c_int {
     unsafe extern "C" {
         fn pthread_setcancelstate(state: core::ffi::c_int, before: *mut core::ffi::c_int) -> core::ffi::c_int;
@@ -145,11 +145,11 @@ pub(crate) unsafe fn uncancelled(
         // SAFETY: 1 is PTHREAD_CANCEL_DISABLE on Linux; `before` is live.
         unsafe { pthread_setcancelstate(1, &raw mut before) };
         // SAFETY: the first half has filled it in, as it asked for the kernel.
-        let code = crate::sleep::ask_kernel(unsafe { pending.assume_init_ref() });
+        let code = crate::pending::ask_kernel(unsafe { pending.assume_init_ref() });
         // SAFETY: as above.
         unsafe { pthread_setcancelstate(before, core::ptr::null_mut()) };
         code
     };
     // SAFETY: as above.
-    unsafe { crate::sleep::finish(pending.as_ptr(), code) }
+    unsafe { crate::pending::finish(pending.as_ptr(), code) }
 }

@@ -6,7 +6,7 @@ use core::ptr;
 use clock::renew::STEER_LIMIT_PPM;
 use clock::{ClockInfo, Event, ReadPath};
 
-use crate::{process, thread};
+use crate::{process, start, thread};
 
 /// `struct vtare_clock_info`. A figure that is not known is NaN, never 0.
 #[repr(C)]
@@ -115,7 +115,7 @@ impl VtareClockInfo {
             |event: Event| info.events.iter().find(|counted| counted.event == event).map_or(0, |counted| counted.count);
         Self {
             size: size_of::<Self>() as u32,
-            abi_version: process::ABI_VERSION,
+            abi_version: start::ABI_VERSION,
             path: path_code(info.path),
             trusted: u32::from(info.trusted),
             error_bound_ns: error_bound_ns(info),
@@ -252,7 +252,7 @@ mod tests {
     #[test]
     fn a_program_built_with_the_first_release_gets_what_it_knows_and_no_byte_more() {
         let (answer, filled, bytes) = asked(FIRST_BYTE);
-        assert_eq!((answer, filled as usize), (0, FIRST_BYTE), "{:?}", thread::errno());
+        assert_eq!((answer, filled as usize), (0, FIRST_BYTE), "{:?}", crate::errno::errno());
         assert_ne!(bytes[FIRST_BYTE - 240], 0xa5, "the reason was filled in");
         assert_eq!(asked(FIRST_BYTE - 1).0, -1, "smaller than any release");
     }

@@ -10,19 +10,24 @@
 #![allow(unsafe_code, reason = "the room for it: each block holds one operation and its proof")]
 
 mod cancellable;
+mod errno;
 mod info;
+mod pending;
 mod process;
 mod read;
 mod sleep;
+mod sleep_result;
+mod start;
 mod thread;
 mod ticker;
 
 pub use info::{VtareClockInfo, vtare_clock_info, vtare_clock_info_json};
-pub use process::{VtareClockOptions, vtare_clock_abi_version, vtare_clock_start, vtare_clock_version};
 pub use read::{vtare_now_ns, vtare_now_ordered_ns, vtare_tick, vtare_tick_start, vtare_tick_stop, vtare_ticks_to_ns};
-pub use sleep::{VtareSleepResult, vtare_last_sleep, vtare_sleep_ns, vtare_sleep_until_ns};
+pub use sleep::{vtare_last_sleep, vtare_sleep_ns, vtare_sleep_until_ns, vtare_ticker_wait};
+pub use sleep_result::VtareSleepResult;
+pub use start::{VtareClockOptions, vtare_clock_abi_version, vtare_clock_start, vtare_clock_version};
 pub use thread::{
     VtareSleepOptions, vtare_error_message, vtare_get_sleep_options, vtare_get_sleep_policy, vtare_set_sleep_options,
     vtare_set_sleep_policy, vtare_set_sleep_policy_name, vtare_sleep_policy_name,
 };
-pub use ticker::{VtareTicker, vtare_ticker_init, vtare_ticker_wait};
+pub use ticker::{VtareTicker, vtare_ticker_init};

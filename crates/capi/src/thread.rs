@@ -13,8 +13,9 @@ use std::alloc::{Layout, alloc, dealloc};
 use clock::sleep::{Method, SleepOptions, Sleeper};
 use vtare_units::Span;
 
+use crate::errno::set_errno;
 use crate::process;
-use crate::sleep::VtareSleepResult;
+use crate::sleep_result::VtareSleepResult;
 
 /// `enum vtare_sleep_policy`, in its order.
 const POLICIES: [Method; 6] =
@@ -139,22 +140,6 @@ fn state_of(slot: &Slot) -> Result<*mut State, NoState> {
         slot.state.set(memory);
     }
     Ok(slot.state.get())
-}
-
-/// The calling thread's `errno`.
-pub(crate) fn errno() -> c_int {
-    // SAFETY: takes nothing; answers this thread's own place.
-    let place = unsafe { libc::__errno_location() };
-    // SAFETY: the place is valid as long as the thread lives.
-    unsafe { *place }
-}
-
-/// Sets the calling thread's `errno`.
-pub(crate) fn set_errno(code: c_int) {
-    // SAFETY: takes nothing; answers this thread's own place.
-    let place = unsafe { libc::__errno_location() };
-    // SAFETY: as above.
-    unsafe { *place = code };
 }
 
 /// Notes what went wrong for [`vtare_error_message`], sets `errno`, and answers -1.
@@ -393,7 +378,7 @@ mod tests {
         assert_eq!(vtare_set_sleep_policy(4), 0);
         // SAFETY: a C string.
         assert_eq!(unsafe { vtare_set_sleep_policy_name(c"nap".as_ptr()) }, -1);
-        assert_eq!(errno(), libc::EINVAL);
+        assert_eq!(crate::errno::errno(), libc::EINVAL);
         assert!(message().contains("`nap`") && message().contains("two_phase_capped"), "{}", message());
         assert_eq!(vtare_set_sleep_policy(-1), -1);
         assert_eq!(vtare_set_sleep_policy(6), -1);

@@ -2,11 +2,8 @@
 
 use core::ffi::c_int;
 
-use vtare_units::Timestamp;
-
-use crate::cancellable::cancellable;
-use crate::sleep::{Pending, begin, now_ns};
-use crate::{process, thread};
+use crate::read::vtare_now_ordered_ns;
+use crate::thread;
 
 /// `struct vtare_ticker`.
 #[repr(C)]
@@ -59,7 +56,7 @@ pub unsafe extern "C" fn vtare_ticker_init(ticker: *mut VtareTicker, period_ns: 
         size: size_of::<VtareTicker>() as u32,
         reserved: 0,
         period_ns,
-        next_ns: now_ns().saturating_add(period_ns),
+        next_ns: vtare_now_ordered_ns().saturating_add(period_ns),
         ticks: 0,
         missed: 0,
     };
@@ -68,26 +65,10 @@ pub unsafe extern "C" fn vtare_ticker_init(ticker: *mut VtareTicker, period_ns: 
     0
 }
 
-/// The first half of a wait.
-unsafe extern "C" fn begin_wait(ticker: *mut VtareTicker, pending: *mut Pending) -> c_int {
-    // SAFETY: null, or a structure by the caller's word.
-    let Some(state) = (unsafe { ticker.as_ref() }) else {
-        return thread::fail(libc::EINVAL, format_args!("vtare_ticker_wait(NULL): pass a ticker"));
-    };
-    if state.period_ns == 0 || (state.size as usize) < size_of::<VtareTicker>() {
-        return thread::fail(libc::EINVAL, format_args!("the ticker was never begun: call vtare_ticker_init first"));
-    }
-    begin(process::ready().now(), Timestamp::from_nanos(state.next_ns), pending, ticker)
-}
-
-cancellable! {
-    /// Sleeps until the ticker's next deadline.
-    pub fn vtare_ticker_wait(ticker: *mut VtareTicker) = begin_wait;
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sleep::vtare_ticker_wait;
     use proptest::prelude::*;
 
     fn at(next_ns: u64, period_ns: u64) -> VtareTicker {

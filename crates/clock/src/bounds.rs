@@ -159,7 +159,7 @@ pub fn line_bounds(triples: &[Triple]) -> Option<LineBounds> {
         return None;
     }
     let naive = nanos / ticks;
-    // Outside for certain: brackets and rounding together cannot bend the line by more than this share.
+    // Outside for certain: brackets and rounding together cannot change its rate by more than this share.
     let bracket = cloud.lower.iter().zip(&cloud.upper).map(|(l, u)| l.tick - u.tick).fold(0.0, f64::max);
     let spread = naive * (2.0 * (bracket + 4.0 / naive) / ticks);
     let best = best_rate(&cloud, naive - spread, naive + spread);
@@ -289,11 +289,11 @@ mod tests {
 
     #[test]
     fn a_clock_that_is_no_line_shows_by_how_much() {
-        let mut bent = triples(6_462_253, 24, 1, 1_300_000, 500, 3);
-        for triple in bent.iter_mut().skip(700) {
+        let mut changed = triples(6_462_253, 24, 1, 1_300_000, 500, 3);
+        for triple in changed.iter_mut().skip(700) {
             triple.clock_ns += 900;
         }
-        let bounds = line_bounds(&bent).expect("they span time");
+        let bounds = line_bounds(&changed).expect("they span time");
         assert!(bounds.inconsistency_ns > 10.0, "{bounds:?}");
     }
 

@@ -3,9 +3,9 @@
 use vtare_units::{Clock, CounterTick, MonotonicRaw, Span, Timestamp};
 
 use crate::bounds::{LineBounds, Triple, line_bounds};
+use crate::kernel_rate::{KernelRate, kernel_rate_within};
 use crate::lattice::{agreeing_rate, step_ticks};
 use crate::line::FixedRate;
-use crate::snap::{KernelRate, kernel_rate_within};
 use crate::source::TimeSource;
 
 /// How long to look and how closely.

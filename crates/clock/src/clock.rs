@@ -1,29 +1,25 @@
 //! The clock: CLOCK_MONOTONIC read from the CPU's counter, or from the kernel where the counter cannot be trusted.
 
-mod options;
-mod upkeep;
-
 use std::sync::OnceLock;
-use std::sync::atomic::Ordering;
 
 use vtare_sys::{counter, cpu, sched, vmclock};
 use vtare_units::{CounterTick, Monotonic, MonotonicRaw, Span, Timestamp, Wall};
 
 use crate::calibrate::{Calibration, CalibrationOptions, calibrate};
 use crate::cross_core;
-use crate::info::{ClockInfo, Comparison, ReadPath};
-use crate::line::{LineRead, SharedLine};
+use crate::info::{ClockInfo, ReadPath};
+use crate::line::LineRead;
+use crate::options::{ClockOptions, SourceChoice};
 use crate::source::{System, TimeSource};
+use crate::steered_line::SteeredLine;
 use crate::trust::{Evidence, Trust, judge};
 use crate::vvar::{self, KernelRecords};
-pub use options::{ClockOptions, SourceChoice};
-use upkeep::Control;
 
 /// A clock in the domain of CLOCK_MONOTONIC.
 ///
 /// Reading it takes as long as reading the bare counter (see `bench/clock`). About once a second one reader, whichever
-/// comes first, compares it with the kernel's clock (1 us) and bends its rate so that it follows; it never steps back.
-/// Where the counter turns out not to be trusted, at start or later, readings come from the kernel's vDSO and
+/// comes first, compares it with the kernel's clock (1 us) and changes its rate so that it follows; it never steps
+/// back. Where the counter turns out not to be trusted, at start or later, readings come from the kernel's vDSO and
 /// [`Clock::info`] says why.
 ///
 /// ```
@@ -36,15 +32,10 @@ use upkeep::Control;
 /// ```
 #[derive(Debug)]
 pub struct Clock<S: TimeSource = System> {
-    line: SharedLine,
-    /// The line before: readers that meet a write read this one, which is true until the bend, and the bend is yet to
-    /// come.
-    previous: SharedLine,
-    control: Control,
+    line: SteeredLine<S>,
     /// The kernel's own records: where they can be read, no line is needed.
     records: Option<KernelRecords>,
     begun: OnceLock<Begun>,
-    source: S,
 }
 
 /// What was found at start.
@@ -95,14 +86,7 @@ impl<S: TimeSource> Clock<S> {
         options: &ClockOptions,
         cross_core: impl FnOnce(f64) -> Option<crate::trust::CrossCore>,
     ) -> Self {
-        let mut clock = Self {
-            line: SharedLine::empty(),
-            previous: SharedLine::empty(),
-            control: Control::new(),
-            records: None,
-            begun: OnceLock::new(),
-            source,
-        };
+        let mut clock = Self { line: SteeredLine::new(source), records: None, begun: OnceLock::new() };
         let mut calibration = None;
         // The counter is calibrated wherever it may be read at all: a timing instrument wants its ticks converted even
         // where the clock itself does not rest on it.
@@ -116,7 +100,7 @@ impl<S: TimeSource> Clock<S> {
         if !trust.trusted {
             clock.records = None;
         } else if let (None, Some(found)) = (&clock.records, &calibration) {
-            clock.first_line(found);
+            clock.line.start(found, evidence.clock_source.as_deref());
         }
         let read_cost_ns = clock.read_cost_ns();
         let begun = Begun { trust, evidence, calibration, read_cost_ns };
@@ -132,10 +116,12 @@ impl<S: TimeSource> Clock<S> {
     #[inline(always)]
     #[must_use]
     pub fn now(&self) -> Timestamp<Monotonic> {
-        if let Some(ns) = self.records.as_ref().and_then(|kernel| kernel.steered.monotonic_ns(|| self.source.tick())) {
+        if let Some(ns) =
+            self.records.as_ref().and_then(|kernel| kernel.steered.monotonic_ns(|| self.line.source.tick()))
+        {
             return Timestamp::from_nanos(ns);
         }
-        match self.line.ns(|| self.source.tick()) {
+        match self.line.ns(|| self.line.source.tick()) {
             LineRead::Fresh(ns) => Timestamp::from_nanos(ns),
             LineRead::Stale(_) | LineRead::Dead | LineRead::None => self.slow(),
         }
@@ -147,11 +133,11 @@ impl<S: TimeSource> Clock<S> {
     #[must_use]
     pub fn now_ordered(&self) -> Timestamp<Monotonic> {
         if let Some(ns) =
-            self.records.as_ref().and_then(|kernel| kernel.steered.monotonic_ns(|| self.source.tick_ordered()))
+            self.records.as_ref().and_then(|kernel| kernel.steered.monotonic_ns(|| self.line.source.tick_ordered()))
         {
             return Timestamp::from_nanos(ns);
         }
-        match self.line.ns(|| self.source.tick_ordered()) {
+        match self.line.ns(|| self.line.source.tick_ordered()) {
             LineRead::Fresh(ns) => Timestamp::from_nanos(ns),
             LineRead::Stale(_) | LineRead::Dead | LineRead::None => self.slow(),
         }
@@ -163,7 +149,7 @@ impl<S: TimeSource> Clock<S> {
     #[must_use]
     pub fn wall(&self, ordered: bool) -> Option<Timestamp<Wall>> {
         let kernel = self.records.as_ref()?;
-        let tick = || if ordered { self.source.tick_ordered() } else { self.source.tick() };
+        let tick = || if ordered { self.line.source.tick_ordered() } else { self.line.source.tick() };
         kernel.steered.realtime_ns(tick).map(Timestamp::from_nanos)
     }
 
@@ -172,8 +158,20 @@ impl<S: TimeSource> Clock<S> {
     #[must_use]
     pub fn raw(&self, ordered: bool) -> Option<Timestamp<MonotonicRaw>> {
         let kernel = self.records.as_ref()?;
-        let tick = || if ordered { self.source.tick_ordered() } else { self.source.tick() };
+        let tick = || if ordered { self.line.source.tick_ordered() } else { self.line.source.tick() };
         kernel.raw.raw_ns(tick).map(Timestamp::from_nanos)
+    }
+
+    /// The way of a reading for which there is neither a record of the kernel nor a fresh line.
+    #[cold]
+    #[inline(never)]
+    fn slow(&self) -> Timestamp<Monotonic> {
+        if self.records.is_some() {
+            // The kernel is writing its record, or has left the counter; the vDSO waits for the one and copes with the
+            // other.
+            return self.line.source.monotonic();
+        }
+        self.line.slow()
     }
 
     /// Whether readings come from the counter at this moment.
@@ -190,7 +188,7 @@ impl<S: TimeSource> Clock<S> {
         let shown = |kernel: &KernelRecords| (0..64).any(|_| kernel.steered.scale().is_some());
         if self.records.as_ref().is_some_and(shown) {
             ReadPath::KernelPage
-        } else if self.line.line().is_some() || self.previous.line().is_some() {
+        } else if self.line.current().is_some() {
             ReadPath::Line
         } else {
             ReadPath::Vdso
@@ -225,7 +223,7 @@ impl<S: TimeSource> Clock<S> {
         }
         // A read first: it renews an old line.
         let _ = self.now();
-        self.line.line().or_else(|| self.previous.line()).map(|line| line.tick_at(deadline.as_nanos()))
+        self.line.current().map(|line| line.tick_at(deadline.as_nanos()))
     }
 
     /// The counter's calibration, where it could be calibrated.
@@ -237,22 +235,13 @@ impl<S: TimeSource> Clock<S> {
     /// Where the time comes from, how far it can be off, and why.
     #[must_use]
     pub fn info(&self) -> ClockInfo {
-        let ticks = self.line.line().map(|line| self.source.tick().since(line.at));
-        let rate = self.calibration().map(|found| found.rate);
         let begun = self.begun.get();
-        let comparison = Comparison {
-            age: ticks.zip(rate).map(|(ticks, rate)| Span::from_nanos(rate.nanos(ticks))),
-            half_width_ns: self.control.half_width_ns(),
-            contradicted_ppm: self.control.contradicted_ppm(),
-            error_ns: self.control.error_ns.load(Ordering::Relaxed),
-            count: self.control.renewals.load(Ordering::Relaxed),
-        };
         ClockInfo::new(
             self.path(),
             begun.map(|begun| (&begun.trust, &begun.evidence, begun.read_cost_ns)),
             self.calibration(),
-            comparison,
-            &self.control.events,
+            self.line.comparison(self.calibration().map(|found| found.rate)),
+            self.line.events(),
         )
     }
 
@@ -260,12 +249,12 @@ impl<S: TimeSource> Clock<S> {
     /// thorough start holds what is stated against one window's bounds.
     fn find_rate(&mut self, evidence: &mut Evidence, options: &ClockOptions) -> Option<Calibration> {
         let mut measure = |limit| {
-            calibrate(&self.source, &CalibrationOptions { limit, ..options.calibration })
+            calibrate(&self.line.source, &CalibrationOptions { limit, ..options.calibration })
                 .map_err(|error| evidence.calibration_error = Some(error.to_string()))
                 .ok()
         };
-        let records = if options.kernel_page { self.source.kernel_records() } else { None };
-        let stated = records.and_then(|records| Calibration::stated(&self.source, &records.raw));
+        let records = if options.kernel_page { self.line.source.kernel_records() } else { None };
+        let stated = records.and_then(|records| Calibration::stated(&self.line.source, &records.raw));
         if let Some(stated) = stated {
             let thorough = options.cross_core.is_some();
             if !thorough || measure(options.calibration.window)?.allows(&stated) {
@@ -281,11 +270,11 @@ impl<S: TimeSource> Clock<S> {
     fn read_cost_ns(&self) -> f64 {
         const READS: u32 = 256;
         let batch = || {
-            let begun = self.source.raw();
+            let begun = self.line.source.raw();
             for _ in 0..READS {
                 std::hint::black_box(self.now());
             }
-            (self.source.raw() - begun).as_nanos() as f64 / f64::from(READS)
+            (self.line.source.raw() - begun).as_nanos() as f64 / f64::from(READS)
         };
         (0..8).map(|_| batch()).fold(f64::INFINITY, f64::min)
     }

@@ -10,7 +10,7 @@ use core::f64::consts::TAU;
 use vtare_units::CounterTick;
 
 use crate::bounds::{LineBounds, Triple};
-use crate::snap::{KernelRate, kernel_rates_between};
+use crate::kernel_rate::{KernelRate, kernel_rates_between};
 use crate::source::TimeSource;
 
 /// Readings that one estimate of the spacing takes.

@@ -53,25 +53,25 @@ impl FixedRate {
     }
 }
 
-/// A line through time with one bend: before `at` the clock runs at one rate, from then on at another.
+/// A line through time whose rate changes once: before `at` the clock runs at one rate, from then on at another.
 ///
-/// The bend lies a little in the future when it is published, so that every reader, whichever version it sees, computes
-/// the same time for the same tick. A new line therefore never makes the clock step, in any thread.
+/// The change lies a little in the future when it is published, so that every reader, whichever version it sees,
+/// computes the same time for the same tick. A new line therefore never makes the clock step, in any thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BentLine {
-    /// The tick of the bend.
+pub struct SlewedLine {
+    /// The tick of the change of rate.
     pub at: CounterTick,
-    /// The clock at the bend: whole ns.
+    /// The clock at the change: whole ns.
     pub ns: u64,
-    /// The clock at the bend: the rest, in units of 2^-48 ns.
+    /// The clock at the change: the rest, in units of 2^-48 ns.
     pub fraction: u64,
-    /// The rate up to the bend.
+    /// The rate up to the change.
     pub before: FixedRate,
-    /// The rate from the bend on.
+    /// The rate from the change on.
     pub after: FixedRate,
 }
 
-impl BentLine {
+impl SlewedLine {
     /// The clock at `tick`, in ns rounded down.
     #[inline(always)]
     #[must_use]
@@ -82,7 +82,8 @@ impl BentLine {
         self.ns.wrapping_add_signed((wide >> FixedRate::SHIFT) as i64)
     }
 
-    /// The first tick, by the rate from the bend on, at which the clock shows `ns` or more. For times after the bend.
+    /// The first tick, by the rate from the change on, at which the clock shows `ns` or more. For times after the
+    /// change.
     #[must_use]
     pub fn tick_at(&self, ns: u64) -> CounterTick {
         let ahead = u128::from(ns.saturating_sub(self.ns)) << FixedRate::SHIFT;
@@ -90,9 +91,9 @@ impl BentLine {
         CounterTick::new(self.at.count().wrapping_add(ticks.min(i64::MAX as u128) as u64))
     }
 
-    /// The line that goes on from this one at `at` (not before the present bend) with a new rate.
+    /// The line that goes on from this one at `at` (not before the present change of rate) with a new rate.
     #[must_use]
-    pub fn bent_at(&self, at: CounterTick, after: FixedRate) -> Self {
+    pub fn slewed_at(&self, at: CounterTick, after: FixedRate) -> Self {
         let wide = i128::from(at.since(self.at)) * i128::from(self.after.0) + i128::from(self.fraction);
         Self {
             at,
@@ -104,7 +105,7 @@ impl BentLine {
     }
 }
 
-/// A [`BentLine`] in one cache line that any number of threads read while one writes.
+/// A [`SlewedLine`] in one cache line that any number of threads read while one writes.
 ///
 /// A sequence lock (odd while being written). [`SharedLine::ns`] never waits: where it meets a write it says so, and
 /// the caller reads the line before, which is still true, from a second record.
@@ -171,7 +172,7 @@ impl SharedLine {
     }
 
     /// The line itself, or `None` where there is none or it is being written.
-    pub(crate) fn line(&self) -> Option<BentLine> {
+    pub(crate) fn line(&self) -> Option<SlewedLine> {
         let sequence = self.sequence.load(Ordering::Acquire);
         let line = self.fields();
         let lifetime = self.lifetime.load(Ordering::Relaxed);
@@ -181,8 +182,8 @@ impl SharedLine {
     }
 
     #[inline(always)]
-    fn fields(&self) -> BentLine {
-        BentLine {
+    fn fields(&self) -> SlewedLine {
+        SlewedLine {
             at: CounterTick::new(self.at.load(Ordering::Relaxed)),
             ns: self.ns.load(Ordering::Relaxed),
             fraction: self.fraction.load(Ordering::Relaxed),
@@ -192,9 +193,9 @@ impl SharedLine {
     }
 
     /// Publishes the line that `make` gives, with its lifetime in ticks. `make` is called inside the write so that no
-    /// time passes between its choice of the bend and the moment readers see it. Only one thread may write at a time
+    /// time passes between its choice of the change and the moment readers see it. Only one thread may write at a time
     /// (the caller holds the renewal right).
-    pub(crate) fn publish(&self, make: impl FnOnce() -> (u64, BentLine)) -> (u64, BentLine) {
+    pub(crate) fn publish(&self, make: impl FnOnce() -> (u64, SlewedLine)) -> (u64, SlewedLine) {
         let sequence = self.sequence.load(Ordering::Relaxed);
         self.sequence.store(sequence | 1, Ordering::Relaxed);
         fence(Ordering::SeqCst);
@@ -257,7 +258,7 @@ mod tests {
         let at = |tick: u64| move || CounterTick::new(tick);
         assert_eq!(shared.ns(at(5)), LineRead::None);
         let one = rate(1.0);
-        let line = BentLine { at: CounterTick::new(100), ns: 7_000, fraction: 0, before: one, after: one };
+        let line = SlewedLine { at: CounterTick::new(100), ns: 7_000, fraction: 0, before: one, after: one };
         shared.publish(|| (1_000, line));
         assert_eq!(shared.ns(at(150)), LineRead::Fresh(7_050));
         assert_eq!(shared.ns(at(50)), LineRead::Fresh(6_950));
@@ -295,7 +296,7 @@ mod tests {
         #[test]
         fn the_tick_of_a_time_is_the_first_that_shows_it(ahead in 0_u64..1 << 45, fraction in 0_u64..1 << 48) {
             let rate = rate(1.0 / 2.596_118);
-            let line = BentLine { at: CounterTick::new(1 << 50), ns: 1 << 50, fraction, before: rate, after: rate };
+            let line = SlewedLine { at: CounterTick::new(1 << 50), ns: 1 << 50, fraction, before: rate, after: rate };
             let tick = line.tick_at(line.ns + ahead);
             prop_assert!(line.ns_at(tick) >= line.ns + ahead);
             if tick > line.at {
@@ -304,16 +305,16 @@ mod tests {
         }
 
         #[test]
-        fn a_bend_neither_steps_nor_turns_time_back(
+        fn a_change_of_rate_neither_steps_nor_turns_time_back(
             start in 1_u64 << 40..1 << 60,
             steps in prop::collection::vec((1_i64..1 << 32, -5e-4_f64..5e-4), 1..20),
             probe in 0_i64..40,
         ) {
             let nominal = 1.0 / 2.596_118;
-            let mut line = BentLine { at: CounterTick::new(start), ns: 1 << 50, fraction: 0, before: rate(nominal), after: rate(nominal) };
+            let mut line = SlewedLine { at: CounterTick::new(start), ns: 1 << 50, fraction: 0, before: rate(nominal), after: rate(nominal) };
             for (ahead, slew) in steps {
                 let at = CounterTick::new(line.at.count().wrapping_add_signed(ahead));
-                let next = line.bent_at(at, rate(nominal * (1.0 + slew)));
+                let next = line.slewed_at(at, rate(nominal * (1.0 + slew)));
                 for around in -probe..=probe {
                     let tick = CounterTick::new(at.count().wrapping_add_signed(around));
                     let later = CounterTick::new(tick.count() + 1);

@@ -2,7 +2,7 @@
 
 use vtare_units::CounterTick;
 
-use crate::line::{BentLine, FixedRate};
+use crate::line::{FixedRate, SlewedLine};
 
 /// A kernel clock's value at a tick, within hard bounds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -25,8 +25,8 @@ impl Anchor {
 #[derive(Clone, Copy, Debug)]
 pub struct Situation {
     /// The line in use.
-    pub line: BentLine,
-    /// For how many ticks after its bend it was meant to serve.
+    pub line: SlewedLine,
+    /// For how many ticks after its change of rate it was meant to serve.
     pub lifetime_ticks: u64,
     /// The anchor that the line was made from.
     pub last: Anchor,
@@ -41,17 +41,17 @@ pub struct Situation {
 /// How to go on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Renewal {
-    /// Bend the line: from soon after the anchor, run at `rate`, which follows the kernel's rate and works off the
+    /// Slew the line: from soon after the anchor, run at `rate`, which follows the kernel's rate and works off the
     /// error.
     Slew {
-        /// The rate from the bend on.
+        /// The rate from the change on.
         rate: FixedRate,
         /// Kernel clock minus this clock at the anchor, in ns.
         error_ns: f64,
     },
     /// Start a new line at the anchor's upper bound: nobody has read the old one for so long that a step forward is
     /// unseen.
-    Seat {
+    Step {
         /// The rate from the anchor on.
         rate: FixedRate,
     },
@@ -86,7 +86,7 @@ pub fn renew(situation: &Situation) -> Renewal {
     }
     if situation.disrupted {
         // After a suspend the old line says nothing; the rate may have been steered anew as well.
-        return seat(raw_ns_per_tick, line);
+        return step(raw_ns_per_tick, line);
     }
     if broken {
         return Renewal::Distrust { error_ns };
@@ -94,7 +94,7 @@ pub fn renew(situation: &Situation) -> Renewal {
     let kernel_rate = if blur_ppm < STEER_LIMIT_PPM { kernel_rate } else { line.after.ns_per_tick() };
     let age = now.at.since(line.at);
     if age < 0 || age as u64 > situation.lifetime_ticks.saturating_mul(2) {
-        return seat(kernel_rate, line);
+        return step(kernel_rate, line);
     }
     // Half of the error at a time: the anchor's own noise is then not chased.
     let correction = 0.5 * error_ns / situation.lifetime_ticks as f64;
@@ -105,8 +105,8 @@ pub fn renew(situation: &Situation) -> Renewal {
     }
 }
 
-fn seat(ns_per_tick: f64, line: BentLine) -> Renewal {
-    Renewal::Seat { rate: FixedRate::new(ns_per_tick).unwrap_or(line.after) }
+fn step(ns_per_tick: f64, line: SlewedLine) -> Renewal {
+    Renewal::Step { rate: FixedRate::new(ns_per_tick).unwrap_or(line.after) }
 }
 
 #[cfg(test)]
@@ -122,7 +122,7 @@ mod tests {
         let at = CounterTick::new(start.count().wrapping_add_signed(ticks));
         let kernel = 1e15 + ticks as f64 * RAW * (1.0 + steer_ppm * 1e-6) + error_ns;
         Situation {
-            line: BentLine { at: start, ns: 1_000_000_000_000_000, fraction: 0, before: rate, after: rate },
+            line: SlewedLine { at: start, ns: 1_000_000_000_000_000, fraction: 0, before: rate, after: rate },
             lifetime_ticks: SECOND as u64,
             last: Anchor { at: start, low_ns: 1_000_000_000_000_000 - 5, width_ns: 10.0 },
             now: Anchor { at, low_ns: (kernel - 5.0) as u64, width_ns: 10.0 },
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn a_clock_read_again_after_an_hour_starts_anew_at_the_kernels_time() {
-        assert!(matches!(renew(&situation(0.0, 40.0, 3_600 * SECOND)), Renewal::Seat { .. }));
+        assert!(matches!(renew(&situation(0.0, 40.0, 3_600 * SECOND)), Renewal::Step { .. }));
     }
 
     #[test]
@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn a_suspend_starts_a_new_line_whatever_the_counter_did() {
         let disrupted = Situation { disrupted: true, ..situation(0.0, 0.0, -SECOND) };
-        assert!(matches!(renew(&disrupted), Renewal::Seat { .. }));
+        assert!(matches!(renew(&disrupted), Renewal::Step { .. }));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::cell::Cell;
 
 use vtare_units::{CounterTick, Monotonic, MonotonicRaw, Span, Timestamp};
 
-use crate::snap::KernelRate;
+use crate::kernel_rate::KernelRate;
 use crate::source::TimeSource;
 
 /// A simulated counter at a whole number of kHz with the kernel clocks that Linux would make of it.

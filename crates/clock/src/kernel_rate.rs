@@ -20,7 +20,7 @@ impl KernelRate {
     /// What the kernel derives from a counter of `khz` kHz; `None` for 0.
     ///
     /// ```
-    /// # use vtare_clock::snap::KernelRate;
+    /// # use vtare_clock::kernel_rate::KernelRate;
     /// // 2596.132 MHz, as `dmesg` prints it: "clocksource: tsc: mask: 0xffffffffffffffff"
     /// let rate = KernelRate::of_khz(2_596_132).expect("not zero");
     /// assert!((rate.ns_per_tick() * 2.596_132 - 1.0).abs() < 1e-7);

@@ -1,15 +1,14 @@
-//! The upkeep of the clock's line: its first one, its renewal about once a second by whichever reader comes first, and
-//! its end.
+//! The line that the clock reads: it starts at the kernel's time, whichever reader comes first renews it about once a
+//! second so that it follows CLOCK_MONOTONIC, and it ends where the counter and the kernel contradict each other.
 
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 
 use vtare_units::{Clock as Domain, CounterTick, Monotonic, Span, Timestamp};
 
-use super::Clock;
 use crate::bounds::{Triple, offset_bounds};
 use crate::calibrate::{Calibration, triple};
-use crate::info::{Event, Events};
-use crate::line::{BentLine, FixedRate, LineRead};
+use crate::info::{Comparison, Event, Events};
+use crate::line::{FixedRate, LineRead, SharedLine, SlewedLine};
 use crate::renew::{Anchor, Renewal, STEER_LIMIT_PPM, Situation, renew};
 use crate::source::TimeSource;
 
@@ -20,7 +19,7 @@ const MOST_TRIPLES: usize = 64;
 /// Tries after readings that contradict each other: a machine that is moved or resumed between two of them does that
 /// once.
 const ANCHOR_TRIES: usize = 4;
-/// How far ahead of now a bend is put: far longer than a reader takes from the record to the counter.
+/// How far ahead of now a change of rate is put: far longer than a reader takes from the record to the counter.
 const AHEAD: Span = Span::from_micros(20);
 /// The longest time between renewals.
 const LONGEST_LIFETIME: Span = Span::from_secs(1);
@@ -32,60 +31,43 @@ const MOST_AHEAD_NS: u64 = 5_000_000;
 /// The clock source is asked for at every so many renewals: it is a file.
 const CLOCK_SOURCE_EVERY: u64 = 8;
 
-/// What only a renewal touches.
+/// CLOCK_MONOTONIC by the counter, kept close to the kernel's clock by its own readers.
 #[derive(Debug)]
-pub(super) struct Control {
+pub(crate) struct SteeredLine<S> {
+    pub(crate) line: SharedLine,
+    /// The line before: readers that meet a write read this one, which is true until the change of rate, and that is
+    /// yet to come.
+    previous: SharedLine,
+    pub(crate) renewals: Renewals,
+    pub(crate) source: S,
+}
+
+/// What only a renewal changes.
+#[derive(Debug)]
+pub(crate) struct Renewals {
     /// The process that renews at this moment, or 0.
-    pub(super) renewing: AtomicU32,
+    pub(crate) renewing: AtomicU32,
+    pub(crate) count: AtomicU64,
     /// The first comparison with CLOCK_MONOTONIC_RAW since the start or the last disruption.
     raw: StoredAnchor,
+    /// The rate that was calibrated and its bound; 0 before the first line.
+    raw_rate_bits: AtomicU64,
+    residual_ppm_bits: AtomicU64,
     /// The error of the calibrated rate, in ppm, that comparisons have shown to be possible at least; 0 while they
     /// agree with it.
     contradicted_ppm_bits: AtomicU64,
     /// The last comparison with CLOCK_MONOTONIC.
     anchor: StoredAnchor,
     lifetime_ticks: AtomicU64,
-    raw_rate_bits: AtomicU64,
     suspended_ns: AtomicI64,
     /// The hypervisor's disruption marker; 0 where there is none.
     marker: AtomicU64,
-    pub(super) error_ns: AtomicI64,
-    pub(super) renewals: AtomicU64,
+    /// The kernel's clock source at the start, where it is known.
+    clock_source: Option<String>,
+    error_ns: AtomicI64,
     /// Readings of the kernel's clock never go below this: the last that the counter's line may have given.
     floor_ns: AtomicU64,
-    pub(super) events: Events,
-}
-
-impl Control {
-    pub(super) const fn new() -> Self {
-        Self {
-            renewing: AtomicU32::new(0),
-            raw: StoredAnchor::new(),
-            contradicted_ppm_bits: AtomicU64::new(0),
-            anchor: StoredAnchor::new(),
-            lifetime_ticks: AtomicU64::new(0),
-            raw_rate_bits: AtomicU64::new(0),
-            suspended_ns: AtomicI64::new(0),
-            marker: AtomicU64::new(0),
-            error_ns: AtomicI64::new(0),
-            renewals: AtomicU64::new(0),
-            floor_ns: AtomicU64::new(0),
-            events: Events::new(),
-        }
-    }
-}
-
-impl Control {
-    /// Half of the range that the last comparison with CLOCK_MONOTONIC left, in ns.
-    pub(super) fn half_width_ns(&self) -> f64 {
-        self.anchor.load().width_ns / 2.0
-    }
-
-    /// The error of the calibrated rate, in ppm, that comparisons have shown to be possible; `None` while they agree
-    /// with it.
-    pub(super) fn contradicted_ppm(&self) -> Option<f64> {
-        Some(f64::from_bits(self.contradicted_ppm_bits.load(Ordering::Relaxed))).filter(|ppm| *ppm > 0.0)
-    }
+    events: Events,
 }
 
 /// An [`Anchor`] that only the renewing thread writes; others may read it torn, for information.
@@ -116,24 +98,77 @@ impl StoredAnchor {
     }
 }
 
-impl<S: TimeSource> Clock<S> {
-    /// The line that the clock begins with, at the rate that was found.
-    pub(super) fn first_line(&self, found: &Calibration) {
+impl<S: TimeSource> SteeredLine<S> {
+    /// No line yet: readings come from the kernel.
+    pub(crate) const fn new(source: S) -> Self {
+        let renewals = Renewals {
+            renewing: AtomicU32::new(0),
+            count: AtomicU64::new(0),
+            raw: StoredAnchor::new(),
+            raw_rate_bits: AtomicU64::new(0),
+            residual_ppm_bits: AtomicU64::new(0),
+            contradicted_ppm_bits: AtomicU64::new(0),
+            anchor: StoredAnchor::new(),
+            lifetime_ticks: AtomicU64::new(0),
+            suspended_ns: AtomicI64::new(0),
+            marker: AtomicU64::new(0),
+            clock_source: None,
+            error_ns: AtomicI64::new(0),
+            floor_ns: AtomicU64::new(0),
+            events: Events::new(),
+        };
+        Self { line: SharedLine::empty(), previous: SharedLine::empty(), renewals, source }
+    }
+
+    /// Starts the first line, at the rate that was found while the kernel's clock source was `clock_source`.
+    pub(crate) fn start(&mut self, found: &Calibration, clock_source: Option<&str>) {
+        self.renewals.clock_source = clock_source.map(str::to_owned);
         let raw = found.rate.ns_per_tick();
-        let control = &self.control;
-        control.raw_rate_bits.store(raw.to_bits(), Ordering::Relaxed);
-        control.suspended_ns.store(self.source.suspended().as_nanos(), Ordering::Relaxed);
-        control.marker.store(self.source.disruption_marker().unwrap_or(0), Ordering::Relaxed);
-        control.lifetime_ticks.store(found.rate.ticks_for(FIRST_LIFETIME.as_nanos_unsigned()), Ordering::Relaxed);
+        let renewals = &self.renewals;
+        renewals.raw_rate_bits.store(raw.to_bits(), Ordering::Relaxed);
+        renewals.residual_ppm_bits.store(found.residual_ppm().to_bits(), Ordering::Relaxed);
+        renewals.suspended_ns.store(self.source.suspended().as_nanos(), Ordering::Relaxed);
+        renewals.marker.store(self.source.disruption_marker().unwrap_or(0), Ordering::Relaxed);
+        renewals.lifetime_ticks.store(found.rate.ticks_for(FIRST_LIFETIME.as_nanos_unsigned()), Ordering::Relaxed);
         let anchor = self.anchor(raw);
         if anchor.width_ns < 0.0 {
-            control.events.record(Event::RateBroken);
-            control.events.record(Event::GivenUp);
+            renewals.events.record(Event::RateBroken);
+            renewals.events.record(Event::GivenUp);
             return;
         }
-        control.anchor.store(anchor);
-        control.raw.store(self.raw_anchor(raw));
-        self.seat(anchor, found.rate, 0);
+        renewals.anchor.store(anchor);
+        renewals.raw.store(self.raw_anchor(raw));
+        self.publish(anchor, found.rate, 0);
+    }
+
+    /// What the line shows at a tick that `tick` reads.
+    #[inline(always)]
+    pub(crate) fn ns(&self, tick: impl Fn() -> CounterTick) -> LineRead {
+        self.line.ns(tick)
+    }
+
+    /// The line in use; `None` where readings come from the kernel.
+    pub(crate) fn current(&self) -> Option<SlewedLine> {
+        self.line.line().or_else(|| self.previous.line())
+    }
+
+    /// How the comparisons with the kernel's clock went, at the calibrated `rate`.
+    pub(crate) fn comparison(&self, rate: Option<FixedRate>) -> Comparison {
+        let renewals = &self.renewals;
+        let ticks = self.line.line().map(|line| self.source.tick().since(line.at));
+        let contradicted_ppm = f64::from_bits(renewals.contradicted_ppm_bits.load(Ordering::Relaxed));
+        Comparison {
+            age: ticks.zip(rate).map(|(ticks, rate)| Span::from_nanos(rate.nanos(ticks))),
+            half_width_ns: renewals.anchor.load().width_ns / 2.0,
+            contradicted_ppm: Some(contradicted_ppm).filter(|ppm| *ppm > 0.0),
+            error_ns: renewals.error_ns.load(Ordering::Relaxed),
+            count: renewals.count.load(Ordering::Relaxed),
+        }
+    }
+
+    /// What happened since the start.
+    pub(crate) const fn events(&self) -> &Events {
+        &self.renewals.events
     }
 
     /// Reads CLOCK_MONOTONIC, within bounds. `ns_per_tick` is the unsteered rate; all steering between two readings is
@@ -184,12 +219,12 @@ impl<S: TimeSource> Clock<S> {
         Anchor { at, low_ns: origin.wrapping_add_signed(low.floor() as i64), width_ns: high - low.floor() }
     }
 
-    fn seat(&self, anchor: Anchor, rate: FixedRate, given_ns: u64) {
+    fn publish(&self, anchor: Anchor, rate: FixedRate, given_ns: u64) {
         // At the upper bound: a reading of the kernel's own clock that came before is then never the greater. Nor one
         // of the line before.
         let ns = anchor.low_ns.saturating_add(anchor.width_ns.ceil() as u64).max(given_ns);
-        let line = BentLine { at: anchor.at, ns, fraction: 0, before: rate, after: rate };
-        let lifetime = self.control.lifetime_ticks.load(Ordering::Relaxed);
+        let line = SlewedLine { at: anchor.at, ns, fraction: 0, before: rate, after: rate };
+        let lifetime = self.renewals.lifetime_ticks.load(Ordering::Relaxed);
         self.line.publish(|| (lifetime, line));
         self.previous.publish(|| (lifetime, line));
     }
@@ -197,18 +232,14 @@ impl<S: TimeSource> Clock<S> {
     /// The way of a reading that found no fresh line.
     #[cold]
     #[inline(never)]
-    pub(super) fn slow(&self) -> Timestamp<Monotonic> {
-        if self.records.is_some() {
-            // The kernel is writing its record, or has left the counter; the vDSO waits for the one and copes with the
-            // other.
-            return self.source.monotonic();
-        }
+    pub(crate) fn slow(&self) -> Timestamp<Monotonic> {
         for _ in 0..2 {
             match self.line.ns(|| self.source.tick_ordered()) {
                 LineRead::Fresh(ns) => return Timestamp::from_nanos(ns),
                 LineRead::Stale(ns) => {
                     if !self.try_renew() {
-                        // Another thread is at it. Its bend goes on from this line, so the line's own time is right.
+                        // Another thread is at it. Its change of rate goes on from this line, so the line's own time is
+                        // right.
                         return Timestamp::from_nanos(ns);
                     }
                 }
@@ -224,67 +255,66 @@ impl<S: TimeSource> Clock<S> {
             }
         }
         // A line that is too old may have been ahead of the kernel: what it gave stands.
-        let lifetime = self.control.lifetime_ticks.load(Ordering::Relaxed);
-        let line = self.line.line().or_else(|| self.previous.line());
-        let given = line.and_then(|line| last_given_ns(line, self.source.tick(), lifetime, 0));
-        let floor = self.control.floor_ns.load(Ordering::Acquire).max(given.unwrap_or(0));
+        let lifetime = self.renewals.lifetime_ticks.load(Ordering::Relaxed);
+        let given = self.current().and_then(|line| last_given_ns(line, self.source.tick(), lifetime, 0));
+        let floor = self.renewals.floor_ns.load(Ordering::Acquire).max(given.unwrap_or(0));
         Timestamp::from_nanos(self.source.monotonic().as_nanos().max(floor))
     }
 
     /// Renews the line, unless another thread does. False where it did nothing.
     fn try_renew(&self) -> bool {
-        let control = &self.control;
+        let renewals = &self.renewals;
         // A thread may be kept from running for any time in the middle of a renewal (a throttled cgroup, SIGSTOP) and
         // is never joined by a second writer. Only a thread of another process will not go on: a fork left it behind.
         let process = std::process::id();
-        let holder = control.renewing.load(Ordering::Relaxed);
+        let holder = renewals.renewing.load(Ordering::Relaxed);
         if holder == process {
             return false;
         }
-        if control.renewing.compare_exchange(holder, process, Ordering::Acquire, Ordering::Relaxed).is_err() {
+        if renewals.renewing.compare_exchange(holder, process, Ordering::Acquire, Ordering::Relaxed).is_err() {
             return false;
         }
         self.renew_now();
-        control.renewing.store(0, Ordering::Release);
+        renewals.renewing.store(0, Ordering::Release);
         true
     }
 
     fn renew_now(&self) {
-        let control = &self.control;
+        let renewals = &self.renewals;
         let Some(line) = self.line.line() else { return };
-        let count = control.renewals.fetch_add(1, Ordering::Relaxed) + 1;
-        let raw = f64::from_bits(control.raw_rate_bits.load(Ordering::Relaxed));
-        let lifetime_ticks = control.lifetime_ticks.load(Ordering::Relaxed);
+        let count = renewals.count.fetch_add(1, Ordering::Relaxed) + 1;
+        let raw = f64::from_bits(renewals.raw_rate_bits.load(Ordering::Relaxed));
+        let lifetime_ticks = renewals.lifetime_ticks.load(Ordering::Relaxed);
         let suspended = self.source.suspended().as_nanos();
-        let slept_ns = suspended - control.suspended_ns.swap(suspended, Ordering::Relaxed);
+        let slept_ns = suspended - renewals.suspended_ns.swap(suspended, Ordering::Relaxed);
         let slept = slept_ns.abs() > 1_000_000;
         if slept {
-            control.events.record(Event::Suspended);
+            renewals.events.record(Event::Suspended);
         }
         let marker = self.source.disruption_marker().unwrap_or(0);
-        let moved = control.marker.swap(marker, Ordering::Relaxed) != marker;
+        let moved = renewals.marker.swap(marker, Ordering::Relaxed) != marker;
         if moved {
-            control.events.record(Event::Migrated);
+            renewals.events.record(Event::Migrated);
         }
         if count.is_multiple_of(CLOCK_SOURCE_EVERY) && self.clock_source_left() {
-            control.events.record(Event::ClockSourceChanged);
+            renewals.events.record(Event::ClockSourceChanged);
             return self.give_up(line, lifetime_ticks);
         }
         let now = self.anchor(raw);
-        let last = control.anchor.load();
+        let last = renewals.anchor.load();
         let disrupted = slept || moved;
         let next = renew(&Situation { line, lifetime_ticks, last, now, raw_ns_per_tick: raw, disrupted });
-        control.anchor.store(now);
+        renewals.anchor.store(now);
         if disrupted {
-            control.raw.store(self.raw_anchor(raw));
+            renewals.raw.store(self.raw_anchor(raw));
         } else {
             self.check_rate(raw);
         }
         let longer = lifetime_ticks.saturating_mul(2).min(line.after.ticks_for(LONGEST_LIFETIME.as_nanos_unsigned()));
-        control.lifetime_ticks.store(longer, Ordering::Relaxed);
+        renewals.lifetime_ticks.store(longer, Ordering::Relaxed);
         match next {
             Renewal::Slew { rate, error_ns } => {
-                control.error_ns.store(error_ns as i64, Ordering::Relaxed);
+                renewals.error_ns.store(error_ns as i64, Ordering::Relaxed);
                 let ahead = rate.ticks_for(AHEAD.as_nanos_unsigned());
                 let published = self.line.publish(|| {
                     let tick = self.source.tick();
@@ -293,12 +323,12 @@ impl<S: TimeSource> Clock<S> {
                         // renewal starts anew.
                         return (lifetime_ticks, line);
                     }
-                    (longer, line.bent_at(CounterTick::new(tick.count().wrapping_add(ahead)), rate))
+                    (longer, line.slewed_at(CounterTick::new(tick.count().wrapping_add(ahead)), rate))
                 });
                 self.previous.publish(|| published);
             }
-            Renewal::Seat { rate } => {
-                control.events.record(Event::Seated);
+            Renewal::Step { rate } => {
+                renewals.events.record(Event::Seated);
                 let age = now.at.since(line.at);
                 let live = -(lifetime_ticks as i64)..=lifetime_ticks.saturating_mul(2) as i64;
                 let given = if live.contains(&age) {
@@ -315,11 +345,11 @@ impl<S: TimeSource> Clock<S> {
                     let kernel = now.low_ns.saturating_add(now.width_ns as u64);
                     given.filter(|given| *given < kernel + MOST_AHEAD_NS).unwrap_or(0)
                 };
-                self.seat(now, rate, given);
+                self.publish(now, rate, given);
             }
             Renewal::Distrust { error_ns } => {
-                control.error_ns.store(error_ns as i64, Ordering::Relaxed);
-                control.events.record(Event::RateBroken);
+                renewals.error_ns.store(error_ns as i64, Ordering::Relaxed);
+                renewals.events.record(Event::RateBroken);
                 self.give_up(line, lifetime_ticks);
             }
         }
@@ -328,44 +358,43 @@ impl<S: TimeSource> Clock<S> {
     /// Holds the calibrated rate against CLOCK_MONOTONIC_RAW since the first comparison: a rate outside of what both
     /// leave is no longer called exact, and its bound grows.
     fn check_rate(&self, rate: f64) {
-        let (first, now) = (self.control.raw.load(), self.raw_anchor(rate));
+        let (first, now) = (self.renewals.raw.load(), self.raw_anchor(rate));
         let ticks = now.at.since(first.at) as f64;
-        let Some(found) = self.calibration() else { return };
         if ticks <= 0.0 || first.width_ns < 0.0 || now.width_ns < 0.0 {
             return;
         }
         let passed = now.low_ns.wrapping_sub(first.low_ns).cast_signed() as f64;
         let (low, high) = ((passed - first.width_ns) / ticks, (passed + now.width_ns) / ticks);
-        let stated = rate * found.residual_ppm() * 1e-6 + 1e-12 * rate;
+        let stated =
+            rate * f64::from_bits(self.renewals.residual_ppm_bits.load(Ordering::Relaxed)) * 1e-6 + 1e-12 * rate;
         if rate + stated < low || rate - stated > high {
             let possible = (high - rate).max(rate - low) / rate * 1e6;
-            let before = f64::from_bits(self.control.contradicted_ppm_bits.load(Ordering::Relaxed));
-            self.control.contradicted_ppm_bits.store(possible.max(before).to_bits(), Ordering::Relaxed);
-            self.control.events.record(Event::RateContradicted);
+            let before = f64::from_bits(self.renewals.contradicted_ppm_bits.load(Ordering::Relaxed));
+            self.renewals.contradicted_ppm_bits.store(possible.max(before).to_bits(), Ordering::Relaxed);
+            self.renewals.events.record(Event::RateContradicted);
         }
     }
 
     /// Whether the kernel has turned away from the counter since the start.
     fn clock_source_left(&self) -> bool {
-        let then = self.begun.get().and_then(|begun| begun.evidence.clock_source.as_deref());
-        then.and_then(|name| self.source.clock_source_is(name)) == Some(false)
+        self.renewals.clock_source.as_deref().and_then(|name| self.source.clock_source_is(name)) == Some(false)
     }
 
     /// From now on readings come from the kernel, and never below what the line has given.
-    fn give_up(&self, line: BentLine, lifetime_ticks: u64) {
+    fn give_up(&self, line: SlewedLine, lifetime_ticks: u64) {
         let kernel = self.source.monotonic().as_nanos();
-        let lead = self.control.error_ns.load(Ordering::Relaxed).unsigned_abs().min(MOST_AHEAD_NS);
+        let lead = self.renewals.error_ns.load(Ordering::Relaxed).unsigned_abs().min(MOST_AHEAD_NS);
         let given = last_given_ns(line, self.source.tick(), lifetime_ticks, 0);
-        self.control.floor_ns.store(given.unwrap_or(kernel + lead), Ordering::Release);
+        self.renewals.floor_ns.store(given.unwrap_or(kernel + lead), Ordering::Release);
         self.line.withdraw();
         self.previous.withdraw();
-        self.control.events.record(Event::GivenUp);
+        self.renewals.events.record(Event::GivenUp);
     }
 }
 
 /// The greatest time that readers of `line` can have been given by `tick`, `slept_ticks` of which passed in suspend;
 /// `None` where the counter fell back, so that its present reading says nothing.
-fn last_given_ns(line: BentLine, tick: CounterTick, lifetime_ticks: u64, slept_ticks: i64) -> Option<u64> {
+fn last_given_ns(line: SlewedLine, tick: CounterTick, lifetime_ticks: u64, slept_ticks: i64) -> Option<u64> {
     let age = tick.since(line.at).saturating_sub(slept_ticks);
     let oldest = lifetime_ticks.saturating_mul(2) as i64;
     let backward = -(lifetime_ticks as i64);
