@@ -50,7 +50,7 @@ cancellable! {
 /// How this thread's last sleep ended.
 ///
 /// # Safety
-/// `result` is null or points to a writable object whose first field tells its size.
+/// `result` is null or points to a writable object whose first field is its size.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn vtare_last_sleep(result: *mut VtareSleepResult) -> c_int {
     const LEAST: usize = size_of::<VtareSleepResult>();

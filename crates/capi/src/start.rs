@@ -41,7 +41,7 @@ pub extern "C" fn vtare_clock_version() -> *const c_char {
 /// Starts the clock now instead of at first use.
 ///
 /// # Safety
-/// `options` is null or points to an object whose first field tells its size.
+/// `options` is null or points to an object whose first field is its size.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn vtare_clock_start(options: *const VtareClockOptions) -> c_int {
     if options.is_null() {

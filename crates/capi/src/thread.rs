@@ -317,7 +317,7 @@ fn options_size(options: *const VtareSleepOptions) -> Result<(), c_int> {
 /// This thread's options for its sleeps.
 ///
 /// # Safety
-/// `options` is null or points to a writable object whose first field tells its size.
+/// `options` is null or points to a writable object whose first field is its size.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn vtare_get_sleep_options(options: *mut VtareSleepOptions) -> c_int {
     if let Err(refused) = options_size(options) {
@@ -340,7 +340,7 @@ pub unsafe extern "C" fn vtare_get_sleep_options(options: *mut VtareSleepOptions
 /// Sets this thread's options for its sleeps.
 ///
 /// # Safety
-/// `options` is null or points to an object whose first field tells its size.
+/// `options` is null or points to an object whose first field is its size.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn vtare_set_sleep_options(options: *const VtareSleepOptions) -> c_int {
     if let Err(refused) = options_size(options) {
