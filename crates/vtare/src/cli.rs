@@ -10,6 +10,7 @@ use crate::context::Context;
 use crate::failure::{Exit, Failure, error_document};
 use crate::instrument::Instrument;
 use crate::noise::Noise;
+use crate::output;
 use crate::parameters::Arguments;
 use crate::sleep::Sleep;
 use crate::throughput::Throughput;
@@ -178,7 +179,7 @@ fn in_words(message: &str) -> String {
 
 /// `--json` promises one valid document, also where nothing could be measured.
 fn report_failure_as_json(message: &str, exit_code: u8) {
-    if let Err(failure) = instrument::print_json(&error_document(&message, exit_code)) {
+    if let Err(failure) = output::print_json(&error_document(&message, exit_code)) {
         message!("vtare: {failure}");
     }
 }

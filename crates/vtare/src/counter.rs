@@ -12,21 +12,20 @@ mod caller;
 mod cause;
 mod function;
 mod language;
+mod parameters;
 mod program;
 mod variance;
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use vtare_sys::proc::Snapshot;
 use vtare_units::Random;
 
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
 use crate::instrument::{self, Instrument, Note, Outcome, Session};
-use crate::parameters;
 use crate::quantities::positive;
 use crate::samples::{Column, Row as _};
 use crate::table::{Table, percent, time};
@@ -34,56 +33,18 @@ use caller::Caller;
 use cause::{Cause, CauseShares, Evidence};
 use function::Call;
 use language::Language;
+use parameters::Parameters;
 use variance::Spread;
 use vtare_units::figures::{ExactHistogram, Figures};
 
 /// Gaps are counted in steps of this many ns.
 const GAP_STEP_NS: i64 = 100;
 
-/// Parameters of `counter` in run.json.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, clap::Args)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct Parameters {
-    /// Batches, b.
-    #[arg(long, value_name = "N")]
-    #[schemars(range(min = 1, max = 10_000))]
-    pub(crate) batches: u64,
-
-    /// Calls of each argument in a batch, c.
-    #[arg(long, visible_alias = "samples", value_name = "N")]
-    #[schemars(range(min = 1, max = 100_000))]
-    pub(crate) calls: u64,
-
-    /// Arguments are 2^0 to 2^m.
-    #[arg(long, value_name = "M")]
-    #[schemars(range(min = 0, max = 16))]
-    pub(crate) max_exponent: u32,
-
-    /// Argument a takes about a times this many ms; the published run has 10.
-    #[arg(long, value_name = "MS", value_parser = positive)]
-    #[schemars(range(min = 0.05, max = 1000))]
-    pub(crate) unit_ms: f64,
-
-    /// Run on this CPU only; without it, the scheduler chooses.
-    #[arg(long, value_name = "CPU")]
-    pub(crate) cpu: Option<usize>,
-
-    /// Language of the counter function: rust, c, java or python.
-    #[arg(long, value_name = "NAME", hide_possible_values = true)]
-    pub(crate) language: Language,
-
-    /// The program in that language, as --build made it; without it, one is built for this run.
-    #[arg(long, value_name = "FILE", requires = "language")]
-    pub(crate) program: Option<PathBuf>,
-}
-
-impl parameters::Parameters for Parameters {}
-
 /// Arguments of `vtare counter`.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct CounterArguments {
     #[command(flatten)]
-    run: parameters::Arguments<Parameters>,
+    run: crate::parameters::Arguments<Parameters>,
 
     /// Only build the program in that language into this file, for --program here or on a machine without its compiler
     #[arg(long, value_name = "FILE", requires = "language", conflicts_with = "program")]
@@ -92,25 +53,6 @@ pub(crate) struct CounterArguments {
     /// Choose --unit-ms so that everything takes about this time
     #[arg(long, value_name = "S", value_parser = positive, conflicts_with = "unit_ms")]
     seconds: Option<f64>,
-}
-
-impl Default for Parameters {
-    fn default() -> Self {
-        let language = Language::Rust;
-        Self { batches: 20, calls: 100, max_exponent: 9, unit_ms: 10.0, cpu: None, language, program: None }
-    }
-}
-
-impl Parameters {
-    /// The work of all calls in units of argument 1.
-    fn units(&self) -> u64 {
-        self.batches * self.calls * ((2 << self.max_exponent) - 1)
-    }
-
-    /// About how long it all takes, in s.
-    fn estimated_s(&self) -> f64 {
-        self.units() as f64 * self.unit_ms / 1e3
-    }
 }
 
 /// How evenly one argument ran.
@@ -217,7 +159,7 @@ impl Instrument for Counter {
     type Cell = CounterCell;
 
     fn resolve(parameters: Parameters, _context: &Context) -> Result<Parameters, Failure> {
-        parameters::check_bounds(&parameters)?;
+        crate::parameters::check_bounds(&parameters)?;
         instrument::check_cpu(parameters.cpu)?;
         if let (Language::Rust, Some(program)) = (parameters.language, &parameters.program) {
             let found = program.display();

@@ -5,8 +5,6 @@
 //! result once.
 
 use std::hash::{BuildHasher, Hasher};
-use std::io::Write as _;
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -18,6 +16,7 @@ use crate::arguments::CommonArguments;
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
 use crate::limits::{self, Limit, Verdict};
+use crate::output::{print, print_json, to_json};
 use crate::parameters::{Arguments, Parameters};
 use crate::run_file::RUN_SCHEMA;
 use crate::samples::{Column, Samples};
@@ -292,45 +291,11 @@ fn text_of(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// Turns vtare's own types into JSON. Numbers that are no numbers become null there, so the document is always valid.
-pub(crate) fn to_json(value: &impl Serialize) -> Value {
-    serde_json::to_value(value).expect("vtare's own types have text keys and no failing parts")
-}
-
 fn merged(base: &Value, mut own: Value) -> Value {
     if let (Some(into), Some(from)) = (own.as_object_mut(), base.as_object()) {
         into.extend(from.clone());
     }
     own
-}
-
-/// Prints one JSON document on stdout.
-///
-/// # Errors
-/// Where stdout cannot be written.
-pub(crate) fn print_json(document: &Value) -> Result<(), Failure> {
-    print(&format!("{document:#}\n"))
-}
-
-/// Prints text on stdout.
-///
-/// # Errors
-/// Where stdout cannot be written; a reader that went away (`| head`) is no error.
-pub(crate) fn print(text: &str) -> Result<(), Failure> {
-    print_on(text).map(|_| ())
-}
-
-/// Prints a part of what comes bit by bit on stdout. Breaks where the reader went away (`| head`), which needs no more.
-///
-/// # Errors
-/// Where stdout cannot be written.
-pub(crate) fn print_on(text: &str) -> Result<ControlFlow<()>, Failure> {
-    let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Ok(()) => Ok(ControlFlow::Continue(())),
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(ControlFlow::Break(())),
-        Err(error) => Err(Failure::Machine(format!("cannot write to standard output: {error}"))),
-    }
 }
 
 /// A seed nobody chose, below 2^32 so that every JSON reader keeps it exactly.

@@ -10,8 +10,8 @@ use vtare_units::Span;
 
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
-use crate::instrument::{print, print_json, to_json};
 use crate::load_net::{self, NetArguments};
+use crate::output::{print, print_json, to_json};
 use crate::quantities::positive;
 use crate::table::percent;
 

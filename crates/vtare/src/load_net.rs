@@ -14,7 +14,8 @@ use vtare_units::Span;
 
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::instrument::{check_cpu, fresh_seed, to_json};
+use crate::instrument::{check_cpu, fresh_seed};
+use crate::output::to_json;
 use crate::quantities::{bit_rate, nanoseconds, positive, show_bit_rate};
 use crate::samples::{Column, Row as _, Samples, SamplesError, count};
 

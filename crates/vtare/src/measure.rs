@@ -6,20 +6,12 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
-use crate::avb::Avb;
-use crate::capture::Capture;
 use crate::context::Context;
-use crate::counter::Counter;
 use crate::failure::{Exit, Failure};
 use crate::instrument::{self, Instrument, RunHeader, Showing};
+use crate::instruments::instruments;
 use crate::limits::Limit;
-use crate::noise::Noise;
-use crate::rtt::Rtt;
 use crate::run_file::{self, LARGEST_BYTE};
-use crate::schema::Described;
-use crate::sleep::Sleep;
-use crate::throughput::Throughput;
-use crate::timer::Timer;
 
 /// Arguments of `vtare measure`.
 #[derive(Clone, Debug, clap::Args)]
@@ -35,21 +27,6 @@ pub(crate) struct MeasureArguments {
     /// Exit with code 1 where a figure crosses a limit, as in 'miss_p99_ns > 5000'; may be given more than once
     #[arg(long, value_name = "EXPRESSION")]
     fail_if: Vec<Limit>,
-}
-
-/// The instruments that run.json can name: the one list of them.
-macro_rules! instruments {
-    ($do:ident) => {
-        $do!(Timer, Sleep, Counter, Noise, Rtt, Avb, Throughput, Capture)
-    };
-}
-
-/// Each instrument as the schemas describe it.
-pub(crate) fn described() -> Vec<Described> {
-    macro_rules! describe {
-        ($($instrument:ty),*) => { vec![$(Described::of::<$instrument>()),*] };
-    }
-    instruments!(describe)
 }
 
 /// Carries out the run in the file.
@@ -132,7 +109,7 @@ mod tests {
     }
 
     fn survives<I: Instrument>(context: &Context) -> usize {
-        let usual = instrument::to_json(&I::Parameters::default());
+        let usual = crate::output::to_json(&I::Parameters::default());
         let keys: Vec<&String> = usual.as_object().expect("parameters are an object").keys().collect();
         let mut refused = 0;
         for key in &keys {

@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 use crate::arguments::CommonArguments;
 use crate::failure::Failure;
-use crate::instrument::to_json;
+use crate::output::to_json;
 
 /// The parameters of one instrument. A doc comment of a field is both its help and its description in the schema; the
 /// default values are those of [`Default`]; the name of the field is the key in run.json.

@@ -3,9 +3,10 @@
 use serde_json::{Map, Value, json};
 
 use crate::failure::{Exit, Failure};
-use crate::instrument::{self, Instrument};
+use crate::instruments::{self, Described};
+use crate::output;
 use crate::run_file::{RUN_ID_PATTERN, RUN_SCHEMA};
-use crate::{link, load_net, measure, parameters};
+use crate::{link, load_net};
 
 /// Arguments of `vtare schema`.
 #[derive(Clone, Copy, Debug, clap::Args)]
@@ -15,28 +16,13 @@ pub(crate) struct SchemaArguments {
     columns: bool,
 }
 
-/// What the schemas need to know of one instrument.
-pub(crate) struct Described {
-    name: &'static str,
-    parameters: Value,
-    columns: Value,
-}
-
-impl Described {
-    /// Describes instrument `I`.
-    pub(crate) fn of<I: Instrument>() -> Self {
-        let parameters = parameters::schema_of::<I::Parameters>();
-        Self { name: I::NAME, parameters, columns: instrument::to_json(&I::COLUMNS) }
-    }
-}
-
 /// Prints the schema of run.json or the columns.
 ///
 /// # Errors
 /// Where stdout cannot be written.
 pub(crate) fn command(arguments: &SchemaArguments) -> Result<Exit, Failure> {
-    let described = measure::described();
-    instrument::print_json(&if arguments.columns { columns(described) } else { run_schema(described) })?;
+    let described = instruments::described();
+    output::print_json(&if arguments.columns { columns(described) } else { run_schema(described) })?;
     Ok(Exit::Measured)
 }
 

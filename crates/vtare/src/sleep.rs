@@ -4,152 +4,30 @@
 //! slice). The cells take turns in rounds of fresh random order, so that a drift of the machine meets all of them
 //! alike.
 
+mod cell;
 mod notes;
+mod parameters;
 mod worker;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use vtare_units::figures::Figures;
 use vtare_units::{Random, Span};
 
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::instrument::{self, Instrument, Outcome, Session};
-use crate::parameters;
-use crate::quantities::{nanoseconds, nanoseconds_or_none, positive};
 use crate::samples::{Column, Row as _};
 use crate::table::{Table, percent, spread, time};
+use cell::Measured;
+pub(crate) use cell::SleepCell;
+use parameters::all_methods;
+pub(crate) use parameters::{Parameters, method};
 use vtare_clock::sleep::Method;
-use worker::{Batch, Order, Reading, Refused, Settings};
+use worker::{Order, Reading, Settings};
 
 /// Rounds in which the cells take turns.
 const ROUNDS: u64 = 10;
 
-/// Parameters of `sleep` in run.json.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, clap::Args)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct Parameters {
-    /// How to sleep: usleep, clock_nanosleep, two_phase, adaptive, spin, two_phase_capped; without it, the first five.
-    #[arg(long, value_name = "METHOD", value_delimiter = ',', value_parser = method)]
-    #[schemars(schema_with = "methods_schema")]
-    pub(crate) method: Option<Vec<Method>>,
-
-    /// How long to sleep.
-    #[arg(long = "target", value_name = "TIME", value_delimiter = ',', value_parser = nanoseconds)]
-    #[schemars(length(min = 1), inner(range(min = 1, max = 10_000_000_000_u64)))]
-    pub(crate) target_ns: Vec<u64>,
-
-    /// Sleeps in each cell.
-    #[arg(long, value_name = "N")]
-    #[schemars(range(min = 1, max = 10_000_000))]
-    pub(crate) samples: u64,
-
-    /// Stop each cell after this time, in seconds; null, or --samples alone, for no such limit.
-    #[arg(long, value_name = "S", value_parser = positive)]
-    #[schemars(extend("exclusiveMinimum" = 0))]
-    pub(crate) seconds: Option<f64>,
-
-    /// Run on this CPU only; without it, the scheduler chooses.
-    #[arg(long, value_name = "CPU")]
-    pub(crate) cpu: Option<usize>,
-
-    /// The price of CPU time for the adaptive method: more wakes closer to the target and spins longer.
-    #[arg(long = "lambda", value_name = "TIME", value_parser = nanoseconds)]
-    #[schemars(range(min = 1, max = 10_000_000_000_u64))]
-    pub(crate) lambda_ns: u64,
-
-    /// A miss up to this is as good as none to the adaptive method, so that it spins less.
-    #[arg(long = "tolerance", value_name = "TIME", value_parser = nanoseconds_or_none)]
-    #[schemars(range(min = 0, max = 10_000_000_000_u64))]
-    pub(crate) tolerance_ns: u64,
-
-    /// Real-time priority of the sleeping threads (SCHED_FIFO, 1 to 99), any method, a refusal is noted; without it,
-    /// the class that the process has.
-    #[arg(long, value_name = "PRIORITY")]
-    #[schemars(range(min = 1, max = 99))]
-    pub(crate) fifo: Option<u8>,
-
-    /// Timer slack of the sleeping threads; without it, what the process has.
-    #[arg(long = "slack", value_name = "TIME", value_parser = nanoseconds)]
-    #[schemars(range(min = 1, max = 10_000_000_000_u64))]
-    pub(crate) slack_ns: Option<u64>,
-}
-
-impl parameters::Parameters for Parameters {
-    fn imply(&mut self, given: &dyn Fn(&str) -> bool) {
-        // Who asks for a number of sleeps wants that number, not what fits into the usual time.
-        if given("samples") && !given("seconds") {
-            self.seconds = None;
-        }
-    }
-}
-
-impl Default for Parameters {
-    fn default() -> Self {
-        Self {
-            method: None,
-            target_ns: vec![1_000, 10_000, 100_000, 1_000_000, 10_000_000],
-            samples: 1_000,
-            seconds: Some(2.0),
-            cpu: None,
-            lambda_ns: 2_000_000,
-            tolerance_ns: 0,
-            fifo: None,
-            slack_ns: None,
-        }
-    }
-}
-
-fn methods_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-    let names: Vec<String> = Method::ALL.iter().map(Method::to_string).collect();
-    schemars::json_schema!({"type": ["array", "null"], "items": {"type": "string", "enum": names}, "minItems": 1})
-}
-
-/// The methods that "all" means: the capped two-phase sleep is a variant of one of them.
-fn all_methods() -> Vec<Method> {
-    Method::ALL.iter().copied().filter(|method| *method != Method::TwoPhaseCapped).collect()
-}
-
-/// Reads the name of a way to sleep.
-///
-/// # Errors
-/// With the names that there are.
-pub(crate) fn method(text: &str) -> Result<Method, String> {
-    text.parse().map_err(|_| {
-        let names: Vec<String> = Method::ALL.iter().map(Method::to_string).collect();
-        format!("found '{text}', want one of {}", names.join(", "))
-    })
-}
-
-/// How one method sleeps one length.
-#[derive(Clone, Debug, Default, Serialize)]
-pub(crate) struct SleepCell {
-    /// How it slept.
-    pub(crate) method: Option<Method>,
-    /// For how long it was asked to, in ns.
-    pub(crate) target_ns: u64,
-    /// Actual minus target wake-up, in ns; negative is early.
-    pub(crate) miss_ns: Figures,
-    /// The mean time spent spinning in a sleep, in ns.
-    pub(crate) spin_ns_mean: Option<f64>,
-    /// CPU time of the thread in a second of sleeping.
-    pub(crate) cpu_fraction: Option<f64>,
-    /// Sleeps that a gap of the machine hit.
-    pub(crate) disturbed: u64,
-}
-
 /// The instrument.
 pub(crate) struct Sleep;
-
-/// One cell while it is measured.
-struct Measured {
-    method: Method,
-    target_ns: u64,
-    readings: Vec<Reading>,
-    cpu: Span,
-    wall: Span,
-    refused: Refused,
-}
 
 impl Instrument for Sleep {
     const NAME: &'static str = "sleep";
@@ -159,7 +37,7 @@ impl Instrument for Sleep {
     type Cell = SleepCell;
 
     fn resolve(mut parameters: Parameters, _context: &Context) -> Result<Parameters, Failure> {
-        parameters::check_bounds(&parameters)?;
+        crate::parameters::check_bounds(&parameters)?;
         instrument::check_seconds("seconds", parameters.seconds)?;
         instrument::check_cpu(parameters.cpu)?;
         instrument::check_list("target_ns", &parameters.target_ns)?;
@@ -252,33 +130,6 @@ fn take_turns(
     .map(|interrupted| (cells, interrupted))
 }
 
-impl Measured {
-    fn new(method: Method, target_ns: u64) -> Self {
-        Self { method, target_ns, readings: Vec::new(), cpu: Span::ZERO, wall: Span::ZERO, refused: Refused::default() }
-    }
-
-    fn take(&mut self, turn: Batch) {
-        self.readings.extend(turn.readings);
-        self.cpu += turn.cpu;
-        self.wall += turn.wall;
-        self.refused = turn.refused;
-    }
-
-    fn cell(&self) -> SleepCell {
-        let n = self.readings.len();
-        let spin: i128 = self.readings.iter().map(|reading| i128::from(reading.spin_ns)).sum();
-        let wall = self.wall.as_nanos();
-        SleepCell {
-            method: Some(self.method),
-            target_ns: self.target_ns,
-            miss_ns: self.readings.iter().map(|reading| reading.miss_ns).collect(),
-            spin_ns_mean: (n > 0).then(|| spin as f64 / n as f64),
-            cpu_fraction: (n > 0 && wall > 0).then(|| self.cpu.as_nanos() as f64 / wall as f64),
-            disturbed: self.readings.iter().filter(|reading| reading.disturbed).count() as u64,
-        }
-    }
-}
-
 /// One sleep.
 struct SleepRow<'a> {
     cell: &'a Measured,
@@ -308,6 +159,7 @@ fn keep(cell: &Measured, session: &mut Session<'_>) -> Result<(), Failure> {
 
 #[cfg(test)]
 mod tests {
+    use super::worker::{Batch, Refused};
     use super::*;
 
     #[test]
@@ -343,7 +195,7 @@ mod tests {
         for (target, cpu) in [("1.00 ms", "8.00 %"), ("10.0 ms", "2.00 %")] {
             assert!(text.lines().any(|line| line.contains(target) && line.contains(cpu)), "{text}");
         }
-        assert_eq!(instrument::to_json(&cells)[1]["cpu_fraction"], 0.02);
+        assert_eq!(crate::output::to_json(&cells)[1]["cpu_fraction"], 0.02);
     }
 
     #[test]

@@ -1,13 +1,15 @@
 //! `vtare timer`: what it costs to read the time, by consecutive differences.
 
+mod cell;
 mod series;
 mod sources;
 
+pub(crate) use cell::TimerCell;
+use cell::TimerRow;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use series::Series;
 pub(crate) use sources::Source;
-use vtare_units::figures::Figures;
 use vtare_units::{Random, Span};
 
 use crate::context::Context;
@@ -56,20 +58,6 @@ impl Default for Parameters {
     fn default() -> Self {
         Self { source: None, samples: 10_000_000, seconds: None, cpu: None, tail_ns: 1_000 }
     }
-}
-
-/// What one source costs.
-#[derive(Clone, Debug, Default, Serialize)]
-pub(crate) struct TimerCell {
-    /// What was read.
-    pub(crate) source: Option<Source>,
-    /// The difference between one reading and the next, in ns.
-    pub(crate) cost_ns: Figures,
-    /// The time of a tight loop of reads divided by their number, in ns: it resolves what the clock's own steps hide.
-    /// `n` counts the loops.
-    pub(crate) read_cost_ns: Figures,
-    /// Readings slower than `tail_ns` in a second of reading.
-    pub(crate) exceed_per_s: Option<f64>,
 }
 
 /// The instrument.
@@ -154,22 +142,6 @@ impl Instrument for Timer {
         table
     }
 }
-
-/// One reading, or all readings of a histogram's cost.
-struct TimerRow<'a> {
-    source: &'a str,
-    index: Option<i64>,
-    cost_ps: i64,
-    count: u64,
-}
-
-columns!(row: TimerRow<'_> {
-    string "source" = row.source, "what was read";
-    optional_int64 "index" = row.index,
-        "position of the reading in the series of its source, from 0; null for histogram rows";
-    int64 "cost_ps" = row.cost_ps, "difference between one reading and the next, in picoseconds";
-    int64 "count" = row.count.cast_signed(), "how many readings had this cost; 1 where index is given";
-});
 
 /// Writes the histograms and sums up.
 fn finish(

@@ -11,7 +11,7 @@ use vtare_units::{Monotonic, Span, Timestamp};
 
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
-use crate::instrument::{print, print_json, to_json};
+use crate::output::{print, print_json, to_json};
 use crate::quantities::positive;
 use crate::table::Table;
 

@@ -12,9 +12,10 @@ use vtare_wire::session::Counters;
 
 use super::parameters::Stream;
 use super::run::TimedEstimate;
-use super::{megabits, words};
+use super::shown::{megabits, words};
 use crate::failure::Failure;
-use crate::instrument::{self, Note};
+use crate::instrument::Note;
+use crate::output;
 use crate::samples::{Samples, SamplesError, count, nearest};
 use crate::table::time;
 
@@ -77,7 +78,7 @@ pub(super) fn row(
     number: u64,
     timed: &TimedEstimate,
 ) -> Result<(), SamplesError> {
-    let stopped = instrument::to_json(&timed.estimate.stopped).as_str().unwrap_or_default().to_owned();
+    let stopped = output::to_json(&timed.estimate.stopped).as_str().unwrap_or_default().to_owned();
     samples.row(&EstimateRow { cell, number, timed, stopped })
 }
 
@@ -305,8 +306,8 @@ impl StreamLine<'_> {
 /// # Errors
 /// Where stdout cannot be written.
 pub(super) fn show(line: &StreamLine<'_>, how: Stream, notes: &mut Vec<Note>) -> Result<ControlFlow<()>, Failure> {
-    let text = if how == Stream::Lines { line.in_words() } else { instrument::to_json(line).to_string() };
-    let shown = instrument::print_on(&format!("{text}\n"))?;
+    let text = if how == Stream::Lines { line.in_words() } else { output::to_json(line).to_string() };
+    let shown = output::print_on(&format!("{text}\n"))?;
     if shown.is_break() {
         notes.push(Note::new("reader_gone", "whoever read the stream of estimates went away, which ended the run"));
     }

@@ -8,6 +8,7 @@ mod convert;
 mod parameters;
 mod probe_path;
 mod run;
+pub(crate) mod shown;
 mod tcp;
 mod timing;
 
@@ -20,13 +21,14 @@ use vtare_sys::sched;
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
 use crate::instrument::{self, Instrument, Note, Outcome, RunHeader, Session, Showing};
-use crate::progress::Progress;
+use crate::output;
 use crate::rtt::conditions;
 use crate::samples::{Column, Row as _};
 use crate::table::{Table, percent, time};
 use cell::{AvbCell, EstimateRow, Gathered, StreamLine};
 use parameters::{Parameters, Stream};
 use probe_path::ProbePath;
+use shown::{megabits, sized, words};
 
 pub(crate) use parameters::AvbArguments;
 
@@ -42,7 +44,7 @@ pub(crate) struct Avb;
 /// See [`instrument::carry_out`]; [`Failure::Peer`] where the peer does not answer.
 pub(crate) fn command(arguments: &AvbArguments, context: &Context) -> Result<Exit, Failure> {
     if arguments.wants_list() {
-        instrument::print(&parameters::list())?;
+        output::print(&parameters::list())?;
         return Ok(Exit::Measured);
     }
     let common = &arguments.run.common;
@@ -88,7 +90,7 @@ impl Instrument for Avb {
             link: Some(path.link().facts().clone()),
             ..AvbCell::default()
         };
-        let progress = progress(parameters, session.context);
+        let progress = run::progress(parameters, session.context);
         let mut gathered = Gathered::default();
         let mut failed = Ok(());
         let (samples, started) = (&mut session.samples, path.now());
@@ -188,14 +190,6 @@ impl Instrument for Avb {
     }
 }
 
-/// The progress line; none where estimates are shown line by line.
-fn progress(parameters: &Parameters, context: &Context) -> Progress {
-    match parameters.stream {
-        Stream::Lines => Progress::hidden(),
-        _ => context.progress(&format!("avb {}", parameters.peer), parameters.wanted().unwrap_or(0)),
-    }
-}
-
 /// How long the time was that the answer is the mean of, and what to expect of longer ones.
 fn window(window_s: Option<f64>, long_run: Option<[f64; 2]>) -> String {
     let Some(seconds) = window_s else { return String::new() };
@@ -250,34 +244,6 @@ fn silence(unanswered: u64, estimates: u64, stopped: Option<Stopped>) -> String 
     format!("{unanswered} of {estimates} estimates gave no answer{way_out}\n")
 }
 
-/// A rate for people.
-pub(crate) fn megabits(bit_per_s: Option<f64>) -> String {
-    let Some(rate) = bit_per_s else { return "-".to_owned() };
-    let (value, unit) = match rate {
-        rate if rate < 0.5 => return "0 bit/s".to_owned(),
-        rate if rate < 999.5e3 => (rate / 1e3, "kbit/s"),
-        rate if rate < 999.5e6 => (rate / 1e6, "Mbit/s"),
-        rate => (rate / 1e9, "Gbit/s"),
-    };
-    let decimals = if value < 9.995 { 2 } else { usize::from(value < 99.95) };
-    format!("{value:.decimals$} {unit}")
-}
-
-/// A number of bytes for people.
-fn sized(bytes: Option<f64>) -> String {
-    match bytes {
-        None => "-".to_owned(),
-        Some(bytes) if bytes < 1e3 => format!("{bytes:.0} B"),
-        Some(bytes) if bytes < 999.5e3 => format!("{:.0} kB", bytes / 1e3),
-        Some(bytes) => format!("{:.2} MB", bytes / 1e6),
-    }
-}
-
-/// Why it stopped, for people.
-fn words(stopped: Stopped) -> String {
-    instrument::to_json(&stopped).as_str().unwrap_or_default().replace('_', " ")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -306,15 +272,5 @@ mod tests {
         assert!(why_at_least(Some(Stopped::ByteBudget)).contains("--max-bytes"));
         assert!(why_at_least(Some(Stopped::TimeBudget)).contains("--max-time"));
         assert!(!why_at_least(Some(Stopped::Running)).contains("--max"));
-    }
-
-    #[test]
-    fn rates_keep_three_digits() {
-        for (rate, shown) in
-            [(999.6e6, "1.00 Gbit/s"), (94.93e6, "94.9 Mbit/s"), (640e3, "640 kbit/s"), (9.995e9, "10.0 Gbit/s")]
-        {
-            assert_eq!(megabits(Some(rate)), shown);
-        }
-        assert_eq!((megabits(Some(0.0)), megabits(None)), ("0 bit/s".to_owned(), "-".to_owned()));
     }
 }

@@ -10,6 +10,7 @@ use vtare_methods::avb::{METHODS, Settings, TCP, TCP_SOURCE, TCP_SUMMARY, TcpSet
 
 use crate::failure::Failure;
 use crate::instrument;
+use crate::output;
 use crate::parameters;
 use crate::quantities::{bytes, nanoseconds, nanoseconds_or_none, positive};
 
@@ -283,7 +284,7 @@ impl Parameters {
 
     /// Settings with what `set` changes.
     fn changed<T: Serialize + DeserializeOwned>(&self, named: &T) -> Result<T, Failure> {
-        let mut fields = instrument::to_json(named);
+        let mut fields = output::to_json(named);
         if self.follow && fields.get("follow_ns").is_some() {
             fields["follow_ns"] = FOLLOW_NS.into();
         }
@@ -315,7 +316,7 @@ pub(super) fn list() -> String {
         for preset in entry.presets {
             text.push_str(&format!("{:<10} {}:{} ({})\n", "", entry.name, preset.name, preset.source));
         }
-        let settings = instrument::to_json(&(entry.default)());
+        let settings = output::to_json(&(entry.default)());
         let fields = settings.as_object().into_iter().flatten().filter(|(key, _)| *key != "method");
         let shown: Vec<String> = fields.map(|(key, value)| format!("{key}={value}")).collect();
         if !shown.is_empty() {
@@ -323,7 +324,7 @@ pub(super) fn list() -> String {
         }
     }
     text.push_str(&format!("{TCP:<10} {TCP_SUMMARY}\n{:<10} source: {TCP_SOURCE}\n", ""));
-    let settings = instrument::to_json(&TcpSettings::default());
+    let settings = output::to_json(&TcpSettings::default());
     let shown: Vec<String> =
         settings.as_object().into_iter().flatten().map(|(key, value)| format!("{key}={value}")).collect();
     text.push_str(&format!("{:<10} settings: {}\n", "", shown.join(" ")));
@@ -394,7 +395,7 @@ mod tests {
     #[test]
     fn following_reaches_the_methods_that_can() {
         let parameters = with(|it| it.follow = true).expect("good");
-        let fields = instrument::to_json(&parameters.settings().expect("good"));
+        let fields = output::to_json(&parameters.settings().expect("good"));
         assert_eq!(fields["follow_ns"], FOLLOW_NS);
     }
 }

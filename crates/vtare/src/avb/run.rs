@@ -6,10 +6,11 @@ use std::ops::ControlFlow;
 use vtare_methods::avb::{Budget, Estimate, Method, Setup, Step};
 use vtare_units::{Monotonic, Span, Timestamp};
 
-use super::parameters::{FOLLOW_NS, Parameters};
+use super::parameters::{FOLLOW_NS, Parameters, Stream};
 use super::probe_path::{Broken, ProbePath};
 use crate::context::Context;
 use crate::failure::Failure;
+use crate::progress::Progress;
 
 /// A wait is cut into pieces of this length at most, so that a signal is noticed.
 const PIECE: Span = Span::from_millis(100);
@@ -191,6 +192,14 @@ fn wait(path: &mut ProbePath<'_>, span: Span, context: &Context) -> EstimateEnd 
         if let Err(broken) = path.pause(left.min(PIECE)) {
             return EstimateEnd::Broken(broken);
         }
+    }
+}
+
+/// The progress line; none where estimates are shown line by line.
+pub(super) fn progress(parameters: &Parameters, context: &Context) -> Progress {
+    match parameters.stream {
+        Stream::Lines => Progress::hidden(),
+        _ => context.progress(&format!("avb {}", parameters.peer), parameters.wanted().unwrap_or(0)),
     }
 }
 

@@ -16,7 +16,8 @@ use vtare_wire::session::{ClientError, FlowPlan, Open, Purpose, WireForm};
 
 use super::cell::{self, AvbCell, Gathered, StreamLine};
 use super::parameters::{FOLLOW_NS, Parameters, Stream};
-use super::run::TimedEstimate;
+use super::run::{self, TimedEstimate};
+use super::shown::megabits;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::instrument::{Note, Outcome, Session};
@@ -86,7 +87,7 @@ pub(super) fn measure(parameters: &Parameters, session: &mut Session<'_>) -> Res
         direction: "forward",
         ..AvbCell::default()
     };
-    let progress = super::progress(parameters, session.context);
+    let progress = run::progress(parameters, session.context);
     let started = clocks::now::<Monotonic>();
     let ends = parameters.seconds.map(|seconds| started + Span::from_nanos((seconds * 1e9) as i64));
     let wanted = parameters.wanted().unwrap_or(u64::MAX);
@@ -99,7 +100,7 @@ pub(super) fn measure(parameters: &Parameters, session: &mut Session<'_>) -> Res
         gathered.push(&tested.timed);
         cell::row(&mut session.samples, &cell, number, &tested.timed)?;
         progress.set(number + 1);
-        progress.label(&format!("avb {}: {}", cell.peer, super::megabits(tested.timed.estimate.avb_bit_per_s)));
+        progress.label(&format!("avb {}: {}", cell.peer, megabits(tested.timed.estimate.avb_bit_per_s)));
         interrupted = tested.stopped;
         session.peer_lost = tested.lost.map(|why| format!("{}: {why}", parameters.peer));
         if parameters.stream != Stream::Off {

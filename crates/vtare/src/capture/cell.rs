@@ -4,7 +4,8 @@ use serde::Serialize;
 use vtare_capture::Tally;
 use vtare_units::figures::Figures;
 
-use super::MOST_SHOWN;
+/// Flows that people are shown; all are in the document.
+pub(super) const MOST_SHOWN: usize = 20;
 
 /// Probes of one kind that went one way.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]

@@ -12,11 +12,8 @@ use crate::instrument::{Instrument, Outcome, Session};
 use crate::samples::{Column, Row as _};
 use crate::table::{Table, spread, time};
 use aggregate::ProbeRow;
-use cell::CaptureCell;
+use cell::{CaptureCell, MOST_SHOWN};
 use parameters::Parameters;
-
-/// Flows that people are shown; all are in the document.
-const MOST_SHOWN: usize = 20;
 
 /// The instrument.
 pub(crate) struct Capture;

@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn the_instruments_cells_have_the_shape_that_is_read_here() {
-        use crate::instrument::to_json;
+        use crate::output::to_json;
         let mut timer = to_json(&[crate::timer::TimerCell::default()]);
         timer[0]["source"] = json!("rdtsc");
         let mut sleep = to_json(&[crate::sleep::SleepCell::default()]);

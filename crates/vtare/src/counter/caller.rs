@@ -1,8 +1,8 @@
 //! What makes the calls of the counter function.
 
-use super::Parameters;
 use super::function::{Call, Machine, Size};
 use super::language::Language;
+use super::parameters::Parameters;
 use super::program::Program;
 use crate::context::Context;
 use crate::failure::Failure;

@@ -17,9 +17,9 @@ use signal_hook::SigId;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::low_level;
 
-use super::Parameters;
 use super::function::{Call, Size, fold, jump};
 use super::language::{self, Language, Place};
+use super::parameters::Parameters;
 use crate::context::Context;
 use crate::failure::Failure;
 

@@ -3,11 +3,8 @@
 mod elf;
 mod library;
 mod program;
-// Shared with the library's crate, which this binary must not link: it would have its own C functions replaced.
-#[path = "../../../preload/src/record.rs"]
-#[allow(dead_code, reason = "the library uses all of it")]
-mod record;
 mod report;
+// Shared with the library's crate, which this binary must not link: it would have its own C functions replaced.
 #[path = "../../../preload/src/settings.rs"]
 #[allow(dead_code, reason = "the library uses all of it")]
 mod settings;
@@ -28,7 +25,7 @@ use vtare_sys::sched;
 use vtare_units::Span;
 
 use crate::failure::{Exit, Failure};
-use crate::instrument::to_json;
+use crate::output::to_json;
 use program::{Program, Refusal};
 use report::{Counts, Report};
 use settings::{ClockChoice, Settings, SleepChoice};

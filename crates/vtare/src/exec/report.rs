@@ -1,5 +1,10 @@
 //! `--report`: the counts that the library kept, as a table or a document.
 
+// Shared with the library's crate, which this binary must not link: it would have its own C functions replaced.
+#[path = "../../../preload/src/record.rs"]
+#[allow(dead_code, reason = "the library uses all of it")]
+mod record;
+
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -10,8 +15,8 @@ use serde::Serialize;
 use vtare_sys::process::unnamed_file;
 use vtare_units::figures::Figures;
 
-use super::record::{self, BUCKETS, BYTES, Field, Function, MAGIC, Whole};
 use crate::table::{Table, time};
+use record::{BUCKETS, BYTES, Field, Function, MAGIC, Whole};
 
 /// The file that the processes of a run count in. It has no name and is gone with the last of them.
 pub(super) struct Counts(File);

@@ -19,7 +19,8 @@ use watch::{Lateness, Observer};
 
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
-use crate::instrument::{Note, check_cpu, fresh_seed, print, print_json, to_json};
+use crate::instrument::{Note, check_cpu, fresh_seed};
+use crate::output::{print, print_json, to_json};
 use crate::quantities::show_bit_rate;
 use crate::samples::{Column, Row as _, Samples, SamplesError, count};
 use crate::table::{percent, time};

@@ -114,7 +114,7 @@ fn a_short_watch_ends_by_itself_and_its_gaps_lie_inside_it() {
 
 #[test]
 fn the_cell_has_the_figures_of_the_contract() {
-    let document = crate::instrument::to_json(&NoiseCell::default());
+    let document = crate::output::to_json(&NoiseCell::default());
     for key in ["cpu", "gap_ns", "gaps", "lost_fraction", "gaps_per_s", "causes"] {
         assert!(document.get(key).is_some(), "{key}");
     }

@@ -9,18 +9,20 @@ mod codec;
 pub(crate) mod conditions;
 mod frames;
 mod in_kernel;
+mod kernel_sender;
 mod log;
 mod observer;
 mod pacing;
 mod parameters;
 mod peer;
+mod sending;
 
 use std::sync::mpsc;
 
 use peer::{PeerLink, Ready};
 use vtare_link::StallDetector;
 use vtare_methods::rtt::{LocalDrops, Options};
-use vtare_probe::link::{Facts, LinkError, ProbeLink};
+use vtare_probe::link::{LinkError, ProbeLink};
 use vtare_probe::many::Many;
 use vtare_probe::open_loop::Lead;
 use vtare_probe::{closed_loop, open_loop};
@@ -30,6 +32,7 @@ use vtare_units::{Random, Timestamp};
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
 use crate::instrument::{self, Instrument, Note, Outcome, Session};
+use crate::output;
 use crate::peers;
 use crate::samples::{Column, Row as _};
 use crate::table::{Table, percent, spread, time};
@@ -39,11 +42,10 @@ use codec::Codec;
 use log::{Log, Page};
 use observer::Recorder;
 use parameters::Parameters;
+use sending::{LEAD_IN_NS, SendingEnded};
 
 pub(crate) use parameters::RttArguments;
 
-/// From the call to the first packet: time to warm up.
-const LEAD_IN_NS: u64 = 10_000_000;
 /// The longest time between two checks of departures and of the stop flag.
 const TURN_NS: u64 = 1_000_000;
 /// A flooding sender that gets no reply sends the next packet after this, as `ping -f` does.
@@ -162,7 +164,7 @@ impl Instrument for Rtt {
             text.push_str(&line);
         }
         if let Some(cell) = cells.first() {
-            let canary = instrument::to_json(&cell.canary);
+            let canary = output::to_json(&cell.canary);
             let figure = |key: &str| canary[key].as_f64();
             text.push_str(&format!(
                 "sending thread: {} of a CPU; gaps of 10 us and more took {} of the time watched, the longest {}\n",
@@ -186,7 +188,7 @@ struct LossLine(String);
 
 impl LossLine {
     fn of(cell: &RttCell) -> Self {
-        let classes = instrument::to_json(&cell.lost_by);
+        let classes = output::to_json(&cell.lost_by);
         let mut parts: Vec<String> = Vec::new();
         for (key, words) in [
             ("local_tx", "dropped here before the wire"),
@@ -228,22 +230,6 @@ struct Ran {
     stopped: bool,
 }
 
-/// What the sending thread gives back.
-struct Sent<'c> {
-    links: Vec<PeerLink<'c>>,
-    foreign: Vec<u64>,
-    /// The least and the longest time from hand-over to launch, ns.
-    handed_ahead_ns: Option<(i64, i64)>,
-    notes: Vec<Note>,
-    failed: Option<String>,
-    stopped: bool,
-    elapsed_ns: u64,
-    cpu_fraction: Option<f64>,
-    involuntary_switches: u64,
-    /// What programs in the kernel got, and what was lost there.
-    in_kernel: Option<(Facts, vtare_probe::link::LocalDrops)>,
-}
-
 fn probe(parameters: &Parameters, ready: Vec<Ready<'_>>, session: &mut Session<'_>) -> Result<Ran, Failure> {
     let (context, seed) = (session.context, session.seed);
     let names: Vec<String> = ready.iter().map(|peer| peer.name.clone()).collect();
@@ -281,7 +267,7 @@ fn probe(parameters: &Parameters, ready: Vec<Ready<'_>>, session: &mut Session<'
     let sent = std::thread::scope(|scope| {
         let log = Log::new(full, empty_pages);
         let sending = scope.spawn(|| match programs {
-            Some(programs) => in_kernel::send(parameters, programs, links, &codecs, log, context),
+            Some(programs) => kernel_sender::send(parameters, programs, links, &codecs, log, context),
             None => send(parameters, (links, lead), &codecs, log, context, seed),
         });
         aggregate
@@ -342,7 +328,7 @@ fn send<'c>(
     log: Log,
     context: &Context,
     seed: u64,
-) -> Result<Sent<'c>, Failure> {
+) -> Result<SendingEnded<'c>, Failure> {
     let notes = conditions::take(parameters.cpu, parameters.fifo, !parameters.blocking)?;
     let stop = context.stop_flag();
     let peers = links.len() as u64;
@@ -378,7 +364,7 @@ fn send<'c>(
     recorder.finish(after.0);
     let used = (after.1.user + after.1.system) - (before.1.user + before.1.system);
     let elapsed = after.0 - before.0;
-    Ok(Sent {
+    Ok(SendingEnded {
         foreign: std::mem::take(&mut recorder.foreign),
         handed_ahead_ns: recorder.handed_ahead_ns,
         stopped: recorder.stopped,

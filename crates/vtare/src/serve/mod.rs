@@ -19,7 +19,8 @@ use zeroize::Zeroizing;
 
 use crate::context::Context;
 use crate::failure::{Exit, Failure, error_document};
-use crate::instrument::{check_cpu, print, to_json};
+use crate::instrument::check_cpu;
+use crate::output::{print, to_json};
 use crate::quantities::positive;
 use confine::Confinement;
 use log::Lines;

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{Measured, Parameters};
+use super::cell::Measured;
+use super::parameters::Parameters;
 use crate::instrument::Note;
 use crate::table::time;
 

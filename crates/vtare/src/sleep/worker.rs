@@ -6,9 +6,9 @@ use std::thread::Scope;
 use vtare_sys::{clocks, sched};
 use vtare_units::{Span, ThreadCpu};
 
+use super::parameters::Parameters;
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::sleep::Parameters;
 use vtare_clock::Clock;
 use vtare_clock::sleep::{Method, SleepOptions, Sleeper};
 

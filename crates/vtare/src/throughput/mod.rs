@@ -11,10 +11,11 @@ mod parameters;
 use vtare_methods::throughput::{BinarySearch, Distribution, Interleaved, Mlrsearch, NextTrial, Range, Search, Trial};
 use vtare_units::{Monotonic, Span};
 
-use crate::avb::megabits;
+use crate::avb::shown::megabits;
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::instrument::{self, Instrument, Note, Outcome, Session};
+use crate::instrument::{Instrument, Note, Outcome, Session};
+use crate::output;
 use crate::progress::Progress;
 use crate::samples::{Column, Row as _};
 use crate::table::{Table, time};
@@ -183,7 +184,7 @@ fn measure_cell(
         loaded: distribution.loaded(),
         slight_share: distribution.slight(),
         jain_planned: distribution.jain(),
-        method: instrument::to_json(&parameters.method).as_str().unwrap_or_default().to_owned(),
+        method: output::to_json(&parameters.method).as_str().unwrap_or_default().to_owned(),
         loss_ratio: if parameters.method == SearchMethod::Binary { 0.0 } else { parameters.loss_ratio },
         engine: bench.chosen.engine.to_owned(),
         engine_packet_per_s: Some(bench.chosen.packet_per_s),

@@ -9,8 +9,8 @@ use std::hint::black_box;
 use vtare_units::Span;
 use vtare_units::figures::{ExactHistogram, Figures};
 
+use super::cell::{TimerCell, TimerRow};
 use super::sources::{Reads, Source, Unit};
-use super::{TimerCell, TimerRow};
 use crate::failure::Failure;
 use crate::instrument::Note;
 use crate::samples::Samples;
