@@ -1,4 +1,4 @@
-//! What the clock says of itself: as a structure, and in full as JSON.
+//! What the clock reports of itself: as a structure, and in full as JSON.
 
 use core::ffi::{c_char, c_int};
 use core::ptr;

@@ -88,7 +88,7 @@ mod tests {
 
     fn last() -> VtareSleepResult {
         let mut out = VtareSleepResult::on_time(0, Timestamp::ZERO);
-        // SAFETY: a live structure that tells its size.
+        // SAFETY: a live structure whose size field is set.
         assert_eq!(unsafe { vtare_last_sleep(&raw mut out) }, 0);
         out
     }
@@ -119,7 +119,7 @@ mod tests {
     #[test]
     fn a_thread_that_never_slept_has_no_result() {
         let mut out = VtareSleepResult::on_time(0, Timestamp::ZERO);
-        // SAFETY: a live structure that tells its size.
+        // SAFETY: a live structure whose size field is set.
         let answer =
             std::thread::spawn(move || (unsafe { vtare_last_sleep(&raw mut out) }, crate::errno::errno())).join();
         assert_eq!(answer.expect("the thread ran"), (-1, libc::ENODATA));

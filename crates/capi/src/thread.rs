@@ -102,7 +102,7 @@ thread_local! {
     static SLOT: Slot = const { Slot { state: Cell::new(ptr::null_mut()), busy: Cell::new(false) } };
 }
 
-/// Why a thread's state cannot be had.
+/// Why a thread's state is not available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoState {
     /// A signal handler interrupted its use, or the thread is about to end.
@@ -166,7 +166,7 @@ pub extern "C" fn vtare_error_message() -> *const c_char {
     .unwrap_or(c"".as_ptr())
 }
 
-/// Fails as `code` says where the state cannot be had.
+/// Fails with the error of the reason for which the state is not available.
 pub(crate) fn refuse(reason: NoState) -> c_int {
     match reason {
         NoState::NoMemory => fail(libc::ENOMEM, format_args!("no memory for this thread's sleeper")),
@@ -385,7 +385,7 @@ mod tests {
         // SAFETY: null is allowed.
         assert_eq!(unsafe { vtare_set_sleep_policy_name(ptr::null()) }, -1);
         let free = VtareSleepOptions { cpu_price_ns: 0, ..VtareSleepOptions::USUAL };
-        // SAFETY: a live structure that tells its size.
+        // SAFETY: a live structure whose size field is set.
         assert_eq!(unsafe { vtare_set_sleep_options(&raw const free) }, -1);
         assert!(message().contains("cpu_price_ns is 0, want 1"), "{}", message());
         assert_eq!(vtare_get_sleep_policy(), 4);

@@ -82,7 +82,7 @@ impl Cloud {
     }
 
     /// The greatest offset that a line of this rate must reach and the least it may not exceed, with the points that
-    /// say so.
+    /// require them.
     fn offsets(&self, rate: f64) -> (f64, Point, f64, Point) {
         let offset = |p: &Point| p.value - rate * p.tick;
         let mut low = (f64::NEG_INFINITY, self.lower[0]);

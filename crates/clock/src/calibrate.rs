@@ -118,7 +118,7 @@ impl Calibration {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CalibrationError {
-    /// It stands still or runs backwards.
+    /// It stalls or runs backwards.
     #[error(
         "the counter went from {first} to {last} while the clock moved on by {clock_ns} ns: it does not count time here"
     )]
@@ -220,8 +220,8 @@ pub fn calibrate(source: &impl TimeSource, options: &CalibrationOptions) -> Resu
 
 /// Blocks that a window has at most where the machine keeps taking the CPU away.
 const MOST_BLOCKS: u32 = 12;
-/// The block after a late one comes this many first windows later: far enough to tell neighbouring kernel multipliers
-/// apart ([`agreeing_rate`]), near enough that a whole step of the lattice is not taken for none.
+/// The block after a late one comes this many first windows later: far enough to separate neighbouring kernel
+/// multipliers apart ([`agreeing_rate`]), near enough that a whole step of the lattice is not taken for none.
 const AFTER_LATE: i64 = 7;
 
 /// A window that grows by blocks of triples.

@@ -20,7 +20,7 @@ use crate::vvar::{self, KernelRecords};
 /// Reading it takes as long as reading the bare counter (see `bench/clock`). About once a second one reader, whichever
 /// comes first, compares it with the kernel's clock (1 us) and changes its rate so that it follows; it never steps
 /// back. Where the counter turns out not to be trusted, at start or later, readings come from the kernel's vDSO and
-/// [`Clock::info`] says why.
+/// [`Clock::info`] gives the reason.
 ///
 /// ```
 /// use vtare_clock::{Clock, ClockOptions};
@@ -51,8 +51,8 @@ impl Clock {
     /// Starts a clock on this machine.
     ///
     /// Takes about 1.2 ms with [`ClockOptions::fast`], a few more with the cross-core test, up to 30 ms and 5 ms a CPU
-    /// on a loaded machine. Never fails: without a counter that can be trusted it reads the kernel's clock and says
-    /// why.
+    /// on a loaded machine. Never fails: without a counter that can be trusted it reads the kernel's clock and
+    /// reports why.
     #[must_use]
     pub fn start(options: &ClockOptions) -> Self {
         vmclock::open();
@@ -184,7 +184,8 @@ impl<S: TimeSource> Clock<S> {
     /// How readings are made at this moment.
     #[must_use]
     pub fn path(&self) -> ReadPath {
-        // The kernel writes its record for a moment each tick; a second look tells that from a record that has ended.
+        // The kernel writes its record for a moment each tick; a second try separates that from a record that has
+        // ended.
         let shown = |kernel: &KernelRecords| (0..64).any(|_| kernel.steered.scale().is_some());
         if self.records.as_ref().is_some_and(shown) {
             ReadPath::KernelPage

@@ -1,4 +1,4 @@
-//! What a clock says of itself.
+//! What a clock reports of itself.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,4 +1,4 @@
-//! The lattice of a counter: the spacing of the values that it shows, and what that spacing says about the kernel's
+//! The lattice of a counter: the spacing of the values that it shows, and what that spacing shows about the kernel's
 //! multiplier.
 //!
 //! Many counters do not show every tick: the CPU adds a whole step each time a slower oscillator ticks (26 ticks each
@@ -29,7 +29,7 @@ const ROUNDED_SLACK_TICKS: f64 = 3.0;
 const WHOLE_WITHIN: f64 = 0.004;
 /// Brackets of more steps than this were interrupted: over many steps the error of the spacing itself would count.
 const MOST_STEPS: f64 = 16.0;
-/// More candidates than this are not told apart: the bounds are far too wide.
+/// More candidates than this are not separated: the bounds are far too wide.
 const MOST_CANDIDATES: f64 = 400.0;
 
 /// The spacing of the values that the counter of `source` shows, in ticks: 1 where it shows every tick.
@@ -146,8 +146,8 @@ pub fn agreeing_rate(triples: &[Triple], bounds: &LineBounds, step_ticks: f64) -
     let band = 1.001 + 2.0 * slack * rate;
     let candidates = (bounds.rate_high - bounds.rate_low) / rate * khz;
     let (first, last) = (triples.first()?, triples.last()?);
-    // Neighbouring candidates drift apart by one tick a millisecond: before that exceeds the slack they cannot be told
-    // apart.
+    // Neighbouring candidates drift apart by one tick a millisecond: before that exceeds the slack they cannot be
+    // separated.
     let too_early = (last.before.since(first.before) as f64) < 2.0 * slack * khz;
     if band > 0.4 * step_ns || candidates > MOST_CANDIDATES || too_early {
         return None;

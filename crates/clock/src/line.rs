@@ -107,8 +107,8 @@ impl SlewedLine {
 
 /// A [`SlewedLine`] in one cache line that any number of threads read while one writes.
 ///
-/// A sequence lock (odd while being written). [`SharedLine::ns`] never waits: where it meets a write it says so, and
-/// the caller reads the line before, which is still true, from a second record.
+/// A sequence lock (odd while being written). [`SharedLine::ns`] never waits: where it meets a write it reports that,
+/// and the caller reads the line before, which is still true, from a second record.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub(crate) struct SharedLine {
@@ -129,7 +129,7 @@ pub(crate) enum LineRead {
     Fresh(u64),
     /// The clock, in ns, by a line that has outlived its lifetime by at most as much again.
     Stale(u64),
-    /// The line is too old, or the counter fell back behind it: it says nothing about this tick.
+    /// The line is too old, or the counter fell back behind it: it gives nothing for this tick.
     Dead,
     /// There is no line, or it is being written at this moment.
     None,

@@ -55,7 +55,7 @@ pub enum Renewal {
         /// The rate from the anchor on.
         rate: FixedRate,
     },
-    /// Give the counter up: it and the kernel's clock no longer tell the same time.
+    /// Give the counter up: it and the kernel's clock no longer show the same time.
     Distrust {
         /// Kernel clock minus this clock at the anchor, in ns.
         error_ns: f64,
@@ -85,7 +85,7 @@ pub fn renew(situation: &Situation) -> Renewal {
         return Renewal::Distrust { error_ns };
     }
     if situation.disrupted {
-        // After a suspend the old line says nothing; the rate may have been steered anew as well.
+        // After a suspend the old line shows nothing; the rate may have been steered anew as well.
         return step(raw_ns_per_tick, line);
     }
     if broken {

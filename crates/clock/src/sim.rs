@@ -46,7 +46,7 @@ pub struct SimClock {
     noise: Cell<u64>,
     /// What each reading takes more than the quickest one, in ns.
     slower_ns: f64,
-    /// Every so many readings the reader is descheduled for this long.
+    /// The reader is descheduled at every nth reading, for so long: n and ns.
     pause: Cell<Option<(u64, f64)>>,
     readings: Cell<u64>,
     suspended: Cell<Span>,
@@ -144,7 +144,7 @@ impl SimClock {
         self.position.set(self.position.get() + nanos / self.rate.ns_per_tick());
     }
 
-    /// From now on CLOCK_MONOTONIC runs `ppm` parts per million faster than the counter says, as NTP steers it.
+    /// From now on CLOCK_MONOTONIC runs `ppm` parts per million faster than by the counter, as NTP steers it.
     pub fn steer(&self, ppm: f64) {
         let tick = self.shown(self.position.get());
         self.steered_ns.set(self.monotonic_at(tick));
@@ -152,7 +152,7 @@ impl SimClock {
         self.steer_ppm.set(ppm);
     }
 
-    /// From now on the kernel's clocks run `ppm` parts per million faster against the counter than the multiplier says,
+    /// From now on the kernel's clocks run `ppm` parts per million faster against the counter than by the multiplier,
     /// as where a hypervisor changes the counter's scale.
     pub fn rescale(&self, ppm: f64) {
         self.steer(self.steer_ppm.get() + ppm);
@@ -176,7 +176,7 @@ impl SimClock {
         self.steered_tick.set(tick);
     }
 
-    /// The machine sleeps for `span`: the counter goes on, CLOCK_MONOTONIC stands still.
+    /// The machine sleeps for `span`: the counter goes on, CLOCK_MONOTONIC stalls.
     pub fn suspend(&self, span: Span) {
         let ticks = span.as_nanos() as f64 / self.rate.ns_per_tick();
         self.jump(ticks as i64);

@@ -25,7 +25,7 @@ pub trait TimeSource {
     fn cpu(&self) -> Option<usize>;
     /// Time the machine has spent suspended since boot.
     fn suspended(&self) -> Span;
-    /// The kernel's clock source, where it says.
+    /// The kernel's clock source, where it reports one.
     fn clock_source(&self) -> Option<String>;
     /// Whether that still is `name`. Asked while the clock runs, perhaps in a signal handler: takes no memory and no
     /// lock.

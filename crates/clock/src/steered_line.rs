@@ -28,7 +28,7 @@ const FIRST_LIFETIME: Span = Span::from_millis(16);
 /// How far the kernel's steering can put a line ahead within its lifetime: 1 s, and 1 s more while it is stale, at
 /// twice the limit.
 const MOST_AHEAD_NS: u64 = 5_000_000;
-/// The clock source is asked for at every so many renewals: it is a file.
+/// The clock source is asked for once in this number of renewals: it is a file.
 const CLOCK_SOURCE_EVERY: u64 = 8;
 
 /// CLOCK_MONOTONIC by the counter, kept close to the kernel's clock by its own readers.
@@ -393,7 +393,7 @@ impl<S: TimeSource> SteeredLine<S> {
 }
 
 /// The greatest time that readers of `line` can have been given by `tick`, `slept_ticks` of which passed in suspend;
-/// `None` where the counter fell back, so that its present reading says nothing.
+/// `None` where the counter fell back, so that its present reading shows nothing.
 fn last_given_ns(line: SlewedLine, tick: CounterTick, lifetime_ticks: u64, slept_ticks: i64) -> Option<u64> {
     let age = tick.since(line.at).saturating_sub(slept_ticks);
     let oldest = lifetime_ticks.saturating_mul(2) as i64;

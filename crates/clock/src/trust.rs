@@ -65,7 +65,7 @@ const WIDE_NS: f64 = 2_000.0;
 const COUNTER_SOURCES: [&str; 5] =
     ["tsc", "arch_sys_counter", "kvm-clock", "hyperv_clocksource_tsc_page", "hyperv_clocksource"];
 
-/// Decides from the evidence. Every rule that speaks against the counter says what would change its mind.
+/// Decides from the evidence. Every rule against the counter states what would lift it.
 #[must_use]
 pub fn judge(evidence: &Evidence) -> Trust {
     let mut reasons = Vec::new();

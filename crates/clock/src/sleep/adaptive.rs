@@ -154,7 +154,7 @@ impl Adaptive {
         }
     }
 
-    /// Takes note of how a sleep ended: its miss, and the longest gap between two looks at the clock while spinning
+    /// Takes note of how a sleep ended: its miss, and the longest gap between two clock readings while spinning
     /// (zero where nothing was spun). Takes some nanoseconds.
     pub fn ended(&mut self, miss: Span, longest_gap: Span) {
         self.guard.ended(miss, longest_gap);

@@ -24,7 +24,7 @@ pub struct Trace {
 pub struct TraceError {
     /// The line, from 1.
     pub line: usize,
-    /// What it says.
+    /// What it shows.
     pub found: String,
 }
 
@@ -86,7 +86,7 @@ pub struct SimKernel<'t> {
     runs: usize,
     /// What is left of the present undisturbed run.
     left_ns: u64,
-    /// A pause of the whole machine, once, after so many sleeps.
+    /// A pause of the whole machine, once, after this number of sleeps.
     pause: Option<(usize, u64)>,
 }
 
@@ -98,7 +98,7 @@ impl<'t> SimKernel<'t> {
         Self { trace, sleeps: 0, runs: 0, left_ns, pause: None }
     }
 
-    /// The same kernel, whose machine stands still for `span` while sleep number `sleep` is being spun to its end.
+    /// The same kernel, whose machine stalls for `span` while sleep number `sleep` is being spun to its end.
     #[must_use]
     pub fn with_pause(mut self, sleep: usize, span: Span) -> Self {
         self.pause = Some((sleep, span.as_nanos_unsigned()));

@@ -16,7 +16,7 @@ const LAST_STRETCH: Span = Span::from_nanos(200);
 const TIME_TO_LEARN: Span = Span::from_micros(2);
 /// How long before the deadline the first legs of a spin end.
 const REHEARSALS: [Span; 2] = [Span::from_micros(8), Span::from_micros(2)];
-/// 1/HZ of the kernels that most distributions ship (HZ = 250), used where the system does not tell.
+/// 1/HZ of the kernels that most distributions ship (HZ = 250), used where the system does not report it.
 const USUAL_TICK: Span = Span::from_millis(4);
 
 /// Sleeps for one thread, by one method. The adaptive method learns from each sleep: keep the sleeper.
@@ -330,7 +330,7 @@ impl<'c> Sleeper<'c> {
         let last_stretch = self.last_stretch_ticks;
         let mut longest = 0;
         let mut last = counter::read();
-        // The processor is told that this is a wait; near the end that would cost precision (26 to 140 cycles each).
+        // A pause instruction marks this as a wait; near the end it would cost precision (26 to 140 cycles each).
         while end.since(last) > last_stretch {
             std::hint::spin_loop();
             let now = counter::read();
