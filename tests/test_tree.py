@@ -83,6 +83,15 @@ def test_the_lab_says_the_version_of_the_workspace(root: Path) -> None:
     assert vtare.__version__ == manifest["workspace"]["package"]["version"]
 
 
+def test_benches_are_built_as_the_product_is(root: Path) -> None:
+    profiles = [
+        tomllib.loads((root / name).read_text(encoding="utf-8"))["profile"]["release"]
+        for name in ("Cargo.toml", "bench/Cargo.toml")
+    ]
+    product, bench = ({key: value for key, value in profile.items() if key != "package"} for profile in profiles)
+    assert bench == product
+
+
 def test_the_architecture_page_stays_short_enough_to_be_read(root: Path) -> None:
     assert len((root / "docs" / "ARCHITECTURE.md").read_text(encoding="utf-8").splitlines()) <= 150
 
