@@ -6,7 +6,12 @@
 //! not come within 10 ms is given up. `bench-rtt train ADDRESS:PORT KEYFILE GAP_NS BYTES SECONDS BURST [CPU]` sends
 //! vtare's one-way trains to a `vtare serve` and prints how well they held their gap, as JSON; BURST 0 leaves the
 //! packets of a call to the sender.
+//!
+//! `bench-rtt programs ADDRESS:PORT KEYFILE PACKETS BYTES CPU` sends by vtare's programs in the kernel without pause
+//! and prints what a packet takes; `bench-rtt bounce INTERFACE` and `bench-rtt floor INTERFACE CALLS BYTES CPU` do the
+//! same with programs that do nothing.
 
+mod programs;
 mod train;
 
 use std::net::UdpSocket;
@@ -37,6 +42,15 @@ fn main() -> Result<(), Failed> {
             };
             let (gap_ns, size_byte, seconds) = (gap_ns.parse()?, bytes.parse()?, seconds.parse()?);
             train::measure(&train::Asked { address, key, gap_ns, size_byte, seconds, bursts })
+        }
+        ["programs", address, key, packets, bytes, cpu] => {
+            let (packets, size_byte) = (packets.parse()?, bytes.parse()?);
+            programs::measure(&programs::Asked { address, key, packets, size_byte, cpu })
+        }
+        ["bounce", interface] => programs::bounce(interface),
+        ["floor", interface, calls, bytes, cpu] => {
+            pin(Some(cpu))?;
+            programs::floor(interface, calls.parse()?, bytes.parse()?)
         }
         _ => {
             Err("want: train ADDRESS:PORT KEYFILE GAP_NS BYTES SECONDS BURST [CPU] | echo ADDRESS:PORT [CPU] | blast \

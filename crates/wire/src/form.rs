@@ -27,7 +27,7 @@ pub enum Form {
 const SHORT_BIT: u8 = 0x8;
 
 /// The first byte of a datagram of this form and kind.
-pub(crate) const fn first_byte(form: Form, kind: Kind) -> u8 {
+pub const fn first_byte(form: Form, kind: Kind) -> u8 {
     let kind = match kind {
         Kind::Request => 1,
         Kind::Reply => 2,

@@ -27,7 +27,7 @@ pub mod stamp;
 
 pub use checksum::internet_checksum;
 pub use error::WireError;
-pub use form::{Form, Kind, peek};
+pub use form::{Form, Kind, first_byte, peek};
 pub use format::{ETHERNET_BYTE, IPV4_UDP_BYTE, IPV6_UDP_BYTE, LARGEST_BYTE, VERSION, payload_of_frame};
 pub use key::{SessionId, SessionKey};
 pub use shape::Shape;

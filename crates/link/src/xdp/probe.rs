@@ -7,7 +7,7 @@ use vtare_probe::link::Facts;
 use vtare_sys::bpf::{BpfError, Interrupt, LiveRun, MapView, Object, Program, XdpLink};
 use vtare_sys::{clocks, sched};
 use vtare_units::{Monotonic, Pace, Span, Timestamp};
-use vtare_wire::{Form, SessionId, SessionKey};
+use vtare_wire::{Form, Kind, SessionId, SessionKey, first_byte, full, short};
 
 use super::error::XdpError;
 use super::l2_path::{L2Path, arp_request, facts, headers, hold_port};
@@ -107,7 +107,7 @@ pub enum Event {
     Turn(Timestamp<Monotonic>),
 }
 
-/// A valid reply, as the kernel program took it.
+/// A valid reply that the kernel program took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reply {
     /// The number of its request.
@@ -142,6 +142,7 @@ pub struct Ended {
 /// The programs, loaded, and what they share with this process.
 #[derive(Debug)]
 pub(super) struct Programs {
+    target: Target,
     pub(super) setup: MapView,
     sends: MapView,
     replies: MapView,
@@ -189,6 +190,7 @@ impl Programs {
         set(word::REPLIES_MASK, unread - 1);
         set(word::SLICE_NS, SLICE_NS);
         Ok(Self {
+            target: target.clone(),
             sends: maps.get("sends").view()?,
             replies: maps.get("replies").view()?,
             setup,
@@ -198,7 +200,7 @@ impl Programs {
         })
     }
 
-    /// Datagrams that were no replies, from where replies come from.
+    /// Datagrams that showed to be no replies without their tag, from where replies come from.
     pub(super) fn foreign(&self) -> u64 {
         self.setup.words()[word::FOREIGN].load(Ordering::Relaxed)
     }
@@ -311,12 +313,12 @@ impl XdpProbe {
                 // A signal ends the sleep early, which does no harm.
                 let _ = clocks::sleep_until(now + READ_EVERY);
             }
-            sending.join()
+            (sending.join(), reader.forged)
         });
-        let outcome = match outcome {
-            Ok(Ok(outcome)) => outcome,
-            Ok(Err(error)) => return Ok(Err(error)),
-            Err(panic) => std::panic::resume_unwind(panic),
+        let (outcome, forged) = match outcome {
+            (Ok(Ok(outcome)), forged) => (outcome, forged),
+            (Ok(Err(error)), _) => return Ok(Err(error)),
+            (Err(panic), _) => std::panic::resume_unwind(panic),
         };
         let (failed, before, after) = outcome;
         Ok(Ok(Ended {
@@ -324,7 +326,7 @@ impl XdpProbe {
             ended: clocks::now::<Monotonic>(),
             cpu: (after.user + after.system) - (before.user + before.system),
             involuntary_switches: after.involuntary_switches.saturating_sub(before.involuntary_switches),
-            foreign: self.programs.foreign(),
+            foreign: self.programs.foreign() + forged,
             overrun: self.programs.overrun(),
             failed,
         }))
@@ -378,11 +380,15 @@ pub(super) struct Reader<'p> {
     read: u64,
     /// Replies that have no entry, since the ring was full.
     skipped: u64,
+    /// Replies whose tag was wrong.
+    pub(super) forged: u64,
+    payload: Vec<u8>,
 }
 
 impl<'p> Reader<'p> {
-    pub(super) const fn new(programs: &'p Programs, pace: Pace, started: Timestamp<Monotonic>) -> Self {
-        Self { programs, pace, started, told: 0, read: 0, skipped: 0 }
+    pub(super) fn new(programs: &'p Programs, pace: Pace, started: Timestamp<Monotonic>) -> Self {
+        let payload = vec![0; programs.target.size_byte.into()];
+        Self { programs, pace, started, told: 0, read: 0, skipped: 0, forged: 0, payload }
     }
 
     /// Tells of all there is; whether nothing is left in between.
@@ -403,33 +409,63 @@ impl<'p> Reader<'p> {
         self.told = next;
         word(word::SENDS_READ).store(next, Ordering::Release);
         let mask = word(word::REPLIES_MASK).load(Ordering::Relaxed);
+        let mut all = true;
         while self.read < replies {
             let entry = self.programs.replies.entry((self.read & mask) as usize);
-            if entry[0].load(Ordering::Acquire) == self.read + 1 {
-                tell(Event::Reply(reply(entry)));
+            let commit = entry[0].load(Ordering::Acquire);
+            if commit >> 8 == self.read + 1 {
+                match self.programs.target.reply(entry, commit as u8, next.saturating_sub(1), &mut self.payload) {
+                    Some(reply) => _ = tell(Event::Reply(reply)),
+                    None => self.forged += 1,
+                }
             } else if overrun > self.skipped {
                 self.skipped += 1;
             } else {
                 // Its writer is between taking its number and writing the entry.
-                return false;
+                all = false;
+                break;
             }
             self.read += 1;
-            word(word::REPLIES_READ).store(self.read, Ordering::Release);
         }
-        true
+        // Once: the programs read the same cache line for every packet.
+        word(word::REPLIES_READ).store(self.read, Ordering::Release);
+        all
     }
 }
 
-fn reply(entry: &[AtomicU64]) -> Reply {
-    let at = |index: usize| entry[index].load(Ordering::Relaxed);
-    let (sequence, arrived, received, replied, accepted) = (at(1), at(2), at(3), at(4), at(5));
-    let full = received != u64::MAX;
-    let turnaround = if full { replied.checked_sub(received) } else { Some(replied).filter(|ns| *ns != u64::MAX) };
-    Reply {
-        sequence,
-        arrived: Timestamp::from_nanos(arrived),
-        far_end: full.then_some((received, replied, accepted)),
-        turnaround: turnaround.map(nanos),
+impl Target {
+    /// The reply that `take` laid into `entry`; `None` where its tag is wrong. Each number meant is one near `newest`.
+    fn reply(&self, entry: &[AtomicU64], flags: u8, newest: u64, payload: &mut [u8]) -> Option<Reply> {
+        let mut header = [0; 48];
+        for (bytes, word) in header.chunks_exact_mut(8).zip(&entry[2..]) {
+            bytes.copy_from_slice(&word.load(Ordering::Relaxed).to_ne_bytes());
+        }
+        let arrived = Timestamp::from_nanos(entry[1].load(Ordering::Relaxed));
+        match self.form {
+            Form::Full => {
+                payload[0] = first_byte(Form::Full, Kind::Reply);
+                payload[1] = flags;
+                payload[2..4].copy_from_slice(&self.size_byte.to_be_bytes());
+                payload[4..12].copy_from_slice(&self.session.0.to_be_bytes());
+                payload[12..60].copy_from_slice(&header);
+                let reply = full::Unverified::parse(&payload[..]).and_then(|found| found.reply(&self.key)).ok()?;
+                let far = reply.turnaround;
+                let (received, replied) = (far.received.as_nanos(), far.replied.as_nanos());
+                Some(Reply {
+                    sequence: reply.probe.sequence,
+                    arrived,
+                    far_end: Some((received, replied, far.accepted)),
+                    turnaround: replied.checked_sub(received).map(nanos),
+                })
+            }
+            Form::Short => {
+                payload[..18].copy_from_slice(&header[..18]);
+                let context = short::Context { session: self.session, handle: self.handle, key: &self.key };
+                let reply =
+                    short::Unverified::parse(&payload[..]).and_then(|found| found.reply(&context, newest)).ok()?;
+                Some(Reply { sequence: reply.sequence, arrived, far_end: None, turnaround: reply.turnaround })
+            }
+        }
     }
 }
 
