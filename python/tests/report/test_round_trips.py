@@ -12,8 +12,8 @@ import pytest
 from vtare import plots
 from vtare.report.build import build
 from vtare.report.claims import answer
-from vtare.report.content import layouts_of
-from vtare.report.pages.rtt import PIECE_NAMES, signed_time, stack_figures
+from vtare.report.content import content_of, layouts_of
+from vtare.report.pages.rtt import PAGE, PIECE_NAMES, signed_time, stack_figures
 from vtare.report.sentences import plain
 from vtare.summary import Summary, summarise
 
@@ -73,16 +73,21 @@ def test_nothing_is_said_of_overhead_where_nothing_was_captured(summary: Summary
 
 def test_the_pieces_are_drawn_for_captured_cells_only(summary: Summary) -> None:
     (layout,) = layouts_of(summary).values()
-    question = stack_figures(summary, layout)
+    question = PAGE.first(summary, layout) if PAGE.first is not None else None
     assert question is not None
     (panel,) = question.panels
     words = panel.drawing.text
     for platform in ("host", "netns"):
         assert (
-            f"{platform} 50.0 µs: sender's virtualization 13.0 µs, wire 12.0 µs, responder's virtualization 5.00 µs, "
-            "turnaround in the responder 20.0 µs" in words
+            f"{platform} 50.0 µs: layer at the sender 13.0 µs, wire 12.0 µs, layer at the responder 5.00 µs, "
+            "responder 20.0 µs (26.0 % of the whole is layer at the sender)" in words
         )
     assert "docker" not in words
+    # The main figure shows every captured cell: a second figure of the same bars is left out.
+    assert stack_figures(summary, layout) is None
+    drawn = content_of(summary).headline
+    assert drawn is not None
+    assert (drawn.id, drawn.title) == ("answer-rates", "How much of a round trip is the layer?")
 
 
 def test_without_a_turnaround_the_responder_is_one_piece(summary: Summary) -> None:
@@ -90,18 +95,17 @@ def test_without_a_turnaround_the_responder_is_one_piece(summary: Summary) -> No
     echo = dataclasses.replace(
         summary, cells=summary.cells.with_columns(turnaround_ns=None, responder_overhead_ns=None)
     )
-    question = stack_figures(echo, layout)
+    question = PAGE.first(echo, layout) if PAGE.first is not None else None
     assert question is not None
-    assert "responder's side 25.0 µs" in question.panels[0].drawing.text
-    assert "turnaround" not in question.panels[0].drawing.text
+    assert "responder with its layer 25.0 µs" in question.panels[0].drawing.text
+    assert ", responder 2" not in question.panels[0].drawing.text
 
 
 def test_the_page_counts_lost_packets_and_says_how_the_pieces_were_made(summary: Summary) -> None:
     page = build(summary)
     heads = re.findall(r'<th scope="col"[^>]*data-k="([a-z0-9_]+)"', page)
     assert {"lost", "sent", "overhead_ns", "overhead_share_percent", "wire_ns", "turnaround_ns"} <= set(heads)
-    assert 'id="pieces-rates"' in page
-    assert "Where does the time go?" in page
+    assert 'id="figure-answer-rates"' in page
     assert "Pieces: requests and replies are captured on both host sides" in page
     assert "Sender, responder and both servers share the CPUs of one machine" in page
     # The far end is the lab's own: it is no level that cells differ in.
@@ -119,6 +123,6 @@ def test_pieces_below_zero_stand_left_of_zero_and_the_axis_holds_them() -> None:
     assert scale.kind == "linear"
     assert scale.low < -4_000 < 60_000 < scale.high
     drawing = plots.stacks([row], name="pieces", names=PIECE_NAMES, label="round-trip time")
-    assert "guest 60.0 µs: sender's virtualization -4.00 µs, wire 50.0 µs" in drawing.text
+    assert "guest 60.0 µs: layer at the sender -4.00 µs, wire 50.0 µs" in drawing.text
     with pytest.raises(ValueError, match="found no rows"):
         plots.stacks([], name="pieces", names=PIECE_NAMES, label="round-trip time")

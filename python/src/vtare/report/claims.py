@@ -91,12 +91,14 @@ def _rank(layout: Layout) -> int:
 
 
 def headline_experiment(summary: Summary, layouts: Mapping[str, Layout]) -> str | None:
-    """Of the instrument asked for first, the experiment with the largest effect of a load, else of anything."""
+    """Of the first instrument, the experiment that answers most, of several the one with the largest effect."""
     ran = {name: layout for name, layout in layouts.items() if cell_rows(summary, layout)} or dict(layouts)
     if not ran:
         return None
     first = min(_rank(layout) for layout in ran.values())
     names = [name for name, layout in ran.items() if _rank(layout) == first]
+    extents = {name: page_of(ran[name].experiment.instrument).extent(summary, ran[name]) for name in names}
+    names = [name for name in names if extents[name] == max(extents.values())]
     best: tuple[bool, float, str] | None = None
     for row in summary.comparisons.iter_rows(named=True):
         if row["experiment"] not in names or row["verdict"] != "differs" or not row["ratio"]:

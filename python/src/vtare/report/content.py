@@ -166,13 +166,16 @@ def _questions(summary: Summary, layout: Layout, cells: pl.DataFrame) -> tuple[Q
     if cells.get_column(layout.main.value).null_count() == cells.height:
         return None, []
     cpu = cpu_figures(summary, layout)
+    medians = median_figures(summary, layout)
+    first = page.first(summary, layout) if page.first is not None else None
     others = [
+        *([medians] if first is not None else []),
         *(page.further(summary, layout) if page.further is not None else ()),
         *distribution_figures(summary, layout),
         *inference_figures(summary, layout),
         *([cpu] if cpu is not None else []),
     ]
-    return median_figures(summary, layout), others
+    return first or medians, others
 
 
 def _threshold(summary: Summary, experiment: str) -> float | None:

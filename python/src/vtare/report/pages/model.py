@@ -50,18 +50,21 @@ class Page:
     """One instrument's part of a report; every field but the sentences has a default that fits any instrument.
 
     `sentences` answer from cells that have a figure; with `is_titled` they need the experiment's title where others
-    stand beside them. `questions` are its figures, the first the main one (None: those of all instruments);
-    `further` stand before the usual ones. `cells` makes the table of cells (None: the usual one, with `first_columns`
-    before the median and `columns` behind the quantiles; both take the level of intervals). `readings` names what
-    medians are of. `tables` stand beside, `about` above. `method` and `caveats` are statements at the report's end.
-    `system` and `ours` name what most programs use and what vtare offers in its place, by level of the series, the most
-    common first. `more_and_less` are the words for a change of a figure. `papers` publish the same, `beside` and
-    `placement` set cells beside theirs.
+    stand beside them. `extent` is how much of a plan's question an experiment answers: the greatest is drawn first.
+    `questions` are its figures, the first the main one (None: those of all instruments); `first` is the main figure
+    in place of the medians where it finds one, `further` stand before the usual ones. `cells` makes the table of
+    cells (None: the usual one, with `first_columns` before the median and `columns` behind the quantiles; both take
+    the level of intervals). `readings` names what medians are of. `tables` stand beside, `about` above. `method` and
+    `caveats` are statements at the report's end. `system` and `ours` name what most programs use and what vtare
+    offers in its place, by level of the series, the most common first. `more_and_less` are the words for a change of
+    a figure. `papers` publish the same, `beside` and `placement` set cells beside theirs.
     """
 
     sentences: Callable[[Summary, Layout], Answered]
     is_titled: bool = False
+    extent: Callable[[Summary, Layout], int] = lambda _summary, _layout: 0
     questions: Callable[[Summary, Layout], list[Question]] | None = None
+    first: Callable[[Summary, Layout], Question | None] | None = None
     further: Callable[[Summary, Layout], Sequence[Question]] | None = None
     cells: Callable[[Summary, Layout, pl.DataFrame], Table] | None = None
     first_columns: Callable[[str], tuple[CellColumn, ...]] | None = None

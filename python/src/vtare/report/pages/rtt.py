@@ -33,12 +33,14 @@ if TYPE_CHECKING:
     from vtare.summary import Summary
 
 PIECE_NAMES: Final = {
-    "sender_overhead_ns": "sender's virtualization",
+    "sender_overhead_ns": "layer at the sender",
     "wire_ns": "wire",
-    "responder_overhead_ns": "responder's virtualization",
-    "responder_side_ns": "responder's side",
-    "turnaround_ns": "turnaround in the responder",
+    "responder_overhead_ns": "layer at the responder",
+    "responder_side_ns": "responder with its layer",
+    "turnaround_ns": "responder",
 }
+LAYER_PIECES: Final = ("sender_overhead_ns",)
+"""The pieces whose share of the round trip is what a plan on layers asks for."""
 _USUAL: Final = {"rate_packet_per_s": "1 kpacket/s", "size_byte": "64 B"}
 _SHORT_OF: Final = 0.95
 """Below this share of the rate asked for, the rate achieved is stated."""
@@ -203,18 +205,59 @@ def _short_rates(layout: Layout, rows: Sequence[dict[str, Any]]) -> list[Sentenc
     return found
 
 
+def _captured_cells(summary: Summary, layout: Layout) -> list[dict[str, Any]]:
+    """The cells whose round trips were captured on both hosts, in the plan's order."""
+    cells = summary.cells.filter((pl.col("experiment") == layout.experiment.name) & pl.col("overhead_ns").is_not_null())
+    return sorted(cells.iter_rows(named=True), key=layout.sort_key)
+
+
+def _at_baseline(layout: Layout, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Of captured cells those at the baseline of all but the platform; the first level where none has the baseline."""
+    for factor in layout.experiment.factors:
+        if factor.name not in ("platform", "capture"):
+            levels = [row[factor.name] for row in rows]
+            chosen = factor.baseline if factor.baseline in levels else levels[0] if levels else None
+            rows = [row for row in rows if row[factor.name] == chosen]
+    return rows
+
+
+def _extent(summary: Summary, layout: Layout) -> int:
+    """On how many platforms the pieces of a round trip are known."""
+    return len({row["platform"] for row in _captured_cells(summary, layout) if row.get("platform") is not None})
+
+
+def _first(summary: Summary, layout: Layout) -> Question | None:
+    """The answer: one bar for each platform, cut into its pieces; None where nothing was captured."""
+    rows = _at_baseline(layout, _captured_cells(summary, layout))
+    if not rows:
+        return None
+    several = len({row["platform"] for row in rows}) == len(rows)
+    stacks = [_stack(row, text.level(row["platform"]) if several else layout.series_text(row)) for row in rows]
+    drawing = plots.stacks(
+        stacks, name=slug("answer", layout.experiment.name), names=PIECE_NAMES, label="round-trip time",
+        shares=LAYER_PIECES,
+    )  # fmt: skip
+    caption = (
+        "Bars: medians over runs of each run's median piece of a round trip. The percentage at the right, and the dark "
+        "part of the bar, is the sender's layer: the time between its program and its host's network. Dark tick and "
+        "figure: the median round trip, which medians of pieces need not add up to."
+    )
+    title = "How much of a round trip is the layer?"
+    panel = Panel(layout.experiment.title, drawing)
+    return Question(slug("answer", layout.experiment.name), title, caption, (panel,))
+
+
 def stack_figures(summary: Summary, layout: Layout) -> Question | None:
     """The pieces of the round trip by place, None where nothing was captured."""
-    cells = summary.cells.filter((pl.col("experiment") == layout.experiment.name) & pl.col("overhead_ns").is_not_null())
-    if cells.height == 0:
+    rows = _captured_cells(summary, layout)
+    if not rows or len(rows) == len(_at_baseline(layout, rows)):
+        # The main figure shows all of them.
         return None
-    rows = sorted(cells.iter_rows(named=True), key=layout.sort_key)
     panels: dict[str | None, list[plots.Stack]] = {}
     varying = [key for key in layout.keys if key != layout.panel and len({row[key] for row in rows}) > 1]
     for row in rows:
         label = ", ".join(text.level(row[key]) for key in reversed(varying)) or layout.series_text(row)
-        stack = plots.Stack(label, float(row["median"]), _pieces_of(row))
-        panels.setdefault(row[layout.panel] if layout.panel is not None else None, []).append(stack)
+        panels.setdefault(row[layout.panel] if layout.panel is not None else None, []).append(_stack(row, label))
     # Panels of round trips that differ by far each get their own axis: on one, the shorter bars could not be seen.
     ends = {panel: plots.stack_values(some) for panel, some in panels.items()}
     tops = [max(values) for values in ends.values()]
@@ -241,6 +284,10 @@ def stack_figures(summary: Summary, layout: Layout) -> Question | None:
         f"pieces need not add up to. {axis}"
     )
     return Question(slug("pieces", layout.experiment.name), "Where does the time go?", caption, drawn)
+
+
+def _stack(row: Mapping[str, Any], label: str) -> plots.Stack:
+    return plots.Stack(label, float(row["median"]), _pieces_of(row))
 
 
 def _pieces_of(row: Mapping[str, Any]) -> tuple[tuple[str, float], ...]:
@@ -312,6 +359,8 @@ def _method(layouts: Sequence[Layout]) -> tuple[str, ...]:
 PAGE: Final = Page(
     sentences=sentences,
     is_titled=True,
+    extent=_extent,
+    first=_first,
     further=_further,
     columns=_columns,
     method=_method,
