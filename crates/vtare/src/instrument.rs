@@ -12,10 +12,12 @@ use serde_json::{Value, json};
 use vtare_sys::facts::MachineFacts;
 use vtare_units::Wall;
 
+use crate::answer::{Answer, CommandLine, Shape};
 use crate::arguments::CommonArguments;
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
 use crate::limits::{self, Limit, Verdict};
+pub(crate) use crate::note::Note;
 use crate::output::{print, print_json, to_json};
 use crate::parameters::{Arguments, Parameters};
 use crate::run_file::RUN_SCHEMA;
@@ -49,6 +51,12 @@ pub(crate) trait Instrument {
     /// Where the machine refuses a call or the samples cannot be written.
     fn measure(parameters: &Self::Parameters, session: &mut Session<'_>) -> Result<Outcome<Self::Cell>, Failure>;
 
+    /// What people read above the table: the answer, what limits it, and what to change, as options of the command
+    /// line that was given. `None` where the table is all.
+    fn answer(_outcome: &Outcome<Self::Cell>, _parameters: &Self::Parameters, _line: &CommandLine) -> Option<Answer> {
+        None
+    }
+
     /// The cells for people.
     fn table(cells: &[Self::Cell]) -> Table;
 
@@ -79,22 +87,6 @@ impl<'a> Session<'a> {
     /// The calibrated clock.
     pub(crate) fn clock(&self) -> &'a Clock {
         self.context.clock()
-    }
-}
-
-/// A remark on how the figures came about: what was missing, kept or capped.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Note {
-    /// Short and stable, for programs.
-    pub(crate) id: String,
-    /// A sentence, for people.
-    pub(crate) text: String,
-}
-
-impl Note {
-    /// A note.
-    pub(crate) fn new(id: &str, text: impl Into<String>) -> Self {
-        Self { id: id.to_owned(), text: text.into() }
     }
 }
 
@@ -241,15 +233,13 @@ fn report<I: Instrument>(
         text.push_str(&format!("pinned to CPU {cpu}\n"));
     }
     text.push('\n');
-    let width = terminal::width();
+    let (width, shape) = (terminal::width(), Shape::here());
+    let answer = I::answer(outcome, parameters, &CommandLine::own());
+    text.extend(answer.as_ref().map(|answer| answer.render(shape)));
     text.push_str(&I::table(&outcome.cells).render_within(width));
     text.push_str(&terminal::fitted(&I::details(&outcome.cells), width));
-    if !outcome.notes.is_empty() {
-        text.push('\n');
-    }
-    for note in &outcome.notes {
-        text.push_str(&terminal::fitted(&format!("note: {}\n", note.text), width));
-    }
+    let notes = answer.map_or_else(|| outcome.notes.iter().collect(), |answer| answer.others(&outcome.notes));
+    text.push_str(&shape.section("Notes", notes.iter().map(|note| shape.item(&note.text)).collect()));
     if let Some(path) = output {
         text.push_str(&format!("samples: {}\n", path.display()));
     }

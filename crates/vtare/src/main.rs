@@ -11,6 +11,7 @@ mod message;
 mod samples;
 
 mod agent;
+mod answer;
 mod arguments;
 mod avb;
 mod capture;
@@ -30,6 +31,7 @@ mod load_command;
 mod load_net;
 mod measure;
 mod noise;
+mod note;
 mod output;
 mod parameters;
 mod peers;

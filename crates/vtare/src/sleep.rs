@@ -4,6 +4,7 @@
 //! slice). The cells take turns in rounds of fresh random order, so that a drift of the machine meets all of them
 //! alike.
 
+mod answer;
 mod cell;
 mod notes;
 mod parameters;
@@ -11,6 +12,7 @@ mod worker;
 
 use vtare_units::{Random, Span};
 
+use crate::answer::{Answer, CommandLine};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::instrument::{self, Instrument, Outcome, Session};
@@ -54,6 +56,10 @@ impl Instrument for Sleep {
         }
         let notes = notes::of(parameters, &cells, interrupted);
         Ok(Outcome { cells: cells.iter().map(Measured::cell).collect(), notes, interrupted })
+    }
+
+    fn answer(outcome: &Outcome<SleepCell>, parameters: &Parameters, line: &CommandLine) -> Option<Answer> {
+        Some(answer::of(outcome, parameters, line))
     }
 
     fn table(cells: &[SleepCell]) -> Table {

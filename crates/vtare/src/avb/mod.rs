@@ -3,6 +3,7 @@
 //! [`vtare_methods::avb`] decides what to send and what follows; [`vtare_probe::train`] sends it and learns what
 //! became of each packet.
 
+mod answer;
 mod cell;
 mod convert;
 mod parameters;
@@ -18,6 +19,7 @@ use vtare_methods::avb::Stopped;
 use vtare_probe::link::ProbeLink;
 use vtare_sys::sched;
 
+use crate::answer::{Answer, CommandLine};
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
 use crate::instrument::{self, Instrument, Note, Outcome, RunHeader, Session, Showing};
@@ -135,6 +137,10 @@ impl Instrument for Avb {
         Ok(Outcome { cells: vec![cell], notes, interrupted: ended.stopped })
     }
 
+    fn answer(outcome: &Outcome<AvbCell>, parameters: &Parameters, line: &CommandLine) -> Option<Answer> {
+        answer::of(outcome, parameters, line)
+    }
+
     fn table(cells: &[AvbCell]) -> Table {
         let heading = [
             "peer",
@@ -181,10 +187,6 @@ impl Instrument for Avb {
             if let Some(depth) = cell.token_bucket_byte {
                 text.push_str(&format!("a token bucket of {} lies on the way\n", sized(Some(depth))));
             }
-            if cell.at_least && cell.avb_bit_per_s.is_some() {
-                text.push_str(why_at_least(cell.stopped));
-            }
-            text.push_str(&silence(cell.unanswered, cell.estimates, cell.stopped));
         }
         text
     }
@@ -212,51 +214,9 @@ fn burden(occupied_bit_per_s: Option<f64>, share: Option<f64>, queued_ns: Option
     }
 }
 
-/// Why a value is a lower bound.
-fn why_at_least(stopped: Option<Stopped>) -> &'static str {
-    match stopped {
-        Some(Stopped::SenderLimited) => {
-            "at least: the sender cannot pace faster on this machine, so the path may have more\n"
-        }
-        Some(Stopped::ByteBudget) => {
-            "at least: nothing queued with the bytes that may be sent, so the path may have more (--max-bytes)\n"
-        }
-        Some(Stopped::TimeBudget) => {
-            "at least: nothing queued in the time that it may take, so the path may have more (--max-time)\n"
-        }
-        _ => "at least: a lower bound, so the path may have more\n",
-    }
-}
-
-/// A line on estimates without an answer: how many, and how to fix it where none had one.
-fn silence(unanswered: u64, estimates: u64, stopped: Option<Stopped>) -> String {
-    if estimates == 0 {
-        return "no estimate was complete when the time was over\n".to_owned();
-    }
-    if unanswered == 0 {
-        return String::new();
-    }
-    let way_out = match stopped {
-        Some(Stopped::ByteBudget) if unanswered == estimates => ": one needs more bytes than it may send (--max-bytes)",
-        Some(Stopped::TimeBudget) if unanswered == estimates => ": one needs more time than it may take (--max-time)",
-        _ => "",
-    };
-    format!("{unanswered} of {estimates} estimates gave no answer{way_out}\n")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn estimates_without_an_answer_are_counted_and_the_option_that_helps_is_named() {
-        assert_eq!(silence(0, 3, Some(Stopped::Converged)), "");
-        assert_eq!(silence(0, 0, None), "no estimate was complete when the time was over\n");
-        let shown = silence(1, 1, Some(Stopped::ByteBudget));
-        assert_eq!(shown, "1 of 1 estimates gave no answer: one needs more bytes than it may send (--max-bytes)\n");
-        assert!(silence(2, 2, Some(Stopped::TimeBudget)).contains("--max-time"));
-        assert_eq!(silence(1, 3, Some(Stopped::ByteBudget)), "1 of 3 estimates gave no answer\n");
-    }
 
     #[test]
     fn what_is_not_known_of_the_burden_is_left_out() {
@@ -264,13 +224,5 @@ mod tests {
         assert_eq!(burden(Some(10e6), Some(0.1), Some(1.5e6)), all);
         assert_eq!(burden(Some(10e6), None, None), "; probes took 10.0 Mbit/s of the path\n");
         assert_eq!(burden(None, None, None), "\n");
-    }
-
-    #[test]
-    fn a_lower_bound_names_what_ended_it() {
-        assert!(why_at_least(Some(Stopped::SenderLimited)).contains("cannot pace faster"));
-        assert!(why_at_least(Some(Stopped::ByteBudget)).contains("--max-bytes"));
-        assert!(why_at_least(Some(Stopped::TimeBudget)).contains("--max-time"));
-        assert!(!why_at_least(Some(Stopped::Running)).contains("--max"));
     }
 }

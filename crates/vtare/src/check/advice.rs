@@ -5,6 +5,7 @@ use std::path::Path;
 use serde::Serialize;
 use vtare_sys::facts::MachineFacts;
 
+use crate::answer::LOST_WORTH_A_CHANGE;
 use crate::table::{percent, time};
 
 use super::figures::{Busy, Measured, NoiseFigures};
@@ -39,9 +40,6 @@ impl Surroundings {
         }
     }
 }
-
-/// Below this share of time lost there is nothing worth a change of the machine.
-const LOST_WORTH_A_CHANGE: f64 = 0.001;
 
 /// All that applies, what helps most first.
 pub(super) fn advice(figures: &Measured, machine: &MachineFacts, around: Surroundings) -> Vec<Advice> {

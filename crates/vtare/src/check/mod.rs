@@ -9,13 +9,12 @@ mod published;
 mod sentences;
 mod trust;
 
-use std::io::IsTerminal as _;
-
 use serde_json::{Value, json};
 use vtare_sys::facts::MachineFacts;
 use vtare_sys::{clocks, sched};
 use vtare_units::{Span, Wall};
 
+use crate::answer::Shape;
 use crate::context::Context;
 use crate::counter::Counter;
 use crate::failure::{Exit, Failure};
@@ -24,7 +23,6 @@ use crate::noise::{self, Noise, NoiseParameters, Spin};
 use crate::output::{print, print_json, to_json};
 use crate::quantities::positive;
 use crate::sleep::Sleep;
-use crate::terminal;
 use crate::timer::Timer;
 
 use figures::{Busy, Cells, Measured};
@@ -123,10 +121,7 @@ pub(crate) fn command(arguments: &CheckArguments, context: &Context) -> Result<E
             notes: &parts.notes,
             interrupted: parts.interrupted,
         };
-        // https://no-color.org
-        let colour =
-            std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-        print(&page.render(colour, terminal::width().map_or(page::WIDTH, |columns| columns.min(page::WIDTH))))?;
+        print(&page.render(Shape::here()))?;
     }
     Ok(if parts.interrupted { Exit::Interrupted } else { Exit::Measured })
 }

@@ -3,6 +3,7 @@
 use vtare_sys::facts::MachineFacts;
 use vtare_units::figures::Figures;
 
+use crate::answer::{Shape, VerdictLevel};
 use crate::instrument::Note;
 use crate::table::{Table, percent, spread, time};
 use crate::terminal::wrap;
@@ -10,10 +11,7 @@ use crate::terminal::wrap;
 use super::advice::Advice;
 use super::figures::Measured;
 use super::published::Standing;
-use super::sentences::{Finding, OTHER_TARGETS_NS, VERDICT_TARGET_NS, VerdictLevel, plain_time};
-
-/// Lines are no longer than this, nor than the terminal.
-pub(super) const WIDTH: usize = 80;
+use super::sentences::{Finding, OTHER_TARGETS_NS, VERDICT_TARGET_NS, plain_time};
 
 /// What the page shows.
 pub(super) struct Page<'a> {
@@ -29,45 +27,30 @@ pub(super) struct Page<'a> {
 }
 
 impl Page<'_> {
-    /// The page as text, with colours where `colour`.
-    pub(super) fn render(&self, colour: bool, width: usize) -> String {
-        let paint =
-            |code: &str, text: &str| if colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() };
-        let code = match self.level {
-            VerdictLevel::Good => "1;32",
-            VerdictLevel::Poor => "1;33",
-            VerdictLevel::Undecided => "1",
-        };
-        let mut text = wrap(&format!("vtare check: {}", headline(self.machine)), "", "  ", width);
+    /// The page as text.
+    pub(super) fn render(&self, shape: Shape) -> String {
+        let mut text = wrap(&format!("vtare check: {}", headline(self.machine)), "", "  ", shape.width);
         text.push('\n');
-        // Each line is painted alone: pagers lose a colour that runs over the end of a line.
-        for line in wrap(self.verdict, "  ", "  ", width).lines() {
-            text.push_str(&paint(code, line));
-            text.push('\n');
-        }
+        text.push_str(&shape.verdict(self.verdict, self.level));
         if self.interrupted {
             text.push_str("  (interrupted: the figures cover what was measured until then)\n");
         }
-        let mut section = |title: &str, body: String| {
-            if !body.is_empty() {
-                text.push_str(&format!("\n{}\n{body}", paint("1", title)));
-            }
-        };
         // What stands in the tables below is not repeated.
         let tabled = ["error_1ms", "sleep_1ms", "sleep_10ms"];
         let why = self
             .findings
             .iter()
             .filter(|finding| !self.verdict.contains(&finding.text) && !tabled.contains(&finding.id));
-        section("Why", why.map(|finding| wrap(&finding.text, "  - ", "    ", width)).collect());
-        section("What to change", self.advice.iter().map(|advice| advice_lines(advice, width)).collect());
-        section("Measured", tables(self.figures, width));
-        section(
-            "Beside the published platforms without load",
-            self.standings.iter().map(|standing| standing_lines(standing, width)).collect(),
-        );
-        section("Notes", self.notes.iter().map(|note| wrap(&note.text, "  - ", "    ", width)).collect());
-        text
+        let changes = self.advice.iter().map(|advice| shape.change(&advice.text, &advice.command));
+        let standings = self.standings.iter().map(|standing| standing_lines(standing, shape));
+        let sections = [
+            ("Why", why.map(|finding| shape.item(&finding.text)).collect()),
+            ("What to change", changes.collect()),
+            ("Measured", tables(self.figures, shape.width)),
+            ("Beside the published platforms without load", standings.collect()),
+            ("Notes", self.notes.iter().map(|note| shape.item(&note.text)).collect()),
+        ];
+        text + &sections.map(|(title, body)| shape.section(title, body)).concat()
     }
 }
 
@@ -88,12 +71,7 @@ fn headline(machine: &MachineFacts) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-fn advice_lines(advice: &Advice, width: usize) -> String {
-    let commands: String = advice.command.lines().map(|line| format!("      {line}\n")).collect();
-    wrap(&advice.text, "  - ", "    ", width) + &commands
-}
-
-fn standing_lines(standing: &Standing, width: usize) -> String {
+fn standing_lines(standing: &Standing, shape: Shape) -> String {
     let show = |figure: f64| if standing.unit == "ns" { time(Some(figure)) } else { percent(Some(figure)) };
     let (Some(least), Some(greatest)) = (standing.published.first(), standing.published.last()) else {
         return String::new();
@@ -110,7 +88,7 @@ fn standing_lines(standing: &Standing, width: usize) -> String {
         show(greatest.figure),
         standing.source,
     );
-    wrap(&sentence, "  - ", "    ", width)
+    shape.item(&sentence)
 }
 
 fn tables(figures: &Measured, width: usize) -> String {
@@ -211,6 +189,7 @@ mod tests {
     use super::super::figures::{ClockFigures, CounterFigures, NoiseFigures, SleepFigures, TimerFigures};
     use super::super::{advice, published, sentences};
     use super::*;
+    use crate::answer::WIDTH;
 
     fn wide() -> Figures {
         Figures {
@@ -288,7 +267,7 @@ mod tests {
             notes: &[Note::new("some_cpus", "noise was weighed on some of the CPUs ".repeat(4))],
             interrupted: true,
         }
-        .render(colour, WIDTH)
+        .render(Shape { colour, width: WIDTH })
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::answer::VerdictLevel;
 use crate::table::{percent, time};
 
 use super::figures::{Busy, Measured, SleepFigures};
@@ -24,17 +25,6 @@ pub(crate) struct Finding {
 pub(super) const VERDICT_TARGET_NS: u64 = 50_000;
 /// Other sleep targets of the findings.
 pub(super) const OTHER_TARGETS_NS: [u64; 2] = [1_000_000, 10_000_000];
-
-/// What the verdict amounts to: only its colour depends on it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum VerdictLevel {
-    /// The clock is trusted and some duration is.
-    Good,
-    /// One of the two is not.
-    Poor,
-    /// There is no verdict.
-    Undecided,
-}
 
 /// The plain verdict, from the findings that carry it.
 pub(super) fn verdict(figures: &Measured, findings: &[Finding]) -> (String, VerdictLevel) {

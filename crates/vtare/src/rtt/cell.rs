@@ -62,6 +62,11 @@ pub(crate) struct StallFigures {
 }
 
 impl StallFigures {
+    /// The share of the time watched that was lost, and the longest gap in ns; `None` where nothing was watched.
+    pub(super) fn lost(&self) -> Option<(f64, u64)> {
+        self.lost_fraction.zip(self.longest_ns)
+    }
+
     /// The figures of the stall detector beside a run of `elapsed_ns`.
     pub(super) fn of(stalls: &StallDetector, elapsed_ns: u64, involuntary_switches: u64) -> Self {
         let watched = stalls.watched_ns > 0;

@@ -4,6 +4,7 @@
 //! aggregates: [`vtare_methods::rtt`] decides what became of every packet.
 
 mod aggregate;
+mod answer;
 mod cell;
 mod codec;
 pub(crate) mod conditions;
@@ -29,6 +30,7 @@ use vtare_probe::{closed_loop, open_loop};
 use vtare_sys::sched;
 use vtare_units::{Random, Timestamp};
 
+use crate::answer::{Answer, CommandLine};
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
 use crate::instrument::{self, Instrument, Note, Outcome, Session};
@@ -108,6 +110,10 @@ impl Instrument for Rtt {
             session.peer_lost = Some(lost_peers.join("; "));
         }
         Ok(Outcome { cells: run.cells, notes, interrupted: run.stopped })
+    }
+
+    fn answer(outcome: &Outcome<RttCell>, parameters: &Parameters, line: &CommandLine) -> Option<Answer> {
+        Some(answer::of(outcome, parameters, line))
     }
 
     fn table(cells: &[RttCell]) -> Table {

@@ -4,13 +4,16 @@
 //! [`vtare_methods::throughput`] decides which load to try and what follows; [`vtare_tester`] offers it and
 //! counts what comes.
 
+mod answer;
 mod bench;
 mod cell;
 mod parameters;
+mod shown;
 
 use vtare_methods::throughput::{BinarySearch, Distribution, Interleaved, Mlrsearch, NextTrial, Range, Search, Trial};
 use vtare_units::{Monotonic, Span};
 
+use crate::answer::{Answer, CommandLine};
 use crate::avb::shown::megabits;
 use crate::context::Context;
 use crate::failure::Failure;
@@ -22,6 +25,7 @@ use crate::table::{Table, time};
 use bench::{Bench, TrialRun};
 use cell::{Gathered, LatencyAt, Rows, ThroughputCell, ThroughputRow};
 use parameters::{Parameters, SearchMethod};
+use shown::{MOST_QUEUED, frames};
 
 /// A latency trial that is void is repeated this number of times at most.
 const LATENCY_AGAIN: usize = 3;
@@ -60,6 +64,10 @@ impl Instrument for Throughput {
             }
         }
         Ok(Outcome { cells, notes, interrupted: false })
+    }
+
+    fn answer(outcome: &Outcome<ThroughputCell>, parameters: &Parameters, line: &CommandLine) -> Option<Answer> {
+        Some(answer::of(outcome, parameters, line))
     }
 
     fn table(cells: &[ThroughputCell]) -> Table {
@@ -114,34 +122,6 @@ impl Instrument for Throughput {
                 "\n{} B to {} of {} guests: {}, up to {loss} % lost; sender {} ({})\n",
                 cell.frame_byte, cell.loaded, cell.guests, cell.method, cell.engine, cell.engine_because
             ));
-            if let Some(cap) = cell.censored {
-                let why = match cap {
-                    "generator" => "the sender can do no more here",
-                    "analyser" => "no more can be counted here",
-                    "time_budget" => "the time for the search (--max-time) was over",
-                    _ => "that is the greatest load asked for",
-                };
-                text.push_str(&format!("at least: {why}; what is tested may do more\n"));
-            }
-            if cell.out_of_time > 0 {
-                text.push_str(&format!(
-                    "stopped: time_budget; {} of {} searches had no time left, and gave the best bounds known\n",
-                    cell.out_of_time, cell.searches
-                ));
-            }
-            if cell.unanswered > 0 {
-                text.push_str(&format!(
-                    "{} of {} searches found no load at which it holds\n",
-                    cell.unanswered, cell.searches
-                ));
-            }
-            if cell.disturbed_trials > 0 {
-                text.push_str(&format!(
-                    "{} trials counted although others used the CPUs: they lost no more than they may, or were no \
-                     better when repeated\n",
-                    cell.disturbed_trials
-                ));
-            }
             for at in &cell.latencies {
                 let share = at
                     .load_share
@@ -201,10 +181,6 @@ fn measure_cell(
     }
     Ok(cell)
 }
-
-/// At the throughput, this share of a trial or more spent waiting by one frame in a hundred means that queues gave what
-/// was found.
-const MOST_QUEUED: f64 = 0.05;
 
 /// What a short trial hides: frames that still stand in queues at its end come later, and count.
 fn short_trials(cell: &ThroughputCell, trial_ns: u64) -> Option<Note> {
@@ -316,19 +292,9 @@ fn latencies(
     Ok(all)
 }
 
-/// Frames a second for people.
-fn frames(rate: Option<f64>) -> String {
-    match rate {
-        None => "-".to_owned(),
-        Some(rate) if rate < 999.5 => format!("{rate:.0} fps"),
-        Some(rate) if rate < 999.5e3 => format!("{:.1} kfps", rate / 1e3),
-        Some(rate) => format!("{:.3} Mfps", rate / 1e6),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{ThroughputCell, frames, short_trials};
+    use super::{ThroughputCell, short_trials};
 
     #[test]
     fn frames_that_wait_long_beside_a_trial_get_a_note() {
@@ -340,13 +306,5 @@ mod tests {
         assert_eq!((waited(None), waited(Some(14e6))), (None, None));
         let note = waited(Some(60e6)).expect("a fifth of the trial");
         assert!(note.text.contains("took longer than 60.0 ms, and a trial 300 ms"), "{}", note.text);
-    }
-
-    #[test]
-    fn frames_a_second_are_shown_in_the_unit_that_fits() {
-        assert_eq!(
-            [None, Some(12.0), Some(194_300.0), Some(1.25e6)].map(frames),
-            ["-", "12 fps", "194.3 kfps", "1.250 Mfps"]
-        );
     }
 }

@@ -1,0 +1,204 @@
+//! What the figures of available bandwidth answer: how much is free, or at least how much, and why not more is known.
+
+use vtare_methods::avb::Stopped;
+
+use super::cell::AvbCell;
+use super::parameters::Parameters;
+use super::shown::megabits;
+use crate::answer::{Answer, CommandLine, spare_cpu};
+use crate::instrument::Outcome;
+use crate::table::time;
+
+/// How much more an estimate may have when what it may have did not suffice.
+const MORE: f64 = 4.0;
+
+/// The answer of a run.
+pub(super) fn of(outcome: &Outcome<AvbCell>, parameters: &Parameters, line: &CommandLine) -> Option<Answer> {
+    let cell = outcome.cells.first()?;
+    let way = format!("the way {} {}", if cell.direction == "reverse" { "from" } else { "to" }, cell.peer);
+    let several = match cell.estimates {
+        0 | 1 => String::new(),
+        many => format!(" (median of {many} estimates)"),
+    };
+    let mut answer = match (cell.avb_bit_per_s, cell.capacity_bit_per_s) {
+        (Some(rate), capacity) => {
+            let rate = megabits(Some(rate));
+            let mut text = match (method(cell), cell.at_least) {
+                ("tcp" | "udpst", _) => format!("{} moved {rate} on {way}{several}", method(cell)),
+                ("adr", _) => format!("At most {rate} is free on {way}{several}"),
+                (_, true) => format!("At least {rate} is free on {way}{several}"),
+                (_, false) => format!("{rate} is free on {way}{several}"),
+            };
+            if let Some([low, high]) = cell.interval_bit_per_s.filter(|_| !cell.at_least) {
+                text.push_str(&format!(", from {} to {}", megabits(Some(low)), megabits(Some(high))));
+            }
+            if capacity.is_some() {
+                text.push_str(&format!(", of a capacity of {}", megabits(capacity)));
+            }
+            Answer::new(text + ".")
+        }
+        (None, Some(capacity)) => {
+            Answer::new(format!("The capacity of {way} is {}{several}.", megabits(Some(capacity))))
+        }
+        (None, None) => Answer::none(format!("How much is free on {way} is not known.")),
+    };
+    let found = cell.avb_bit_per_s.or(cell.capacity_bit_per_s).is_some();
+    if cell.at_least && found {
+        answer.limit(why_at_least(cell.stopped));
+    }
+    if cell.estimates == 0 {
+        answer.limit("No estimate was complete when the time was over.");
+    } else if cell.unanswered > 0 && !(found && cell.avb_bit_per_s.is_none()) {
+        let why = if found { "" } else { silence(cell.stopped) };
+        answer.limit(format!("{} of {} estimates gave no answer{why}.", cell.unanswered, cell.estimates));
+    }
+    if cell.at_least || !found {
+        more(&mut answer, cell, parameters, line);
+    }
+    answer.limited_by(&outcome.notes, "receiver_overloaded");
+    Some(answer)
+}
+
+/// Why a value is a lower bound.
+const fn why_at_least(stopped: Option<Stopped>) -> &'static str {
+    match stopped {
+        Some(Stopped::SenderLimited) => {
+            "A lower bound: the sender cannot pace faster on this machine, so the path may have more."
+        }
+        Some(Stopped::ByteBudget) => {
+            "A lower bound: nothing queued with the bytes that may be sent (--max-bytes), so the path may have more."
+        }
+        Some(Stopped::TimeBudget) => {
+            "A lower bound: nothing queued in the time that it may take (--max-time), so the path may have more."
+        }
+        _ => "A lower bound: the path may have more.",
+    }
+}
+
+/// The method without its preset.
+fn method(cell: &AvbCell) -> &str {
+    cell.method.split(':').next().unwrap_or_default()
+}
+
+/// Why estimates gave no answer.
+fn silence(stopped: Option<Stopped>) -> &'static str {
+    match stopped {
+        Some(Stopped::ByteBudget) => ": one needs more bytes than it may send (--max-bytes)",
+        Some(Stopped::TimeBudget) => ": one needs more time than it may take (--max-time)",
+        Some(Stopped::Lossy) => ": too many packets were lost",
+        Some(Stopped::Reordered) => ": too many packets arrived out of order",
+        Some(Stopped::Disturbed) => ": sender or receiver stalled too often",
+        Some(Stopped::NoAnswer) => ": nothing came back",
+        _ => "",
+    }
+}
+
+/// The command that gets further.
+fn more(answer: &mut Answer, cell: &AvbCell, parameters: &Parameters, line: &CommandLine) {
+    match cell.stopped {
+        Some(Stopped::ByteBudget) => {
+            let spent = parameters.most_byte.map(|byte| byte as f64).or(cell.estimate_byte.median);
+            if let Some(byte) = spent.map(|byte| (byte * MORE).ceil()).filter(|byte| *byte > 0.0) {
+                answer.change("Let an estimate send more.", line.with("--max-bytes", byte));
+            }
+        }
+        Some(Stopped::TimeBudget) => {
+            let spent = parameters.most_ns.map(|ns| ns as f64).or(cell.estimate_ns.median);
+            if let Some(ms) = spent.map(|ns| (ns / 1e6 * MORE).ceil()).filter(|ms| *ms > 0.0) {
+                answer.change("Let an estimate take longer.", line.with("--max-time", format!("{ms}ms")));
+            }
+        }
+        Some(Stopped::SenderLimited) if !parameters.is_tcp() => answer.change(
+            "See what the kernel's TCP moves, which fills the path while it runs.",
+            line.with("--method", "tcp"),
+        ),
+        Some(Stopped::Lossy | Stopped::Reordered) => {
+            answer.change("See where packets are lost.", format!("vtare rtt {} --seconds 5", cell.peer))
+        }
+        Some(Stopped::Disturbed) => match (parameters.cpu, spare_cpu()) {
+            (None, Some(cpu)) => answer.change("Keep the sending thread on one CPU.", line.with("--cpu", cpu)),
+            (Some(cpu), _) => answer.change("See what takes that CPU.", format!("vtare noise --cpu {cpu}")),
+            (None, None) => answer.change("See what takes the CPU.", "vtare noise"),
+        },
+        _ => {}
+    }
+    if let (0, Some(seconds)) = (cell.estimates, parameters.seconds) {
+        let text = format!("Give it more than {}.", time(Some(seconds * 1e9)));
+        answer.change(text, line.with("--seconds", (seconds * MORE).ceil()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::answer::Shape;
+
+    fn cell(value: Option<f64>, stopped: Stopped) -> AvbCell {
+        AvbCell {
+            peer: "a".to_owned(),
+            method: "vtare".to_owned(),
+            direction: "forward",
+            avb_bit_per_s: value,
+            interval_bit_per_s: value.map(|value| [0.9 * value, 1.1 * value]),
+            estimates: 1,
+            unanswered: u64::from(value.is_none()),
+            stopped: Some(stopped),
+            ..AvbCell::default()
+        }
+    }
+
+    fn shown(cell: AvbCell) -> String {
+        let outcome = Outcome { cells: vec![cell], notes: Vec::new(), interrupted: false };
+        let parameters = Parameters { most_byte: Some(500_000), cpu: Some(1), ..Parameters::default() };
+        let answer = of(&outcome, &parameters, &CommandLine::of("vtare avb a --max-bytes 500000")).expect("a cell");
+        answer.render(Shape { colour: false, width: 1_000 })
+    }
+
+    #[test]
+    fn the_sentence_has_the_value_its_interval_and_the_capacity() {
+        let mut good = cell(Some(50e6), Stopped::Converged);
+        good.capacity_bit_per_s = Some(100e6);
+        let sentence =
+            "  50.0 Mbit/s is free on the way to a, from 45.0 Mbit/s to 55.0 Mbit/s, of a capacity of 100 Mbit/s.\n\n";
+        assert_eq!(shown(good.clone()), sentence);
+        (good.direction, good.estimates) = ("reverse", 9);
+        assert!(shown(good).starts_with("  50.0 Mbit/s is free on the way from a (median of 9 estimates), from"));
+    }
+
+    #[test]
+    fn a_bound_is_worded_as_a_bound_with_what_ended_it_and_the_command_that_gets_further() {
+        let bound = |stopped| shown(AvbCell { at_least: true, ..cell(Some(50e6), stopped) });
+        let text = bound(Stopped::SenderLimited);
+        assert!(text.starts_with("  At least 50.0 Mbit/s is free on the way to a.\n"), "{text}");
+        assert!(text.contains("cannot pace faster") && text.contains("--max-bytes 500000 --method tcp\n"), "{text}");
+        let text = bound(Stopped::ByteBudget);
+        assert!(text.contains("      vtare avb a --max-bytes 2000000\n") && !text.contains("off by"), "{text}");
+    }
+
+    #[test]
+    fn without_an_answer_the_reason_and_the_way_out_are_named() {
+        let text = shown(cell(None, Stopped::Lossy));
+        assert!(text.starts_with("  How much is free on the way to a is not known.\n"), "{text}");
+        assert!(text.contains("1 of 1 estimates gave no answer: too many packets were lost."), "{text}");
+        assert!(text.contains("      vtare rtt a --seconds 5\n"), "{text}");
+        assert!(shown(cell(None, Stopped::Disturbed)).contains("      vtare noise --cpu 1\n"));
+        assert!(shown(cell(None, Stopped::TimeBudget)).contains("more time than it may take"));
+    }
+
+    #[test]
+    fn methods_that_measure_something_else_are_worded_so() {
+        let of = |method: &str, value| shown(AvbCell { method: method.to_owned(), ..cell(value, Stopped::Converged) });
+        assert!(of("tcp", Some(50e6)).starts_with("  tcp moved 50.0 Mbit/s on the way to a"));
+        assert!(of("adr", Some(50e6)).starts_with("  At most 50.0 Mbit/s is free"));
+        let capacity = AvbCell { capacity_bit_per_s: Some(1e8), ..cell(None, Stopped::Converged) };
+        assert_eq!(shown(capacity), "  The capacity of the way to a is 100 Mbit/s.\n\n");
+    }
+
+    #[test]
+    fn a_lower_bound_names_what_ended_it() {
+        assert!(why_at_least(Some(Stopped::SenderLimited)).contains("cannot pace faster"));
+        assert!(why_at_least(Some(Stopped::ByteBudget)).contains("--max-bytes"));
+        assert!(why_at_least(Some(Stopped::TimeBudget)).contains("--max-time"));
+        assert!(!why_at_least(Some(Stopped::Running)).contains("--max"));
+    }
+}

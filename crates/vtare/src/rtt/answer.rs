@@ -1,0 +1,202 @@
+//! What the figures of round trips answer: how long they take, where that time goes, and what the sender added.
+
+use super::cell::RttCell;
+use super::parameters::Parameters;
+use crate::answer::{Answer, CommandLine, IN_P99, LOST_WORTH_A_CHANGE, spare_cpu};
+use crate::instrument::Outcome;
+use crate::table::{percent, time};
+
+/// Of the rate that was reached, what is asked for in its place.
+const SAFE_SHARE: f64 = 0.8;
+
+/// The answer of a run.
+pub(super) fn of(outcome: &Outcome<RttCell>, parameters: &Parameters, line: &CommandLine) -> Answer {
+    let mut answered: Vec<(&RttCell, f64)> =
+        outcome.cells.iter().filter_map(|cell| Some((cell, cell.rtt_ns.median?))).collect();
+    answered.sort_by(|a, b| a.1.total_cmp(&b.1));
+    let mut answer = Answer::new(match answered[..] {
+        [] => String::new(),
+        [(cell, median)] if outcome.cells.len() == 1 => one(cell, median),
+        [(fastest, least), .., (slowest, most)] => format!(
+            "Of {} peers {} is nearest ({} in the median) and {} farthest ({}); {}.",
+            outcome.cells.len(),
+            fastest.peer,
+            time(Some(least)),
+            slowest.peer,
+            time(Some(most)),
+            losses(&outcome.cells)
+        ),
+        [(cell, median)] => format!("Of {} peers only one answered. {}", outcome.cells.len(), one(cell, median)),
+    });
+    if answered.is_empty() {
+        let sent: u64 = outcome.cells.iter().map(|cell| cell.sent).sum();
+        answer = Answer::none(format!("How long a round trip takes is not known: no reply came to {sent} packets."));
+    }
+    let notes = &outcome.notes;
+    for cell in outcome.cells.iter().filter(|cell| cell.sent > 0 && cell.received == 0) {
+        answer.limit(format!("{}: no reply to {} packets.", cell.peer, cell.sent));
+    }
+    if answer.limited_by(notes, "lost_on_the_way_back") {
+        answer.change("Take the frames with a program here.", line.with("--engine", "xdp"));
+    }
+    if answer.limited_by(notes, "closed_loop") {
+        let rate = Parameters::default().rate_packet_per_s;
+        answer.change("Send at a rate of its own.", line.without("--flood").with("--rate", rate));
+    }
+    if answer.limited_by(notes, "rate_not_reached") {
+        let reached = outcome.cells.iter().filter_map(|cell| cell.achieved_packet_per_s).min_by(f64::total_cmp);
+        if let Some(rate) = reached.map(|rate| (rate * SAFE_SHARE) as u64).filter(|rate| *rate > 0) {
+            answer.change("Ask for a rate that this sender keeps.", line.with("--rate", rate));
+        }
+    }
+    late(&mut answer, outcome, parameters, line);
+    answer
+}
+
+/// The sentence for one peer, and where its time goes.
+fn one(cell: &RttCell, median: f64) -> String {
+    let tail =
+        cell.rtt_ns.p99.map_or_else(String::new, |p99| format!(", and 1 in 100 takes {} or more", time(Some(p99))));
+    let mut text = format!("A round trip to {} takes {} in the median{tail}; ", cell.peer, time(Some(median)));
+    text.push_str(&losses(std::slice::from_ref(cell)));
+    text.push('.');
+    if let (Some(kernel), Some(far)) = (cell.rtt_kernel_ns.median, cell.turnaround_ns.median)
+        && far <= kernel
+        && kernel <= median
+    {
+        let share = |part: f64| percent(Some(part / median));
+        text.push_str(&format!(
+            " Of it {} passes in this program and its sockets, {} at the far end and {} between the two.",
+            share(median - kernel),
+            share(far),
+            share(kernel - far)
+        ));
+    }
+    text
+}
+
+fn losses(cells: &[RttCell]) -> String {
+    let (sent, lost) = cells.iter().fold((0, 0), |(sent, lost), cell| (sent + cell.sent, lost + cell.lost));
+    match lost {
+        0 => format!("none of {sent} packets was lost"),
+        lost => format!("{lost} of {sent} packets were lost ({})", percent(Some(lost as f64 / sent as f64))),
+    }
+}
+
+/// What this end added by being late.
+fn late(answer: &mut Answer, outcome: &Outcome<RttCell>, parameters: &Parameters, line: &CommandLine) {
+    let sent_late = |cell: &&RttCell| cell.sent_late as f64 >= IN_P99 * cell.sent as f64;
+    let mut found = false;
+    for cell in outcome.cells.iter().filter(|cell| cell.sent > 0).filter(sent_late) {
+        answer.limit(format!(
+            "{}: {} of {} packets left more than 100 us late. From their slots on, 1 round trip in 100 takes {} or \
+             more, from their departure {}.",
+            cell.peer,
+            cell.sent_late,
+            cell.sent,
+            time(cell.rtt_scheduled_ns.p99),
+            time(cell.rtt_ns.p99)
+        ));
+        found = true;
+    }
+    // One thread serves all peers.
+    if let Some((lost, longest)) = outcome.cells.first().and_then(|cell| cell.canary.lost())
+        && lost > LOST_WORTH_A_CHANGE
+    {
+        answer.limit(format!(
+            "Other work took {} of the sending thread's time, {} at once: the longest round trips may be this host's.",
+            percent(Some(lost)),
+            time(Some(longest as f64))
+        ));
+        found = true;
+    }
+    match (parameters.cpu, spare_cpu()) {
+        _ if !found => {}
+        (None, Some(cpu)) => {
+            answer.covers(&outcome.notes, "not_pinned");
+            answer.change("Keep the sending thread on one CPU.", line.with("--cpu", cpu));
+        }
+        (Some(cpu), _) => answer.change("See what takes that CPU.", format!("vtare noise --cpu {cpu}")),
+        (None, None) => answer.change("See what takes the CPU.", "vtare noise"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::answer::Shape;
+    use crate::instrument::Note;
+    use vtare_units::figures::Figures;
+
+    fn figures(median: f64, p99: f64) -> Figures {
+        Figures { median: Some(median), p99: Some(p99), ..Figures::default() }
+    }
+
+    fn cell(peer: &str, median: f64) -> RttCell {
+        RttCell {
+            peer: peer.to_owned(),
+            sent: 1_000,
+            received: 1_000,
+            rtt_ns: figures(median, 2.0 * median),
+            ..RttCell::default()
+        }
+    }
+
+    fn shown(cells: Vec<RttCell>, notes: &[Note], line: &str) -> String {
+        let outcome = Outcome { cells, notes: notes.to_vec(), interrupted: false };
+        let parameters = Parameters { cpu: Some(1), ..Parameters::default() };
+        of(&outcome, &parameters, &CommandLine::of(line)).render(Shape { colour: false, width: 1_000 })
+    }
+
+    #[test]
+    fn the_sentence_has_the_time_the_losses_and_where_the_time_goes() {
+        let mut cell = cell("a", 50_000.0);
+        let plain = "  A round trip to a takes 50.0 us in the median, and 1 in 100 takes 100 us or more; none of 1000 packets was \
+                     lost.";
+        assert_eq!(shown(vec![cell.clone()], &[], "vtare rtt a"), format!("{plain}\n\n"));
+        (cell.rtt_kernel_ns, cell.turnaround_ns, cell.lost) = (figures(40_000.0, 1.0), figures(5_000.0, 1.0), 1);
+        let text = shown(vec![cell], &[], "vtare rtt a");
+        assert!(
+            text.contains("1 of 1000 packets were lost (0.10 %). Of it 20.0 % passes in this program and its"),
+            "{text}"
+        );
+        assert!(text.contains("10.0 % at the far end and 70.0 % between the two.\n"), "{text}");
+    }
+
+    #[test]
+    fn of_several_peers_the_nearest_and_the_farthest_are_named_and_the_silent_ones() {
+        let silent = RttCell { received: 0, lost: 1_000, rtt_ns: Figures::default(), ..cell("c", 0.0) };
+        let text = shown(vec![cell("a", 9e4), cell("b", 5e4), silent.clone()], &[], "vtare rtt a b c");
+        assert!(
+            text.starts_with("  Of 3 peers b is nearest (50.0 us in the median) and a farthest (90.0 us); 1000"),
+            "{text}"
+        );
+        assert!(text.contains("  - c: no reply to 1000 packets.\n"), "{text}");
+        let text = shown(vec![silent], &[], "vtare rtt c");
+        assert!(
+            text.starts_with("  How long a round trip takes is not known: no reply came to 1000 packets.\n"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_late_sender_limits_the_answer() {
+        let late = RttCell { sent_late: 10, rtt_scheduled_ns: figures(1.0, 3e6), ..cell("a", 5e4) };
+        let text = shown(vec![late.clone()], &[], "vtare rtt a");
+        assert!(
+            text.contains("10 of 1000 packets left more than 100 us late.") && text.contains("takes 3.00 ms or"),
+            "{text}"
+        );
+        assert!(text.contains("      vtare noise --cpu 1\n"), "{text}");
+        assert!(!shown(vec![RttCell { sent_late: 9, ..late }], &[], "vtare rtt a").contains("Limits"));
+    }
+
+    #[test]
+    fn a_flood_and_a_rate_not_reached_get_the_rate_that_can_be_kept() {
+        let text = shown(vec![cell("a", 5e4)], &[Note::new("closed_loop", "flood waits")], "vtare rtt a --flood");
+        assert!(text.contains("  - flood waits\n") && text.contains("      vtare rtt a --rate 1000\n"), "{text}");
+        let slow = RttCell { achieved_packet_per_s: Some(90_000.0), ..cell("a", 5e4) };
+        let text = shown(vec![slow], &[Note::new("rate_not_reached", "too slow")], "vtare rtt a --rate 100000");
+        assert!(text.contains("      vtare rtt a --rate 72000\n"), "{text}");
+    }
+}

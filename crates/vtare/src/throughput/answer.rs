@@ -1,0 +1,190 @@
+//! What the figures of throughput answer: what passes, or at least how much, and what would show more.
+
+use super::cell::ThroughputCell;
+use super::parameters::{AnalyserChoice, EngineChoice, Parameters};
+use super::shown::{MOST_QUEUED, frames};
+use crate::answer::{Answer, CommandLine, spare_cpu};
+use crate::avb::shown::megabits;
+use crate::instrument::Outcome;
+use crate::table::time;
+
+/// How much more a search may have when what it may have did not suffice.
+const MORE: u64 = 4;
+
+/// The answer of a run.
+pub(super) fn of(outcome: &Outcome<ThroughputCell>, parameters: &Parameters, line: &CommandLine) -> Answer {
+    let cells = &outcome.cells;
+    let mut found: Vec<(&ThroughputCell, f64)> =
+        cells.iter().filter_map(|cell| Some((cell, cell.throughput_packet_per_s?))).collect();
+    found.sort_by(|a, b| a.1.total_cmp(&b.1));
+    let loss = cells.first().map_or(0.0, |cell| 100.0 * cell.loss_ratio);
+    let allowed = if loss == 0.0 { "without loss".to_owned() } else { format!("with up to {loss} % lost") };
+    let passes = |(cell, rate): (&ThroughputCell, f64)| {
+        let bound = if cell.censored.is_some() { "at least " } else { "" };
+        let loaded = if cell.loaded == cell.guests {
+            format!("{} guests", cell.guests)
+        } else {
+            format!("{} guests, {} of them loaded", cell.guests, cell.loaded)
+        };
+        let bits = megabits(cell.throughput_bit_per_s);
+        format!("{bound}{} ({bits}) in frames of {} B through {loaded}", frames(Some(rate)), cell.frame_byte)
+    };
+    let mut answer = match found[..] {
+        [] => Answer::none(format!("No load was found that passes {allowed}.")),
+        [only] => Answer::new(format!("{} passes {allowed}{}.", capital(&passes(only)), latency(only.0))),
+        [least, .., most] => Answer::new(format!("From {} to {} passes {allowed}.", passes(least), passes(most))),
+    };
+    for cell in cells {
+        limits(&mut answer, cell, parameters, line);
+    }
+    if answer.limited_by(&outcome.notes, "queues") {
+        let waited = cells.iter().filter_map(|cell| cell.latency_ns.p99).max_by(f64::total_cmp);
+        if let Some(ms) = waited.map(|ns| (ns / MOST_QUEUED / 1e6).ceil()) {
+            answer.change("Make trials longer than queues hold frames.", line.with("--trial", format!("{ms}ms")));
+        }
+    }
+    let disturbed: u64 = cells.iter().map(|cell| cell.disturbed_trials).sum();
+    if disturbed > 0 {
+        answer.limit(format!(
+            "{disturbed} trials counted although other programs used the CPUs: they lost no more than they may, or were no better when \
+             repeated."
+        ));
+        if let (None, Some(cpu)) = (parameters.cpu, spare_cpu()) {
+            answer.covers(&outcome.notes, "not_pinned");
+            answer.change("Keep the sending thread on a CPU that nothing else uses.", line.with("--cpu", cpu));
+        }
+    }
+    answer
+}
+
+fn capital(text: &str) -> String {
+    let mut signs = text.chars();
+    signs.next().map_or_else(String::new, |first| first.to_uppercase().collect::<String>() + signs.as_str())
+}
+
+fn latency(cell: &ThroughputCell) -> String {
+    cell.latency_ns.median.map_or_else(String::new, |ns| format!(", and takes {} in the median", time(Some(ns))))
+}
+
+/// Why more may pass than was found, or why nothing was.
+fn limits(answer: &mut Answer, cell: &ThroughputCell, parameters: &Parameters, line: &CommandLine) {
+    let cell_name = format!("{} B, {} of {} guests loaded", cell.frame_byte, cell.loaded, cell.guests);
+    let time_left =
+        || parameters.most_ns.map(|ns| line.with("--max-time", format!("{}s", (ns * MORE).div_ceil(1_000_000_000))));
+    if let Some(cap) = cell.censored {
+        let why = match cap {
+            "generator" => "the sender can do no more here",
+            "analyser" => "no more can be counted here",
+            "time_budget" => "the time for the search was over (--max-time)",
+            _ => "that is the greatest load asked for (--max-rate)",
+        };
+        answer.limit(format!("{cell_name}: a lower bound, since {why}; what is tested may do more."));
+        match cap {
+            "generator" if parameters.engine == EngineChoice::Packet => {
+                answer.change("Send from a program in the kernel.", line.with("--engine", "xdp"));
+            }
+            "analyser" if parameters.analyser == AnalyserChoice::Packet => {
+                answer.change("Count in a program in the kernel.", line.with("--analyser", "xdp"));
+            }
+            "range" => {
+                if let Some(rate) = parameters.most_packet_per_s {
+                    answer.change("Offer more.", line.with("--max-rate", rate * MORE));
+                }
+            }
+            _ => {}
+        }
+    }
+    if cell.out_of_time > 0 {
+        answer.limit(format!(
+            "{cell_name}: {} of {} searches had no time left, and gave the best bounds known.",
+            cell.out_of_time, cell.searches
+        ));
+        if let Some(line) = time_left() {
+            answer.change("Give the searches more time.", line);
+        }
+    }
+    if cell.unanswered > 0 {
+        answer.limit(format!(
+            "{cell_name}: {} of {} searches found no load at which it holds.",
+            cell.unanswered, cell.searches
+        ));
+        answer.change("See whether anything passes at a low load.", line.with("--max-rate", LOW_PACKET_PER_S));
+    }
+}
+
+/// A load that any forwarder bears.
+const LOW_PACKET_PER_S: u64 = 1_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::answer::Shape;
+    use crate::instrument::Note;
+    use vtare_units::figures::Figures;
+
+    fn cell(rate: Option<f64>, frame_byte: u32) -> ThroughputCell {
+        ThroughputCell {
+            frame_byte,
+            guests: 4,
+            loaded: 4,
+            loss_ratio: 0.005,
+            throughput_packet_per_s: rate,
+            throughput_bit_per_s: rate.map(|rate| rate * f64::from(frame_byte) * 8.0),
+            searches: 5,
+            ..ThroughputCell::default()
+        }
+    }
+
+    fn shown(cells: Vec<ThroughputCell>, notes: &[Note]) -> String {
+        let outcome = Outcome { cells, notes: notes.to_vec(), interrupted: false };
+        let parameters = Parameters {
+            most_ns: Some(10_000_000_000),
+            most_packet_per_s: Some(2_000),
+            cpu: Some(1),
+            ..Parameters::default()
+        };
+        let line = CommandLine::of("vtare throughput --tx a --rx b");
+        of(&outcome, &parameters, &line).render(Shape { colour: false, width: 1_000 })
+    }
+
+    #[test]
+    fn the_sentence_has_rate_frames_guests_losses_and_latency() {
+        let mut one = cell(Some(100e3), 64);
+        one.latency_ns = Figures { median: Some(2e6), ..Figures::default() };
+        let sentence = "  100.0 kfps (51.2 Mbit/s) in frames of 64 B through 4 guests passes with up to 0.5 % lost, and takes \
+                        2.00 ms in the median.\n\n";
+        assert_eq!(shown(vec![one.clone()], &[]), sentence);
+        one.loaded = 1;
+        let text = shown(vec![cell(Some(50e3), 1_518), one], &[]);
+        let range = "  From 50.0 kfps (607 Mbit/s) in frames of 1518 B through 4 guests to 100.0 kfps (51.2 Mbit/s) in frames of 64 B \
+                     through 4 guests, 1 of them loaded passes with up to 0.5 % lost.\n\n";
+        assert_eq!(text, range);
+        assert!(
+            shown(vec![cell(None, 64)], &[]).starts_with("  No load was found that passes with up to 0.5 % lost.\n")
+        );
+    }
+
+    #[test]
+    fn a_censored_search_is_a_bound_with_the_command_that_shows_more() {
+        let text = shown(vec![ThroughputCell { censored: Some("range"), ..cell(Some(2e3), 64) }], &[]);
+        assert!(text.starts_with("  At least 2.0 kfps") && text.contains("a lower bound, since that is"), "{text}");
+        assert!(text.contains("      vtare throughput --tx a --rx b --max-rate 8000\n"), "{text}");
+        let text =
+            shown(vec![ThroughputCell { censored: Some("time_budget"), out_of_time: 5, ..cell(Some(2e3), 64) }], &[]);
+        assert!(text.contains("      vtare throughput --tx a --rx b --max-time 40s\n"), "{text}");
+    }
+
+    #[test]
+    fn full_queues_get_trials_that_are_longer_than_they_hold_frames() {
+        let mut waits = cell(Some(2e3), 64);
+        waits.latency_ns.p99 = Some(60e6);
+        let text = shown(vec![waits], &[Note::new("queues", "queues hold frames")]);
+        assert!(text.contains("  - queues hold frames\n") && text.contains("--trial 1200ms\n"), "{text}");
+    }
+
+    #[test]
+    fn searches_without_an_answer_are_a_limit_of_their_own() {
+        let text = shown(vec![ThroughputCell { unanswered: 5, ..cell(None, 64) }], &[]);
+        assert!(text.contains("5 of 5 searches found no load") && text.contains("--max-rate 1000\n"), "{text}");
+    }
+}

@@ -1,0 +1,28 @@
+//! Figures of throughput for people.
+
+/// At the throughput, this share of a trial or more spent waiting by one frame in a hundred means that queues gave what
+/// was found.
+pub(super) const MOST_QUEUED: f64 = 0.05;
+
+/// Frames a second for people.
+pub(super) fn frames(rate: Option<f64>) -> String {
+    match rate {
+        None => "-".to_owned(),
+        Some(rate) if rate < 999.5 => format!("{rate:.0} fps"),
+        Some(rate) if rate < 999.5e3 => format!("{:.1} kfps", rate / 1e3),
+        Some(rate) => format!("{:.3} Mfps", rate / 1e6),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_a_second_are_shown_in_the_unit_that_fits() {
+        assert_eq!(
+            [None, Some(12.0), Some(194_300.0), Some(1.25e6)].map(frames),
+            ["-", "12 fps", "194.3 kfps", "1.250 Mfps"]
+        );
+    }
+}
