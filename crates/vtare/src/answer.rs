@@ -60,7 +60,7 @@ impl Answer {
         }
     }
 
-    /// Takes a note over, which is then not shown again; whether there is one of that id.
+    /// Takes a note over, so that it is shown once; whether there is one of that id.
     pub(crate) fn covers(&mut self, notes: &[Note], id: &str) -> bool {
         let found = notes.iter().any(|note| note.id == id);
         if found {
