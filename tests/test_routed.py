@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 from machines import skip_unless_made
 
-from vtare.link_counter.account import NAMES
+from vtare.link_counter import NAMES
 from vtare.links import RoutedHosts
 from vtare.path import PathSpec, Phase
 from vtare.platforms import network

@@ -4,21 +4,6 @@
 
 LICENSE;
 
-/* struct __sk_buff as far as it is read here. */
-struct skb {
-	struct tc_context first;
-	u32 napi_id;
-	u32 family;
-	u32 ends[12];
-	u32 data_meta;
-	u64 flow_keys;
-	u64 stamp;
-	u32 wire_byte;
-	u32 segments;
-	u64 socket;
-	u32 segment_byte;
-};
-
 static long (*const load_relative)(const void *skb, u32 offset, void *to, u32 byte, u32 start) = (void *)68;
 enum { FROM_LINK_HEADER, FROM_NETWORK_HEADER };
 enum { MOST_TAGS = 4, MOST_EXTENSIONS = 4, MOST_SEGMENTS = 128 };

@@ -90,6 +90,20 @@ struct tc_context {
 	u32 data;
 	u32 data_end;
 };
+/* struct __sk_buff as far as it is read here. */
+struct skb {
+	struct tc_context first;
+	u32 napi_id;
+	u32 family;
+	u32 ends[12];
+	u32 data_meta;
+	u64 flow_keys;
+	u64 stamp;
+	u32 wire_byte;
+	u32 segments;
+	u64 socket;
+	u32 segment_byte;
+};
 /* Go on with the next program, else let it through. */
 enum { TC_NEXT = -1, TC_OK = 0, TC_SHOT = 2 };
 

@@ -15,8 +15,7 @@ from realpath.cross import cross
 from realpath.methods import responder
 from realpath.path import PEER, shape
 from realpath.programs import start
-from realpath.truth import BIN_NS, TAPS, account
-from vtare.link_counter import Counters
+from realpath.truth import LinkCounter
 
 
 def follow(asked: Asked) -> None:
@@ -37,7 +36,7 @@ def follow(asked: Asked) -> None:
 def step(before: Cell, after: Cell, key: Path, place: Path, counted: bool) -> float | None:
     """One step: until the first value of a window behind it that is within 10 % of the truth of that window."""
     words = ("vtare", "avb", PEER, "--follow", "--json-stream", "--seconds", "14", "--cpu", "0", "--key-file", str(key))
-    with Counters(TAPS, BIN_NS) if counted else nullcontext() as counters:
+    with LinkCounter() if counted else nullcontext() as counter:
         with cross(before, "smooth", place):
             process = start("from", 0, *words)
             seen: list[tuple[float, dict[str, Any]]] = []
@@ -54,7 +53,7 @@ def step(before: Cell, after: Cell, key: Path, place: Path, counted: bool) -> fl
             changed = time.monotonic() - 0.3
             reader.join()
         process.communicate()
-        link = None if counters is None else account(counters)
+        link = None if counter is None else counter.account()
     rate = after.capacity * 1e6
     for at, one in seen:
         value, window = one["avb_bit_per_s"], one["window_s"]

@@ -14,8 +14,7 @@ from realpath.cross import cross
 from realpath.methods import IPERF3, estimates, iperf3, is_own, responder
 from realpath.path import shape
 from realpath.table import HEAD, line, missed
-from realpath.truth import BIN_NS, TAPS, account, judge
-from vtare.link_counter import Counters
+from realpath.truth import LinkCounter, judge
 
 
 def table(cells: Sequence[Cell], kinds: Sequence[str], methods: Sequence[str], asked: Asked) -> None:
@@ -61,12 +60,12 @@ def measure(
                     found, links = {}, {}
                     for method in order:
                         count = asked.count if is_own(method) else max(1, asked.count // 3)
-                        with Counters(TAPS, BIN_NS) if asked.counted else nullcontext() as seen:
+                        with LinkCounter() if asked.counted else nullcontext() as counter:
                             if method == IPERF3:
                                 found[method], said = iperf3(cell, count)
                             else:
                                 found[method], said = estimates(cell, method, count, asked.key, place, asked.limit_s)
-                            links[method] = None if seen is None else account(seen)
+                            links[method] = None if counter is None else counter.account()
                         if said:
                             wrong[(cell, kind, method)] = said
                 bins, lost = told[0]

@@ -2,38 +2,79 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import tempfile
 from collections.abc import Iterator, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, Self
+
+import polars as pl
 
 from realpath.cells import Cell, Row
 from realpath.cross import Bins
 from realpath.others import OTHERS
-from realpath.programs import NAMES
-from vtare.link_counter import Account, Counters, LinkCounterError, Tap
+from realpath.programs import NAMES, ended, ready
+from vtare.link_counter import CAME, CROSS, LEFT, LINK_COUNTER, LINK_COUNTER_LOG, Account
 
 #: Where probes and cross traffic that come to the link are counted, and what leaves it.
 TAPS = {
-    "probes": Tap(NAMES["router"], "rfrom"),
-    "cross": Tap(NAMES["router"], "rcross"),
-    "left": Tap(NAMES["to"], "vto"),
+    # Probes alone: cross traffic comes in at a device of its own.
+    CAME: {"namespace": NAMES["router"], "device": "rfrom"},
+    CROSS: {"namespace": NAMES["router"], "device": "rcross"},
+    LEFT: {"namespace": NAMES["to"], "device": "vto"},
 }
 BIN_NS = 20_000
 
 
 def link_counted() -> bool:
     """Whether the kernel counts what passes."""
-    try:
-        with Counters(TAPS, BIN_NS):
-            return True
-    except LinkCounterError as error:
-        print(f"nobody counts what the link carries, its rate is taken for the truth: {error}", flush=True)
-        return False
+    with LinkCounter() as counter:
+        why_not = counter.why_not
+    if why_not is not None:
+        print(f"nobody counts what the link carries, its rate is taken for the truth: {why_not}", flush=True)
+    return why_not is None
 
 
-def account(counters: Counters) -> Account:
-    """What was counted until now."""
-    counted = counters.rest()
-    return Account.of(counters.from_ns, counters.bin_ns, counted | {"came": counted["probes"] + counted["cross"]})
+class LinkCounter:
+    """`vtare link-counter` at the path, which counts until its account is asked for; a context manager."""
+
+    def __init__(self) -> None:
+        """Start to count."""
+        self._files = tempfile.TemporaryDirectory(prefix="vtare-real-")
+        self._place = Path(self._files.name)
+        job = self._place / "job.json"
+        job.write_text(json.dumps({"taps": TAPS, "bin_ns": BIN_NS}), encoding="utf-8")
+        pipe = subprocess.PIPE
+        self._process = subprocess.Popen(["vtare", "link-counter", str(job)], stdout=pipe, stderr=pipe, text=True)
+        OTHERS.own.add(self._process.pid)
+        ready(self._process)
+
+    @property
+    def why_not(self) -> str | None:
+        """Why this kernel does not count; None where it counts."""
+        reason: str | None = json.loads((self._place / f"{LINK_COUNTER}.json").read_text(encoding="utf-8"))["reason"]
+        return reason
+
+    def account(self) -> Account:
+        """What was counted until now; it counts no longer."""
+        ended(self._process)
+        log = self._place / LINK_COUNTER_LOG
+        facts = json.loads(pl.read_parquet_metadata(log)["vtare"])
+        frame = pl.read_parquet(log)
+        counted = {name: frame[f"{name}_byte"].to_numpy() for name in (CAME, CROSS, LEFT)}
+        counted[CAME] = counted[CAME] + counted[CROSS]
+        return Account.of(facts["from_monotonic_ns"], facts["bin_ns"], counted)
+
+    def __enter__(self) -> Self:
+        """Return the counter, which counts already."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End it, and remove its files."""
+        if self._process.returncode is None:
+            ended(self._process)
+        self._files.cleanup()
 
 
 def judge(

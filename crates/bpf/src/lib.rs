@@ -8,6 +8,8 @@
 pub const AF_XDP: &[u8] = include_bytes!("../af_xdp.bpf.o");
 /// Copies the probes at the entry and exit of an interface (`capture.c`).
 pub const CAPTURE: &[u8] = include_bytes!("../capture.bpf.o");
+/// Adds up the bytes of IP that come in at an interface, bin by bin (`link_counter.c`).
+pub const LINK_COUNTER: &[u8] = include_bytes!("../link_counter.bpf.o");
 /// Sends probes on a schedule and takes their replies (`probe.c`).
 pub const PROBE: &[u8] = include_bytes!("../probe.bpf.o");
 /// Answers the probes of open sessions (`reflect.c`).

@@ -16,7 +16,8 @@ use crate::sleep::Sleep;
 use crate::throughput::Throughput;
 use crate::timer::Timer;
 use crate::{
-    agent, avb, check, exec, generate, instrument, lab, link, load_command, measure, rtt, schema, serve, torture,
+    agent, avb, check, exec, generate, instrument, lab, link, link_counter, load_command, measure, rtt, schema, serve,
+    torture,
 };
 
 /// The command line of instrument `I`.
@@ -68,6 +69,8 @@ enum Command {
     Measure(measure::MeasureArguments),
     /// Carry out what the lab asks for inside a guest (plumbing, for the lab)
     Agent(agent::AgentArguments),
+    /// Count what comes to a shaped link and leaves it (plumbing, for the lab)
+    LinkCounter(link_counter::LinkCounterArguments),
     /// Print the schema of run.json, or the columns of the samples
     Schema(schema::SchemaArguments),
     /// Write man pages or shell completions (plumbing, for make install)
@@ -203,6 +206,7 @@ fn dispatch(command: &Command) -> Result<Exit, Failure> {
         Command::Exec(arguments) => exec::command(arguments),
         Command::Measure(arguments) => measure::command(arguments, &context()?),
         Command::Agent(arguments) => agent::command(arguments),
+        Command::LinkCounter(arguments) => link_counter::command(arguments, &context()?),
         Command::Schema(arguments) => schema::command(arguments),
         Command::Generate(arguments) => generate::command(arguments, &Cli::command()),
         Command::Run(arguments) => lab::hand_over("run", arguments),

@@ -27,6 +27,7 @@ mod instruments;
 mod lab;
 mod limits;
 mod link;
+mod link_counter;
 mod load_command;
 mod load_net;
 mod measure;

@@ -35,7 +35,7 @@ pub(crate) struct MeasureArguments {
 /// [`Failure::Input`] where the file cannot be read or understood; else what the instrument meets.
 pub(crate) fn command(arguments: &MeasureArguments, context: &Context) -> Result<Exit, Failure> {
     let path = &arguments.run;
-    let run = run_file::parse(&read(path)?).map_err(|why| wrong(path, &why))?;
+    let run = run_file::parse(&read(path, "run.json")?).map_err(|why| wrong(path, &why))?;
     let header = RunHeader { run_id: run.run_id, output: run.output, seed: run.seed };
     let showing = Showing { json: arguments.json, quiet: true, limits: &arguments.fail_if };
     macro_rules! choose {
@@ -70,21 +70,21 @@ fn carry_out<I: Instrument>(
     instrument::carry_out::<I>(parameters, header, showing, context)
 }
 
-/// The text of a run.json.
-fn read(path: &Path) -> Result<String, Failure> {
+/// The text of a `kind` of file, as run.json.
+pub(crate) fn read(path: &Path, kind: &str) -> Result<String, Failure> {
     let mut text = String::new();
     let read = File::open(path).and_then(|file| file.take(LARGEST_BYTE + 1).read_to_string(&mut text));
     let byte = read.map_err(|error| {
-        Failure::Input(format!("cannot read {}: {error}: give the path of a run.json", path.display()))
+        Failure::Input(format!("cannot read {}: {error}: give the path of a {kind}", path.display()))
     })?;
     if byte as u64 > LARGEST_BYTE {
-        return Err(wrong(path, &format!("found more than {LARGEST_BYTE} B, want a run.json, which has less")));
+        return Err(wrong(path, &format!("found more than {LARGEST_BYTE} B, want a {kind}, which has less")));
     }
     Ok(text)
 }
 
 /// The error that names the file; `why` names the key, what was found there and what is wanted.
-fn wrong(path: &Path, why: &str) -> Failure {
+pub(crate) fn wrong(path: &Path, why: &str) -> Failure {
     Failure::Input(format!("{}: {why}", path.display()))
 }
 

@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -33,19 +34,30 @@ pub(crate) struct RunFile {
     pub(crate) parameters: Map<String, Value>,
 }
 
-/// Reads one document with nothing but white space behind it.
+/// Reads one JSON document with nothing but white space behind it.
 ///
 /// # Errors
 /// With the key, what was found there and what is wanted.
-pub(crate) fn parse(text: &str) -> Result<RunFile, String> {
+pub(crate) fn parse_document<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     let mut deserializer = serde_json::Deserializer::from_str(text);
-    let run: RunFile = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
+    let document: T = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
         let key = error.path().to_string();
-        format!("{}: {}", if key == "." { "the document" } else { &key }, error.into_inner())
+        // "?": within a key that does not end.
+        let key = if matches!(key.as_str(), "." | "?") { "the document" } else { &key };
+        format!("{key}: {}", error.into_inner())
     })?;
     deserializer.end().map_err(|error| {
         format!("the document: found more behind its end, want one JSON document and nothing else: {error}")
     })?;
+    Ok(document)
+}
+
+/// Reads a run.json.
+///
+/// # Errors
+/// As [`parse_document`], and for another schema or a run id that is none.
+pub(crate) fn parse(text: &str) -> Result<RunFile, String> {
+    let run: RunFile = parse_document(text)?;
     if run.schema != RUN_SCHEMA {
         return Err(format!("schema: found {:?}, want \"{RUN_SCHEMA}\"", run.schema));
     }

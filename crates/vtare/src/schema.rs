@@ -6,7 +6,7 @@ use crate::failure::{Exit, Failure};
 use crate::instruments::{self, Described};
 use crate::output;
 use crate::run_file::{RUN_ID_PATTERN, RUN_SCHEMA};
-use crate::{link, load_net};
+use crate::{link, link_counter, load_net};
 
 /// Arguments of `vtare schema`.
 #[derive(Clone, Copy, Debug, clap::Args)]
@@ -26,11 +26,12 @@ pub(crate) fn command(arguments: &SchemaArguments) -> Result<Exit, Failure> {
     Ok(Exit::Measured)
 }
 
-/// The columns of each instrument, and those of the files that helpers of a run leave (`link --log`, `load net --out`).
+/// The columns of each instrument, and those of the files that helpers of a run leave (`link --log`, `load net --out`,
+/// `link-counter`).
 fn columns(described: Vec<Described>) -> Value {
     let instruments: Map<String, Value> =
         described.into_iter().map(|instrument| (instrument.name.to_owned(), instrument.columns)).collect();
-    let logs = json!({"link": link::COLUMNS, "load net": load_net::COLUMNS});
+    let logs = json!({"link": link::COLUMNS, "link-counter": link_counter::COLUMNS, "load net": load_net::COLUMNS});
     json!({"schema": "vtare.columns/1", "instruments": instruments, "logs": logs})
 }
 

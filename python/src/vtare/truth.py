@@ -23,8 +23,7 @@ import polars as pl
 
 from vtare import documents
 from vtare.errors import BadInput
-from vtare.link_counter import LINK_COUNTER
-from vtare.link_counter.account import Account, read_account
+from vtare.link_counter import LINK_COUNTER, Account, read_account
 from vtare.path import IPERF3, PathSpec
 
 if TYPE_CHECKING:

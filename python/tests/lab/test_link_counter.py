@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import json
-import signal
-import subprocess
-import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from vtare.errors import BadInput
-from vtare.link_counter import LINK_COUNTER_LOG, Account, Tap, process
-from vtare.link_counter.account import NAMES, read_account, write_account
+from vtare.link_counter import LINK_COUNTER_LOG, NAMES, Account, read_account
 from vtare.truth import Truth, read_link_counter
 
 BIN_NS = 50_000
@@ -38,6 +36,13 @@ def link(came: NDArray[np.int64], works: NDArray[np.bool_], limit: int = 10**9) 
 
 def account(came: NDArray[np.int64], left: NDArray[np.int64], cross: NDArray[np.int64] | None = None) -> Account:
     return Account.of(START, BIN_NS, {"came": came, "cross": came if cross is None else cross, "left": left})
+
+
+def write_account(path: Path, counted: Mapping[str, Sequence[int]]) -> None:
+    """A log as `vtare link-counter` writes it."""
+    facts = {"schema": "vtare.link_counter/1", "from_monotonic_ns": START, "bin_ns": BIN_NS}
+    frame = pl.DataFrame({f"{name}_byte": counted[name] for name in NAMES})
+    frame.write_parquet(path, metadata={"vtare": json.dumps(facts)})
 
 
 def window(begin: int, end: int) -> tuple[int, int]:
@@ -112,8 +117,7 @@ def test_the_truth_is_what_the_link_carried_less_what_crossed() -> None:
 
 
 def test_a_log_reads_as_it_was_written_and_a_damaged_one_is_refused_by_name(tmp_path: Path) -> None:
-    pieces = [np.arange(5), np.arange(3)]
-    write_account(tmp_path / LINK_COUNTER_LOG, START, BIN_NS, dict.fromkeys(NAMES, pieces))
+    write_account(tmp_path / LINK_COUNTER_LOG, {name: [0, 1, 2, 3, 4, 0, 1, 2] for name in NAMES})
     seen = read_account(tmp_path / LINK_COUNTER_LOG)
     assert (seen.from_ns, seen.bin_ns) == (START, BIN_NS)
     assert seen.left.tolist() == [0, 0, 1, 3, 6, 10, 10, 11, 13]
@@ -125,27 +129,8 @@ def test_a_log_reads_as_it_was_written_and_a_damaged_one_is_refused_by_name(tmp_
     assert read_link_counter(tmp_path) is None
 
 
-def test_a_link_counter_that_cannot_count_says_why_and_ends_when_told(tmp_path: Path) -> None:
-    taps = {name: Tap("vtare-test-no-such-namespace", "none0") for name in NAMES}
-    process.write_job(tmp_path / "job.json", taps, bin_ns=BIN_NS)
-    # As the lab starts it: the package need not be installed.
-    packages = str(Path(process.__file__).parents[2])
-    code = f"import sys; sys.path.insert(0, {packages!r}); from {process.__name__} import main; main()"
-    command = [sys.executable, "-c", code, str(tmp_path / "job.json")]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as child:
-        assert child.stderr is not None
-        assert child.stderr.readline() == "ready\n"
-        child.send_signal(signal.SIGTERM)
-        assert child.wait(timeout=60) == 0
-    said = json.loads((tmp_path / "link_counter.json").read_text())
-    assert not said["counted"]
-    assert said["reason"]
-    assert not (tmp_path / LINK_COUNTER_LOG).exists()
-
-
 def test_what_an_earlier_version_counted_is_read_under_its_name(tmp_path: Path) -> None:
-    pieces = [np.array([10, 20, 30], dtype=np.uint64)]
-    write_account(tmp_path / "witness.parquet", START, BIN_NS, dict.fromkeys(NAMES, pieces))
+    write_account(tmp_path / "witness.parquet", {name: [10, 20, 30] for name in NAMES})
     (tmp_path / "witness.json").write_text(json.dumps({"counted": True}))
     seen = read_link_counter(tmp_path)
     assert seen is not None

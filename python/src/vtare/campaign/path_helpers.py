@@ -7,6 +7,7 @@ steps of a kernel shaper), `link_counter.parquet` (what came to a kernel shaper 
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
 from functools import partial
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from vtare import shaper
 from vtare.campaign.children import Helper, RunFailed, has_line, wait_ready
 from vtare.errors import BadInput
-from vtare.link_counter import Tap, process
+from vtare.link_counter import CAME, CROSS, LEFT, LINK_COUNTER
 from vtare.path import DEFAULT_MTU_BYTE, IPERF3, PathSpec, Phase, link_arguments
 from vtare.platforms.child import start_child
 from vtare.platforms.netns import start_in_namespace
@@ -160,29 +161,30 @@ class PathHelpers:
         job = directory / "shaper.json"
         place = {"namespace": self._hosts.router, "device": self._hosts.outward}
         shaper.write_job(job, self._path, **place, log=directory / CAPACITY_LOG)
-        _add_own("shaper", shaper.__name__, job, helpers, stop)
+        # The child works elsewhere: a relative entry of PYTHONPATH would not find this package there.
+        code = f"import sys; sys.path.insert(0, {str(_PACKAGES)!r}); from {shaper.__name__} import main; main()"
+        command = [sys.executable, "-c", code, str(job)]
+        _add_own("shaper", command, directory / "shaper.log", helpers, stop)
 
     def _add_link_counter(self, directory: Path, helpers: list[Helper], stop: StopRequest) -> None:
         hosts, path = self._hosts, self._path
-        inward = (hosts.router, hosts.inward)
-        taps = {"came": Tap(*inward), "cross": Tap(*inward, CROSS_PORT), "left": Tap(*hosts.behind_the_link)}
+        inward = {"namespace": hosts.router, "device": hosts.inward}
+        behind = dict(zip(("namespace", "device"), hosts.behind_the_link, strict=True))
+        taps = {CAME: inward, CROSS: inward | {"port": CROSS_PORT}, LEFT: behind}
         fast = max(phase.bit_per_s for phase in path.phases) >= _FAST_BIT_PER_S
-        job = directory / "link_counter-job.json"
-        process.write_job(job, taps, bin_ns=_FAST_BIN_NS if fast else _USUAL_BIN_NS)
-        _add_own("link counter", process.__name__, job, helpers, stop)
+        job = directory / f"{LINK_COUNTER}-job.json"
+        job.write_text(json.dumps({"taps": taps, "bin_ns": _FAST_BIN_NS if fast else _USUAL_BIN_NS}), encoding="utf-8")
+        command = [str(self._binary), "link-counter", str(job)]
+        _add_own("link counter", command, directory / f"{LINK_COUNTER}.log", helpers, stop)
 
 
 def _has_sign(log: Path, sign: bytes) -> bool:
     return sign in log.read_bytes()
 
 
-def _add_own(name: str, module: str, job: Path, helpers: list[Helper], stop: StopRequest) -> None:
-    """Start a module of this package as a program of its own, which does a job."""
-    log = job.with_name(f"{name.replace(' ', '_')}.log")
-    # The child works elsewhere: a relative entry of PYTHONPATH would not find this package there.
-    code = f"import sys; sys.path.insert(0, {str(_PACKAGES)!r}); from {module} import main; main()"
-    command = [sys.executable, "-c", code, str(job)]
-    helpers.append(Helper(name, start_child(command, directory=job.parent, stdout=log, stderr=log), log))
+def _add_own(name: str, command: Sequence[str], log: Path, helpers: list[Helper], stop: StopRequest) -> None:
+    """Start a program of this package outside the namespaces of the path."""
+    helpers.append(Helper(name, start_child(command, directory=log.parent, stdout=log, stderr=log), log))
     wait_ready(helpers[-1], lambda: has_line(log, b"ready"), stop)
 
 

@@ -1,0 +1,102 @@
+//! What the lab asks the link counter for. Pure but for reading the file.
+
+use std::path::Path;
+
+use serde::Deserialize;
+
+use crate::failure::Failure;
+use crate::measure;
+use crate::run_file::parse_document;
+
+/// Lengths of a bin, ns. The ring holds 2^20 bins, 10 s at least; a count has 32 bits, enough for 3 Tbit/s.
+const BIN_NS: std::ops::RangeInclusive<u64> = 10_000..=10_000_000;
+
+/// The whole job.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Job {
+    pub(super) taps: Taps,
+    pub(super) bin_ns: u64,
+}
+
+/// What is counted.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Taps {
+    pub(super) came: Tap,
+    pub(super) cross: Tap,
+    pub(super) left: Tap,
+}
+
+/// What comes in at an interface: all of it, or only what goes to a port.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Tap {
+    /// A network namespace, as `ip netns` names it.
+    pub(super) namespace: String,
+    pub(super) device: String,
+    #[serde(default)]
+    pub(super) port: Option<std::num::NonZeroU16>,
+}
+
+/// Reads a job.
+///
+/// # Errors
+/// [`Failure::Input`] with the file, the key, what was found there and what is wanted.
+pub(super) fn read(path: &Path) -> Result<Job, Failure> {
+    parse(&measure::read(path, "job of the link counter")?).map_err(|why| measure::wrong(path, &why))
+}
+
+fn parse(text: &str) -> Result<Job, String> {
+    let job: Job = parse_document(text)?;
+    if !BIN_NS.contains(&job.bin_ns) {
+        return Err(format!("bin_ns: found {}, want {} to {}", job.bin_ns, BIN_NS.start(), BIN_NS.end()));
+    }
+    for (name, tap) in [("came", &job.taps.came), ("cross", &job.taps.cross), ("left", &job.taps.left)] {
+        // It becomes the name of a file under /run/netns.
+        if tap.namespace.is_empty() || tap.namespace.starts_with('.') || tap.namespace.contains(['/', '\0']) {
+            return Err(format!("taps.{name}.namespace: found {:?}, want a name of `ip netns`", tap.namespace));
+        }
+    }
+    Ok(job)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(key: &str, value: &str) -> String {
+        let tap = r#"{"namespace": "vtare-r", "device": "in0"}"#;
+        let usual = [("came", tap), ("cross", tap), ("left", tap), ("bin_ns", "50000")];
+        let [came, cross, left, bin_ns] = usual.map(|(name, usual)| if name == key { value } else { usual });
+        format!(r#"{{"taps": {{"came": {came}, "cross": {cross}, "left": {left}}}, "bin_ns": {bin_ns}}}"#)
+    }
+
+    #[test]
+    fn a_job_is_read_and_a_port_may_be_missing_or_null() {
+        let with_port = r#"{"namespace": "vtare-r", "device": "in0", "port": 5001}"#;
+        let read = parse(&job("cross", with_port)).expect("a right job");
+        assert_eq!((read.bin_ns, read.taps.came.port), (50_000, None));
+        assert_eq!(read.taps.cross.port.map(u16::from), Some(5001));
+        assert!(parse(&job("left", r#"{"namespace": "vtare-r", "device": "in0", "port": null}"#)).is_ok());
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_job_is_named() {
+        let outside = r#"{"namespace": "../self/ns/net", "device": "in0"}"#;
+        for (key, value, parts) in [
+            ("bin_ns", "0", ["bin_ns", "found 0", "10000"]),
+            ("bin_ns", "10000001", ["bin_ns", "found 10000001", "10000000"]),
+            ("bin_ns", "\"x\"", ["bin_ns", "\"x\"", "u64"]),
+            ("cross", outside, ["taps.cross.namespace", "../self/ns/net", "ip netns"]),
+            ("left", "{}", ["taps.left", "missing", "namespace"]),
+            ("came", r#"{"namespace": "a", "device": "b", "port": 0}"#, ["taps.came.port", "0", "nonzero"]),
+            ("came", r#"{"namespace": "a", "device": "b", "side": 0}"#, ["taps.came.side", "unknown", "side"]),
+        ] {
+            let why = parse(&job(key, value)).expect_err(value);
+            for part in parts {
+                assert!(why.contains(part), "'{part}' is missing in: {why}");
+            }
+        }
+    }
+}

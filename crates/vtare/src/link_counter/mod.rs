@@ -1,0 +1,110 @@
+//! `vtare link-counter JOB.json`: counts what comes to a shaped link and what leaves it, for the lab (docs/avb-lab.md).
+
+mod counters;
+mod job;
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use counters::Counters;
+use serde_json::{Value, json};
+use vtare_sys::whole_file::WholeFile;
+use vtare_sys::{clocks, process};
+use vtare_units::{Monotonic, Span};
+
+use crate::context::Context;
+use crate::failure::{Exit, Failure};
+use crate::samples::{Column, Row as _, Samples, count};
+
+/// The schema of both files that this leaves.
+const SCHEMA: &str = "vtare.link_counter/1";
+/// The ring of bins is read this often.
+const READ_EVERY: Span = Span::from_secs(1);
+
+/// The columns of the log, as contract/README.md has them.
+pub(crate) const COLUMNS: &[Column] = Bin::COLUMNS;
+
+/// Bytes of IP in one bin: all that came to the link, the cross traffic in it, and what left the link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Bin {
+    came: u32,
+    cross: u32,
+    left: u32,
+}
+
+columns!(bin: Bin {
+    int64 "came_byte" = count(bin.came.into()), "bytes of IP that came to the link in this bin";
+    int64 "cross_byte" = count(bin.cross.into()), "bytes of cross traffic among them";
+    int64 "left_byte" = count(bin.left.into()), "bytes of IP that left the link in this bin";
+});
+
+/// Arguments of `vtare link-counter`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct LinkCounterArguments {
+    /// Where to count, as contract/README.md describes it; the files are written beside it
+    #[arg(value_name = "JOB.json")]
+    job: PathBuf,
+}
+
+/// Counts until SIGTERM or SIGINT. `ready` on stderr once it counts, or once `link_counter.json` states why this kernel
+/// does not count: the run goes on without.
+///
+/// # Errors
+/// For a job that cannot be read, and files that cannot be written.
+pub(crate) fn command(arguments: &LinkCounterArguments, context: &Context) -> Result<Exit, Failure> {
+    // The lab may be killed: what it started must not stay behind.
+    if !process::end_with_parent()? {
+        return Err(Failure::Machine(
+            "the program that started this link counter has ended: start it again".to_owned(),
+        ));
+    }
+    let job = job::read(&arguments.job)?;
+    let directory = arguments.job.parent().unwrap_or(Path::new(""));
+    let document = directory.join("link_counter.json");
+    let counters = Counters::open(&job);
+    write_document(&document, counters.as_ref().err())?;
+    message!("ready");
+    match counters.and_then(|counters| until_stopped(counters, context)) {
+        Ok((from_ns, bins)) => {
+            let mut samples = Samples::create(&directory.join("link_counter.parquet"), COLUMNS)?;
+            bins.iter().try_for_each(|bin| samples.row(bin))?;
+            samples.finish(&json!({"schema": SCHEMA, "from_monotonic_ns": from_ns, "bin_ns": job.bin_ns}))?;
+        }
+        Err(why) => {
+            while !context.stop_requested() {
+                pause(READ_EVERY)?;
+            }
+            write_document(&document, Some(&why))?;
+        }
+    }
+    Ok(Exit::Measured)
+}
+
+/// What was counted until a signal came: when the first bin began, and the bins.
+fn until_stopped(mut counters: Counters, context: &Context) -> Result<(u64, Vec<Bin>), String> {
+    let mut bins = Vec::new();
+    while !context.stop_requested() {
+        pause(READ_EVERY).map_err(|error| error.to_string())?;
+        counters.read(clocks::now::<Monotonic>().as_nanos(), &mut bins)?;
+    }
+    pause(counters.lag()).map_err(|error| error.to_string())?;
+    counters.read(clocks::now::<Monotonic>().as_nanos(), &mut bins)?;
+    Ok((counters.started_ns(), bins))
+}
+
+/// Sleeps so long, or until a signal.
+fn pause(span: Span) -> Result<(), Failure> {
+    clocks::sleep_until(clocks::now::<Monotonic>() + span)?;
+    Ok(())
+}
+
+/// Writes whether this kernel counts; `why_not` is the reason where it does not.
+fn write_document(path: &Path, why_not: Option<&String>) -> Result<(), Failure> {
+    let document: Value = json!({"schema": SCHEMA, "counted": why_not.is_none(), "reason": why_not});
+    let written = WholeFile::create(path).and_then(|file| {
+        file.handle()?.write_all(document.to_string().as_bytes())?;
+        file.keep()
+    });
+    written
+        .map_err(|error| Failure::Input(format!("cannot write {}: {error}: choose a writable place", path.display())))
+}
