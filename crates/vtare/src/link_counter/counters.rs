@@ -10,7 +10,7 @@ use vtare_sys::clocks;
 use vtare_sys::net::{frames, namespace};
 use vtare_units::{Monotonic, Span};
 
-use super::Bin;
+use super::bin::Bin;
 use super::job::{Job, Tap};
 
 /// A program that began in a bin has ended so long after it, even where its processor was taken away.

@@ -1,11 +1,13 @@
 //! `vtare link-counter JOB.json`: counts what comes to a shaped link and what leaves it, for the lab (docs/avb-lab.md).
 
+mod bin;
 mod counters;
 mod job;
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use bin::Bin;
 use counters::Counters;
 use serde_json::{Value, json};
 use vtare_sys::whole_file::WholeFile;
@@ -14,7 +16,7 @@ use vtare_units::{Monotonic, Span};
 
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
-use crate::samples::{Column, Row as _, Samples, count};
+use crate::samples::{Column, Row as _, Samples};
 
 /// The schema of both files that this leaves.
 const SCHEMA: &str = "vtare.link_counter/1";
@@ -23,20 +25,6 @@ const READ_EVERY: Span = Span::from_secs(1);
 
 /// The columns of the log, as contract/README.md has them.
 pub(crate) const COLUMNS: &[Column] = Bin::COLUMNS;
-
-/// Bytes of IP in one bin: all that came to the link, the cross traffic in it, and what left the link.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Bin {
-    came: u32,
-    cross: u32,
-    left: u32,
-}
-
-columns!(bin: Bin {
-    int64 "came_byte" = count(bin.came.into()), "bytes of IP that came to the link in this bin";
-    int64 "cross_byte" = count(bin.cross.into()), "bytes of cross traffic among them";
-    int64 "left_byte" = count(bin.left.into()), "bytes of IP that left the link in this bin";
-});
 
 /// Arguments of `vtare link-counter`.
 #[derive(Debug, clap::Args)]
