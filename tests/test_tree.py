@@ -96,14 +96,18 @@ def test_the_architecture_page_stays_short_enough_to_be_read(root: Path) -> None
     assert len((root / "docs" / "ARCHITECTURE.md").read_text(encoding="utf-8").splitlines()) <= 150
 
 
-def test_comments_of_rust_code_are_at_most_120_columns_wide(root: Path) -> None:
-    """rustfmt holds code to that width and leaves comments alone. Rows of tables cannot be wrapped."""
+# rustfmt leaves strings and the insides of macros alone; these crates have such lines left. Their comments are held.
+WIDE_CODE = [f"crates/{name}/" for name in ("link", "methods", "preload", "tester")]
+
+
+def test_lines_of_rust_code_are_at_most_120_columns_wide(root: Path, tracked: list[Path]) -> None:
+    """rustfmt holds most code to that width, but no comments and strings. Rows of tables cannot be wrapped."""
     wide = [
-        f"{path.relative_to(root)}:{number}"
-        for place in ("crates", "bench")
-        for path in (root / place).rglob("*.rs")
-        if "target" not in path.relative_to(root).parts
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
-        if len(line) > 120 and line.lstrip().startswith("//") and not line.rstrip().endswith("|")
+        f"{path}:{number}"
+        for path in tracked
+        if path.suffix == ".rs"
+        for number, line in enumerate((root / path).read_text(encoding="utf-8").splitlines(), 1)
+        if len(line) > 120 and not line.rstrip().endswith("|")
+        if line.lstrip().startswith("//") or not str(path).startswith(tuple(WIDE_CODE))
     ]
-    assert wide == [], "wrap with: cargo +nightly fmt --all -- --config wrap_comments=true,comment_width=120"
+    assert wide == [], "break strings with a backslash at the end of the line, and other code by hand"

@@ -234,8 +234,8 @@ fn limit(arguments: &Arguments, job: Job, row: &Row) -> (String, usize) {
     let few = Arguments { seeds: arguments.seeds.min(MORE_SEEDS), ..arguments.clone() };
     let more = self::row(&run_all(&few, &[(job, MORE.to_owned())])[0]);
     let text = format!(
-        "(measured limit: its interval is {:.0} % wide and holds in {:.0} %; in {:.1} s and {:.0} kB the error is {:.1} %, the interval {:.0} \
-         % wide and holds in {:.0} %)",
+        "(measured limit: its interval is {:.0} % wide and holds in {:.0} %; in {:.1} s and {:.0} kB the error is \
+         {:.1} %, the interval {:.0} % wide and holds in {:.0} %)",
         row.width,
         row.covered,
         more.seconds,

@@ -66,12 +66,15 @@ pub(crate) fn measure(asked: &Asked<'_>) -> Result<(), Failed> {
     }
     errors.sort_unstable();
     let at = |share: f64| errors.get(((errors.len().max(1) - 1) as f64 * share) as usize).copied().unwrap_or(0);
-    println!(
-        r#"{{"median_ns": {}, "half_iqr_ns": {}, "n": {}, "reached": {:.4}, "burst_packet": {burst}, "send_cost_ns": {}, "moves": {moves}, "sent": {}, "lost": {lost}, "gso": {}}}"#,
+    print!(
+        r#"{{"median_ns": {}, "half_iqr_ns": {}, "n": {}, "reached": {:.4}, "burst_packet": {burst}, "#,
         at(0.5),
         (at(0.75) - at(0.25)) / 2,
         errors.len(),
         all.planned_ns as f64 / all.took_ns.max(1) as f64,
+    );
+    println!(
+        r#""send_cost_ns": {}, "moves": {moves}, "sent": {}, "lost": {lost}, "gso": {}}}"#,
         session.send_cost().as_nanos(),
         all.sent,
         session.link().facts().capabilities.gso,

@@ -86,8 +86,8 @@ fn run(options: &Options) -> Result<(), String> {
     println!("session: {session}");
     let growth = after.peak_kb.saturating_sub(before.now_kb);
     println!(
-        "responder: VmRSS {} kB before, {} kB after, peak {} kB (grew by {growth} kB at most); {most_descriptors} descriptors at most; \
-         {} log lines",
+        "responder: VmRSS {} kB before, {} kB after, peak {} kB (grew by {growth} kB at most); {most_descriptors} \
+         descriptors at most; {} log lines",
         before.now_kb,
         after.now_kb,
         after.peak_kb,

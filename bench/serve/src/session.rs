@@ -41,8 +41,9 @@ impl fmt::Display for Outcome {
         let Counters { accepted, replied, forged, over_rate, unsent, .. } = self.responder;
         write!(
             f,
-            "{} probes sent, {accepted} accepted there, {replied} answered, {} answers came: {} lost forward, {} backward; {forged} \
-             forgeries refused, {over_rate} above the rate, {unsent} answers not taken by the kernel",
+            "{} probes sent, {accepted} accepted there, {replied} answered, {} answers came: {} lost forward, {} \
+             backward; {forged} forgeries refused, {over_rate} above the rate, {unsent} answers not taken by the \
+             kernel",
             self.sent,
             self.received,
             self.sent - accepted,

@@ -100,7 +100,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_next_deadline_lies_ahead_on_the_grid(next in 0_u64..1 << 60, period in 1_u64..1 << 40, late in 0_u64..1 << 50) {
+        fn the_next_deadline_lies_ahead_on_the_grid(
+            next in 0_u64..1 << 60,
+            period in 1_u64..1 << 40,
+            late in 0_u64..1 << 50,
+        ) {
             let after = at(next, period).advanced(next + late);
             prop_assert!(after.next_ns > next + late && after.next_ns - next - late <= period);
             prop_assert_eq!((after.next_ns - next) % period, 0);

@@ -93,7 +93,8 @@ fn echo_messages_of_both_families_are_told_from_others() {
 proptest! {
     #[test]
     fn any_bytes_give_a_packet_within_them_or_a_reason(
-        bytes in proptest::collection::vec(any::<u8>(), 0..200), link in prop::sample::select(vec![0_u16, 1, 101, 113, 276]),
+        bytes in proptest::collection::vec(any::<u8>(), 0..200),
+        link in prop::sample::select(vec![0_u16, 1, 101, 113, 276]),
     ) {
         if let Ok(packet) = read(LinkType::from_number(link).expect("known"), &bytes) {
             prop_assert!(packet.payload.len() <= packet.payload_byte as usize);

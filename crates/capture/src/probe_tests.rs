@@ -127,8 +127,10 @@ fn a_large_packet_that_cannot_be_split_is_said_and_never_one_probe() {
 proptest! {
     #[test]
     fn any_payload_is_read_without_panic_and_adds_up(
-        payload in proptest::collection::vec(any::<u8>(), 0..300), first in prop::sample::select(vec![0x11_u8, 0x12, 0x13, 0x19, 0x1a, 0x1b]),
-        segment in prop::option::of(0_u16..400), port in prop::sample::select(vec![8_462_u16, 862, 4_000]), from in any::<u16>(),
+        payload in proptest::collection::vec(any::<u8>(), 0..300),
+        first in prop::sample::select(vec![0x11_u8, 0x12, 0x13, 0x19, 0x1a, 0x1b]),
+        segment in prop::option::of(0_u16..400),
+        port in prop::sample::select(vec![8_462_u16, 862, 4_000]), from in any::<u16>(),
     ) {
         let payload = [&[first][..], &payload].concat();
         let (probes, found) = found_in(&udp(V4, (from, port), &payload), segment, &wanted());

@@ -152,7 +152,8 @@ fn the_largest_filter_has_jumps_that_fit() {
 proptest! {
     #[test]
     fn what_holds_a_probe_passes_the_filter(
-        bytes in proptest::collection::vec(any::<u8>(), 28..120), v6: bool, protocol in prop::sample::select(vec![1_u8, 17, 58]),
+        bytes in proptest::collection::vec(any::<u8>(), 28..120),
+        v6: bool, protocol in prop::sample::select(vec![1_u8, 17, 58]),
         at_port: bool, words in 5_u8..9,
     ) {
         // Random headers with the fields that decide made likely.

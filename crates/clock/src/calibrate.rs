@@ -132,8 +132,8 @@ pub enum CalibrationError {
     },
     /// The kernel's clock is not a function of the counter.
     #[error(
-        "CLOCK_MONOTONIC_RAW departs by {inconsistency_ns:.0} ns from every line through the counter (at most {limit_ns:.0} ns \
-         is accepted): the kernel keeps time by something else, or the counter's rate changes"
+        "CLOCK_MONOTONIC_RAW departs by {inconsistency_ns:.0} ns from every line through the counter (at most \
+         {limit_ns:.0} ns is accepted): the kernel keeps time by something else, or the counter's rate changes"
     )]
     NoLine {
         /// By how much.

@@ -170,8 +170,8 @@ impl ClockInfo {
         }
         if let (Some(ppm), Some(found)) = (comparison.contradicted_ppm, calibration) {
             let text = format!(
-                "CLOCK_MONOTONIC_RAW contradicts the calibrated rate, known to {:.4} ppm at the start: it may be off by {ppm:.4} ppm. The clock \
-                 follows the kernel; spans by the counter alone do not: start anew",
+                "CLOCK_MONOTONIC_RAW contradicts the calibrated rate, known to {:.4} ppm at the start: it may be off \
+                 by {ppm:.4} ppm. The clock follows the kernel; spans by the counter alone do not: start anew",
                 found.residual_ppm()
             );
             findings.push(Reason { id: "rate_contradicted", text, against: false });

@@ -273,7 +273,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn conversion_is_within_a_nanosecond_of_exact_arithmetic(ticks in -(1_i64 << 55)..1 << 55, khz in 1_000_000_u32..5_000_000) {
+        fn conversion_is_within_a_nanosecond_of_exact_arithmetic(
+            ticks in -(1_i64 << 55)..1 << 55,
+            khz in 1_000_000_u32..5_000_000,
+        ) {
             let exact = ticks as f64 * (1e6 / f64::from(khz));
             let fixed = rate(1e6 / f64::from(khz)).nanos(ticks) as f64;
             prop_assert!((fixed - exact).abs() <= 1.0 + exact.abs() * 1e-12);
@@ -311,7 +314,8 @@ mod tests {
             probe in 0_i64..40,
         ) {
             let nominal = 1.0 / 2.596_118;
-            let mut line = SlewedLine { at: CounterTick::new(start), ns: 1 << 50, fraction: 0, before: rate(nominal), after: rate(nominal) };
+            let (at, before, after) = (CounterTick::new(start), rate(nominal), rate(nominal));
+            let mut line = SlewedLine { at, ns: 1 << 50, fraction: 0, before, after };
             for (ahead, slew) in steps {
                 let at = CounterTick::new(line.at.count().wrapping_add_signed(ahead));
                 let next = line.slewed_at(at, rate(nominal * (1.0 + slew)));

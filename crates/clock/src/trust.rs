@@ -116,8 +116,8 @@ fn judge_counter(evidence: &Evidence, say: &mut impl FnMut(bool, &'static str, S
             true,
             "clock_source",
             format!(
-                "the kernel keeps time by {source}, not by the counter: it found the counter unfit, or was configured so. \
-                 Boot with clocksource=tsc if the machine allows it"
+                "the kernel keeps time by {source}, not by the counter: it found the counter unfit, or was configured \
+                 so. Boot with clocksource=tsc if the machine allows it"
             ),
         ),
         None => {

@@ -82,7 +82,12 @@ pub enum KeyError {
     },
     /// The file cannot be written. A file that exists is never replaced: others may hold that key.
     #[error("cannot write the key file {path}: {source}{}",
-        if .source.kind() == std::io::ErrorKind::AlreadyExists { ": choose another name, or remove it first" } else { "" })]
+        if .source.kind() == std::io::ErrorKind::AlreadyExists {
+            ": choose another name, or remove it first"
+        } else {
+            ""
+        }
+        )]
     Write {
         /// The file.
         path: PathBuf,

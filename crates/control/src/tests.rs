@@ -454,7 +454,14 @@ proptest! {
         (rate, burst, duration, packets) in any::<(u64, u64, u64, u64)>(),
         size in any::<u16>(),
     ) {
-        let open = Open { rate_packet_per_s: rate, burst_packet: burst, duration_ns: duration, packets, size_byte: size, ..REQUEST };
+        let open = Open {
+            rate_packet_per_s: rate,
+            burst_packet: burst,
+            duration_ns: duration,
+            packets,
+            size_byte: size,
+            ..REQUEST
+        };
         let text = super::encode(&ToResponder::Open(open)).expect("messages encode");
         prop_assert!(text.len() <= LARGEST_MESSAGE_BYTE);
         prop_assert_eq!(decode::<ToResponder>(&text).expect("it decodes"), ToResponder::Open(open));

@@ -232,19 +232,25 @@ proptest! {
         seed in any::<u64>(),
     ) {
         let rate = rate * MEGABIT;
-        let mut lane = Lane::new(&LaneSpec { rate: LaneSpec::steady(rate), buffer: Buffer::Byte(buffer), delay_ns: 777, ..LaneSpec::default() }, seed).expect("right");
+        let (steady, bytes) = (LaneSpec::steady(rate), Buffer::Byte(buffer));
+        let spec = LaneSpec { rate: steady, buffer: bytes, delay_ns: 777, ..LaneSpec::default() };
+        let mut lane = Lane::new(&spec, seed).expect("right");
         let hops = vec![HopSpec::new(rate, buffer, 777)];
         let mut path = Path::new(&PathSpec { hops, ..PathSpec::default() }, seed).expect("right");
         let mut at = 0;
         for (gap, size) in frames {
             at += gap;
-            let simulated = path.send(vtare_units::Timestamp::from_nanos(at), size).arrived.map(|there| there.as_nanos());
+            let simulated = path.send(vtare_units::Timestamp::from_nanos(at), size);
+            let simulated = simulated.arrived.map(|there| there.as_nanos());
             prop_assert_eq!(due(lane.pass(at, size, false)), simulated);
         }
     }
 
     #[test]
-    fn the_same_seed_does_the_same(frames in prop::collection::vec((0_u64..100_000, 40_u32..1_500), 1..200), seed in any::<u64>()) {
+    fn the_same_seed_does_the_same(
+        frames in prop::collection::vec((0_u64..100_000, 40_u32..1_500), 1..200),
+        seed in any::<u64>(),
+    ) {
         let spec = LaneSpec {
             rate: LaneSpec::steady(100 * MEGABIT),
             jitter: Jitter { size_ns: 1_000_000, shape: JitterShape::Normal, overtakes: true },
@@ -261,10 +267,18 @@ proptest! {
     }
 
     #[test]
-    fn bytes_of_all_bins_are_those_admitted(frames in prop::collection::vec((0_u64..3_000_000, 40_u32..1_500, any::<bool>()), 1..300)) {
-        let mut lane = Lane::new(&LaneSpec { rate: LaneSpec::steady(10 * MEGABIT), buffer: Buffer::Packet(5), ..LaneSpec::default() }, 1).expect("right");
+    fn bytes_of_all_bins_are_those_admitted(
+        frames in prop::collection::vec((0_u64..3_000_000, 40_u32..1_500, any::<bool>()), 1..300),
+    ) {
+        let rate = LaneSpec::steady(10 * MEGABIT);
+        let spec = LaneSpec { rate, buffer: Buffer::Packet(5), ..LaneSpec::default() };
+        let mut lane = Lane::new(&spec, 1).expect("right");
         let (mut at, mut sum, mut probes, mut dropped) = (0, 0, 0, 0);
-        let mut add = |bin: &Bin| { sum += bin.cross_byte + bin.probe_byte; probes += bin.probe_byte; dropped += bin.overflow_packet; };
+        let mut add = |bin: &Bin| {
+            sum += bin.cross_byte + bin.probe_byte;
+            probes += bin.probe_byte;
+            dropped += bin.overflow_packet;
+        };
         for (gap, size, is_probe) in frames {
             at += gap;
             lane.pass(at, size, is_probe);
@@ -285,7 +299,8 @@ proptest! {
     ) {
         let found = frame::inside(&bytes);
         prop_assert!(found.packet_byte as usize <= bytes.len());
-        let header = FrameHeader { checksum: Some((places.0 % 64, places.1 % 32)), cut, header_byte: 0, segment_byte: segment % 64, congestion: true };
+        let checksum = Some((places.0 % 64, places.1 % 32));
+        let header = FrameHeader { checksum, cut, header_byte: 0, segment_byte: segment % 64, congestion: true };
         if let Ok(mut pieces) = Pieces::of(&bytes, header) {
             let mut made = 0;
             let mut into = Vec::new();
@@ -296,7 +311,9 @@ proptest! {
         let before = bytes.clone();
         frame::damage(&mut bytes, random);
         let turned: u32 = before.iter().zip(&bytes).map(|(a, b)| (a ^ b).count_ones()).sum();
-        prop_assert_eq!(turned, u32::from(found.packet_byte > 0 && found.transport_at.is_none_or(|at| at < found.packet_at + found.packet_byte as usize || at >= before.len())));
+        let packet_end = found.packet_at + found.packet_byte as usize;
+        let inside = found.transport_at.is_none_or(|at| at < packet_end || at >= before.len());
+        prop_assert_eq!(turned, u32::from(found.packet_byte > 0 && inside));
     }
 }
 

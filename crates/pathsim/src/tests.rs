@@ -181,7 +181,8 @@ fn a_clock_that_runs_fast_gains_its_parts_per_billion() {
 proptest! {
     #[test]
     fn queues_keep_the_order_and_nothing_arrives_before_it_can(
-        capacities in proptest::collection::vec(1_u64..2_000, 1..4), gaps in proptest::collection::vec(0_u64..200_000, 1..200), seed in any::<u64>(),
+        capacities in proptest::collection::vec(1_u64..2_000, 1..4),
+        gaps in proptest::collection::vec(0_u64..200_000, 1..200), seed in any::<u64>(),
     ) {
         let hops: Vec<HopSpec> = capacities.iter().map(|&mbit| {
             let poisson = Traffic::Poisson { rate_bit_per_s: mbit * MBIT / 2 + 1, size_byte: 700 };

@@ -164,7 +164,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn sending_at_the_rate_found_takes_at_least_the_time_measured(bytes in 1_u64..1 << 40, nanos in 1_i64..1 << 40) {
+        fn sending_at_the_rate_found_takes_at_least_the_time_measured(
+            bytes in 1_u64..1 << 40,
+            nanos in 1_i64..1 << 40,
+        ) {
             let span = Span::from_nanos(nanos);
             let rate = BitRate::of(Bytes::new(bytes), span).expect("span is above zero");
             if let Some(back) = rate.time_for(Bytes::new(bytes)) {

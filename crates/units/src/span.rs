@@ -230,7 +230,9 @@ mod tests {
         }
 
         #[test]
-        fn seconds_survive_the_round_trip_within_float_precision(nanos in -4_000_000_000_000_000_i64..4_000_000_000_000_000) {
+        fn seconds_survive_the_round_trip_within_float_precision(
+            nanos in -4_000_000_000_000_000_i64..4_000_000_000_000_000,
+        ) {
             let back = Span::try_from_secs_f64(Span(nanos).as_secs_f64()).expect("in range");
             prop_assert!((back.0 - nanos).abs() <= 1);
         }

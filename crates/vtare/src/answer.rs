@@ -220,9 +220,10 @@ mod tests {
         answer.limit("The sender was late.");
         answer.change("Keep it on a CPU of its own.", "vtare rtt 10.0.0.2 --cpu 1 --seconds 10 --rate 1000");
         answer.change("Again.", "vtare rtt 10.0.0.2 --cpu 1 --seconds 10 --rate 1000");
-        let shown = "  A round trip to 10.0.0.2 takes 45.2 us\n  in the median.\n\nLimits of this answer\n  - The sender was \
-                     late.\n\nWhat to change\n  - Keep it on a CPU of its own.\n      vtare rtt 10.0.0.2 --cpu 1 \
-                     --seconds 10 --rate 1000\n\n";
+        let shown = "  A round trip to 10.0.0.2 takes 45.2 us\n  in the median.\n\n\
+                     Limits of this answer\n  - The sender was late.\n\n\
+                     What to change\n  - Keep it on a CPU of its own.\n      vtare rtt 10.0.0.2 --cpu 1 --seconds 10 \
+                     --rate 1000\n\n";
         assert_eq!(answer.render(PLAIN), shown);
     }
 

@@ -271,8 +271,8 @@ fn announce(parameters: &Parameters) {
         let Parameters { batches, calls, max_exponent, unit_ms, .. } = parameters;
         let span = duration(seconds);
         message!(
-            "vtare counter: about {span}: {batches} batches x {calls} calls x arguments 1 to {}, {unit_ms} ms each unit \
-             (--seconds or --unit-ms make it shorter)",
+            "vtare counter: about {span}: {batches} batches x {calls} calls x arguments 1 to {}, {unit_ms} ms each \
+             unit (--seconds or --unit-ms make it shorter)",
             1_u64 << max_exponent
         );
     }

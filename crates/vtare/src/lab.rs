@@ -29,8 +29,8 @@ pub(crate) fn hand_over(subcommand: &str, arguments: &LabArguments) -> Result<Ex
     let lab = find(beside.as_deref(), &path).ok_or_else(|| {
         let place = beside.map_or_else(|| "the directory of vtare".to_owned(), |place| place.display().to_string());
         Failure::Machine(format!(
-            "'vtare {subcommand}' is carried out by {LAB}, which is neither in {place} nor on PATH: install the lab with \
-             'python3 -m pip install .' in a clone of vtare (the instruments work without it)"
+            "'vtare {subcommand}' is carried out by {LAB}, which is neither in {place} nor on PATH: install the lab \
+             with 'python3 -m pip install .' in a clone of vtare (the instruments work without it)"
         ))
     })?;
     let error = Command::new(&lab).arg(subcommand).args(&arguments.arguments).exec();

@@ -177,7 +177,8 @@ mod tests {
     }
 
     fn cell() -> Value {
-        json!({"method": "usleep", "target_ns": 1000, "miss_ns": {"n": 10, "p99": null, "median": 69_000.5}, "cpu_fraction": 0.08})
+        let miss_ns = json!({"n": 10, "p99": null, "median": 69_000.5});
+        json!({"method": "usleep", "target_ns": 1000, "miss_ns": miss_ns, "cpu_fraction": 0.08})
     }
 
     const IDENTITY: [&str; 2] = ["method", "target_ns"];

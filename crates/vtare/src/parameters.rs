@@ -218,7 +218,9 @@ mod tests {
         #[schemars(extend("exclusiveMinimum" = 0))]
         seconds: Option<f64>,
         /// Pauses.
-        #[arg(long = "pause", value_name = "TIME", value_delimiter = ',', value_parser = crate::quantities::nanoseconds)]
+        #[arg(
+            long = "pause", value_name = "TIME", value_delimiter = ',', value_parser = crate::quantities::nanoseconds
+        )]
         #[schemars(length(max = 3), inner(range(min = 10)))]
         pause_ns: Vec<u64>,
         #[arg(long = "no-gso", action = clap::ArgAction::SetFalse, help = "Single sends")]

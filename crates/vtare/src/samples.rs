@@ -169,8 +169,8 @@ pub(crate) enum SamplesError {
     },
     /// Writing failed midway, as on a full disk. The partial file is gone.
     #[error(
-        "cannot write samples to {}: {reason}: {needed_byte} B or more were needed; free that much or choose another place \
-         (nothing was left behind)",
+        "cannot write samples to {}: {reason}: {needed_byte} B or more were needed; free that much or choose another \
+         place (nothing was left behind)",
         path.display()
     )]
     Write {

@@ -153,8 +153,8 @@ fn finish(
     let clock = session.clock();
     let mut notes = vec![Note::new(
         "read_cost",
-        "'read cost' is the time of a tight loop of reads divided by their number; the other figures are differences of \
-         consecutive readings, which move in steps of the clock",
+        "'read cost' is the time of a tight loop of reads divided by their number; the other figures are differences \
+         of consecutive readings, which move in steps of the clock",
     )];
     if parameters.cpu.is_none() {
         notes.push(Note::new("not_pinned", "the thread could move between CPUs; --cpu N keeps it on one"));

@@ -37,8 +37,8 @@ impl Router {
     }
 }
 
-const LINE: &str = "throughput --tx va --rx va2 --next-hop 02:00:00:00:00:01 --flow 198.19.0.1 --flow 198.19.0.2 --searches 1 \
-                    --latency-trial 50ms --others 100% --no-zero-loss --width 30% --json";
+const LINE: &str = "throughput --tx va --rx va2 --next-hop 02:00:00:00:00:01 --flow 198.19.0.1 --flow 198.19.0.2 \
+                    --searches 1 --latency-trial 50ms --others 100% --no-zero-loss --width 30% --json";
 const SLOW: &str = "--trial 50ms --trial-sum 100ms --max-rate 2000 --latency-trials 2";
 
 fn count(value: &Value, path: &str) -> u64 {

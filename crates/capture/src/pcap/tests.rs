@@ -311,7 +311,10 @@ proptest! {
     }
 
     #[test]
-    fn options_of_any_bytes_are_read_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..100), kind in 1_u32..7) {
+    fn options_of_any_bytes_are_read_without_panic(
+        bytes in proptest::collection::vec(any::<u8>(), 0..100),
+        kind in 1_u32..7,
+    ) {
         let style = Style::ALL[0];
         let file = [style.section(), style.interface(1, 0, &bytes), style.block(kind, &bytes)].concat();
         let _whatever = read_all(&file);

@@ -88,7 +88,10 @@ fn a_schedule_is_the_same_after_json() {
     let text = serde_json::to_string(&train).expect("serializes");
     assert_eq!(
         text,
-        r#"{"pattern":{"kind":"train","packets":3,"pace":{"packets":1,"span_ns":1000000},"period_ns":10000000},"size_byte":64,"packets":7,"duration_ns":null,"seed":1}"#
+        concat!(
+            r#"{"pattern":{"kind":"train","packets":3,"pace":{"packets":1,"span_ns":1000000},"period_ns":10000000},"#,
+            r#""size_byte":64,"packets":7,"duration_ns":null,"seed":1}"#
+        )
     );
     assert_eq!(serde_json::from_str::<Schedule>(&text).expect("parses"), train);
     assert!(serde_json::from_str::<Schedule>(&text.replace("seed", "sead")).is_err());
@@ -111,7 +114,11 @@ fn pattern() -> impl Strategy<Value = Pattern> {
 
 proptest! {
     #[test]
-    fn slots_are_numbered_without_gaps_and_never_go_back(pattern in pattern(), packets in 0_u64..300, seed in any::<u64>()) {
+    fn slots_are_numbered_without_gaps_and_never_go_back(
+        pattern in pattern(),
+        packets in 0_u64..300,
+        seed in any::<u64>(),
+    ) {
         let schedule = Schedule { pattern, size_byte: 100, packets: Some(packets), duration_ns: None, seed };
         if let Ok(slots) = schedule.slots() {
             let slots: Vec<Slot> = slots.collect();
@@ -126,7 +133,11 @@ proptest! {
     }
 
     #[test]
-    fn an_offset_is_less_than_a_nanosecond_from_the_exact_one(packets in 1_u64..1 << 40, span_ns in 1_u64..1 << 40, number in 0_u64..1 << 30) {
+    fn an_offset_is_less_than_a_nanosecond_from_the_exact_one(
+        packets in 1_u64..1 << 40,
+        span_ns in 1_u64..1 << 40,
+        number in 0_u64..1 << 30,
+    ) {
         let pace = Pace { packets, span_ns };
         if let Some(offset) = pace.offset_ns(number) {
             let (exact, unit) = (u128::from(number) * u128::from(span_ns), u128::from(packets));

@@ -127,7 +127,8 @@ fn a_responder_stamps_with_its_own_clock() {
 proptest! {
     #[test]
     fn every_datagram_comes_back_or_is_counted_as_lost(
-        loss in 0.0..0.3_f64, detour in 0.0..0.3_f64, copies in 0.0..0.3_f64, seed in any::<u64>(), gap_ns in 100_u64..50_000,
+        loss in 0.0..0.3_f64, detour in 0.0..0.3_f64, copies in 0.0..0.3_f64,
+        seed in any::<u64>(), gap_ns in 100_u64..50_000,
     ) {
         let mut spec = quiet();
         spec.seed = seed;
@@ -136,7 +137,8 @@ proptest! {
         spec.forward.detour = Detour { probability: detour, extra_ns: 70_000 };
         spec.reverse.duplication = Duplication { probability: copies, after_ns: 5_000 };
         let (link, received) = echo(&spec, 300, gap_ns);
-        let gone: u64 = link.forward().counts().chain(link.reverse().counts()).map(|count| count.lost + count.dropped).sum();
+        let counts = link.forward().counts().chain(link.reverse().counts());
+        let gone: u64 = counts.map(|count| count.lost + count.dropped).sum();
         let mut distinct: Vec<u64> = received.iter().map(|it| it.0).collect();
         distinct.sort_unstable();
         distinct.dedup();

@@ -200,8 +200,10 @@ mod tests {
     fn a_hybrid_system_takes_each_controller_where_it_is() {
         let found = with_files(
             "9:name=systemd:/\n4:memory:/job/1\n3:cpuset:/\n1:cpu:/\n0::/\n",
-            "31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n32 31 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n\
-             34 31 0:31 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset\n35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n\
+            "31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n\
+             32 31 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n\
+             34 31 0:31 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset\n\
+             35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n\
              41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n",
             &[
                 ("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "25000"),

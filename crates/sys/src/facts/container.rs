@@ -138,7 +138,8 @@ mod tests {
     proptest! {
         #[test]
         fn no_text_makes_it_panic(cgroup: String, environment: String) {
-            let signs = Signs { cgroup_of_init: Some(cgroup), environment_of_init: Some(environment), ..Signs::default() };
+            let (cgroup_of_init, environment_of_init) = (Some(cgroup), Some(environment));
+            let signs = Signs { cgroup_of_init, environment_of_init, ..Signs::default() };
             let _ = name(&signs);
         }
     }

@@ -88,10 +88,11 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const X86: &str = "processor\t: 0\nvendor_id\t: AuthenticAMD\nmodel\t\t: 2\nmodel name\t: AMD EPYC\ncpu MHz\t\t: 2596.118\n\
+    const X86: &str = "processor\t: 0\nvendor_id\t: AuthenticAMD\nmodel\t\t: 2\nmodel name\t: AMD EPYC\n\
+        cpu MHz\t\t: 2596.118\n\
         flags\t\t: fpu vme tsc msr constant_tsc rep_good nonstop_tsc tsc_known_freq pni rdtscp hypervisor arat\n";
-    const ARM: &str = "processor\t: 0\nBogoMIPS\t: 243.75\nFeatures\t: fp asimd evtstrm aes cpuid\nCPU implementer\t: 0x41\n\
-        CPU architecture: 8\nCPU variant\t: 0x3\nCPU part\t: 0xd0c\n";
+    const ARM: &str = "processor\t: 0\nBogoMIPS\t: 243.75\nFeatures\t: fp asimd evtstrm aes cpuid\n\
+        CPU implementer\t: 0x41\nCPU architecture: 8\nCPU variant\t: 0x3\nCPU part\t: 0xd0c\n";
 
     #[test]
     fn an_x86_cpu_has_a_name_and_an_arm_cpu_its_numbers() {

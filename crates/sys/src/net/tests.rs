@@ -233,7 +233,8 @@ proptest! {
 
     #[test]
     fn control_data_with_a_true_head_is_read_without_panic(
-        length in 0_usize..80, level in 0_i32..300, kind in 0_i32..100, data in proptest::collection::vec(any::<u8>(), 0..64)
+        length in 0_usize..80, level in 0_i32..300, kind in 0_i32..100,
+        data in proptest::collection::vec(any::<u8>(), 0..64),
     ) {
         let mut bytes = length.to_ne_bytes().to_vec();
         bytes.extend(level.to_ne_bytes());

@@ -91,7 +91,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const RECORDED: &str = "           CPU0       CPU1       \n 24:          1          0  IO-APIC   5-edge      ACPI:Ged\n \
+    const RECORDED: &str = "           CPU0       CPU1       \n \
+        24:          1          0  IO-APIC   5-edge      ACPI:Ged\n \
         36:          0     115807 PCI-MSIX-0000:00:02.0   1-edge      virtio1-req.0\n\
         LOC:      26629      40116   Local timer interrupts\nERR:          0\nMIS:          0\n";
     const SOFTIRQS: &str = "                    CPU0       CPU1       \n          HI:          0          0\n       \
@@ -139,7 +140,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_makes_it_panic(header in "( CPU[0-9]{1,22}){0,3}", body in "([ A-Z0-9]{0,5}:?[ 0-9\u{e9}]{0,40}\n){0,5}") {
+        fn no_text_makes_it_panic(
+            header in "( CPU[0-9]{1,22}){0,3}",
+            body in "([ A-Z0-9]{0,5}:?[ 0-9\u{e9}]{0,40}\n){0,5}",
+        ) {
             if let Some(found) = PerCpuCounts::parse(&format!("{header}\n{body}")) {
                 let _ = (found.total_on(0), found.busiest_on(0), found.since(&found));
             }

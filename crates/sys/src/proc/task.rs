@@ -161,7 +161,8 @@ mod tests {
         fn no_text_makes_a_parser_panic(text in "((some|full|voluntary_ctxt_switches:) ?(total=)?-?[0-9.e]{0,25}[ \
             \n]){0,6}", other: String) {
             for text in [&text, &other] {
-                let _ = (LoadAverage::parse(text), Pressure::parse(text), Schedstat::parse(text), Switches::parse(text));
+                let _ = (LoadAverage::parse(text), Pressure::parse(text));
+                let _ = (Schedstat::parse(text), Switches::parse(text));
             }
         }
     }

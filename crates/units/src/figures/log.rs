@@ -157,14 +157,16 @@ mod tests {
                 let exact = quantile(&values, q).expect("not empty");
                 let found = super::super::quantile_of_counts(&live.middles(), q).expect("not empty");
                 // Two values far apart on either side of 0 are each known to 1/64 of their size.
-                let near = values.iter().map(|value| value.unsigned_abs()).max().expect("not empty") as f64 / 64.0 + 0.5;
+                let greatest = values.iter().map(|value| value.unsigned_abs()).max().expect("not empty");
+                let near = greatest as f64 / 64.0 + 0.5;
                 prop_assert!((found - exact).abs() <= near, "{q}: {found} for {exact}");
             }
         }
 
         #[test]
         fn merging_is_adding(
-            a in proptest::collection::vec(-5_i64..1 << 30, 0..50), b in proptest::collection::vec(-5_i64..1 << 30, 0..50),
+            a in proptest::collection::vec(-5_i64..1 << 30, 0..50),
+            b in proptest::collection::vec(-5_i64..1 << 30, 0..50),
         ) {
             let (mut left, mut right, mut both) = <(LogHistogram, LogHistogram, LogHistogram)>::default();
             a.iter().for_each(|&value| left.add(value));

@@ -133,8 +133,9 @@ mod tests {
 
     #[test]
     fn the_words_of_vtare_are_read_and_those_of_the_kernel_are_not() {
-        let line = "console=ttyS0 quiet vtare.queue=etf vtare.address=10.77.1.2/16 clocksource=hpet vtare.mtu=9000 vtare.port=/dev/ttyS1 \
-                    vtare.neighbours=10.77.2.1@02:76:0a:4d:02:01,10.77.2.2@02:76:0a:4d:02:02 rdinit=/vtare -- agent --init";
+        let line = "console=ttyS0 quiet vtare.queue=etf vtare.address=10.77.1.2/16 clocksource=hpet vtare.mtu=9000 \
+                    vtare.port=/dev/ttyS1 vtare.neighbours=10.77.2.1@02:76:0a:4d:02:01,10.77.2.2@02:76:0a:4d:02:02 \
+                    rdinit=/vtare -- agent --init";
         let (settings, problems) = Settings::parse(line);
         assert_eq!(problems, Vec::<String>::new());
         let eth0 = Interface {

@@ -276,7 +276,11 @@ mod tests {
         }
 
         #[test]
-        fn a_changed_byte_never_makes_another_frame(frame in frames(), at in any::<prop::sample::Index>(), bit in 0..8_u8) {
+        fn a_changed_byte_never_makes_another_frame(
+            frame in frames(),
+            at in any::<prop::sample::Index>(),
+            bit in 0..8_u8,
+        ) {
             let mut bytes = bytes_of(std::slice::from_ref(&frame));
             let at = at.index(bytes.len());
             bytes[at] ^= 1_u8 << bit;

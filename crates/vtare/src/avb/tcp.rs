@@ -311,8 +311,8 @@ impl Test<'_> {
             "tcp fills the path and takes from other traffic what it can get: a throughput, not what was free"
                 .to_owned(),
             format!(
-                "congestion control {congestion}, {chosen}; segments of {segment_byte} B with {header_byte} B of IP and TCP headers, \
-                 counted at the far end and brought to the IP layer by the kernel's count of segments"
+                "congestion control {congestion}, {chosen}; segments of {segment_byte} B with {header_byte} B of IP \
+                 and TCP headers, counted at the far end and brought to the IP layer by the kernel's count of segments"
             ),
         ];
         if account.estimated {

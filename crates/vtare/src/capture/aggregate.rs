@@ -33,8 +33,8 @@ columns!(row: ProbeRow<'_> {
     string "kind" = row.probe.shape.kind(row.probe.role),
         "request, reply, one_way, echo_request, echo_reply, stamp_request or stamp_reply";
     optional_int64 "session" = Some(row.probe.session.cast_signed()),
-        "what the packet says of whose it is: the session's 64 bits (form full), its handle (short), the identifier (icmp, \
-        stamp)";
+        "what the packet says of whose it is: the session's 64 bits (form full), its handle (short), the identifier \
+        (icmp, stamp)";
     string "form" = row.probe.shape.as_str(), "full, short, icmp or stamp";
     int64 "sequence" = row.probe.sequence.cast_signed(),
         "the packet's number as carried: 64 bits (form full), the lower 32 (short, stamp) or 16 (icmp)";

@@ -191,8 +191,8 @@ fn slack(figures: &Measured, machine: &MachineFacts) -> Option<Advice> {
     (slack > 1_000 && late > slack as f64 / 2.0).then(|| Advice {
         id: "timer_slack",
         text: format!(
-            "Timers may fire {} late to save wake-ups, and usleep of 50 us wakes {} late: set the slack of threads that sleep \
-             (in a program: prctl(PR_SET_TIMERSLACK, 1)).",
+            "Timers may fire {} late to save wake-ups, and usleep of 50 us wakes {} late: set the slack of threads \
+             that sleep (in a program: prctl(PR_SET_TIMERSLACK, 1)).",
             time(Some(slack as f64)),
             time(Some(late))
         ),

@@ -176,14 +176,22 @@ mod tests {
     fn figures_are_read_by_the_names_of_the_contract() {
         let clock =
             json!({"source": "tsc", "trusted": true, "reasons": [], "residual_ppm": 0.002, "read_cost_ns": 9.7});
-        let summary = json!({"n": 5, "median": 9.6, "half_iqr": 0.1, "min": 9.0, "max": 12.0, "mean": 9.7, "p99": null, "p999": null});
+        let summary = json!({
+            "n": 5, "median": 9.6, "half_iqr": 0.1, "min": 9.0, "max": 12.0, "mean": 9.7, "p99": null, "p999": null
+        });
         let cells = Cells {
             timer: json!([{"source": "vtare", "cost_ns": summary}]),
             sleep: json!([{"method": "usleep", "target_ns": 50_000, "miss_ns": summary, "cpu_fraction": null}]),
             counter: Value::Null,
             noise: json!([
-                {"cpu": 0, "gap_ns": summary, "gaps": 4, "lost_fraction": 0.01, "gaps_per_s": 2.0, "causes": {"lost_ns": 100, "steal_ns": 50}},
-                {"cpu": 1, "gap_ns": summary, "gaps": 4, "lost_fraction": 0.03, "gaps_per_s": 2.0, "causes": {"lost_ns": 300, "steal_ns": 0}},
+                {
+                    "cpu": 0, "gap_ns": summary, "gaps": 4, "lost_fraction": 0.01, "gaps_per_s": 2.0,
+                    "causes": {"lost_ns": 100, "steal_ns": 50}
+                },
+                {
+                    "cpu": 1, "gap_ns": summary, "gaps": 4, "lost_fraction": 0.03, "gaps_per_s": 2.0,
+                    "causes": {"lost_ns": 300, "steal_ns": 0}
+                },
             ]),
         };
         let figures = Measured::of(&clock, &cells, None).expect("the shape of the contract");

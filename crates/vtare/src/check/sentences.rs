@@ -78,8 +78,8 @@ fn durations(trust: &Trust) -> Option<Finding> {
     let Some(least) = trust.least_ns else {
         let error = longest.error_p95.median?;
         let text = format!(
-            "No duration up to {} can be trusted to {level} on this machine: of {}, 5 in 100 are off by {} or more (half IQR {} \
-             over {parts} parts).",
+            "No duration up to {} can be trusted to {level} on this machine: of {}, 5 in 100 are off by {} or more \
+             (half IQR {} over {parts} parts).",
             plain_time(longest.duration_ns),
             plain_time(longest.duration_ns),
             percent(Some(error)),

@@ -234,11 +234,18 @@ mod tests {
 
     proptest! {
         #[test]
-        fn longer_gaps_never_raise_the_trust(gaps in proptest::collection::vec((0_i64..900_000, 1_i64..50_000), 0..40)) {
+        fn longer_gaps_never_raise_the_trust(
+            gaps in proptest::collection::vec((0_i64..900_000, 1_i64..50_000), 0..40),
+        ) {
             let mut at = 0;
             let series = |factor: i64| {
                 at = 0;
-                let gaps: Vec<_> = gaps.iter().map(|(wait, gap)| { at += wait; let begun = at; at += gap * factor; (begun, gap * factor) }).collect();
+                let scaled = gaps.iter().map(|(wait, gap)| {
+                    let begun = at + wait;
+                    at = begun + gap * factor;
+                    (begun, gap * factor)
+                });
+                let gaps: Vec<_> = scaled.collect();
                 Spin { elapsed: at + 500_000_000, gaps, ..Spin::default() }
             };
             let [small, great] = [1, 3].map(series).map(|spin| trust_of(&spin, EXACT));

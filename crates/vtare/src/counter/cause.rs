@@ -186,8 +186,8 @@ impl Evidence {
     pub(super) fn text(&self) -> String {
         let or_unknown = |found: Option<Span>| found.map_or("not stated".to_owned(), |span| span.to_string());
         format!(
-            "in {} of counting: {} without the CPU in calls with involuntary switches ({} of them), {} in other gaps; the kernel \
-             shows {} interrupts taking {}, steal {}, CPU pressure {}",
+            "in {} of counting: {} without the CPU in calls with involuntary switches ({} of them), {} in other gaps; \
+             the kernel shows {} interrupts taking {}, steal {}, CPU pressure {}",
             self.wall,
             self.preempted,
             self.involuntary_switches,

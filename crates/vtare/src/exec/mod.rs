@@ -45,7 +45,9 @@ pub(crate) struct ExecArguments {
     sleep: SleepChoice,
 
     /// Timer slack of the program in ns: how late the kernel may wake it to save wake-ups; 0 for the system's own
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(i64).range(0..=1_000_000_000))]
+    #[arg(
+        long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(i64).range(0..=1_000_000_000)
+    )]
     slack_ns: i64,
 
     /// Count calls, time spent and lateness; print them on stderr at the end, or into FILE (as JSON where it ends in

@@ -56,28 +56,28 @@ impl Limit {
         let slack = "The timer slack still helps: the kernel wakes it earlier";
         match self {
             Self::Static => format!(
-                "{program} is a static program: no library can be put under it, so its clock and sleeps stay the system's. {slack}. \
-                 A dynamically linked build of it gets everything"
+                "{program} is a static program: no library can be put under it, so its clock and sleeps stay the \
+                 system's. {slack}. A dynamically linked build of it gets everything"
             ),
             Self::Go => format!(
-                "{program} is a Go program: it reads the clock and sleeps without the C library, so both stay its own. Timer slack \
-                 does not help either, since the Go runtime waits in other calls"
+                "{program} is a Go program: it reads the clock and sleeps without the C library, so both stay its own. \
+                 Timer slack does not help either, since the Go runtime waits in other calls"
             ),
             Self::Narrow => format!(
                 "{program} is a 32-bit program: the library is 64-bit, so its clock and sleeps stay the system's. \
                  {slack}"
             ),
             Self::OtherLinker(linker) => format!(
-                "{program} uses another C library ({linker}): the library is for glibc, so its clock and sleeps stay the \
-                 system's. {slack}"
+                "{program} uses another C library ({linker}): the library is for glibc, so its clock and sleeps stay \
+                 the system's. {slack}"
             ),
             Self::SetId(what, id) => format!(
-                "{program} runs with the rights of {what} {id}: the dynamic linker ignores preloaded libraries there, so its clock and \
-                 sleeps stay the system's. {slack}. Started by that user it gets everything"
+                "{program} runs with the rights of {what} {id}: the dynamic linker ignores preloaded libraries there, \
+                 so its clock and sleeps stay the system's. {slack}. Started by that user it gets everything"
             ),
             Self::Capabilities => format!(
-                "{program} has file capabilities: the dynamic linker ignores preloaded libraries there, so its clock and sleeps stay the \
-                 system's. {slack}. Started by root it gets everything"
+                "{program} has file capabilities: the dynamic linker ignores preloaded libraries there, so its clock \
+                 and sleeps stay the system's. {slack}. Started by root it gets everything"
             ),
         }
     }

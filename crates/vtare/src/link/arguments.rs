@@ -128,34 +128,64 @@ macro_rules! direction {
         #[command(next_help_heading = $heading)]
         struct $name {
             /// As --rate
-            #[arg(id = concat!($prefix, "rate"), long = concat!($prefix, "rate"), value_name = "RATE", value_parser = bit_rate, conflicts_with = concat!($prefix, "rate-steps"))]
+            #[arg(
+                id = concat!($prefix, "rate"), long = concat!($prefix, "rate"), value_name = "RATE",
+                value_parser = bit_rate, conflicts_with = concat!($prefix, "rate-steps")
+            )]
             rate: Option<u64>,
             /// As --rate-steps
-            #[arg(id = concat!($prefix, "rate-steps"), long = concat!($prefix, "rate-steps"), value_name = "STEPS|FILE", value_parser = steps)]
+            #[arg(
+                id = concat!($prefix, "rate-steps"), long = concat!($prefix, "rate-steps"), value_name = "STEPS|FILE",
+                value_parser = steps
+            )]
             rate_steps: Option<Steps>,
             /// As --buffer
-            #[arg(id = concat!($prefix, "buffer"), long = concat!($prefix, "buffer"), value_name = "SIZE", value_parser = buffer)]
+            #[arg(
+                id = concat!($prefix, "buffer"), long = concat!($prefix, "buffer"), value_name = "SIZE",
+                value_parser = buffer
+            )]
             buffer: Option<Buffer>,
             /// As --delay
-            #[arg(id = concat!($prefix, "delay"), long = concat!($prefix, "delay"), value_name = "TIME", value_parser = nanoseconds_or_none)]
+            #[arg(
+                id = concat!($prefix, "delay"), long = concat!($prefix, "delay"), value_name = "TIME",
+                value_parser = nanoseconds_or_none
+            )]
             delay: Option<u64>,
             /// As --jitter
-            #[arg(id = concat!($prefix, "jitter"), long = concat!($prefix, "jitter"), value_name = "TIME[:SHAPE]", value_parser = jitter)]
+            #[arg(
+                id = concat!($prefix, "jitter"), long = concat!($prefix, "jitter"), value_name = "TIME[:SHAPE]",
+                value_parser = jitter
+            )]
             jitter: Option<(u64, JitterShape)>,
             /// As --loss
-            #[arg(id = concat!($prefix, "loss"), long = concat!($prefix, "loss"), value_name = "SHARE", value_parser = share)]
+            #[arg(
+                id = concat!($prefix, "loss"), long = concat!($prefix, "loss"), value_name = "SHARE",
+                value_parser = share
+            )]
             loss: Option<f64>,
             /// As --loss-burst
-            #[arg(id = concat!($prefix, "loss-burst"), long = concat!($prefix, "loss-burst"), value_name = "N", value_parser = positive)]
+            #[arg(
+                id = concat!($prefix, "loss-burst"), long = concat!($prefix, "loss-burst"), value_name = "N",
+                value_parser = positive
+            )]
             loss_burst: Option<f64>,
             /// As --duplicate
-            #[arg(id = concat!($prefix, "duplicate"), long = concat!($prefix, "duplicate"), value_name = "SHARE", value_parser = share)]
+            #[arg(
+                id = concat!($prefix, "duplicate"), long = concat!($prefix, "duplicate"), value_name = "SHARE",
+                value_parser = share
+            )]
             duplicate: Option<f64>,
             /// As --reorder
-            #[arg(id = concat!($prefix, "reorder"), long = concat!($prefix, "reorder"), value_name = "SHARE:TIME", value_parser = reorder)]
+            #[arg(
+                id = concat!($prefix, "reorder"), long = concat!($prefix, "reorder"), value_name = "SHARE:TIME",
+                value_parser = reorder
+            )]
             reorder: Option<(f64, u64)>,
             /// As --corrupt
-            #[arg(id = concat!($prefix, "corrupt"), long = concat!($prefix, "corrupt"), value_name = "SHARE", value_parser = share)]
+            #[arg(
+                id = concat!($prefix, "corrupt"), long = concat!($prefix, "corrupt"), value_name = "SHARE",
+                value_parser = share
+            )]
             corrupt: Option<f64>,
         }
 

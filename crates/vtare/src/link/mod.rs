@@ -334,8 +334,8 @@ fn in_words(direction: &Direction<'_>, options: &EmulatorOptions, lane: usize) -
         return format!("{from} -> {to} ({}): nothing came\n", described(&options.lanes[lane]));
     }
     format!(
-        "{from} -> {to} ({}): {} packets came, {} lost ({}), {} found the queue full, {} left, {} on their way at the end\n  \
-         late by {} (median), {} (99 %), {} at most; {} by more than {}; highest rate over 100 ms {}, kept {}\n",
+        "{from} -> {to} ({}): {} packets came, {} lost ({}), {} found the queue full, {} left, {} on their way at the \
+         end\n  late by {} (median), {} (99 %), {} at most; {} by more than {}; highest rate over 100 ms {}, kept {}\n",
         described(&options.lanes[lane]),
         count.arrived_packet,
         count.lost_packet,

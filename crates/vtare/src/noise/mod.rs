@@ -264,8 +264,11 @@ fn remarks(cell: &NoiseCell, spin: &Spin) -> Vec<Note> {
     if spin.beyond > 0 {
         notes.push(Note::new(
             "gaps_beyond_room",
-            format!("CPU {cpu}: {} gaps came after the room for {MOST_GAPS} was full; they count in gaps and time lost only, so \
-                raise --threshold or lower --seconds", spin.beyond),
+            format!(
+                "CPU {cpu}: {} gaps came after the room for {MOST_GAPS} was full; they count in gaps and time lost \
+                only, so raise --threshold or lower --seconds",
+                spin.beyond
+            ),
         ));
     }
     notes.extend(attribution(cell));

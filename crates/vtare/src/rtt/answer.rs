@@ -151,8 +151,8 @@ mod tests {
     #[test]
     fn the_sentence_has_the_time_the_losses_and_where_the_time_goes() {
         let mut cell = cell("a", 50_000.0);
-        let plain = "  A round trip to a takes 50.0 us in the median, and 1 in 100 takes 100 us or more; none of 1000 packets was \
-                     lost.";
+        let plain = "  A round trip to a takes 50.0 us in the median, and 1 in 100 takes 100 us or more; none of 1000 \
+                     packets was lost.";
         assert_eq!(shown(vec![cell.clone()], &[], "vtare rtt a"), format!("{plain}\n\n"));
         (cell.rtt_kernel_ns, cell.turnaround_ns, cell.lost) = (figures(40_000.0, 1.0), figures(5_000.0, 1.0), 1);
         let text = shown(vec![cell], &[], "vtare rtt a");

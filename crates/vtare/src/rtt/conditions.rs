@@ -25,8 +25,8 @@ pub(crate) fn take(cpu: Option<usize>, fifo: Option<u8>, spins: bool) -> Result<
         match sched::set_class(Class::Fifo(priority.into())) {
             Ok(()) if spins => notes.push(Note::new(
                 "fifo_spins",
-                "a spinning thread under SCHED_FIFO is stopped for 50 ms in each second, unless kernel.sched_rt_runtime_us is -1; \
-                 --blocking avoids it",
+                "a spinning thread under SCHED_FIFO is stopped for 50 ms in each second, unless \
+                 kernel.sched_rt_runtime_us is -1; --blocking avoids it",
             )),
             Ok(()) => {}
             Err(error) => notes.push(Note::new("fifo_refused", error.to_string())),

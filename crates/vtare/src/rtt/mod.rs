@@ -388,8 +388,8 @@ fn send<'c>(
 fn remarks(cells: &[RttCell], parameters: &Parameters) -> Vec<Note> {
     let mut notes = Vec::new();
     if parameters.flood {
-        let text = "flood waits for each reply: its rate is the path's, and slow replies hold back the packets that would have met the \
-            same delay; use --rate for distributions";
+        let text = "flood waits for each reply: its rate is the path's, and slow replies hold back the packets that \
+            would have met the same delay; use --rate for distributions";
         notes.push(Note::new("closed_loop", text));
     }
     for cell in cells {
@@ -405,8 +405,8 @@ fn remarks(cells: &[RttCell], parameters: &Parameters) -> Vec<Note> {
         }
         if cell.all_lost_on_the_way_back() {
             let text = format!(
-                "{}: the far end answered every packet and no answer came back; where it serves with --xdp over a veth, this end must take such \
-                 frames: ethtool -K DEVICE gro on, or --engine xdp here",
+                "{}: the far end answered every packet and no answer came back; where it serves with --xdp over a \
+                 veth, this end must take such frames: ethtool -K DEVICE gro on, or --engine xdp here",
                 cell.peer
             );
             notes.push(Note::new("lost_on_the_way_back", text));

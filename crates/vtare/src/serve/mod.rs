@@ -75,59 +75,101 @@ pub(crate) struct ServeArguments {
     json: bool,
 
     /// Highest rate of a session, packet/s
-    #[arg(long, value_name = "N", default_value_t = Limits::default().rate_packet_per_s, value_parser = clap::value_parser!(u64).range(1..), help_heading = "Limits")]
+    #[arg(
+        long, value_name = "N", default_value_t = Limits::default().rate_packet_per_s,
+        value_parser = clap::value_parser!(u64).range(1..), help_heading = "Limits"
+    )]
     max_rate: u64,
 
     /// Most packets of a session that may come back to back
-    #[arg(long, value_name = "N", default_value_t = Limits::default().burst_packet, value_parser = clap::value_parser!(u64).range(1..), help_heading = "Limits")]
+    #[arg(
+        long, value_name = "N", default_value_t = Limits::default().burst_packet,
+        value_parser = clap::value_parser!(u64).range(1..), help_heading = "Limits"
+    )]
     max_burst: u64,
 
     /// Longest session, seconds
-    #[arg(long, value_name = "S", value_parser = positive, default_value_t = seconds(Limits::default().duration_ns), help_heading = "Limits")]
+    #[arg(
+        long, value_name = "S", value_parser = positive, default_value_t = seconds(Limits::default().duration_ns),
+        help_heading = "Limits"
+    )]
     max_seconds: f64,
 
     /// Most packets of a session
-    #[arg(long, value_name = "N", default_value_t = Limits::default().packets, value_parser = clap::value_parser!(u64).range(1..), help_heading = "Limits")]
+    #[arg(
+        long, value_name = "N", default_value_t = Limits::default().packets,
+        value_parser = clap::value_parser!(u64).range(1..), help_heading = "Limits"
+    )]
     max_packets: u64,
 
     /// Largest datagram, bytes of UDP payload
-    #[arg(long, value_name = "B", default_value_t = Limits::default().size_byte, value_parser = clap::value_parser!(u16).range(18..=9000), help_heading = "Limits")]
+    #[arg(
+        long, value_name = "B", default_value_t = Limits::default().size_byte,
+        value_parser = clap::value_parser!(u16).range(18..=9000), help_heading = "Limits"
+    )]
     max_size: u16,
 
     /// Most sessions at the same time
-    #[arg(long, value_name = "N", default_value_t = Limits::default().sessions, value_parser = clap::value_parser!(u16).range(1..=4096), help_heading = "Limits")]
+    #[arg(
+        long, value_name = "N", default_value_t = Limits::default().sessions,
+        value_parser = clap::value_parser!(u16).range(1..=4096), help_heading = "Limits"
+    )]
     max_sessions: u16,
 
     /// Most sessions of one address at the same time
-    #[arg(long, value_name = "N", default_value_t = Limits::default().sessions_per_peer, value_parser = clap::value_parser!(u16).range(1..=4096), help_heading = "Limits")]
+    #[arg(
+        long, value_name = "N", default_value_t = Limits::default().sessions_per_peer,
+        value_parser = clap::value_parser!(u16).range(1..=4096), help_heading = "Limits"
+    )]
     max_sessions_per_peer: u16,
 
     /// A session is closed after so many seconds of silence
-    #[arg(long, value_name = "S", value_parser = positive, default_value_t = seconds(Limits::default().idle_ns), help_heading = "Limits")]
+    #[arg(
+        long, value_name = "S", value_parser = positive, default_value_t = seconds(Limits::default().idle_ns),
+        help_heading = "Limits"
+    )]
     idle_seconds: f64,
 
     /// Most arrivals of one-way probes that are kept for all clients together, 24 B each
-    #[arg(long, value_name = "N", default_value_t = Limits::default().arrivals_in_all, value_parser = clap::value_parser!(u32).range(..=16_777_216), help_heading = "Limits")]
+    #[arg(
+        long, value_name = "N", default_value_t = Limits::default().arrivals_in_all,
+        value_parser = clap::value_parser!(u32).range(..=16_777_216), help_heading = "Limits"
+    )]
     max_arrivals: u32,
 
     /// Most STAMP packets that are reflected in a second, all senders together
-    #[arg(long, value_name = "N", default_value_t = 10_000, requires = "stamp", value_parser = clap::value_parser!(u64).range(1..=1_000_000), help_heading = "Limits")]
+    #[arg(
+        long, value_name = "N", default_value_t = 10_000, requires = "stamp",
+        value_parser = clap::value_parser!(u64).range(1..=1_000_000), help_heading = "Limits"
+    )]
     stamp_rate: u64,
 
     /// Longest train that is sent to a client which asked for it, seconds
-    #[arg(long, value_name = "S", value_parser = positive, default_value_t = seconds(Limits::default().reverse_ns), help_heading = "Limits")]
+    #[arg(
+        long, value_name = "S", value_parser = positive, default_value_t = seconds(Limits::default().reverse_ns),
+        help_heading = "Limits"
+    )]
     max_reverse_seconds: f64,
 
     /// Most TCP data connections of a session, for `avb --method tcp`
-    #[arg(long, value_name = "N", default_value_t = FlowLimits::default().streams, value_parser = clap::value_parser!(u8).range(1..), help_heading = "Limits")]
+    #[arg(
+        long, value_name = "N", default_value_t = FlowLimits::default().streams,
+        value_parser = clap::value_parser!(u8).range(1..), help_heading = "Limits"
+    )]
     max_tcp_streams: u8,
 
     /// Most payload bytes of a session over TCP, with or without unit
-    #[arg(long, value_name = "BYTES", default_value_t = FlowLimits::default().byte, value_parser = crate::quantities::bytes, help_heading = "Limits")]
+    #[arg(
+        long, value_name = "BYTES", default_value_t = FlowLimits::default().byte,
+        value_parser = crate::quantities::bytes, help_heading = "Limits"
+    )]
     max_tcp_bytes: u64,
 
     /// Most control connections that have not shown the key yet
-    #[arg(long, value_name = "N", default_value_t = ConnectionLimits::default().handshakes as u16, value_parser = clap::value_parser!(u16).range(1..=4096), help_heading = "Limits")]
+    #[arg(
+        long, value_name = "N", default_value_t = ConnectionLimits::default().handshakes as u16,
+        value_parser = clap::value_parser!(u16).range(1..=4096), help_heading = "Limits"
+    )]
     max_handshakes: u16,
 }
 
@@ -234,8 +276,8 @@ fn new_key(path: &Path) -> Result<Exit, Failure> {
     PresharedKey::generate().and_then(|key| key.write(path)).map_err(key_failure)?;
     let path = path.display();
     print(&format!(
-        "{path}: a new key, readable by its owner only. Start `vtare serve --key-file {path}` here, copy the file to the clients \
-         over a way you trust (scp), and give it to them with --key-file.\n"
+        "{path}: a new key, readable by its owner only. Start `vtare serve --key-file {path}` here, copy the file to \
+         the clients over a way you trust (scp), and give it to them with --key-file.\n"
     ))?;
     Ok(Exit::Measured)
 }
@@ -370,8 +412,9 @@ fn journal(line: &Line) {
 fn in_words(summary: &Summary, log_lines_dropped: u64) -> String {
     let drops = summary.socket_drops.map_or_else(|| "an unknown number".to_owned(), |drops| drops.to_string());
     format!(
-        "ended: {} sessions; {} datagrams came ({} to the kernel program), {} replies left, {} were not taken; of no session: {} garbage, {} unknown; {drops} \
-         dropped by the kernel; {} connections turned away; {log_lines_dropped} log lines dropped",
+        "ended: {} sessions; {} datagrams came ({} to the kernel program), {} replies left, {} were not taken; of no \
+         session: {} garbage, {} unknown; {drops} dropped by the kernel; {} connections turned away; \
+         {log_lines_dropped} log lines dropped",
         summary.sessions,
         summary.datagrams,
         summary.in_kernel,

@@ -79,7 +79,8 @@ pub(super) fn of(outcome: &Outcome<SleepCell>, parameters: &Parameters, line: &C
         .any(|worst| matches!(worst.method, Method::Usleep | Method::ClockNanosleep) && worst.off_ns > slack_ns / 2.0);
     if late && slack_ns > 1_000.0 && parameters.slack_ns.is_none() && answer.covers(notes, "slack_kept") {
         let text = format!(
-            "The kernel may end usleep and clock_nanosleep {} late to save wake-ups (timer slack): see how they wake without it.",
+            "The kernel may end usleep and clock_nanosleep {} late to save wake-ups (timer slack): see how they wake \
+             without it.",
             time(Some(slack_ns))
         );
         answer.change(text, line.with("--slack", "1ns"));
@@ -95,8 +96,8 @@ fn disturbed(answer: &mut Answer, outcome: &Outcome<SleepCell>, parameters: &Par
         return;
     }
     answer.limit(format!(
-        "In {hit} of {} rows something took the CPU from 1 sleep in 100 or more (disturbed): their p99 and max are the machine's, not the \
-         method's.",
+        "In {hit} of {} rows something took the CPU from 1 sleep in 100 or more (disturbed): their p99 and max are the \
+         machine's, not the method's.",
         outcome.cells.len()
     ));
     match (parameters.cpu, spare_cpu()) {
@@ -135,8 +136,9 @@ mod tests {
             cell(Method::Adaptive, 1_000, 44.0, 0.999),
             cell(Method::Adaptive, 10_000_000, -50.0, 0.01),
         ];
-        let sentence = "  In sleeps of 1.00 us to 10.0 ms adaptive is most exact: it wakes up to 50.0 ns off in the median \
-                        and uses up to 99.9 % of a CPU; usleep is cheapest: up to 70.0 us off and uses up to 5.00 % of a CPU.";
+        let sentence = "  In sleeps of 1.00 us to 10.0 ms adaptive is most exact: it wakes up to 50.0 ns off in the \
+                        median and uses up to 99.9 % of a CPU; usleep is cheapest: up to 70.0 us off and uses up to \
+                        5.00 % of a CPU.";
         assert_eq!(shown(cells.clone(), &[]), format!("{sentence}\n\n"));
         let alone = shown(cells[..1].to_vec(), &[]);
         assert_eq!(

@@ -55,8 +55,8 @@ fn fifo(priority: u8, cells: &[Measured]) -> Vec<Note> {
     if !given.is_empty() {
         let given = given.join(", ");
         let text = format!(
-            "real-time priority {priority} (SCHED_FIFO) held by the threads of {given}; one that spins most of the time may be \
-             stalled for 50 ms by the kernel's throttling"
+            "real-time priority {priority} (SCHED_FIFO) held by the threads of {given}; one that spins most of the \
+             time may be stalled for 50 ms by the kernel's throttling"
         );
         notes.push(Note::new("fifo_set", text));
     }

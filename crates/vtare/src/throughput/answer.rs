@@ -46,8 +46,8 @@ pub(super) fn of(outcome: &Outcome<ThroughputCell>, parameters: &Parameters, lin
     let disturbed: u64 = cells.iter().map(|cell| cell.disturbed_trials).sum();
     if disturbed > 0 {
         answer.limit(format!(
-            "{disturbed} trials counted although other programs used the CPUs: they lost no more than they may, or were no better when \
-             repeated."
+            "{disturbed} trials counted although other programs used the CPUs: they lost no more than they may, or \
+             were no better when repeated."
         ));
         if let (None, Some(cpu)) = (parameters.cpu, spare_cpu()) {
             answer.covers(&outcome.notes, "not_pinned");
@@ -151,13 +151,13 @@ mod tests {
     fn the_sentence_has_rate_frames_guests_losses_and_latency() {
         let mut one = cell(Some(100e3), 64);
         one.latency_ns = Figures { median: Some(2e6), ..Figures::default() };
-        let sentence = "  100.0 kfps (51.2 Mbit/s) in frames of 64 B through 4 guests passes with up to 0.5 % lost, and takes \
-                        2.00 ms in the median.\n\n";
+        let sentence = "  100.0 kfps (51.2 Mbit/s) in frames of 64 B through 4 guests passes with up to 0.5 % lost, \
+                        and takes 2.00 ms in the median.\n\n";
         assert_eq!(shown(vec![one.clone()], &[]), sentence);
         one.loaded = 1;
         let text = shown(vec![cell(Some(50e3), 1_518), one], &[]);
-        let range = "  From 50.0 kfps (607 Mbit/s) in frames of 1518 B through 4 guests to 100.0 kfps (51.2 Mbit/s) in frames of 64 B \
-                     through 4 guests, 1 of them loaded passes with up to 0.5 % lost.\n\n";
+        let range = "  From 50.0 kfps (607 Mbit/s) in frames of 1518 B through 4 guests to 100.0 kfps (51.2 Mbit/s) in \
+                     frames of 64 B through 4 guests, 1 of them loaded passes with up to 0.5 % lost.\n\n";
         assert_eq!(text, range);
         assert!(
             shown(vec![cell(None, 64)], &[]).starts_with("  No load was found that passes with up to 0.5 % lost.\n")

@@ -186,8 +186,8 @@ fn measure_cell(
 fn short_trials(cell: &ThroughputCell, trial_ns: u64) -> Option<Note> {
     let waited = cell.latency_ns.p99.filter(|waited| *waited > MOST_QUEUED * trial_ns as f64)?;
     let text = format!(
-        "{} B to {} of {} guests: at the throughput 1 frame in 100 took longer than {}, and a trial {}: queues hold frames for so long that longer trials \
-         (--trial) would find less",
+        "{} B to {} of {} guests: at the throughput 1 frame in 100 took longer than {}, and a trial {}: queues hold \
+         frames for so long that longer trials (--trial) would find less",
         cell.frame_byte,
         cell.loaded,
         cell.guests,

@@ -301,8 +301,9 @@ impl Parameters {
             let least = self.trial_ns.saturating_mul(self.searches.into());
             if most < least {
                 return Err(Failure::Input(format!(
-                    "most_ns: found {most} ({} s), want {least} ({} s) or more: {} searches share it, and a single trial of each lasts {} s; make \
-                     trials shorter (--trial), searches fewer (--searches), or give more time (--max-time)",
+                    "most_ns: found {most} ({} s), want {least} ({} s) or more: {} searches share it, and a single \
+                     trial of each lasts {} s; make trials shorter (--trial), searches fewer (--searches), or give \
+                     more time (--max-time)",
                     most as f64 / 1e9,
                     least as f64 / 1e9,
                     self.searches,

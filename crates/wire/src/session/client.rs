@@ -44,7 +44,8 @@ pub enum ClientError {
     },
     /// A responder that is too old for what is wanted.
     #[error(
-        "the responder speaks control version {found}, sessions for tcp need {FLOW_VERSION}: install the newer vtare at the responder"
+        "the responder speaks control version {found}, sessions for tcp need {FLOW_VERSION}: install the newer vtare \
+         at the responder"
     )]
     TooOld {
         /// The newest version that both speak.

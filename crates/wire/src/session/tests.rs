@@ -442,7 +442,10 @@ proptest! {
     }
 
     #[test]
-    fn garbage_never_makes_a_reply(mut datagram in proptest::collection::vec(any::<u8>(), 0..120), first in 0x10_u8..0x20) {
+    fn garbage_never_makes_a_reply(
+        mut datagram in proptest::collection::vec(any::<u8>(), 0..120),
+        first in 0x10_u8..0x20,
+    ) {
         let mut table = table();
         opened(&mut table, &open());
         if let Some(byte) = datagram.first_mut() {

@@ -77,9 +77,9 @@ fn a_good_host_is_told_so_in_two_sentences() {
     let (text, level) = verdict(&figures, &findings(&figures));
     assert_eq!(
         text,
-        "Durations of 1 ms and more can be trusted to 1 % on this machine (from 500 us to 2 ms on in 3 of 3 parts). Sleeps of \
-         50 us wake 80.0 us late with usleep (half IQR 5.00 us) and 100 ns late with vtare's sleep (half IQR 8.00 ns), which \
-         uses 52.0 % of a CPU."
+        "Durations of 1 ms and more can be trusted to 1 % on this machine (from 500 us to 2 ms on in 3 of 3 parts). \
+         Sleeps of 50 us wake 80.0 us late with usleep (half IQR 5.00 us) and 100 ns late with vtare's sleep (half IQR \
+         8.00 ns), which uses 52.0 % of a CPU."
     );
     assert_eq!(level, VerdictLevel::Good);
 }
@@ -152,8 +152,8 @@ fn an_untrusted_clock_is_part_of_the_verdict_with_its_reason() {
     };
     let (text, level) = verdict(&figures, &findings(&figures));
     assert!(text.ends_with(
-        "The CPU's counter is not trusted (the kernel's clock source is hpet), so vtare reads the kernel's clock; one reading \
-         costs 612 ns."
+        "The CPU's counter is not trusted (the kernel's clock source is hpet), so vtare reads the kernel's clock; one \
+         reading costs 612 ns."
     ));
     assert_eq!(level, VerdictLevel::Poor);
 }
