@@ -45,9 +45,7 @@ fn end(child: Child) {
 }
 
 fn write_job(place: &Place, came: (&str, &str), left: (&str, &str)) -> std::path::PathBuf {
-    let tap = |(namespace, device): (&str, &str), port: Value| {
-        json!({"namespace": namespace, "device": device, "port": port})
-    };
+    let tap = |at: (&str, &str), port: Value| json!({"namespace": at.0, "device": at.1, "port": port});
     let taps = json!({
         "came": tap(came, Value::Null), "cross": tap(came, CROSS_PORT.into()), "left": tap(left, Value::Null),
     });
