@@ -9,7 +9,19 @@ from pathlib import Path
 import pytest
 
 SOURCES = Path(__file__).parents[2] / "src"
-HEAVY = ("altair", "asyncssh", "docker", "duckdb", "jinja2", "matplotlib", "numpy", "pandas", "polars", "scipy")
+HEAVY = (
+    "altair",
+    "asyncssh",
+    "docker",
+    "duckdb",
+    "jinja2",
+    "matplotlib",
+    "numpy",
+    "pandas",
+    "polars",
+    "pydantic",
+    "scipy",
+)
 """Libraries that take longer to load than a command should take in all."""
 
 
