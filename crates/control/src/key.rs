@@ -95,10 +95,10 @@ pub enum KeyError {
         source: std::io::Error,
     },
     /// The system has no random bytes.
-    #[error("the system's random source failed: {said}")]
+    #[error("the system's random source failed: {message}")]
     Random {
         /// Its message.
-        said: String,
+        message: String,
     },
 }
 
@@ -109,7 +109,7 @@ impl PresharedKey {
     /// [`KeyError::Random`], [`KeyError::Memory`].
     pub fn generate() -> Result<Self, KeyError> {
         let mut bytes = memory(KEY_BYTE)?;
-        getrandom::fill(&mut bytes).map_err(|error| KeyError::Random { said: error.to_string() })?;
+        getrandom::fill(&mut bytes).map_err(|error| KeyError::Random { message: error.to_string() })?;
         Ok(Self(Arc::new(bytes)))
     }
 

@@ -75,7 +75,7 @@ impl Responder {
         self.connection.receive(now, bytes, &around, &mut secrets, &mut |event| events.push(event))
     }
 
-    fn said(&mut self) -> Vec<u8> {
+    fn take_output(&mut self) -> Vec<u8> {
         std::mem::take(self.connection.outbox())
     }
 
@@ -83,18 +83,18 @@ impl Responder {
         self.table.lock().expect("no test panics with the lock").len()
     }
 
-    /// Says a message on an encrypted connection and gives the answer.
+    /// Sends a message on an encrypted connection and gives the answer.
     fn ask(&mut self, now: Timestamp<Monotonic>, channel: &mut Channel, message: &ToResponder) -> ToClient {
         let mut out = Vec::new();
         channel.write(message, &mut out).expect("messages are short");
         // A refusal that ends the exchange is an answer too.
         let _ = self.receive(now, &out);
-        answer(channel, &self.said())
+        answer(channel, &self.take_output())
     }
 }
 
-fn answer(channel: &mut Channel, said: &[u8]) -> ToClient {
-    let body = frame::first(said, 5_000).expect("answers are short").expect("the answer is whole");
+fn answer(channel: &mut Channel, output: &[u8]) -> ToClient {
+    let body = frame::first(output, 5_000).expect("answers are short").expect("the answer is whole");
     decode(&channel.read(body).expect("it decrypts")).expect("it is a message")
 }
 
@@ -109,8 +109,8 @@ fn opening(key: Option<&PresharedKey>) -> (Vec<u8>, Handshake) {
 fn connected(responder: &mut Responder) -> Channel {
     let (bytes, mut handshake) = opening(responder.key.clone().as_ref());
     responder.receive(START, &bytes).expect("the key fits");
-    let said = responder.said();
-    let (answer, rest) = said.split_first_chunk::<PREAMBLE_BYTE>().expect("a preamble");
+    let output = responder.take_output();
+    let (answer, rest) = output.split_first_chunk::<PREAMBLE_BYTE>().expect("a preamble");
     assert_eq!(preamble::read_responder(answer), Some((preamble::VERSION, Answer::GoOn)));
     handshake.read(frame::first(rest, HANDSHAKE_BYTE).expect("short").expect("whole")).expect("message 2 fits");
     handshake.finish().expect("the handshake is over")
@@ -133,13 +133,13 @@ fn open_session(
 fn refused(responder: &mut Responder, bytes: &[u8]) -> (Hangup, Vec<u8>) {
     let hangup = responder.receive(START, bytes).expect_err("it is refused");
     assert_eq!(responder.sessions(), 0);
-    let said = responder.said();
-    assert!(said.len() <= bytes.len(), "a stranger got {} B for {} B", said.len(), bytes.len());
-    (hangup, said)
+    let output = responder.take_output();
+    assert!(output.len() <= bytes.len(), "a stranger got {} B for {} B", output.len(), bytes.len());
+    (hangup, output)
 }
 
-fn answered(said: &[u8]) -> Option<Answer> {
-    said.first_chunk::<PREAMBLE_BYTE>().and_then(preamble::read_responder).map(|(_, answer)| answer)
+fn answered(output: &[u8]) -> Option<Answer> {
+    output.first_chunk::<PREAMBLE_BYTE>().and_then(preamble::read_responder).map(|(_, answer)| answer)
 }
 
 #[test]
@@ -168,8 +168,8 @@ fn bytes_that_come_one_by_one_make_the_same_talk() {
     for byte in bytes {
         responder.receive(START, &[byte]).expect("the key fits");
     }
-    let said = responder.said();
-    handshake.read(&said[PREAMBLE_BYTE + 2..]).expect("message 2 fits");
+    let output = responder.take_output();
+    handshake.read(&output[PREAMBLE_BYTE + 2..]).expect("message 2 fits");
     assert!(responder.connection.has_shown_key() && !responder.connection.is_authenticated());
     let mut out = Vec::new();
     let hello = Client::new(REQUEST, "test", Span::from_secs(1)).start(START);
@@ -188,10 +188,10 @@ fn a_copy_of_a_first_message_gets_no_byte_and_its_deadline_is_that_of_the_connec
     let late = START + Span::from_secs(4);
     responder.receive(late, &bytes).expect("the key fits");
     assert_eq!(responder.connection.check(START + Span::from_secs(5)), Err(Hangup::SlowHandshake));
-    responder.said();
+    responder.take_output();
     responder.connection = Connection::new(PEER, START, TimeLimits::default());
-    let (hangup, said) = refused(&mut responder, &bytes);
-    assert_eq!((hangup, said.len()), (Hangup::Replayed, 0));
+    let (hangup, output) = refused(&mut responder, &bytes);
+    assert_eq!((hangup, output.len()), (Hangup::Replayed, 0));
     // Another message of the same client is none.
     responder.connection = Connection::new(PEER, START, TimeLimits::default());
     connected(&mut responder);
@@ -210,24 +210,24 @@ fn each_of_two_keys_lets_a_client_in_while_the_clients_change_to_the_new_one() {
 #[test]
 fn a_wrong_key_is_refused_by_name_and_opens_nothing() {
     let mut responder = Responder::new(Some(key("ab")));
-    let (hangup, said) = refused(&mut responder, &opening(Some(&key("ac"))).0);
-    assert_eq!((hangup, answered(&said)), (Hangup::WrongKey, Some(Answer::WrongKey)));
+    let (hangup, output) = refused(&mut responder, &opening(Some(&key("ac"))).0);
+    assert_eq!((hangup, answered(&output)), (Hangup::WrongKey, Some(Answer::WrongKey)));
 }
 
 #[test]
 fn a_key_on_one_side_only_is_named() {
-    let (hangup, said) = refused(&mut Responder::new(Some(key("ab"))), &opening(None).0);
-    assert_eq!((hangup, answered(&said)), (Hangup::NeedsKey, Some(Answer::NeedsKey)));
-    let (hangup, said) = refused(&mut Responder::new(None), &opening(Some(&key("ab"))).0);
-    assert_eq!((hangup, answered(&said)), (Hangup::HasNoKey, Some(Answer::HasNoKey)));
+    let (hangup, output) = refused(&mut Responder::new(Some(key("ab"))), &opening(None).0);
+    assert_eq!((hangup, answered(&output)), (Hangup::NeedsKey, Some(Answer::NeedsKey)));
+    let (hangup, output) = refused(&mut Responder::new(None), &opening(Some(&key("ab"))).0);
+    assert_eq!((hangup, answered(&output)), (Hangup::HasNoKey, Some(Answer::HasNoKey)));
 }
 
 #[test]
 fn another_version_of_the_connection_is_named() {
     let mut bytes = opening(None).0;
     bytes[5] = 9;
-    let (hangup, said) = refused(&mut Responder::new(None), &bytes);
-    assert_eq!((hangup, answered(&said)), (Hangup::Version { found: 9 }, Some(Answer::Version)));
+    let (hangup, output) = refused(&mut Responder::new(None), &bytes);
+    assert_eq!((hangup, answered(&output)), (Hangup::Version { found: 9 }, Some(Answer::Version)));
 }
 
 #[test]
@@ -330,7 +330,7 @@ fn a_connection_without_a_session_ends_and_one_with_a_session_stays() {
 fn a_talker_is_hung_up_on() {
     let mut responder = Responder::new(None);
     let mut channel = connected(&mut responder);
-    let said = (0..1_000).find_map(|count| {
+    let refused = (0..1_000).find_map(|count| {
         let mut out = Vec::new();
         channel.write(&ToResponder::Count { session: SessionId(5) }, &mut out).expect("it is short");
         // The first ends the exchange, being out of turn; say hello once.
@@ -344,10 +344,10 @@ fn a_talker_is_hung_up_on() {
             channel.write(&hello, &mut out).expect("it is short");
         }
         let result = responder.receive(START, &out);
-        responder.said();
+        responder.take_output();
         result.err().map(|hangup| (count, hangup))
     });
-    assert!(matches!(said, Some((100..=300, Hangup::TooManyMessages))), "{said:?}");
+    assert!(matches!(refused, Some((100..=300, Hangup::TooManyMessages))), "{refused:?}");
 }
 
 #[test]
@@ -433,7 +433,7 @@ proptest! {
         for chunk in chunks {
             came += chunk.len();
             let result = responder.receive(START, &chunk);
-            went += responder.said().len();
+            went += responder.take_output().len();
             prop_assert!(went <= came);
             prop_assert!(!responder.connection.is_authenticated());
             if result.is_err() {

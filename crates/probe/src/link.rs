@@ -1,4 +1,4 @@
-//! What carries probes: one small trait, and what a link tells about itself.
+//! What carries probes: one small trait, and the facts of a link.
 //!
 //! A link moves payloads (all behind the UDP or ICMP header) between this host and one far end. It knows nothing of
 //! sessions or of what the bytes mean. It owns the clock of its run: [`ProbeLink::now`], so that a simulated link
@@ -117,10 +117,12 @@ pub struct Refusal {
     /// What was wanted, as an identifier: `gso`, `tx_stamp_hardware`, `rx_stamp`, `launch_time`, `receive_buffer`.
     pub wanted: String,
     /// The system's error: found, wanted, the way out.
-    pub said: String,
+    // Documents of the binary keep the keys that they once had.
+    #[serde(rename = "said")]
+    pub reason: String,
 }
 
-/// What a link says of itself.
+/// What a link has and does.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Facts {
     /// The engine: `udp`, `icmp`, `af_xdp`, `xdp`, `sim`.
@@ -227,5 +229,17 @@ impl Facts {
     #[must_use]
     pub fn stamp_error(&self) -> Span {
         Span::from_nanos(self.stamp_error_ns.unwrap_or(0).min(i64::MAX as u64).cast_signed())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_keeps_its_keys_in_documents() {
+        let refusal = Refusal { wanted: "gso".to_owned(), reason: "found Linux 4.4".to_owned() };
+        let document = serde_json::to_value(&refusal).expect("serializes");
+        assert_eq!(document, serde_json::json!({"wanted": "gso", "said": "found Linux 4.4"}));
     }
 }

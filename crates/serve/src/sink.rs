@@ -99,8 +99,8 @@ struct Flow {
     received_at: Timestamp<Monotonic>,
 }
 
-/// How one turn of a connection ended.
-enum Turn {
+/// How one read of a connection ended.
+enum ReadOutcome {
     More,
     Empty,
     Over(Option<FlowCause>),
@@ -177,9 +177,9 @@ impl Sink<'_> {
             return;
         }
         match read(flow) {
-            Turn::More => {}
-            Turn::Empty => flow.ready = false,
-            Turn::Over(cause) => self.end(place, cause),
+            ReadOutcome::More => {}
+            ReadOutcome::Empty => flow.ready = false,
+            ReadOutcome::Over(cause) => self.end(place, cause),
         }
     }
 
@@ -211,17 +211,17 @@ impl Sink<'_> {
     }
 }
 
-fn read(flow: &mut Flow) -> Turn {
+fn read(flow: &mut Flow) -> ReadOutcome {
     let got = match tcp::discard(&flow.it.stream, TURN_BYTE) {
-        Ok(0) => return Turn::Over(None),
+        Ok(0) => return ReadOutcome::Over(None),
         Ok(got) => got,
-        Err(error) if error.kind() == ErrorKind::WouldBlock => return Turn::Empty,
-        Err(error) if error.kind() == ErrorKind::Interrupted => return Turn::More,
-        Err(_) => return Turn::Over(Some(FlowCause::Broken)),
+        Err(error) if error.kind() == ErrorKind::WouldBlock => return ReadOutcome::Empty,
+        Err(error) if error.kind() == ErrorKind::Interrupted => return ReadOutcome::More,
+        Err(_) => return ReadOutcome::Over(Some(FlowCause::Broken)),
     };
     flow.received_at = clocks::now();
     match flow.it.joined.count(flow.received_at, got as u64) {
-        Ok(()) => Turn::More,
-        Err(cause) => Turn::Over(Some(cause)),
+        Ok(()) => ReadOutcome::More,
+        Err(cause) => ReadOutcome::Over(Some(cause)),
     }
 }

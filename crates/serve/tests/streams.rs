@@ -62,9 +62,9 @@ impl Running {
         let responder = Responder::bind(options).expect("loopback has a free port");
         let address = responder.address();
         let stop = Arc::new(AtomicBool::new(false));
-        let (told, lines) = channel();
+        let (sender, lines) = channel();
         let flag = Arc::clone(&stop);
-        let thread = std::thread::spawn(move || responder.run(&flag, |line| drop(told.send(line.clone()))));
+        let thread = std::thread::spawn(move || responder.run(&flag, |line| drop(sender.send(line.clone()))));
         Self { address, stop, lines, thread }
     }
 
@@ -86,8 +86,8 @@ impl Running {
         }
     }
 
-    /// Says `bytes` on a new connection from `from` and gives what is answered.
-    fn say(&self, bytes: &[u8]) -> (TcpStream, Option<Answer>) {
+    /// Sends `bytes` on a new connection and gives the answer.
+    fn connect(&self, bytes: &[u8]) -> (TcpStream, Option<Answer>) {
         let mut stream = TcpStream::connect(self.address).expect("it listens");
         stream.set_read_timeout(Some(FOREVER)).expect("above 0");
         stream.write_all(bytes).expect("it is taken");
@@ -158,26 +158,26 @@ fn both_ends_count_the_same_bytes_and_the_bins_add_up() {
 fn a_copy_another_key_and_a_stream_beyond_those_granted_are_turned_away() {
     let running = Running::usual();
     let mut session = running.open(&REQUEST).expect("it is granted");
-    let (_first, answer) = running.say(&hello(&session, 1));
+    let (_first, answer) = running.connect(&hello(&session, 1));
     assert_eq!(answer, Some(Answer::GoOn));
-    assert_eq!(running.say(&hello(&session, 1)).1, Some(Answer::NoStream));
+    assert_eq!(running.connect(&hello(&session, 1)).1, Some(Answer::NoStream));
     running.line("stream_again");
-    assert_eq!(running.say(&hello(&session, 2)).1, Some(Answer::NoStream));
+    assert_eq!(running.connect(&hello(&session, 2)).1, Some(Answer::NoStream));
     running.line("stream_not_granted");
     let forged = Hello { session: session.grant().session, number: 0 }.encode(&SessionKey::new([1; 16]));
-    assert_eq!(running.say(&forged).1, Some(Answer::NoStream));
+    assert_eq!(running.connect(&forged).1, Some(Answer::NoStream));
     running.line("stream_wrong_tag");
     let mut unknown = hello(&session, 0);
     unknown[10] ^= 1;
-    assert_eq!(running.say(&unknown).1, Some(Answer::NoStream));
+    assert_eq!(running.connect(&unknown).1, Some(Answer::NoStream));
     running.line("stream_unknown_session");
     // Data that did not wait.
-    assert_eq!(running.say(&[hello(&session, 0), vec![0; 9]].concat()).1, Some(Answer::NoStream));
+    assert_eq!(running.connect(&[hello(&session, 0), vec![0; 9]].concat()).1, Some(Answer::NoStream));
     running.line("stream_hasty");
     let report = session.flows(0).expect("the session is open");
     assert_eq!((report.joined, report.open, report.byte), (1, 1, 0));
     // What was turned away took nothing from those that are granted.
-    assert_eq!(running.say(&hello(&session, 0)).1, Some(Answer::GoOn));
+    assert_eq!(running.connect(&hello(&session, 0)).1, Some(Answer::GoOn));
     running.end();
 }
 
@@ -188,9 +188,9 @@ fn garbage_behind_the_first_bytes_is_hung_up_on() {
         let mut stream = TcpStream::connect(running.address).expect("it listens");
         stream.write_all(bytes).expect("it is taken");
         stream.shutdown(Shutdown::Write).expect("it is open");
-        let mut said = Vec::new();
-        let _closed_or_reset = stream.read_to_end(&mut said);
-        assert!(said.len() <= PREAMBLE_BYTE, "{said:?}");
+        let mut answer = Vec::new();
+        let _closed_or_reset = stream.read_to_end(&mut answer);
+        assert!(answer.len() <= PREAMBLE_BYTE, "{answer:?}");
     }
     running.end();
 }
@@ -199,7 +199,7 @@ fn garbage_behind_the_first_bytes_is_hung_up_on() {
 fn bytes_beyond_those_granted_close_the_connection_and_are_counted() {
     let running = Running::usual();
     let mut session = running.open(&REQUEST).expect("it is granted");
-    let (stream, answer) = running.say(&hello(&session, 0));
+    let (stream, answer) = running.connect(&hello(&session, 0));
     assert_eq!(answer, Some(Answer::GoOn));
     write_until_closed(&stream);
     running.line("stream_over_byte");
@@ -217,7 +217,7 @@ fn bytes_after_the_time_granted_close_the_connection() {
     let stream = [200, 2_000, 20_000].into_iter().find_map(|millis| {
         let request = Open { duration_ns: millis * 1_000_000, flows: Some(plan), ..REQUEST };
         let session = running.open(&request).expect("it is granted");
-        let (stream, answer) = running.say(&hello(&session, 0));
+        let (stream, answer) = running.connect(&hello(&session, 0));
         (answer == Some(Answer::GoOn)).then_some((stream, session))
     });
     let Some((stream, _session)) = stream else { return skips::spoiled("this machine stood still for 20 s") };
@@ -231,7 +231,7 @@ fn a_silent_connection_is_closed_and_so_are_all_when_the_session_ends() {
     let silent = FlowLimits { silent_ns: 50_000_000, ..FlowLimits::default() };
     let running = Running::start(Limits { tcp: Some(silent), ..Limits::default() }, ConnectionLimits::default());
     let mut session = running.open(&REQUEST).expect("it is granted");
-    let (mut stream, _) = running.say(&hello(&session, 0));
+    let (mut stream, _) = running.connect(&hello(&session, 0));
     running.line("stream_silent");
     assert!(stream.read(&mut [0; 1]).map_or(true, |got| got == 0), "it is closed");
     assert_eq!(until(&mut session, |report| report.open == 0).byte, 0);
@@ -239,7 +239,7 @@ fn a_silent_connection_is_closed_and_so_are_all_when_the_session_ends() {
 
     let running = Running::usual();
     let session = running.open(&REQUEST).expect("it is granted");
-    let (mut stream, _) = running.say(&hello(&session, 0));
+    let (mut stream, _) = running.connect(&hello(&session, 0));
     session.close().expect("it is open");
     running.line("stream_session_ended");
     assert!(stream.read(&mut [0; 1]).map_or(true, |got| got == 0), "it is closed");
@@ -272,7 +272,7 @@ fn data_connections_count_among_the_connections_of_their_peer_and_give_their_pla
     loop {
         // The place is given back by another thread.
         let Ok(session) = running.open(&REQUEST) else { continue };
-        let answer = running.say(&hello(&session, 0)).1;
+        let answer = running.connect(&hello(&session, 0)).1;
         if answer == Some(Answer::GoOn) {
             break;
         }

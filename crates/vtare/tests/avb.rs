@@ -159,10 +159,10 @@ fn every_method_runs_over_a_real_path() {
 #[test]
 fn the_way_back_is_measured_from_here() {
     let Some(shaped) = Shaped::new() else { return };
-    let told = shaped
+    let queued = shaped
         .wire
         .there("tc qdisc add dev vb root handle 1: stab overhead -14 tbf rate 20mbit burst 3200 latency 100ms 2>&1");
-    if told.is_none() {
+    if queued.is_none() {
         return;
     }
     let Some(document) = answered(&shaped, "--reverse --json") else { return };
@@ -188,8 +188,8 @@ fn following_shows_an_estimate_a_line() {
     // For people a line each, and then the table.
     let outcome = shaped.avb("--follow --seconds 2");
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
-    let told = outcome.stdout.lines().take_while(|line| !line.starts_with("vtare avb")).count();
-    assert!(told >= 1 && outcome.stdout.contains("estimates"), "{}", outcome.stdout);
+    let shown = outcome.stdout.lines().take_while(|line| !line.starts_with("vtare avb")).count();
+    assert!(shown >= 1 && outcome.stdout.contains("estimates"), "{}", outcome.stdout);
     let last = lines.last().expect("there is one");
     documented(last);
     if !last["avb_bit_per_s"].is_null() {
@@ -234,9 +234,9 @@ fn a_peer_that_dies_ends_the_run_and_what_was_measured_is_kept() {
     drop(shaped.responder);
     std::io::copy(child.stdout.as_mut().expect("it is piped"), &mut std::io::sink()).expect("it ends");
     let outcome = child.wait_with_output().expect("it ends");
-    let said = String::from_utf8_lossy(&outcome.stderr).into_owned();
-    assert_eq!(outcome.status.code(), Some(4), "{said}");
-    assert!(said.contains("10.111.0.2"), "{said}");
+    let errors = String::from_utf8_lossy(&outcome.stderr).into_owned();
+    assert_eq!(outcome.status.code(), Some(4), "{errors}");
+    assert!(errors.contains("10.111.0.2"), "{errors}");
     assert!(!rows(&out).is_empty());
 }
 

@@ -20,8 +20,8 @@ fn missing(language: &str, outcome: &Outcome) -> bool {
     if outcome.code != 3 {
         return false;
     }
-    let said = format!("language {language}: ");
-    assert!(outcome.stderr.contains(&said) && outcome.stderr.contains("apt-get install"), "{}", outcome.stderr);
+    let prefix = format!("language {language}: ");
+    assert!(outcome.stderr.contains(&prefix) && outcome.stderr.contains("apt-get install"), "{}", outcome.stderr);
     eprintln!("skipped: {}", outcome.stderr.trim());
     true
 }

@@ -95,12 +95,12 @@ fn a_real_time_priority_is_said_to_be_held_or_refused_for_every_method() {
     let document = vtare_line(&format!("{line} --json")).json();
     assert_eq!((&document["parameters"]["fifo"], &document["parameters"]["tolerance_ns"]), (&5.into(), &2_000.into()));
     let notes = document["notes"].as_array().expect("a list");
-    let said: Vec<&str> = notes
+    let found: Vec<&str> = notes
         .iter()
         .filter(|note| note["id"] == "fifo_set" || note["id"] == "fifo_refused")
         .map(|note| note["text"].as_str().expect("text"))
         .collect();
-    assert!(said.len() == 1 && said[0].contains("priority 5") && said[0].contains("usleep, spin"), "{notes:?}");
+    assert!(found.len() == 1 && found[0].contains("priority 5") && found[0].contains("usleep, spin"), "{notes:?}");
     let shown = vtare_line(line).stdout;
     let words: Vec<&str> = shown.split_whitespace().collect();
     assert!(words.join(" ").contains("- real-time priority 5 "), "people see it too: {shown}");

@@ -95,8 +95,8 @@ pub struct AfXdpLink<'c> {
     held: usize,
 }
 
-fn refusal(wanted: &str, said: impl std::fmt::Display) -> Refusal {
-    Refusal { wanted: wanted.to_owned(), said: said.to_string() }
+fn refusal(wanted: &str, reason: impl std::fmt::Display) -> Refusal {
+    Refusal { wanted: wanted.to_owned(), reason: reason.to_string() }
 }
 
 impl<'c> AfXdpLink<'c> {
@@ -311,18 +311,18 @@ impl ProbeLink for AfXdpLink<'_> {
 
     fn local_drops(&mut self) -> Result<LocalDrops, LinkError> {
         let elsewhere = self.counted(word::ELSEWHERE);
-        let mut said = Vec::new();
+        let mut refusals = Vec::new();
         if elsewhere > 0 {
             let text = format!(
                 "{elsewhere} replies came to other receive queues of {} than queue {QUEUE}, and are lost to this link: use --engine socket, or have \
                  one queue (ethtool -L {} combined 1)",
                 self.path.name, self.path.name
             );
-            said.push(refusal("receive_queue", text));
+            refusals.push(refusal("receive_queue", text));
         }
         let unstamped = self.counted(word::UNSTAMPED);
         if unstamped > 0 {
-            said.push(refusal(
+            refusals.push(refusal(
                 "rx_stamp",
                 format_args!("the driver of {} left no room for {unstamped}", self.path.name),
             ));
@@ -330,10 +330,10 @@ impl ProbeLink for AfXdpLink<'_> {
         if self.held_up > 0 {
             let text =
                 format!("{} datagrams left later than they were given: {} took no more", self.held_up, self.path.name);
-            said.push(refusal("send_ring", text));
+            refusals.push(refusal("send_ring", text));
         }
-        self.facts.refusals.retain(|known| !said.iter().any(|new| new.wanted == known.wanted));
-        self.facts.refusals.extend(said);
+        self.facts.refusals.retain(|known| !refusals.iter().any(|new| new.wanted == known.wanted));
+        self.facts.refusals.extend(refusals);
         let counts = self.socket.counts().ok();
         let interface = self.interface.and_then(|before| dropped_since(&self.path.name, before));
         Ok(LocalDrops {

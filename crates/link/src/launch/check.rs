@@ -120,7 +120,7 @@ fn attempt(
     if let Some(refusal) = refused {
         return Err(LinkError::System {
             doing: "ask for launch times",
-            source: std::io::Error::other(refusal.said.clone()),
+            source: std::io::Error::other(refusal.reason.clone()),
         });
     }
     let early = Span::from_nanos(i64::try_from(keeper.early_ns).unwrap_or(i64::MAX));

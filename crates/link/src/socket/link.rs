@@ -65,8 +65,8 @@ impl<'c> SocketLink<'c> {
         let options = SocketOptions { largest_byte: options.largest_byte + HEADER_BYTE + 60, ..options.clone() };
         let mut engine = Engine::new(clock, socket, peer, framing, &options, ("icmp", because.into()))?;
         if let Some(refused) = refused {
-            let said = format!("{refused}; a raw socket is used");
-            engine.facts.refusals.push(Refusal { wanted: "icmp_unprivileged".to_owned(), said });
+            let reason = format!("{refused}; a raw socket is used");
+            engine.facts.refusals.push(Refusal { wanted: "icmp_unprivileged".to_owned(), reason });
         }
         Ok(Self(engine))
     }

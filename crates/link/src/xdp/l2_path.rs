@@ -77,9 +77,9 @@ pub(crate) fn hold_port(local: Ipv4Addr, peer: SocketAddrV4) -> Result<(u16, Udp
 
 /// What an interface said to a program in its driver, where it runs them in the network stack only.
 pub(crate) fn native_refused(path: &L2Path, link: &XdpLink) -> Option<Refusal> {
-    link.native_refused().map(|said| Refusal {
+    link.native_refused().map(|reason| Refusal {
         wanted: "xdp_native".to_owned(),
-        said: format!("{} runs XDP programs in the network stack only: {said}", path.name),
+        reason: format!("{} runs XDP programs in the network stack only: {reason}", path.name),
     })
 }
 

@@ -56,7 +56,7 @@ fn a_wrong_key_is_named_and_told_once_a_second_at_most() {
     }
     let error = client::open(running.address, None, &REQUEST, "test", PATIENCE).expect_err("no key");
     assert!(error.to_string().contains("--key-file or VTARE_KEY"), "{error}");
-    let lines = running.told("wrong_key", tries);
+    let lines = running.wait_for_events("wrong_key", tries);
     let most = seconds_since(began) + 2;
     assert!(lines <= most, "{tries} refusals made {lines} lines");
     let summary = running.end();
@@ -80,7 +80,7 @@ fn garbage_on_either_port_is_answered_with_nothing_and_told_in_few_lines() {
     stranger.set_nonblocking(true).expect("sockets can");
     assert!(stranger.recv(&mut [0; 64]).is_err(), "a stranger got an answer");
     // 0x11 sixty times has the right first byte and a wrong size: all four are garbage.
-    let lines = running.told("garbage", 1_000);
+    let lines = running.wait_for_events("garbage", 1_000);
     assert!(lines <= seconds_since(began) + 2, "{lines} lines");
 
     for bytes in

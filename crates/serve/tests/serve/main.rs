@@ -85,9 +85,9 @@ impl Running {
     fn run(responder: Responder) -> Self {
         let address = responder.address();
         let stop = Arc::new(AtomicBool::new(false));
-        let (told, lines) = channel();
+        let (sender, lines) = channel();
         let flag = Arc::clone(&stop);
-        let thread = std::thread::spawn(move || responder.run(&flag, |line| drop(told.send(line.clone()))));
+        let thread = std::thread::spawn(move || responder.run(&flag, |line| drop(sender.send(line.clone()))));
         Self { address, stop, lines, seen: Vec::new(), thread }
     }
 
@@ -106,8 +106,8 @@ impl Running {
         }
     }
 
-    /// Waits until lines of this kind have told of `count` events, and gives how many lines it took.
-    fn told(&mut self, kind: &str, count: u64) -> u64 {
+    /// Waits until lines of this kind have counted `count` events, and gives how many lines it took.
+    fn wait_for_events(&mut self, kind: &str, count: u64) -> u64 {
         let (mut lines, mut sum) = (0, 0);
         while sum < count {
             sum += self.line(kind).count;

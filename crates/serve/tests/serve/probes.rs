@@ -79,7 +79,7 @@ fn what_a_session_may_not_send_is_refused_by_kind_and_told_to_its_client() {
     for (kind, count) in [("duplicate", 1), ("oversized", 1), ("wrong_tag", 1), ("wrong_address", 2)] {
         // Lines of several kinds come in any order.
         if !running.seen.iter().any(|line| line.kind == kind) {
-            running.told(kind, count);
+            running.wait_for_events(kind, count);
         }
     }
     running.end();

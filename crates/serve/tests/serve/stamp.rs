@@ -62,7 +62,7 @@ fn what_a_reflector_answered_is_answered_by_no_other() {
         socket.send_to(&stamp_packet(sequence, estimate, 60), one).expect("loopback takes it");
         let answer = reply(&socket);
         socket.send_to(&answer, other).expect("loopback takes it");
-        second.told("stamp_garbage", 1);
+        second.wait_for_events("stamp_garbage", 1);
     }
     // Had it answered, that would have come before this.
     socket.send_to(&stamp_packet(7, 0x0001, 44), other).expect("loopback takes it");
@@ -80,7 +80,7 @@ fn a_stamp_reflector_drops_what_is_no_senders_packet_and_what_is_above_its_rate(
     for packet in [&stamp_packet(1, 0x8001, 43)[..], &stamp_packet(2, 0x8000, 44), b""] {
         socket.send(packet).expect("loopback takes it");
     }
-    running.told("stamp_garbage", 3);
+    running.wait_for_events("stamp_garbage", 3);
     // 100 a second, 2 at once: some of 50 are too many, unless this machine takes half a second to send them.
     let (began, mut sent) = (now(), 0);
     let refused = loop {
@@ -99,6 +99,6 @@ fn a_stamp_reflector_drops_what_is_no_senders_packet_and_what_is_above_its_rate(
     // A reflector's port: two reflectors would answer each other for ever.
     let Ok(other) = UdpSocket::bind("127.0.0.1:1000") else { return };
     other.send_to(&stamp_packet(1, 0x8001, 44), stamp).expect("loopback takes it");
-    running.told("stamp_garbage", 1);
+    running.wait_for_events("stamp_garbage", 1);
     running.end();
 }

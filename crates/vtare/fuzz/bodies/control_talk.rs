@@ -101,8 +101,8 @@ fn encrypted(data: &[u8]) {
     let length = client.write_message(&[], &mut room).expect("message 1");
     let opening = [&hello[..], &framed(&room[..length])].concat();
     connection.receive(now, &opening, &around, &mut secrets, &mut |_| ()).expect("the key fits");
-    let said = std::mem::take(connection.outbox());
-    client.read_message(&said[preamble::PREAMBLE_BYTE + 2..], &mut room).expect("message 2");
+    let answer = std::mem::take(connection.outbox());
+    client.read_message(&answer[preamble::PREAMBLE_BYTE + 2..], &mut room).expect("message 2");
     let mut client = client.into_transport_mode().expect("the handshake is over");
 
     for text in messages(data) {

@@ -65,7 +65,7 @@ impl Jobs {
         let pid = starting.recv().unwrap_or_else(|_| Err("the thread that starts it has ended".to_owned()))?;
         running.insert(job, pid);
         // Under the lock: the end is reported only after the start.
-        output.say_json(Kind::Answer, job, &serde_json::json!({ "pid": pid.as_raw_nonzero().get() }));
+        output.send_json(Kind::Answer, job, &serde_json::json!({ "pid": pid.as_raw_nonzero().get() }));
         Ok(())
     }
 
@@ -81,7 +81,7 @@ impl Jobs {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&job);
         let (code, signal) = status.map_or((None, None), |status| (status.code(), status.signal()));
         let (stdout, stderr) = (stdout.unwrap_or_default(), stderr.unwrap_or_default());
-        output.say_json(Kind::Exited, job, &Exited { code, signal, stdout, stderr });
+        output.send_json(Kind::Exited, job, &Exited { code, signal, stdout, stderr });
     }
 
     /// Sends a signal to a command and all it started.
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_that_cannot_be_read_is_told() {
+    fn a_stream_that_cannot_be_read_is_reported() {
         struct Broken;
         impl Read for Broken {
             fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {

@@ -110,7 +110,7 @@ impl Output {
     }
 
     /// Sends a payload as JSON.
-    pub(crate) fn say_json(&self, kind: Kind, job: u32, document: &impl serde::Serialize) {
+    pub(crate) fn send_json(&self, kind: Kind, job: u32, document: &impl serde::Serialize) {
         let text = serde_json::to_vec(document).unwrap_or_default();
         if text.len() > super::frame::MAX_PAYLOAD_BYTE {
             self.fail(job, &format!("the answer is {} B long, more than a frame holds", text.len()));
@@ -122,7 +122,7 @@ impl Output {
     /// Reports why a request was not carried out.
     pub(crate) fn fail(&self, job: u32, why: &str) {
         let why: String = why.chars().take(2000).collect();
-        self.say_json(Kind::Failed, job, &serde_json::json!({ "error": why }));
+        self.send_json(Kind::Failed, job, &serde_json::json!({ "error": why }));
     }
 }
 

@@ -29,7 +29,7 @@ pub(crate) fn serve(mut port: Port, reach: Reach, hello: &Hello) -> Result<(), F
     port.wait_open();
     let mut session = Session { jobs: Jobs::default(), incoming: HashMap::new(), reach, output: port.output.clone() };
     end_on_signals(session.jobs.clone())?;
-    session.output.say_json(Kind::Hello, 0, hello);
+    session.output.send_json(Kind::Hello, 0, hello);
     let mut decoder = Decoder::default();
     let mut bytes = vec![0; PIECE_BYTE];
     loop {
@@ -91,7 +91,7 @@ impl Session {
             Kind::Get => return self.answer(job, |session| session.send(&frame)),
             Kind::Facts => return self.reply(job, Ok(MachineFacts::read())),
             Kind::End => {
-                self.output.say_json(Kind::Answer, job, &serde_json::json!({}));
+                self.output.send_json(Kind::Answer, job, &serde_json::json!({}));
                 return Then::End;
             }
             Kind::Hello | Kind::Answer | Kind::Failed | Kind::Stdout | Kind::Stderr | Kind::Exited => {
@@ -103,7 +103,7 @@ impl Session {
 
     fn reply(&self, job: u32, answer: Result<impl Serialize, String>) -> Then {
         match answer {
-            Ok(document) => self.output.say_json(Kind::Answer, job, &document),
+            Ok(document) => self.output.send_json(Kind::Answer, job, &document),
             Err(why) => self.output.fail(job, &why),
         }
         Then::GoOn
@@ -160,7 +160,7 @@ impl Session {
                 }
             }
         }
-        self.output.say_json(Kind::Whole, frame.job, &messages::Whole { byte });
+        self.output.send_json(Kind::Whole, frame.job, &messages::Whole { byte });
         Ok(())
     }
 }

@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn where_one_count_is_missing_headers_are_reckoned_and_that_is_said() {
+    fn where_one_count_is_missing_headers_are_reckoned_and_that_is_noted() {
         let some = TcpInfo { data_segments: Some(100), sent_byte: Some(144_800), ..TcpInfo::default() };
         let found = Account::of(&[some, TcpInfo::default()], 14_481, 52, 1_448);
         assert_eq!((found.segments, found.estimated), (11, true));

@@ -45,7 +45,7 @@ pub(super) fn open<'c>(
     match opened {
         Ok(link) => Ok((Some(link), None)),
         Err(error) if asked => Err(Failure::Machine(format!("engine af_xdp: {error}"))),
-        Err(error) => Ok((None, Some(Refusal { wanted: "af_xdp".to_owned(), said: error.to_string() }))),
+        Err(error) => Ok((None, Some(Refusal { wanted: "af_xdp".to_owned(), reason: error.to_string() }))),
     }
 }
 

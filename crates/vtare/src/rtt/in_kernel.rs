@@ -36,7 +36,7 @@ pub(super) fn open(
     match target(parameters, peer, session).and_then(|target| XdpProbe::open(&target, because)) {
         Ok(programs) => Ok((Some(programs), None)),
         Err(error) if asked => Err(Failure::Machine(format!("engine xdp: {error}"))),
-        Err(error) => Ok((None, Some(Refusal { wanted: "xdp".to_owned(), said: error.to_string() }))),
+        Err(error) => Ok((None, Some(Refusal { wanted: "xdp".to_owned(), reason: error.to_string() }))),
     }
 }
 

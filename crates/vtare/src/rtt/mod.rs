@@ -413,7 +413,7 @@ fn remarks(cells: &[RttCell], parameters: &Parameters) -> Vec<Note> {
         }
         for refusal in cell.link.iter().flat_map(|link| &link.refusals) {
             let note =
-                Note::new(&format!("refused_{}", refusal.wanted), format!("{}: {}", refusal.wanted, refusal.said));
+                Note::new(&format!("refused_{}", refusal.wanted), format!("{}: {}", refusal.wanted, refusal.reason));
             if !notes.contains(&note) {
                 notes.push(note);
             }

@@ -84,7 +84,7 @@ fn a_peer_whose_neighbour_has_no_launch_times_is_paced_by_the_program() {
 }
 
 #[test]
-fn what_came_of_launch_times_is_said() {
+fn what_came_of_launch_times_is_noted() {
     let mut facts = decide(&Parameters { pacing: Pacing::Txtime, ..Parameters::default() }, Carrier::Socket, kept)
         .expect("it is there")
         .0;

@@ -385,8 +385,8 @@ fn announce(ready: &Ready<'_>, arguments: &ServeArguments) -> Result<(), Failure
                  vtare rtt --engine xdp has"
             );
         }
-        if let Some(said) = native_refused {
-            tracing::warn!("not obtained: {interface} runs no program in its driver: {said}");
+        if let Some(reason) = native_refused {
+            tracing::warn!("not obtained: {interface} runs no program in its driver: {reason}");
         }
     }
     tracing::info!("{}", ready.confinement.in_words());

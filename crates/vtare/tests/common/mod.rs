@@ -51,22 +51,22 @@ impl Outcome {
 impl Outcome {
     /// Whether the far end did not answer in time on the control connection. Here it is there: the machine stood still.
     pub(crate) fn unheard(&self) -> bool {
-        let said = |words: &str| self.stderr.contains(words);
-        self.code == 4 && (said("no answer from") || said("closed the connection") || said("broke while"))
+        let mentions = |words: &str| self.stderr.contains(words);
+        self.code == 4 && (mentions("no answer from") || mentions("closed the connection") || mentions("broke while"))
     }
 
     /// How late something was without being lost for good: slots that passed, replies later than is waited for, a far
     /// end that did not answer.
     pub(crate) fn timely(&self, disturbance: &Disturbance) -> Judged {
         if self.unheard() {
-            return judged(disturbance.explains(UNHEARD_NS), format!("no answer: {}", self.stderr.trim()));
+            return judged(disturbance.explains(NO_ANSWER_NS), format!("no answer: {}", self.stderr.trim()));
         }
         if self.stdout.is_empty() {
             return Judged::Good;
         }
         let document = self.json();
         if document["notes"].to_string().contains("counters_lost") {
-            return judged(disturbance.explains(UNHEARD_NS), "the responder's counters did not come".to_owned());
+            return judged(disturbance.explains(NO_ANSWER_NS), "the responder's counters did not come".to_owned());
         }
         let cells = document["cells"].as_array().into_iter().flatten();
         cells
@@ -77,24 +77,24 @@ impl Outcome {
 }
 
 /// A far end that is not heard took seconds to answer: its patience is 10 s.
-const UNHEARD_NS: u64 = 2_000_000_000;
+const NO_ANSWER_NS: u64 = 2_000_000_000;
 
 fn judged(is_explained: bool, why: String) -> Judged {
     if is_explained { Judged::Explained(why) } else { Judged::Unexplained(why) }
 }
 
-fn told(cell: &Value, path: &str) -> u64 {
+fn count_at(cell: &Value, path: &str) -> u64 {
     cell.pointer(path).and_then(Value::as_u64).unwrap_or(0)
 }
 
 /// Whether the sending thread itself could not run for that long.
 fn stood_still(cell: &Value, late_ns: u64) -> bool {
-    told(cell, "/canary/longest_ns") >= late_ns / 20 || told(cell, "/canary/involuntary_switches") > 0
+    count_at(cell, "/canary/longest_ns") >= late_ns / 20 || count_at(cell, "/canary/involuntary_switches") > 0
 }
 
 /// Whether slots passed and replies came too late, and what explains that.
 fn timely(cell: &Value, parameters: &Value, disturbance: &Disturbance) -> Judged {
-    let (too_late, late) = (told(cell, "/unsent/too_late"), told(cell, "/lost_by/late"));
+    let (too_late, late) = (count_at(cell, "/unsent/too_late"), count_at(cell, "/lost_by/late"));
     if too_late == 0 && late == 0 {
         return Judged::Good;
     }
@@ -113,9 +113,11 @@ pub(crate) fn whole(cell: &Value, parameters: &Value, disturbance: &Disturbance)
     if cell["received"] == cell["scheduled"] {
         return Judged::Good;
     }
-    let path: u64 =
-        ["forward", "reverse", "unattributed"].iter().map(|class| told(&cell["lost_by"], &format!("/{class}"))).sum();
-    let refused = told(cell, "/lost_by/responder");
+    let path: u64 = ["forward", "reverse", "unattributed"]
+        .iter()
+        .map(|class| count_at(&cell["lost_by"], &format!("/{class}")))
+        .sum();
+    let refused = count_at(cell, "/lost_by/responder");
     // Dropped where a buffer was full, and counted there: `responder_rx`, `local_rx`, `local_tx`, `no_room`.
     let on_time = !matches!(timely(cell, parameters, disturbance), Judged::Unexplained(_));
     let is_explained =

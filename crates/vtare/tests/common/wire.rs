@@ -181,10 +181,10 @@ impl Wire {
             assert_eq!(ready["xdp"]["interface"], "vb");
             return Some(Responder { process: trial, address: "10.111.0.2:8462".to_owned(), stamp: None });
         }
-        let said = trial.wait_with_output().expect("it ends");
-        let said = String::from_utf8_lossy(&said.stderr).into_owned();
-        assert!(said.contains("not permitted") || said.contains("not supported"), "{said}");
-        eprintln!("skipped: {said}");
+        let outcome = trial.wait_with_output().expect("it ends");
+        let errors = String::from_utf8_lossy(&outcome.stderr).into_owned();
+        assert!(errors.contains("not permitted") || errors.contains("not supported"), "{errors}");
+        eprintln!("skipped: {errors}");
         None
     }
 }

@@ -152,8 +152,8 @@ impl<'c> Engine<'c> {
         let steps = wall.steps();
         wall.renew(newer);
         if wall.steps() > steps {
-            let said = "wall time was set during the run: kernel stamps within half a second of it are off";
-            self.facts.refusals.push(refusal("steady_wall_clock", said));
+            let reason = "wall time was set during the run: kernel stamps within half a second of it are off";
+            self.facts.refusals.push(refusal("steady_wall_clock", reason));
         }
         if let Some((card, offset)) = &mut self.card
             && let Ok(newer) = ClockOffset::read(now, || card.now_ns())

@@ -9,8 +9,8 @@ use vtare_units::Span;
 
 use crate::socket::options::SocketOptions;
 
-pub(super) fn refusal(wanted: &str, said: impl std::fmt::Display) -> Refusal {
-    Refusal { wanted: wanted.to_owned(), said: said.to_string() }
+pub(super) fn refusal(wanted: &str, reason: impl std::fmt::Display) -> Refusal {
+    Refusal { wanted: wanted.to_owned(), reason: reason.to_string() }
 }
 
 /// Asks a socket for one thing after another and keeps what was refused.
@@ -39,11 +39,11 @@ impl Setup<'_> {
         let wanted = i32::try_from(options.buffer_byte).unwrap_or(i32::MAX);
         match socket.set_buffers(wanted) {
             Ok((receive, send)) if receive.min(send) < wanted => {
-                let said = format!(
+                let reason = format!(
                     "{} B of {wanted} B: run as root, or raise net.core.rmem_max and wmem_max",
                     receive.min(send)
                 );
-                self.facts.refusals.push(refusal("receive_buffer", said));
+                self.facts.refusals.push(refusal("receive_buffer", reason));
             }
             Ok(_) => {}
             Err(error) => self.facts.refusals.push(refusal("receive_buffer", error)),
@@ -92,8 +92,8 @@ impl Setup<'_> {
         match answer {
             Ok(Some(found)) => Some(found),
             Ok(None) => {
-                let said = format!("{name} has no clock of its own, so it stamps nothing: software stamps are used");
-                self.facts.refusals.push(refusal("tx_stamp_hardware", said));
+                let reason = format!("{name} has no clock of its own, so it stamps nothing: software stamps are used");
+                self.facts.refusals.push(refusal("tx_stamp_hardware", reason));
                 None
             }
             Err(error) => {
