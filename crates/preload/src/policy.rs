@@ -144,7 +144,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_request_overflows_and_every_deadline_is_ahead(id in -8..16, flags in 0..4, seconds: i64, nanos: i64, now: u64) {
+        fn no_request_overflows_and_every_deadline_is_ahead(
+            id in -8..16, flags in 0..4, seconds: i64, nanos: i64, now: u64,
+        ) {
             let now = Timestamp::from_nanos(now);
             if let Plan::Until(deadline) = plan(id, flags, seconds, nanos, now) {
                 prop_assert!(deadline > now && deadline - now <= LONGEST);

@@ -219,7 +219,9 @@ fn ports_and_sizes_that_cannot_be_are_refused_in_words() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
     #[test]
-    fn a_latency_is_counted_in_a_bucket_that_begins_at_most_a_64th_below_it(ns in (0_u32..40).prop_map(|bits| (1_u64 << bits) + (1 << bits) / 3)) {
+    fn a_latency_is_counted_in_a_bucket_that_begins_at_most_a_64th_below_it(
+        ns in (0_u32..40).prop_map(|bits| (1_u64 << bits) + (1 << bits) / 3),
+    ) {
         for it in Counter::all() {
         let before = now_ns();
         prop_assume!(before > ns);

@@ -314,8 +314,8 @@ impl ProbeLink for AfXdpLink<'_> {
         let mut refusals = Vec::new();
         if elsewhere > 0 {
             let text = format!(
-                "{elsewhere} replies came to other receive queues of {} than queue {QUEUE}, and are lost to this link: use --engine socket, or have \
-                 one queue (ethtool -L {} combined 1)",
+                "{elsewhere} replies came to other receive queues of {} than queue {QUEUE}, and are lost to \
+                 this link: use --engine socket, or have one queue (ethtool -L {} combined 1)",
                 self.path.name, self.path.name
             );
             refusals.push(refusal("receive_queue", text));

@@ -132,10 +132,12 @@ fn one_path_without_launch_times_leaves_none_for_any() {
 proptest! {
     #[test]
     fn the_lead_is_never_shorter_than_what_the_queue_needs(
-        gap in 1_000_u64..1_000_000_000, room in proptest::option::of(0_u32..1_000), early_ns in 0_u64..1_000_000, shift_ns in 0_u64..1_000_000, drops_late: bool,
+        gap in 1_000_u64..1_000_000_000, room in proptest::option::of(0_u32..1_000),
+        early_ns in 0_u64..1_000_000, shift_ns in 0_u64..1_000_000, drops_late: bool,
     ) {
         let queue = "etf".to_owned();
-        let keeper = Keeper { interface: String::new(), queue, clock: LaunchClock::Tai, shift_ns, early_ns, room, drops_late };
+        let clock = LaunchClock::Tai;
+        let keeper = Keeper { interface: String::new(), queue, clock, shift_ns, early_ns, room, drops_late };
         let lead = keeper.lead(gap);
         prop_assert!(lead.ahead_ns > lead.least_ns && lead.ahead_ns <= LONGEST_AHEAD_NS.max(2 * lead.least_ns));
     }
