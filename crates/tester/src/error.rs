@@ -66,8 +66,8 @@ pub enum TesterError {
     /// Frames of some flows do not come.
     #[error(
         "the ports do not see each other: of {sent} frames that left {tx} to {to} none came to {rx}: do the guests \
-         forward, do they know the way, and is every interface up? Where the sender is a program (engine xdp) and {tx} a \
-         veth, its other end must take frames: ethtool -K DEVICE gro on there"
+         forward, do they know the way, and is every interface up? Where the sender is a program (engine xdp) and {tx} \
+         a veth, its other end must take frames: ethtool -K DEVICE gro on there"
     )]
     Unreachable {
         /// The sending port.

@@ -17,8 +17,8 @@ pub enum XdpError {
     System(#[from] SysError),
     /// Frames that a program sends do not arrive.
     #[error(
-        "frames that a kernel program sends on {interface} are not answered by {next_hop}: where {interface} is a veth, its other \
-         end must take them: ethtool -K DEVICE gro on there, or vtare serve --xdp DEVICE"
+        "frames that a kernel program sends on {interface} are not answered by {next_hop}: where {interface} is \
+         a veth, its other end must take them: ethtool -K DEVICE gro on there, or vtare serve --xdp DEVICE"
     )]
     Unreachable {
         /// The interface here.
