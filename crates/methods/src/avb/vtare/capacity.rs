@@ -7,9 +7,6 @@ use crate::avb::Observation;
 pub(super) struct Capacity {
     /// Time per bit between neighbours that were sent back to back, ns, sorted.
     per_bit_ns: Vec<f64>,
-    /// The same of neighbours in streams that arrived closer together than they left, since the second caught up with
-    /// the first in a queue.
-    caught_ns: Vec<f64>,
     /// Packets of all those neighbours.
     packets: f64,
     /// Highest rate at which back-to-back packets arrived, bit/s.
@@ -25,18 +22,6 @@ pub(super) struct Capacity {
     /// before there is a queue.
     credit_bit: f64,
 }
-
-/// A packet that arrived in less than this share of the time in which it left behind the one before caught up with it.
-const CAUGHT: f64 = 0.9;
-
-/// So many of them that lie together, within this share, and are most of those below the place that packets sent back
-/// to back show, are the link: under high load all of those may have had cross traffic between them.
-const CAUGHT_LEAST: usize = 4;
-const CAUGHT_NEAR: f64 = 0.02;
-const CAUGHT_MOST: f64 = 0.22;
-
-/// Of no more than these of them the trains so far are kept.
-const MOST_CAUGHT: usize = 100_000;
 
 /// Neighbours closer than this in the mode count as the mode's.
 const NEAR: f64 = 0.15;
@@ -160,37 +145,6 @@ impl Capacity {
             }
         }
         self.per_bit_ns.sort_by(f64::total_cmp);
-        self.see_caught(observation, head);
-    }
-
-    /// Takes the neighbours behind the head that arrived closer together than they left.
-    fn see_caught(&mut self, observation: &Observation, head: usize) {
-        let stream = &observation.packets[head.min(observation.packets.len())..];
-        let caught = stream.windows(2).filter_map(|pair| {
-            let (before, after) = (pair[0].left().zip(pair[0].received)?, pair[1].left().zip(pair[1].received)?);
-            let (left_ns, apart_ns) = ((after.0 - before.0).as_nanos(), (after.1 - before.1).as_nanos());
-            let caught = apart_ns > 0 && (apart_ns as f64) < CAUGHT * left_ns as f64;
-            caught.then(|| apart_ns as f64 / (f64::from(pair[1].size_byte) * 8.0))
-        });
-        let caught: Vec<f64> = caught.collect();
-        if self.caught_ns.len() + caught.len() > MOST_CAUGHT {
-            // A run that follows goes on for hours.
-            self.caught_ns.clear();
-        }
-        self.caught_ns.extend(caught);
-        self.caught_ns.sort_by(f64::total_cmp);
-    }
-
-    /// The capacity by packets that caught up, where it is above the one that packets sent back to back show; as
-    /// [`Self::estimate`]. What was delayed and let go at once comes together as well: not for paths where that may
-    /// be.
-    pub(super) fn caught(&self) -> Option<(f64, f64)> {
-        let (capacity, _) = self.estimate().filter(|_| !self.clumps())?;
-        let place = |share: f64| self.caught_ns.partition_point(|&it| it < share * 1e9 / capacity);
-        let below = &self.caught_ns[place(CAUGHT_MOST)..place(CLEAR)];
-        let mode = (below.len() >= CAUGHT_LEAST).then(|| half_sample_mode(below))?;
-        let near = below.iter().filter(|it| (*it / mode - 1.0).abs() < CAUGHT_NEAR).count();
-        (near >= CAUGHT_LEAST && near * 2 >= below.len()).then_some((1e9 / mode, CAUGHT_NEAR))
     }
 
     /// Takes a train whose packets came at its link's rate as a whole.
@@ -340,39 +294,6 @@ mod tests {
             assert!((found / 1e9 - 1.0).abs() < 0.05, "{clump}: {found} {error}");
             assert_eq!(error >= CLUMPED_ERROR, clump > 1, "{clump}: {error}");
         }
-    }
-
-    /// A head of 12 packets with a packet of cross traffic between any two, over 100 Mbit/s, and a stream 1 ms apart in
-    /// which each second packet comes `behind_us` behind the one before.
-    fn caught(behind_us: u64) -> Observation {
-        let packet = |index: u64| {
-            let (left_us, received_us) = match index {
-                0..12 => (0, index * 240),
-                _ => ((index - 11) * 1_000, index / 2 * 2_000 + index % 2 * behind_us),
-            };
-            crate::avb::Packet {
-                sent: Some(Timestamp::from_nanos(left_us * 1_000)),
-                received: Some(Timestamp::from_nanos(5_000_000 + received_us * 1_000)),
-                place: Some(index as u32),
-                call: index as u32,
-                ..let_go(1, 1).packets[0]
-            }
-        };
-        Observation { packets: (0..40).map(packet).collect(), ..let_go(1, 1) }
-    }
-
-    #[test]
-    fn packets_that_caught_up_tell_the_link_where_all_others_had_cross_traffic_between_them() {
-        let found = |behind_us: u64| {
-            let mut capacity = Capacity::default();
-            capacity.add(&caught(behind_us), 12);
-            (capacity.estimate().expect("pairs").0, capacity.caught().map(|it| it.0))
-        };
-        let (by_head, caught) = found(120);
-        assert!((by_head / 5e7 - 1.0).abs() < 0.01, "{by_head}");
-        assert!((caught.expect("fourteen of them") / 1e8 - 1.0).abs() < 0.01, "{caught:?}");
-        // A program let them go at once; or they came as far apart as those of the head.
-        assert_eq!([4, 240].map(|behind_us| found(behind_us).1), [None, None]);
     }
 
     /// Points 60 us apart in arrival at 1 Gbit/s, five packets each, of which the first `fast` were sent at ten times

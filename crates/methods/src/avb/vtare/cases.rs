@@ -18,8 +18,6 @@ pub enum Case {
     Crowded,
     /// The narrowest account of many that begin and end with a train.
     Narrowest,
-    /// The capacity by packets of streams that caught up.
-    Caught,
     /// Bounds on the capacity by heads that overload the link.
     Bounds,
     /// A short stream without a head where nothing crosses.
@@ -42,7 +40,7 @@ pub enum Case {
 
 impl Case {
     /// All of them.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 16] = [
         Self::TightLink,
         Self::Doubt,
         Self::Drains,
@@ -50,7 +48,6 @@ impl Case {
         Self::Slow,
         Self::Crowded,
         Self::Narrowest,
-        Self::Caught,
         Self::Bounds,
         Self::Calm,
         Self::DelayedWhole,

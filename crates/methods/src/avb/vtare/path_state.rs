@@ -72,8 +72,7 @@ impl Vtare {
         let bounds = Bound::of(points, stream, f64::from(self.packet_byte) * 8.0).filter(|_| long);
         bounds.into_iter().for_each(|bound| self.bounds.add(bound));
         self.capacity.see_stretch(points, f64::from(self.packet_byte) * 8.0);
-        let caught = if self.steers && !self.without(Case::Caught) { self.capacity.caught() } else { None };
-        let found = caught.or_else(|| self.capacity.estimate()).or(self.link);
+        let found = self.capacity.estimate().or(self.link);
         let Some((found, _)) = found.inspect(|&it| self.link = Some(it)) else { return };
         if let Some(instead) =
             self.bounds.against(found, self.settings.first_packets).or((self.outgrown > found).then_some(self.outgrown))
