@@ -30,8 +30,6 @@ pub enum Case {
     SharedCpu,
     /// The account begins when links before the tight one have drained.
     Settled,
-    /// The part of a train before its queue was first empty.
-    EarlyPart,
     /// Bursts by what differs from train to train.
     BurstsBetween,
     /// A rate that stays next to the value where the capacity is known poorly.
@@ -40,7 +38,7 @@ pub enum Case {
 
 impl Case {
     /// All of them.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 15] = [
         Self::TightLink,
         Self::Doubt,
         Self::Drains,
@@ -54,7 +52,6 @@ impl Case {
         Self::LeastDelayFell,
         Self::SharedCpu,
         Self::Settled,
-        Self::EarlyPart,
         Self::BurstsBetween,
         Self::Unsure,
     ];

@@ -5,7 +5,7 @@ use super::belief::Belief;
 use super::path_state::BOUND_ERROR;
 use super::points::{Epoch, Point, points};
 use super::train_estimate::{self, Known, Score};
-use super::{Case, Stage, Vtare, capacity, idle, span};
+use super::{Stage, Vtare, capacity, span};
 use crate::avb::{Observation, Packet};
 
 /// Cross traffic with so many times the variance of Poisson's comes in bursts: how a queue falls in one of its pauses
@@ -31,9 +31,6 @@ const UPWARD: f64 = 1.5;
 
 /// Different stamps that a back-to-back train must have.
 const BURST_STAMPS: usize = 8;
-
-/// Points before the first that met an empty queue, for those to be worth a look.
-const EARLY_POINTS: usize = 20;
 
 /// Below this capacity, bit/s, no packets larger than [`SMALL`].
 const SMALL_BELOW: f64 = 5e8;
@@ -266,18 +263,11 @@ impl Vtare {
         let before = self.near;
         let prime = self.prime;
         if drained {
-            // There is more than was asked for: the account holds up to where the queue first ran empty.
+            // There is more than was asked for: the rate was too low, or the head too short.
             self.drained += 1;
             self.prime = (self.prime * 1.4).min(10.0);
-            // Its early part is an account of its own, of a queue that only falls; else it is known no better than that
-            // it is more.
-            let early = until_empty(&points[behind.min(points.len())..], &known)
-                .and_then(|part| train_estimate::score(part, &known));
-            let early = early
-                .filter(|early| early.points >= EARLY_POINTS && !self.without(Case::EarlyPart))
-                .map(|early| early.value());
             let upward = middle.min(1.4 * score.rate.max(score.least));
-            self.near = early.map_or(upward, |early| early.max(score.least)).min(known.capacity);
+            self.near = upward.min(known.capacity);
             let often = self.stage == Stage::Measure && score.idle > OFTEN * score.least.max(0.0);
             // Even a guess of how long it was empty leads there sooner than one step after another.
             if (score.dispersion > BURSTY || often) && !self.unsure() {
@@ -324,12 +314,6 @@ fn stood_still(observation: &Observation) -> bool {
 fn steered(score: &Score) -> f64 {
     let (value, rate) = (score.value(), score.rate);
     if score.error <= HAZY * value { value } else { (value + UPWARD * score.error).min(rate / 4.0).max(value) }
-}
-
-/// The points up to the first that met an empty queue.
-fn until_empty<'a>(points: &'a [Point], known: &Known) -> Option<&'a [Point]> {
-    let empty = points.windows(2).position(|pair| idle::may_be_empty(&pair[0], &pair[1], known, 0.0))?;
-    (empty >= 6).then(|| &points[..empty])
 }
 
 #[cfg(test)]
