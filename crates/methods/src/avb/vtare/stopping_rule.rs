@@ -55,6 +55,12 @@ impl Mean {
     }
 }
 
+/// Where the trains leave this probability, or more, that the tight link is not the narrow one, the interval that is
+/// given is wider by this factor: on 1,200 paths drawn at random (seeds from 9,400,000 on) with two to four links the
+/// interval of the model alone held the truth in 90 %.
+const NOT_EXCLUDED: f64 = 0.05;
+const WIDER: f64 = 1.6;
+
 /// Trains of one estimate at most: a usual one has a few dozen.
 const MOST_TRAINS: u32 = 1_000;
 
@@ -162,7 +168,9 @@ impl Vtare {
     }
 
     fn estimate(&self, mean: &Mean, known: &Known, stopped: Stopped) -> Estimate {
-        let interval = |more: f64| Some([(mean.low - more).max(0.0), (mean.high + more).max(0.0)]);
+        let other = self.link.map_or(0.0, |(narrow, _)| self.tight_ratio(narrow).other);
+        let wider = (if other >= NOT_EXCLUDED { WIDER } else { 1.0 } - 1.0) / 2.0 * mean.width();
+        let interval = |more: f64| Some([(mean.low - wider - more).max(0.0), (mean.high + wider + more).max(0.0)]);
         let at = |ns: f64| self.epoch_s + ns / 1e9;
         Estimate {
             interval_bit_per_s: interval(0.0),
