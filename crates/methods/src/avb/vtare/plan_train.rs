@@ -194,7 +194,7 @@ impl Vtare {
         let slow = self.steers && self.slow && (slow_link || decent > self.settings.most_byte);
         let decent = match (self.several(), slow) {
             (true, _) => decent.max(self.several_bytes()),
-            (false, true) => SLOW_MORE * decent,
+            (false, true) => decent.saturating_mul(SLOW_MORE),
             (false, false) => decent.saturating_sub(self.links_byte()),
         };
         let of_round = decent.saturating_sub(self.spent.probe_byte - self.round.0);
