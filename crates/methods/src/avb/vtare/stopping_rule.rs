@@ -59,8 +59,8 @@ impl Mean {
 /// given is wider by this factor. On 400 paths drawn at random at each of three seeds (9,400,000, 9,500,000 and
 /// 9,600,000; the factor was chosen before these were drawn) 95.5 to 96.2 % of the intervals hold the truth with it,
 /// 92.5 to 93.5 % without; 1.0 to 1.3 % are off by more than three half-widths, 1.8 to 2.8 % without; the half-width is
-/// 11.8 to 19 % of the truth, 7.8 to 12 % without. A fourth seed, 473,331,997,484, is worse: 93.0 % hold, 91.5 % before;
-/// 1.5 % are off by more than three half-widths, 3.5 % before; half-width 19 %, 12 % before.
+/// 11.8 to 19 % of the truth, 7.8 to 12 % without. A fourth seed, 473,331,997,484, is worse: 93.0 % hold, 91.5 %
+/// before; 1.5 % are off by more than three half-widths, 3.5 % before; half-width 19 %, 12 % before.
 const NOT_EXCLUDED: f64 = 0.05;
 const WIDER: f64 = 1.6;
 
