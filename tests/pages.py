@@ -29,6 +29,16 @@ def without_code(text: str) -> str:
     return re.sub(r"`[^`\n]*`", lambda span: "x" * len(span[0]), text)
 
 
+def wide(text: str) -> list[int]:
+    """The lines of prose above 120 columns, by number; tables, links and code may be wider."""
+    found = []
+    for number, line in enumerate(without_code(text).splitlines(), 1):
+        plain = re.sub(r"x{3,}", "", LINK.sub("", line)).rstrip()
+        if len(plain) > 120 and not re.match(r" *\||    ", line):
+            found.append(number)
+    return found
+
+
 def links(text: str) -> list[str]:
     """The targets of the links and pictures of a page."""
     return LINK.findall(without_code(text))

@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from types import ModuleType
 
 import pytest
-from pages import Command, anchors, blocks_to_run, broken, commands, links, pages
+from pages import Command, anchors, blocks_to_run, broken, commands, links, pages, wide
 
 
 @pytest.fixture(scope="module")
@@ -21,6 +21,20 @@ def hook(tool: Callable[[str], ModuleType]) -> ModuleType:
 
 def test_every_relative_link_and_anchor_of_the_pages_resolves(root: Path) -> None:
     assert [line for page in pages(root) for line in broken(page, page.read_text(encoding="utf-8"))] == []
+
+
+def test_prose_of_the_pages_is_at_most_120_columns_wide(root: Path) -> None:
+    # Not wrapped yet: ARCHITECTURE.md (at most 150 lines) and avb.md. A program writes docs/papers.
+    left_out = {*(root / "docs/papers").glob("*.md"), root / "docs/ARCHITECTURE.md", root / "docs/avb.md"}
+    shown = {root / "README.md", root / "CHANGELOG.md", *(root / "docs").rglob("*.md")} - left_out
+    found = [(page.name, line) for page in sorted(shown) for line in wide(page.read_text("utf-8"))]
+    assert found == []
+
+
+def test_wide_lines_are_prose_not_tables_links_or_code() -> None:
+    long = "word " * 30
+    text = f"{long}\n| {long} |\n    {long}\n[{long}](a.md)\n`{long}`\n```\n{long}\n```\n- {long}\n"
+    assert wide(text) == [1, 9]
 
 
 def test_links_to_missing_files_and_headings_are_named(tmp_path: Path) -> None:
