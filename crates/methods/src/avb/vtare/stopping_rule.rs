@@ -161,19 +161,23 @@ impl Vtare {
         let low = weighted(&|score| score.least) - half;
         // Less than nothing: more came than the link carries, or the account is wrong by as much.
         let high = (weighted(&|score| score.least + score.idle) + half).max(-value);
-        // No more is available than the link carries.
-        let most = self.link.map_or(f64::INFINITY, |(link, error)| {
-            link * (1.0 + SIDES * error.max(self.settings.least_capacity_error))
-        });
-        let high = high.min(most.max(value));
+        let high = high.min(self.most_carried().max(value));
         let bursts = SIDES * (burst / seconds).sqrt();
         Some(Mean { value, low, high, bursts, from_ns: first.from_ns, to_ns: last.to_ns })
+    }
+
+    /// No more is available than the link carries, bit/s.
+    fn most_carried(&self) -> f64 {
+        self.link
+            .map_or(f64::INFINITY, |(link, error)| link * (1.0 + SIDES * error.max(self.settings.least_capacity_error)))
     }
 
     fn estimate(&self, mean: &Mean, known: &Known, stopped: Stopped) -> Estimate {
         let other = self.link.map_or(0.0, |(narrow, _)| self.tight_ratio(narrow).other);
         let wider = (if other >= NOT_EXCLUDED { WIDER } else { 1.0 } - 1.0) / 2.0 * mean.width();
-        let interval = |more: f64| Some([(mean.low - wider - more).max(0.0), (mean.high + wider + more).max(0.0)]);
+        let most = self.most_carried().max(mean.value).max(0.0);
+        let interval =
+            |more: f64| Some([(mean.low - wider - more).max(0.0), (mean.high + wider + more).clamp(0.0, most)]);
         let at = |ns: f64| self.epoch_s + ns / 1e9;
         Estimate {
             interval_bit_per_s: interval(0.0),
