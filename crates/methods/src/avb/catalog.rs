@@ -14,12 +14,14 @@ use super::settings_error::SettingsError;
 use super::spruce::{Spruce, SpruceSettings};
 use super::udpst::{Udpst, UdpstSettings};
 use super::yaz::{Yaz, YazSettings};
-use super::{Method, Setup, Vtare, VtareSettings};
+use super::{Abacus, AbacusSettings, Method, Setup, Vtare, VtareSettings};
 
 /// The settings of one method. In JSON and TOML: the settings' own fields beside `method`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "method", rename_all = "snake_case")]
 pub enum Settings {
+    /// New.
+    Abacus(AbacusSettings),
     /// vtare's own.
     Vtare(VtareSettings),
     /// Rate of back-to-back trains: an upper bound.
@@ -78,6 +80,17 @@ pub struct Preset {
 
 /// All methods.
 pub static METHODS: &[Entry] = &[
+    Entry {
+        name: "abacus",
+        summary: "primed trains: a queue that is kept busy, and its account",
+        source: "docs/avb.md",
+        default: || Settings::Abacus(AbacusSettings::default()),
+        presets: &[Preset {
+            name: "thorough",
+            source: "four times the bytes: narrower intervals, and a longer mean of bursty traffic",
+            settings: || Settings::Abacus(AbacusSettings::thorough()),
+        }],
+    },
     Entry {
         name: "vtare",
         summary: "primed trains: a queue that is kept busy, and its account",
@@ -280,6 +293,10 @@ impl Settings {
     /// The first setting that cannot be.
     pub fn method(&self, setup: Setup) -> Result<Box<dyn Method>, SettingsError> {
         match self {
+            Self::Abacus(settings) => {
+                settings.check()?;
+                Ok(Box::new(Abacus::new(*settings, setup)))
+            }
             Self::Vtare(settings) => {
                 settings.check()?;
                 Ok(Box::new(Vtare::new(*settings, setup)))

@@ -16,6 +16,7 @@
 //! All sizes are bytes of IP packets and all rates are at the IP layer, headers included, unless an [`Estimate`] says
 //! otherwise. Send times and receive times are on two clocks: one-way delays are known up to a constant.
 
+mod abacus;
 mod abing;
 mod adr;
 mod assolo;
@@ -45,6 +46,7 @@ mod yaz;
 
 use vtare_units::{Monotonic, Timestamp};
 
+pub use abacus::{Abacus, AbacusSettings};
 pub use abing::AbingSettings;
 pub use adr::{Adr, AdrSettings};
 pub use assolo::AssoloSettings;

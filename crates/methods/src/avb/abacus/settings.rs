@@ -1,0 +1,107 @@
+use serde::{Deserialize, Serialize};
+
+use crate::avb::SettingsError;
+
+/// Parameters of [`Abacus`](super::Abacus).
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct AbacusSettings {
+    /// The result's interval shall be so wide at most, as a share of the value: then it stops.
+    pub interval_share: f64,
+    /// Packets of the first, back-to-back train.
+    pub first_packets: u32,
+    /// Silence behind that train, ns: a machine on the way that stalled, and then let it go as fast as it could,
+    /// runs again.
+    pub rest_ns: u64,
+    /// Points that an approaching train shall have.
+    pub search_points: u32,
+    /// Shortest such train, ns.
+    pub least_search_ns: u64,
+    /// Points that a measuring train shall have.
+    pub points: u32,
+    /// The same where nothing was seen to cross the path.
+    pub calm_points: u32,
+    /// Shortest measuring train, ns, ...
+    pub least_train_ns: u64,
+    /// ... unless it has so many bytes before.
+    pub least_train_byte: u64,
+    /// Longest train, ns.
+    pub most_train_ns: u64,
+    /// Trains are made longer until the cross traffic's bursts let the mean of a train differ from the mean of many by
+    /// this share of the value (one standard deviation) ...
+    pub burst_share: f64,
+    /// Trains that may tell nothing, one after another.
+    pub most_spoiled: u32,
+    /// Time after which it answers with what it has, ns, where no budget is given.
+    pub most_ns: u64,
+    /// Bytes of probes after which it answers with what it has, where no budget is given ...
+    pub most_byte: u64,
+    /// ... or, on fast links, as many as the link carries in this time, ns.
+    pub most_byte_ns: u64,
+    /// Silence before a train to which no answer came is repeated, ns.
+    pub retry_ns: u64,
+    /// Goes on and renews the value every so often, ns; `None`: one value.
+    pub follow_ns: Option<u64>,
+}
+
+impl Default for AbacusSettings {
+    fn default() -> Self {
+        Self {
+            interval_share: 0.05,
+            first_packets: 24,
+            rest_ns: 8_000_000,
+            search_points: 16,
+            least_search_ns: 200_000,
+            points: 40,
+            calm_points: 32,
+            least_train_ns: 2_500_000,
+            least_train_byte: 150_000,
+            most_train_ns: 600_000_000,
+            burst_share: 0.05,
+            most_spoiled: 8,
+            most_ns: 950_000_000,
+            most_byte: 4_000_000,
+            most_byte_ns: 5_000_000,
+            retry_ns: 50_000_000,
+            follow_ns: None,
+        }
+    }
+}
+
+impl AbacusSettings {
+    /// Four times the bytes.
+    #[must_use]
+    pub fn thorough() -> Self {
+        Self { most_byte: 16_000_000, most_byte_ns: 20_000_000, ..Self::default() }
+    }
+
+    /// # Errors
+    /// The first setting that cannot be.
+    pub(crate) fn check(&self) -> Result<(), SettingsError> {
+        let positive = [
+            ("interval_share", self.interval_share),
+            ("burst_share", self.burst_share),
+            ("first_packets", self.first_packets.into()),
+            ("search_points", self.search_points.into()),
+            ("points", self.points.into()),
+            ("most_train_ns", self.most_train_ns as f64),
+            ("most_ns", self.most_ns as f64),
+            ("most_byte", self.most_byte as f64),
+        ];
+        let error =
+            |what, found: f64, want: &str| Err(SettingsError { what, found: found.to_string(), want: want.to_owned() });
+        for (what, found) in positive {
+            if !(found.is_finite() && found > 0.0) {
+                return error(what, found, "more than 0");
+            }
+        }
+        for (what, found) in
+            [("first_packets", self.first_packets), ("points", self.points), ("search_points", self.search_points)]
+        {
+            if found < 8 {
+                return error(what, found.into(), "at least 8: fewer show no slope");
+            }
+        }
+        Ok(())
+    }
+}
