@@ -1,6 +1,6 @@
 /* Measures the time functions of the process it runs in; prints one JSON object with an array of values in ns.
  * Usage: probe clock_gettime|gettimeofday|time BATCHES    ns a call, one value a batch
- *        probe usleep COUNT      miss of usleep(100), and of a two-phase sleep written by hand, in turns: one value each */
+ *        probe usleep COUNT MICROS   miss of usleep, and of a two-phase sleep written by hand, in turns: one value each */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdint.h>
@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { CALLS = 20000, SLEEP_NS = 100000 };
+enum { CALLS = 20000 };
 
 /* The C library's own function, past any that was put in its place: the same ruler with and without the library. */
 static int (*ruler)(clockid_t, struct timespec *);
@@ -59,8 +59,8 @@ static int64_t nothing_ns(void) {
 }
 
 /* The kernel until 80 us before the deadline, then spinning: what a careful program does itself. */
-static void two_phase(void) {
-    int64_t deadline = now_ns() + SLEEP_NS, wake = deadline - 80000;
+static void two_phase(int64_t sleep_ns) {
+    int64_t deadline = now_ns() + sleep_ns, wake = deadline - 80000;
     struct timespec at = {wake / 1000000000, wake % 1000000000};
     sleep_until(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
     while (now_ns() < deadline)
@@ -75,11 +75,13 @@ static void print_values(const char *name, const double *values, int count) {
 }
 
 int main(int argc, char **argv) {
-    if (argc != 3 || atoi(argv[2]) < 1) {
-        fprintf(stderr, "usage: probe clock_gettime|gettimeofday|time|usleep COUNT\n");
+    int sleeps = argc > 1 && strcmp(argv[1], "usleep") == 0;
+    if (argc != (sleeps ? 4 : 3) || atoi(argv[2]) < 1 || (sleeps && atoi(argv[3]) < 100)) {
+        fprintf(stderr, "usage: probe clock_gettime|gettimeofday|time COUNT | probe usleep COUNT MICROS (100 or more)\n");
         return 2;
     }
-    int count = atoi(argv[2]), sleeps = strcmp(argv[1], "usleep") == 0;
+    int count = atoi(argv[2]);
+    int64_t sleep_ns = sleeps ? atoi(argv[3]) * 1000LL : 0;
     void *libc = dlopen("libc.so.6", RTLD_NOW);
     *(void **)&ruler = libc ? dlsym(libc, "clock_gettime") : NULL;
     *(void **)&sleep_until = libc ? dlsym(libc, "clock_nanosleep") : NULL;
@@ -93,11 +95,11 @@ int main(int argc, char **argv) {
             continue;
         }
         int64_t begun = now_ns();
-        usleep(SLEEP_NS / 1000);
-        values[i] = (double)(now_ns() - begun - SLEEP_NS - nothing);
+        usleep((useconds_t)(sleep_ns / 1000));
+        values[i] = (double)(now_ns() - begun - sleep_ns - nothing);
         begun = now_ns();
-        two_phase();
-        by_hand[i] = (double)(now_ns() - begun - SLEEP_NS - nothing);
+        two_phase(sleep_ns);
+        by_hand[i] = (double)(now_ns() - begun - sleep_ns - nothing);
     }
     printf("{");
     print_values(argv[1], values, count);

@@ -1,5 +1,6 @@
 //! The clock: CLOCK_MONOTONIC read from the CPU's counter, or from the kernel where the counter cannot be trusted.
 
+use std::cell::Cell;
 use std::sync::OnceLock;
 
 use vtare_sys::{counter, cpu, sched, vmclock};
@@ -125,6 +126,27 @@ impl<S: TimeSource> Clock<S> {
             LineRead::Fresh(ns) => Timestamp::from_nanos(ns),
             LineRead::Stale(_) | LineRead::Dead | LineRead::None => self.slow(),
         }
+    }
+
+    /// CLOCK_MONOTONIC as the counter showed `tick`, a moment ago, in ns, rounded up; `None` where this moment's readings
+    /// do not come from the counter.
+    #[inline]
+    #[must_use]
+    pub fn at(&self, tick: CounterTick) -> Option<Timestamp<Monotonic>> {
+        let read = Cell::new(tick);
+        let counter = || {
+            read.set(self.line.source.tick());
+            read.get()
+        };
+        let ns = match self.records.as_ref().and_then(|kernel| kernel.steered.monotonic_ns(counter)) {
+            Some(ns) => ns,
+            None => match self.line.ns(counter) {
+                LineRead::Fresh(ns) => ns,
+                LineRead::Stale(_) | LineRead::Dead | LineRead::None => return None,
+            },
+        };
+        // Both roundings are downwards by less than 1 ns: one of the reading, one of the span.
+        Some(Timestamp::from_nanos(ns + 1) - self.span_of(read.get().since(tick)))
     }
 
     /// CLOCK_MONOTONIC now, in ns, read after all earlier instructions and loads have completed. Of two such readings,

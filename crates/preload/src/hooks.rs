@@ -92,7 +92,11 @@ unsafe extern "C-unwind" fn clock_nanosleep_hook(
     let call =
         unsafe { Call::of(Function::ClockNanosleep, id, flags, request, [clock_nanosleep_hook as *const u8, back]) };
     let mut rest = NOTHING;
-    let mut code = call.sleep(&mut rest);
+    let slept = call.sleep(&mut rest);
+    if slept.spin() {
+        return 0;
+    }
+    let mut code = slept.code;
     if code == NOT_OURS {
         let passed = call.passed();
         // SAFETY: the arguments are the caller's.
@@ -114,7 +118,11 @@ unsafe extern "C-unwind" fn nanosleep_hook(request: *const timespec, left: *mut 
     let call =
         unsafe { Call::of(Function::Nanosleep, CLOCK_REALTIME, 0, request, [nanosleep_hook as *const u8, back]) };
     let mut rest = NOTHING;
-    let code = call.sleep(&mut rest);
+    let slept = call.sleep(&mut rest);
+    if slept.spin() {
+        return 0;
+    }
+    let code = slept.code;
     if code == NOT_OURS {
         let passed = call.passed();
         // SAFETY: the arguments are the caller's.
@@ -138,9 +146,12 @@ unsafe extern "C-unwind" fn usleep_hook(micros: useconds_t, back: *const u8) -> 
     // SAFETY: the request is live.
     let call =
         unsafe { Call::of(Function::Usleep, CLOCK_REALTIME, 0, &raw const request, [usleep_hook as *const u8, back]) };
-    let code = call.sleep(&mut { NOTHING });
-    if code != NOT_OURS {
-        return answer_of(code);
+    let slept = call.sleep(&mut { NOTHING });
+    if slept.spin() {
+        return 0;
+    }
+    if slept.code != NOT_OURS {
+        return answer_of(slept.code);
     }
     let passed = call.passed();
     // SAFETY: takes a number only.
@@ -159,7 +170,11 @@ unsafe extern "C-unwind" fn sleep_hook(seconds: c_uint, back: *const u8) -> c_ui
     let call =
         unsafe { Call::of(Function::Sleep, CLOCK_REALTIME, 0, &raw const request, [sleep_hook as *const u8, back]) };
     let mut rest = NOTHING;
-    let code = call.sleep(&mut rest);
+    let slept = call.sleep(&mut rest);
+    if slept.spin() {
+        return 0;
+    }
+    let code = slept.code;
     if code != NOT_OURS {
         answer_of(code);
         return rest.tv_sec as c_uint;
@@ -180,7 +195,11 @@ unsafe extern "C-unwind" fn thrd_sleep_hook(request: *const timespec, left: *mut
     let call =
         unsafe { Call::of(Function::ThrdSleep, CLOCK_REALTIME, 0, request, [thrd_sleep_hook as *const u8, back]) };
     let mut rest = NOTHING;
-    let code = call.sleep(&mut rest);
+    let slept = call.sleep(&mut rest);
+    if slept.spin() {
+        return 0;
+    }
+    let code = slept.code;
     if code == NOT_OURS {
         let passed = call.passed();
         // SAFETY: the arguments are the caller's.

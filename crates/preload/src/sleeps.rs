@@ -2,12 +2,12 @@
 
 use core::ffi::c_int;
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::OnceLock;
 
 use libc::{CLOCK_MONOTONIC, TIMER_ABSTIME, clockid_t, timespec};
 use vtare_clock::Clock;
-use vtare_clock::sleep::{Phase, Sleeper, Wake};
+use vtare_clock::sleep::{Approach, LastLeg, Phase, Sleeper, Wake, spin_until};
 use vtare_sys::counter;
 use vtare_units::{CounterTick, Monotonic, Span, Timestamp};
 
@@ -26,16 +26,31 @@ unsafe extern "C-unwind" {
 
 /// Threads that can learn at the same time; more of them sleep in the kernel.
 const PLACES: usize = 256;
-static POOL: Pool<Sleeper<'static>, PLACES> = Pool::new();
+static POOL: Pool<Place, PLACES> = Pool::new();
+/// For each place the reading of the counter that ended its last sleep.
+static REACHED: [AtomicU64; PLACES] = [const { AtomicU64::new(0) }; PLACES];
 /// This thread's place in the pool and 1 more; 0 for none.
 static OWN: PerThread = PerThread::new();
 
-/// What each thread's sleeper begins as.
-pub(crate) struct Prototype(pub(crate) Sleeper<'static>);
+/// What a thread learns in.
+struct Place {
+    sleeper: Sleeper<'static>,
+    /// The end of the last sleep, from which nothing has been learned yet.
+    last: Option<LastLeg>,
+}
+
+/// What each thread's place begins as.
+pub(crate) struct Prototype(Place);
 
 // SAFETY: a sleeper may go to another thread but not be used by two. Nobody uses this one: it is only ever copied from,
 // byte by byte.
 unsafe impl Sync for Prototype {}
+
+impl Prototype {
+    pub(crate) const fn new(sleeper: Sleeper<'static>) -> Self {
+        Self(Place { sleeper, last: None })
+    }
+}
 
 /// What sleeping needs.
 pub(crate) struct Sleeping {
@@ -94,6 +109,29 @@ pub(crate) struct Call {
 /// [`Call::sleep`]'s answer where the call was not the library's to sleep. No error number is negative.
 pub(crate) const NOT_OURS: c_int = -1;
 
+/// What a call still has to do.
+pub(crate) struct Slept {
+    /// 0, EINTR, or [`NOT_OURS`].
+    pub(crate) code: c_int,
+    /// A last leg to spin, and the word for the reading that ends it.
+    last: Option<(CounterTick, &'static AtomicU64)>,
+}
+
+impl Slept {
+    const fn ended(code: c_int) -> Self {
+        Self { code, last: None }
+    }
+
+    /// Spins what is left, in the hook itself: from the end of the sleep on, all that runs is the hook's return. False
+    /// where nothing was left: then the code is the answer.
+    #[inline(always)]
+    pub(crate) fn spin(&self) -> bool {
+        let Some((end, reached)) = self.last else { return false };
+        reached.store(spin_until(end).count(), Ordering::Relaxed);
+        true
+    }
+}
+
 impl Call {
     /// The call for `request`, made at the first instruction of the hook. An address that can be none is left for the
     /// kernel to refuse. `code`: the hook's own, and the program's after the call.
@@ -123,53 +161,80 @@ impl Call {
         plan(self.id, self.flags, self.seconds, self.nanos, now)
     }
 
-    /// Sleeps, if the call is the library's: 0, or EINTR with the rest of the sleep in `left`; else [`NOT_OURS`].
+    /// Sleeps, if the call is the library's, up to a last leg: then code 0, or EINTR with the rest of the sleep in
+    /// `left`; else [`NOT_OURS`].
     ///
     /// Cancellation may end the thread within: nothing that would have to be dropped is alive where that can happen.
     #[inline(never)]
-    pub(crate) fn sleep(&self, left: &mut timespec) -> c_int {
+    pub(crate) fn sleep(&self, left: &mut timespec) -> Slept {
         let Some((sleeping, prototype)) = SLEEPING.get().and_then(|s| Some((s, s.prototype.as_ref()?))) else {
-            return NOT_OURS;
+            return Slept::ended(NOT_OURS);
         };
         count::forget();
         let begun = sleeping.time_of(self.entered);
-        let Plan::Until(deadline) = self.plan(begun) else { return NOT_OURS };
-        let Some(place) = own_place(prototype) else { return NOT_OURS };
+        let Plan::Until(deadline) = self.plan(begun) else { return Slept::ended(NOT_OURS) };
+        let Some(index) = own_place(prototype) else { return Slept::ended(NOT_OURS) };
         let mut from = begun;
         if sleeping.spin_only && deadline - begun > SPIN_AT_MOST {
             match kernel_sleep(deadline - SPIN_AT_MOST) {
                 0 => from = sleeping.now(),
-                code => return sleeping.cut_short(self, code, begun, deadline, left),
+                code => return Slept::ended(sleeping.cut_short(self, code, begun, deadline, left)),
             }
         }
-        let phase = with_place(place, |sleeper| sleeper.begin(from, deadline));
+        let phase = with_place(index, |place| {
+            if let Some(leg) = place.last.take() {
+                let reached = CounterTick::new(REACHED[index].load(Ordering::Relaxed));
+                // It was not spun to its end where a signal handler left it by `longjmp`.
+                if reached.since(leg.end) >= 0 {
+                    place.sleeper.ended(&leg, reached);
+                }
+            }
+            place.sleeper.begin(from, deadline)
+        });
         if let Some(Phase { kernel_until: Some(until), .. }) = phase {
             let code = kernel_sleep(until);
             if code != 0 {
-                with_place(place, |sleeper| sleeper.abandon());
-                return sleeping.cut_short(self, code, begun, deadline, left);
+                with_place(index, |place| place.sleeper.abandon());
+                return Slept::ended(sleeping.cut_short(self, code, begun, deadline, left));
             }
         } else {
             test_cancel();
         }
-        let mut wake = phase.and_then(|phase| {
-            with_place(place, |sleeper| sleeper.finish_rehearsed(&phase, || self.rehearse_way_out()))
+        let approach = phase.and_then(|phase| {
+            with_place(index, |place| {
+                let approach = place.sleeper.approach(&phase, || self.rehearse_way_out());
+                if let Approach::Last(leg) = approach {
+                    place.last = Some(leg);
+                }
+                approach
+            })
         });
-        if wake.is_none_or(|wake| wake.miss.is_negative()) {
-            // The place was in use: a sleep within a signal handler that interrupted a sleep.
-            match kernel_sleep(deadline) {
-                0 => wake = Some(sleeping.woken_by_kernel(deadline)),
-                code => return sleeping.cut_short(self, code, begun, deadline, left),
-            }
-        }
         // For a cancellation that came while spinning.
         test_cancel();
+        let wake = match approach {
+            Some(Approach::Last(leg)) if count::report().is_none() => {
+                return Slept { code: 0, last: Some((leg.end, &REACHED[index])) };
+            }
+            Some(Approach::Last(leg)) => {
+                let reached = spin_until(leg.end);
+                with_place(index, |place| {
+                    place.last = None;
+                    place.sleeper.ended(&leg, reached)
+                })
+            }
+            Some(Approach::Ended(ended)) if !ended.miss.is_negative() => Some(ended),
+            // The place was in use: a sleep within a signal handler that interrupted a sleep.
+            _ => match kernel_sleep(deadline) {
+                0 => Some(sleeping.woken_by_kernel(deadline)),
+                code => return Slept::ended(sleeping.cut_short(self, code, begun, deadline, left)),
+            },
+        };
         if let (Some(report), Some(wake)) = (count::report(), wake) {
             // Read here, as late as can be: what the way out takes is part of what the program sees.
             let now = sleeping.now();
             report.slept(self.function, now - begun, Some(now - deadline), SleepCount::Woken(wake));
         }
-        0
+        Slept::ended(0)
     }
 
     /// What runs between the end of a sleep and the program's next reading of the clock, the program's own reading
@@ -178,8 +243,6 @@ impl Call {
     /// A cancellation may end the thread here: [`thread_ended`] gives its place back.
     fn rehearse_way_out(&self) {
         self.code.iter().for_each(|code| counter::fetch_code_at(*code));
-        std::hint::black_box(OWN.get());
-        test_cancel();
         let mut at = timespec { tv_sec: 0, tv_nsec: 0 };
         let clock = if count::report().is_some() { real::CLOCK_GETTIME.get() } else { NOW_CLOCK_GETTIME.get() };
         // SAFETY: `at` is live, and the clock exists on every Linux.
@@ -220,13 +283,9 @@ impl Sleeping {
         uncounted(|| self.clock.now_ordered())
     }
 
-    /// The time at which the counter showed `entered`, or a little later, never earlier.
+    /// The time at which the counter showed `entered`, or up to 2 ns later, never earlier.
     fn time_of(&self, entered: Option<CounterTick>) -> Timestamp<Monotonic> {
-        // Once in vain: from the second reading on it is quick, and little time passes between the counter and the
-        // clock.
-        self.now();
-        let since = entered.map_or(Span::ZERO, |entered| self.clock.span_of(counter::read().since(entered)));
-        self.now() - since.max(Span::ZERO)
+        entered.and_then(|entered| self.clock.at(entered)).unwrap_or_else(|| self.now())
     }
 
     fn woken_by_kernel(&self, deadline: Timestamp<Monotonic>) -> Wake {
@@ -282,7 +341,7 @@ fn own_place(prototype: &Prototype) -> Option<usize> {
 /// Uses this thread's place. Where it is in use already, by a sleep that this signal handler interrupted or that
 /// `longjmp` left, this thread gives it up: the sleep that still uses it gives it back, or, if there is none, the place
 /// is lost.
-fn with_place<R>(place: usize, work: impl FnOnce(&mut Sleeper<'static>) -> R) -> Option<R> {
+fn with_place<R>(place: usize, work: impl FnOnce(&mut Place) -> R) -> Option<R> {
     let Some(answer) = uncounted(|| POOL.with(place, work)) else {
         if OWN.get() == place + 1 {
             OWN.set(0);

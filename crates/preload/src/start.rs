@@ -60,7 +60,7 @@ fn take_over(settings: &Settings) {
         if let Some(path) = &settings.report {
             count::start(path, clock, mode);
         }
-        let prototype = method.map(|method| Prototype(Sleeper::new(clock, method, sleep_options())));
+        let prototype = method.map(|method| Prototype::new(Sleeper::new(clock, method, sleep_options())));
         let ready = sleeps::start(Sleeping { clock, prototype, spin_only: method == Some(Method::Spin) });
         if !ready {
             eprintln!("vtare: no thread-specific key below 32 is left: the program's sleeps stay the system's");

@@ -20,7 +20,7 @@ use core::str::FromStr;
 use serde::{Deserialize, Serialize};
 use vtare_units::Span;
 
-pub use sleeper::{Phase, Refused, Sleeper};
+pub use sleeper::{Approach, LastLeg, Phase, Refused, Sleeper, spin_until};
 pub use ticker::{Tick, Ticker};
 
 /// How to sleep.

@@ -70,10 +70,36 @@ pub struct Phase {
     held_back: bool,
 }
 
-/// What a spin saw.
-struct Spun {
-    reached: Timestamp<Monotonic>,
+/// The last leg of a sleep, to be spun where the sleep returns ([`spin_until`]): little is then left to do after its
+/// end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LastLeg {
+    /// The sleep ends at this tick.
+    pub end: CounterTick,
+    phase: Phase,
+    spin_from: Timestamp<Monotonic>,
     longest_gap: Span,
+}
+
+/// How the second half of a sleep ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Approach {
+    /// It has ended: the method does not spin, it was too late, or the counter is not usable.
+    Ended(Wake),
+    /// At most 2 us are left.
+    Last(LastLeg),
+}
+
+/// Spins until the counter shows `end`; returns the reading that ended it. Without pauses: for the last microseconds.
+#[inline(always)]
+#[must_use]
+pub fn spin_until(end: CounterTick) -> CounterTick {
+    loop {
+        let now = counter::read();
+        if end.since(now) <= 0 {
+            return now;
+        }
+    }
 }
 
 impl<'c> Sleeper<'c> {
@@ -218,16 +244,23 @@ impl<'c> Sleeper<'c> {
     /// The second half of a sleep: spins until the deadline, unless the method leaves it all to the kernel, and learns.
     #[inline(always)]
     pub fn finish(&mut self, phase: &Phase) -> Wake {
-        self.finish_rehearsed(phase, || ())
+        match self.approach(phase, || ()) {
+            Approach::Ended(wake) => wake,
+            Approach::Last(leg) => {
+                let (reached, gap) = self.spin_counter(leg.end);
+                self.ended(&LastLeg { longest_gap: leg.longest_gap.max(gap), ..leg }, reached)
+            }
+        }
     }
 
-    /// As [`Sleeper::finish`], for callers with work of their own between the end of the sleep and their return:
-    /// `rehearse` is called while time is left, some microseconds before the end. What runs there is in the caches
-    /// when the sleep ends; after a sleep in the kernel it would not be, which costs hundreds of nanoseconds.
+    /// The second half of a sleep but for its last leg, for callers with work of their own between the end of the sleep
+    /// and their return: they do it, spin the last leg with [`spin_until`], return, and call [`Sleeper::ended`] at
+    /// their next sleep. `rehearse` is called some microseconds before the end. What runs there is in the caches when
+    /// the sleep ends; after a sleep in the kernel it would not be, which costs hundreds of nanoseconds.
     #[inline(always)]
-    pub fn finish_rehearsed(&mut self, phase: &Phase, rehearse: impl FnMut()) -> Wake {
+    pub fn approach(&mut self, phase: &Phase, rehearse: impl FnMut()) -> Approach {
         if matches!(self.method, Method::Usleep | Method::ClockNanosleep) {
-            return self.woken(phase.deadline, SleepEnd::Reached);
+            return Approach::Ended(self.woken(phase.deadline, SleepEnd::Reached));
         }
         let mut spin_from = phase.begun;
         if phase.kernel_until.is_some() {
@@ -245,14 +278,42 @@ impl<'c> Sleeper<'c> {
                 self.unlearned = Some((duration, overshoot));
             }
         }
-        let spun = self.spin(spin_from, phase.deadline, rehearse);
+        if spin_from >= phase.deadline {
+            return Approach::Ended(self.end_of(phase, spin_from, spin_from, Span::ZERO));
+        }
+        let Some(end) = self.clock.tick_at(phase.deadline) else {
+            let (reached, longest_gap) = self.spin_clock(spin_from, phase.deadline);
+            return Approach::Ended(self.end_of(phase, spin_from, reached, longest_gap));
+        };
+        let longest_gap = self.first_legs(end, rehearse);
+        Approach::Last(LastLeg { end, phase: *phase, spin_from, longest_gap })
+    }
+
+    /// The end of a sleep whose last leg the caller has spun: `reached` is the reading that ended it. Learns from it at
+    /// the next sleep.
+    #[inline(always)]
+    pub fn ended(&mut self, leg: &LastLeg, reached: CounterTick) -> Wake {
+        // From the reading that ended the wait: one more would only delay the caller.
+        let miss = self.clock.span_of(reached.since(leg.end));
+        self.end_of(&leg.phase, leg.spin_from, leg.phase.deadline + miss, leg.longest_gap.max(miss))
+    }
+
+    #[inline(always)]
+    fn end_of(
+        &mut self,
+        phase: &Phase,
+        spin_from: Timestamp<Monotonic>,
+        reached: Timestamp<Monotonic>,
+        longest_gap: Span,
+    ) -> Wake {
+        let miss = reached - phase.deadline;
         if self.method == Method::Adaptive {
-            self.unjudged = Some((spun.reached - phase.deadline, spun.longest_gap));
+            self.unjudged = Some((miss, longest_gap));
         }
         Wake {
-            miss: spun.reached - phase.deadline,
-            spin: (spun.reached - spin_from).max(Span::ZERO),
-            disturbed: phase.held_back || spun.longest_gap > GAP,
+            miss,
+            spin: (reached - spin_from).max(Span::ZERO),
+            disturbed: phase.held_back || longest_gap > GAP,
             interrupted: false,
         }
     }
@@ -294,39 +355,30 @@ impl<'c> Sleeper<'c> {
         Wake { miss, spin: Span::ZERO, disturbed: false, interrupted: end == SleepEnd::Interrupted }
     }
 
-    /// Spins until the deadline.
+    /// Spins until shortly before `end`, in legs of the same code: what runs at the deadline has then just run, and is in
+    /// the caches. After a sleep of milliseconds that is worth half a microsecond; the first fetch may take microseconds
+    /// of page walks in a guest. Returns the longest gap between two readings.
     #[inline(always)]
-    fn spin(&self, from: Timestamp<Monotonic>, deadline: Timestamp<Monotonic>, mut rehearse: impl FnMut()) -> Spun {
-        if from >= deadline {
-            return Spun { reached: from, longest_gap: Span::ZERO };
-        }
-        match self.clock.tick_at(deadline) {
-            Some(end) => {
-                // In legs of the same code: what runs at the deadline has then just run, and is in the caches. After a
-                // sleep of milliseconds that is worth half a microsecond; the first fetch may take
-                // microseconds of page walks in a guest.
-                let mut longest_gap = Span::ZERO;
-                for ahead in self.rehearsal_ticks {
-                    let rehearsal = CounterTick::new(end.count().wrapping_add_signed(-ahead));
-                    if rehearsal.since(counter::read()) < 0 {
-                        // Less time is left than a rehearsal may take.
-                        continue;
-                    }
-                    longest_gap = longest_gap.max(self.spin_counter(deadline, rehearsal).longest_gap);
-                    std::hint::black_box(self.clock.now_ordered());
-                    counter::fetch_code_ahead();
-                    rehearse();
-                }
-                let last = self.spin_counter(deadline, end);
-                Spun { reached: last.reached, longest_gap: longest_gap.max(last.longest_gap) }
+    fn first_legs(&self, end: CounterTick, mut rehearse: impl FnMut()) -> Span {
+        let mut longest_gap = Span::ZERO;
+        for ahead in self.rehearsal_ticks {
+            let rehearsal = CounterTick::new(end.count().wrapping_add_signed(-ahead));
+            if rehearsal.since(counter::read()) < 0 {
+                // Less time is left than a rehearsal may take.
+                continue;
             }
-            None => self.spin_clock(from, deadline),
+            longest_gap = longest_gap.max(self.spin_counter(rehearsal).1);
+            std::hint::black_box(self.clock.now_ordered());
+            counter::fetch_code_ahead();
+            rehearse();
         }
+        longest_gap
     }
 
-    // Never inlined: both legs must be the same code.
+    /// Spins until `end`: the reading that ended it and the longest gap between two readings.
+    // Never inlined: all legs must be the same code.
     #[inline(never)]
-    fn spin_counter(&self, deadline: Timestamp<Monotonic>, end: CounterTick) -> Spun {
+    fn spin_counter(&self, end: CounterTick) -> (CounterTick, Span) {
         let last_stretch = self.last_stretch_ticks;
         let mut longest = 0;
         let mut last = counter::read();
@@ -342,12 +394,10 @@ impl<'c> Sleeper<'c> {
             longest = longest.max(now.since(last));
             last = now;
         }
-        // From the reading that ended the wait: one more would only delay the caller.
-        let reached = deadline + self.clock.span_of(last.since(end));
-        Spun { reached, longest_gap: self.clock.span_of(longest) }
+        (last, self.clock.span_of(longest))
     }
 
-    fn spin_clock(&self, from: Timestamp<Monotonic>, deadline: Timestamp<Monotonic>) -> Spun {
+    fn spin_clock(&self, from: Timestamp<Monotonic>, deadline: Timestamp<Monotonic>) -> (Timestamp<Monotonic>, Span) {
         let mut longest = Span::ZERO;
         let mut last = from;
         while last < deadline {
@@ -356,7 +406,7 @@ impl<'c> Sleeper<'c> {
             longest = longest.max(now - last);
             last = now;
         }
-        Spun { reached: last, longest_gap: longest }
+        (last, longest)
     }
 }
 
@@ -395,7 +445,11 @@ mod tests {
         let now = clock.now();
         let phase = sleeper.begin(now, now + Span::from_micros(1));
         let mut rehearsals = 0;
-        let wake = sleeper.finish_rehearsed(&phase, || rehearsals += 1);
+        let approach = sleeper.approach(&phase, || rehearsals += 1);
+        let wake = match approach {
+            Approach::Ended(wake) => wake,
+            Approach::Last(leg) => sleeper.ended(&leg, spin_until(leg.end)),
+        };
         assert!(!wake.miss.is_negative());
         assert_eq!(rehearsals, 0);
     }
