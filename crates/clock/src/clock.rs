@@ -128,8 +128,8 @@ impl<S: TimeSource> Clock<S> {
         }
     }
 
-    /// CLOCK_MONOTONIC as the counter showed `tick`, a moment ago, in ns, rounded up; `None` where this moment's readings
-    /// do not come from the counter.
+    /// CLOCK_MONOTONIC as the counter showed `tick`, a moment ago, in ns, rounded up; `None` where this moment's
+    /// readings do not come from the counter.
     #[inline]
     #[must_use]
     pub fn at(&self, tick: CounterTick) -> Option<Timestamp<Monotonic>> {

@@ -355,9 +355,9 @@ impl<'c> Sleeper<'c> {
         Wake { miss, spin: Span::ZERO, disturbed: false, interrupted: end == SleepEnd::Interrupted }
     }
 
-    /// Spins until shortly before `end`, in legs of the same code: what runs at the deadline has then just run, and is in
-    /// the caches. After a sleep of milliseconds that is worth half a microsecond; the first fetch may take microseconds
-    /// of page walks in a guest. Returns the longest gap between two readings.
+    /// Spins until shortly before `end`, in legs of the same code: what runs at the deadline has then just run, and is
+    /// in the caches. After a sleep of milliseconds that is worth half a microsecond; the first fetch may take
+    /// microseconds of page walks in a guest. Returns the longest gap between two readings.
     #[inline(always)]
     fn first_legs(&self, end: CounterTick, mut rehearse: impl FnMut()) -> Span {
         let mut longest_gap = Span::ZERO;
