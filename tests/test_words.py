@@ -56,7 +56,10 @@ def test_a_word_is_found_in_prose_comments_and_strings(words: ModuleType, name: 
     assert [place.line for place in words.places(name, text, words.rules())] == [line]
 
 
-@pytest.mark.parametrize(("name", "text"), [("a.py", "told = heard(1)\n"), ("a.rs", "fn told(heard: &'a u8) {}\n")])
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("a.py", "told = heard(1)\n"), ("a.rs", "fn told(heard: &'a u8) {}\n"), ("a.md", 'The key `{"say":1}` is.\n')],
+)
 def test_names_in_code_are_left_alone(words: ModuleType, name: str, text: str) -> None:
     assert words.places(name, text, words.rules()) == []
 

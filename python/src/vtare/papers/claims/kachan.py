@@ -78,8 +78,8 @@ def reanalyse() -> Reanalysis:
         Claim(
             "yaz-train", "Table 2", f"Yaz is tuned with streams of {length:g} packets of {size:g} B.", f"{length:g}",
             f"{significant(on_wire_us)} us at 10 Gbit/s", "cannot be decided",
-            "A stream this short is over within a few interrupts of a card that coalesces them; whether the gaps still "
-            "carry the queue is not shown.",
+            "A stream this short is over within a few interrupts of a card that coalesces them; nothing shows "
+            "that the gaps still carry the queue.",
         ),
         Claim(
             "loss", "results", "All three tools measure with 1 % of the packets lost.", "1 %", "no figures of the runs",

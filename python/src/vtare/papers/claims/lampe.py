@@ -117,7 +117,7 @@ def reanalyse() -> Reanalysis:
     )
     method = (
         "Friedman's test over blocks of what both sides share (language and argument; the host's load or the software "
-        "where both sides have it), from coefficients as printed. The paper does not say what its blocks were. "
+        "where both sides have it), from coefficients as printed. The paper does not state its blocks. "
         "Coefficients of one configuration at ten arguments come from the same batches: blocks are not independent, "
         "and all these p-values are too small. The exact p-value stands beside that by chi-squared. Sentences are "
         "compared with the printed coefficients."

@@ -68,8 +68,8 @@ def _affinity() -> Claim:
         f"medians {off:g} % off, {on:g} % on",
         f"difference {percent_points(on - off)}, beside interquartile ranges of {significant(iqr[0])} and "
         f"{significant(iqr[1])} points", decide(holds=abs(on - off) < 0.1 * min(iqr)),
-        "The quartiles are almost the same, too. That the two are equal is not shown: no margin and no "
-        "number of repeated runs is printed.",
+        "The quartiles are almost the same, too. No margin and no number of repeated runs is printed, "
+        "so equality does not follow.",
     )  # fmt: skip
 
 

@@ -137,8 +137,8 @@ def _rates() -> list[Claim]:
     claims.append(text.claim(
         "1 Mpps of pings is near the line rate.", f"{text.numbers['rate'] / 1e6:g} Mpps",
         f"{significant(share)} % of {significant(most / 1e6)} Mpps", decide(holds=80 <= share <= 100),
-        f"Pings of the default 56 B take {_PING_WIRE_BYTE} B on a 1 Gbit/s link. That ping reaches this rate is not "
-        "shown.",
+        f"Pings of the default 56 B take {_PING_WIRE_BYTE} B on a 1 Gbit/s link. Nothing shows that "
+        "ping reaches this rate.",
     ))  # fmt: skip
     text = _sentence("burst-length")
     n = text.numbers
