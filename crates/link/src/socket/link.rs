@@ -9,6 +9,7 @@ use super::echo::{ECHO_REPLY, ECHO_REPLY_V6, Echo, HEADER_BYTE};
 use super::engine::{Arrival, Engine, Framing};
 use super::error::system;
 use super::options::SocketOptions;
+use super::packet_size::connect;
 use crate::stall_detector::StallDetector;
 
 /// Probes over one connected socket to one far end, as UDP datagrams or as ICMP echo requests.
@@ -32,7 +33,7 @@ impl<'c> SocketLink<'c> {
         because: impl Into<String>,
     ) -> Result<Self, LinkError> {
         let socket = Socket::open(Layer::Udp, peer).map_err(system("open a UDP socket"))?;
-        connect(&socket, peer, options)?;
+        connect(&socket, peer, options.local)?;
         Engine::new(clock, socket, peer, Framing::Udp, options, ("udp", because.into())).map(Self)
     }
 
@@ -57,7 +58,7 @@ impl<'c> SocketLink<'c> {
             let reply = if ipv6 { ECHO_REPLY_V6 } else { ECHO_REPLY };
             socket.only_icmp(&[reply]).map_err(system("filter ICMP messages"))?;
         }
-        connect(&socket, peer, options)?;
+        connect(&socket, peer, options.local)?;
         // The identifier of an unprivileged socket is its "port"; a raw one shares the host with others and draws its
         // own.
         let port = socket.local_address().map_or(0, |address| address.port());
@@ -93,13 +94,6 @@ impl<'c> SocketLink<'c> {
     pub const fn stalls(&self) -> &StallDetector {
         &self.0.stalls
     }
-}
-
-fn connect(socket: &Socket, peer: SocketAddr, options: &SocketOptions) -> Result<(), LinkError> {
-    if let Some(local) = options.local {
-        socket.bind(SocketAddr::new(local, 0)).map_err(system("take a local address"))?;
-    }
-    socket.connect(peer).map_err(system("find a route to the peer"))
 }
 
 /// An identifier that other programs and other links hardly share.

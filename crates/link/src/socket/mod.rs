@@ -5,7 +5,9 @@ mod engine;
 pub(crate) mod error;
 mod link;
 pub(crate) mod options;
+mod packet_size;
 mod tx_keys;
 
 pub use link::SocketLink;
 pub use options::{SocketOptions, Wait};
+pub use packet_size::PacketSize;

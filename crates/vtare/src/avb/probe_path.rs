@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use vtare_clock::Clock;
 use vtare_control::client::{self, ControlError, OpenedSession};
-use vtare_link::socket::{SocketLink, SocketOptions};
+use vtare_link::socket::{PacketSize, SocketLink, SocketOptions};
 use vtare_methods::avb::{Ability, Observation, Train};
 use vtare_probe::link::ProbeLink;
 use vtare_probe::train::{self, AvbSession};
@@ -93,9 +93,9 @@ impl<'c> ProbePath<'c> {
         let because = "the socket engine: trains over UDP";
         // Departures are timed by the program: stamps of some would stand beside those of others.
         let options = SocketOptions { tx_stamp_every: 0, gso: parameters.gso, gro: true, ..SocketOptions::default() };
-        let facts = SocketLink::udp(clock, address, &options, because).map_err(|error| failed(&error))?.facts().clone();
-        let header = facts.ip_header_byte;
-        let carried = facts.most_payload_byte.map_or(LARGEST_BYTE, |most| most.min(LARGEST_BYTE));
+        let size = PacketSize::towards(address).map_err(|error| failed(&error))?;
+        let header = size.header_byte;
+        let carried = size.most_payload_byte.map_or(LARGEST_BYTE, |most| most.min(LARGEST_BYTE));
         let wanted = parameters.size_byte.map_or(carried, |size| usize::from(size).saturating_sub(header));
         if wanted > carried {
             let (found, most) = (wanted + header, carried + header);

@@ -22,6 +22,7 @@ use vtare_units::{Monotonic, Span, Timestamp};
 use super::echo::Echo;
 use super::error::dropped_since;
 use super::options::{SocketOptions, Wait};
+use super::packet_size::PacketSize;
 use super::tx_keys::TxKeys;
 use crate::stall_detector::StallDetector;
 
@@ -81,17 +82,16 @@ impl<'c> Engine<'c> {
         options: &SocketOptions,
         (engine, because): (&str, String),
     ) -> Result<Self, LinkError> {
+        let size = PacketSize::of(&socket, peer);
         let mut facts = Facts {
             engine: engine.to_owned(),
             chosen_because: because,
             capabilities: Capabilities { batch: BATCH, ..Capabilities::default() },
             refusals: Vec::new(),
             stamp_error_ns: None,
-            ip_header_byte: if peer.is_ipv6() { vtare_wire::IPV6_UDP_BYTE } else { vtare_wire::IPV4_UDP_BYTE },
-            most_payload_byte: None,
+            ip_header_byte: size.header_byte,
+            most_payload_byte: size.most_payload_byte,
         };
-        let mtu = socket.mtu().ok().and_then(|mtu| usize::try_from(mtu).ok());
-        facts.most_payload_byte = mtu.map(|mtu| mtu.saturating_sub(facts.ip_header_byte));
         let interface = interface_of(&socket);
         let mut setup = Setup { socket: &socket, facts: &mut facts };
         setup.plain(options, framing == Framing::Udp);
