@@ -52,7 +52,7 @@ TWO_HOSTS = Path(__file__).with_name("two_hosts.toml")
 
 
 class FakeInstance(HostInstance):
-    """A process on this machine that says it stands behind a bridge."""
+    """A process on this machine that states a bridge in its facts."""
 
     address = "127.0.0.1"
 

@@ -205,7 +205,7 @@ def test_a_server_is_told_by_its_certificate(simulator: Path, monkeypatch: pytes
         upper = ":".join(told["thumbprint"][at : at + 2].upper() for at in range(0, 64, 2))
         with session(server_of(told, thumbprint=upper)):
             pass
-        with pytest.raises(MachineCannot, match=f"found a certificate with SHA-256 {told['thumbprint']}, wanted 0000"):
+        with pytest.raises(MachineCannot, match=f"SHA-256 {told['thumbprint']}, expected 0000"):
             session(server_of(told, thumbprint="0" * 64)).__enter__()
         # Even at 127.0.0.1, where the library itself trusts any.
         with pytest.raises(MachineCannot, match=r"cannot be trusted .*thumbprint.*ca_file.*insecure"):
@@ -237,13 +237,13 @@ def test_what_stands_against_a_machine_is_said_with_figures(
         assert missing() == "None"
         assert "GiB of memory, free are" in missing(Resources(memory_byte=1 << 50))
         assert "a machine was to have 4096" in missing(Resources(vcpus=4096))
-        assert "wanted CPU 4000 to pin to" in missing(Resources(pinned=(4000,)))
-        assert "no network card 'rtl8139'; wanted one of vmxnet3" in missing(Resources(nic="rtl8139"))
+        assert "no CPU 4000 to pin to" in missing(Resources(pinned=(4000,)))
+        assert "no network card 'rtl8139'; expected one of vmxnet3" in missing(Resources(nic="rtl8139"))
         assert "no clock source of its own to choose" in missing(Resources(clock_source="tsc"))
-        assert "found 0 of the template 'absent', wanted one" in missing(template="absent")
-        assert "found 0 of the host 'absent', wanted one" in missing(run_on="absent")
+        assert "found 0 of the template 'absent', expected one" in missing(template="absent")
+        assert "found 0 of the host 'absent', expected one" in missing(run_on="absent")
         (tmp_path / "password").chmod(0o644)
-        assert "found mode 0644, wanted 0600" in missing()
+        assert "found mode 0644, expected 0600" in missing()
 
 
 def test_what_a_plan_says_wrongly_is_named(tmp_path: Path) -> None:
@@ -255,8 +255,8 @@ def test_what_a_plan_says_wrongly_is_named(tmp_path: Path) -> None:
     assert "names no template" in opened(server="s", account="a")
     for settings, text in (
         ({"serve": "s"}, "unknown setting 'serve'"),
-        ({"tls": "off"}, "tls: found 'off', wanted one of: checked, insecure"),
-        ({"thumbprint": "12:34"}, "thumbprint: found '12:34', wanted the SHA-256"),
+        ({"tls": "off"}, "tls: found 'off', expected one of: checked, insecure"),
+        ({"thumbprint": "12:34"}, "thumbprint: found '12:34', expected the SHA-256"),
         ({"server_port": 0}, "server_port: found 0"),
         ({"template": 3}, "template: found 3, expected a string"),
         ({"interface": "vmnic0"}, "ESXi has no place for vtare's capture"),

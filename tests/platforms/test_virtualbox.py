@@ -103,7 +103,7 @@ def test_what_cannot_be_had_is_said_before_anything_is_asked(monkeypatch: pytest
     monkeypatch.setattr(shutil, "which", lambda program: program)
     assert "names no template" in missing()
     assert "has no CPUs to pin to to choose" in missing(Resources(pinned=(0,)), template="t")
-    assert "no network card 'vmxnet3'; wanted one of virtio, e1000" in missing(Resources(nic="vmxnet3"), template="t")
+    assert "no network card 'vmxnet3'; expected one of virtio, e1000" in missing(Resources(nic="vmxnet3"), template="t")
     with pytest.raises(BadInput, match="unknown setting 'templat'"):
         missing(templat="t")
     with pytest.raises(BadInput, match="template: found 3"):

@@ -47,9 +47,9 @@ def percentage(option: str, above: float, below: float) -> Callable[[str | float
         try:
             value = float(str(text).removesuffix("%"))
         except ValueError:
-            raise BadInput(f"{option}: found '{text}', wanted {wanted}") from None
+            raise BadInput(f"{option}: found '{text}', expected {wanted}") from None
         if not above < value < below:
-            raise BadInput(f"{option}: found {value:g}, wanted {wanted}")
+            raise BadInput(f"{option}: found {value:g}, expected {wanted}")
         return value
 
     return parse

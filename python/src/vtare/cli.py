@@ -202,7 +202,7 @@ def report(
     from vtare.report.write import default_name, write_summary
 
     if form not in ("html", "md", "latex"):
-        raise BadInput(f"--format: found '{form}', wanted html, md or latex")
+        raise BadInput(f"--format: found '{form}', expected html, md or latex")
     with nullcontext(ALONE) if dask is None else dask_executor(dask) as executor:
         # Workers have working directories of their own.
         summary = _summary_of(store if dask is None else store.resolve(), executor)
@@ -264,7 +264,7 @@ def serve_report(
     except QuantityError as error:
         raise BadInput(f"--every: {error}") from error
     if not 0.0 <= every_s <= 86_400.0:
-        raise BadInput(f"--every: found {every}, wanted 0 s to 24 h")
+        raise BadInput(f"--every: found {every}, expected 0 s to 24 h")
     forget_keys(store)
     read_store(store)
     serve(store, port=port, every_s=every_s, say=_out.print)
@@ -370,7 +370,7 @@ def plan_command(
     of_power = {"--pilot": pilot, "--spread": spread, "--shift": shift, "--chance": chance}
     given = [name for name, value in of_power.items() if value is not None]
     if plan is None and (power or given or as_json):
-        raise BadInput("found no plan, wanted one: `vtare plan` lists those that are shipped")
+        raise BadInput("found no plan, expected one: `vtare plan` lists those that are shipped")
     if plan is None or (plan == "list" and not Path(plan).exists()):
         for name, path in shipped_plans().items():
             question = " ".join(load_plan(path).question.split())
@@ -410,7 +410,7 @@ def overhead(
 
     if sender_capture is None and responder_capture is None:
         raise BadInput(
-            "found no capture, wanted --sender-capture FILE, --responder-capture FILE or both "
+            "found no capture, expected --sender-capture FILE, --responder-capture FILE or both "
             "(`vtare capture IFACE --out FILE.parquet` on the host)"
         )
     trips = read_round_trips(samples)
@@ -470,7 +470,7 @@ def papers(
 
     if write is not None:
         if claims or as_json or any(other is not None for other in (name, store, out)):
-            raise BadInput("--write: found something else beside it, wanted it alone: it writes a page for each paper")
+            raise BadInput("--write: found other options beside it, expected none: it writes a page for each paper")
         _write_paper_pages(write)
         return
     if store is not None:
@@ -480,7 +480,7 @@ def papers(
         raise BadInput("--out belongs to --store: add it, or leave it out")
     if claims or (as_json and name is not None):
         if name is None:
-            raise BadInput("--claims: found no paper, wanted one: `vtare papers` lists them")
+            raise BadInput("--claims: found no paper, expected one: `vtare papers` lists them")
         found = published.reanalyse(published.find(name)[0].name)
         if as_json:
             _print_json(found.document())
@@ -488,7 +488,7 @@ def papers(
             published.show_claims(found, _out)
     elif name is None:
         if as_json:
-            raise BadInput("--json: found no paper, wanted one: `vtare papers` lists them")
+            raise BadInput("--json: found no paper, expected one: `vtare papers` lists them")
         published.show_list(_out)
     else:
         published.show_tables(name, for_tables(_out))
@@ -530,7 +530,7 @@ def _show_power(
 
     if Path(plan).is_dir():
         if pilot is not None:
-            raise BadInput(f"{plan} is a store and --pilot names another; wanted one pilot")
+            raise BadInput(f"{plan} is a store and --pilot names another; expected one pilot")
         pilot = Path(plan)
         checked, _, _ = read_store(pilot)
     else:
@@ -539,7 +539,7 @@ def _show_power(
         raise BadInput(
             "--power: found "
             + ("neither a pilot nor a spread" if pilot is None else "a pilot and a spread")
-            + f", wanted one: `vtare plan {plan} --power --pilot STORE`, or --spread PERCENT of run medians"
+            + f", expected one: `vtare plan {plan} --power --pilot STORE`, or --spread PERCENT of run medians"
         )
     question = planning.Question(shift, chance / 100.0, checked.analysis.alpha, checked.blocks)
     if spread is not None:

@@ -68,11 +68,11 @@ class Parameter:
         if self.is_list:
             items = value if isinstance(value, list) else [value]
             if not items:
-                raise BadInput(f"{where}: the list is empty, wanted at least one of: {self.wanted}")
+                raise BadInput(f"{where}: the list is empty, expected at least one of: {self.wanted}")
             return [self._check_one(item, where) for item in items]
         if isinstance(value, list):
             raise BadInput(
-                f"{where}: found a list {value!r}, wanted one value: {self.wanted}; a list of levels is a factor"
+                f"{where}: found a list {value!r}, expected one value: {self.wanted}; a list of levels is a factor"
             )
         return self._check_one(value, where)
 
@@ -100,24 +100,24 @@ class Parameter:
     def _check_one(self, value: Any, where: str) -> Any:
         if self.kind == "string":
             if not isinstance(value, str):
-                raise BadInput(f"{where}: found {value!r}, wanted {self.wanted}")
+                raise BadInput(f"{where}: found {value!r}, expected {self.wanted}")
             if self.choices and value not in self.choices:
                 hint = did_you_mean(value, self.choices)
-                raise BadInput(f"{where}: found '{value}'{hint}, wanted {self.wanted}")
+                raise BadInput(f"{where}: found '{value}'{hint}, expected {self.wanted}")
             return value
         if self.kind == "boolean":
             if not isinstance(value, bool):
-                raise BadInput(f"{where}: found {value!r}, wanted true or false")
+                raise BadInput(f"{where}: found {value!r}, expected true or false")
             return value
         return self._check_number(value, where)
 
     def _check_number(self, value: Any, where: str) -> int | float:
         unit = unit_of(self.name)
         if isinstance(value, bool) or not isinstance(value, str | int | float):
-            raise BadInput(f"{where}: found {value!r}, wanted {self.wanted}")
+            raise BadInput(f"{where}: found {value!r}, expected {self.wanted}")
         if unit is None:
             if isinstance(value, str):
-                raise BadInput(f"{where}: found the text '{value}', wanted {self.wanted} without quotes or unit")
+                raise BadInput(f"{where}: found the text '{value}', expected {self.wanted} without quotes or unit")
             exact = Decimal(repr(value))
         elif isinstance(value, str):
             try:
@@ -129,18 +129,18 @@ class Parameter:
             raise BadInput(f'{where}: found {value} without a unit; write for example "{value} {unit.symbol}"')
         symbol = "" if unit is None else f" {unit.symbol}"
         if not exact.is_finite():
-            raise BadInput(f"{where}: found {value}, wanted a finite number")
+            raise BadInput(f"{where}: found {value}, expected a finite number")
         if self.above is not None and exact <= self.above:
-            raise BadInput(f"{where}: found {value}, wanted more than {self.above.normalize():f}{symbol}")
+            raise BadInput(f"{where}: found {value}, expected more than {self.above.normalize():f}{symbol}")
         if self.minimum is not None and exact < self.minimum:
-            raise BadInput(f"{where}: found {value}, wanted at least {self.minimum.normalize():f}{symbol}")
+            raise BadInput(f"{where}: found {value}, expected at least {self.minimum.normalize():f}{symbol}")
         if abs(exact) > _LARGEST:
-            raise BadInput(f"{where}: found {value}, wanted at most {_LARGEST}{symbol}")
+            raise BadInput(f"{where}: found {value}, expected at most {_LARGEST}{symbol}")
         if self.maximum is not None and exact > self.maximum:
-            raise BadInput(f"{where}: found {value}, wanted at most {self.maximum.normalize():f}{symbol}")
+            raise BadInput(f"{where}: found {value}, expected at most {self.maximum.normalize():f}{symbol}")
         if self.kind == "integer":
             if exact != exact.to_integral_value():
-                raise BadInput(f"{where}: found {value}, wanted a whole number of{symbol or ' units'}")
+                raise BadInput(f"{where}: found {value}, expected a whole number of{symbol or ' units'}")
             return int(exact)
         return float(exact)
 
@@ -161,7 +161,7 @@ class Contract:
         if instrument not in self.instruments:
             known = ", ".join(self.instruments)
             hint = did_you_mean(instrument, self.instruments)
-            raise BadInput(f"{where}: found instrument '{instrument}'{hint}, wanted one of: {known}")
+            raise BadInput(f"{where}: found instrument '{instrument}'{hint}, expected one of: {known}")
         return self.instruments[instrument]
 
 
@@ -221,8 +221,8 @@ def check_samples_file(path: Path, *, run_id: str, instrument: str) -> dict[str,
     schema = footer.get("schema") if isinstance(footer, dict) else None
     if schema != SAMPLES_SCHEMA:
         raise BadInput(
-            f"{path}: found schema {schema!r}, wanted '{SAMPLES_SCHEMA}': it was written by another version of vtare; "
-            "report it with that version, or measure it again"
+            f"{path}: found schema {schema!r}, expected '{SAMPLES_SCHEMA}': it was written by another version of "
+            "vtare; report it with that version, or measure it again"
         )
     absent = [name for name in _FOOTER_NEEDS if name not in footer]
     if absent:
@@ -240,7 +240,7 @@ def check_samples_file(path: Path, *, run_id: str, instrument: str) -> dict[str,
         raise BadInput(f"{path}: damaged: {', '.join(odd)} in its footer is of another type; measure this run again")
     found_id = footer["run"].get("run_id")
     if found_id != run_id:
-        raise BadInput(f"{path}: belongs to run {found_id!r}, wanted '{run_id}'")
+        raise BadInput(f"{path}: belongs to run {found_id!r}, expected '{run_id}'")
     for name, column in columns()[instrument].items():
         if name not in found:
             raise BadInput(
@@ -248,7 +248,7 @@ def check_samples_file(path: Path, *, run_id: str, instrument: str) -> dict[str,
                 "version of vtare, or changed since: measure this run again"
             )
         if type(found[name]).__name__ not in _TYPES[column["type"]]:
-            raise BadInput(f"{path}: column '{name}' is {found[name]}, wanted {column['type']}")
+            raise BadInput(f"{path}: column '{name}' is {found[name]}, expected {column['type']}")
     return footer
 
 

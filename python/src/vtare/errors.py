@@ -1,4 +1,4 @@
-"""Errors that a person can act on: each says what was found, what was wanted and the way out."""
+"""Errors that a person can act on: each has what was found, what was expected and how to fix it."""
 
 from __future__ import annotations
 

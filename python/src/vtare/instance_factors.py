@@ -100,10 +100,10 @@ def _integer(low: int, high: int) -> Callable[[Any], tuple[str, Any]]:
 def _memory(found: Any) -> tuple[str, Any]:
     unit = unit_of("memory_byte")
     if not isinstance(found, str) or unit is None:
-        raise ValueError(f'found {found!r}, wanted a size such as "256 MiB"')
+        raise ValueError(f'found {found!r}, expected a size such as "256 MiB"')
     size = parse(found, unit)
     if size != int(size) or not 1 << 20 <= size <= 1 << 44:
-        raise QuantityError(f"found {found!r}, wanted 1 MiB to 16 TiB")
+        raise QuantityError(f"found {found!r}, expected 1 MiB to 16 TiB")
     return " ".join(found.split()), int(size)
 
 
@@ -113,34 +113,34 @@ def _affinity(found: Any) -> tuple[str, Any]:
     if isinstance(found, str) and _CPUS.fullmatch(found.replace(" ", "")):
         cpus = tuple(int(word) for word in found.split(","))
         return f"CPU {','.join(map(str, cpus))}", cpus
-    raise ValueError(f'found {found!r}, wanted "off" or CPUs of the host such as "0" or "0,1"')
+    raise ValueError(f'found {found!r}, expected "off" or CPUs of the host such as "0" or "0,1"')
 
 
 def _name(found: Any) -> tuple[str, Any]:
     """A name that the platform checks; `default` is the one that it takes by itself."""
     if not isinstance(found, str) or not _NAME.fullmatch(found):
-        raise ValueError(f'found {found!r}, wanted a name such as "virtio" or "tsc", or "default"')
+        raise ValueError(f'found {found!r}, expected a name such as "virtio" or "tsc", or "default"')
     return found, None if found == _DEFAULT else found
 
 
 def _load(found: Any) -> tuple[str, Any]:
     table = {"kind": found} if isinstance(found, str) else found
     if not isinstance(table, dict):
-        raise ValueError(f'found {found!r}, wanted a load such as "cpu" or {{kind = "net", rate = "100 Mbit/s"}}')
+        raise ValueError(f'found {found!r}, expected a load such as "cpu" or {{kind = "net", rate = "100 Mbit/s"}}')
     kind = table.get("kind")
     if kind not in BACKGROUND_LOADS:
-        raise ValueError(f"found {kind!r}, wanted one of: {', '.join(BACKGROUND_LOADS)}")
+        raise ValueError(f"found {kind!r}, expected one of: {', '.join(BACKGROUND_LOADS)}")
     allowed = {"cpu": ("threads",), "io": ("threads",), "net": ("rate",)}.get(str(kind), ())
     for key in table:
         if key not in ("kind", "label", *allowed):
             raise ValueError(
-                f"unknown key '{key}' of the load '{kind}'; wanted: {', '.join(('kind', 'label', *allowed))}"
+                f"unknown key '{key}' of the load '{kind}'; expected: {', '.join(('kind', 'label', *allowed))}"
             )
     label, threads, rate = str(kind), 2 if kind == "io" else 1, _NET_RATE_BIT_PER_S
     if "threads" in table:
         _, threads = _integer(1, 1000)(table["threads"])
         if kind == "io" and threads % 2:
-            raise ValueError(f"found {threads} threads, wanted an even number: two make a stream of the io load")
+            raise ValueError(f"found {threads} threads, expected an even number: two make a stream of the io load")
         label = f"{kind} {threads}"
     if "rate" in table:
         rate = read_rate(str(table["rate"]), least=1000)

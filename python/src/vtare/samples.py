@@ -3,7 +3,7 @@
 A file that cannot be used is named and left out, never silently. Runs whose kernel, CPU or program version differ are
 not pooled, unless they ran on different platforms and `platform` is a factor. A run whose kernel kept time by another
 clock source than most of its kind is left out: a guest's kernel chooses at each boot, and may give up the counter when
-its machine stands still. Levels of `guest_clock` are there to change it.
+its machine stalls. Levels of `guest_clock` are there to change it.
 """
 
 from __future__ import annotations

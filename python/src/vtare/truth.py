@@ -3,7 +3,7 @@
 At a kernel shaper both are counted at the link (`link_counter`): the cross traffic that came to it in the window, and
 what it carried of its rate while it was busy. Where this kernel does not count, the cross traffic is what its source
 counted inside the window, in bins of 0.2 ms, less what the path loses before the bottleneck, and the capacity
-the shaper's rate: a little less sure, since a source may stand still between its account and the link, and a bucket
+the shaper's rate: a little less sure, since a source may stall between its account and the link, and a bucket
 loses tokens while its processor is taken away. The sink's bins count what came through. They are no truth of a short
 window: a train that overloads the path makes cross traffic wait, so that the sink sees it after the window (of 150
 Mbit/s it stamped 55 inside a train of 2.4 ms). Over seconds the two must agree. The capacity is that of the shaper, of
@@ -216,7 +216,7 @@ def read_capacity(directory: Path, path: PathSpec) -> tuple[Cumulative | None, C
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise BadInput(f"{log}: damaged, or not left by the shaper ({error})") from error
     if not changes:
-        raise BadInput(f"{log}: no change is in it, wanted at least the first")
+        raise BadInput(f"{log}: no change is in it, expected at least the first")
     # The change fell somewhere between the two times, which are a few ms apart. The last rate holds to the run's end,
     # which comes before its time is over.
     origin = changes[0][0]

@@ -83,18 +83,18 @@ def test_drawn_seed_is_logged_in_the_store(tmp_path: Path, plan_file: Path, fake
         (["status", "nowhere"], "vtare: nowhere: no such store"),
         (["report", "nowhere"], "vtare: nowhere: no such store"),
         (["papers", "nowhere"], "nowhere"),
-        (["papers", "--write", "pages", "--claims"], "--write: found something else beside it, wanted it alone"),
-        (["status", "{plan}"], "tiny.toml: found a file, wanted the directory that a campaign left"),
-        (["plan", "."], "plan '.': found a directory, wanted a file such as plan.toml"),
+        (["papers", "--write", "pages", "--claims"], "--write: found other options beside it, expected none"),
+        (["status", "{plan}"], "tiny.toml: found a file, expected the directory that a campaign left"),
+        (["plan", "."], "plan '.': found a directory, expected a file such as plan.toml"),
         (["plan", "quickstart", "--seed", "-1"], "vtare: --seed: found -1, expected an integer, 0 or more"),
         (["plan", "quickstart", "--seed", "x"], "vtare: --seed: found 'x', expected an integer, 0 or more"),
         (["plan", "quickstart", "--shift", "5"], "vtare: found --shift without --power, to which they belong"),
         (["serve-report", ".", "--port", "70000"], "vtare: --port: found 70000, expected an integer from 0 to 65535"),
         (
             ["compare", "a", "b", "--margin", "x"],
-            "vtare: --margin: found 'x', wanted a percentage above 0 and below 100",
+            "vtare: --margin: found 'x', expected a percentage above 0 and below 100",
         ),
-        (["compare", "a", "b", "--margin", "100"], "vtare: --margin: found 100, wanted a percentage above 0"),
+        (["compare", "a", "b", "--margin", "100"], "vtare: --margin: found 100, expected a percentage above 0"),
         (["fly"], "No such command 'fly'"),
     ],
 )
@@ -114,7 +114,7 @@ def test_with_json_an_error_is_one_document_too() -> None:
     assert done.returncode == 2
     document = json.loads(done.stdout)
     assert (document["schema"], document["exit_code"]) == ("vtare.error/1", 2)
-    assert document["error"] == "found no plan, wanted one: `vtare plan` lists those that are shipped"
+    assert document["error"] == "found no plan, expected one: `vtare plan` lists those that are shipped"
     assert document["error"] in done.stderr
 
 

@@ -135,7 +135,7 @@ def test_open_vswitch_works_in_its_daemons_namespace_under_names_of_its_own() ->
 
 @pytest.mark.parametrize("guests", [0, MOST_GUESTS + 1])
 def test_a_number_of_guests_without_addresses_is_refused(guests: int) -> None:
-    with pytest.raises(NetworkError, match=f"found {guests}, wanted from 1 to {MOST_GUESTS}"):
+    with pytest.raises(NetworkError, match=f"found {guests}, expected from 1 to {MOST_GUESTS}"):
         ForwardingTopology(OWNER, guests, switch="linux")
 
 
@@ -265,10 +265,10 @@ def test_a_runs_room_follows_from_its_factors_and_its_tester_has_a_cpu_of_its_ow
     ("factors", "parameters", "message"),
     [
         ('platform = ["host"]', "cpu = 0", "found 'host', which cannot forward"),
-        ("guests = [4, 8]\nloaded = [1, 6]", "cpu = 0", "factors.loaded: found 6, wanted 4 at most"),
-        ("frame_byte = ['64 B']", "loaded = [13]", "parameters.loaded: found 13, wanted 12 at most"),
+        ("guests = [4, 8]\nloaded = [1, 6]", "cpu = 0", "factors.loaded: found 6, expected 4 at most"),
+        ("frame_byte = ['64 B']", "loaded = [13]", "parameters.loaded: found 13, expected 12 at most"),
         ("guests = [0]", "cpu = 0", "expected an integer from 1 to 250"),
-        ('switch = ["cisco"]', "cpu = 0", "wanted one of: linux, ovs"),
+        ('switch = ["cisco"]', "cpu = 0", "expected one of: linux, ovs"),
         ('frame_byte = ["64 B"]', 'tx_port = "a"', "name all of tx_port, rx_port and flow, or none"),
         (
             "guests = [2]",

@@ -1,4 +1,4 @@
-"""The micro guest's image and kernel, QEMU's command line, and what is said where guests cannot be had."""
+"""The micro guest's image and kernel, QEMU's command line, and the reasons where there can be no guests."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_a_binary_that_needs_shared_libraries_is_refused(tmp_path: Path) -> None
     shell = Path("/bin/sh").resolve()
     assert image.is_dynamic(shell.read_bytes())
     assert not image.is_dynamic(b"#!/bin/sh")
-    with pytest.raises(MachineCannot, match="wanted the static binary"):
+    with pytest.raises(MachineCannot, match="expected the static binary"):
         image.image_for(kernel.Kernel(tmp_path, tmp_path), shell, None)
 
 
@@ -111,7 +111,7 @@ def test_a_named_kernel_needs_its_modules(tmp_path: Path, monkeypatch: pytest.Mo
     (tmp_path / "boot").mkdir()
     (tmp_path / "boot/vmlinuz-6.1-x").write_bytes(b"k")
     monkeypatch.setenv("VTARE_GUEST_KERNEL", str(tmp_path / "boot/vmlinuz-6.1-x"))
-    with pytest.raises(MachineCannot, match="wanted a kernel vmlinuz-RELEASE whose modules"):
+    with pytest.raises(MachineCannot, match="expected a kernel vmlinuz-RELEASE whose modules"):
         kernel.find_kernel("cloud")
     (tmp_path / "lib/modules/6.1-x").mkdir(parents=True)
     assert kernel.find_kernel("cloud").release == "6.1-x"

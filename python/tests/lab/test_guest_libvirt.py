@@ -1,4 +1,4 @@
-"""A guest's description for libvirt, and what is said where libvirt cannot be had."""
+"""A guest's description for libvirt, and the reasons where there is no libvirt."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_libvirt_that_is_not_there_is_said_and_plain_qemu_taken(
     assert manager.facts["manager"] == "none: plain QEMU"
     monkeypatch.setattr(qemu, "missing_kernel", lambda flavour: None)
     monkeypatch.setattr("shutil.which", lambda tool: tool)
-    # By itself the lab does without it; who asks for it is told.
+    # By itself the lab does without it; who asks for it gets the reason.
     for wanted, reason in (
         ("auto", None),
         ("qemu", None),

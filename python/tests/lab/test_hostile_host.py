@@ -30,7 +30,7 @@ FLOOD = b"\x1b[2J" * 10_000
 
 @dataclass
 class Host:
-    """A machine that behaves until it is told otherwise: each lie is a function in its place."""
+    """A machine that behaves until a test changes it: each lie is a function in its place."""
 
     root: Path
     port: int = 0

@@ -1,4 +1,4 @@
-"""What a plan says of instances and their neighbours, and what the lab makes of it."""
+"""What a plan states of instances and their neighbours, and what the lab makes of it."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_levels_mean_what_they_say(factor: str, found: object, label: str, value
         ("memory", 256, "256 MiB"),
         ("memory", "1 kB", "1 MiB to 16 TiB"),
         ("affinity", "first", '"off" or CPUs'),
-        ("nic", "E1000; rm", "wanted a name"),
+        ("nic", "E1000; rm", "expected a name"),
         ("background", 129, "from 0 to 128"),
         ("background_load", "disk", "none, cpu, io, net"),
         ("background_load", {"kind": "io", "threads": 3}, "an even number"),

@@ -51,5 +51,5 @@ def test_a_tool_that_is_missing_or_hangs_has_no_exit_code(tmp_path: Path) -> Non
 
 def test_a_line_cannot_command_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     start_logging()
-    logging.getLogger("vtare").error("a guest said %s", "\x1b[2J\x07")
-    assert capsys.readouterr().err == "vtare: a guest said \ufffd[2J\ufffd\n"
+    logging.getLogger("vtare").error("a guest reported %s", "\x1b[2J\x07")
+    assert capsys.readouterr().err == "vtare: a guest reported \ufffd[2J\ufffd\n"

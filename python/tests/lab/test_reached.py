@@ -33,7 +33,7 @@ def denied() -> MachineCannot:
 
 @pytest.fixture
 def way_with(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A way in whose connections end as told, one after the other; the hosts that were connected to."""
+    """A way in whose connections end as given, one after the other; the hosts that were connected to."""
 
     def made(*outcomes: MachineCannot | None) -> list[str]:
         left, hosts = list(outcomes), []

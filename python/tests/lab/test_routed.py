@@ -1,4 +1,4 @@
-"""Campaigns over the lab's own path with programs that are none: who is started, what fails, what the truth says."""
+"""Campaigns over the lab's own path with programs that are none: who is started, what fails, what the truth is."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def test_a_kernel_that_has_no_such_shaper_is_a_skip(
         assert run_campaign(store).skipped == 1
         (entry,) = store.journal.entries().values()
         assert "qdisc kind is unknown" in str(entry.reason)
-    # Without a single run there is a report all the same: it says so.
+    # Without a single run there is a report all the same: it states that.
     page = build(summarise(tmp_path / "store"))
     assert "qdisc kind is unknown" in page
     assert "no run finished" in page
@@ -256,16 +256,16 @@ WRONG = [
     (("estimates = 4", "reverse = true"), "bottleneck is on the way forward"),
     (("estimates = 4", 'peer = "10.0.0.2"'), "needs the far end that the lab sets up"),
     (("estimates = 4", 'key_file = "k"'), "the lab makes a key for each run"),
-    (('timers = ["os", "vtare"]', 'timers = ["oss"]'), "found 'oss'.*wanted one of: os, vtare"),
-    (('timers = ["os", "vtare"]', 'timers = ["vtare"]\nloss = ["1"]'), "wanted a share below 100 %"),
-    (('timers = ["os", "vtare"]', 'timers = ["vtare"]\nloss = ["100 %"]'), "wanted a share below 100 %"),
-    (('timers = ["os", "vtare"]', 'timers = ["vtare"]\ndelay = ["11 s"]'), "wanted 10 s at most"),
-    (('timers = ["os", "vtare"]', 'timers = ["vtare"]\nmtu_byte = ["1400 B"]'), "wanted 1500 to 9000 B"),
+    (('timers = ["os", "vtare"]', 'timers = ["oss"]'), "found 'oss'.*expected one of: os, vtare"),
+    (('timers = ["os", "vtare"]', 'timers = ["vtare"]\nloss = ["1"]'), "expected a share below 100 %"),
+    (('timers = ["os", "vtare"]', 'timers = ["vtare"]\nloss = ["100 %"]'), "expected a share below 100 %"),
+    (('timers = ["os", "vtare"]', 'timers = ["vtare"]\ndelay = ["11 s"]'), "expected 10 s at most"),
+    (('timers = ["os", "vtare"]', 'timers = ["vtare"]\nmtu_byte = ["1400 B"]'), "expected 1500 to 9000 B"),
     (('timers = ["os", "vtare"]', 'timers = ["vtare"]\ncapture = ["on"]'), "unknown factor"),
-    (('timers = ["os", "vtare"]', 'timers = ["vtare"]\nbottleneck = ["fq"]'), "wanted one of: tbf, htb, link"),
+    (('timers = ["os", "vtare"]', 'timers = ["vtare"]\nbottleneck = ["fq"]'), "expected one of: tbf, htb, link"),
     (
         ('timers = ["os", "vtare"]', 'timers = ["vtare"]\nbottleneck = ["tbf", "link"]\ncross_arrivals = ["iperf3"]'),
-        "found 'iperf3' over the bottleneck 'link', where its traffic is not counted; wanted tbf or htb",
+        "found 'iperf3' over the bottleneck 'link', where its traffic is not counted; expected tbf or htb",
     ),
 ]
 

@@ -23,7 +23,7 @@ def forget() -> Iterator[None]:
 
 
 def refusing(times: int, code: int, asked: list[int]) -> Callable[..., int]:
-    """A kernel that refuses seals so many times."""
+    """A kernel that refuses seals `times` times."""
     real = fcntl.fcntl
 
     def answer(descriptor: int, command: int, *rest: int) -> int:
@@ -40,8 +40,8 @@ def test_the_copy_runs_and_nobody_can_write_to_it() -> None:
     path = sealed("echo")
     assert path != "echo"
     assert sealed("echo") == path
-    done = subprocess.run([path, "as", "told"], capture_output=True, check=True)
-    assert done.stdout == b"as told\n"
+    done = subprocess.run([path, "as", "given"], capture_output=True, check=True)
+    assert done.stdout == b"as given\n"
     original = shutil.which("echo")
     assert original is not None
     assert Path(path).read_bytes() == Path(original).read_bytes()

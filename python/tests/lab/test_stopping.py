@@ -43,13 +43,13 @@ def test_rule_is_read_from_the_plan(tiny_plan: Plan) -> None:
 @pytest.mark.parametrize(
     ("rule", "blocks", "message"),
     [
-        ("stop = 5", 12, r"tiny.toml: stop: found 5, wanted a table such as \{ precision_percent = 5 \}"),
+        ("stop = 5", 12, r"tiny.toml: stop: found 5, expected a table such as \{ precision_percent = 5 \}"),
         ("[stop]", 12, "stop.precision_percent: missing; expected a number between 0 and 100"),
-        ("[stop]\nprecision_percent = 0", 12, "stop.precision_percent: found 0, wanted a number between 0 and 100"),
+        ("[stop]\nprecision_percent = 0", 12, "stop.precision_percent: found 0, expected a number between 0 and 100"),
         (f"{RULE}least_blocks = 9", 12, "stop.least_blocks: found 9, expected an integer from 10 to 12"),
         (f"{RULE}least_blocks = 13", 12, "stop.least_blocks: found 13, expected an integer from 10 to 12"),
-        (f"{RULE}p_value = 0.05", 12, "stop.p_value: unknown key 'p_value'; wanted one of: precision_percent"),
-        (RULE, 10, "blocks: found 10, wanted more than 10 beside"),
+        (f"{RULE}p_value = 0.05", 12, "stop.p_value: unknown key 'p_value'; expected one of: precision_percent"),
+        (RULE, 10, "blocks: found 10, expected more than 10 beside"),
     ],
 )
 def test_bad_rule_is_refused_with_the_way_out(tiny_plan: Plan, rule: str, blocks: int, message: str) -> None:

@@ -1,4 +1,4 @@
-"""The platform `xen` without Xen: what its tools said when recorded, what is made of it, and what is missing."""
+"""The platform `xen` without Xen: what its tools printed when recorded, what is made of it, and what is missing."""
 
 from __future__ import annotations
 
@@ -142,9 +142,9 @@ def test_without_root_and_without_services_that_is_said(dom0: Path, monkeypatch:
     [
         (Resources(memory_byte=4 << 30), "1 guest would take 4100 MiB, but Xen has 1000 MiB free"),
         (Resources(memory_byte=64 * MEBIBYTE), "a guest of 64 MiB does not boot; give it 96 MiB or more"),
-        (Resources(pinned=(0, 7)), "CPU 7 to pin to is not there; wanted some of 0 to 0"),
-        (Resources(nic="e1000"), "has no network card 'e1000'; wanted netfront"),
-        (Resources(clock_source="kvm-clock"), "has no clock source 'kvm-clock'; wanted xen or tsc"),
+        (Resources(pinned=(0, 7)), "CPU 7 to pin to is not there; expected some of 0 to 0"),
+        (Resources(nic="e1000"), "has no network card 'e1000'; expected netfront"),
+        (Resources(clock_source="kvm-clock"), "has no clock source 'kvm-clock'; expected xen or tsc"),
     ],
 )
 def test_what_a_guest_cannot_have_is_refused_with_what_it_can(resources: Resources, words: str) -> None:

@@ -56,7 +56,7 @@ def test_the_pages_in_docs_are_what_the_code_writes(written: dict[str, str]) -> 
         if name.endswith(".md"):
             assert kept == text, f"{name}: {hint}"
         else:
-            # Another release of matplotlib may move a label by a tenth of a point: what is said must not move.
+            # Another release of matplotlib may move a label by a tenth of a point: the description must not change.
             said = re.search(r'aria-label="([^"]*)"', kept)
             wanted = re.search(r'aria-label="([^"]*)"', text)
             assert said is not None
@@ -198,7 +198,7 @@ def test_kachans_two_figures_of_the_occupied_link_do_not_agree() -> None:
 def test_a_figure_that_is_not_there_or_not_alone_is_an_error() -> None:
     with pytest.raises(LookupError, match="found 0 values"):
         one_value("lampe2013_prose", "value", quantity="no such")
-    with pytest.raises(LookupError, match="wanted one"):
+    with pytest.raises(LookupError, match="expected one"):
         one_value("lampe2013_table1_cv", "cv", machine_type="PM")
 
 

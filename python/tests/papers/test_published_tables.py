@@ -82,7 +82,7 @@ def test_a_broken_table_names_row_column_and_value(monkeypatch: pytest.MonkeyPat
 def test_a_table_that_lost_rows_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = published.read_rows("kirova2019_table1_timer_cost")[:-1]
     monkeypatch.setattr(catalogue, "read_rows", lambda _: rows)
-    with pytest.raises(papers.BrokenTable, match="found 29 rows, wanted 30"):
+    with pytest.raises(papers.BrokenTable, match="found 29 rows, expected 30"):
         papers.load("kirova2019_table1_timer_cost")
 
 

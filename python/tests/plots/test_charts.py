@@ -1,4 +1,4 @@
-"""Interactive charts say what the still figures say: same data, same colours, the page's parameters, no address."""
+"""Interactive charts show what the still figures show: same data, same colours, the page's parameters, no address."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_a_curve_has_the_steps_of_the_still_figure_and_tells_what_lies_at_or_bel
 def test_an_estimate_is_told_with_its_window_truth_and_error_even_where_it_is_off_the_scale() -> None:
     chart = plots.estimates_chart(np.array([0.0, 1.0]), np.array([1e8]), [mark(5e8, low=9e7)], limit=1.6e8)
     (row,) = chart.spec["datasets"]["rows"]
-    assert row["said"] == "500 Mbit/s (off the scale)"
+    assert row["shown"] == "500 Mbit/s (off the scale)"
     # A triangle that is seen whole, at the edge.
     assert (row["beyond"], row["rate"]) == (True, pytest.approx(0.97 * 160.0))
     assert (row["true"], row["error"], row["interval"]) == ("100 Mbit/s", "+400 %", "90.0 to 180 Mbit/s")
@@ -100,6 +100,6 @@ def test_what_is_not_known_is_said_and_not_drawn_as_0() -> None:
 def test_a_bound_is_told_as_one() -> None:
     rows = every_chart()[2].spec["datasets"]["rows"]
     told = {(row["curve"], row["at"]): row for row in rows}
-    assert told["64 B", "0.100"]["said"] == "at least 200 kpacket/s"
+    assert told["64 B", "0.100"]["shown"] == "at least 200 kpacket/s"
     assert told["64 B", "0.100"]["filled"] is False
     assert told["64 B", "1.00"]["interval"] == "390 kpacket/s to 410 kpacket/s"

@@ -156,8 +156,8 @@ def test_no_label_leaves_the_picture(drawn: list[plots.Drawing]) -> None:
             assert 0 <= float(y) <= height, drawing.name
 
 
-def test_every_axis_says_its_unit(drawn: list[plots.Drawing]) -> None:
-    # A ratio is a pure number: each tick says so.
+def test_every_axis_states_its_unit(drawn: list[plots.Drawing]) -> None:
+    # A ratio is a pure number: each tick has the sign.
     unit = re.compile(r"\d (ns|\N{MICRO SIGN}s|ms|s)$|\d\N{MULTIPLICATION SIGN}$|, [MGk]?bit/s$")
     for drawing in drawn:
         texts = re.findall(r"<text[^>]*>([^<]+)</text>", drawing.svg)
@@ -208,7 +208,7 @@ def test_a_cell_without_interval_has_a_hollow_marker(drawn: list[plots.Drawing])
 )  # fmt: skip
 def test_an_empty_figure_is_refused(draw: object) -> None:
     assert callable(draw)
-    with pytest.raises(ValueError, match=r"found .*, wanted at least one"):
+    with pytest.raises(ValueError, match=r"found .*, expected at least one"):
         draw()
 
 
@@ -449,14 +449,14 @@ def test_a_matrix_never_speaks_by_colour_alone() -> None:
 def test_a_matrix_that_does_not_fit_is_refused() -> None:
     ends = plots.Ends("less", "more", "sure", None, "open")
     for rows, columns, squares in (([], ["a"], []), (["a"], ["b"], [[None, None]]), (["a"], ["b"], [])):
-        with pytest.raises(ValueError, match="wanted a matrix"):
+        with pytest.raises(ValueError, match="expected a matrix"):
             plots.matrix(rows, columns, squares, name="m", label="l", ends=ends)
 
 
 def test_profiles_and_ratios_without_a_figure_are_refused() -> None:
-    with pytest.raises(ValueError, match="wanted at least one"):
+    with pytest.raises(ValueError, match="expected at least one"):
         plots.profiles([plots.Profile("a", "a", ())], ["idle"], name="p", label="l", quantity="miss_ns")
-    with pytest.raises(ValueError, match="wanted positions from 0"):
+    with pytest.raises(ValueError, match="expected positions from 0"):
         plots.profiles(
             [plots.Profile("a", "a", (plots.Point(2, 1.0),))], ["idle"], name="p", label="l", quantity="x_ns"
         )

@@ -1,7 +1,7 @@
 """A store as a campaign leaves it, written from a seed: real files to the contract, invented readings.
 
 The plan and the design are made by the lab's own code; the readings are drawn from distributions whose medians this
-module names, so that a test knows what a report must say.
+module names, so that a test knows what a report must show.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ QUANTUM_NS = 10
 PLAN = """\
 schema = "vtare.plan/1"
 name = "synthetic"
-question = "How late does a sleep wake, and what does a look at the clock cost, when the machine is busy?"
+question = "How late does a sleep wake, and what does reading the clock cost, when the machine is busy?"
 seed = 20
 blocks = {blocks}
 control = true

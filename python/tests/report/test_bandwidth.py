@@ -1,4 +1,4 @@
-"""What a report says of available bandwidth: each figure from the store, and errors never without their truth."""
+"""What a report shows of available bandwidth: each figure from the store, and errors never without their truth."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_an_axis_of_rates_ends_near_the_truth_whatever_was_estimated() -> None:
 def test_figures_refuse_to_show_nothing() -> None:
     with pytest.raises(ValueError, match="no estimate with a truth"):
         plots.estimates_against_truth([mark(1e6, truth=None)], name="x", limit=1e6)
-    with pytest.raises(ValueError, match="wanted at least one in each row"):
+    with pytest.raises(ValueError, match="expected at least one in each row"):
         plots.error_boxes([plots.ErrorRow("a", "a", ())], name="x")
     with pytest.raises(ValueError, match="no points"):
         plots.cost_against_error([], name="x")

@@ -113,7 +113,7 @@ def test_the_answer_uses_figures_that_capped_runs_have(tmp_path: Path) -> None:
     report = made_of(tmp_path, Recipe(capped={"usleep": (25, 0.9)}))
     row = cell(report.summary, experiment="sleeps", load="cpu", method="usleep")
     assert row["capped_runs"] == 5
-    answered = " ".join(words_of(sentence) for sentence in report.content.said.sentences)
+    answered = " ".join(words_of(sentence) for sentence in report.content.answer.sentences)
     assert "With 100 busy threads, it is late for " in answered
     assert "of its time with usleep" in answered
     assert "completed 6.25 % of the sleeps asked for (125 of 2000)" in answered
@@ -145,7 +145,7 @@ def test_a_tail_of_which_some_runs_have_no_p99_is_told_by_its_exceedances(tmp_pa
     text = re.sub(r'method = \["usleep".*?\]', 'method = ["usleep"]', text)
     made = made_of(tmp_path, Recipe(plan_text=text, capped={"usleep": (25, 0.4)}))
     busy = cell(made.summary, experiment="sleeps", load="cpu", method="usleep")
-    answered = " ".join(words_of(sentence) for sentence in made.content.said.sentences)
+    answered = " ".join(words_of(sentence) for sentence in made.content.answer.sentences)
     assert busy["above_1ms"] == 1.0
     assert "it is more than 1 ms late in 100 % of sleeps, 0 % with idle (0 of 5 runs have a p99)" in answered
     assert "its p99 is" not in answered

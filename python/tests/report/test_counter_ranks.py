@@ -1,4 +1,4 @@
-"""The counter in a report: told by its coefficient of variation, its levels ranked over matched runs."""
+"""The counter in a report: described by its coefficient of variation, its levels ranked over matched runs."""
 
 from __future__ import annotations
 

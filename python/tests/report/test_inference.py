@@ -63,7 +63,7 @@ def test_every_tail_that_has_a_ratio_is_drawn_and_every_tail_stands_in_the_table
     drawn = tails.filter(pl.col("ratio").is_not_null())
     said = words(sleeps["tail-ratios"])
     assert len(re.findall(r"p99 \S", said)) == drawn.height > 10
-    # 400 sleeps a run are too few for p99.9: the table says so, the figure has no mark for it.
+    # 400 sleeps a run are too few for p99.9: the table shows it, the figure has no mark for it.
     assert "p99.9" not in said
     table = table_of(content, "tails-sleeps")
     assert len(table.rows) == tails.height

@@ -50,7 +50,7 @@ def finish(store: Path) -> None:
 
 
 class Maker:
-    """Stands for the process that makes a page: a tiny program that writes what it was told, or fails."""
+    """Stands for the process that makes a page: a tiny program that writes what it is given, or fails."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -63,7 +63,7 @@ class Maker:
 
 
 class Clock:
-    """Time that moves only when it is told to."""
+    """Time that moves only when a test moves it."""
 
     def __init__(self) -> None:
         self.now_s = 100.0
@@ -223,7 +223,7 @@ def ask(
 
 def test_the_server_listens_on_the_loopback_address_alone(server: LiveServer) -> None:
     assert server.server_address[0] == "127.0.0.1"
-    with pytest.raises(BadInput, match=r"port \d+ of 127\.0\.0\.1 cannot be had: .*--port"):
+    with pytest.raises(BadInput, match=r"port \d+ of 127\.0\.0\.1 cannot be opened: .*--port"):
         serve(server.page._store, port=server.server_port, every_s=1.0, say=print)
 
 
@@ -399,7 +399,7 @@ def test_the_command_serves_until_it_is_told_to_end_and_leaves_nothing(tmp_path:
     ("arguments", "message"),
     [
         (["--every", "soon"], "--every: 'soon' is not a number with a unit"),
-        (["--every", "-1 s"], "--every: found -1 s, wanted 0 s to 24 h"),
+        (["--every", "-1 s"], "--every: found -1 s, expected 0 s to 24 h"),
     ],
 )
 def test_bad_questions_are_refused(store: Path, arguments: list[str], message: str) -> None:

@@ -57,7 +57,7 @@ def test_markdown_starts_with_the_answer(five: Content, five_runs: Reported) -> 
 
     text = markdown(five).replace("\\_", "_")
     assert text.startswith(f"# {five_runs.summary.plan.question}")
-    for sentence in five.said.sentences:
+    for sentence in five.answer.sentences:
         assert plain(sentence) in text
 
 
@@ -128,7 +128,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_an_unknown_form_is_refused_with_those_there_are(small: Path) -> None:
     done = CliRunner().invoke(app, ["report", str(small), "--format", "pdf"])
     assert isinstance(done.exception, BadInput)
-    assert str(done.exception) == "--format: found 'pdf', wanted html, md or latex"
+    assert str(done.exception) == "--format: found 'pdf', expected html, md or latex"
 
 
 def test_markdown_is_written_beside_the_report(small: Path) -> None:
@@ -155,7 +155,7 @@ def test_plot_without_a_figure_of_that_name_lists_those_there_are(small: Path, t
     arguments = ["plot", str(small), "--only", "nosuch", "--out", str(tmp_path / "x")]
     done = CliRunner().invoke(app, arguments)
     assert isinstance(done.exception, BadInput)
-    assert "--only: found no figure with 'nosuch' in its name, wanted a part of one: they begin with " in str(
+    assert "--only: found no figure with 'nosuch' in its name, expected a part of one: they begin with " in str(
         done.exception
     )
     assert "medians, " in str(done.exception)

@@ -1,4 +1,4 @@
-"""Notes that differ in their figures alone are said once, with ranges; what names something is left alone."""
+"""Notes that differ in their figures alone are written once, with ranges; what names something is left alone."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ def test_a_path_that_is_no_store_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_directory_as_output_is_refused_with_a_name_to_use(small: Path, tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"found a directory, wanted a file name such as .*report\.html"):
+    with pytest.raises(BadInput, match=r"found a directory, expected a file name such as .*report\.html"):
         write_report(small, tmp_path)
 
 

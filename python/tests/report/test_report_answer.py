@@ -1,4 +1,4 @@
-"""What the report says: its answer, its tables, its words, each beside the figures that it says them of."""
+"""The report's answer, its tables, its words, each beside the figures that they are about."""
 
 from __future__ import annotations
 

@@ -32,10 +32,10 @@ pytestmark = pytest.mark.skipif(
 # Goes first into the head: it must see errors of everything after it.
 LISTEN = """<script>
 window.problems = [];
-// A browser without a screen tells at its leisure what is in view, or never: here all is, at once.
+// A browser without a screen reports late what is in view, or never: here all is, at once.
 window.IntersectionObserver = class {
-  constructor(tell) { this.tell = tell; }
-  observe(target) { queueMicrotask(() => this.tell([{ isIntersecting: true, target }])); }
+  constructor(notify) { this.notify = notify; }
+  observe(target) { queueMicrotask(() => this.notify([{ isIntersecting: true, target }])); }
   unobserve() {}
 };
 addEventListener("error", (event) => problems.push("error: " + event.message));
@@ -76,7 +76,7 @@ addEventListener("load", async () => {
   const group = charts[0].closest(".drawable");
   const faint = () => charts[0].querySelectorAll("path[opacity='0.1']").length;
   const labels = () => Array.from(charts[0].querySelectorAll(".role-axis-label text"));
-  // Labels are moved, not made anew: their order in the page says nothing.
+  // Labels are moved, not made anew: their order in the page means nothing.
   const ticks = () => labels().map((label) => label.textContent).sort().join(" ");
   const pick = group.querySelector("button[data-curve]");
   result.faint = [faint()];

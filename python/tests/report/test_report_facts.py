@@ -1,4 +1,4 @@
-"""Facts of a machine and what the report says they mean."""
+"""Facts of a machine and the meaning that the report gives them."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_stolen_time_is_a_warning() -> None:
 def test_unknown_facts_say_so_and_are_not_zero() -> None:
     shown = facts({"hz": None, "timer_slack_ns": None, "smt": None}, residual_ppm_max=None, steal_ns=None)
     for name in ("timer tick", "timer slack", "calibration residual", "stolen time", "SMT"):
-        assert shown[name].value == "n/a (the system does not say)", name
+        assert shown[name].value == "n/a (not reported by the system)", name
 
 
 def test_the_residual_is_told_as_error_of_a_second() -> None:

@@ -1,4 +1,4 @@
-"""What a report says of round trips: every figure from the store, nothing where nothing was captured."""
+"""What a report shows of round trips: every figure from the store, nothing where nothing was captured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was measured on a platform that nobody has tried for real says so in the report."""
+"""What was measured on a platform that nobody has tried for real is marked in the report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What R says of the same numbers: reference/r_values.json, made by reference/make_values.R."""
+"""What R computes of the same numbers: reference/r_values.json, made by reference/make_values.R."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ def test_the_command_ends_with_1_on_a_regression_only_where_that_is_asked_for(la
 def test_to_fail_on_a_regression_takes_two_campaigns_on_each_side(lab_command: Lab, slower: Sides) -> None:
     done = lab_command("compare", slower[0][0], slower[1][0], "--after", slower[1][1], "--fail-on-regression")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "found 1 campaign before and 2 after, wanted at least 2 on each side" in done.stderr
+    assert "found 1 campaign before and 2 after, expected at least 2 on each side" in done.stderr
     described = lab_command("compare", slower[0][0], slower[1][0])
     assert described.returncode == 0
     assert "2 cells: 2 refused" in described.stdout

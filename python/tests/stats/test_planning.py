@@ -70,7 +70,7 @@ def test_stopping_asks_for_precision_and_not_for_a_difference(
 
 
 def test_stopping_without_a_target_is_refused() -> None:
-    with pytest.raises(ValueError, match="wanted one above 0"):
+    with pytest.raises(ValueError, match="expected one above 0"):
         stats.stop(0.9, 1.1, runs=10, target=0.0)
 
 

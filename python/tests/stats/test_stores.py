@@ -163,12 +163,12 @@ def test_an_empty_store_has_a_message_and_leaves_no_report(lab_command: Lab, mak
         pass
     done = lab_command("report", store)
     assert done.returncode == 2
-    assert "found no finished run, wanted at least one" in done.stderr
+    assert "found no finished run, expected at least one" in done.stderr
     assert not (store / "report.html").exists()
     for arguments in (("compare", full, store), ("compare", store, full), ("plan", store, "--power")):
         done = lab_command(*arguments)
         assert (done.returncode, done.stdout) == (2, ""), arguments
-        assert f"{store}: found no finished run, wanted" in done.stderr
+        assert f"{store}: found no finished run, expected" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -176,9 +176,9 @@ def test_an_empty_store_has_a_message_and_leaves_no_report(lab_command: Lab, mak
     [
         ("cut", "damaged, or not written by vtare"),
         ("noise", "damaged"),
-        ("schema", "found schema 'vtare.samples/9', wanted 'vtare.samples/1': it was written by another version"),
+        ("schema", "found schema 'vtare.samples/9', expected 'vtare.samples/1': it was written by another version"),
         ("column", "column 'miss_ns' is missing; found method, target_ns, index, spin_ns, disturbed"),
-        ("type", "column 'miss_ns' is String, wanted int64"),
+        ("type", "column 'miss_ns' is String, expected int64"),
         ("footer", "the footer lacks machine"),
     ],
 )
@@ -273,9 +273,9 @@ def test_plan_power_is_told_on_the_command_line(lab_command: Lab, make: Make) ->
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("quickstart", "--power"), "found neither a pilot nor a spread, wanted one"),
+        (("quickstart", "--power"), "found neither a pilot nor a spread, expected one"),
         (("quickstart", "--spread", "5"), "found --spread without --power, to which they belong"),
-        (("quickstart", "--power", "--spread", "-1"), "--spread: found -1, wanted a percentage above 0"),
+        (("quickstart", "--power", "--spread", "-1"), "--spread: found -1, expected a percentage above 0"),
         (("quickstart", "--power", "--spread", "5", "--chance", "100"), "--chance: found 100"),
         (("quickstart", "--power", "--spread", "5", "--shift", "0"), "--shift: found 0"),
         (("quickstart", "--power", "--pilot", "nowhere"), "nowhere: no such store"),

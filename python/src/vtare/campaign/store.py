@@ -271,7 +271,7 @@ def _read(path: Path, needed: tuple[str, ...], contract: Contract | None) -> tup
 def _refuse_odd_parts(path: Path, needed: tuple[str, ...]) -> None:
     """Refuse what is no store, or has a part that is no ordinary file or directory. The path itself may be a link."""
     if path.exists() and not path.is_dir():
-        raise BadInput(f"{path}: found a file, wanted the directory that a campaign left")
+        raise BadInput(f"{path}: found a file, expected the directory that a campaign left")
     if not path.is_dir():
         raise BadInput(f"{path}: no such store; make one with `vtare run PLAN --store {path}`")
     kinds = {name: kind_of(path / name) for name in _PARTS}

@@ -18,7 +18,7 @@ _WORK: Final = slice(0, 3)
 
 
 class Surroundings:
-    """Looks at the clock of work once when it is made and once in `seen`, after all children of the run have ended."""
+    """Reads the CPU time of work once when it is made and once in `seen`, after all children of the run have ended."""
 
     def __init__(self) -> None:
         """Begin to watch."""

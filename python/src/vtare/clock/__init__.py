@@ -1,7 +1,7 @@
 """vtare's clock and sleeps for Python, over the C library `libvtare_clock`.
 
 All times are whole nanoseconds on CLOCK_MONOTONIC, so they compare with `time.monotonic_ns()` and with readings of
-other processes. The library is loaded at the first call; `LibraryMissing` says where it was looked for.
+other processes. The library is loaded at the first call; `LibraryMissing` lists where it was looked for.
 
     >>> from vtare import clock
     >>> deadline = clock.now_ns() + 250_000
@@ -65,7 +65,7 @@ class ClockError(VtareError, OSError):
 
 
 class BadValue(BadInput, ValueError):
-    """An argument that cannot be used: the message says what was found and what is wanted."""
+    """An argument that cannot be used: the message has what was found and what is expected."""
 
 
 @dataclass(frozen=True, slots=True)

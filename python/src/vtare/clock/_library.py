@@ -22,7 +22,7 @@ ffi.cdef(DECLARATIONS)
 
 
 class LibraryMissing(MachineCannot, ImportError):
-    """`libvtare_clock` is not here, cannot be loaded, or is another version; the message says where it was sought."""
+    """`libvtare_clock` is missing, cannot be loaded, or is another version; the message lists where it was sought."""
 
 
 def open_library(asked: str | None, packaged: Path = PACKAGED) -> Any:
@@ -47,7 +47,7 @@ def open_library(asked: str | None, packaged: Path = PACKAGED) -> Any:
     except (OSError, AttributeError) as error:
         raise LibraryMissing(
             f"cannot load libvtare_clock ({where}): {error}. Install vtare from its wheel, which carries the library; "
-            f"or run `make install` and tell the dynamic linker its directory; or set {LIBRARY_VARIABLE} to the file"
+            f"or run `make install` and add its directory to the linker's path; or set {LIBRARY_VARIABLE} to the file"
         ) from None
     if found != ABI_VERSION:
         raise LibraryMissing(

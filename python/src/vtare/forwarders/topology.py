@@ -57,7 +57,7 @@ class ForwardingTopology:
             NetworkError: more guests than there are addresses for, or none.
         """
         if not 1 <= guests <= MOST_GUESTS:
-            raise NetworkError(f"guests: found {guests}, wanted from 1 to {MOST_GUESTS}")
+            raise NetworkError(f"guests: found {guests}, expected from 1 to {MOST_GUESTS}")
         self.owner = owner
         self.tester = f"{owner}-g"
         # Another name than those of `links`: one plan may have both topologies.

@@ -62,7 +62,7 @@ def instrument(name: str) -> Instrument:
     """
     if name not in _BY_NAME:
         hint = did_you_mean(name, _BY_NAME)
-        raise BadInput(f"found instrument '{name}'{hint}, wanted one that the lab knows: {', '.join(_BY_NAME)}")
+        raise BadInput(f"found instrument '{name}'{hint}, expected one that the lab knows: {', '.join(_BY_NAME)}")
     return _BY_NAME[name]
 
 

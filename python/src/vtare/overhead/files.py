@@ -112,13 +112,13 @@ def _read(path: Path, instrument: str, columns: tuple[str, ...], made_by: str) -
         footer = documents.parse(shape.metadata["vtare"])
         frame = pl.read_parquet(path)
     except FileNotFoundError as error:
-        raise BadInput(f"{path}: no such file; wanted one made by `{made_by}`") from error
+        raise BadInput(f"{path}: no such file; expected one made by `{made_by}`") from error
     except (OSError, KeyError, ValueError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise BadInput(f"{path}: damaged, or not made by `{made_by}` ({error})") from error
     run = footer.get("run")
     found = run.get("instrument") if isinstance(run, dict) else None
     if found != instrument or footer.get("schema") != SAMPLES_SCHEMA:
-        raise BadInput(f"{path}: found the samples of {found or 'no instrument'}, wanted a file of `{made_by}`")
+        raise BadInput(f"{path}: found the samples of {found or 'no instrument'}, expected a file of `{made_by}`")
     missing = [name for name in columns if name not in frame.columns]
     if missing:
         raise BadInput(f"{path}: column '{missing[0]}' is missing; found {', '.join(frame.columns)}")

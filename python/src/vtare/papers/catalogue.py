@@ -132,7 +132,7 @@ def find(name: str) -> tuple[Paper, tuple[Table, ...]]:
                 return paper, (table,)
     known = [paper.name for paper in PAPERS] + [table.name for paper in PAPERS for table in paper.tables]
     hint = did_you_mean(name, known)
-    raise UnknownTable(f"found no published table '{name}'{hint}; wanted one of: {', '.join(known)}")
+    raise UnknownTable(f"found no published table '{name}'{hint}; expected one of: {', '.join(known)}")
 
 
 def load(name: str) -> PublishedTable:
@@ -148,11 +148,11 @@ def load(name: str) -> PublishedTable:
     """
     paper, tables = find(name)
     if len(tables) > 1:
-        raise UnknownTable(f"'{name}' has {len(tables)} tables; wanted one of: {', '.join(t.name for t in tables)}")
+        raise UnknownTable(f"'{name}' has {len(tables)} tables; expected one of: {', '.join(t.name for t in tables)}")
     table = tables[0]
     rows = read_rows(table.name)
     if len(rows) != table.rows:
-        raise BrokenTable(f"{table.name}: found {len(rows)} rows, wanted {table.rows}: install vtare again")
+        raise BrokenTable(f"{table.name}: found {len(rows)} rows, expected {table.rows}: install vtare again")
     columns = tuple(column(table.name, key) for key in rows[0])
     return PublishedTable(table=table, paper=paper, columns=columns, frame=_frame(table.name, columns, rows))
 
@@ -170,7 +170,7 @@ def _frame(table: str, columns: Sequence[Column], rows: Sequence[dict[str, str]]
                 values.append(_value(text, col))
             except ValueError as error:
                 raise BrokenTable(
-                    f"{table}: row {at + 1}, column {col.name}: found {text!r}, wanted a number ({col.kind})"
+                    f"{table}: row {at + 1}, column {col.name}: found {text!r}, expected a number ({col.kind})"
                 ) from error
         series.append(pl.Series(col.name, values, dtype=types[col.kind]))
     return pl.DataFrame(series)

@@ -1,6 +1,6 @@
 """The small extract of the published tables that `vtare check` carries inside its binary.
 
-The extract has what is needed to say where a machine stands: the cost of reading a clock and the miss of a sleep on
+The extract has what is needed to place a machine among them: the cost of reading a clock and the miss of a sleep on
 five platforms under three loads (Kirova 2019, Tables 1 and 2), and the coefficient of variation of a counter function
 on sixteen configurations (Lampe 2013, Table 1). `python/tools/make_published.py` writes it to
 `papers/data/published.json`; a test fails when the file and the tables disagree.

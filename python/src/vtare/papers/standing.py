@@ -1,6 +1,6 @@
 """Where a measured machine stands among the published platforms.
 
-The papers measured other hardware, kernels and run lengths: a standing tells the order of magnitude a reader may
+The papers measured other hardware, kernels and run lengths: a standing gives the order of magnitude a reader may
 expect, it is no test. Only like is placed beside like: a read of the CPU counter beside the paper's "TSC",
 `clock_gettime` beside its "System Call" (which on those hosts was served without entering the kernel), a kernel sleep
 beside "uSleep", a sleep that ends in a spin beside "HPTSleep".

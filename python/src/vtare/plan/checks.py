@@ -32,7 +32,7 @@ class Checks:
             if key not in keys:
                 where = f"{path}.{key}" if path else key
                 hint = did_you_mean(key, keys)
-                raise self.error(where, f"unknown key '{key}'{hint}; wanted one of: {', '.join(keys) or 'none'}")
+                raise self.error(where, f"unknown key '{key}'{hint}; expected one of: {', '.join(keys) or 'none'}")
 
     def text(self, found: Any, path: str) -> str:
         """A string that is not empty, without the blanks around it."""
@@ -46,7 +46,7 @@ class Checks:
         """One of these words."""
         if not isinstance(found, str) or found not in wanted:
             hint = did_you_mean(found, wanted) if isinstance(found, str) else ""
-            raise self.error(path, f"found {found!r}{hint}, wanted one of: {', '.join(wanted)}")
+            raise self.error(path, f"found {found!r}{hint}, expected one of: {', '.join(wanted)}")
         return found
 
     def integer(self, found: Any, path: str, *, low: int, high: int) -> int:
@@ -58,7 +58,7 @@ class Checks:
     def number(self, found: Any, path: str, low: float, high: float) -> float:
         """A number in a range, its ends not included."""
         if isinstance(found, bool) or not isinstance(found, int | float) or not low < found < high:
-            raise self.error(path, f"found {found!r}, wanted a number between {low:g} and {high:g}")
+            raise self.error(path, f"found {found!r}, expected a number between {low:g} and {high:g}")
         return float(found)
 
     def quantity(self, found: Any, path: str, unit: Unit | None) -> float:
@@ -66,20 +66,20 @@ class Checks:
         if unit is None:
             raise AssertionError("the unit comes from this package's own constants")
         if not isinstance(found, str):
-            raise self.error(path, f'found {found!r}, wanted a quantity with a unit such as "1 {unit.symbol}"')
+            raise self.error(path, f'found {found!r}, expected a quantity with a unit such as "1 {unit.symbol}"')
         try:
             value = parse(found, unit)
             refuse_above_a_year(found, value, unit)
         except QuantityError as error:
             raise self.error(path, str(error)) from error
         if value < Decimal(0):
-            raise self.error(path, f"found {found!r}, wanted 0 or more")
+            raise self.error(path, f"found {found!r}, expected 0 or more")
         return float(value)
 
     def parameters(self, table: Any, instrument: str, path: str) -> dict[str, Any]:
         """Parameters of an instrument, by the contract, units gone."""
         if not isinstance(table, dict):
-            raise self.error(path, f"found {table!r}, wanted a table: parameter = value")
+            raise self.error(path, f"found {table!r}, expected a table: parameter = value")
         known = self.contract.parameters(instrument, f"{self.source}: {path}")
         self.known(table, tuple(known), path)
         return {name: known[name].check(value, f"{self.source}: {path}.{name}") for name, value in table.items()}

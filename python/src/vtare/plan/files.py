@@ -28,7 +28,7 @@ def find_plan(name: str) -> Path:
     if name in shipped:
         return shipped[name]
     if path.is_dir():
-        raise BadInput(f"plan '{name}': found a directory, wanted a file such as {path / 'plan.toml'}")
+        raise BadInput(f"plan '{name}': found a directory, expected a file such as {path / 'plan.toml'}")
     hint = did_you_mean(name, shipped)
     known = ", ".join(sorted(shipped)) or "none found"
     raise BadInput(f"plan '{name}': no such file and no shipped plan of that name{hint}; shipped plans: {known}")

@@ -16,7 +16,7 @@ class Levels(Checks):
     def levels(self, factor: str, levels: Any, instrument: str, path: str) -> tuple[Level, ...]:
         """The levels of one factor, in the plan's order, each once."""
         if not isinstance(levels, list) or not levels:
-            raise self.error(path, f'found {levels!r}, wanted a list of levels, for example ["a", "b"]')
+            raise self.error(path, f'found {levels!r}, expected a list of levels, for example ["a", "b"]')
         checked = tuple(self._level(factor, level, instrument, f"{path}[{i}]") for i, level in enumerate(levels))
         labels = [level.label for level in checked]
         for i, label in enumerate(labels):
@@ -35,7 +35,7 @@ class Levels(Checks):
         if isinstance(found, str) and found in labels:
             return found
         where = f"{path}.baseline.{factor}"
-        wanted = self.error(where, f"found {found!r}, wanted one of the levels: {', '.join(labels)}")
+        wanted = self.error(where, f"found {found!r}, expected one of the levels: {', '.join(labels)}")
         try:
             label = self._level(factor, found, instrument, where).label
         except BadInput as error:

@@ -32,12 +32,12 @@ class Reader(Levels):
         """The plan in the tables of a file whose text is `text`."""
         schema = table.get("schema")
         if schema != PLAN_SCHEMA:
-            raise self.error("schema", f"found {schema!r}, wanted '{PLAN_SCHEMA}'")
+            raise self.error("schema", f"found {schema!r}, expected '{PLAN_SCHEMA}'")
         self.known(table, _TOP_KEYS, "")
         self.platforms = self.platform_settings(table.get("platforms", {}))
         experiments = table.get("experiment")
         if not isinstance(experiments, list) or not experiments:
-            raise self.error("experiment", "found none, wanted at least one [[experiment]] table")
+            raise self.error("experiment", "found none, expected at least one [[experiment]] table")
         parsed = tuple(self.experiment(entry, f"experiment[{i}]") for i, entry in enumerate(experiments))
         names = [experiment.name for experiment in parsed]
         for i, name in enumerate(names):
@@ -48,7 +48,7 @@ class Reader(Levels):
             seed = self.integer(seed, "seed", low=0, high=2**63 - 1)
         name = self.text(table.get("name"), "name")
         if not name.replace("-", "").replace("_", "").isalnum():
-            raise self.error("name", f"found '{name}', wanted letters, digits, '-' and '_' only (it names the store)")
+            raise self.error("name", f"found '{name}', expected letters, digits, '-' and '_' only (it names the store)")
         settle = table.get("settle", "200 ms")
         blocks = self.integer(table.get("blocks"), "blocks", low=1, high=10_000)
         return Plan(
@@ -69,7 +69,7 @@ class Reader(Levels):
     def experiment(self, table: Any, path: str) -> Experiment:
         """One `[[experiment]]` table."""
         if not isinstance(table, dict):
-            raise self.error(path, f"found {table!r}, wanted an [[experiment]] table")
+            raise self.error(path, f"found {table!r}, expected an [[experiment]] table")
         self.known(table, _EXPERIMENT_KEYS, path)
         instrument = self.text(table.get("instrument"), f"{path}.instrument")
         known = self.contract.parameters(instrument, f"{self.source}: {path}.instrument")
@@ -78,10 +78,10 @@ class Reader(Levels):
         parameters = self.parameters(table.get("parameters", {}), instrument, f"{path}.parameters")
         factors_table = table.get("factors", {})
         if not isinstance(factors_table, dict):
-            raise self.error(f"{path}.factors", f"found {factors_table!r}, wanted a table: factor = [levels]")
+            raise self.error(f"{path}.factors", f"found {factors_table!r}, expected a table: factor = [levels]")
         baselines = table.get("baseline", {})
         if not isinstance(baselines, dict):
-            raise self.error(f"{path}.baseline", f"found {baselines!r}, wanted a table: factor = level")
+            raise self.error(f"{path}.baseline", f"found {baselines!r}, expected a table: factor = level")
         factors = []
         for factor, levels in factors_table.items():
             where = f"{path}.factors.{factor}"
@@ -91,7 +91,7 @@ class Reader(Levels):
                 raise self.error(
                     where,
                     f"unknown factor{did_you_mean(factor, wanted)}; "
-                    f"for {instrument} wanted one of: {', '.join(wanted)}",
+                    f"for {instrument} expected one of: {', '.join(wanted)}",
                 )
             if factor in parameters:
                 raise self.error(where, f"'{factor}' is also in {path}.parameters; keep it in one of the two")
@@ -122,19 +122,19 @@ class Reader(Levels):
         """After how many seconds a run has hung."""
         seconds = self.quantity(found, path, _SECOND)
         if seconds <= 0.0:
-            raise self.error(path, f'found {found!r}, wanted more than 0, such as "60 s": every run would fail')
+            raise self.error(path, f'found {found!r}, expected more than 0, such as "60 s": every run would fail')
         return seconds
 
     def platform_settings(self, table: Any) -> dict[str, dict[str, str | int]]:
         """The settings of platforms of the plan's own: `[platforms.NAME]`, with a `kind` where the name is none."""
         if not isinstance(table, dict):
-            raise self.error("platforms", f"found {table!r}, wanted tables [platforms.NAME]")
+            raise self.error("platforms", f"found {table!r}, expected tables [platforms.NAME]")
         for name, settings in table.items():
             path = f"platforms.{name}"
             if not isinstance(settings, dict):
-                raise self.error(path, f"found {settings!r}, wanted a table: setting = value")
+                raise self.error(path, f"found {settings!r}, expected a table: setting = value")
             if not name.replace("-", "").replace("_", "").isalnum():
-                raise self.error(path, f"found '{name}', wanted letters, digits, '-' and '_' only")
+                raise self.error(path, f"found '{name}', expected letters, digits, '-' and '_' only")
             kind = settings.get("kind", name)
             self.choice(kind, tuple(KINDS), f"{path}.kind")
             if name in KINDS and kind != name:
@@ -152,7 +152,7 @@ class Reader(Levels):
         table = {"instrument": usual.name, "parameters": usual.control} if found is True else found
         if not isinstance(table, dict):
             raise self.error(
-                "control", f"found {found!r}, wanted true, false or a table with instrument and parameters"
+                "control", f"found {found!r}, expected true, false or a table with instrument and parameters"
             )
         self.known(table, ("instrument", "parameters"), "control")
         instrument = self.text(table.get("instrument"), "control.instrument")
@@ -161,7 +161,7 @@ class Reader(Levels):
     def analysis(self, table: Any) -> Analysis:
         """The `[analysis]` table."""
         if not isinstance(table, dict):
-            raise self.error("analysis", f"found {table!r}, wanted a table")
+            raise self.error("analysis", f"found {table!r}, expected a table")
         self.known(table, ("alpha", "margin_percent"), "analysis")
         alpha = self.number(table.get("alpha", 0.05), "analysis.alpha", 0.0, 0.5)
         margin = self.number(table.get("margin_percent", 5.0), "analysis.margin_percent", 0.0, 100.0)
@@ -170,7 +170,7 @@ class Reader(Levels):
     def stop(self, table: Any, blocks: int) -> StopRule:
         """The `[stop]` table of a plan of at most `blocks` blocks."""
         if not isinstance(table, dict):
-            raise self.error("stop", f"found {table!r}, wanted a table such as {{ precision_percent = 5 }}")
+            raise self.error("stop", f"found {table!r}, expected a table such as {{ precision_percent = 5 }}")
         self.known(table, ("precision_percent", "least_blocks"), "stop")
         if "precision_percent" not in table:
             raise self.error("stop.precision_percent", "missing; expected a number between 0 and 100")
@@ -178,8 +178,8 @@ class Reader(Levels):
         if blocks <= LEAST_BLOCKS_TO_STOP:
             raise self.error(
                 "blocks",
-                f"found {blocks}, wanted more than {LEAST_BLOCKS_TO_STOP} beside [stop]: 'blocks' is the most that are "
-                f"made, and {LEAST_BLOCKS_TO_STOP} are made in any case",
+                f"found {blocks}, expected more than {LEAST_BLOCKS_TO_STOP} beside [stop]: 'blocks' is the most "
+                f"that are made, and {LEAST_BLOCKS_TO_STOP} are made in any case",
             )
         least = table.get("least_blocks", LEAST_BLOCKS_TO_STOP)
         return StopRule(precision, self.integer(least, "stop.least_blocks", low=LEAST_BLOCKS_TO_STOP, high=blocks))

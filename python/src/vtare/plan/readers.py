@@ -85,7 +85,7 @@ def load(checks: Checks, found: Any, path: str) -> Level:
         kind = checks.choice(found, LOAD_KINDS, path)
         return Level(kind, {"kind": kind})
     if not isinstance(found, dict):
-        raise checks.error(path, f'found {found!r}, wanted a load such as "cpu" or {{kind = "cpu", threads = 50}}')
+        raise checks.error(path, f'found {found!r}, expected a load such as "cpu" or {{kind = "cpu", threads = 50}}')
     checks.known(found, ("kind", "threads", "label"), path)
     kind = checks.choice(found.get("kind"), LOAD_KINDS, f"{path}.kind")
     settings: dict[str, Any] = {"kind": kind}
@@ -111,7 +111,7 @@ def mtu(checks: Checks, found: Any, path: str) -> Level:
     """The largest IP packet of a path."""
     size = checks.quantity(found, path, unit_of("mtu_byte"))
     if size != int(size) or not DEFAULT_MTU_BYTE <= size <= _LARGEST_MTU_BYTE:
-        raise checks.error(path, f"found {found!r}, wanted {DEFAULT_MTU_BYTE} to {_LARGEST_MTU_BYTE} B")
+        raise checks.error(path, f"found {found!r}, expected {DEFAULT_MTU_BYTE} to {_LARGEST_MTU_BYTE} B")
     return Level(f"{int(size)} B", int(size))
 
 
@@ -119,7 +119,7 @@ def delay(checks: Checks, found: Any, path: str) -> Level:
     """The delay of a path, in ns."""
     seconds = checks.quantity(found, path, _SECOND)
     if seconds > _LONGEST_DELAY_S:
-        raise checks.error(path, f"found {found!r}, wanted {_LONGEST_DELAY_S:g} s at most")
+        raise checks.error(path, f"found {found!r}, expected {_LONGEST_DELAY_S:g} s at most")
     return Level(" ".join(str(found).split()), round(seconds * 1e9))
 
 
@@ -131,7 +131,7 @@ def loss(checks: Checks, found: Any, path: str) -> Level:
     except InvalidOperation:
         percent = Decimal(-1)
     if not sign or rest or not 0 <= percent < 100:
-        raise checks.error(path, f'found {found!r}, wanted a share below 100 % such as "1 %"')
+        raise checks.error(path, f'found {found!r}, expected a share below 100 % such as "1 %"')
     return Level(f"{percent.normalize():f} %", float(percent / 100))
 
 

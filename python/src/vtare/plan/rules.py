@@ -75,7 +75,7 @@ def check_cross(checks: Checks, factors: tuple[Factor, ...], path: str) -> None:
     if IPERF3 in labels.get("cross_arrivals", ()) and "link" in labels.get("bottleneck", ()):
         raise checks.error(
             f"{path}.factors.cross_arrivals",
-            "found 'iperf3' over the bottleneck 'link', where its traffic is not counted; wanted tbf or htb",
+            "found 'iperf3' over the bottleneck 'link', where its traffic is not counted; expected tbf or htb",
         )
 
 
@@ -110,7 +110,7 @@ def check_guests(checks: Checks, parameters: dict[str, Any], factors: tuple[Fact
     loaded = [k for level in (*levels.get("loaded", ()), parameters.get("loaded")) for k in level or ()]
     if loaded and max(loaded) > fewest:
         place = "factors" if "loaded" in levels else "parameters"
-        raise checks.error(f"{path}.{place}.loaded", f"found {max(loaded)}, wanted {fewest} at most, the guests")
+        raise checks.error(f"{path}.{place}.loaded", f"found {max(loaded)}, expected {fewest} at most, the guests")
 
 
 def check_background(checks: Checks, instrument: str, far_end: bool, table: dict[str, Any], path: str) -> None:

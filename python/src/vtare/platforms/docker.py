@@ -251,7 +251,7 @@ def _connect() -> Any:
     if where.startswith("unix://") and not Path(where.removeprefix("unix://")).exists():
         raise MachineCannot(f"no Docker daemon at {where}; start one (install docker.io) or set DOCKER_HOST")
     if not where.startswith("unix://"):
-        raise MachineCannot(f"DOCKER_HOST is {where}: wanted a daemon of this machine, such as {_SOCKET}")
+        raise MachineCannot(f"DOCKER_HOST is {where}: expected a daemon of this machine, such as {_SOCKET}")
     try:
         return docker.APIClient(base_url=where, version="auto", timeout=_TIMEOUT_S)
     except docker.errors.DockerException as error:

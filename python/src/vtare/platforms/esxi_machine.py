@@ -85,7 +85,7 @@ class Place:
             raise MachineCannot(f"host {self.host.name} has {threads} logical CPUs, a machine was to have {vcpus}")
         beyond = [cpu for cpu in resources.pinned or () if cpu >= threads]
         if beyond:
-            raise MachineCannot(f"host {self.host.name} has CPUs 0 to {threads - 1}, wanted CPU {beyond[0]} to pin to")
+            raise MachineCannot(f"host {self.host.name} has CPUs 0 to {threads - 1}, no CPU {beyond[0]} to pin to")
         memory = (resources.memory_byte or self.memory_byte) * instances
         used = self.host.summary.quickStats.overallMemoryUsage
         free = int(hardware.memorySize) - int(used or 0) * _MEBIBYTE
@@ -111,7 +111,7 @@ class Place:
             PlatformFailed: the server reports an error.
         """
         machine = self._copy(name, mark, resources) if self._vsphere.is_host else self._clone(name, mark, resources)
-        # Said again: not every server takes all of this from a clone's specification, and pinning is in none.
+        # Set again: not every server takes all of this from a clone's specification, and pinning is in none.
         spec = _config(resources, mark, [])
         if resources.pinned is not None:
             from pyVmomi import vim
@@ -271,7 +271,7 @@ def address_of(machine: Any, name: str, timeout_s: float = _ADDRESS_S) -> str:
         if time.monotonic() > deadline:
             tools = "unknown" if guest is None else str(guest.toolsRunningStatus)
             raise PlatformFailed(
-                f"{name}: reported no address within {timeout_s:.0f} s (VMware Tools: {tools}); wanted a template "
+                f"{name}: reported no address within {timeout_s:.0f} s (VMware Tools: {tools}); expected a template "
                 "that runs open-vm-tools and gets an address by itself"
             )
         time.sleep(_LOOK_S)

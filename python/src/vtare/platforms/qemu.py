@@ -151,7 +151,7 @@ class QemuPlatform(BasePlatform[QemuInstance]):
         if resources.nic is not None and resources.nic not in EMULATED_NICS:
             return (
                 f"guests have no driver for the network card '{resources.nic}'; "
-                f"wanted one of {', '.join(EMULATED_NICS)}"
+                f"expected one of {', '.join(EMULATED_NICS)}"
             )
         least = LEAST_MEMORY[flavour]
         if resources.memory_byte is not None and resources.memory_byte < least:
@@ -160,7 +160,7 @@ class QemuPlatform(BasePlatform[QemuInstance]):
         if resources.pinned is not None:
             absent = sorted(set(resources.pinned) - os.sched_getaffinity(0))
             if absent:
-                return f"CPU {absent[0]} to pin to is not there; wanted some of {sorted(os.sched_getaffinity(0))}"
+                return f"CPU {absent[0]} to pin to is not there; expected some of {sorted(os.sched_getaffinity(0))}"
             if manager.uri is None and missing_monitor() is not None:
                 return missing_monitor()
         reason = missing_kernel(flavour)

@@ -65,8 +65,8 @@ class Reached:
                     raise
                 if time.monotonic() > deadline:
                     raise PlatformFailed(
-                        f"{name}: nobody answers at {address} after {LISTENS_S:.0f} s ({error}); wanted sshd, started "
-                        "with the system"
+                        f"{name}: nobody answers at {address} after {LISTENS_S:.0f} s ({error}); expected sshd, "
+                        "started with the system"
                     ) from error
                 time.sleep(_AGAIN_S)
         self._ways.append(way)

@@ -1,7 +1,7 @@
 """The `ssh` platform: an instance is a machine that stands somewhere and lets this user in.
 
-A plan names it: `[platforms.NAME]` with `kind = "ssh"`, `host`, and where the user's own SSH configuration does not say
-it, `user`, `port`, `key_file`, `known_hosts`, `host_key_alias` (the name under which `known_hosts` has the machine's
+A plan names it: `[platforms.NAME]` with `kind = "ssh"`, `host`, and where the user's own SSH configuration lacks
+them, `user`, `port`, `key_file`, `known_hosts`, `host_key_alias` (the name under which `known_hosts` has the machine's
 key, where that is not `host`: machines made from one template have one key); `address` is its address for measurements
 where that is another than `host`, `interface` the network device to capture on, `directory` where to work (default
 /tmp). With several hosts, parted by commas, each is one instance.
@@ -157,9 +157,9 @@ def _checked(settings: dict[str, str | int]) -> dict[str, str | int]:
     for key, value in settings.items():
         if key == "port":
             if not isinstance(value, int) or not 0 < value <= _LARGEST_PORT:
-                raise BadInput(f"platform 'ssh': port: found {value!r}, wanted 1 to {_LARGEST_PORT}")
+                raise BadInput(f"platform 'ssh': port: found {value!r}, expected 1 to {_LARGEST_PORT}")
         elif key not in _TEXTS:
-            raise BadInput(f"platform 'ssh': unknown setting '{key}'; wanted: {', '.join((*_TEXTS, 'port'))}")
+            raise BadInput(f"platform 'ssh': unknown setting '{key}'; expected: {', '.join((*_TEXTS, 'port'))}")
         elif not isinstance(value, str) or not value.strip():
             raise BadInput(f"platform 'ssh': {key}: found {value!r}, expected a string")
     return settings

@@ -4,7 +4,7 @@ A plan names it: `[platforms.NAME]` with `kind = "virtualbox"`, `template` (a ma
 and the Guest Additions, and gets an address that this host can reach), and what `vtare.platforms.ssh` needs to get in.
 
 **Unverified**: written and tested with what VirtualBox's documentation states that VBoxManage prints; no VirtualBox was
-run. The facts of every run and the report say so.
+run. The facts of every run and the report state it.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class VirtualBoxPlatform(MadePlatform):
 
     def _missing(self, resources: Resources) -> str | None:
         if resources.nic is not None and resources.nic not in CARDS:
-            return f"VirtualBox has no network card '{resources.nic}'; wanted one of {', '.join(CARDS)}"
+            return f"VirtualBox has no network card '{resources.nic}'; expected one of {', '.join(CARDS)}"
         if shutil.which(PROGRAM) is None:
             return f"the program '{PROGRAM}' is missing; install VirtualBox"
         if self._template is None:
@@ -184,7 +184,7 @@ def _address_of(name: str) -> str:
             return reported.removeprefix("Value: ")
         if time.monotonic() > deadline:
             raise PlatformFailed(
-                f"{name}: reported no address within {_ADDRESS_S:.0f} s ({reported}); wanted a template with the "
+                f"{name}: reported no address within {_ADDRESS_S:.0f} s ({reported}); expected a template with the "
                 "Guest Additions that gets an address by itself"
             )
         time.sleep(_LOOK_S)

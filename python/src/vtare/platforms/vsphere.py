@@ -85,7 +85,7 @@ def password_of(server: Server) -> str:
         except OSError as error:
             raise MachineCannot(f"password_file {path}: {error.strerror}; write the password into it") from error
         if mode & _OTHERS:
-            raise MachineCannot(f"password_file {path}: found mode {mode:04o}, wanted 0600: `chmod 600 {path}`")
+            raise MachineCannot(f"password_file {path}: found mode {mode:04o}, expected 0600: `chmod 600 {path}`")
         return text.rstrip("\r\n")
     found = os.environ.get(PASSWORD_VARIABLE)
     if not found:
@@ -140,7 +140,7 @@ class Vsphere:
         """
         found = self.find(kind, name)
         if len(found) != 1:
-            raise MachineCannot(f"{self.server.host}: found {len(found)} of the {what} '{name}', wanted one")
+            raise MachineCannot(f"{self.server.host}: found {len(found)} of the {what} '{name}', expected one")
         return found[0]
 
     def makes_machines(self) -> bool:
@@ -255,7 +255,7 @@ def _trust(server: Server) -> ssl.SSLContext:
         wanted = plain_thumbprint(server.thumbprint)
         if found != wanted:
             raise MachineCannot(
-                f"{server.host}:{server.port}: found a certificate with SHA-256 {found}, wanted {wanted}: this is "
+                f"{server.host}:{server.port}: found a certificate with SHA-256 {found}, expected {wanted}: this is "
                 "another server, or its certificate has been replaced; ask who runs it, then correct `thumbprint`"
             )
         # The thumbprint names the very certificate: neither its name nor who signed it states more.

@@ -77,7 +77,7 @@ class XenPlatform(BasePlatform[GuestInstance[XenDomain]]):
             return str(error)
         for cpu in resources.pinned or ():
             if hypervisor.cpus is not None and cpu >= hypervisor.cpus:
-                return f"CPU {cpu} to pin to is not there; wanted some of 0 to {hypervisor.cpus - 1}"
+                return f"CPU {cpu} to pin to is not there; expected some of 0 to {hypervisor.cpus - 1}"
         return short_of_memory(hypervisor, 1, resources.memory_byte or LEAST_MEMORY[flavour])
 
     def need(self, resources: Resources = DEFAULT_RESOURCES) -> Need:
@@ -128,10 +128,11 @@ class XenPlatform(BasePlatform[GuestInstance[XenDomain]]):
 def _beyond(resources: Resources, flavour: str) -> str | None:
     """What of this a paravirtual guest never has, in words; None where nothing is."""
     if resources.nic not in (None, NETFRONT):
-        return f"a paravirtual guest has no network card '{resources.nic}'; wanted {NETFRONT}"
+        return f"a paravirtual guest has no network card '{resources.nic}'; expected {NETFRONT}"
     if resources.clock_source not in (None, *_CLOCK_SOURCES):
         return (
-            f"a paravirtual guest has no clock source '{resources.clock_source}'; wanted {' or '.join(_CLOCK_SOURCES)}"
+            f"a paravirtual guest has no clock source '{resources.clock_source}'; "
+            f"expected {' or '.join(_CLOCK_SOURCES)}"
         )
     least = LEAST_MEMORY[flavour]
     if resources.memory_byte is not None and resources.memory_byte < least:

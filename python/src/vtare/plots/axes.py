@@ -43,7 +43,7 @@ def scale_for(values: Iterable[float], *, pad: float = 0.06, always_log: bool = 
     """
     known = [value for value in values if math.isfinite(value)]
     if not known:
-        raise ValueError("found no finite value to draw, wanted at least one")
+        raise ValueError("found no finite value to draw, expected at least one")
     low, high = min(known), max(known)
     if low <= 0:
         below = min((value for value in known if value > 0), default=1.0)

@@ -155,7 +155,7 @@ def estimates_chart(edges_s: Floats, truth: Floats, marks: Sequence[EstimateMark
             "low": None if mark.low is None else _short(min(mark.low, limit) / factor),
             "high": None if mark.high is None else _short(min(mark.high, limit) / factor),
             "filled": not mark.hollow,
-            "said": rate_text(mark.value) + (" (off the scale)" if mark.value > limit else ""),
+            "shown": rate_text(mark.value) + (" (off the scale)" if mark.value > limit else ""),
             "interval": "none" if mark.low is None or mark.high is None else rate_range_text(mark.low, mark.high),
             "true": "not known" if mark.truth is None else rate_text(mark.truth),
             "error": "not known" if not mark.truth else percent_points(100 * (mark.value / mark.truth - 1)),
@@ -182,7 +182,7 @@ def estimates_chart(edges_s: Floats, truth: Floats, marks: Sequence[EstimateMark
         shape=alt.condition("datum.beyond", alt.value("triangle-up"), _shape(keys)), opacity=_opacity(1.0),
         fillOpacity=alt.condition("datum.filled", alt.value(1.0), alt.value(0.0)), fill=_colour(keys),
     )  # fmt: skip
-    told = {"curve": "method", "said": "estimate", "interval": "interval", "true": "truth", "error": "error",
+    told = {"curve": "method", "shown": "estimate", "interval": "interval", "true": "truth", "error": "error",
             "window": "window"}  # fmt: skip
     layers = alt.layer(
         line,
@@ -213,7 +213,7 @@ def curves_chart(
             "low": None if point.low is None else _short(point.low / y_factor),
             "high": None if point.high is None else _short(point.high / y_factor), "filled": not point.hollow,
             "at": value_text(x_kind, point.x),
-            "said": ("at least " if point.hollow else "") + value_text(y_kind, point.y),
+            "shown": ("at least " if point.hollow else "") + value_text(y_kind, point.y),
             "interval": "none" if point.low is None or point.high is None
             else f"{value_text(y_kind, point.low)} to {value_text(y_kind, point.high)}",
         }
@@ -237,7 +237,7 @@ def curves_chart(
         shape=_shape(keys), opacity=_opacity(1.0),
         fillOpacity=alt.condition("datum.filled", alt.value(1.0), alt.value(0.0)), fill=_colour(keys),
     )  # fmt: skip
-    told = {"curve": "curve", "at": x_label, "said": y_label, "interval": "interval"}
+    told = {"curve": "curve", "at": x_label, "shown": y_label, "interval": "interval"}
     layers = alt.layer(
         strokes, bars.encode(y=alt.Y("low:Q"), y2="high:Q", opacity=_opacity(0.6)), markers, _hover(base, told)
     )
@@ -327,14 +327,14 @@ def _hover(base: alt.Chart, told: Mapping[str, str]) -> alt.Chart:
     import altair as alt
 
     # The pointer is over the cell around a point, whose datum is the point's mark, and the reading that mark's datum.
-    said = ", ".join(f"{json.dumps(title)}: (datum.datum || datum)[{field!r}]" for field, title in told.items())
+    fields = ", ".join(f"{json.dumps(title)}: (datum.datum || datum)[{field!r}]" for field, title in told.items())
     near = alt.selection_point(name="near", nearest=True, on="pointerover", clear="pointerout", empty=False)
     found: alt.Chart = (
         base.transform_filter(_PICKED)
         .mark_point(clip=True, size=70, filled=True)
         .encode(
             opacity=alt.condition(near, alt.value(1.0), alt.value(0.0)),
-            tooltip=alt.value(alt.ExprRef(f"{{{said}}}")),
+            tooltip=alt.value(alt.ExprRef(f"{{{fields}}}")),
         )
         .add_params(near)
     )

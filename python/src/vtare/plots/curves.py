@@ -53,7 +53,7 @@ def curves(
     """
     points = [point for line in lines for point in line.points]
     if not points:
-        raise ValueError("found no points, wanted at least one")
+        raise ValueError("found no points, expected at least one")
     with style_context():
         figure, axes = new_figure(3.0)
         x_factor, y_factor = scale_of(x_kind, [p.x for p in points]), scale_of(y_kind, _heights(points))
@@ -82,12 +82,12 @@ def curves(
         longest = max(len(line.label) for line in lines)
         columns = next((n for n in (4, 3, 2) if longest <= _LEGEND_LETTERS // n), 1)
         figure.legend(handles=handles, loc="outside upper left", ncols=columns, handletextpad=0.4, columnspacing=1.0)
-        said = "; ".join(
+        values = "; ".join(
             f"{line.label}: "
             + ", ".join(f"{value_text(y_kind, p.y)} at {value_text(x_kind, p.x)}" for p in line.points)
             for line in lines
         )
-        return to_drawing(figure, name, f"{y_label} over {x_label}. {said}.")
+        return to_drawing(figure, name, f"{y_label} over {x_label}. {values}.")
 
 
 def _heights(points: Sequence[CurvePoint]) -> list[float]:

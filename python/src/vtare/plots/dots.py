@@ -123,7 +123,7 @@ def dot_intervals(
         ValueError: no rows.
     """
     if not rows:
-        raise ValueError("found no rows, wanted at least one cell with a median")
+        raise ValueError("found no rows, expected at least one cell with a median")
     shown = scale if scale is not None else scale_for(dot_values(rows))
     at, headings, height = _positions(rows)
     with style_context():
@@ -169,7 +169,7 @@ def describe_dots(rows: Sequence[Dot], what: str, *, quantity: str = "miss_ns") 
 
 
 def placement(rows: Sequence[Dot], *, name: str, label: str, scale: Scale | None = None) -> Drawing:
-    """This machine's figure among published ones, dearest at the bottom, published rows grey.
+    """This machine's figure among published ones, slowest at the bottom, published rows grey.
 
     The bar of a published row is its median plus and minus half its interquartile range, as printed; the bar of this
     machine is its interval over runs.
@@ -181,7 +181,7 @@ def placement(rows: Sequence[Dot], *, name: str, label: str, scale: Scale | None
 def share_bars(rows: Sequence[tuple[str, str, float]], *, name: str, label: str, limit: float | None = None) -> Drawing:
     """Shares as bars with their value in percent: label, style, share (1 is all). `limit` ends a shared axis."""
     if not rows:
-        raise ValueError("found no rows, wanted at least one share")
+        raise ValueError("found no rows, expected at least one share")
     with style_context():
         figure, axes = new_figure(_FRAME_IN + _ROW_IN * len(rows))
         for y, (_, style, share) in enumerate(rows):

@@ -20,7 +20,7 @@ def significant(value: float, digits: int = 3) -> str:
         return "0"
     if not math.isfinite(value):
         raise ValueError(
-            f"found {value}, wanted a finite number: show a missing figure with missing(), not as a number"
+            f"found {value}, expected a finite number: show a missing figure with missing(), not as a number"
         )
     exponent = math.floor(math.log10(abs(float(f"{value:.{digits - 1}e}"))))
     if exponent < -4 or exponent >= 6:

@@ -76,7 +76,7 @@ def matrix(
         ValueError: no rows or columns, or the lists do not fit them.
     """
     if not rows or not columns or len(squares) != len(rows) or any(len(some) != len(columns) for some in squares):
-        raise ValueError(f"found {len(squares)} lists for {len(rows)} rows and {len(columns)} columns, wanted a matrix")
+        raise ValueError(f"found {len(squares)} lists for {len(rows)} rows, {len(columns)} columns, expected a matrix")
     longest = max(len(row) for row in rows)
     aslant = any(len(column) > _COLUMN_LETTERS for column in columns)
     width = max(PANEL_WIDTH_IN, _LABEL_LETTER_IN * longest + _COLUMN_IN * len(columns) + 0.2)

@@ -2,7 +2,7 @@
 
 The hues are those of Okabe and Ito (2008), which readers with a colour vision deficiency can distinguish; each has a
 darker and a lighter form, so that it keeps a contrast of at least 3:1 on a white and on a near-black page. Members of
-one family (the three ways to read the CPU counter, say) share a hue and differ in marker and line style.
+one family (as the three ways to read the CPU counter) share a hue and differ in marker and line style.
 """
 
 from __future__ import annotations

@@ -103,8 +103,8 @@ def estimates_over_time(
         _even_axis(axes, "x", float(edges_s[0] - margin), float(edges_s[-1] + margin), "time, s")
         known = truth[np.isfinite(truth)]
         span = f"{rate_text(float(known.min()))} to {rate_text(float(known.max()))}" if len(known) else "unknown"
-        said = ", ".join(rate_text(mark.value) for mark in marks) or "none"
-        return to_drawing(figure, name, f"Truth {span}; estimates in order of time: {said}.")
+        values = ", ".join(rate_text(mark.value) for mark in marks) or "none"
+        return to_drawing(figure, name, f"Truth {span}; estimates in order of time: {values}.")
 
 
 def estimates_against_truth(marks: Sequence[EstimateMark], *, name: str, limit: float) -> Drawing:
@@ -115,7 +115,7 @@ def estimates_against_truth(marks: Sequence[EstimateMark], *, name: str, limit: 
     """
     shown = [mark for mark in marks if mark.truth is not None]
     if not shown:
-        raise ValueError("found no estimate with a truth, wanted at least one")
+        raise ValueError("found no estimate with a truth, expected at least one")
     factor, unit = rate_unit(limit)
     most = 1.06 * max(mark.truth or 0.0 for mark in shown)
     with style_context():
@@ -149,7 +149,7 @@ def error_boxes(rows: Sequence[ErrorRow], *, name: str, limits: tuple[float, flo
         ValueError: no rows, or a row without errors.
     """
     if not rows or any(not row.errors for row in rows):
-        raise ValueError("found a box figure without errors, wanted at least one in each row")
+        raise ValueError("found a box figure without errors, expected at least one in each row")
     low, high = limits if limits is not None else error_limits(rows)
     headings = sum(1 for at, row in enumerate(rows) if row.group and (at == 0 or rows[at - 1].group != row.group))
     with style_context():
@@ -169,8 +169,8 @@ def error_boxes(rows: Sequence[ErrorRow], *, name: str, limits: tuple[float, flo
         axes.tick_params(axis="y", length=0)
         axes.spines["left"].set_visible(False)
         _error_axis(axes, "x", low, high)
-        said = "; ".join(f"{row.label} {percent_points(float(np.median(row.errors)))}" for row in rows)
-        return to_drawing(figure, name, f"Errors in percent of the truth, medians: {said}.")
+        values = "; ".join(f"{row.label} {percent_points(float(np.median(row.errors)))}" for row in rows)
+        return to_drawing(figure, name, f"Errors in percent of the truth, medians: {values}.")
 
 
 def error_limits(rows: Sequence[ErrorRow]) -> tuple[float, float]:
@@ -195,7 +195,7 @@ def cost_against_error(points: Sequence[CostPoint], *, name: str) -> Drawing:
         ValueError: no points.
     """
     if not points:
-        raise ValueError("found no points, wanted at least one cell with bytes and an error")
+        raise ValueError("found no points, expected at least one cell with bytes and an error")
     bytes_ = [point.byte for point in points]
     low, high = min(bytes_) / 1.6, max(bytes_) * 1.6
     if high / low < 10:
@@ -218,8 +218,8 @@ def cost_against_error(points: Sequence[CostPoint], *, name: str) -> Drawing:
         axes.grid(visible=True, axis="both", color=GRID.light)
         styles = list(dict.fromkeys(point.style for point in points))
         _legend(figure, styles)
-        said = "; ".join(f"{p.label} {byte_text(p.byte)}, {percent_points(p.error_percent)} off" for p in points)
-        return to_drawing(figure, name, f"Bytes of an estimate and its absolute error, medians: {said}.")
+        values = "; ".join(f"{p.label} {byte_text(p.byte)}, {percent_points(p.error_percent)} off" for p in points)
+        return to_drawing(figure, name, f"Bytes of an estimate and its absolute error, medians: {values}.")
 
 
 def _legend(figure: Figure, styles: Sequence[str]) -> None:

@@ -51,7 +51,7 @@ def ratio_dots(rows: Sequence[RatioRow], *, name: str, label: str, margin_ratio:
     marks = [mark for row in rows for mark in row.marks]
     found = [value for mark in marks for value in (mark.ratio, mark.low, mark.high) if value is not None]
     if not rows or not found or min(found) <= 0:
-        raise ValueError("found no row with a ratio above 0, wanted at least one")
+        raise ValueError("found no row with a ratio above 0, expected at least one")
     kinds = list(dict.fromkeys(mark.kind for row in rows for mark in row.marks))
     headings = sum(1 for at, row in enumerate(rows) if row.group and (at == 0 or rows[at - 1].group != row.group))
     low, high = min(*found, 1 / margin_ratio, 0.8) / 1.25, max(*found, margin_ratio, 1.25) * 1.25
@@ -95,12 +95,12 @@ def ratio_dots(rows: Sequence[RatioRow], *, name: str, label: str, margin_ratio:
         handles.append(Line2D([], [], linestyle="none", marker="o", color=INK.light, markerfacecolor=SURFACE.light,
                               label="hollow: not sure"))  # fmt: skip
         figure.legend(handles=handles, loc="outside upper left", ncols=4, handletextpad=0.2, columnspacing=1.0)
-        said = "; ".join(
+        values = "; ".join(
             f"{row.label}: " + ", ".join(f"{m.kind} {ratio_text(m.ratio)}{'' if m.sure else ' (not sure)'}"
                                          for m in row.marks)
             for row in rows
         )  # fmt: skip
-        return to_drawing(figure, name, f"{label}: {said}.")
+        return to_drawing(figure, name, f"{label}: {values}.")
 
 
 def _ticks(low: float, high: float) -> list[float]:

@@ -52,7 +52,7 @@ def raw_samples(
         ValueError: a series without readings.
     """
     if series.n < 1:
-        raise ValueError("found a series without readings, wanted at least one")
+        raise ValueError("found a series without readings, expected at least one")
     shown = scale if scale is not None else scale_for(raw_values(series))
     colour = style_of(series.style).hue.light
     handles: list[Line2D | Patch] = []

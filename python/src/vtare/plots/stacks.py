@@ -63,7 +63,7 @@ def stacks(
         ValueError: no rows.
     """
     if not rows:
-        raise ValueError("found no rows, wanted at least one whole with its pieces")
+        raise ValueError("found no rows, expected at least one whole with its pieces")
     shown = scale if scale is not None else stack_scale(stack_values(rows))
     present = [piece for piece in names if any(piece == key for row in rows for key, _ in row.pieces)]
     with style_context():

@@ -116,7 +116,7 @@ def to_drawing(figure: Figure, name: str, text: str) -> Drawing:
         text: what is drawn, in one sentence; becomes the figure's label for screen readers.
     """
     if not re.fullmatch(r"[a-z0-9-]+", name):
-        raise ValueError(f"found figure name {name!r}, wanted lower-case letters, digits and dashes")
+        raise ValueError(f"found figure name {name!r}, expected lower-case letters, digits and dashes")
     # Laid out once here: savefig would otherwise draw everything a first time only to lay it out.
     layout = figure.get_layout_engine()
     if layout is not None:
@@ -133,7 +133,7 @@ def to_drawing(figure: Figure, name: str, text: str) -> Drawing:
     body = body.replace("xlink:href", "href")
     box = re.search(r'viewBox="0 0 ([0-9.]+) ([0-9.]+)"', body)
     if box is None:
-        raise ValueError("found an SVG without a view box, wanted matplotlib's own")
+        raise ValueError("found an SVG without a view box, expected matplotlib's own")
     width, height = float(box.group(1)), float(box.group(2))
     inner = body[body.index(">", body.index("<svg")) + 1 :]
     head = f'viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{_escape(text)}"'

@@ -79,7 +79,7 @@ def violins(rows: Sequence[Violin], *, name: str, quantity: str, scale: Scale | 
         ValueError: no rows.
     """
     if not rows:
-        raise ValueError("found no violin, wanted at least one cell with readings")
+        raise ValueError("found no violin, expected at least one cell with readings")
     shown = scale if scale is not None else scale_for(violin_values(rows) or [0.0, 1.0])
     with style_context():
         headings = sum(1 for at, row in enumerate(rows) if row.group and (at == 0 or rows[at - 1].group != row.group))
@@ -109,8 +109,8 @@ def violins(rows: Sequence[Violin], *, name: str, quantity: str, scale: Scale | 
         axes.spines["left"].set_visible(False)
         what = axis_label(quantity)
         time_axis(axes, "x", shown, what)
-        said = "; ".join(
+        values = "; ".join(
             f"{row.label}: {count_text(row.n)} readings, quartiles {time_text(row.q1)} and {time_text(row.q3)}"
             for row in rows
         )
-        return to_drawing(figure, name, f"Spread of readings, {what}: {said}.")
+        return to_drawing(figure, name, f"Spread of readings, {what}: {values}.")

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def environment() -> jinja2.Environment:
-    """The templates of the package; values are escaped unless a template says otherwise, unknown names are errors."""
+    """The templates of the package; values are escaped unless a template marks them safe, unknown names are errors."""
     return jinja2.Environment(
         loader=jinja2.PackageLoader("vtare.report", "templates"),
         autoescape=True,
@@ -49,18 +49,18 @@ def build(summary: Summary, *, live: bool = False) -> str:
 
 def render(content: Content, *, live: bool = False) -> str:
     """The HTML text of a report's content."""
-    summary, layouts, said = content.summary, content.layouts, content.said
+    summary, layouts, found = content.summary, content.layouts, content.answer
     charts = embed(content.questions())
     context: dict[str, Any] = {
         "name": summary.plan.name,
         "where": _where(summary),
         "question_text": summary.plan.question,
-        "sentences": [_marked(sentence) for sentence in said.sentences],
-        "key": text.keep(said.key),
-        "details": [_marked(sentence) for sentence in said.details],
-        "limits": said.limits,
+        "sentences": [_marked(sentence) for sentence in found.sentences],
+        "key": text.keep(found.key),
+        "details": [_marked(sentence) for sentence in found.details],
+        "limits": found.limits,
         "headline": content.headline,
-        "headline_title": layouts[said.headline].experiment.title if said.headline is not None else "",
+        "headline_title": layouts[found.headline].experiment.title if found.headline is not None else "",
         "effects": content.effects,
         "layers": content.layers,
         "layers_title": layers.title(summary),

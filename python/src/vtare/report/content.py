@@ -51,7 +51,7 @@ class Content:
 
     summary: Summary
     layouts: Mapping[str, Layout]
-    said: Answer
+    answer: Answer
     headline: Question | None
     costs: tuple[Sentence, ...]
     layers: Table | None
@@ -103,7 +103,7 @@ def layouts_of(summary: Summary) -> dict[str, Layout]:
 def content_of(summary: Summary, *, figures: bool = True) -> Content:
     """Make everything that a report shows; without `figures` only answer and tables, in a tenth of the time."""
     layouts = layouts_of(summary)
-    said = answer(summary, layouts)
+    found = answer(summary, layouts)
     headline: Question | None = None
     parts = []
     for name, layout in layouts.items():
@@ -111,7 +111,7 @@ def content_of(summary: Summary, *, figures: bool = True) -> Content:
         questions: list[Question] = []
         if figures:
             first, questions = _questions(summary, layout, cells)
-            if name == said.headline:
+            if name == found.headline:
                 headline = first
             elif first is not None:
                 questions.insert(0, first)
@@ -125,11 +125,11 @@ def content_of(summary: Summary, *, figures: bool = True) -> Content:
         part = Part(slug("experiment", name), layout.experiment.title, layout.fixed_text(),
                     page.about(summary, layout) if page.about is not None else "",
                     shown, table, (*own_tables, *inference_tables(summary, layout)))  # fmt: skip
-        parts.append(_with_shifts(summary, layout, part, figures=figures) if name == said.headline else part)
+        parts.append(_with_shifts(summary, layout, part, figures=figures) if name == found.headline else part)
     return Content(
         summary=summary,
         layouts=layouts,
-        said=said,
+        answer=found,
         headline=headline,
         costs=layers.sentences(summary, layouts),
         layers=layers.table(summary, layouts),

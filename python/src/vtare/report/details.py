@@ -83,7 +83,7 @@ def _less(summary: Summary, scene: Scene, load: str | None) -> list[Sentence]:
 def less_than(
     summary: Summary, scene: Scene, ours: Mapping[str, Any], system: Mapping[str, Any], quantum_ns: float | None = None
 ) -> FigureText | None:
-    """How many times less one cell takes than its baseline; None where their comparison does not say so.
+    """How many times less one cell takes than its baseline; None where their comparison does not show that.
 
     A median of a few clock steps is only known to a step: then the ratio is stated as a lower bound. `quantum_ns` is
     that step, the machine's where it is left out.
@@ -176,7 +176,7 @@ def _load_matters(summary: Summary, scene: Scene) -> list[Sentence]:
     frame = summary.comparisons.filter((pl.col("experiment") == name) & (pl.col("factor") == "load"))
     rows = list(frame.iter_rows(named=True))
     if not rows or all(row[scene.layout.series] in (scene.system, scene.ours) for row in rows):
-        # The answer has said it of these two already.
+        # The answer has these two already.
         return []
     title = scene.layout.experiment.title
     total, baseline = text.plural(len(rows), "comparison"), text.level(rows[0]["baseline"])

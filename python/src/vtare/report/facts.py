@@ -27,7 +27,7 @@ _UNSTABLE: Final = ("hpet", "acpi_pm", "jiffies", "refined-jiffies", "xen", "hyp
 
 
 def facts_of(machine: MachineFacts) -> tuple[Fact, ...]:
-    """Every fact of one machine that bears on time, in a fixed order; unknown facts say so."""
+    """Every fact of one machine that bears on time, in a fixed order; unknown facts read n/a."""
     m, clock = machine.machine, machine.clock
     architecture, cpus = _known(m.get("architecture")), _known(m.get("cpus_online"))
     isolated = ", ".join(str(cpu) for cpu in m.get("isolated_cpus") or [])
@@ -98,13 +98,13 @@ def _time(value: float | None) -> str | None:
 
 
 def _plain(name: str, value: Any, meaning: str) -> Fact:
-    return Fact(name, "n/a (the system does not say)" if value is None else str(value), meaning)
+    return Fact(name, "n/a (not reported by the system)" if value is None else str(value), meaning)
 
 
 def _hypervisor(m: Mapping[str, Any]) -> Fact:
     found = m.get("hypervisor")
     if found is None and "hypervisor" not in (m.get("cpu_flags") or []):
-        return Fact("hypervisor", "none seen", "the kernel runs on the hardware, as far as it can tell")
+        return Fact("hypervisor", "none seen", "the kernel runs on the hardware, as far as it can see")
     meaning = "a virtual machine: the host can stop its CPUs at any time, and the guest's counters need not show it"
     return Fact("hypervisor", _known(found) if found else "unknown kind", meaning, warns=True)
 
@@ -156,7 +156,7 @@ def _governor(m: Mapping[str, Any]) -> Fact:
     if governor is None:
         return Fact(
             "frequency governor",
-            "n/a (the system does not say)",
+            "n/a (not reported by the system)",
             "the CPU's frequency may change unseen; usual in guests",
         )
     if governor == "performance":

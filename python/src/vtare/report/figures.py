@@ -227,7 +227,7 @@ def _violin_figures(layout: Layout, drawn: Sequence[_Shapes]) -> Question:
         for panel, some in rows.items()
     )  # fmt: skip
     hidden = max(shape.hidden for some in rows.values() for shape in some)
-    early = f" Up to {percent_text(hidden)} of a cell's readings are 0 or below and not shown." if hidden > 0 else ""
+    early = f" Up to {percent_text(hidden)} of a cell's readings are 0 or below and not drawn." if hidden > 0 else ""
     caption = (
         "All readings of a cell: width by the root of their share, so that rare ones are still seen. Thin line: the "
         f"quartiles, dark line: the median. All panels share one axis.{early}"

@@ -183,14 +183,14 @@ def interaction_figures(summary: Summary, layout: Layout) -> Question | None:
             panels.append(panel)
     if not panels:
         return None
-    said = "; ".join(panel.heading for panel in panels)
+    headings = "; ".join(panel.heading for panel in panels)
     rates = quantity_of(layout.main.quantity).is_rate and ERROR not in found["figure"]
     axis = "Lines that go up or down by the same factor mean" if rates else "On the log axis parallel lines mean"
     others = "other lines" if rates else "lines that are not parallel"
     caption = (
-        f"{said}. Medians of cells, where there are further factors their geometric mean. {axis}: the one factor has "
-        "the same ratio at every level of the other. The test (ANOVA-type statistic of run figures, on logarithms) "
-        f"says whether {others} may be chance."
+        f"{headings}. Medians of cells, where there are further factors their geometric mean. {axis}: the one factor "
+        "has the same ratio at every level of the other. The test (ANOVA-type statistic of run figures, on logarithms) "
+        f"shows whether {others} may be chance."
     )
     title = "Does one factor change what another does?"
     return Question(slug("interactions", layout.experiment.name), title, caption, tuple(panels))
@@ -262,7 +262,7 @@ def level_figures(summary: Summary, layout: Layout) -> Question | None:
         "the most it can reach there, about the root of 2 p (1 - p) for a level of share p: a level that one run in "
         "four has cannot pass 0.61. Cliff's delta stands beside it in the table."
     )
-    title = "Which level goes with which figure?"
+    title = "Which factor levels correlate with which metric?"
     return Question(slug("levels", layout.experiment.name), title, caption, tuple(panels[:_MOST_PANELS]), folded=True)
 
 

@@ -44,7 +44,7 @@ def last_sentence(summary: Summary, limits: tuple[Limit, ...]) -> str:
         return f"Not certain: {'; '.join(limit.short for limit in limits[:2])}."
     made = summary.comparisons.height
     if not made:
-        return "Nothing is said about differences: the plan compares no cells."
+        return "There is no statement about differences: the plan compares no cells."
     return f"All {text.plural(made, 'comparison')} are decided, for this machine while it was measured."
 
 

@@ -217,7 +217,7 @@ def make_page(store: Path, out: Path) -> None:
     summary = summarise(store)
     if summary.runs.height == 0:
         reasons = [problem.reason for problem in summary.sample_set.problems]
-        raise BadInput(reasons[0] if reasons else f"{store}: found no finished run, wanted at least one")
+        raise BadInput(reasons[0] if reasons else f"{store}: found no finished run, expected at least one")
     write_whole(out, build(summary, live=True))
 
 
@@ -333,7 +333,7 @@ def serve(store: Path, *, port: int, every_s: float, say: Callable[[str], object
     except OSError as error:
         page.close()
         raise BadInput(
-            f"port {port} of {ADDRESS} cannot be had: {error.strerror}; take another with --port, or 0 for any free one"
+            f"port {port} of {ADDRESS} cannot be opened: {error.strerror}; take another with --port (0: any free one)"
         ) from error
     # A server that a signal ends has done its work: it removes what it wrote, and that is no failure.
     # Both signals are taken over by name: libraries put handlers of their own under Python's, and a shell that starts

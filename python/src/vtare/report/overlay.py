@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 class Overlay:
     """Tables and figures that set a campaign beside papers; `papers` are those that were asked for.
 
-    `notes` say what cannot be compared.
+    `notes` list what cannot be compared.
     """
 
     store: str
@@ -78,7 +78,7 @@ def overlay(summary: Summary, paper: str | None) -> Overlay:
     if not tables:
         measured = ", ".join(sorted({layout.experiment.instrument for layout in layouts.values()})) or "nothing"
         raise BadInput(
-            f"{summary.store}: found figures of {measured}, wanted one of {', '.join(sorted(wanted))} to set beside "
+            f"{summary.store}: found figures of {measured}, expected one of {', '.join(sorted(wanted))} to set beside "
             f"{paper or 'a paper'}, with a published counterpart"
         )
     placed = (panel.drawing for question in placement_figures(summary, chosen) for panel in question.panels)

@@ -151,7 +151,7 @@ def _argument(layout: Layout, row: Mapping[str, Any]) -> int:
 
 
 def _line_name(layout: Layout, row: Mapping[str, Any]) -> str:
-    """What tells a line from the others of its panel: `java`, `background 4`; nothing where there is one line only."""
+    """What a line has that the others of its panel have not: `java`, `background 4`; empty where there is one line."""
     varying = [key for key in layout.groups if len(layout.order[key]) > 1]
     levels = [str(row[key]) for key in varying]
     return ", ".join(

@@ -80,13 +80,13 @@ def markdown(content: Content) -> str:
     """The report as Markdown with pipe tables, all columns, as GitHub and pandoc read them."""
     summary = content.summary
     lines = [f"# {_md(summary.plan.question)}", "", f"vtare report, {_md(summary.plan.name)}", ""]
-    for sentence in content.said.sentences:
+    for sentence in content.answer.sentences:
         lines += [_md(plain(sentence)), ""]
-    if content.said.key:
-        lines += [f"*{_md(content.said.key)}*", ""]
-    lines += [f"- {_md(plain(sentence))}" for sentence in content.said.details]
-    if content.said.limits:
-        lines += ["", "## What cannot be concluded", "", *(f"- {_md(limit)}" for limit in content.said.limits)]
+    if content.answer.key:
+        lines += [f"*{_md(content.answer.key)}*", ""]
+    lines += [f"- {_md(plain(sentence))}" for sentence in content.answer.details]
+    if content.answer.limits:
+        lines += ["", "## What cannot be concluded", "", *(f"- {_md(limit)}" for limit in content.answer.limits)]
     for title, words, tables in _sections(content):
         lines += ["", f"## {_md(title)}", ""]
         if words:
@@ -122,7 +122,7 @@ def latex(content: Content) -> str:
         f"% {_tex_comment(summary.plan.name)}: tables of vtare, to be read with \\input.",
         "% Needs \\usepackage{booktabs,longtable,textcomp} and T1 fonts (\\usepackage[T1]{fontenc}).",
         "",
-        *(f"% {_tex_comment(plain(sentence))}" for sentence in content.said.sentences),
+        *(f"% {_tex_comment(plain(sentence))}" for sentence in content.answer.sentences),
     ]
     for title, words, tables in _sections(content):
         for table in tables:

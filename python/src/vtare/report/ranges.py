@@ -1,4 +1,4 @@
-"""Notes that differ in their figures alone, said once: each figure that differs as a range from least to greatest."""
+"""Notes that differ in their figures alone, as one: each figure that differs as a range from least to greatest."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def said_once(notes: Iterable[Note]) -> tuple[tuple[Note, int], ...]:
     """Merge notes of one id whose text is the same but for measured figures, or, where many are left, for any figure.
 
     Each with how many notes it was made of. A merged note stands where its first one stood. Its `runs` is the sum: how
-    often it was said, since one run may say it with several figures.
+    often it was made, since one run may make it with several figures.
     """
     alike: dict[tuple[str, str], dict[str, list[Note]]] = {}
     for note in notes:

@@ -55,7 +55,7 @@ def main_figure(layout: Layout, row: Mapping[str, Any]) -> FigureText:
     """
     value = layout.value(row)
     if value is None:
-        raise ValueError(f"found a cell without a figure ({row['experiment']}), wanted one that ran")
+        raise ValueError(f"found a cell without a figure ({row['experiment']}), expected one that ran")
     written = quantity_of(layout.main.quantity)
     suffix = ""
     if layout.experiment.record.until is not None:
@@ -210,8 +210,8 @@ def against_baseline(
     for word, ending in (("equivalent", f"within {summary.plan.analysis.margin_percent:g} %"), ("undecided", "")):
         levels = [level for level, row in rows if row["verdict"] == word]
         if levels:
-            said = "equivalent" if word == "equivalent" else "inconclusive"
-            pieces.append(f"{'; ' if pieces else ''}{text.listing(levels)} {said}{' ' if ending else ''}{ending}")
+            outcome = "equivalent" if word == "equivalent" else "inconclusive"
+            pieces.append(f"{'; ' if pieces else ''}{text.listing(levels)} {outcome}{' ' if ending else ''}{ending}")
     return pieces
 
 

@@ -49,7 +49,7 @@ def write_summary(summary: Summary, out: Path | str, *, form: str = "html") -> P
     if isinstance(out, str):
         out = _default_place(summary) / out
     if out.is_dir():
-        raise BadInput(f"{out}: found a directory, wanted a file name such as {out / default_name(form)}")
+        raise BadInput(f"{out}: found a directory, expected a file name such as {out / default_name(form)}")
     made = build(summary) if form == "html" else render_plain(content_of(summary, figures=False), form)
     write_whole(out, made)
     return out
@@ -90,8 +90,8 @@ def write_figures(content: Content, directory: Path, *, only: tuple[str, ...] = 
         kinds = ", ".join(dict.fromkeys(name.partition("-")[0] for name in drawings)) or "none"
         asked = " or ".join(f"'{word}'" for word in only) or "any name"
         raise BadInput(
-            f"--only: found no figure with {asked} in its name, wanted a part of one: they begin with {kinds}, and go "
-            "on with experiment and levels"
+            f"--only: found no figure with {asked} in its name, expected a part of one: they begin with {kinds}, and "
+            "go on with experiment and levels"
         )
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -116,13 +116,13 @@ def refuse_empty(summary: Summary) -> None:
     finished = summary.design["status"].to_list().count("done")
     if summary.runs.height == 0 and finished:
         raise BadInput(
-            f"{summary.store}: found {finished} finished runs without any reading, wanted at least one reading: see "
-            f"{summary.store}/runs/*/log for what the instrument said, and measure into a new store"
+            f"{summary.store}: found {finished} finished runs without any reading, expected at least one reading: see "
+            f"{summary.store}/runs/*/log for what the instrument reported, and measure into a new store"
         )
     if summary.runs.height == 0:
         raise BadInput(
-            f"{summary.store}: found no finished run, wanted at least one: let `vtare resume {summary.store}` measure, "
-            f"then report"
+            f"{summary.store}: found no finished run, expected at least one: "
+            f"let `vtare resume {summary.store}` measure, then report"
         )
 
 

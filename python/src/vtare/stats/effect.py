@@ -59,7 +59,7 @@ class RunPool:
         given = [None] * len(runs) if weights is None else list(weights)
         if not runs or len(given) != len(runs):
             raise ValueError(
-                f"{len(runs)} runs with {len(given)} sets of weights; wanted at least one run, and as many sets"
+                f"{len(runs)} runs with {len(given)} sets of weights; expected at least one run, and as many sets"
             )
         resampled = [resample(x, w, rng=rng, size=size) for x, w in zip(runs, given, strict=True)]
         return cls(np.array([one.median for one in resampled]), np.array([one.medians for one in resampled]))

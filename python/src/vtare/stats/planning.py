@@ -45,9 +45,9 @@ def samples_per_run(
         ValueError: a variance below 0, or a cost that is not above 0.
     """
     if variance_between_runs < 0 or variance_of_reading < 0:
-        raise ValueError(f"found variances {variance_between_runs:g} and {variance_of_reading:g}, wanted 0 or more")
+        raise ValueError(f"found variances {variance_between_runs:g} and {variance_of_reading:g}, expected 0 or more")
     if run_cost_s <= 0 or reading_cost_s <= 0:
-        raise ValueError(f"found costs {run_cost_s:g} s and {reading_cost_s:g} s, wanted both above 0")
+        raise ValueError(f"found costs {run_cost_s:g} s and {reading_cost_s:g} s, expected both above 0")
     if variance_between_runs == 0.0:
         return SamplesPerRun(None, "runs differ by no more than the noise inside them: longer runs cost least")
     best = math.sqrt(run_cost_s / reading_cost_s * variance_of_reading / variance_between_runs)
@@ -225,7 +225,7 @@ def stop(low: float | None, high: float | None, *, runs: int, target: float, lea
         ValueError: a target that is not above 0, or `least` above `most`.
     """
     if target <= 0 or least > most:
-        raise ValueError(f"found target {target:g} and {least} to {most} runs, wanted one above 0 and least <= most")
+        raise ValueError(f"found target {target:g} and {least} to {most} runs, expected one above 0 and least <= most")
     known = low is not None and high is not None and low > 0 and math.isfinite(high)
     half = (math.log(high) - math.log(low)) / 2.0 if known and low and high else None
     if runs >= most:

@@ -80,7 +80,7 @@ def nemenyi_friedman(blocks: Sequence[Values], *, family: str) -> tuple[PairTest
     rows = [checked(block) for block in blocks]
     if len(rows) < 2 or len({len(row) for row in rows}) != 1 or len(rows[0]) < 2:
         raise ValueError(
-            f"wanted 2 or more complete blocks of 2 or more levels, found lengths {[len(row) for row in rows]}"
+            f"expected 2 or more complete blocks of 2 or more levels, found lengths {[len(row) for row in rows]}"
         )
     table = scikit_posthocs.posthoc_nemenyi_friedman(np.array(rows)).to_numpy()
     return _from_range(table, len(rows[0]), family)

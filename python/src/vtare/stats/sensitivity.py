@@ -13,8 +13,8 @@ from vtare.stats._arrays import FloatArray, Values, checked
 from vtare.stats.comparison import common_blocks, refusal
 from vtare.stats.t_rule import MeanDifference, paired_t, welch_t
 
-#: The gap between two groups of normal values, in pooled standard deviations, that 1 % of samples of so many exceed at
-#: the place where it is widest (60,000 samples each, groups of 2 or more); from 20 on not below 2.3.
+#: The gap between two groups of normal values, in pooled standard deviations, that 1 % of samples of that size exceed
+#: at the place where it is widest (60,000 samples each, groups of 2 or more); from 20 on not below 2.3.
 _GAP_RUNS: Final = (5, 6, 7, 8, 9, 10, 12, 15, 20)
 _GAPS: Final = (10.3, 7.5, 6.1, 5.1, 4.4, 3.9, 3.2, 2.7, 2.3)
 

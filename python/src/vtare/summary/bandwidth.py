@@ -134,7 +134,7 @@ def notes(estimates: pl.DataFrame) -> list[Note]:
     if bounds.height:
         text = (
             f"{bounds.height} of {total} answers are lower bounds: the sender, or the method, could go no faster. They "
-            "stand in the figures as what they say"
+            "stand in the figures as the bounds that they are"
         )
         found.append(Note("at_least", text, bounds["run_id"].n_unique()))
     void = estimates.filter(pl.col("no_truth").is_not_null())
@@ -148,7 +148,7 @@ def notes(estimates: pl.DataFrame) -> list[Note]:
     if uncounted.height:
         text = (
             f"What the link carried was not counted for {uncounted.height} of {total} estimates: their truth is the "
-            "shaper's rate less what the source of cross traffic says that it sent, which a busy machine may miss"
+            "shaper's rate less what the source of cross traffic reports as sent, which a busy machine may miss"
         )
         found.append(Note("not_counted", text, uncounted["run_id"].n_unique()))
     marked = estimates.filter(pl.col("disturbed").is_not_null())

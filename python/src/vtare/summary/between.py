@@ -2,8 +2,9 @@
 
 A cell is compared with the cell of the same experiment and levels of the other side, by the mean of the logarithms of
 its runs' figures in each campaign (plain figures where one is not above 0). A verdict takes at least two campaigns on
-each side: the runs of one campaign share its offset (boot, hour, neighbours), so that one campaign a side cannot tell a
-change from two offsets. Of one campaign a side, ratio and interval describe the runs, and every verdict is `refused`.
+each side: the runs of one campaign share its offset (boot, hour, neighbours), so that one campaign a side cannot
+distinguish a change from two offsets. Of one campaign a side, ratio and interval describe the runs, and
+every verdict is `refused`.
 
 All medians are one family over all experiments (Holm), all tails another (BH). `Between.changed` lists what else
 differs between the sides.
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
 
 SCHEMA: Final = "vtare.compare/2"
 REFUSED: Final = (
-    "refused: one campaign on a side cannot tell a change from a campaign's own offset; repeat each at least twice "
-    "(vtare compare BEFORE AFTER --before STORE --after STORE)"
+    "refused: one campaign on a side cannot distinguish a change from a campaign's own offset; repeat each at least "
+    "twice (vtare compare BEFORE AFTER --before STORE --after STORE)"
 )
 MEDIANS_FAMILY: Final = "medians, after against before"
 TAILS_FAMILY: Final = "tails, after against before"
@@ -133,7 +134,7 @@ def refuse_undecidable(before: Sequence[Path], after: Sequence[Path]) -> None:
     """
     if min(len(before), len(after)) < LEAST_CAMPAIGNS:
         raise BadInput(
-            f"--fail-on-regression: found {_campaigns(len(before))} before and {len(after)} after, wanted at least "
+            f"--fail-on-regression: found {_campaigns(len(before))} before and {len(after)} after, expected at least "
             f"{LEAST_CAMPAIGNS} on each side: {REFUSED.removeprefix('refused: ')}"
         )
 
@@ -162,8 +163,8 @@ def compare_stores(
     shared = [key for key in new.cells if key in old.cells]
     if not shared:
         raise BadInput(
-            f"{_listed(before)} and {_listed(after)} have no cell in common: wanted experiments of the same name with "
-            f"the same levels; found {_named(old.cells)} and {_named(new.cells)}"
+            f"{_listed(before)} and {_listed(after)} have no cell in common: expected experiments of the same name "
+            f"with the same levels; found {_named(old.cells)} and {_named(new.cells)}"
         )
     quantum = max(old.quantum_ns, new.quantum_ns)
     medians, tails = [], []
@@ -369,7 +370,7 @@ def _refuse_same_paths(stores: Sequence[Path]) -> None:
     for store in stores:
         path = store.resolve()
         if path in seen:
-            raise BadInput(f"{seen[path]} and {store} are the same store; wanted campaigns of their own")
+            raise BadInput(f"{seen[path]} and {store} are the same store; expected campaigns of their own")
         seen[path] = store
 
 
@@ -382,7 +383,7 @@ def _refuse_same_runs(campaigns: Sequence[Measured]) -> None:
         for other, shared in others.items():
             raise BadInput(
                 f"{other} and {one.store} share {shared} runs, started at the same nanosecond: one is a copy of the "
-                "other; wanted campaigns of their own"
+                "other; expected campaigns of their own"
             )
         owners.update(dict.fromkeys(started, one))
 

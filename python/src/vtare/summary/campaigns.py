@@ -67,9 +67,9 @@ def shift_between(
         ValueError: no value on one side, or pairs of unequal numbers.
     """
     if not here or not there:
-        raise ValueError(f"found {len(here)} and {len(there)} values, wanted at least one on each side")
+        raise ValueError(f"found {len(here)} and {len(there)} values, expected at least one on each side")
     if paired and len(here) != len(there):
-        raise ValueError(f"found {len(here)} and {len(there)} values, wanted as many on both sides to pair them")
+        raise ValueError(f"found {len(here)} and {len(there)} values, expected as many on both sides to pair them")
     x, y = np.asarray(here, dtype=float), np.asarray(there, dtype=float)
     estimate = float(x.mean() - y.mean())
     if min(len(x), len(y)) < LEAST_CAMPAIGNS:

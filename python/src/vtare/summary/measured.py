@@ -60,6 +60,6 @@ def refuse_empty(measured: Measured) -> None:
     problems = measured.samples.problems
     why = f"; {len(problems)} cannot be used, such as {problems[0].reason}" if problems else ""
     raise BadInput(
-        f"{measured.store}: found no finished run, wanted at least one{why}; make them with `vtare resume "
+        f"{measured.store}: found no finished run, expected at least one{why}; make them with `vtare resume "
         f"{measured.store}`"
     )

@@ -46,7 +46,7 @@ def factor_p(kind: str, factor: str) -> dict[str, float]:
 
 
 def sure_pairs(kind: str, factor: str, figure: str) -> list[tuple[str, str]]:
-    """Pairs of levels that Dunn's test tells apart (Holm)."""
+    """Pairs of levels that differ by Dunn's test (Holm)."""
     groups = grouped(TABLES[kind], lambda row: row[factor], FIGURES[figure])
     names = list(groups)
     pairs = stats.dunn(list(groups.values()), family=f"{kind}: {factor}")

@@ -72,7 +72,7 @@ def one_value(table: str, column: str, /, **wanted: str) -> float:
     """
     found = {row[column] for row in rows_where(table, **wanted) if row[column].strip()}
     if len(found) != 1:
-        raise LookupError(f"{table}: found {len(found)} values of {column} with {wanted}, wanted one")
+        raise LookupError(f"{table}: found {len(found)} values of {column} with {wanted}, expected one")
     return float(found.pop())
 
 
@@ -116,7 +116,7 @@ def stated(paper: str, claim: str) -> Stated:
     """
     rows = rows_where(f"{paper}_statements", claim=claim)
     if not rows:
-        raise LookupError(f"{paper}_statements: found no row of claim {claim!r}, wanted at least one")
+        raise LookupError(f"{paper}_statements: found no row of claim {claim!r}, expected at least one")
     places = dict.fromkeys(row["source"].split(" ", 1)[1] for row in rows)
     numbers = {row["part"]: float(row["value"]) for row in rows if row["value"].strip()}
     words = {row["part"]: row["words"] for row in rows if row["words"].strip()}

@@ -76,7 +76,7 @@ def find_kernel(flavour: str) -> Kernel:
     """The kernel of this flavour: named by VTARE_GUEST_KERNEL, kept from before, or fetched now.
 
     Raises:
-        MachineCannot: there is none and none can be had.
+        MachineCannot: there is none and none can be fetched.
     """
     named = _named()
     if named is not None:
@@ -104,7 +104,7 @@ def _named() -> Kernel | None:
         if image.is_file() and modules.is_dir():
             return Kernel(bootable(image, cache_directory() / "kernels"), modules)
     raise MachineCannot(
-        f"VTARE_GUEST_KERNEL: found {image}, wanted a kernel vmlinuz-RELEASE whose modules are in "
+        f"VTARE_GUEST_KERNEL: found {image}, expected a kernel vmlinuz-RELEASE whose modules are in "
         f"/lib/modules/RELEASE or in {image.parent.parent}/lib/modules/RELEASE"
     )
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from vtare.platforms.guest.qemu_command import GuestSpec
 
 _SOCKET_S: Final = 30.0
-#: So much of what a guest reported last is passed on.
+#: How much of what a guest reported last is passed on.
 TAIL_BYTE: Final = 400
 
 

@@ -45,7 +45,7 @@ class _Level:
 
 @dataclass(frozen=True, slots=True)
 class _Ranking:
-    """The levels of one factor, the steadiest first. `p` is None where the test was not made, `why` says so."""
+    """The levels of one factor, the steadiest first. `p` is None where there was no test, `why` gives the reason."""
 
     factor: str
     baseline: str

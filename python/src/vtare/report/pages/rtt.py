@@ -1,4 +1,4 @@
-"""What a report says of round trips: how long, what the virtualization adds, what capturing changes, what was lost."""
+"""What a report shows of round trips: how long, what the virtualization adds, what capturing changes, what was lost."""
 
 from __future__ import annotations
 

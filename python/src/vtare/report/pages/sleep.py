@@ -43,7 +43,7 @@ def _answer(summary: Summary, scene: Scene) -> list[Sentence]:
     if busy is not None:
         ending = _verdict_words(summary, scene, busy)
         pieces = side_by_side(scene, busy, again=True)
-        # Beside two ways nobody could tell whose tail it is.
+        # Beside two ways the tail could be of either.
         tail = _tail_change(summary, scene.row(scene.system, busy)) if scene.ours is None else []
         verb = "is late for" if by_time(scene, busy) else "ends"
         start = f"{load_phrase(summary, busy)}, it {verb} "
@@ -97,7 +97,7 @@ def _worst_load(summary: Summary, scene: Scene) -> str | None:
 
 
 def _verdict_words(summary: Summary, scene: Scene, load: str) -> str:
-    """Whether the two ways differ from the machine without load; empty where there are too few runs to say."""
+    """Whether the two ways differ from the machine without load; empty where there are too few runs."""
     found = []
     for series in (scene.system, scene.ours):
         row = comparison(summary, scene.layout, scene.row(series, load), "load")
@@ -119,12 +119,12 @@ def _verdict_words(summary: Summary, scene: Scene, load: str) -> str:
             "differs": f"; that differs from {base}",
             "equivalent": f"; that equals {base} within {significant(100 * (row['margin_ratio'] - 1))} %",
         }.get(row["verdict"], f"; the data do not show a difference from {base}")
-    said = {
+    phrases = {
         "differs": f"differs from {base}",
         "equivalent": f"equals {base}",
-        "undecided": f"is not shown to differ from {base}",
+        "undecided": f"has no significant difference from {base}",
     }
-    return "; " + ", ".join(f"{name} {said[row['verdict']]}" for name, row in found)
+    return "; " + ", ".join(f"{name} {phrases[row['verdict']]}" for name, row in found)
 
 
 def _columns(level: str) -> tuple[CellColumn, ...]:

@@ -1,4 +1,4 @@
-"""What a report says of throughput: how much passes, how that depends on the spread of the load, how long it takes."""
+"""What a report shows of throughput: how much passes, how that depends on the spread of the load, how long it takes."""
 
 from __future__ import annotations
 
@@ -266,7 +266,7 @@ def cell_table(layout: Layout, cells: pl.DataFrame) -> Table:
          lambda r: text.time(r["tagged_ns"], "not measured")),
         (Column("searches", "searches"), lambda r: text.count(r["searches"], none)),
         (Column("trials", "trials"), lambda r: text.count(r["trials"], none)),
-        (Column("void_trials", "void", about="trials that said nothing of the guests, and were made again"),
+        (Column("void_trials", "void", about="trials that showed nothing of the guests, and were made again"),
          lambda r: text.count(r["void_trials"], none)),
         (Column("disturbed_trials", "disturbed", about="trials that counted under disturbed conditions"),
          lambda r: text.count(r["disturbed_trials"], none)),
@@ -286,7 +286,7 @@ def cell_table(layout: Layout, cells: pl.DataFrame) -> Table:
 
 
 def _bounded(shown: Shown, row: Mapping[str, Any]) -> Shown:
-    """A censored figure is a lower bound, and says so."""
+    """A censored figure is a lower bound, and marked as one."""
     if not _censored(row) or shown.kind == "missing":
         return shown
     return type(shown)(f"\N{GREATER-THAN OR EQUAL TO} {shown.text}", shown.raw, shown.order, title="censored")

@@ -1,4 +1,4 @@
-"""What the answer says of available bandwidth: how near the truth, how sure, how expensive, how quick."""
+"""What the answer states of available bandwidth: how near the truth, how sure, how expensive, how quick."""
 
 from __future__ import annotations
 
