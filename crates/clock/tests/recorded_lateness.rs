@@ -48,6 +48,14 @@ fn idle_sleeps_end_on_time_at_a_fraction_of_the_price_of_two_phases() {
 }
 
 #[test]
+fn sleeps_of_ten_milliseconds_spin_for_at_most_two_percent_of_them() {
+    let share = |duration| sleep(&idle(), Method::Adaptive, SleepOptions::default(), duration).spin_share;
+    let (one, ten) = (share(Span::from_millis(1)), share(Span::from_millis(10)));
+    assert!(ten <= 0.02, "{ten}");
+    assert!(ten < one, "the margin does not grow with the target as fast as the target: {ten}, {one} at 1 ms");
+}
+
+#[test]
 fn a_higher_price_of_a_miss_buys_fewer_late_sleeps_for_more_spinning() {
     let trace = idle();
     let late = |outcome: &Outcome| outcome.miss_ns.iter().filter(|miss| **miss > 1_000).count();
