@@ -4,12 +4,12 @@ mod avb_sim;
 
 use avb_sim::cells::{Cell, Model, TROUBLES, Trouble, grid};
 use avb_sim::{Outcome, SimRunner, ability, random};
-use vtare_methods::avb::{Setup, Vtare, VtareSettings};
+use vtare_methods::avb::{Abacus, AbacusSettings, Setup};
 use vtare_pathsim::TrainSpec;
 
 fn run(spec: &TrainSpec, warm_ns: u64) -> Outcome {
     let setup = Setup { ability: ability(spec, 1500), ..Setup::default() };
-    SimRunner::new(spec, warm_ns).run(&mut Vtare::new(VtareSettings::default(), setup))
+    SimRunner::new(spec, warm_ns).run(&mut Abacus::new(AbacusSettings::default(), setup))
 }
 
 /// Error as a share of the truth; a truth of next to nothing counts as a hundredth of the nominal value.

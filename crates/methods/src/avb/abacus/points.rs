@@ -1,6 +1,7 @@
 use vtare_units::{Monotonic, Peer, Timestamp};
 
-use crate::avb::{Observation, Packet};
+use super::tuning as t;
+use crate::avb::Observation;
 
 /// A packet whose delay can be trusted, with what went before it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -17,13 +18,6 @@ pub(super) struct Point {
     pub(super) arrived_bit: f64,
     /// Bits that left in one call up to and with this packet: they came to the link together.
     pub(super) call_bit: f64,
-}
-
-impl Point {
-    /// Sent behind silence: of its own stream nothing is left in a queue but the tight link's, which drains last.
-    pub(super) fn is_fresh(&self) -> bool {
-        self.index == 0
-    }
 }
 
 /// The zero of both clocks: times of the first packet that arrived.
@@ -43,19 +37,10 @@ impl Epoch {
         Self { left, received }
     }
 
-    /// The delay of a packet that arrived, on the scale of the points, ns.
-    pub(super) fn delay_ns(&self, packet: &Packet) -> Option<f64> {
-        Some((packet.received? - self.received).as_nanos() as f64 - self.since_ns(packet.left()?))
-    }
-
     pub(super) fn since_ns(&self, at: Timestamp<Monotonic>) -> f64 {
         (at - self.left).as_nanos() as f64
     }
 }
-
-/// Packets closer than this share of what the tight link takes for them waited behind it. Less than 1, since the link
-/// is not known well.
-const HELD: f64 = 0.6;
 
 /// The points of a train, in the order of sending.
 ///
@@ -99,7 +84,7 @@ pub(super) fn points(observation: &Observation, epoch: Epoch, service_ns_per_bit
         if let Some((after, after_ns, after_group)) = kept.last() {
             let same = group.is_some() && group == *after_group;
             let service_ns = service_ns_per_bit * (after.arrived_bit - point.arrived_bit);
-            if same || after_ns - received_ns <= HELD * service_ns {
+            if same || after_ns - received_ns <= t::HELD_SHARE * service_ns {
                 held_ns = held_ns.max(service_ns - (after_ns - received_ns));
                 continue;
             }
