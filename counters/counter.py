@@ -1,8 +1,8 @@
-r"""The counter function in Python: a program that `vtare counter --language python` starts and speaks with.
+r"""The counter function in Python: a program that `vtare counter --language python` starts and exchanges lines with.
 
 It counts: steps of Marsaglia's xorshift64 (13, 7, 17) from state 1, the same as the programs in the other languages. It
-looks at CLOCK_MONOTONIC after each chunk of steps and says what each chunk took; everything else (order, figures,
-files) is vtare's business. README.md has the words that the two exchange. Python 3.7 or later, no package.
+reads CLOCK_MONOTONIC after each chunk of steps and reports the time of each chunk; everything else (order, figures,
+files) is done by vtare. README.md has the protocol between the two. Python 3.7 or later, no package.
 
     printf '1000 3\n3 1\n' | python3 counter.py
 """
@@ -22,7 +22,7 @@ ROUNDS = 600
 
 
 def count(state: int, steps: int) -> int:
-    """The state after so many steps. Whole numbers here have no end, so each step cuts them to 64 bits."""
+    """The state after `steps` steps. Whole numbers here have no end, so each step cuts them to 64 bits."""
     for _ in range(steps):
         state ^= (state << 13) & MASK
         state ^= state >> 7
@@ -31,7 +31,7 @@ def count(state: int, steps: int) -> int:
 
 
 def time_of(steps: int) -> int:
-    """How long so many steps take, in ns."""
+    """How long `steps` steps take, in ns."""
     begin = monotonic_ns()
     count(1, steps)
     return monotonic_ns() - begin
@@ -49,7 +49,7 @@ def steps_per_ms() -> float:
 
 
 def call(chunk_steps: int, chunks: int, marks: "list[int]") -> str:
-    """One call, and the line that says what it took."""
+    """One call, and the line that reports its times."""
     state = 1
     switches = getrusage(RUSAGE_THREAD).ru_nivcsw
     cpu = thread_time_ns()
@@ -64,8 +64,8 @@ def call(chunk_steps: int, chunks: int, marks: "list[int]") -> str:
 
 
 def main() -> None:
-    """Say how fast this machine is, then carry out what comes."""
-    # vtare is interrupted as well, and says so.
+    """Report the speed of this machine, then carry out what comes."""
+    # vtare is interrupted as well, and reports that.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     about = {
         "schema": "vtare.counter-program/1",

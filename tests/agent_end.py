@@ -17,13 +17,13 @@ def on_the_line(frames: list[Frame]) -> bytes:
     return b"".join(encode(frame.kind, frame.job, frame.payload) for frame in frames)
 
 
-#: What the other end says to a frame, as frames or as bytes on the line.
+#: What the other end answers to a frame, as frames or as bytes on the line.
 Answer = Callable[[Frame], "list[Frame] | bytes"]
 
 
 @contextmanager
 def guest(answer: Answer, *, hello: bytes | None = None) -> Iterator[Agent]:
-    """An agent whose other end answers each frame by a function; an empty answer says nothing."""
+    """An agent whose other end answers each frame by a function; an empty answer sends nothing."""
     ours, theirs = socket.socketpair()
     first = json.dumps({"schema": "vtare.agent/1", "problems": []}).encode() if hello is None else hello
 

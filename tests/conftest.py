@@ -44,7 +44,7 @@ def tool(root: Path) -> Callable[[str], ModuleType]:
 def tracked(root: Path) -> list[Path]:
     """Every file git tracks, relative to the root; links and files deleted in the working tree are left out."""
     if not (root / ".git").exists():
-        pytest.skip("not a git checkout: nothing tells which files are tracked")
+        pytest.skip("not a git checkout: it is unknown which files are tracked")
     names = subprocess.run(["git", "ls-files", "-z"], cwd=root, check=True, capture_output=True, text=True).stdout
     paths = [Path(name) for name in names.split("\0") if name]
     return [path for path in paths if (root / path).is_file() and not (root / path).is_symlink()]

@@ -1,4 +1,4 @@
-"""As much of an ELF file as tells whether a program is static."""
+"""The part of an ELF file that shows whether a program is static."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class Sshd:
     known_hosts: Path
 
     def settings(self) -> dict[str, str | int]:
-        """As a plan says it."""
+        """The table of a plan."""
         return {
             "host": self.host,
             "user": "root",

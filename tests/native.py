@@ -46,7 +46,7 @@ class Installed:
         return self.lib / "libvtare_clock.so"
 
     def flags(self, *, static: bool = False) -> list[str]:
-        """What pkg-config says a program needs."""
+        """The flags that pkg-config gives for a program."""
         command = [
             need("pkg-config", "pkgconf"),
             "--cflags",

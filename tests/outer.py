@@ -31,11 +31,11 @@ TIME_LIMIT_S = 900
 
 
 @dataclass(frozen=True)
-class Told:
-    """What the job told, line by line, and all that was said around it, for whoever looks at a failure."""
+class JobOutput:
+    """The lines that the job printed, and all other output, for whoever looks at a failure."""
 
     lines: list[dict[str, Any]]
-    said: str
+    text: str
 
     @property
     def damaged(self) -> bool:
@@ -43,15 +43,15 @@ class Told:
         return any(line.get("code") == OUTPUT_LOST for line in self.lines)
 
     def of(self, nic: str) -> list[dict[str, Any]]:
-        """What was told of guests with one model of card: what is missing, facts, runs, and that it was destroyed."""
+        """The lines on a guest with one model of card: what is missing, facts, runs, and that it was destroyed."""
         begin = next((at for at, line in enumerate(self.lines) if line.get("nic") == nic), None)
-        assert begin is not None, self.said
-        assert self.lines[begin]["missing"] is None, self.said
+        assert begin is not None, self.text
+        assert self.lines[begin]["missing"] is None, self.text
         ends = (at for at, line in enumerate(self.lines) if at > begin and line.get("destroyed"))
         end = next(ends, None)
-        assert end is not None, self.said
+        assert end is not None, self.text
         of_nic = self.lines[begin : end + 1]
-        assert len(of_nic) == 7, self.said
+        assert len(of_nic) == 7, self.text
         return of_nic
 
 
@@ -118,12 +118,12 @@ def prepare_job(
     (job / "job.sh").write_text(
         "export HOME=/run/tmp TMPDIR=/run/tmp XDG_CACHE_HOME=/run/job/cache PYTHONDONTWRITEBYTECODE=1\n"
         f"export PATH={shlex.quote(os.environ['PATH'])}:/usr/sbin:/sbin PYTHONPATH={shlex.quote(paths)}\n"
-        f"{before}{shlex.join(words)} >/run/job/told\n"
+        f"{before}{shlex.join(words)} >/run/job/output\n"
     )
 
 
-def boot(machine: Sequence[str], job: Path) -> Told:
-    """Boot the outer machine, wait for its end, and give what its job told."""
+def boot(machine: Sequence[str], job: Path) -> JobOutput:
+    """Boot the outer machine, wait for its end, and give the output of its job."""
     console = job.parent / "console"
     command = [
         *(PROGRAM, *machine, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"),
@@ -132,19 +132,19 @@ def boot(machine: Sequence[str], job: Path) -> Told:
         *("-virtfs", f"local,path={job},mount_tag=job,security_model=none"),
     ]
     try:
-        said = subprocess.run(command, capture_output=True, text=True, timeout=TIME_LIMIT_S, check=False).stderr
+        errors = subprocess.run(command, capture_output=True, text=True, timeout=TIME_LIMIT_S, check=False).stderr
     except subprocess.TimeoutExpired:
-        said = f"the outer machine did not end within {TIME_LIMIT_S} s"
-    texts = [path.read_text(errors="replace") if path.is_file() else "" for path in (job / "told", job / "log")]
+        errors = f"the outer machine did not end within {TIME_LIMIT_S} s"
+    texts = [path.read_text(errors="replace") if path.is_file() else "" for path in (job / "output", job / "log")]
     last = console.read_text(errors="replace")[-2000:] if console.is_file() else ""
     # One that was killed may have left half a line.
     lines = [json.loads(line) for line in texts[0].splitlines(keepends=True) if line.endswith("\n")]
-    return Told(lines, "\n".join([*texts, said, last]))
+    return JobOutput(lines, "\n".join([*texts, errors, last]))
 
 
-def check_runs(told: list[dict[str, Any]], hypervisor: str) -> None:
+def check_runs(lines: list[dict[str, Any]], hypervisor: str) -> None:
     """Timer, sleep and round trips were measured in a guest. Figures are judged by their sanity alone."""
-    runs = {line["instrument"]: line for line in told if "instrument" in line}
+    runs = {line["instrument"]: line for line in lines if "instrument" in line}
     assert list(runs) == ["timer", "sleep", "rtt"]
     for instrument, line in runs.items():
         assert line["code"] == 0, (instrument, line["log"])
@@ -155,6 +155,6 @@ def check_runs(told: list[dict[str, Any]], hypervisor: str) -> None:
     assert cell["sent"] == cell["received"] + cell["lost"]
     assert cell["rtt_ns"]["min"] > 0
     # Each probe and each reply passed the host's end of the guest's card.
-    capture = told[5]
+    capture = lines[5]
     assert (capture["code"], capture["interface"]) == (0, "port0"), capture["log"]
     assert sum(seen["packets"] for seen in capture["document"]["cells"]) >= cell["sent"] + cell["received"]

@@ -122,7 +122,7 @@ def test_tests_that_the_machine_spoiled_are_listed_and_must_be_few(
         "import os\n"
         "with open(os.environ['VTARE_SPOILED_FILE'], 'a') as file:\n"
         f"    for number in range({tests}):\n"
-        "        file.write(f'rtt::t{number}: it stood still\\n' * 2)\n"
+        "        file.write(f'rtt::t{number}: it stalled\\n' * 2)\n"
     )
     outcome = subprocess.run(
         [str(again), "cargo", sys.executable, str(tmp_path / "cargo.py")], capture_output=True, text=True, check=False

@@ -59,7 +59,7 @@ def heard(channel: socket.socket, decoder: Decoder, kind: Kind, job: int) -> Fra
         for frame in decoder.take(data):
             if (frame.kind, frame.job) == (kind, job):
                 return frame
-    raise AssertionError(f"the agent closed the channel before it said {kind.name}")
+    raise AssertionError(f"the agent closed the channel before it sent {kind.name}")
 
 
 def content_of(agent: Agent, path: Path, place: Path) -> bytes:
@@ -160,7 +160,7 @@ def test_hostile_bytes_are_survived(vtare: Path, tmp_path: Path) -> None:
             kind = choice.choice([Kind.START, Kind.SIGNAL, Kind.PUT, Kind.GET, Kind.HELLO, Kind.EXITED])
             payload = choice.choice([b"", b"{", b"[]", b'{"path": 1}', b'{"path": "/", "x": 1}', choice.randbytes(40)])
             channel.sendall(noise + encode(kind, number, payload))
-            # Whatever was said, it is answered by a refusal, and the next question by its answer.
+            # Whatever was sent, it is answered by a refusal, and the next question by its answer.
             assert b"error" in heard(channel, decoder, Kind.FAILED, number).payload
             channel.sendall(encode(Kind.FACTS, 1000 + number, b""))
             assert heard(channel, decoder, Kind.ANSWER, 1000 + number).payload.startswith(b"{")

@@ -1,4 +1,4 @@
-"""What `make lint` says about licences, sources and bans where cargo-deny is not installed."""
+"""What `make lint` reports about licences, sources and bans where cargo-deny is not installed."""
 
 from __future__ import annotations
 

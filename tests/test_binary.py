@@ -18,7 +18,7 @@ SIZE_LIMIT_BYTE = 15_000_000
 def test_a_program_with_a_dynamic_linker_is_not_called_static() -> None:
     shell = Path("/bin/sh").read_bytes()
     if not subprocess.run(["ldd", "/bin/sh"], capture_output=True, check=False).stdout:
-        pytest.skip("/bin/sh of this machine is static itself: nothing to tell apart")
+        pytest.skip("/bin/sh of this machine is static itself: nothing to compare")
     assert linkage(shell).interpreter
     assert linkage(shell).libraries >= 1
 

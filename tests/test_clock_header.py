@@ -1,4 +1,4 @@
-"""vtare_clock.h says what the Rust sources export, type by type, and what Python and Java declare."""
+"""vtare_clock.h declares what the Rust sources export, type by type, and what Python and Java declare."""
 
 from __future__ import annotations
 

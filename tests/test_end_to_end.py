@@ -71,7 +71,7 @@ class Lab:
         return process.returncode, out, error
 
     def status(self) -> dict[str, Any]:
-        """What `vtare status --json` says of the store."""
+        """The document of `vtare status --json` for the store."""
         code, out, error = self.run("status", str(self.store), "--json")
         assert code == 0, error
         document: dict[str, Any] = json.loads(out)

@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.platform, pytest.mark.hypervisors]
 KVM_NICS = ("virtio", "e1000")
 # With SMAP and SMEP dom0 does not come up. Xen on AMD leaves vector registers as they are until the next domain touches
 # them and a trap (CR0.TS) comes, but QEMU's XSAVE and XRSTOR do not look at CR0.TS: programs then found the values of
-# another domain in their registers (docs/guests.md). Without these instructions, or with Xen told to switch registers
+# another domain in their registers (docs/guests.md). Without these instructions, or with Xen set to switch registers
 # at once, none did.
 XEN_CPU = "max,-smap,-smep,-xsave"
 XEN_WORDS = (
@@ -65,9 +65,9 @@ def test_guests_under_real_kvm_measure_timer_sleep_and_round_trips(
         *("-kernel", str(kernels["generic"].image), "-initrd", str(image)),
         *("-append", "console=ttyS0 quiet panic=-1 cryptomgr.notests no_timer_check"),
     ]
-    told = outer.boot(machine, job)
+    output = outer.boot(machine, job)
     for nic in KVM_NICS:
-        of_nic = told.of(nic)
+        of_nic = output.of(nic)
         guest = of_nic[1]["facts"]["guest"]
         assert (guest["accelerator"], guest["nic"], guest["clock_source"]) == ("kvm", nic, "kvm-clock")
         outer.check_runs(of_nic, "kvm")
@@ -87,12 +87,12 @@ def test_a_guest_under_real_xen_measures_timer_sleep_and_round_trips(
         *("-kernel", str(xen), "-initrd", dom0),
         *("-append", XEN_WORDS),
     ]
-    told = outer.boot(machine, job)
-    if told.damaged:
-        warnings.warn(f"a program's output came changed, once more in a new machine:\n{told.said}", stacklevel=1)
-        told = outer.boot(machine, job)
-    assert not told.damaged, f"a program's output came changed twice: the emulation, or the console\n{told.said}"
-    of_nic = told.of("netfront")
+    output = outer.boot(machine, job)
+    if output.damaged:
+        warnings.warn(f"a program's output came changed, once more in a new machine:\n{output.text}", stacklevel=1)
+        output = outer.boot(machine, job)
+    assert not output.damaged, f"a program's output came changed twice: the emulation, or the console\n{output.text}"
+    of_nic = output.of("netfront")
     guest = of_nic[1]["facts"]["guest"]
     assert (guest["accelerator"], guest["nic"], guest["clock_source"]) == ("xen", "netfront", "xen")
     assert guest["hypervisor"].startswith("Xen 4.")

@@ -27,7 +27,7 @@ class Machine:
         (self.bin / tool).symlink_to(found.strip())
 
     def add(self, tool: str, script: str) -> None:
-        """Put a tool on the PATH that does what `script` says."""
+        """Put a tool on the PATH that runs `script`."""
         path = self.bin / tool
         path.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
         path.chmod(0o755)

@@ -95,7 +95,7 @@ def test_results_are_the_same_while_they_are_counted(
     document = json.loads(report.read_text(encoding="utf-8"))
     assert {f["name"] for f in document["functions"]} == FUNCTIONS
     assert all(f["calls"] > 0 for f in document["functions"])
-    # A thousand threads sleep at once: there are not that many places to learn in, and the report says so.
+    # A thousand threads sleep at once: there are fewer places to learn in, and the report shows that.
     assert document["sleeps_without_place"] > 0
 
 
@@ -199,10 +199,10 @@ def test_a_go_program_is_named(vtare: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may make a program of another user")
 @pytest.mark.parametrize(
-    ("owner", "group", "mode", "said"), [(65534, 0, 0o4755, "user id"), (0, 65534, 0o2755, "group id")]
+    ("owner", "group", "mode", "right"), [(65534, 0, 0o4755, "user id"), (0, 65534, 0o2755, "group id")]
 )
 def test_a_program_with_the_rights_of_others_is_named(
-    vtare: Path, tmp_path: Path, owner: int, group: int, mode: int, said: str
+    vtare: Path, tmp_path: Path, owner: int, group: int, mode: int, right: str
 ) -> None:
     program = tmp_path / "true"
     shutil.copy(needed("true", "coreutils"), program)
@@ -210,7 +210,7 @@ def test_a_program_with_the_rights_of_others_is_named(
     program.chmod(mode)
     ended = run(under(vtare, "--", str(program)))
     assert ended.returncode == 0, ended.stderr
-    assert f"runs with the rights of {said} 65534" in ended.stderr
+    assert f"runs with the rights of {right} 65534" in ended.stderr
 
 
 def test_a_32_bit_program_is_named_and_not_given_a_64_bit_library(vtare: Path, tmp_path: Path) -> None:

@@ -88,7 +88,7 @@ def document(directory: Path, name: str) -> dict[str, Any]:
 
 
 def check_link_counter(directory: Path, came_byte: int, sent_byte: int, *, counts: bool) -> None:
-    """What was counted at a shaper is what passed it; a kernel that does not count says so."""
+    """What was counted at a shaper is what passed it; a kernel that does not count reports that."""
     assert (directory / "link_counter.json").exists() == counts
     if not counts:
         return
@@ -123,7 +123,7 @@ def test_what_source_sink_and_bottleneck_logged_agrees(vtare: Path, tmp_path: Pa
     assert [entry for entry in runs if entry["status"] not in ("done", "skipped")] == [], done.stderr
     skipped = [entry["reason"] for entry in runs if entry["status"] == "skipped"]
     assert done.returncode == 0, done.stderr
-    # A kernel without netem cannot delay, one without htb not shape so: both are said in the kernel's own words.
+    # A kernel without netem cannot delay, one without htb not shape so: both are reported with the kernel's own message.
     assert all("qdisc" in reason or "netem" in reason or "iperf3: it is not" in reason for reason in skipped), skipped
     assert not [name for name in network.namespaces() if name.startswith(own_prefix())]
 

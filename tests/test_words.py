@@ -58,7 +58,13 @@ def test_a_word_is_found_in_prose_comments_and_strings(words: ModuleType, name: 
 
 @pytest.mark.parametrize(
     ("name", "text"),
-    [("a.py", "told = heard(1)\n"), ("a.rs", "fn told(heard: &'a u8) {}\n"), ("a.md", 'The key `{"say":1}` is.\n')],
+    [
+        ("a.py", "told = heard(1)\n"),
+        ("a.py", "f\"{told['n']} runs\", table['said']\n"),
+        ("a.rs", "fn told(heard: &'a u8) {}\n"),
+        ("a.md", 'The key `{"say":1}` is.\n'),
+        ("a.rs", '#[serde(tag = "say")] br#"{"say":"hello"}"#'),
+    ],
 )
 def test_names_in_code_are_left_alone(words: ModuleType, name: str, text: str) -> None:
     assert words.places(name, text, words.rules()) == []

@@ -34,7 +34,7 @@ MEDIAN_NS = {"usleep": 60_000, "clock_nanosleep": 20_000, "two_phase": 2_000, "a
 
 
 def write_store(store: Path, *, runs: int, readings: int, seed: int = 1) -> None:
-    """Write a store of so many runs of so many readings each.
+    """Write a store of `runs` runs of `readings` readings each.
 
     Misses are log-normal with a tail: one in a hundred is ten times as long.
     """

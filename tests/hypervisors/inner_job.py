@@ -31,7 +31,7 @@ def tell(**facts: Any) -> None:
 
 
 def measure(instance: Instance, directory: Path, instrument: str, **parameters: Any) -> None:
-    """Carry out one run in the guest and tell its exit code and its document."""
+    """Carry out one run in the guest and print its exit code and its document."""
     run = {
         "schema": "vtare.run/1",
         "run_id": "0123456789abcdef",

@@ -43,7 +43,7 @@ def simulator(tmp_path_factory: pytest.TempPathFactory) -> Path:
         [go, "mod", "download"], cwd=HERE, env=environment, capture_output=True, text=True, check=False
     )
     if fetched.returncode != 0:
-        pytest.skip(f"the simulator's modules cannot be had: {fetched.stderr.strip()[-300:]}")
+        pytest.skip(f"the simulator's modules are not available: {fetched.stderr.strip()[-300:]}")
     program = tmp_path_factory.mktemp("vcsim") / "vcsim"
     subprocess.run([go, "build", "-o", str(program), "."], cwd=HERE, env=environment, check=True)
     return program
@@ -56,7 +56,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextmanager
 def running(simulator: Path, mode: str, address: str = "") -> Iterator[dict[str, Any]]:
-    """A simulator, which ends with its input; what it says of itself."""
+    """A simulator, which ends with its input; the facts it prints about itself."""
     words = [str(simulator), "-mode", mode, "-address", address]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -72,7 +72,7 @@ def running(simulator: Path, mode: str, address: str = "") -> Iterator[dict[str,
 
 
 def plan_table(told: dict[str, Any], tmp_path: Path, **more: str | int) -> dict[str, str | int]:
-    """What a plan says of this server; the password lies in a file."""
+    """The table of a plan for this server; the password lies in a file."""
     password = tmp_path / "password"
     password.touch(mode=0o600)
     password.write_text(f"{told['password']}\n")
@@ -246,7 +246,7 @@ def test_what_stands_against_a_machine_is_said_with_figures(
         assert "found mode 0644, expected 0600" in missing()
 
 
-def test_what_a_plan_says_wrongly_is_named(tmp_path: Path) -> None:
+def test_wrong_settings_of_a_plan_are_named(tmp_path: Path) -> None:
     def opened(**settings: str | int) -> str:
         found = open_platform("esxi", binary=Path("/proc/self/exe"), owner=own_prefix(), settings=settings)
         return str(found.missing())

@@ -107,9 +107,9 @@ def test_machines_forward_and_one_that_hangs_is_named(
     with setup.entered(wanted, tmp_path) as made:
         outcome = measure(made, tmp_path / "first")
         assert outcome.status == "done", outcome
-        told = json.loads((tmp_path / "first/topology.json").read_text())
-        assert (told["platform"], told["guests"], told["switch"]) == ("qemu", 2, "linux")
-        assert [guest["nic"] for guest in told["guest"]] == ["virtio", "virtio"]
+        topology = json.loads((tmp_path / "first/topology.json").read_text())
+        assert (topology["platform"], topology["guests"], topology["switch"]) == ("qemu", 2, "linux")
+        assert [guest["nic"] for guest in topology["guest"]] == ["virtio", "virtio"]
         # Frames came through both, and none was made up.
         result = json.loads((tmp_path / "first/run.json").read_text())
         assert len(result["parameters"]["device_pid"]) == 2
@@ -193,11 +193,11 @@ def test_a_machine_killed_in_the_middle_of_a_cell_costs_this_cell_alone(
         [str(static_vtare), "status", "store", "--json"],
         cwd=tmp_path, env=environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
-    told = json.loads(shown.stdout)
-    if told["skipped"]:
-        pytest.skip(f"this machine cannot send such frames: {told['runs'][0]['reason']}")
-    assert (told["done"], told["failed"]) == (1, 1), told
-    (failed,) = told["runs"]
+    status = json.loads(shown.stdout)
+    if status["skipped"]:
+        pytest.skip(f"this machine cannot send such frames: {status['runs'][0]['reason']}")
+    assert (status["done"], status["failed"]) == (1, 1), status
+    (failed,) = status["runs"]
     assert failed["factors"]["latency_trials"] == "1000"
     assert "guest" in failed["reason"]
     assert "signal 9" in failed["reason"]

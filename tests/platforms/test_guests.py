@@ -53,7 +53,7 @@ def run_of(instrument: str, **parameters: Any) -> Run:
 
 @pytest.fixture(scope="module", autouse=True)
 def able() -> None:
-    """Skip where guests cannot be had, with the reason."""
+    """Skip where guests cannot be booted, with the reason."""
     for flavour in ("cloud", "generic"):
         try:
             find_kernel(flavour)
@@ -158,8 +158,8 @@ def test_packets_handed_over_together_leave_a_guest_one_by_one_at_the_times_that
     with two_hosts() as hosts, ExitStack() as stack:
         stack.callback(guests.stop)
         (sender,) = guests.start(1, hosts.sender)
-        # An etf lets nothing pass that carries no time: no session could be opened through it, and nobody hears the
-        # guest's hardware address.
+        # An etf lets nothing pass that carries no time: no session could be opened through it, and nobody learns
+        # the guest's hardware address.
         address = sender.address
         assert address is not None
         words = ("neigh", "replace", address, "lladdr", network.mac(address), "dev", hosts.sender.bridge)
@@ -222,7 +222,7 @@ def test_timer_sleep_and_counter_run_in_a_guest_on_the_clock_source_that_is_aske
             assert outcome.status == "done", (name, outcome)
             samples = tmp_path / name / "samples.parquet"
             machine = check_samples_file(samples, run_id=run.run_id, instrument=name)["machine"]
-            # The guest says itself what it is: no record of an emulated one can be taken for another.
+            # The guest reports itself what it is: no record of an emulated one can be taken for another.
             assert (machine["hypervisor"], machine["clock_source"]) == (told["accelerator"], clock_source)
             assert machine["cpus_online"] == 2
         # What the load offered is recorded, measured by itself.

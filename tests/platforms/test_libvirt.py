@@ -61,7 +61,7 @@ group = "root"
 
 @pytest.fixture(scope="module", autouse=True)
 def able() -> Iterator[None]:
-    """A daemon of these tests' own where none answers; skip where libvirt or a kernel is not to be had, and say why."""
+    """A daemon of these tests' own where none answers; skip where libvirt or a kernel is missing, with the reason."""
     try:
         find_kernel("generic")
     except MachineCannot as error:

@@ -193,7 +193,7 @@ fn table(
     Some((rows, all))
 }
 
-/// Whether the bounds still hold up to `seconds` later, for every calibration.
+/// Whether the bounds still hold until `seconds` later, for every calibration.
 pub fn drift(made: &[Made], seconds: u64) {
     println!("\ndrift of all {} calibrations against CLOCK_MONOTONIC_RAW over {seconds} s", made.len());
     let begun: Timestamp<Monotonic> = clocks::now();

@@ -1,4 +1,4 @@
-"""Quantiles, intervals, and what one cell of `vtare rtt --json` says of its gaps."""
+"""Quantiles, intervals, and the gaps of one cell of `vtare rtt --json`."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ XDP = "programs in the kernel (XDP)"
 
 
 def of(key: Path) -> list[str]:
-    """What every sender of vtare's is told."""
+    """The options of every sender of vtare's."""
     return ["--key-file", str(key), "--cpu", "0"]
 
 
@@ -56,9 +56,9 @@ def part_xdp(key: Path, seconds: float) -> None:
     heads = {"achieved": 10, "lost": 9, "late": 9, "unsent": 9, "median": 9, "half IQR": 10, "p99": 8, "p99.9": 8}
     print(f"{'asked':>9}" + "".join(f"{name:>{width}}" for name, width in heads.items()))
     for rate in (1_000, 100_000, 500_000, MOST):
-        cell, said = in_kernel(key, rate, seconds)
+        cell, reason = in_kernel(key, rate, seconds)
         if cell is None:
-            print(f"{rate:>9} {said}")
+            print(f"{rate:>9} {reason}")
             continue
         trip = cell["rtt_ns"]
         figures = [trip["median"], trip["half_iqr"], trip["p99"], trip["p999"]]

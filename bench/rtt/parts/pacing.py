@@ -52,8 +52,8 @@ def part_pacing(key: Path, seconds: float) -> None:
             cell = json.loads(ended.out).get("cells", [None])[0] if ended.out else None
             own_frames = ["af_xdp" if word == "socket" else word for word in words]
             own_frames[own_frames.index("--size") + 1] = str(min(size, 1472))
-            said = run(own_frames, cpu=None)
-            framed = json.loads(said.out)["cells"][0] if said.out else None
+            own = run(own_frames, cpu=None)
+            framed = json.loads(own.out)["cells"][0] if own.out else None
         if cell is None:
             print(f"{gap_us:>6} {size:>8}  {ended.err.strip()}")
             continue
@@ -77,6 +77,6 @@ def part_pacing(key: Path, seconds: float) -> None:
             reached.append("-" if found is None else share(found, gap_us))
         columns = "  ".join([*shown, peer])
         print(f"{gap_us:>6} {size:>8}  {columns}  {' '.join(f'{text:>8}' for text in reached)}")
-        for name, found, reason in (("AF_XDP", framed, ended_words(said)), ("XDP", inner, refused)):
+        for name, found, reason in (("AF_XDP", framed, ended_words(own)), ("XDP", inner, refused)):
             if found is None:
                 print(f"{'':>15}  {name}: {reason}")

@@ -53,9 +53,9 @@ def part_rate(key: Path, bare: Path, seconds: float, rounds: int) -> None:
     for order in in_turn(rounds, list(own)):
         for name in order:
             if name == XDP:
-                cell, said = in_kernel(key, MOST, seconds)
+                cell, reason = in_kernel(key, MOST, seconds)
                 if cell is None:
-                    print(f"{XDP}: {said}")
+                    print(f"{XDP}: {reason}")
                     continue
                 found = (cell["received"] / seconds, cell["lost"] / max(1, cell["sent"]))
             else:

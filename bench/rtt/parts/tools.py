@@ -23,7 +23,7 @@ class Measured:
     planned: int = 0
     cpu_s: float = 0.0
     wall_s: float = 0.0
-    said: str | None = None
+    reason: str | None = None
     #: Share of the watched time that the sending thread lost to gaps of 10 us and more; vtare alone knows it.
     lost_time: list[float] = field(default_factory=list)
 
@@ -34,7 +34,7 @@ class Measured:
         self.planned += other.planned
         self.cpu_s += other.cpu_s
         self.wall_s += other.wall_s
-        self.said = self.said or other.said
+        self.reason = self.reason or other.reason
         self.lost_time += other.lost_time
 
 
@@ -60,7 +60,7 @@ def vtare(key: Path, *more: str, to_kernel: bool = False, port: int = 8462) -> C
             samples = Path(place) / "rtt.parquet"
             ended = run([*words, *key_words, "--cpu", "0", "--json", "--out", str(samples), *more], cpu=None)
             if ended.code != 0:
-                return Measured(said=ended.err.strip() or ended.out.strip()[:200])
+                return Measured(reason=ended.err.strip() or ended.out.strip()[:200])
             cell = json.loads(ended.out)["cells"][0]
             lost = [cell["canary"]["lost_fraction"] or 0.0]
             trips = round_trips(samples, to_kernel=to_kernel)
@@ -96,8 +96,8 @@ def fping(seconds: float) -> Measured:
     times = [float(ms) * 1e3 for ms in re.findall(r"bytes, ([\d.]+) ms", ended.out)]
     sent = re.search(r"xmt/rcv/%loss = (\d+)/", ended.err)
     planned = max(count, int(ended.wall_s * RATE))
-    said = None if sent else ended.err.strip()[-200:]
-    return Measured(times, int(sent.group(1)) if sent else 0, planned, ended.cpu_s, ended.wall_s, said)
+    reason = None if sent else ended.err.strip()[-200:]
+    return Measured(times, int(sent.group(1)) if sent else 0, planned, ended.cpu_s, ended.wall_s, reason)
 
 
 def irtt(seconds: float) -> Measured:
@@ -106,7 +106,7 @@ def irtt(seconds: float) -> Measured:
     ended = run(words)
     start = ended.out.find("{")
     if start < 0:
-        return Measured(said=(ended.err or ended.out).strip()[-200:])
+        return Measured(reason=(ended.err or ended.out).strip()[-200:])
     document = json.loads(ended.out[start:])
     trips = document["round_trips"]
     times = [trip["delay"]["rtt"] / 1e3 for trip in trips if "rtt" in trip.get("delay", {})]
@@ -131,7 +131,7 @@ def sockperf(seconds: float) -> Measured:
         ]
         ended = run([*words, "-m", str(SIZE), "--reply-every", "1", "--full-rtt", "--full-log", str(log)])
         if not log.exists():
-            return Measured(said=(ended.err + ended.out).strip()[-200:])
+            return Measured(reason=(ended.err + ended.out).strip()[-200:])
         times = []
         for line in log.read_text().splitlines():
             parts = line.split(",")

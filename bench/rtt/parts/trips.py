@@ -50,7 +50,7 @@ def part_rtt(key: Path, seconds: float, rounds: int) -> None:
             del tools[name]
     count = max(6, round(seconds * rounds / ROUND_S))
     found: dict[str, list[Measured]] = {name: [] for name in tools}
-    said: dict[str, str | None] = dict.fromkeys(tools)
+    reasons: dict[str, str | None] = dict.fromkeys(tools)
     others = []
     with ExitStack() as stack:
         for words in servers:
@@ -63,9 +63,9 @@ def part_rtt(key: Path, seconds: float, rounds: int) -> None:
                     with responder(spinning, ready_s=0.3) if "spins" in name else nullcontext():
                         measured = tools[name](ROUND_S)
                 except (RuntimeError, subprocess.TimeoutExpired, json.JSONDecodeError) as error:
-                    measured = Measured(said=str(error))
+                    measured = Measured(reason=str(error))
                 found[name].append(measured)
-                said[name] = said[name] or measured.said
+                reasons[name] = reasons[name] or measured.reason
     print(
         f"\nround trips, {RATE} packets/s of {SIZE} B, {count} x {ROUND_S:g} s each in turns (ABBA), us, "
         "medians of rounds"
@@ -74,7 +74,7 @@ def part_rtt(key: Path, seconds: float, rounds: int) -> None:
     for name, measured_rounds in found.items():
         with_trips = [one for one in measured_rounds if one.rtt_us]
         if not with_trips:
-            print(f"{name:<32} nothing measured: {said[name]}")
+            print(f"{name:<32} nothing measured: {reasons[name]}")
             continue
         whole = Measured()
         for one in with_trips:
@@ -93,7 +93,7 @@ def part_rtt(key: Path, seconds: float, rounds: int) -> None:
 
 
 def part_ratios(found: dict[str, list[Measured]]) -> None:
-    """Prints how the peers compare, round by round, with what can be said of it."""
+    """Prints how the peers compare, round by round, with the uncertainty."""
     print("\npeer / vtare in the same round, median of rounds [95 % interval]; above 1 the peer is slower")
     for own, peers in BESIDE.items():
         for peer in peers:

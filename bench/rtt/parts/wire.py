@@ -18,7 +18,7 @@ SIZE = 64
 
 @dataclass(frozen=True)
 class Ended:
-    """A program that ended: what it said and what it took."""
+    """A program that ended: its output and what it took."""
 
     out: str
     err: str

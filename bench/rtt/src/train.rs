@@ -27,7 +27,7 @@ fn packets(gap_ns: i64) -> u32 {
     u32::try_from((10_000_000 / gap_ns.max(1)).clamp(50, 2_000)).unwrap_or(2_000)
 }
 
-/// Sends trains for so many seconds and prints one JSON line.
+/// Sends trains for the seconds asked for and prints one JSON line.
 pub(crate) fn measure(asked: &Asked<'_>) -> Result<(), Failed> {
     let clock = Clock::start(&ClockOptions::default());
     let key = PresharedKey::read(Path::new(asked.key))?;

@@ -1,4 +1,4 @@
-//! What strangers do: garbage by the million, and connections that never say what they want.
+//! Attacks of clients without a key: millions of garbage packets, and connections that never send a request.
 
 use std::fmt;
 use std::io::{IoSlice, Write};

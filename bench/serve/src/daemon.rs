@@ -73,8 +73,8 @@ impl Daemon {
 
     /// Ends the responder and gives what it logged.
     pub(crate) fn end(mut self) -> Result<String, String> {
-        let told = Command::new("kill").arg(self.child.id().to_string()).status();
-        told.map_err(|error| format!("kill: {error}"))?;
+        let outcome = Command::new("kill").arg(self.child.id().to_string()).status();
+        outcome.map_err(|error| format!("kill: {error}"))?;
         let status = self.child.wait().map_err(|error| error.to_string())?;
         let _ = std::fs::remove_file(&self.key_file);
         let log = self.log.join().map_err(|_| "the log's thread panicked")?;

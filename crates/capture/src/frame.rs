@@ -73,7 +73,7 @@ pub struct Packet<'a> {
     pub payload_byte: u32,
     /// What of that was captured.
     pub payload: &'a [u8],
-    /// Which way it went, where the frame itself says so (cooked captures).
+    /// Its direction, where the frame itself records it (cooked captures).
     pub direction: Option<Direction>,
 }
 

@@ -6,7 +6,7 @@
 //! - [`tc`]: probes by programs in the kernel at the entry and exit of an interface.
 //! - [`ring`]: probes by an AF_PACKET ring.
 //!
-//! Nothing here knows a key: what is seen is what the packets say, unverified.
+//! Nothing here knows a key: fields are taken from the packets unverified.
 
 #![forbid(unsafe_code)]
 

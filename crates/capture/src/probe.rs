@@ -116,7 +116,7 @@ pub struct Probe {
     pub source: End,
     /// Where it goes.
     pub destination: End,
-    /// Which way it went, where the frame says so.
+    /// Its direction, where the frame records it.
     pub direction: Option<Direction>,
     /// Whether it was seen as part of a large packet that the kernel cuts up later, or has put together.
     pub merged: bool,
@@ -129,13 +129,13 @@ pub struct Found {
     pub probes: u32,
     /// Probes that a large packet holds and that could not be read, because they were not captured.
     pub unread: u32,
-    /// Whether it was a large packet whose probes' size could not be told: how many it held is not known, and none was
-    /// given.
+    /// Whether it was a large packet whose probes' size could not be determined: how many it held is not known, and
+    /// none was given.
     pub unsplit: bool,
 }
 
 /// Gives the probes in `packet`, one at least where it is one that was looked for. `segment_byte` is the size of a
-/// datagram's payload in a large packet, where the kernel told it; else it is found out from the packet itself.
+/// datagram's payload in a large packet, where the kernel reported it; else it is derived from the packet itself.
 pub fn find(packet: &Packet<'_>, segment_byte: Option<u16>, wanted: &Wanted, give: &mut dyn FnMut(Probe)) -> Found {
     let (source, destination) = match packet.transport {
         Transport::Udp { source, destination } => (Some(source), Some(destination)),
@@ -176,14 +176,14 @@ pub fn find(packet: &Packet<'_>, segment_byte: Option<u16>, wanted: &Wanted, giv
     }
 }
 
-/// What the first bytes of a datagram say.
+/// What the first bytes of a datagram state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Head {
     shape: Shape,
     role: Role,
     session: u64,
     sequence: u64,
-    /// The size of the whole datagram, where it says so.
+    /// The size of the whole datagram, where it states it.
     stated_byte: Option<u32>,
     least_byte: usize,
 }
@@ -199,7 +199,7 @@ fn native(bytes: &[u8]) -> Option<Head> {
     let role = match kind {
         Kind::Request => Role::Request,
         Kind::Reply => Role::Reply,
-        // Which way it went, the flow tells.
+        // The direction follows from the flow.
         Kind::OneWay | Kind::Reverse => Role::OneWay,
     };
     match form {

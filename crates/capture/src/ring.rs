@@ -113,7 +113,7 @@ const RETURN: u16 = 0x06;
 /// `SKF_AD_OFF + SKF_AD_PROTOCOL`: the Ethernet type.
 const PROTOCOL_AT: u32 = 0xffff_f000;
 
-/// Bytes that are copied of a packet that holds one probe: all headers, and what a probe says of itself.
+/// Bytes that are copied of a packet that holds one probe: all headers, and the fields of a probe.
 pub const HEAD_BYTE: u32 = 256;
 /// All of a packet that may hold more.
 const WHOLE: u32 = 0x4_0000;

@@ -16,7 +16,7 @@ use crate::channel::{Channel, ChannelError, HANDSHAKE_BYTE, Handshake, LARGEST_A
 use crate::frame::{self, LENGTH_BYTE};
 use crate::key::PresharedKey;
 
-/// Why there is no session, or why its counters could not be had.
+/// Why there is no session, or why its counters could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
     /// No TCP connection.
@@ -112,7 +112,7 @@ pub enum ControlError {
         /// How.
         source: ChannelError,
     },
-    /// The responder said no, or something that does not fit.
+    /// The responder refused, or its answer does not fit the question.
     #[error(transparent)]
     Session(#[from] ClientError),
 }
@@ -293,7 +293,7 @@ impl EncryptedConnection {
             Answer::HasNoKey => return Err(ControlError::HasNoKey { address }),
             Answer::WrongKey => return Err(ControlError::WrongKey { address }),
             Answer::Busy => return Err(ControlError::Busy { address }),
-            // Said to data connections only.
+            // Sent on data connections only.
             Answer::NoStream => return Err(ControlError::OtherProgram { address }),
         }
         let body = plain.read_frame(HANDSHAKE_BYTE)?;
@@ -309,7 +309,7 @@ impl EncryptedConnection {
         let failed = |source| ControlError::Channel { address, source };
         let deadline = clocks::now::<Monotonic>() + self.patience;
         let doing = match message {
-            ToResponder::Hello(_) => "saying hello",
+            ToResponder::Hello(_) => "sending the hello",
             ToResponder::Open(_) => "asking for a session",
             ToResponder::Count { .. } => "asking for counters",
             ToResponder::Arrivals { .. } => "asking for arrivals",

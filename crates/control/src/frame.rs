@@ -7,7 +7,7 @@ pub const LENGTH_BYTE: usize = 2;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a frame of {found_byte} B, at most {most_byte} B are taken")]
 pub struct TooLong {
-    /// Bytes it says it has.
+    /// Bytes that its header states.
     pub found_byte: usize,
     /// Bytes that are taken.
     pub most_byte: usize,

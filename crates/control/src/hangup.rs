@@ -32,7 +32,7 @@ pub enum Hangup {
     /// A frame longer than any message.
     #[error("a frame of {found_byte} B, at most {most_byte} B are taken")]
     TooLong {
-        /// Bytes it says it has.
+        /// Bytes that its header states.
         found_byte: usize,
         /// Bytes that are taken.
         most_byte: usize,
@@ -49,7 +49,7 @@ pub enum Hangup {
     /// The handshake took too long.
     #[error("the handshake took too long")]
     SlowHandshake,
-    /// Nothing was said for too long, and no session is open.
+    /// No message came for too long, and no session is open.
     #[error("no session and no message for too long")]
     Idle,
     /// More messages than anybody needs.
@@ -61,7 +61,7 @@ pub enum Hangup {
     /// A data connection that is not let in.
     #[error(transparent)]
     Stream(FlowCause),
-    /// The client said something out of turn, or speaks no common control version: it has been told.
+    /// The client sent a message out of turn, or has no control version in common. The refusal has been sent.
     #[error("refused: no control version in common, or a message out of turn")]
     Refused,
 }

@@ -31,7 +31,7 @@ const RIGHTS_OF_OTHERS: u32 = 0o077;
 /// A key that cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
-    /// Not 64 hexadecimal digits. The text itself is not shown: it may be most of a key.
+    /// Not 64 hexadecimal digits. The text itself is left out: it may be most of a key.
     #[error("{from}: found {found_digits} characters{}, want 64 hexadecimal digits: `vtare serve --new-key FILE` \
         writes such a key",
         if *.all_hex { "" } else { ", not all of them hexadecimal digits" })]
@@ -119,7 +119,7 @@ impl PresharedKey {
         self.0.is_locked()
     }
 
-    /// Reads 64 hexadecimal digits; white space around them is ignored. `from` says in errors where they came from.
+    /// Reads 64 hexadecimal digits; white space around them is ignored. `from` names their source in errors.
     ///
     /// # Errors
     /// [`KeyError::Malformed`], [`KeyError::Memory`].

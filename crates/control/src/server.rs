@@ -99,7 +99,7 @@ impl Connection {
         }
     }
 
-    /// There is no room for this connection: a data connection that was just let in is told so instead.
+    /// There is no room for this connection: a data connection that was just accepted gets this as its answer instead.
     pub fn turn_away(&mut self) {
         if self.is_stream() {
             self.stage = Stage::Over;

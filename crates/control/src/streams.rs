@@ -196,7 +196,7 @@ impl Streams {
         })
     }
 
-    /// Says on each that nothing more comes: what is on its way still arrives.
+    /// Closes the sending direction of each: what is on its way still arrives.
     pub fn finish(&self) {
         for stream in &self.streams {
             // One that broke needs no end.
@@ -265,7 +265,7 @@ fn join(
         .and_then(|()| stream.write_all(&hello))
         .and_then(|()| stream.read_exact(&mut answer))
         .and_then(|()| stream.set_write_timeout(Some(WRITE_PATIENCE)))
-        .map_err(failed("saying which session"))?;
+        .map_err(failed("naming the session"))?;
     let why = match preamble::read_responder(&answer) {
         Some((_, Answer::GoOn)) => return Ok(stream),
         Some((_, Answer::Busy)) => "it has as many connections as it allows, of this address or of all",

@@ -333,7 +333,7 @@ fn a_talker_is_hung_up_on() {
     let refused = (0..1_000).find_map(|count| {
         let mut out = Vec::new();
         channel.write(&ToResponder::Count { session: SessionId(5) }, &mut out).expect("it is short");
-        // The first ends the exchange, being out of turn; say hello once.
+        // The first ends the exchange, being out of turn; send one hello.
         if count == 0 {
             out.clear();
             channel = connected({

@@ -264,7 +264,7 @@ impl<'c> Emulator<'c> {
             let outlet = &mut self.directions[lane].outlet;
             match answer {
                 Ok(sent) => {
-                    // Each of them left at some moment of the call; in order, and as evenly as can be told.
+                    // Each of them left at some moment of the call; in order, and evenly as far as is known.
                     let call_ns = (after - before).as_nanos();
                     for (number, (at, _, byte)) in due[..sent].iter().enumerate() {
                         outlet.sent_packet += 1;
@@ -320,7 +320,7 @@ impl<'c> Emulator<'c> {
             clocks::sleep_until(asked).map(|_| Waited::Over)
         };
         let woken = self.clock.now();
-        // A wake-up before the time was for an arrival or a signal, and says nothing about lateness.
+        // A wake-up before the time was for an arrival or a signal, and is no reading of lateness.
         if matches!(slept, Ok(Waited::Over)) && woken >= asked {
             self.margin.learn(ahead(duty.min(far)), woken - asked);
         }

@@ -1,4 +1,4 @@
-//! What an emulator is told, what it tells while it runs and at its end, and why there is none.
+//! An emulator's options, its reports while it runs and at its end, and its errors.
 
 use vtare_sys::SysError;
 use vtare_units::{Monotonic, Span, Timestamp};

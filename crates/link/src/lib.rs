@@ -2,7 +2,7 @@
 //!
 //! - [`socket`]: UDP and ICMP echo.
 //! - [`af_xdp`]: frames past the kernel's network stack. [`xdp`]: probes that the kernel sends and takes itself.
-//! - [`launch`]: packets that are handed to the kernel early and say when they shall leave.
+//! - [`launch`]: packets that are handed to the kernel early, each with the time at which it leaves.
 //!
 //! **One clock.** Every local stamp a link gives is on CLOCK_MONOTONIC. Kernels stamp sockets with CLOCK_REALTIME: the
 //! engine converts by a bracketed pair of readings, renewed at least once a second, and states the width in

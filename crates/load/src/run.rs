@@ -80,7 +80,7 @@ pub struct Options {
 /// process; the report does not wait for it.
 ///
 /// # Errors
-/// Where the threads, files or sockets cannot be had, or one of them fails on the way.
+/// Where the threads, files or sockets cannot be opened, or one of them fails on the way.
 pub fn run(options: &Options, stop: &AtomicBool, ready: impl FnOnce()) -> Result<Report, LoadError> {
     let threads = options.threads.unwrap_or(options.kind.default_threads());
     options.kind.check(threads)?;

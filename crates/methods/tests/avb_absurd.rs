@@ -1,4 +1,4 @@
-//! Observations that no path makes: every method ends, with a reason, and says nothing that is no number.
+//! Observations that no path makes: every method ends, with a reason, and each value it gives is a number.
 
 use proptest::prelude::*;
 use vtare_methods::avb::{Ability, Budget, METHODS, Observation, Packet, Random, Settings, Setup, Step, Train};
@@ -10,7 +10,7 @@ enum Kind {
     Silence,
     /// All times anywhere in 64 bits.
     Chaos,
-    /// As sent, over a receiver whose clock runs so many times as fast.
+    /// As sent, over a receiver whose clock runs this many times as fast.
     Skewed(f64),
     /// All at one time.
     Frozen,

@@ -78,7 +78,7 @@ fn three_hop_cells_with_smooth_and_poisson_traffic_meet_their_targets() {
     }
 }
 
-/// Other links' queues are in the delays: one account over many trains, and more bytes where small packets tell that
+/// Other links' queues are in the delays: one account over many trains, and more bytes where small packets show that
 /// there are several links.
 #[test]
 fn three_hop_cells_with_bursts_or_little_time_meet_their_targets() {

@@ -1,5 +1,5 @@
-//! The published methods over simulated paths: they find what their publications say they should, with the biases that
-//! are known of them.
+//! The published methods over simulated paths: they find what their publications state, with the biases that are known
+//! of them.
 
 mod avb_sim;
 
@@ -75,7 +75,7 @@ const SMOOTH: &[(&str, [f64; 2], [f64; 2])] = &[
     ("ptr", [98.0, 101.0], [50.0, 54.0]),
     // Right where pairs meet the tight link at its capacity. Seen: +2.5 % and more.
     ("spruce", [99.0, 101.0], [49.0, 52.0]),
-    // Pairs back to back from a fast card let nothing smooth come between them: it says the capacity.
+    // Pairs back to back from a fast card let nothing smooth come between them: it gives the capacity.
     ("abing", [99.0, 101.0], [98.0, 101.0]),
     // It keeps the link full, so it takes more than was free: seen +9 to +68 %.
     ("udpst", [99.0, 101.0], [50.0, 60.0]),

@@ -142,7 +142,7 @@ fn a_link_whose_capacity_does_not_show_is_measured_next_to_the_value() {
     let mut errors: Vec<f64> = (1..=15)
         .map(|seed| {
             let outcome = run("vtare", &clumped(poisson(500 * MBIT), seed));
-            let [low, high] = outcome.estimate.interval_bit_per_s.expect("it says how sure it is");
+            let [low, high] = outcome.estimate.interval_bit_per_s.expect("it gives an interval");
             assert!(low <= outcome.truth && outcome.truth <= high, "{seed}: {outcome:?}");
             (value(&outcome.estimate) / outcome.truth - 1.0).abs()
         })
@@ -225,7 +225,7 @@ fn follow(spec: &TrainSpec, seconds: f64) -> Vec<(f64, f64, [f64; 2])> {
     let mut values = Vec::new();
     let mut before = None;
     while runner.now().as_nanos() < (seconds * 1e9) as u64 {
-        assert!(runner.turn(&mut method).is_none(), "it follows until it is told to end");
+        assert!(runner.turn(&mut method).is_none(), "it follows until it is stopped");
         let now = method.interim();
         if let Some(estimate) = now.as_ref().filter(|_| now != before) {
             let range = estimate.long_run_bit_per_s.expect("with every value");

@@ -10,7 +10,7 @@ use vtare_pathsim::{Fate, HopSpec, Path, PathSpec};
 use vtare_units::Timestamp;
 
 const SECOND_NS: u64 = 1_000_000_000;
-/// No search needs so many trials.
+/// More trials than any search needs.
 const MOST_TRIALS: usize = 500;
 
 /// A device: one queue of known rate and depth.
@@ -107,7 +107,7 @@ fn both_end_within_their_resolution_in_100_of_100_seeds_and_mlrsearch_in_less_ti
     eprintln!("trial-seconds of 100 searches: binary {binary_s:.1}, MLRsearch {mlr_s:.1} for two goals");
 }
 
-/// A device that stands still in one trial of so many, and loses a tenth of it.
+/// A device that stalls in one trial of `every`, and loses a tenth of it.
 fn stumbling(device: Device, every: u64, seed: u64) -> impl FnMut(Trial) -> Seen {
     let mut random = StdRng::seed_from_u64(seed);
     move |trial| {
@@ -210,7 +210,7 @@ fn searches_in_turn_answer_more_alike_than_one_after_another_where_the_machine_c
     assert!(turns < row, "{in_turn:?}\n{after_another:?}");
 }
 
-/// Breaks a search off after so many trials; `None` where it ended before.
+/// Breaks a search off after `trials` trials; `None` where it ended before.
 fn broken_off_after(trials: usize, search: &mut dyn Search, device: Device) -> Option<Answer> {
     for _ in 0..trials {
         match search.step() {
@@ -245,7 +245,7 @@ fn a_search_broken_off_at_any_trial_gives_the_best_bounds_known_and_marks_them()
                     assert_eq!(value.is_some(), found.lower_packet_per_s.is_some(), "{found:?}");
                     let wanted = value.filter(|_| !found.regular).map(|_| Cap::TimeBudget);
                     assert_eq!(found.censored, wanted, "seed {seed}, {trials} trials: {found:?}");
-                    // What a short trial says is too high at most by what waits in the buffer.
+                    // The result of a short trial is too high at most by what waits in the buffer.
                     let high = device.most(found.loss_ratio, 50_000_000) + 1.0;
                     assert!(value.is_none_or(|value| value <= high), "seed {seed}: {value:?} of {device:?}");
                     let ends = found.lower_packet_per_s.zip(found.upper_packet_per_s);

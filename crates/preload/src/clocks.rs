@@ -80,7 +80,7 @@ pub(crate) fn start() -> bool {
     CLOCK.get_or_init(|| clock).reads_counter()
 }
 
-/// What the kernel would say of clock `id`, read from the counter; `None` where only the kernel knows.
+/// The kernel's time of clock `id`, read from the counter; `None` where only the kernel knows.
 #[inline(always)]
 fn nanos<const ORDERED: bool>(id: clockid_t) -> Option<u64> {
     let clock = CLOCK.get()?;

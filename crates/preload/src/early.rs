@@ -84,8 +84,8 @@ pub(crate) fn timespec_of_micros(micros: useconds_t) -> timespec {
     timespec { tv_sec: (micros / 1_000_000).into(), tv_nsec: (micros % 1_000_000 * 1_000).into() }
 }
 
-/// thrd_sleep's answer for an error number: 0, -1 for a signal, another negative number else (C11 7.26.5.7; glibc says
-/// -2).
+/// thrd_sleep's answer for an error number: 0, -1 for a signal, another negative number else (C11 7.26.5.7; -2 in
+/// glibc).
 pub(crate) fn thrd_answer(code: c_int) -> c_int {
     match code {
         0 => 0,

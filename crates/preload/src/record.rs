@@ -102,7 +102,7 @@ pub(crate) enum Field {
 
 const WHOLE_WORDS: usize = 8;
 const FIELD_WORDS: usize = 8;
-/// Bits that tell the buckets of an octave apart.
+/// Bits that select the bucket within its octave.
 const BUCKET_BITS: u32 = 4;
 /// Buckets of one histogram of lateness.
 pub(crate) const BUCKETS: usize = 16 + 16 * 37;
@@ -111,7 +111,7 @@ const FUNCTION_WORDS: usize = FIELD_WORDS + BUCKETS;
 pub(crate) const WORDS: usize = WHOLE_WORDS + FUNCTION_WORDS * Function::ALL.len();
 /// Bytes of the file.
 pub(crate) const BYTES: usize = WORDS * 8;
-/// One call of a clock function in so many is timed: timing each would double its cost.
+/// One call of a clock function in this many is timed: timing each would double its cost.
 pub(crate) const TIMED_EVERY: u64 = 64;
 
 /// The place of a word about the whole.

@@ -1,4 +1,4 @@
-//! What `vtare exec` tells the library, as text in one environment variable. Pure.
+//! Settings from `vtare exec` to the library, as text in one environment variable. Pure.
 //!
 //! This file is also part of `vtare exec` (crates/vtare/src/exec): the two ends cannot share a crate, because whatever
 //! links the library's crate has its C functions replaced.

@@ -1,7 +1,7 @@
 //! A fixed pool of places, claimed and given back without a lock.
 //!
 //! A sleeper's learning state is some 17 KB: too much for thread-local storage (threads may have stacks of 16 KB) and
-//! not to be had from `malloc` within a hook. So there is a static pool; its pages cost nothing until a thread sleeps.
+//! `malloc` may not be called within a hook. So there is a static pool; its pages cost nothing until a thread sleeps.
 //! A place is free, held by a thread, or in use by it for the moment. Where no place is free the sleep is the kernel's.
 
 use core::cell::UnsafeCell;

@@ -1,6 +1,6 @@
 //! What a thread keeps: POSIX thread-specific values, of which glibc holds the first 32 in the thread's own descriptor.
 //!
-//! Reading and writing those allocates nothing, and a destructor tells when the thread ends, by whatever way.
+//! Reading and writing those allocates nothing, and a destructor runs when the thread ends, by whatever way.
 //! Compiler-made thread-local storage would not do: in a shared library its first use in a thread may call `malloc`.
 
 use core::ffi::c_void;

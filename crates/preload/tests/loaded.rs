@@ -72,7 +72,7 @@ fn a_report_that_is_none_is_not_written_to() {
 #[test]
 fn unknown_settings_are_named_and_the_program_runs_on() {
     let output = under(Some("sleep=nap"), "exit 3");
-    let said = String::from_utf8_lossy(&output.stderr);
+    let message = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(3));
-    assert!(said.contains("VTARE_EXEC: found `nap`, want one of adaptive, two_phase, spin, os"), "{said}");
+    assert!(message.contains("VTARE_EXEC: found `nap`, want one of adaptive, two_phase, spin, os"), "{message}");
 }

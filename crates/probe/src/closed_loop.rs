@@ -1,6 +1,6 @@
 //! The loop of a sender that waits for each reply: flood, as `ping -f`. Its rate is the path's, not the schedule's, so
-//! its losses and its distribution say less than those of [`crate::open_loop`]: a slow reply also holds back the probes
-//! that would have met the same delay.
+//! its losses and its distribution show less than those of [`crate::open_loop`]: a slow reply also holds back the
+//! probes that would have met the same delay.
 
 use vtare_units::{Span, Timestamp};
 
@@ -30,7 +30,7 @@ pub struct Options {
 /// Each packet is due when it is sent: the schedule follows the path.
 ///
 /// # Errors
-/// Where the link cannot go on; everything told to the observer until then holds.
+/// Where the link cannot go on; everything given to the observer until then holds.
 pub fn run<L: ProbeLink + ?Sized>(
     link: &mut L,
     options: &Options,

@@ -26,7 +26,7 @@ impl<L: ProbeLink> Many<L> {
         (!links.is_empty()).then(|| Self { links, lane: Rc::default(), departed: Vec::new() })
     }
 
-    /// The link that the arrival being told came over: read it inside the sink of [`ProbeLink::receive`].
+    /// The link that the arrival being given came over: read it inside the sink of [`ProbeLink::receive`].
     #[must_use]
     pub fn lane(&self) -> Rc<Cell<usize>> {
         Rc::clone(&self.lane)

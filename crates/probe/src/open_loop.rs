@@ -128,7 +128,7 @@ pub struct Ended {
 /// Runs a schedule over a link.
 ///
 /// # Errors
-/// Where the link cannot go on; everything told to the observer until then holds.
+/// Where the link cannot go on; everything given to the observer until then holds.
 pub fn run<L: ProbeLink + ?Sized>(
     link: &mut L,
     slots: impl IntoIterator<Item = Slot>,

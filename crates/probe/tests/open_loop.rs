@@ -27,7 +27,7 @@ struct Scripted {
     /// Each call: when, and which datagrams with their first byte.
     calls: Vec<(u64, Vec<(u64, u8)>)>,
     departures: Vec<u64>,
-    /// When each datagram shall leave, where it was told.
+    /// The launch time of each datagram that has one.
     launches: Vec<u64>,
 }
 
@@ -80,7 +80,7 @@ impl ProbeLink for Scripted {
 
 #[derive(Default)]
 struct Notes {
-    /// Every slot told, in order: its number and what became of it.
+    /// Every slot given, in order: its number and what became of it.
     slots: Vec<(u64, &'static str)>,
     departed: Vec<u64>,
     turns: Vec<u64>,
@@ -224,7 +224,7 @@ fn an_observer_ends_the_loop_and_nothing_is_sent_afterwards() {
     let (mut link, mut notes) = (Scripted::new([], 9), Notes { stop_at: Some(1), ..Notes::default() });
     let ended = go(&mut link, &mut notes, 100);
     assert_eq!((notes.slots.len(), ended.broken_off, ended.ended), (2, true, at(2_000)));
-    assert_eq!(notes.departed, [0, 1], "what has left is still told");
+    assert_eq!(notes.departed, [0, 1], "what has left is still given");
 }
 
 #[test]

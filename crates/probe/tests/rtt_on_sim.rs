@@ -18,7 +18,7 @@ use vtare_wire::{SessionId, SessionKey, full};
 
 const MBIT: u64 = 1_000_000;
 
-/// The client's side of a session: fills datagrams and tells the run what happened.
+/// The client's side of a session: fills datagrams and reports to the run what happened.
 struct Prober {
     grant: Grant,
     run: Run,
@@ -221,7 +221,7 @@ fn an_overloaded_responder_is_told_apart_from_loss_on_the_path() {
     assert_eq!(report.lost, gone[0] + there);
 }
 
-/// Without the responder's report the replies themselves tell where packets were lost, up to the newest of them.
+/// Without the responder's report the replies themselves show where packets were lost, up to the newest of them.
 #[test]
 fn replies_alone_tell_the_ways_apart() {
     let mut spec = quiet();
@@ -229,10 +229,10 @@ fn replies_alone_tell_the_ways_apart() {
     spec.reverse.hops[0].loss = LossModel::Random { probability: 0.01 };
     let Outcome { report, gone, .. } = measure(&spec, &constant(1_000, 5_000), short_timeout(), false);
     let classes = report.lost_by;
-    let (forward, reverse) = (classes.forward.expect("told in band"), classes.reverse.expect("told in band"));
+    let (forward, reverse) = (classes.forward.expect("counted in band"), classes.reverse.expect("counted in band"));
     assert_eq!(forward + reverse + classes.unattributed, gone[0] + gone[1]);
     assert!(forward <= gone[0] && reverse <= gone[1] && classes.unattributed < 5, "{classes:?} {gone:?}");
-    assert_eq!(classes.responder, None, "nobody can tell in band");
+    assert_eq!(classes.responder, None, "not countable in band");
 }
 
 #[test]
@@ -259,8 +259,8 @@ fn a_jittery_way_there_shows_in_its_own_direction_whatever_the_clocks_say() {
     assert!(report.reverse_variation_ns.max.expect("estimable") <= 200.0);
 }
 
-/// The claim of the issue: ten minutes at 1 kpps, here over three hops with cross traffic on each way. How long it
-/// takes is the bench's to say; that it is simulated to its end, with every packet accounted for, is this test's.
+/// The claim of the issue: ten minutes at 1 kpps, here over three hops with cross traffic on each way. The
+/// bench shows how long it takes; this test shows that it is simulated to its end, with every packet accounted for.
 #[test]
 fn ten_minutes_over_three_hops_are_accounted_for_to_the_last_packet() {
     let hop = || {

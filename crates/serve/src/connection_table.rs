@@ -74,7 +74,7 @@ impl ConnectionTable {
         }
     }
 
-    /// Takes a newcomer in and gives its place, and the places of those that must go for it and the next ones.
+    /// Adds a new connection and gives its place, and the places of those that must go for it and the next ones.
     pub(super) fn enter(&mut self, ip: IpAddr) -> (usize, Vec<usize>) {
         let ip = ip.to_canonical();
         let handshakes = self.strangers.0.len() + self.shown.0.len() + self.leaving.len();

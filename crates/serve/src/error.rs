@@ -14,7 +14,7 @@ pub enum ServeError {
         /// The address.
         listen: SocketAddr,
     },
-    /// The address cannot be had.
+    /// The address cannot be bound.
     #[error("cannot listen on {listen} ({layer}): {source}")]
     Listen {
         /// The address.

@@ -72,7 +72,7 @@ impl<W: FnMut(&Line)> Journal<W> {
         self.flush(now);
     }
 
-    /// Writes the lines that are due. Called at least once a second, so that what was held back is told.
+    /// Writes the lines that are due. Called at least once a second, so that held-back lines are written.
     pub fn flush(&mut self, now: Timestamp<Monotonic>) {
         for kind in &mut self.kinds {
             if kind.count > 0 && kind.gate.admit(now).is_some() {

@@ -55,7 +55,7 @@ pub struct Attached {
     /// Whether it is a veth. Its other end then must take frames of programs (GRO or a program of its own), or replies
     /// vanish there uncounted.
     pub veth: bool,
-    /// What the driver said, where it does not.
+    /// The driver's reason, where it does not.
     pub native_refused: Option<String>,
     /// Bytes of memory that the sessions' states take in the kernel.
     pub memory_byte: u64,

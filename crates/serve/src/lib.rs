@@ -1,7 +1,7 @@
 //! The responder: one port, TCP for control and UDP for probes; one daemon for round-trip times, available bandwidth
 //! and throughput. May touch: units, sys, clock, bpf, wire, probe, link, control.
 //!
-//! [`Responder::bind`] opens the sockets, [`Responder::run`] serves until it is told to stop. Between the two the
+//! [`Responder::bind`] opens the sockets, [`Responder::run`] serves until it is stopped. Between the two the
 //! caller gives up its privileges. Threads serve: the caller's reflects probes and touches nothing else, so that no
 //! handshake delays a reply; a second one holds the control connections, ends sessions and writes the [`journal`]; a
 //! third sends the trains that clients asked for; a fourth reads data connections; a fifth reflects STAMP packets,

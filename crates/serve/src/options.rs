@@ -25,7 +25,7 @@ pub struct Options {
     /// Whether replies that are due together may leave as one large send (UDP_SEGMENT). A capture point sees it as one
     /// packet.
     pub segments: bool,
-    /// The program's name and release, told to clients that have the key.
+    /// The program's name and release, sent to clients that have the key.
     pub program: String,
 }
 

@@ -88,7 +88,7 @@ impl<'a> Reflector<'a> {
                 if spin { batch.receive(self.socket, BATCH) } else { batch.receive_waiting(self.socket, BATCH) };
             let got = match taken {
                 Ok(got) => got,
-                // A reply found nobody listening: the kernel tells it to the next call. It is the peer's affair.
+                // The peer's port refused a reply: the kernel reports that to the next call. It is the peer's affair.
                 Err(error) if !is_fatal(error.kind()) => continue,
                 Err(source) => return Err(ServeError::Io { doing: "receiving probes", source }),
             };
@@ -231,7 +231,7 @@ impl Default for Density {
 impl Density {
     const SPAN: Span = Span::from_millis(5);
 
-    /// Takes note of this many datagrams and says whether the traffic is dense.
+    /// Counts this many datagrams; whether the traffic is dense.
     fn note(&mut self, now: Timestamp<Monotonic>, datagrams: u64) -> bool {
         self.datagrams += datagrams;
         let span = now - self.since;

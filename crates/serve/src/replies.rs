@@ -50,7 +50,8 @@ impl Replies {
     }
 
     /// Sends them all, runs of equal ones `together` or each by itself, and gives how many the kernel took; the others
-    /// go to `unsent`. Where the kernel has no room for one it is not tried again: a late reply tells a wrong time.
+    /// go to `unsent`. Where the kernel has no room for one it is not tried again: a late reply would carry a wrong
+    /// time.
     pub(super) fn send(&mut self, socket: &Socket, together: bool, mut unsent: impl FnMut(&[u8])) -> u64 {
         let (mut next, mut taken, mut segments) = (0, 0, self.segments && together);
         while next < self.list.len() {
@@ -146,7 +147,7 @@ mod tests {
     fn replies_arrive_whole_in_order_and_each_at_its_peer() {
         let peers: Vec<UdpSocket> = (0..2).map(|_| UdpSocket::bind("127.0.0.1:0").expect("a free port")).collect();
         let address = |peer: &UdpSocket| peer.local_addr().expect("it is bound");
-        let socket = Socket::open(vtare_sys::net::Layer::Udp, address(&peers[0])).expect("sockets can be had");
+        let socket = Socket::open(vtare_sys::net::Layer::Udp, address(&peers[0])).expect("a socket opens");
         for segments in [true, false] {
             let mut replies = Replies::new(64, segments);
             // (peer, length, filling): runs of several lengths, broken by another peer and by a long one.

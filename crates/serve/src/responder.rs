@@ -113,7 +113,7 @@ impl Responder {
     /// answers whoever asks, at most `rate_packet_per_s` packets a second in all, each with as many bytes as came.
     ///
     /// # Errors
-    /// Where the address cannot be had.
+    /// Where the address cannot be bound.
     pub fn offer_stamp(&mut self, listen: SocketAddr, rate_packet_per_s: u64) -> Result<SocketAddr, ServeError> {
         let (socket, address) = StampSocket::bind(listen, rate_packet_per_s)?;
         self.stamp = Some(socket);
@@ -151,7 +151,7 @@ impl Responder {
     /// Serves until `stop` is set, and checks it at least every 100 ms. Lines of the journal go to `write`.
     ///
     /// # Errors
-    /// Where a thread or a CPU cannot be had, or the kernel fails a socket.
+    /// Where a thread cannot be started or pinned, or the kernel fails a socket.
     pub fn run(self, stop: &AtomicBool, write: impl FnMut(&Line) + Send) -> Result<Summary, ServeError> {
         let Self { options, listener, poll, mut watch, probes, stamp, xdp, .. } = self;
         let silent = options.limits.tcp.unwrap_or_default().silent_ns;
@@ -233,7 +233,7 @@ fn prepare(probes: &Socket) -> Result<Obtained, SysError> {
     // Bound to all addresses, the kernel would answer from the one that its routing prefers, and a client takes no
     // answer from another address than it asked.
     if probes.local_address().is_ok_and(|local| local.ip().is_unspecified()) {
-        probes.tell_local().unwrap_or_else(|error| refusals.push(error.to_string()));
+        probes.report_local().unwrap_or_else(|error| refusals.push(error.to_string()));
     }
     probes.path_mtu(PathMtu::FragmentAtInterface).unwrap_or_else(|error| refusals.push(error.to_string()));
     if receive_buffer_byte < BUFFER_BYTE {

@@ -57,7 +57,7 @@ pub(super) fn send_trains(
         let due: Vec<Span> = plan.shape.offsets(plan.packets).collect();
         let fits = (LARGEST_BURST_BYTE / usize::from(plan.size_byte).max(1)).clamp(1, MOST_IN_BURST);
         let most = if segments { usize::from(plan.burst_packet).clamp(1, fits) } else { 1 };
-        // A shape that says itself what leaves together is not to be cut otherwise.
+        // A shape that defines what leaves together is not to be cut otherwise.
         let calls = if plan.shape.is_grouped() { Calls::Together(most) } else { Calls::Of(most) };
         let mut outlet = Back { socket, order: &order, source, bytes: &mut bytes, batch: &mut batch };
         let behind = if plan.shape.keeps_a_queue() { Behind::CaughtUp } else { Behind::Moved };

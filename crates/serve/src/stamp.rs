@@ -24,8 +24,8 @@ const LOOK_EVERY: Span = Span::from_millis(100);
 /// Senders use a port of their own choice (RFC 8762, 4); below this are services, other reflectors among them.
 const LEAST_SENDER_PORT: u16 = 1024;
 
-/// What a reading of the clock is said to be good for. That wall time itself may be off is told by `synchronized:
-/// false`: this program knows nothing of where wall time comes from.
+/// The error that replies state for a reading of the clock. That wall time itself may be off is marked by
+/// `synchronized: false`: this program knows nothing of where wall time comes from.
 const READING_ERROR_NS: u64 = 1_000;
 
 /// The TTL that is reported where the kernel does not give that of a packet.
@@ -45,12 +45,12 @@ impl StampSocket {
         let socket = Socket::open(Layer::Udp, listen)?;
         socket.bind(listen).map_err(|error| refused(error.into()))?;
         let address = socket.local_address().map_err(refused)?;
-        // Without stamps the program's own time is told, without TTL the value for "unknown".
+        // Without stamps the program's own time is sent, without TTL the value for "unknown".
         let _ = socket.stamp(StampFlags { receive_software: true, ..StampFlags::default() });
-        let _ = socket.tell_ttl();
+        let _ = socket.report_ttl();
         let _ = socket.path_mtu(PathMtu::FragmentAtInterface);
         if address.ip().is_unspecified() {
-            let _ = socket.tell_local();
+            let _ = socket.report_local();
         }
         Ok((Self { socket, own_port: address.port(), rate_packet_per_s }, address))
     }

@@ -1,4 +1,5 @@
-//! What the reflecting thread dropped: counted there, told by the other thread, so that a reply never waits for a log.
+//! What the reflecting thread dropped: counted there, reported by the other thread, so that a reply never waits for a
+//! log.
 
 use std::net::SocketAddr;
 use std::sync::{Mutex, PoisonError};

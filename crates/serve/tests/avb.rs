@@ -1,4 +1,4 @@
-//! Trains between a client and a responder over loopback: each packet told, trains back within what was sent.
+//! Trains between a client and a responder over loopback: each packet reported, trains back within what was sent.
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -88,7 +88,7 @@ fn every_packet_of_a_train_is_told_with_the_responders_kernel_stamp() {
         assert_eq!((report.sent + report.unsent, report.packets.len()), (1_000, 1_000));
         assert_eq!(report.packets[0].sequence, number as u64 * 1_000);
         assert_eq!((report.refused, report.unrecorded), (0, 0));
-        // Loopback loses nothing but what finds a buffer full, and that is told.
+        // Loopback loses nothing but what finds a buffer full, and that is counted.
         assert_eq!(report.lost_by_receiver_and_path().1, 0, "{} lost", report.lost);
         for fate in report.packets.iter().filter(|fate| fate.received.is_some()) {
             let (sent, received) = (fate.sent.expect("it arrived"), fate.received.expect("it did"));

@@ -39,7 +39,7 @@ const REQUEST: Open = Open {
     flows: Some(PLAN),
 };
 
-/// A responder for this host that runs until it is told to end.
+/// A responder for this host that runs until it is stopped.
 struct Running {
     address: SocketAddr,
     stop: Arc<AtomicBool>,
@@ -220,7 +220,7 @@ fn bytes_after_the_time_granted_close_the_connection() {
         let (stream, answer) = running.connect(&hello(&session, 0));
         (answer == Some(Answer::GoOn)).then_some((stream, session))
     });
-    let Some((stream, _session)) = stream else { return skips::spoiled("this machine stood still for 20 s") };
+    let Some((stream, _session)) = stream else { return skips::spoiled("this machine stalled for 20 s") };
     write_until_closed(&stream);
     running.line("stream_over_time");
     running.end();

@@ -77,8 +77,8 @@ pub fn boottime_ns() -> u64 {
     read(libc::CLOCK_BOOTTIME)
 }
 
-/// International atomic time (CLOCK_TAI), in ns since 1970: wall time without leap seconds, as far as the system was
-/// told of them.
+/// International atomic time (CLOCK_TAI), in ns since 1970: wall time without leap seconds, as far as the system
+/// knows them.
 #[must_use]
 pub fn tai_ns() -> u64 {
     read(libc::CLOCK_TAI)
@@ -91,14 +91,15 @@ pub fn suspended() -> Span {
     Span::from_nanos(boottime_ns().wrapping_sub(monotonic).cast_signed())
 }
 
-/// The clock source that the kernel keeps time by (`tsc`, `kvm-clock`, `hpet`, ...); `None` where /sys does not say.
+/// The clock source that the kernel keeps time by (`tsc`, `kvm-clock`, `hpet`, ...); `None` where /sys does not show
+/// it.
 #[must_use]
 pub fn kernel_clock_source() -> Option<String> {
     let text = std::fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource").ok()?;
     Some(text.trim().to_owned()).filter(|name| !name.is_empty())
 }
 
-/// Whether the kernel still keeps time by the clock source `name`; `None` where /sys does not say. Takes some
+/// Whether the kernel still keeps time by the clock source `name`; `None` where /sys does not show it. Takes some
 /// microseconds and, unlike [`kernel_clock_source`], no memory, and leaves `errno` as it was: it may run inside a
 /// reading of the clock, in a signal handler too.
 #[must_use]

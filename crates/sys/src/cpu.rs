@@ -1,10 +1,10 @@
-//! What the CPU and the hypervisor say of themselves.
+//! What CPUID and the hypervisor report of themselves.
 //!
 //! `cpuid` traps to the hypervisor in a guest (3.5 us here), so it is asked at start only.
 
 use serde::Serialize;
 
-/// What CPUID tells about time and the hypervisor. On CPUs other than x86-64 the x86 facts are `None`.
+/// What CPUID reports about time and the hypervisor. On CPUs other than x86-64 the x86 facts are `None`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Features {
     /// CPUID 80000007h EDX\[8\]: the counter's rate does not change with frequency or sleep states.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SysError {
-    /// A system call failed. `remedy` says what lets it succeed, where that is known.
+    /// A system call failed. `remedy`: what lets it succeed, where that is known.
     #[error("{call} failed: {source}{remedy}")]
     Call {
         /// The call with the arguments that matter.

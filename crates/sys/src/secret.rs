@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn locked_bytes_are_zero_at_first_and_keep_what_is_written() {
-        let mut bytes = LockedBytes::new(40).expect("a page can be had");
+        let mut bytes = LockedBytes::new(40).expect("a page can be mapped");
         assert_eq!(*bytes, [0; 40]);
         bytes[39] = 7;
         assert_eq!((bytes.len(), bytes[39]), (40, 7));

@@ -63,7 +63,7 @@ pub fn write(frame: &mut [u8], headers: &[u8; HEADERS_BYTE], (run, flow, sequenc
     frame[AT_SENT..AT_SENT + 8].copy_from_slice(&sent_ns.to_ne_bytes());
 }
 
-/// What a frame says of itself behind its headers.
+/// The fields of a frame behind its headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tag {
     /// The trial.

@@ -93,7 +93,7 @@ pub struct TesterOptions {
     pub most_frames: u64,
     /// Who sends.
     pub engine: Engine,
-    /// Who counts; `None` for the program where that can be had, else the ring.
+    /// Who counts; `None` for the program where it is available, else the ring.
     pub analyser: Option<Analyser>,
 }
 
@@ -112,7 +112,7 @@ pub struct Offer {
     pub gap_ns: u64,
     /// Frames that leave together (engine xdp); 1: each at once.
     pub batch: u32,
-    /// The frame whose latency is told alone.
+    /// The frame whose latency is reported by itself.
     pub tagged: Option<u64>,
     /// No frame leaves after this time, ns; for a test of the sender itself.
     pub most_ns: Option<u64>,

@@ -21,7 +21,7 @@ const RECORD_BYTE: u64 = 144;
 /// Of a trial's frames this many find room while nobody reads: what half a second brings at 400,000 a second.
 const MOST_KEPT: u64 = 220_000;
 
-/// Loads from the network header on, and what the kernel says of the packet.
+/// Loads from the network header on, and the kernel's metadata of the packet.
 const LOAD_BYTE: u16 = 0x30;
 const LOAD_HALF: u16 = 0x28;
 const EQUAL: u16 = 0x15;

@@ -119,7 +119,7 @@ pub(crate) struct Shared {
 /// A frame that came, as far as it was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ReceivedFrame {
-    /// What its tag says.
+    /// Its tag.
     pub(crate) tag: frame::Tag,
     /// Source and destination address, and length of the IP packet, as the header has them.
     pub(crate) ends: frame::Ends,

@@ -18,7 +18,7 @@ pub struct Tester {
     shared: Shared,
     generator: Generator,
     counting: Counting,
-    /// Why the program does not count, where it was not told not to.
+    /// Why the program does not count, where no other analyser was asked for.
     fallback: Option<String>,
     options: TesterOptions,
     /// Of the last trial, so that what comes of it later is distinguished.
@@ -145,7 +145,7 @@ fn memory(options: &TesterOptions, tx: &Port) -> Result<Shared, TesterError> {
     if options.engine == Engine::Xdp { Shared::maps(options, tx) } else { Shared::own(options, tx) }
 }
 
-/// The analyser asked for, or the best that can be had; and why it is not the program.
+/// The analyser asked for, or the best that is available; and why it is not the program.
 fn count(options: &TesterOptions, tx: &Port, rx: &Port) -> Result<(Shared, Counting, Option<String>), TesterError> {
     let program = || {
         let shared = Shared::maps(options, tx)?;

@@ -48,7 +48,7 @@ struct Counter {
 }
 
 impl Counter {
-    /// Those that can be had here.
+    /// Those that are available here.
     fn all() -> Vec<Self> {
         let options = options();
         let port = Port { index: 1, address: [2, 0, 0, 0, 0, 99], kind: None };

@@ -29,7 +29,7 @@ macro_rules! clocks {
 }
 
 clocks! {
-    /// `CLOCK_MONOTONIC`: never steps back, its rate is steered by NTP, stands still in suspend.
+    /// `CLOCK_MONOTONIC`: never steps back, its rate is steered by NTP, stops in suspend.
     Monotonic = "CLOCK_MONOTONIC";
     /// `CLOCK_MONOTONIC_RAW`: as [`Monotonic`] but at the hardware's own rate, never steered.
     MonotonicRaw = "CLOCK_MONOTONIC_RAW";

@@ -176,8 +176,8 @@ enum Work {
 /// Sends or counts in a thread of its own, while this one writes the bins: encoding would disturb the pace.
 ///
 /// # Errors
-/// For arguments that make no traffic, sockets that cannot be had, and an output that cannot be written before the load
-/// starts. What went wrong with the output later is given beside the report.
+/// For arguments that make no traffic, sockets that cannot be opened, and an output that cannot be written before the
+/// load starts. What went wrong with the output later is given beside the report.
 pub(crate) fn carry_out(
     arguments: &NetArguments,
     limit: Option<Span>,

@@ -48,7 +48,7 @@ impl Shaped {
         accepted(|| self.wire.vtare(&format!("avb 10.111.0.2 --key-file {} {more}", self.key())))
     }
 
-    /// Starts it, and gives it once it has shown so many lines.
+    /// Starts it, and gives it once it has printed `lines` lines.
     fn started(&self, more: &str, lines: usize) -> (Child, Vec<Value>) {
         let (here, _) = self.wire.names();
         let line = format!("avb 10.111.0.2 --key-file {} {more}", self.key());
@@ -73,7 +73,7 @@ fn measured(outcome: &Outcome) -> Value {
     outcome.json()
 }
 
-/// Of the right order: a machine that is held up by others may be far off. How exact methods are is tested on the
+/// Of the right order: a machine that is disturbed by others may be far off. How exact methods are is tested on the
 /// simulated path.
 #[track_caller]
 fn roughly(found: &Value, truth: f64) {
@@ -81,7 +81,8 @@ fn roughly(found: &Value, truth: f64) {
     assert!(value > truth / 20.0 && value < truth * 20.0, "{value} is not near {truth}");
 }
 
-/// The first of some runs that has an answer; `None`, said and counted, where the machine stood still in all of them.
+/// The first of some runs that has an answer; `None`, reported and counted, where the machine stalled in all of
+/// them.
 #[track_caller]
 fn answered(shaped: &Shaped, more: &str) -> Option<Value> {
     let run = || measured(&shaped.avb(more));
@@ -248,14 +249,14 @@ fn packets_that_vanish_for_their_size_are_found_out() {
     if shaped.wire.there(rules).is_none() {
         return;
     }
-    // 1208 B of UDP, header included, and 20 B of IP; found to 8 B. Where the machine stood still a packet that came
-    // was taken for vanished.
+    // 1208 B of UDP, header included, and 20 B of IP; found to 8 B. Where the machine stalled a packet that came was
+    // taken for vanished.
     let found = (0..5).map(|_| measured(&shaped.avb("--json"))).find(|document| {
         let size = document["cells"][0]["packet_byte"].as_u64().expect("a size");
         assert!(size <= 1_228, "larger ones do not come: {size}");
         size >= 1_220
     });
-    let Some(document) = found else { return common::skips::spoiled("this machine stood still in each of 5 runs") };
+    let Some(document) = found else { return common::skips::spoiled("this machine stalled in each of 5 runs") };
     let notes = document["notes"].as_array().expect("notes");
     assert!(notes.iter().any(|note| note["id"] == "path_mtu"), "{notes:?}");
     shaped.avb("--size 1400").refused(2, &["size_byte: found 1400", "ask for "]);
@@ -302,7 +303,7 @@ fn losses_at_the_receivers_buffer_are_not_the_paths() {
         "avb 10.111.0.2 --key-file {} --method adr --set packets=9000 --json --count 3",
         place.file("key").display()
     );
-    #[allow(clippy::disallowed_methods, reason = "waits for no condition: so long does the responder stand still")]
+    #[allow(clippy::disallowed_methods, reason = "waits for no condition: this is how long the responder stalls")]
     let overloaded = |stopped: Duration| {
         let mut child = Command::new("ip")
             .args(["netns", "exec", here, VTARE])
@@ -311,7 +312,7 @@ fn losses_at_the_receivers_buffer_are_not_the_paths() {
             .stderr(Stdio::piped())
             .spawn()
             .expect("ip was there before");
-        // The responder stands still again and again while trains come in.
+        // The responder stalls again and again while trains come in.
         while child.try_wait().expect("it is ours").is_none() {
             responder.signal("STOP");
             std::thread::sleep(stopped);
@@ -319,14 +320,14 @@ fn losses_at_the_receivers_buffer_are_not_the_paths() {
             std::thread::sleep(stopped / 2);
         }
         let outcome = Outcome::of(child.wait_with_output().expect("it ends"));
-        // A far end that stood still for too long is one that nobody answers at: said, and tried again.
+        // A far end that stalled for too long does not answer: that is an error, and the run is repeated.
         if outcome.code != 0 {
             assert_eq!(outcome.code, 4, "{}", outcome.stderr);
             return false;
         }
         let document = measured(&outcome);
         let cell = &document["cells"][0];
-        assert!(cell["receiver_drops"].is_u64(), "the responder tells: {cell:#}");
+        assert!(cell["receiver_drops"].is_u64(), "the responder counts them: {cell:#}");
         let notes = document["notes"].as_array().expect("notes");
         let noted = notes.iter().find(|note| note["id"] == "receiver_overloaded");
         let drops = cell["receiver_drops"].as_u64().filter(|&drops| drops > 0);
@@ -335,7 +336,7 @@ fn losses_at_the_receivers_buffer_are_not_the_paths() {
         assert!(noted["text"].as_str().is_some_and(|text| text.starts_with(&drops.to_string())), "{noted}");
         true
     };
-    // On a machine that sends slowly it has to stand still for longer.
+    // On a machine that sends slowly it has to stall for longer.
     let tries = [100, 200, 300, 400, 500, 600, 700, 800, 300, 600];
     assert!(tries.into_iter().any(|ms| overloaded(Duration::from_millis(ms))), "no try overran the receiver");
 }

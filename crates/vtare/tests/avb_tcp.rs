@@ -105,7 +105,7 @@ fn over_a_shaped_path_it_finds_about_the_rate() {
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
     let document = outcome.json();
     let rate = document["cells"][0]["avb_bit_per_s"].as_f64().expect("an answer");
-    // Wide: a machine that stands still moves bytes into the window or out of it. Without the bucket it would be some
+    // Wide: a machine that stalls moves bytes into the window or out of it. Without the bucket it would be some
     // Gbit/s.
     assert!((1e6..500e6).contains(&rate), "{rate}");
     assert_eq!(document["cells"][0]["packet_byte"], 1_500);

@@ -71,7 +71,7 @@ impl Running {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("ip was there before");
         let mut stderr = BufReader::new(child.stderr.take().expect("it is piped"));
         let mut first = String::new();
-        stderr.read_line(&mut first).expect("it says when it is ready");
+        stderr.read_line(&mut first).expect("it reports that it is ready");
         if first != "ready\n" {
             child.wait().expect("it has ended");
             assert!(first.contains("not permitted") || first.contains("not supported"), "{first}");
@@ -170,7 +170,7 @@ fn every_probe_is_seen_at_both_ends_by_both_hooks_between_its_sending_and_its_ar
         seen.insert((device, hook), (requests, replies));
     }
     // In the order of the way there and back. Between stamps of one clock of the kernel that is exact; between clocks
-    // it is as near as a machine can tell that is held up between two readings.
+    // it is as exact as a machine that may be delayed between two readings.
     const NEARLY: i64 = 100_000_000;
     for (name, (sent, arrived)) in &sent {
         for first in ["tc", "packet"] {
@@ -198,7 +198,7 @@ fn all_forms_and_large_packets_are_captured_and_join_with_the_senders_samples() 
         let runs =
             [("full", "--count 300 --size 200"), ("short", "--count 300 --size 20"), ("icmp", "--icmp --count 200")];
         // Faster than single sends can be: some are due together, and leave as large packets where the kernel cuts them
-        // up. Nothing is sent where this machine stands still for 5 ms.
+        // up. Nothing is sent where this machine stalls for 5 ms.
         let dense = ("full", "--count 4000 --rate 1000000 --timeout 5s --engine socket");
         let mut expected = BTreeMap::new();
         let mut together = 0;
@@ -248,7 +248,7 @@ fn what_finds_no_room_is_counted() {
     for hook in ["tc", "packet"] {
         let line = format!("va --hook {hook} --ring-byte 8192 --json");
         let Some(tap) = Running::start(wire.names().0, &line) else { return };
-        // While the reader stands still, more comes than the ring holds.
+        // While the reader is stopped, more comes than the ring holds.
         tap.signal("STOP");
         let line = format!("rtt 10.111.0.2:8462 --key-file {} --json --count 500 --rate 2000", key.display());
         let mut crossed = [0; 2];
@@ -288,7 +288,7 @@ fn a_capture_ends_by_count_and_by_seconds_and_leaves_no_program_behind() {
     for hook in ["tc", "packet"] {
         let line = format!("va --hook {hook} --icmp --count 6 --json");
         let Some(mut tap) = Running::start(here, &line) else { return };
-        // On a machine that stands still it may take more than one run until six have crossed.
+        // On a machine that stalls it may take more than one run until six have crossed.
         until("six packets were captured", || {
             wire.vtare("rtt 10.111.0.2 --icmp --count 20 --json");
             tap.0.try_wait().expect("it is ours").is_some()

@@ -15,7 +15,7 @@ const SMALL: &str = "--batches 2 --calls 2 --max-exponent 1 --unit-ms 0.05 --see
 /// The states after 1000 and 3000 steps from 1, found by an interpreter of another language than all of these.
 const STATES: [&str; 2] = ["11424263524947540013", "9177069493069954373"];
 
-/// Whether this machine lacks the language: then the answer says how to install it.
+/// Whether this machine lacks the language: then the error shows how to install it.
 fn missing(language: &str, outcome: &Outcome) -> bool {
     if outcome.code != 3 {
         return false;
@@ -39,7 +39,7 @@ fn every_language_gives_the_document_of_the_own_one() {
         let document = outcome.json();
         assert_eq!(keys(&document), keys(&own), "{language}");
         let note = document["notes"].as_array().expect("notes").iter().find(|note| note["id"] == "program");
-        assert!(note.expect("it says what ran")["text"].as_str().is_some_and(|text| text.contains(language)));
+        assert!(note.expect("it names what ran")["text"].as_str().is_some_and(|text| text.contains(language)));
         for (cell, argument) in document["cells"].as_array().expect("cells").iter().zip([1, 2]) {
             assert_eq!((&cell["language"], &cell["argument"]), (&Value::from(language), &Value::from(argument)));
             let runtime = &cell["runtime_ns"];
@@ -84,7 +84,7 @@ fn programs_in_all_languages_count_to_the_same_states() {
     }
 }
 
-/// A program in the shell that says what it is told to.
+/// A program in the shell that prints what `script` prints.
 fn pretender(place: &Place, script: &str) -> PathBuf {
     let hello =
         r#"echo '{"schema": "vtare.counter-program/1", "language": "c", "runtime": "sh", "steps_per_ms": 100000.0}'"#;

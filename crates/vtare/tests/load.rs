@@ -1,4 +1,4 @@
-//! Loads: they end on every kind of end, tell what they did, and leave nothing behind.
+//! Loads: they end on every kind of end, report what they did, and leave nothing behind.
 
 mod common;
 
@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use common::{Outcome, Place, VTARE, vtare, vtare_line};
 
-/// Starts a load and waits until it says `ready`.
+/// Starts a load and waits until it prints `ready`.
 fn ready(arguments: &[&str]) -> Child {
     let mut child = Command::new(VTARE)
         .arg("load")
@@ -70,7 +70,7 @@ fn the_io_load_leaves_no_file_even_when_killed() {
 
 #[test]
 fn a_killed_parent_takes_its_load_along() {
-    // The shell starts the load, tells its process, and waits for a line that never comes.
+    // The shell starts the load, prints its process number, and waits for a line that never comes.
     let script = format!("{VTARE} load cpu --threads 2 2>&1 >/dev/null & echo $!; read line");
     let mut parent = Command::new("sh")
         .args(["-c", &script])

@@ -104,7 +104,7 @@ fn each_packet_is_a_row_and_its_stamps_follow_each_other() {
         if let (Some(sent), Some(tx), Some(rx), Some(arrived)) = (sent, at("kernel_tx_ns"), at("kernel_rx_ns"), arrived)
         {
             stamped += 1;
-            // On the program's clock, as nearly as a machine can tell that is held up between two readings.
+            // On the program's clock, as exact as a machine that may be delayed between two readings.
             assert!(sent <= tx + NEARLY && tx < rx && rx <= arrived + NEARLY, "{row:?}");
             assert!(at("turnaround_ns").is_some_and(|turnaround| turnaround > 0 && turnaround < rx - tx + NEARLY));
         }
@@ -250,7 +250,7 @@ fn a_responder_that_goes_away_is_exit_code_4_and_what_was_measured_is_kept() {
         assert!(count(cell, "sent") < 60_000, "{cell:#}");
         return assert_eq!(rows(&out).len() as u64, count(cell, "scheduled"));
     }
-    spoiled("this machine stood still for 16 s");
+    spoiled("this machine stalled for 16 s");
 }
 
 #[test]
@@ -277,8 +277,8 @@ fn many_peers_share_one_thread_and_have_a_cell_each() {
     assert_eq!(rows(&place.file("rtt.parquet")).len(), 300);
 }
 
-/// The datagrams of 64 B that the rules of one chain dropped. The filter counts a large send as one packet: bytes tell
-/// how many datagrams were in it.
+/// The datagrams of 64 B that the rules of one chain dropped. The filter counts a large send as one packet: its
+/// bytes give the number of datagrams in it.
 fn dropped(rules: &str) -> u64 {
     let words: Vec<&str> = rules.split_whitespace().collect();
     let sum = |name: &str| -> u64 {

@@ -83,7 +83,7 @@ fn the_figures_of_a_timer_run_follow_from_its_samples() {
         if let Ok(index) = row.get_long(1) {
             assert!(cost > 1_000_000 && count == 1 && (0..100_000).contains(&index));
         } else {
-            assert!(cost <= 1_000_000, "dear readings keep their position");
+            assert!(cost <= 1_000_000, "slow readings keep their position");
         }
     }
     let footer = footer(&out);

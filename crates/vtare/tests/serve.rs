@@ -129,7 +129,7 @@ fn the_ready_line_tells_address_limits_and_confinement_and_a_signal_is_the_ordin
     assert_eq!(document["limits"]["sessions"], 3);
     let address = document["listen"].as_str().expect("an address").to_owned();
 
-    // What it says it gave up is what the kernel says.
+    // What it reports to have given up is what the kernel reports.
     assert_eq!(status_field(child.id(), "NoNewPrivs"), "1");
     assert_eq!(status_field(child.id(), "CapEff"), "0000000000000000");
     let confinement = &document["confinement"];

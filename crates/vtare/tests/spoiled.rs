@@ -66,8 +66,8 @@ fn the_first_good_run_counts_and_runs_that_are_all_explained_say_why() {
         |run, _| if *run < 3 { Judged::Unexplained("lost".to_owned()) } else { Judged::Good },
     );
     assert_eq!(found, Ok(3));
-    let spoiled = attempted(6, || (), |(), _| Judged::Explained("it stood still".to_owned()));
-    assert_eq!(spoiled, Err("this machine spoiled each of 6 runs; the last: it stood still".to_owned()));
+    let spoiled = attempted(6, || (), |(), _| Judged::Explained("it stalled".to_owned()));
+    assert_eq!(spoiled, Err("this machine spoiled each of 6 runs; the last: it stalled".to_owned()));
 }
 
 #[test]

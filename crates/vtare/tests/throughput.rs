@@ -1,5 +1,5 @@
 //! `vtare throughput` through a namespace that forwards: every frame is accounted for, and what cannot be is refused.
-//! Skipped, and said, where this user may not make namespaces or load programs.
+//! Skipped, with a message, where this user may not make namespaces or load programs.
 
 mod common;
 #[path = "common/wire.rs"]

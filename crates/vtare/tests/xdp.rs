@@ -54,7 +54,7 @@ fn programs_at_both_ends_account_for_every_packet_in_both_forms() {
         assert_eq!(cell["lost_by"]["attribution"], "counters");
         assert_eq!((count(&cell, "/foreign"), count(&cell, "/duplicate")), (0, 0));
         let turnaround = count(&cell, "/turnaround_ns/n");
-        assert_eq!(turnaround, count(&cell, "/received"), "each reply tells it");
+        assert_eq!(turnaround, count(&cell, "/received"), "each reply carries it");
         assert!(std::fs::metadata(&out).expect("it was written").len() > 10_000);
     }
     // A socket here leaves this end of the veth without GRO or a program: what the far program sends vanishes, and that
@@ -130,7 +130,7 @@ fn an_interrupted_run_ends_at_once_and_keeps_what_it_has() {
         assert_eq!(count(cell, "/sent"), count(cell, "/received") + count(cell, "/lost"), "{cell:#}");
         return assert!(out.exists());
     }
-    spoiled("this machine stood still for 16 s");
+    spoiled("this machine stalled for 16 s");
 }
 
 /// Whether this user may not have AF_XDP sockets, with a message.
@@ -209,7 +209,7 @@ fn by_rate_frames_of_its_own_are_chosen_and_the_reason_is_shown() {
         let copied = refused.iter().any(|refusal| refusal["wanted"] == "zero_copy");
         assert_eq!(copied, engine == "af_xdp", "a veth knows no zero copy: {refused:?}");
     }
-    // Where another program has the interface it falls back to sockets, or says why not.
+    // Where another program has the interface it falls back to sockets, or gives the reason why not.
     let _other = Other::at_the_interface(&wire, &key);
     let cell = adds_up_or_no_room(&probe("--rate 150000"));
     assert_eq!(cell["link"]["engine"], "udp", "{cell:#}");

@@ -36,7 +36,7 @@ pub enum WireError {
         found: u8,
     },
     /// The size in the header is not the size of the datagram: it was cut or padded on its way.
-    #[error("datagram of {found_byte} B says that it has {stated_byte} B")]
+    #[error("found a datagram of {found_byte} B whose header states {stated_byte} B")]
     Size {
         /// Bytes there are.
         found_byte: usize,

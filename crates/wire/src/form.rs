@@ -1,7 +1,7 @@
 use crate::error::WireError;
 use crate::format::{LEAST_HEADER_BYTE, VERSION};
 
-/// What a datagram is for; the lower half of its first byte, without the bit that tells the forms apart.
+/// What a datagram is for; the lower half of its first byte, without the bit of the form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// Wants one reply.
@@ -41,7 +41,7 @@ pub const fn first_byte(form: Form, kind: Kind) -> u8 {
     VERSION << 4 | form | kind
 }
 
-/// Tells form and kind of a datagram by its first byte.
+/// Form and kind of a datagram, from its first byte.
 ///
 /// # Errors
 /// [`WireError::TooShort`] for no bytes, [`WireError::Version`], [`WireError::Kind`].

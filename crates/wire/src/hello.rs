@@ -18,7 +18,7 @@ pub const HELLO_BYTE: usize = 24;
 
 const COVERED_BYTE: usize = 16;
 
-/// What a data connection says first.
+/// The first bytes of a data connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hello {
     /// Its session.

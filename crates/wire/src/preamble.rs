@@ -38,8 +38,8 @@ pub enum Answer {
     WrongKey,
     /// Too many connections.
     Busy,
-    /// No such stream is granted; why is told on the control connection and in the responder's journal, not to
-    /// strangers.
+    /// No such stream is granted; the reason goes to the control connection and the responder's journal, not
+    /// to strangers.
     NoStream,
 }
 

@@ -111,7 +111,7 @@ fn errors_say_what_was_found_and_what_is_wanted() {
     let mut datagram = [0; 80];
     full_probe(1).encode(&KEY, &mut datagram).expect("fits");
     let cut = full::Unverified::parse(&datagram[..70]).expect_err("10 B are missing");
-    assert_eq!(cut.to_string(), "datagram of 70 B says that it has 80 B");
+    assert_eq!(cut.to_string(), "found a datagram of 70 B whose header states 80 B");
 }
 
 #[test]

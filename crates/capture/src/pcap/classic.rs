@@ -36,7 +36,7 @@ impl Classic {
                 wanted: "2".to_owned(),
             });
         }
-        // The upper bits say whether frames carry their check sequence.
+        // The upper bits state whether frames carry their check sequence.
         let link = order.u32(head, 16) as u16;
         Ok(Self { order, unit_ns, link })
     }

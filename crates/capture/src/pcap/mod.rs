@@ -2,7 +2,7 @@
 //!
 //! Sources: draft-ietf-opsawg-pcap (classic, both magic numbers), draft-ietf-opsawg-pcapng (section, interface,
 //! enhanced, simple and statistics blocks). Both byte orders; a file that ends within a packet, as that of a killed
-//! tcpdump, gives all whole ones, and says so.
+//! tcpdump, gives all whole ones, and reports the cut.
 
 mod bytes;
 mod classic;
@@ -27,7 +27,7 @@ pub struct Frame<'a> {
     pub link: u16,
     /// The number of its interface in the file; 0 in classic files.
     pub interface: u32,
-    /// Which way it went, where the file says so.
+    /// Its direction, where the file records it.
     pub direction: Option<Direction>,
     /// Its length on the wire.
     pub original_byte: u32,

@@ -201,7 +201,7 @@ impl<'c> AfXdpLink<'c> {
         total
     }
 
-    /// Looks at the clock only, until `until`.
+    /// Only reads the clock, until `until`.
     fn spin(&mut self, mut last: Timestamp<Monotonic>, until: Timestamp<Monotonic>) {
         while last < until {
             let now = self.clock.now();
@@ -227,8 +227,8 @@ impl<'c> AfXdpLink<'c> {
         Ok(self.clock.now())
     }
 
-    /// Whether the far end's host has said that nobody listens: the network stack gives that to the socket that holds
-    /// the port.
+    /// Whether the far end's host refused a datagram (no socket on the port): the network stack gives that error to
+    /// the socket that has the port here.
     fn refused(&self) -> Result<(), LinkError> {
         match self.port.take_error() {
             Ok(Some(error)) if error.kind() == io::ErrorKind::ConnectionRefused => {
@@ -354,7 +354,7 @@ fn datagram<'a>(frame: &Frame<'a>, arrived: Timestamp<Monotonic>) -> Option<Inco
     Some(Incoming { payload, arrived, stamp, ttl: Some(frame.bytes[22]) })
 }
 
-/// Tells the program which datagrams are replies.
+/// Writes into the program's setup which datagrams are replies.
 fn describe(setup: &MapView, local: SocketAddrV4, peer: SocketAddrV4) {
     let address = |address: &Ipv4Addr| u64::from(u32::from_ne_bytes(address.octets()));
     for (at, value) in [
@@ -381,7 +381,7 @@ fn one_queue(path: &L2Path) -> Result<(), XdpError> {
     }
 }
 
-/// The socket, without copies where driver and card can; else with what they said.
+/// The socket, without copies where driver and card can; else with the reason that they gave.
 fn open_socket(path: &L2Path, largest_byte: u16, mode: XdpMode) -> Result<(Xsk, Option<Refusal>), SysError> {
     let frame_byte = HEADERS_BYTE + usize::from(largest_byte);
     let size = |chunk_byte| XskSize { chunk_byte, receive: MOST_UNREAD, send: MOST_LEAVING };

@@ -84,11 +84,11 @@ pub fn judge(trials: &[Trial], early: Span, dropped: u64) -> Check {
     Check { judged, packets: told.len(), earliest_ns, latest_ns }
 }
 
-/// Sends eight small UDP datagrams with launch times to the discard port of `peer`, and looks when they leave. Takes 10
-/// ms, on a busy machine up to 2 s.
+/// Sends eight small UDP datagrams with launch times to the discard port of `peer`, and records when they leave. Takes
+/// 10 ms, on a busy machine up to 2 s.
 ///
 /// # Errors
-/// Where no socket can be had or the kernel refuses launch times.
+/// Where no socket can be opened or the kernel refuses launch times.
 pub fn check(clock: &Clock, peer: IpAddr, local: Option<IpAddr>, keeper: &Keeper) -> Result<Check, LinkError> {
     let mut found = judge(&[], Span::ZERO, 0);
     for lead in LEADS {

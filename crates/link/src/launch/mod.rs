@@ -1,4 +1,4 @@
-//! Launch times: packets that are handed to the kernel early and say when they shall leave (SO_TXTIME).
+//! Launch times: packets that are handed to the kernel early, each with the time at which it leaves (SO_TXTIME).
 //!
 //! A kernel takes such times on every socket and drops them in silence where no queue discipline on the way keeps them.
 //! So two questions are asked before they are relied on: does the interface's queue keep them by its kind ([`keeper`]),
@@ -31,8 +31,8 @@ pub struct Keeper {
     pub drops_late: bool,
 }
 
-/// Most packets that are under way in the queue: `fq` holds 100 of one socket unless told otherwise, and drops what is
-/// beyond.
+/// Most packets that are under way in the queue: `fq` holds 100 of one socket unless configured otherwise, and drops
+/// what is beyond.
 const MOST_AHEAD: u64 = 48;
 /// Longest time that a packet is handed over before its launch, ns.
 const LONGEST_AHEAD_NS: u64 = 20_000_000;
@@ -104,7 +104,7 @@ fn of_kind(interface: &str, queue: &Queue, name: &str) -> Option<Result<Keeper, 
                 None => Err(format!("{interface} has an etf on clock {}, want CLOCK_TAI", etf.clock_id)),
             })
         }
-        ("etf", None) => Some(Err(format!("{interface} has an etf that does not say its clock"))),
+        ("etf", None) => Some(Err(format!("{interface} has an etf that does not report its clock"))),
         _ => None,
     }
 }

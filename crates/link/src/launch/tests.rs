@@ -38,8 +38,8 @@ fn a_card_of_many_queues_keeps_times_where_each_of_them_does() {
     let both = [mq.clone(), queue("fq", 0, Some(2)), queue("fq", 0, Some(1))];
     assert_eq!(keeper("eth0", &both).expect("both keep").queue, "mq with fq");
     let one = [mq.clone(), queue("fq", 0, Some(2)), queue("fq_codel", 0, Some(1))];
-    let said = keeper("eth0", &one).expect_err("one does not");
-    assert!(said.contains("mq with fq, fq_codel, want fq or etf: tc qdisc replace dev eth0 root fq"), "{said}");
+    let reason = keeper("eth0", &one).expect_err("one does not");
+    assert!(reason.contains("mq with fq, fq_codel, want fq or etf: tc qdisc replace dev eth0 root fq"), "{reason}");
     // The class of another queue's number is not one of this card's.
     assert!(keeper("eth0", &[queue("mq", 0x8001_0000, None), queue("fq", 0, Some(1))]).is_err());
 }
@@ -47,8 +47,8 @@ fn a_card_of_many_queues_keeps_times_where_each_of_them_does() {
 #[test]
 fn what_keeps_no_times_is_named_with_the_way_out() {
     for kind in ["noqueue", "pfifo_fast", "fq_codel", "netem"] {
-        let said = keeper("veth1", &[queue(kind, 0, None)]).expect_err("it keeps none");
-        assert!(said.contains(kind) && said.contains("tc qdisc replace dev veth1 root fq"), "{said}");
+        let reason = keeper("veth1", &[queue(kind, 0, None)]).expect_err("it keeps none");
+        assert!(reason.contains(kind) && reason.contains("tc qdisc replace dev veth1 root fq"), "{reason}");
     }
     assert!(keeper("veth1", &[]).expect_err("there is none").contains("no queue discipline"));
 }
@@ -96,7 +96,7 @@ fn packets_that_left_at_their_time_or_late_were_kept() {
 fn one_packet_that_left_as_soon_as_it_was_there_was_not_kept() {
     let found = judge(&trials([Some(100), Some(100), Some(100), Some(-11_990_000)]), Span::ZERO, 0);
     assert_eq!(found.judged, Judged::NotKept);
-    // A queue that says that it gives packets away early may do so.
+    // A queue that is set to release packets early may do so.
     let early = trials([Some(-190_000); 4]);
     assert_eq!(judge(&early, Span::ZERO, 0).judged, Judged::NotKept);
     assert_eq!(judge(&early, Span::from_micros(200), 0).judged, Judged::Kept);

@@ -75,7 +75,7 @@ pub(crate) fn hold_port(local: Ipv4Addr, peer: SocketAddrV4) -> Result<(u16, Udp
     })
 }
 
-/// What an interface said to a program in its driver, where it runs them in the network stack only.
+/// Why an interface runs programs in the network stack only, where its driver refused them.
 pub(crate) fn native_refused(path: &L2Path, link: &XdpLink) -> Option<Refusal> {
     link.native_refused().map(|reason| Refusal {
         wanted: "xdp_native".to_owned(),

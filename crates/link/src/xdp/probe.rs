@@ -103,7 +103,7 @@ pub enum Event {
     },
     /// A valid reply came.
     Reply(Reply),
-    /// Time to show something, about every millisecond; all that there was has been told.
+    /// Time to show something, about every millisecond; all events until now have been given.
     Turn(Timestamp<Monotonic>),
 }
 
@@ -125,7 +125,7 @@ pub struct Reply {
 pub struct Ended {
     /// When the first slot was due.
     pub started: Timestamp<Monotonic>,
-    /// When the last thing was told.
+    /// When the last event was given.
     pub ended: Timestamp<Monotonic>,
     /// CPU time of the sending thread.
     pub cpu: Span,
@@ -250,7 +250,7 @@ impl XdpProbe {
     }
 
     /// Sends by `plan` and reports what happens, until all is answered, the linger is over, or `stop` is set. `prepare`
-    /// is called on the thread that sends (and spins) before it does; telling happens on the calling one, and the
+    /// is called on the thread that sends (and spins) before it does; events are given on the calling one, and the
     /// answer to a turn is whether every packet has been answered.
     ///
     /// # Errors
@@ -374,7 +374,7 @@ pub(super) struct Reader<'p> {
     programs: &'p Programs,
     pace: Pace,
     started: Timestamp<Monotonic>,
-    /// Slots told.
+    /// Slots given as events.
     told: u64,
     /// Replies read or skipped.
     read: u64,
@@ -391,7 +391,7 @@ impl<'p> Reader<'p> {
         Self { programs, pace, started, told: 0, read: 0, skipped: 0, forged: 0, payload }
     }
 
-    /// Tells of all there is; whether nothing is left in between.
+    /// Gives all events that are there; whether nothing is left in between.
     pub(super) fn drain(&mut self, tell: &mut dyn FnMut(Event) -> bool) -> bool {
         let word = |at: usize| &self.programs.setup.words()[at];
         // Replies first: the slots read after them are then at least those that they answer.

@@ -139,7 +139,7 @@ pub struct SenderReport {
     pub skipped: u64,
     /// Packets that the kernel had no room for.
     pub refused: u64,
-    /// Times the far end said that nobody listens there.
+    /// Times the far end refused a packet: no socket on the port.
     pub unreachable: u64,
     /// System calls that sent: with fewer calls than packets, some left in bursts.
     pub calls: u64,
@@ -150,7 +150,7 @@ pub struct SenderReport {
 /// What only a sink knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct SinkReport {
-    /// Datagrams dropped because the socket's buffer was full; `None` where the kernel does not tell.
+    /// Datagrams dropped because the socket's buffer was full; `None` where the kernel does not count them.
     pub socket_drops: Option<u64>,
     /// Packets without a stamp of the kernel: they count for the time at which they were read.
     pub unstamped: u64,

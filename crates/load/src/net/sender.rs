@@ -138,7 +138,7 @@ impl Outlet {
         Ok(Self { socket, batch, bytes, size, packet_byte, segments, packets: 0, first: None, last: None, counted })
     }
 
-    /// Sends so many packets, and gives when the first call was made and how many the kernel took.
+    /// Sends `count` packets, and gives when the first call was made and how many the kernel took.
     fn send(&mut self, clock: &Clock, count: usize) -> Result<(Timestamp<Monotonic>, u64), LoadError> {
         let first = clock.now();
         let (mut left, mut sent) = (count, 0);

@@ -65,7 +65,7 @@ pub fn count(
         if let Some(ready) = ready.take() {
             ready();
         }
-        // Asked before the socket is: what came until then is counted, also where this thread was held up.
+        // Asked before the socket is: what came until then is counted, also where this thread was delayed.
         let over = stop.load(Ordering::Relaxed) || end.is_some_and(|end| now >= end);
         let got = receive(&mut arrivals, &socket)?;
         for index in 0..got {

@@ -7,7 +7,7 @@ pub(super) struct Chirp {
     pub(super) rates_bit_per_s: Vec<f64>,
 }
 
-/// How an excursion of the delay is told from noise.
+/// How an excursion of the delay is distinguished from noise.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Excursions {
     /// An excursion is over when the delay above its start is below its highest over this factor.
@@ -45,7 +45,7 @@ impl Chirp {
         }
     }
 
-    /// What this chirp says, bit/s; `None` where a packet is missing.
+    /// The estimate of this chirp, bit/s; `None` where a packet is missing.
     pub(super) fn estimate(&self, observation: &Observation, excursions: &Excursions) -> Option<f64> {
         let arrivals = observation.arrivals();
         if arrivals.len() != self.rates_bit_per_s.len() + 1 {

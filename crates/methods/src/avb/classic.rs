@@ -4,7 +4,7 @@ use super::{Ability, Estimate, Method, Observation, SettingsError, Setup, Spent,
 
 /// Trains in a row of which nothing arrived, after which a measurement is over.
 const MOST_SILENT: u32 = 10;
-/// Trains after which a measurement is over whatever its rules say.
+/// Trains after which a measurement is over whatever its rules decide.
 const MOST_TRAINS: u32 = 5_000;
 
 /// The decisions of a published method. What all of them share (budgets, silence, an end that stays) is in [`Classic`].

@@ -3,13 +3,13 @@ use serde::{Deserialize, Serialize};
 use super::spent::Spent;
 use super::stopped::Stopped;
 
-/// What a method says in the end. What it does not know is null.
+/// The answer of a method. What it does not know is null.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
     /// Available bandwidth, bit/s at `layer`; null: no answer (see `stopped`), or the method estimates capacity only.
     pub avb_bit_per_s: Option<f64>,
-    /// Where it lies, lower and upper end, bit/s; null where the method gives none. What it covers is said in the
-    /// method's page.
+    /// Where it lies, lower and upper end, bit/s; null where the method gives none. The method's page
+    /// states what it covers.
     pub interval_bit_per_s: Option<[f64; 2]>,
     /// Where the mean lies in the long run, if the cross traffic goes on as it was, bit/s: the interval above, which
     /// is for `window_s` alone, widened by what bursts do to so short a window. Null where the method gives none.
@@ -32,8 +32,8 @@ pub struct Estimate {
     pub trains: u32,
     /// From the first step to the answer, s.
     pub elapsed_s: f64,
-    /// The time that the value is the mean of: begin and end as send times, s since the first step; null where the
-    /// method cannot say.
+    /// The time that the value is the mean of: start and end as send times, s since the first step; null where the
+    /// method does not know it.
     pub window_s: Option<[f64; 2]>,
     /// Why it stopped.
     pub stopped: Stopped,

@@ -6,7 +6,7 @@ use super::{Ability, Estimate, Observation, SettingsError, Setup, Spent, Stopped
 /// Parameters of Kite (the Estimator): trains at a constant rate that climbs by a step which shrinks each time the rate
 /// was too high.
 ///
-/// A reconstruction: no text of the rules was found beyond what the paper says of them. Known are the size, the number
+/// A reconstruction: no text of the rules was found beyond the paper's description. Known are the size, the number
 /// of samples that it starts with, an automatic start rate, a number of samples that adjusts itself, and a Step
 /// Decreasing Factor by which the rate is raised.
 //= Kachan, Kirova, Korniiichuk 2017, Investigated tools and Table 2; Kachan, Siemens 2015

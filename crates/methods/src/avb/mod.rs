@@ -8,12 +8,12 @@
 //! ```text
 //! loop { match method.step(now) {
 //!     Step::Send(train)   => { send it; collect it; method.observe(&observation) }
-//!     Step::Wait(ns)      => pass so much time
+//!     Step::Wait(ns)      => let ns pass
 //!     Step::Done(estimate) => break
 //! } }
 //! ```
 //!
-//! All sizes are bytes of IP packets and all rates are at the IP layer, headers included, unless an [`Estimate`] says
+//! All sizes are bytes of IP packets and all rates are at the IP layer, headers included, unless an [`Estimate`] states
 //! otherwise. Send times and receive times are on two clocks: one-way delays are known up to a constant.
 
 mod abing;
@@ -73,7 +73,7 @@ pub use yaz::YazSettings;
 pub enum Step {
     /// Send this train, then call [`Method::observe`] with what came of it.
     Send(Train),
-    /// Let so much time pass, ns, then ask again.
+    /// Let this time pass, ns, then ask again.
     Wait(u64),
     /// The end. Further calls give the same.
     Done(Box<Estimate>),

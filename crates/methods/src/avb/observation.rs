@@ -20,7 +20,8 @@ pub struct Packet {
     /// Number of the call that sent it: packets of one call leave back to back.
     pub call: u32,
     /// Number of the group in which it was handed over at the receiver: packets of one group share one stamp (UDP_GRO,
-    /// interrupt moderation). `None` where the receiver does not tell; equal stamps then say the same.
+    /// interrupt moderation). `None` where the receiver does not report groups; equal stamps then mark
+    /// one.
     pub group: Option<u32>,
     /// The sender was kept from running just before this packet (its canary saw a gap), so `sent` may be early or
     /// late.
@@ -44,10 +45,10 @@ pub struct Observation {
     pub packets: Vec<Packet>,
     /// When the sender knew all this: the answer has come back.
     pub finished: Timestamp<Monotonic>,
-    /// Packets of this train that reached the receiver's host and found its socket's buffer full; `None`: it cannot
-    /// tell.
+    /// Packets of this train that reached the receiver's host and found its socket's buffer full; `None`: it does
+    /// not count them.
     pub receiver_drops: Option<u32>,
-    /// Packets that came twice; `None`: the receiver does not tell of which train they were.
+    /// Packets that came twice; `None`: the receiver does not report their train.
     pub duplicates: Option<u32>,
 }
 

@@ -5,7 +5,7 @@ use super::{Estimate, Observation, Stopped, Train};
 /// Silence before each pair of a capacity measurement, ns.
 const IDLE_NS: u64 = 5_000_000;
 
-/// Capacity as methods need it that must be told: given, or measured first with back-to-back pairs.
+/// The capacity, for methods that need it as an input: given, or measured first with back-to-back pairs.
 #[derive(Clone, Debug)]
 pub(super) struct CapacityProbe {
     given: Option<f64>,

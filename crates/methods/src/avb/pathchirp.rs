@@ -31,7 +31,7 @@ pub struct PathchirpSettings {
     pub shift_factor: f64,
     /// Above this share of the highest rate the range is too low.
     pub shift_up_share: f64,
-    /// Below so many times the lowest rate the range is too high.
+    /// Below this many times the lowest rate the range is too high.
     pub shift_down_factor: f64,
     /// Chirps, counted or not, after which it ends with what it has.
     pub most_chirps: u32,

@@ -105,7 +105,7 @@ impl PathloadSettings {
     }
 }
 
-/// What one stream says.
+/// The verdict of one stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Trend {
     Rises,
@@ -138,7 +138,7 @@ fn pct_pdt(values: &[f64], least_ns: f64) -> Option<(f64, f64)> {
     Some((rises, if sum > least_ns { net / sum } else { 0.0 }))
 }
 
-/// What a fleet says.
+/// The verdict of a fleet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Above,
@@ -202,7 +202,7 @@ impl Pathload {
         let mut stamps: Vec<u64> = stamps.map(|at| at.as_nanos()).collect();
         stamps.sort_unstable();
         let together = stamps.windows(2).filter(|pair| pair[0] == pair[1]).count();
-        // Most packets share their stamp with the one before: the receiver is told of bursts.
+        // Most packets share their stamp with the one before: the receiver gets bursts.
         self.coalesced = together * 2 > stamps.len();
         let most = self.most_bit_per_s();
         let first = observation.received_bit_per_s().filter(|rate| rate.is_finite() && *rate > 0.0).unwrap_or(most);
@@ -271,7 +271,7 @@ impl Pathload {
                 self.grey = Some(self.grey.map_or((rate, rate), |(low, high)| (low.min(rate), high.max(rate))));
             }
         }
-        // A rate that has since been told apart is grey no more.
+        // A rate that has since been found above or below is grey no more.
         let (below, above) = (self.below, self.above.unwrap_or(f64::INFINITY));
         self.grey = self.grey.map(|(low, high)| (low.max(below), high.min(above))).filter(|(low, high)| low <= high);
         let slow = fleet.slow * 2 > fleet.sent;
@@ -419,7 +419,7 @@ mod tests {
     #[test]
     fn tests_that_contradict_each_other_say_nothing() {
         let it = pathload(1e8);
-        // Nine of ten groups rise a little, then all is undone: PCT says rising, PDT does not.
+        // Nine of ten groups rise a little, then all is undone: PCT finds a rise, PDT none.
         let delays: Vec<f64> = (0..100).map(|i| if i < 90 { f64::from(i / 10) * 1_000.0 } else { 0.0 }).collect();
         assert_eq!(it.trend(&delayed(1000, 80_000.0, &delays)), Trend::Unclear);
         let rising: Vec<f64> = (0..100).map(|i| f64::from(i) * 300.0).collect();

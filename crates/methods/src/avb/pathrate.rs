@@ -4,8 +4,8 @@ use super::classic::{Rules, between, from_0, least, mean, quantile, rate_bit_per
 use super::modes::{Mode, modes};
 use super::{Ability, Estimate, Observation, SettingsError, Setup, Spent, Stopped, Train};
 
-/// Parameters of pathrate: capacity from the modes of packet pairs of many sizes, of which long trains say which is too
-/// low. Numbers from memory of the paper.
+/// Parameters of pathrate: capacity from the modes of packet pairs of many sizes, and long trains that show which
+/// modes are too low. Numbers from memory of the paper.
 //= Dovrolis, Ramanathan, Moore 2004, Packet-dispersion techniques and a capacity-estimation methodology
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]

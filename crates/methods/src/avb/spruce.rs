@@ -9,7 +9,7 @@ use super::{Estimate, Observation, Random, SettingsError, Setup, Spacing, Spent,
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SpruceSettings {
-    /// Capacity of the tight link, bit/s, which the original wants to be told; null: measured first with back-to-back
+    /// Capacity of the tight link, bit/s, an input of the original; null: measured first with back-to-back
     /// pairs.
     pub capacity_bit_per_s: Option<f64>,
     /// Pairs for that measurement.
@@ -22,7 +22,7 @@ pub struct SpruceSettings {
     pub idle_ns: f64,
     /// Most load of the link by the probes, share of the capacity: makes that time longer.
     pub most_load_share: f64,
-    /// Least share of the capacity that one pair may say: it is below 0 where a pair was torn apart.
+    /// Least share of the capacity that one pair may give: it is below 0 where a pair was torn apart.
     pub least_share: f64,
 }
 
@@ -78,7 +78,7 @@ impl Spruce {
         }
     }
 
-    /// What one pair says: the share of the capacity that is free.
+    /// The estimate of one pair: the share of the capacity that is free.
     fn share(&self, capacity_bit_per_s: f64, sent_ns: f64, received_ns: f64) -> Option<f64> {
         let narrow_ns = gap_ns(self.size_byte, capacity_bit_per_s);
         (sent_ns > 0.0).then(|| (1.0 - (received_ns - narrow_ns) / sent_ns).max(self.settings.least_share))

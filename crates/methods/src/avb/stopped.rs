@@ -14,11 +14,11 @@ pub enum Stopped {
     SenderLimited,
     /// Above a rate packets are dropped without having waited: a policer. The value is that rate.
     Policed,
-    /// Too many packets were lost to tell anything.
+    /// Too many packets were lost for an estimate.
     Lossy,
-    /// Too many packets changed places to tell anything.
+    /// Too many packets were reordered for an estimate.
     Reordered,
-    /// Sender or receiver stood still too often to tell anything.
+    /// Sender or receiver stalled too often for an estimate.
     Disturbed,
     /// Nothing came back.
     NoAnswer,

@@ -100,7 +100,7 @@ impl TcpSeen {
             // The sender kept the path full for so long: bins that are not there had no bytes.
             ((settings.seconds.min(self.sent_s)) / self.bin_s + 1e-9).floor() * self.bin_s
         };
-        // The last byte's bin is cut where it came: a window shorter than a bin says nothing.
+        // The last byte's bin is cut where it came: a window shorter than a bin has no mean.
         (to - from > 0.999 * self.bin_s).then_some([from, to])
     }
 

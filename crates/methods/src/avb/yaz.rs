@@ -26,15 +26,15 @@ pub struct YazSettings {
     pub least_spacing_ns: f64,
     /// Spacing above which the packets halve, ns.
     pub most_spacing_ns: f64,
-    /// Change of rate that is to be told apart, bit/s: it sets how much the path may add to a gap.
+    /// Change of rate to be resolved, bit/s: it sets how much the path may add to a gap.
     pub resolution_bit_per_s: f64,
     /// What the path may add to a gap in any case, ns.
     pub tolerance_ns: f64,
     /// Packets that may be lost of a stream.
     pub most_lost: u32,
-    /// Send gaps above so many times the spacing are not counted.
+    /// Send gaps above this many times the spacing are not counted.
     pub most_send_gap_factor: f64,
-    /// Receive gaps of so much and more are not counted, ns.
+    /// Receive gaps from this on are not counted, ns.
     pub most_receive_gap_ns: f64,
     /// Added to the spacing where the rule leaves it as it was, ns.
     pub stall_step_ns: f64,
@@ -299,9 +299,7 @@ impl Rules for Yaz {
         let gap = gap_ns(self.start_byte, avb);
         if self.settings.tolerance_ns > gap / 20.0 {
             let share = 100.0 * self.settings.tolerance_ns / gap;
-            estimate
-                .notes
-                .push(format!("what it cannot tell apart is {share:.0} % of a gap here: see tolerance_ns, whole_us"));
+            estimate.notes.push(format!("its resolution is {share:.0} % of a gap here: see tolerance_ns, whole_us"));
         }
         if self.limited * 2 > self.samples.len() as u32 {
             estimate.at_least = true;
@@ -339,7 +337,7 @@ mod tests {
     fn the_next_spacing_is_the_last_and_half_of_what_the_path_added_in_whole_us() {
         let mut yaz = yaz();
         assert_eq!(spacing_us(&mut yaz), 40.0);
-        // 1500 B every 40 us arrive every 140.9 us: the receiver says 140, half of 100 is added.
+        // 1500 B every 40 us arrive every 140.9 us: the receiver reports 140, half of 100 is added.
         yaz.observe(&even(50, 1500, 40_000.0, 140_900.0));
         assert_eq!(spacing_us(&mut yaz), 90.0);
         yaz.observe(&even(50, 1500, 90_000.0, 165_000.0));

@@ -11,7 +11,7 @@ pub struct ResponderCounters {
     /// Accepted requests whose reply the responder could not send.
     pub unsent: u64,
     /// Datagrams that found the responder's receive buffer full during the session, of all its clients: an upper bound
-    /// for one of them. `None` where it does not tell, which is not 0.
+    /// for one of them. `None` where it does not report them, which is not 0.
     #[serde(default)]
     pub receive_buffer: Option<u64>,
 }
@@ -26,7 +26,7 @@ pub struct LocalDrops {
     pub rx: Option<u64>,
 }
 
-/// How far the losses could be told apart.
+/// How far the losses could be attributed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Attribution {
@@ -43,7 +43,7 @@ pub enum Attribution {
 /// would have belonged to it stand in `unattributed` or in the wider class around it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct LossClasses {
-    /// How far the losses could be told apart.
+    /// How far the losses could be attributed.
     pub attribution: Attribution,
     /// The reply came after the timeout.
     pub late: u64,
@@ -52,7 +52,7 @@ pub struct LossClasses {
     /// The request was lost on the way; where the responder does not count its full buffer, also there.
     pub forward: Option<u64>,
     /// The request arrived and found the responder's receive buffer full: the responder was overloaded, not the path.
-    /// Where several clients probe one responder, at most so many.
+    /// Where several clients probe one responder, an upper bound.
     pub responder_rx: Option<u64>,
     /// The responder got the request and gave no reply: above the granted rate, or no room to send.
     pub responder: Option<u64>,
@@ -60,7 +60,7 @@ pub struct LossClasses {
     pub reverse: Option<u64>,
     /// The reply was dropped on this host; without local counters such packets stand in `reverse`.
     pub local_rx: Option<u64>,
-    /// None of these could be told.
+    /// Lost at an unknown place.
     pub unattributed: u64,
 }
 

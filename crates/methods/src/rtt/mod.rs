@@ -1,7 +1,7 @@
 //! The logic of an open-loop round-trip run: what became of every packet, and what follows from it.
 //!
-//! [`Run`] is told what was sent, what the kernel stamped and what came back, in any order that can happen, and gives
-//! one [`Record`] a packet and one [`Report`] a run. `docs/rtt.md` says what each figure means.
+//! [`Run`] receives what was sent, what the kernel stamped and what came back, in any order that can happen, and gives
+//! one [`Record`] a packet and one [`Report`] a run. `docs/rtt.md` defines each figure.
 //!
 //! Two round-trip times are kept apart for every packet: from the *actual* send time, which is the path's, and from the
 //! *scheduled* one, which also holds what the sender itself was late. A tool that shows only the first hides its own
@@ -36,7 +36,7 @@ pub struct Options {
     pub timeout_ns: u64,
     /// A packet that is sent more than this after its slot counts as sent late; ns. It is measured like any other.
     pub late_send_ns: u64,
-    /// Figures are exact up to so many samples a series (8 B each, 7 series); beyond, quantiles come from the
+    /// Figures are exact up to this many samples a series (8 B each, 7 series); beyond, quantiles come from the
     /// histogram, to 1/64.
     pub exact_samples: usize,
     /// Packets are handed over before they are due, with a launch time: [`Sent::sent`] is that time, and the kernel's
@@ -72,7 +72,7 @@ pub enum Unsent {
     NoRoom,
 }
 
-/// What a reply says of the far end. Each part may be missing: ICMP says nothing, the short form only the turnaround.
+/// What a reply reports of the far end. Each part may be missing: ICMP has none, the short form only the turnaround.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FarEnd {
     /// When the request arrived there.
@@ -86,7 +86,7 @@ pub struct FarEnd {
 }
 
 impl FarEnd {
-    /// What the full form and STAMP tell: both stamps, hence the turnaround.
+    /// From the full form and STAMP: both stamps, hence the turnaround.
     #[must_use]
     pub fn stamped(received: Timestamp<Peer>, replied: Timestamp<Peer>, accepted: Option<u64>) -> Self {
         Self { received: Some(received), replied: Some(replied), turnaround: Some(replied - received), accepted }
@@ -102,7 +102,7 @@ pub struct Answer {
     pub arrived: Timestamp<Monotonic>,
     /// When the kernel or the card got it.
     pub kernel_rx: Option<Timestamp<Monotonic>>,
-    /// What it says of the far end.
+    /// What it reports of the far end.
     pub far_end: FarEnd,
 }
 

@@ -35,7 +35,7 @@ pub struct Record {
     pub kernel_rx: Option<Timestamp<Monotonic>>,
     /// When the program got the reply.
     pub arrived: Option<Timestamp<Monotonic>>,
-    /// What the reply says of the far end.
+    /// What the reply reports of the far end.
     pub far_end: FarEnd,
     /// What became of it.
     pub fate: Fate,

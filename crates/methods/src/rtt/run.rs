@@ -11,7 +11,7 @@ use super::series::Series;
 use super::variation::Variation;
 use super::{Answer, FarEnd, Options, ReplyKind, Sent, Unsent};
 
-/// A slot was told out of turn: the caller mixes two runs, or lost one.
+/// A slot was given out of turn: the caller mixes two runs, or lost one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfOrder {
     /// The number that came.
@@ -22,7 +22,7 @@ pub struct OutOfOrder {
 
 impl std::fmt::Display for OutOfOrder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "slot {} was told where slot {} was to come: each slot once, in order", self.found, self.wanted)
+        write!(f, "found slot {}, expected slot {}: each slot once, in order", self.found, self.wanted)
     }
 }
 
@@ -47,8 +47,8 @@ pub struct Live<'r> {
 
 /// An open-loop round-trip run.
 ///
-/// Tell it of every slot of the schedule in order ([`Run::sent`], [`Run::unsent`]), of kernel stamps and replies as
-/// they come, now and then [`Run::settle`] to be rid of what is past, and at last [`Run::finish`].
+/// Give it every slot of the schedule in order ([`Run::sent`], [`Run::unsent`]), of kernel stamps and replies as
+/// they come; call [`Run::settle`] now and then to settle what is past, and [`Run::finish`] at the end.
 ///
 /// ```
 /// use vtare_methods::rtt::{Answer, FarEnd, LocalDrops, Options, Run, Sent};

@@ -38,7 +38,7 @@ fn a_slot_out_of_turn_is_refused_and_changes_nothing() {
     let mut run = run();
     send(&mut run, 0, 0);
     let error = run.sent(Sent { sequence: 2, scheduled: at(9), sent: at(9) }).expect_err("slot 1 is missing");
-    assert_eq!(error.to_string(), "slot 2 was told where slot 1 was to come: each slot once, in order");
+    assert_eq!(error.to_string(), "found slot 2, expected slot 1: each slot once, in order");
     send(&mut run, 1, 10);
     assert_eq!(finish(run).0.sent, 2);
 }
@@ -59,7 +59,7 @@ fn a_launched_packet_was_sent_when_it_left_or_else_when_it_was_to_leave_and_that
     let sent: Vec<_> = records.iter().map(|record| (record.sent, record.sent_asked)).collect();
     assert_eq!(sent, [(Some(at(107)), false), (Some(at(199)), false), (Some(at(300)), true)]);
     assert_eq!(records[0].rtt(), Some(at(150) - at(107)));
-    // A wish says nothing of how late a packet was.
+    // A launch time asked for is no reading of how late a packet was.
     assert_eq!(
         (report.pacing_error_ns.n, report.pacing_error_ns.min, report.pacing_error_ns.max),
         (2, Some(-1_000.0), Some(7_000.0))
@@ -175,8 +175,8 @@ fn only_neighbours_are_compared_for_variation() {
 fn the_count_in_the_newest_reply_is_the_one_that_tells() {
     let mut run = run();
     (0..6).for_each(|sequence| send(&mut run, sequence, sequence * 10));
-    // The responder got 0, 2, 3 (so 1 was lost on the way there); the reply to 3 says 3 of 4. The reply to 2 comes last
-    // and says 2.
+    // The responder got 0, 2, 3 (so 1 was lost on the way there); the reply to 3 counts 3 of 4. The reply to 2 comes
+    // last and counts 2.
     exchange(&mut run, 0, 0, 1);
     exchange(&mut run, 3, 0, 3);
     exchange(&mut run, 2, 20, 2);
@@ -202,7 +202,7 @@ fn the_live_view_keeps_the_interval_apart_from_the_whole() {
 }
 
 proptest! {
-    /// Whatever is told, in whatever order, the accounts hold.
+    /// Whatever comes, in whatever order, the accounts hold.
     #[test]
     fn sent_is_received_and_lost(
         events in proptest::collection::vec((0_u8..8, 0_u64..40, 0_u64..600), 1..300),

@@ -14,7 +14,7 @@ pub struct BinarySettings {
     pub validation_ns: u64,
     /// The search ends where the bounds are this share of the upper one apart.
     pub resolution: f64,
-    /// No further trial after so much time of trials, ns; null for no limit.
+    /// No further trial after this time of trials, ns; null for no limit.
     pub most_ns: Option<u64>,
 }
 
@@ -136,7 +136,7 @@ impl Search for BinarySearch {
     fn observe(&mut self, seen: &Seen) {
         let Some(asked) = self.asked.take() else { return };
         self.trial_ns += asked.duration_ns;
-        match self.voids.hear(asked.packet_per_s, seen, 0.0) {
+        match self.voids.judge(asked.packet_per_s, seen, 0.0) {
             Verdict::Again => return,
             Verdict::TooFast(most, cap) => {
                 self.range.most = most.min(asked.packet_per_s - 1).max(self.range.least);

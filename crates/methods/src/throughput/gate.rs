@@ -8,9 +8,9 @@ pub struct Conditions {
     pub intended_packet_per_s: f64,
     /// Frames that left over the intended duration, a second.
     pub achieved_packet_per_s: f64,
-    /// Share of the time in which the generator's thread stood still; `None` where it was not watched.
+    /// Share of the time in which the generator's thread stalled; `None` where it was not watched.
     pub stalled_share: Option<f64>,
-    /// CPU time of other programs, as share of one CPU; `None` where the system does not tell.
+    /// CPU time of other programs, as share of one CPU; `None` where the system does not report it.
     pub others_share: Option<f64>,
     /// Whether frames came changed.
     pub uncounted: bool,
@@ -23,7 +23,7 @@ pub struct Conditions {
 pub struct Gate {
     /// The generator may be short of the intended rate, or above it, by this share.
     pub most_short: f64,
-    /// Its thread may stand still for this share of the time.
+    /// Its thread may stall for this share of the time.
     pub most_stalled: f64,
     /// Other programs may use this share of one CPU.
     pub most_others: f64,
@@ -93,9 +93,9 @@ const MOST_DISTURBED: f64 = 0.03;
 const BELOW_BEST: f64 = 0.97;
 
 impl Voids {
-    /// What becomes of a trial. One that lost no more than the share `good` although others disturbed it says all that
-    /// it could have said without them.
-    pub(super) fn hear(&mut self, intended_packet_per_s: u64, seen: &Seen, good: f64) -> Verdict {
+    /// What becomes of a trial. One that lost no more than the share `good` although others disturbed it
+    /// shows as much as it would have shown without them.
+    pub(super) fn judge(&mut self, intended_packet_per_s: u64, seen: &Seen, good: f64) -> Verdict {
         let only_disturbed = matches!(seen.void, Some(Void::Busy { .. } | Void::Stalled { .. }));
         let good = only_disturbed && seen.loss_ratio().is_some_and(|lost| lost <= good);
         let Some(void) = seen.void.filter(|_| !good) else {
@@ -174,36 +174,36 @@ mod tests {
         let mut voids = Voids::default();
         let busy = Seen { received: 90, ..seen(Some(Void::Busy { share: 1.0 })) };
         for _ in 1..MOST_IN_ROW {
-            assert_eq!(voids.hear(2_000, &busy, 0.0), Verdict::Again);
+            assert_eq!(voids.judge(2_000, &busy, 0.0), Verdict::Again);
         }
-        assert_eq!(voids.hear(2_000, &busy, 0.0), Verdict::Counts);
+        assert_eq!(voids.judge(2_000, &busy, 0.0), Verdict::Counts);
         assert_eq!((voids.void, voids.disturbed), (4, 1));
         // A good one in between begins the count anew.
         let short = |rate| seen(Some(Void::GeneratorShort { achieved_packet_per_s: rate }));
-        assert_eq!(voids.hear(2_000, &short(900.0), 0.0), Verdict::Again);
-        assert_eq!(voids.hear(2_000, &seen(None), 0.0), Verdict::Counts);
+        assert_eq!(voids.judge(2_000, &short(900.0), 0.0), Verdict::Again);
+        assert_eq!(voids.judge(2_000, &seen(None), 0.0), Verdict::Counts);
         for rate in [500.0, 1_000.0, 400.0, 300.0] {
-            assert_eq!(voids.hear(2_000, &short(rate), 0.0), Verdict::Again);
+            assert_eq!(voids.judge(2_000, &short(rate), 0.0), Verdict::Again);
         }
-        assert_eq!(voids.hear(2_000, &short(100.0), 0.0), Verdict::TooFast(970, Cap::Generator));
+        assert_eq!(voids.judge(2_000, &short(100.0), 0.0), Verdict::TooFast(970, Cap::Generator));
         // Nearly there is no limit of the generator, but an interruption.
         for _ in 1..MOST_IN_ROW {
-            assert_eq!(voids.hear(2_000, &short(1_950.0), 0.0), Verdict::Again);
+            assert_eq!(voids.judge(2_000, &short(1_950.0), 0.0), Verdict::Again);
         }
-        assert_eq!(voids.hear(2_000, &short(1_900.0), 0.0), Verdict::Counts);
+        assert_eq!(voids.judge(2_000, &short(1_900.0), 0.0), Verdict::Counts);
     }
 
     #[test]
     fn a_trial_that_lost_nothing_counts_whoever_disturbed_it() {
         let mut voids = Voids::default();
         let busy = seen(Some(Void::Busy { share: 1.0 }));
-        assert_eq!((voids.hear(2_000, &busy, 0.0), voids.void, voids.disturbed), (Verdict::Counts, 0, 1));
+        assert_eq!((voids.judge(2_000, &busy, 0.0), voids.void, voids.disturbed), (Verdict::Counts, 0, 1));
         let lossy = Seen { received: 99, ..busy };
-        assert_eq!(voids.hear(2_000, &lossy, 0.005), Verdict::Again);
-        assert_eq!(voids.hear(2_000, &lossy, 0.02), Verdict::Counts);
-        // Fewer frames than were asked for: no loss says nothing then.
+        assert_eq!(voids.judge(2_000, &lossy, 0.005), Verdict::Again);
+        assert_eq!(voids.judge(2_000, &lossy, 0.02), Verdict::Counts);
+        // Fewer frames than were asked for: no loss shows nothing then.
         let short = seen(Some(Void::GeneratorShort { achieved_packet_per_s: 1_000.0 }));
-        assert_eq!(voids.hear(2_000, &short, 0.0), Verdict::Again);
+        assert_eq!(voids.judge(2_000, &short, 0.0), Verdict::Again);
     }
 
     #[test]
@@ -217,9 +217,9 @@ mod tests {
         assert_eq!(judged, Some(Void::Overrun { counted_packet_per_s: 990.0 }));
         let mut voids = Voids::default();
         for _ in 1..MOST_IN_ROW {
-            assert_eq!(voids.hear(1_000, &seen(judged), 0.0), Verdict::Again);
+            assert_eq!(voids.judge(1_000, &seen(judged), 0.0), Verdict::Again);
         }
         // 0.97 of 0.97 of the load: nearly all was counted, and yet not all.
-        assert_eq!(voids.hear(1_000, &seen(judged), 0.0), Verdict::TooFast(940, Cap::Analyser));
+        assert_eq!(voids.judge(1_000, &seen(judged), 0.0), Verdict::TooFast(940, Cap::Analyser));
     }
 }

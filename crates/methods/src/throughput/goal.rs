@@ -18,8 +18,8 @@ pub struct Goal {
 }
 
 impl Default for Goal {
-    /// 0.5 % of the frames in half of 9 trials of 0.3 s, to 3 %: what a machine whose CPUs stand still now and then
-    /// answers alike each time.
+    /// 0.5 % of the frames in half of 9 trials of 0.3 s, to 3 %: a machine whose CPUs stall now and then gives the
+    /// same answer each time.
     fn default() -> Self {
         Self { loss_ratio: 0.005, exceed_ratio: 0.5, final_ns: 300_000_000, sum_ns: 2_700_000_000, width: 0.03 }
     }
@@ -54,7 +54,7 @@ pub enum Class {
     Undecided,
 }
 
-/// What the trials at one load say of a goal.
+/// The class of one load: what its trials show of a goal.
 ///
 /// ```
 /// use vtare_methods::throughput::{Class, Goal, Measured, classify};

@@ -20,7 +20,7 @@ pub struct MlrSettings {
     /// Steps in which trials grow from the first duration to a goal's final one; bounds are twice as wide a step
     /// earlier.
     pub phases: u32,
-    /// No further trial after so much time of trials, ns; null for no limit.
+    /// No further trial after this time of trials, ns; null for no limit.
     pub most_ns: Option<u64>,
 }
 
@@ -43,7 +43,7 @@ const MOST_EARLY_TRIALS: u64 = 3;
 /// The search: for each goal in turn bounds are brought together by short trials first, then confirmed and narrowed by
 /// longer ones.
 ///
-/// Nothing that a short trial says is believed later: in every phase the bounds of the one before are measured again,
+/// No result of a short trial is relied on later: in every phase the bounds of the one before are measured again,
 /// the lower one first, and where one does not stand the search goes on beyond it. An upper bound below a load that has
 /// fulfilled the goal contradicts it; it is measured twice as long before it is believed.
 #[derive(Clone, Debug)]
@@ -311,7 +311,7 @@ impl Search for Mlrsearch {
         self.trial_ns += asked.duration_ns;
         // Good for this goal and for all that follow.
         let good = self.settings.goals[self.goal..].iter().map(|goal| goal.loss_ratio).fold(1.0, f64::min);
-        match self.voids.hear(asked.packet_per_s, seen, good) {
+        match self.voids.judge(asked.packet_per_s, seen, good) {
             Verdict::Again => self.again = true,
             Verdict::TooFast(most, cap) => {
                 self.range.most = most.min(asked.packet_per_s - 1).max(self.range.least);
@@ -347,7 +347,7 @@ impl Search for Mlrsearch {
             if number < self.goal || whole.regular {
                 return whole;
             }
-            // Long trials say more than short ones, and short ones more than nothing.
+            // Long trials come before short ones, and short ones before none.
             let found = (0..self.settings.phases).rev().map(|phase| self.found(number, phase));
             let best = found.reduce(|long, short| if long.lower_packet_per_s.is_some() { long } else { short });
             let best = best.unwrap_or_default();

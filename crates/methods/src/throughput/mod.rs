@@ -13,7 +13,7 @@
 //! - [`BinarySearch`]: RFC 2544, no frame lost.
 //! - [`Mlrsearch`]: RFC 9971, several tolerances of loss at once, conditional throughput.
 //! - [`Interleaved`]: several searches at once, a trial each in turn.
-//! - [`Void`]: what makes a trial say nothing about the device; such a trial is made again.
+//! - [`Void`]: why a trial shows nothing about the device; such a trial is repeated.
 //! - [`Distribution`]: how the load is spread over guests, with Jain's index.
 //! - [`total_latency_ns`], [`Repeated`]: what many guests and several searches come to.
 //!
@@ -57,7 +57,7 @@ pub struct Seen {
     pub sent: u64,
     /// Of those, frames that came, each counted once.
     pub received: u64,
-    /// Why it says nothing of the device, where that is so.
+    /// Why it shows nothing of the device, where that is so.
     pub void: Option<Void>,
 }
 
@@ -140,7 +140,7 @@ pub enum Stopped {
     Running,
 }
 
-/// What a search says of one goal.
+/// The result of a search for one goal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Found {
     /// The share of frames that may be lost.

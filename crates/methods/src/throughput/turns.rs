@@ -3,7 +3,7 @@ use super::{Answer, Search, Seen, Step, Trial};
 /// Searches that take turns, a trial each, so that what the machine does meanwhile meets all of them alike.
 ///
 /// Made one after another, each search would answer for its own stretch of time: on a machine that others share, whose
-/// CPUs are fast for some seconds and slow for the next, answers would tell those apart, and not what is tested. In
+/// CPUs are fast for some seconds and slow for the next, answers would differ by that, and not by what is tested. In
 /// turn, the trials at each load lie as far apart in time as can be.
 pub struct Interleaved {
     searches: Vec<Option<Box<dyn Search>>>,
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
     use crate::throughput::{Found, Stopped};
 
-    /// Wants so many trials of a load that tells which search it is.
+    /// Wants `.1` trials of the load `.0`, which identifies the search.
     struct Counting(u64, u64);
 
     impl Search for Counting {

@@ -1,6 +1,6 @@
 use serde::Serialize;
 
-/// Why a trial says nothing about the device.
+/// Why a trial shows nothing about the device.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Void {
@@ -9,7 +9,7 @@ pub enum Void {
         /// What it reached, frames a second.
         achieved_packet_per_s: f64,
     },
-    /// The generator stood still for this share of the time: a burst followed that nobody asked for.
+    /// The generator stalled for this share of the time: a burst followed that nobody asked for.
     Stalled {
         /// The share.
         share: f64,

@@ -103,9 +103,9 @@ pub(crate) enum Trouble {
     Delay,
     /// One packet in fifty comes 1 ms later.
     Reorder,
-    /// The sender stands still for 5 ms, ten times a second.
+    /// The sender stalls for 5 ms, ten times a second.
     SenderPauses,
-    /// The receiver's machine stands still for 5 ms, ten times a second: kernel stamps as well.
+    /// The receiver's machine stalls for 5 ms, ten times a second: kernel stamps as well.
     ReceiverStalls,
     /// Arrivals are handed over in groups, 50 us after the first.
     Coalescing,
@@ -115,10 +115,10 @@ pub(crate) enum Trouble {
     Skew,
     /// A narrow link without cross traffic before the tight one, a quarter faster than what that has left.
     NarrowBefore,
-    /// A program behind the tight link lets packets go a little late, and 50 times a second stands still for 0.1 to 6
+    /// A program behind the tight link lets packets go a little late, and 50 times a second stalls for 0.1 to 6
     /// ms: a user-space emulator on a busy machine.
     LateRelay,
-    /// The same, and it runs no longer than it stands still: 1 to 5 ms.
+    /// The same, and it runs no longer than it stalls: 1 to 5 ms.
     StarvedRelay,
     /// All at once, but for the narrow link and the relays.
     All,

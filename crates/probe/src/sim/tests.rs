@@ -143,7 +143,7 @@ proptest! {
         distinct.sort_unstable();
         distinct.dedup();
         prop_assert_eq!(distinct.len() as u64 + gone, 300);
-        prop_assert!(received.windows(2).all(|pair| pair[0].2 <= pair[1].2), "arrivals are told in their order");
+        prop_assert!(received.windows(2).all(|pair| pair[0].2 <= pair[1].2), "arrivals are given in their order");
         prop_assert_eq!(echo(&spec, 300, gap_ns).1, received, "a seed gives the same run");
     }
 }

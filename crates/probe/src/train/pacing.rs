@@ -202,7 +202,7 @@ mod tests {
         let (paced, times) = run_behind(20_000, 6, 1, &[(1, 60_000)], 1_000, Behind::CaughtUp);
         assert_eq!(times, [0, 80_000, 81_000, 82_000, 83_000, 100_000]);
         assert_eq!((paced.moves, paced.moved), (0, Span::ZERO));
-        // Not so much at once that no queue would hold it.
+        // Not more at once than a queue would hold.
         let (paced, times) = run_behind(20_000, 3, 1, &[(1, 11_000_000)], 1_000, Behind::CaughtUp);
         assert_eq!((times, paced.moves), (vec![0, 11_020_000, 11_040_000], 1));
     }

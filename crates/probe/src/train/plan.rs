@@ -54,7 +54,7 @@ pub enum TrainError {
         number: usize,
     },
     /// The far end cannot send packets at given times, only shapes.
-    #[error("a train back needs a shape: the far end is not told single times")]
+    #[error("a train back needs a shape: the far end is not given single times")]
     NoShape,
 }
 

@@ -70,7 +70,7 @@ pub struct TrainReport<S: Clock = Monotonic, R: Clock = Peer> {
     /// number are the receiver's, not the path's. `None` where it does not report it.
     pub socket_drops: Option<u64>,
     /// How often the sender fell so far behind that it moved the rest of the train; `None` where the sender does not
-    /// tell.
+    /// report it.
     pub moves: Option<u32>,
     /// By how much in all.
     pub moved: Option<Span>,
@@ -86,8 +86,8 @@ impl<S: Clock, R: Clock> TrainReport<S, R> {
         self.sent - self.lost
     }
 
-    /// Losses that are the receiving host's (full buffer, records full, refused), as far as it tells, and those of the
-    /// path.
+    /// Losses that are the receiving host's (full buffer, records full, refused), as far as it reports them, and those
+    /// of the path.
     #[must_use]
     pub fn lost_by_receiver_and_path(&self) -> (u64, u64) {
         let here = self.socket_drops.unwrap_or(0).saturating_add(self.unrecorded).saturating_add(self.refused);

@@ -59,7 +59,7 @@ pub struct AvbSession<L, F> {
     pub(super) next_sequence: u64,
     pub(super) next_record: u64,
     pub(super) send_cost: Span,
-    /// What the far end had told when the train before ended.
+    /// What the far end had reported when the train before ended.
     pub(super) before: LastCounts,
     pub(super) strays: u64,
 }
@@ -231,8 +231,7 @@ impl<L: ProbeLink, F: Far<L>> AvbSession<L, F> {
             let chunk = self.far.arrivals(&mut self.link, self.next_record).map_err(AvbError::Far)?;
             let now = self.link.now();
             let round_trip = now - asked;
-            // A far end that says anything may at worst be believed: sums saturate, and no answer makes this ask for
-            // ever.
+            // Counts of the far end are not verified: sums saturate, and no answer makes this ask for ever.
             self.next_record = chunk.from.saturating_add(chunk.records.len() as u64);
             for record in &chunk.records {
                 let index = record.sequence.checked_sub(first).and_then(|index| usize::try_from(index).ok());

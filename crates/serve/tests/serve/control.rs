@@ -1,4 +1,4 @@
-//! What is asked on the control port: what is granted, refused and told, and how it ends.
+//! Requests on the control port: what is granted, refused and reported, and how it ends.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -123,7 +123,7 @@ fn those_who_trickle_or_only_wait_are_hung_up_on_and_a_session_goes_on() {
     for stream in &mut waiting {
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);
-        assert_eq!(answer, b"", "who says nothing hears nothing");
+        assert_eq!(answer, b"", "a silent client gets no answer");
     }
     running.line("slow");
     settle(&session, &socket, 1);

@@ -1,4 +1,4 @@
-//! The responder with its client over loopback: what is answered, what is refused, what is told, and how often.
+//! The responder with its client over loopback: what is answered, what is refused, what is logged, and how often.
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -60,7 +60,7 @@ fn options() -> Options {
     }
 }
 
-/// A responder that runs, until it is told to end.
+/// A responder that runs, until it is stopped.
 struct Running {
     address: SocketAddr,
     stop: Arc<AtomicBool>,

@@ -23,11 +23,11 @@ pub enum BpfError {
         source: io::Error,
     },
     /// The verifier refused the program.
-    #[error("program {program} is refused by this kernel's verifier ({source}), which said:\n{log}")]
+    #[error("program {program} is refused by this kernel's verifier ({source}); its log:\n{log}")]
     Verifier {
         /// The program.
         program: String,
-        /// What it said; its end, where it said much.
+        /// Its log; the end of it, where it is long.
         log: String,
         /// What the kernel answered.
         source: io::Error,

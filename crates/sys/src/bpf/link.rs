@@ -59,7 +59,7 @@ fn create(program: &Program, interface: u32, kind: u32, flags: u32) -> io::Resul
     // SAFETY: the buffer is live and as long as names are at most.
     if unsafe { libc::if_indextoname(interface, name.as_mut_ptr()) }.is_null() {
         let error = io::Error::last_os_error();
-        // To the call below kernels would answer EINVAL, which is what they also say to what they do not know.
+        // The call below would answer EINVAL, which is also the answer to unknown commands.
         let gone = error.raw_os_error() == Some(libc::ENXIO);
         return Err(if gone { io::Error::from_raw_os_error(libc::ENODEV) } else { error });
     }
@@ -68,8 +68,8 @@ fn create(program: &Program, interface: u32, kind: u32, flags: u32) -> io::Resul
 }
 
 impl XdpLink {
-    /// Attaches `program` to the interface of this number: in its driver, else in the network stack ([`XdpLink::mode`]
-    /// tells).
+    /// Attaches `program` to the interface of this number: in its driver, else in the network stack (see
+    /// [`XdpLink::mode`]).
     ///
     /// # Errors
     /// Where the kernel refuses both, or another program is attached.
@@ -96,7 +96,7 @@ impl XdpLink {
         self.mode
     }
 
-    /// What the driver said to running it natively, where it did not.
+    /// Why the driver refused to run it natively, where it did.
     #[must_use]
     pub fn native_refused(&self) -> Option<&str> {
         self.native_refused.as_deref()

@@ -8,7 +8,7 @@ fn object() -> Object {
     Object::parse("selftest", BYTES).expect("it is in the tree")
 }
 
-/// Makes the maps; `None` where this process may not, said.
+/// Makes the maps; `None`, with a message, where this process may not.
 fn maps() -> Option<Maps> {
     match object().create_maps() {
         Ok(maps) => Some(maps),

@@ -13,7 +13,7 @@ fn a_thread_without_files_can_open_none_and_still_use_what_is_open() {
         let mut open = std::fs::File::open("/proc/thread-self/status").expect("it exists");
         no_new_privileges().expect("every kernel has it");
         if forbid_files().is_err() {
-            // A kernel without Landlock: `vtare serve` says so when it starts.
+            // A kernel without Landlock: `vtare serve` reports that when it starts.
             return;
         }
         let error = std::fs::File::open("/proc/thread-self/status").expect_err("files are forbidden");
@@ -67,7 +67,7 @@ fn attack_code_in_the_responder_makes_no_memory_executable_and_no_namespace() {
             refused += 1;
         }
         let memory = map(write);
-        assert_ne!(memory, libc::MAP_FAILED, "memory for data can be had");
+        assert_ne!(memory, libc::MAP_FAILED, "memory for data can be mapped");
         // SAFETY: the mapping was made above.
         let answer = unsafe { libc::mprotect(memory, page, libc::PROT_READ | libc::PROT_EXEC) };
         assert_eq!(refusal(answer.into()), Some(libc::EPERM), "mprotect");
@@ -103,7 +103,7 @@ fn attack_code_in_the_responder_signals_nobody_and_reaches_no_abstract_socket() 
     let mut other = std::process::Command::new("sleep").arg("60").spawn().expect("sleep is there");
     let process = other.id() as libc::pid_t;
     in_a_thread(move || {
-        let socket = UnixDatagram::unbound().expect("sockets can be had");
+        let socket = UnixDatagram::unbound().expect("a socket can be made");
         no_new_privileges().expect("every kernel has it");
         match forbid_files() {
             Ok(SCOPES_ABI..) => {}

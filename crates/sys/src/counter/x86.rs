@@ -15,8 +15,8 @@ pub const ORDERED_NAME: &str = "lfence_rdtsc";
 #[inline(always)]
 #[must_use]
 pub fn read() -> CounterTick {
-    // SAFETY: RDTSC is in every x86-64 CPU; where PR_SET_TSC forbids it the process is told by
-    // `cpu::counter_permitted`.
+    // SAFETY: RDTSC is in every x86-64 CPU; `cpu::counter_permitted` checks that PR_SET_TSC does not
+    // forbid it.
     CounterTick::new(unsafe { _rdtsc() })
 }
 
@@ -35,7 +35,7 @@ pub fn read_ordered() -> CounterTick {
 #[must_use]
 pub fn read_rdtscp() -> CounterTick {
     let mut aux = 0;
-    // SAFETY: RDTSCP is in every x86-64 CPU since 2006 (`cpu::Features::rdtscp` tells); `aux` outlives the call.
+    // SAFETY: RDTSCP is in every x86-64 CPU since 2006 (`cpu::Features::rdtscp`); `aux` outlives the call.
     CounterTick::new(unsafe { __rdtscp(&raw mut aux) })
 }
 

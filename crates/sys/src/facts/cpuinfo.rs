@@ -1,4 +1,4 @@
-//! What `/proc/cpuinfo`, `/proc/meminfo` and CPU lists say.
+//! Readers of `/proc/cpuinfo`, `/proc/meminfo` and CPU lists.
 
 /// The flags of a CPU that bear on time; the rest is noise in a record of measurements.
 const TIME_FLAGS: [&str; 17] = [

@@ -70,7 +70,7 @@ pub struct MachineFacts {
     /// The CPUs the scheduler leaves alone (`isolcpus=`); an empty list where there are none.
     pub isolated_cpus: Option<Vec<usize>>,
     /// How the kernel may be interrupted: `none`, `voluntary`, `full`, `lazy`, `rt`; `dynamic` where it can be chosen
-    /// at boot and the choice is not shown.
+    /// at boot and the choice is unknown.
     pub preempt_model: Option<String>,
 }
 
@@ -103,7 +103,7 @@ impl MachineFacts {
         self.steal_ns_after = Tree { root: PathBuf::from("/") }.steal_ns();
     }
 
-    /// What files alone tell, below `tree`.
+    /// The facts that come from files, below `tree`.
     fn read_tree(tree: &Tree) -> Self {
         let cpuinfo = tree.text("proc/cpuinfo");
         let kernel_version = tree.line("proc/sys/kernel/version");

@@ -22,14 +22,14 @@ pub(super) fn model(
     let model = if has("PREEMPT_RT") {
         "rt"
     } else if has("PREEMPT_DYNAMIC") {
-        // Without the word at boot the default of the build decides, and that is not shown.
+        // Without the word at boot the default of the build decides, and no file shows that.
         at_boot.filter(|word| ["none", "voluntary", "full", "lazy"].contains(word)).unwrap_or("dynamic")
     } else if has("PREEMPT_LAZY") {
         "lazy"
     } else if has("PREEMPT") {
         "full"
     } else if version.is_some() {
-        // `uname -v` does not tell these two apart.
+        // `uname -v` does not distinguish these two.
         "none or voluntary"
     } else {
         return None;

@@ -22,7 +22,7 @@ fn hz_in_config(config: &str) -> Option<i64> {
     value.trim().parse().ok().filter(|hz| (24..=1_250).contains(hz))
 }
 
-/// The period of the running kernel's timer tick, 1/HZ: 4 ms at HZ = 250. `None` where the system does not say.
+/// The period of the running kernel's timer tick, 1/HZ: 4 ms at HZ = 250. `None` where the system does not report it.
 ///
 /// Read from the resolution of CLOCK_MONOTONIC_COARSE, which is the tick to the nanosecond (`clock_getres(2)`; the
 /// kernel answers its `TICK_NSEC`) and which a container cannot hide. `sysconf(_SC_CLK_TCK)` is no substitute: it is

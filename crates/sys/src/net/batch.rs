@@ -16,7 +16,7 @@ pub struct Message<'a> {
     pub parts: &'a [IoSlice<'a>],
     /// Where to; `None` on a connected socket.
     pub to: Option<SocketAddr>,
-    /// What the kernel is told with it.
+    /// Control messages for the kernel.
     pub control: SendControl,
 }
 
@@ -101,9 +101,9 @@ pub struct Received<'a> {
     pub bytes: &'a mut [u8],
     /// Whether it was longer.
     pub cut: bool,
-    /// Who sent it, where the kernel told.
+    /// Who sent it, where the kernel reports it.
     pub from: Option<SocketAddr>,
-    /// What the kernel told of it.
+    /// Control messages from the kernel.
     pub control: ReceiveControl,
 }
 
@@ -138,7 +138,7 @@ impl ReceiveBatch {
     /// Receives up to `most` datagrams without waiting, and gives how many there were; 0 where there are none.
     ///
     /// # Errors
-    /// What the kernel says: pending errors of the socket too, as ECONNREFUSED.
+    /// The kernel's error: pending errors of the socket too, as ECONNREFUSED.
     #[inline]
     pub fn receive(&mut self, socket: &Socket, most: usize) -> io::Result<usize> {
         self.call(socket, most, libc::MSG_DONTWAIT)
@@ -148,7 +148,7 @@ impl ReceiveBatch {
     /// ([`Socket::may_wait`]). Gives 0 when the socket's time is over or a signal came.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn receive_waiting(&mut self, socket: &Socket, most: usize) -> io::Result<usize> {
         self.call(socket, most, libc::MSG_WAITFORONE)
             .or_else(|error| if error.kind() == io::ErrorKind::Interrupted { Ok(0) } else { Err(error) })
@@ -157,7 +157,7 @@ impl ReceiveBatch {
     /// As [`ReceiveBatch::receive`], from the error queue: stamps of departures and refusals.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn receive_errors(&mut self, socket: &Socket, most: usize) -> io::Result<usize> {
         self.call(socket, most, libc::MSG_DONTWAIT | libc::MSG_ERRQUEUE)
     }

@@ -7,7 +7,7 @@ use libc::{c_int, cmsghdr, sock_extended_err, timespec};
 
 /// Room for everything that is asked of the kernel for one datagram.
 pub const RECEIVE_BYTE: usize = 256;
-/// Room for everything that is told to the kernel with one datagram.
+/// Room for all control messages to the kernel with one datagram.
 pub const SEND_BYTE: usize = 136;
 
 const HEADER: usize = align(size_of::<cmsghdr>());
@@ -21,7 +21,7 @@ const fn align(length: usize) -> usize {
     length.next_multiple_of(size_of::<usize>())
 }
 
-/// What is told to the kernel with one datagram. Nothing by default.
+/// Control messages to the kernel with one datagram. None by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SendControl {
     /// Cut the data into datagrams of this size (UDP_SEGMENT); the last may be shorter.
@@ -46,7 +46,7 @@ pub struct StampRequest {
 }
 
 impl SendControl {
-    /// Whether there is anything to tell.
+    /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
@@ -121,7 +121,7 @@ impl Writer<'_> {
 /// The kernel's `cmsghdr` begins with a length as wide as a pointer, on every C library.
 const LEVEL_AT: usize = size_of::<usize>();
 
-/// What the kernel told with one datagram, or with one entry of the error queue.
+/// Control messages from the kernel with one datagram, or with one entry of the error queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReceiveControl {
     /// Stamp of the kernel, ns since 1970 on CLOCK_REALTIME.
@@ -164,7 +164,7 @@ pub enum QueuedError {
         errno: i32,
         /// For EMSGSIZE: the path's MTU.
         info: u32,
-        /// Whether this host said so, not the path.
+        /// Whether this host refused it, not the path.
         local: bool,
     },
 }

@@ -29,7 +29,7 @@ pub enum Cut {
     Other(u8),
 }
 
-/// What the kernel says of a frame, and what it is told with one (`struct virtio_net_hdr`, PACKET_VNET_HDR).
+/// The metadata of a frame, from the kernel and to it (`struct virtio_net_hdr`, PACKET_VNET_HDR).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameHeader {
     /// The checksum of the transport header holds the sum of the pseudo header only: offset of the stretch to sum from

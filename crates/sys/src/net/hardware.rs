@@ -1,4 +1,4 @@
-//! What network cards say of themselves: stamps, turning them on, the clock they are on; receive queues.
+//! What network cards report: stamps, turning them on, the clock they are on; receive queues.
 
 use std::fs::File;
 use std::io;
@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use super::Socket;
 use crate::SysError;
 
-/// What a card says of its stamps.
+/// What a card reports of its stamps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CardStamps {
     /// It stamps departures.
@@ -37,7 +37,7 @@ const ETHTOOL_GET_TS_INFO: u32 = 0x41;
 /// Asks what the card behind `interface` can stamp.
 ///
 /// # Errors
-/// Where the driver does not say (virtual interfaces mostly do, and say no).
+/// Where the driver does not answer (most virtual interfaces do, and report that they have none).
 pub fn card_stamps(socket: &Socket, interface: &str) -> Result<CardStamps, SysError> {
     let mut info = StampInfo { command: ETHTOOL_GET_TS_INFO, ..StampInfo::default() };
     call(socket, interface, libc::SIOCETHTOOL as _, (&raw mut info).cast(), "ioctl(ETHTOOL_GET_TS_INFO)", "")?;
@@ -76,7 +76,8 @@ struct Channels {
 
 const ETHTOOL_GCHANNELS: u32 = 0x3c;
 
-/// How many receive queues `interface` has in use; `None` where its driver does not say, as those with one do.
+/// How many receive queues `interface` has in use; `None` where its driver does not report it, as those with
+/// one queue.
 ///
 /// # Errors
 /// Where there is no such interface.

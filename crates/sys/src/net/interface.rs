@@ -49,7 +49,7 @@ struct Stats {
 /// All interfaces with their addresses and counters.
 ///
 /// # Errors
-/// Where the kernel does not tell.
+/// Where the kernel refuses the query.
 pub fn all() -> Result<Vec<Interface>, SysError> {
     let mut first = std::ptr::null_mut();
     // SAFETY: `first` is live; the list is freed below.
@@ -71,7 +71,7 @@ pub fn all() -> Result<Vec<Interface>, SysError> {
 /// The interface that has this address.
 ///
 /// # Errors
-/// Where the kernel does not tell. No such interface is no error: `None`.
+/// Where the kernel refuses the query. No such interface is no error: `None`.
 pub fn with_address(address: IpAddr) -> Result<Option<Interface>, SysError> {
     Ok(all()?.into_iter().find(|interface| interface.addresses.contains(&address)))
 }

@@ -1,4 +1,4 @@
-//! What is asked of a socket. Each call says whether it was obtained; nothing is replaced in silence.
+//! Options of a socket. Each call reports whether the option is set; nothing is replaced in silence.
 
 use std::os::fd::AsRawFd;
 
@@ -14,7 +14,7 @@ pub struct StampFlags {
     pub receive_software: bool,
     /// The network card stamps arrivals.
     pub receive_hardware: bool,
-    /// Departures may be stamped: which ones, [`super::control::SendControl::stamp`] says for each.
+    /// Departures may be stamped: [`super::control::SendControl::stamp`] selects which ones.
     pub departures: bool,
 }
 
@@ -149,7 +149,7 @@ impl Socket {
     /// B.
     ///
     /// # Errors
-    /// Where the kernel refuses to tell.
+    /// Where the kernel refuses the query.
     pub fn set_buffers(&self, byte: i32) -> Result<(i32, i32), SysError> {
         for (force, plain) in [(libc::SO_RCVBUFFORCE, libc::SO_RCVBUF), (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF)] {
             if self.set(libc::SOL_SOCKET, force, byte, "", "").is_err() {
@@ -209,11 +209,11 @@ impl Socket {
         self.set(libc::SOL_UDP, libc::UDP_GRO, 0_i32, "setsockopt(UDP_GRO)", ": needs Linux 5.0 or later")
     }
 
-    /// Has the kernel tell the TTL or hop limit of arrivals.
+    /// Has the kernel report the TTL or hop limit of arrivals.
     ///
     /// # Errors
     /// Where the kernel refuses.
-    pub fn tell_ttl(&self) -> Result<(), SysError> {
+    pub fn report_ttl(&self) -> Result<(), SysError> {
         let (level, option) = match self.is_ipv6() {
             true => (libc::IPPROTO_IPV6, libc::IPV6_RECVHOPLIMIT),
             false => (libc::IPPROTO_IP, libc::IP_RECVTTL),
@@ -221,12 +221,12 @@ impl Socket {
         self.set(level, option, 1_i32, "setsockopt(IP_RECVTTL)", "")
     }
 
-    /// Has the kernel tell to which address of this host arrivals were sent, and lets
+    /// Has the kernel report to which address of this host arrivals were sent, and lets
     /// [`super::control::SendControl::source`] choose one.
     ///
     /// # Errors
     /// Where the kernel refuses.
-    pub fn tell_local(&self) -> Result<(), SysError> {
+    pub fn report_local(&self) -> Result<(), SysError> {
         let (level, option) = match self.is_ipv6() {
             true => (libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO),
             false => (libc::IPPROTO_IP, libc::IP_PKTINFO),
@@ -234,7 +234,7 @@ impl Socket {
         self.set(level, option, 1_i32, "setsockopt(IP_PKTINFO)", "")
     }
 
-    /// Says what becomes of datagrams that are too large.
+    /// Sets what becomes of datagrams that are too large.
     ///
     /// # Errors
     /// Where the kernel refuses.
@@ -297,7 +297,7 @@ impl Socket {
         }
     }
 
-    /// Has the kernel keep refusals of the path in the error queue, where they tell more than an error number.
+    /// Has the kernel keep refusals of the path in the error queue, where they have more detail than an error number.
     ///
     /// # Errors
     /// Where the kernel refuses.

@@ -175,7 +175,7 @@ impl PacketRing {
     /// What the kernel counted so far.
     ///
     /// # Errors
-    /// Where the kernel does not tell.
+    /// Where the kernel refuses the query.
     pub fn counts(&mut self) -> Result<RingCounts, SysError> {
         // SAFETY: all-zero is a valid value of this structure of numbers.
         let mut found: libc::tpacket_stats_v3 = unsafe { std::mem::zeroed() };
@@ -307,7 +307,7 @@ fn bind(socket: &OwnedFd, index: u32) -> Result<(), SysError> {
 mod tests {
     use super::*;
 
-    /// A block with one packet whose header says this.
+    /// A block with one packet whose header has these values.
     fn block(length: u32, next: u32, count: u32) -> Vec<u8> {
         use core::mem::offset_of;
         let mut block = vec![0_u8; 512];

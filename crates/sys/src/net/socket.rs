@@ -113,15 +113,15 @@ impl Socket {
     /// The local address.
     ///
     /// # Errors
-    /// Where the kernel does not tell.
+    /// Where the kernel refuses the query.
     pub fn local_address(&self) -> io::Result<SocketAddr> {
         self.inner.local_addr()
     }
 
-    /// Takes the pending error of the socket, as ECONNREFUSED after a reply that nobody listens.
+    /// Takes the pending error of the socket, as ECONNREFUSED after an ICMP "port unreachable".
     ///
     /// # Errors
-    /// Where the kernel does not tell.
+    /// Where the kernel refuses the query.
     pub fn take_error(&self) -> io::Result<Option<io::Error>> {
         self.inner.take_error()
     }

@@ -1,4 +1,4 @@
-//! What the kernel's TCP is asked and what it tells of a connection.
+//! Options of the kernel's TCP, and what it reports of a connection.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -8,7 +8,7 @@ use crate::SysError;
 /// Bytes of the longest name of a congestion control, with its end (`TCP_CA_NAME_MAX`).
 const NAME_BYTE: usize = 16;
 
-/// What the kernel says of a connection (TCP_INFO). What this kernel does not tell is `None`.
+/// What the kernel reports of a connection (TCP_INFO). What this kernel does not report is `None`.
 //= linux/tcp.h, struct tcp_info
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TcpInfo {
@@ -41,7 +41,7 @@ impl TcpInfo {
     fn read(bytes: &[u8]) -> Self {
         let u32_at = |at: usize| bytes.get(at..at + 4)?.try_into().ok().map(u32::from_ne_bytes);
         let u64_at = |at: usize| bytes.get(at..at + 8)?.try_into().ok().map(u64::from_ne_bytes);
-        /// `linux/tcp.h`: the option that says that time stamps are on.
+        /// `linux/tcp.h`: the option bit of time stamps.
         const TIMESTAMPS: u8 = 1;
         /// The kernel's word for "no round trip seen yet".
         const NO_RTT: u32 = u32::MAX;
@@ -61,7 +61,7 @@ impl TcpInfo {
     }
 }
 
-/// What the kernel says of a connection.
+/// The kernel's record of a connection.
 ///
 /// # Errors
 /// Where it is no TCP socket.
@@ -91,7 +91,7 @@ pub fn set_congestion(stream: impl AsFd, name: &str) -> Result<(), SysError> {
     set(stream.as_fd(), libc::IPPROTO_TCP, libc::TCP_CONGESTION, name.as_bytes(), &call)
 }
 
-/// Has a write wait while so many bytes stand unsent in the send buffer: what is held up there cannot be taken back.
+/// Has a write wait while `byte` bytes stand unsent in the send buffer: what is queued there cannot be taken back.
 ///
 /// # Errors
 /// Where the kernel refuses.
@@ -111,7 +111,7 @@ pub fn wait_in_queue(listener: impl AsFd, most: u16) -> Result<(), SysError> {
     if answer == 0 { Ok(()) } else { Err(SysError::last("listen", "")) }
 }
 
-/// Has the end of a connection throw away what was not sent yet and tell the far end so (a reset).
+/// Has the end of a connection throw away what was not sent yet and send a reset to the far end.
 ///
 /// # Errors
 /// Where the kernel refuses.
@@ -137,7 +137,7 @@ pub fn discard(stream: impl AsFd, most: usize) -> io::Result<usize> {
 fn get(socket: BorrowedFd<'_>, option: i32, room: &mut [u8], call: &str) -> Result<usize, SysError> {
     let mut length = room.len() as libc::socklen_t;
     let place = room.as_mut_ptr().cast();
-    // SAFETY: `room` is live, and `length` says how long it is.
+    // SAFETY: `room` is live, and `length` is its length.
     let answer = unsafe { libc::getsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, option, place, &raw mut length) };
     if answer == 0 { Ok((length as usize).min(room.len())) } else { Err(SysError::last(call, "")) }
 }
@@ -200,7 +200,7 @@ mod tests {
         }
         let found = info(&near).expect("a TCP socket");
         assert!(found.segment_byte > 500, "{found:?}");
-        // Older kernels do not tell.
+        // Older kernels do not report these.
         assert!(found.sent_byte.is_none_or(|sent| sent >= 5_000), "{found:?}");
         assert!(found.data_segments.is_none_or(|segments| segments >= 1), "{found:?}");
     }

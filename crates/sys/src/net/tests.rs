@@ -162,7 +162,7 @@ fn nobody_listening_is_an_error_of_the_socket() {
     let message = Message { parts: &parts, to: None, control: SendControl::default() };
     SendBatch::new(1).send(&one, &[message]).expect("the first is taken");
     wait(&one);
-    let error = ReceiveBatch::new(1, 64).receive(&one, 1).expect_err("ICMP says that nobody listens");
+    let error = ReceiveBatch::new(1, 64).receive(&one, 1).expect_err("ICMP reports that no socket has the port");
     assert_eq!(error.kind(), std::io::ErrorKind::ConnectionRefused);
 }
 

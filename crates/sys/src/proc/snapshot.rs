@@ -24,7 +24,7 @@ pub struct Snapshot {
     pub load: Option<LoadAverage>,
 }
 
-/// What the counters gained between two [`Snapshot`]s of one thread. `None` where the system does not say.
+/// What the counters gained between two [`Snapshot`]s of one thread. `None` where the system does not report it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Difference {
     /// How each CPU spent the time.
@@ -87,7 +87,8 @@ impl Snapshot {
 }
 
 impl Difference {
-    /// Time that the hypervisor says it took from `cpu`; `None` where the CPU is not known. Steps of 1/USER_HZ.
+    /// Time that the hypervisor reports to have taken from `cpu`; `None` where the CPU is not known. Steps of
+    /// 1/USER_HZ.
     #[must_use]
     pub fn steal_on(&self, cpu: usize) -> Option<Span> {
         self.cpus.as_ref()?.get(&cpu).map(|times| times.steal)

@@ -26,8 +26,8 @@ pub struct CpuTimes {
     pub idle: Span,
     /// In interrupts and softirqs, where the kernel accounts for them.
     pub interrupts: Span,
-    /// Ready to run while the hypervisor ran something else, as far as the hypervisor says. Many say nothing: 0 is no
-    /// proof.
+    /// Ready to run while the hypervisor ran something else, as far as the hypervisor reports it. Many do not: 0 is
+    /// no proof.
     pub steal: Span,
 }
 

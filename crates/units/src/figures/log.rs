@@ -2,7 +2,7 @@
 
 use super::Figures;
 
-/// Bits of a value that tell the buckets of one octave apart: a bucket is at most 1/64 (1.6 %) as wide as its values
+/// Bits of a value that select the bucket within its octave: a bucket is at most 1/64 (1.6 %) as wide as its values
 /// are large.
 const BITS: u32 = 6;
 const BUCKETS: usize = (64 - BITS as usize + 1) << BITS;

@@ -3,7 +3,7 @@
 use vtare_capture::frame::{LinkType, read};
 use vtare_capture::probe::{STAMP_PORT, Wanted, find};
 
-/// One case: a byte for the link type, one whose lowest bit says whether a segment size of two bytes follows, then the
+/// One case: a byte for the link type, one whose lowest bit sets whether a segment size of two bytes follows, then the
 /// frame.
 pub(crate) fn run(case: &[u8]) {
     let [link, flags, rest @ ..] = case else { return };

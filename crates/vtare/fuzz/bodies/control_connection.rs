@@ -31,7 +31,7 @@ fn with_session(table: &mut Table, peer: IpAddr) -> [Vec<u8>; 2] {
 /// One case.
 pub(crate) fn run(data: &[u8]) {
     let key = PresharedKey::parse("fuzz", &"ab".repeat(32)).expect("64 digits");
-    // The first byte says whether there is a key, and whether somebody has a session; the second how the rest is cut.
+    // The first byte sets whether there is a key, and whether somebody has a session; the second how the rest is cut.
     let [keyed, cut, rest @ ..] = data else { return };
     let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
     let mut table = Table::new(Limits::default());

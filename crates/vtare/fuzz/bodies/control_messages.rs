@@ -1,5 +1,5 @@
-//! Every decoder of the control connection on the same bytes: a value or an error, and a value survives being said
-//! again.
+//! Every decoder of the control connection on the same bytes: a value or an error, and a value survives being
+//! encoded again.
 
 use vtare_control::{PresharedKey, decode, decode_answer, encode, encode_answer, frame};
 use vtare_wire::preamble;

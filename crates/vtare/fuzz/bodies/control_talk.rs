@@ -1,4 +1,4 @@
-//! A client that has the key and says anything: limits hold, nothing panics, one answer to each message.
+//! A client that has the key and sends anything: limits hold, nothing panics, one answer to each message.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Mutex;

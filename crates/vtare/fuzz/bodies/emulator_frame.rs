@@ -3,7 +3,7 @@
 use vtare_emulator::frame::{Inside, Pieces, complete_checksum, damage, inside, put_tag_back};
 use vtare_sys::net::frames::{Cut, FRAME_HEADER_BYTE, FrameHeader};
 
-/// One case: what the kernel says of the frame, then the frame.
+/// One case: the kernel's metadata of the frame, then the frame.
 pub(crate) fn run(case: &[u8]) {
     let Some((header, frame)) = case.split_first_chunk::<FRAME_HEADER_BYTE>() else { return };
     let header = FrameHeader::read(header);

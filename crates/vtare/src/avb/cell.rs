@@ -42,7 +42,7 @@ columns!(row: EstimateRow<'_> {
     int64 "began_ns" = count(row.timed.began.as_nanos()),
         "when the measurement of this estimate began, CLOCK_MONOTONIC of the sender's host";
     optional_int64 "window_from_ns" = row.timed.estimate.window_s.map(|window| row.at(window[0])),
-        "begin of the time that the value is the mean of, same clock; null where the method cannot say";
+        "start of the time that the value is the mean of, same clock; null where the method does not know it";
     optional_int64 "window_to_ns" = row.timed.estimate.window_s.map(|window| row.at(window[1])), "end of that time";
     int64 "elapsed_ns" = (row.timed.estimate.elapsed_s * 1e9).round() as i64, "from its first step to the answer";
     optional_int64 "avb_bit_per_s" = row.timed.estimate.avb_bit_per_s.and_then(nearest),

@@ -219,7 +219,7 @@ impl<'c> ProbePath<'c> {
     }
 
     /// How fast single packets follow each other for longer, ns: the median of parts of a sounding, since others may
-    /// hold up one of them.
+    /// delay one of them.
     fn sustained_gap_ns(&self, report: &train::TrainReport) -> Option<f64> {
         let sent: Vec<u64> = report.packets.iter().filter_map(|fate| Some(fate.sent?.before.as_nanos())).collect();
         let parts = sent.chunks_exact(SOUNDING as usize);

@@ -270,7 +270,7 @@ impl Test<'_> {
         let mut watched = Watched::default();
         let mut resent = 0;
         loop {
-            // What cannot be had now is had at the end or missing.
+            // What cannot be read now is read at the end or missing.
             let accounts = streams.infos().unwrap_or_default();
             let queued = accounts.iter().filter_map(|info| info.rtt_us.checked_sub(info.least_rtt_us?)).max();
             watched.queued_us = watched.queued_us.max(queued);

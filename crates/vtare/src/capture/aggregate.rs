@@ -29,11 +29,11 @@ columns!(row: ProbeRow<'_> {
     int64 "captured_ns" = row.captured_ns,
         "when the hook saw it, on this host's CLOCK_MONOTONIC; out of a file: CLOCK_REALTIME of its writer's host";
     optional_string "direction" = row.probe.direction.map(|direction| direction.as_str()),
-        "rx or tx as the interface sees it; null where the file does not say";
+        "rx or tx as the interface sees it; null where the file does not record it";
     string "kind" = row.probe.shape.kind(row.probe.role),
         "request, reply, one_way, echo_request, echo_reply, stamp_request or stamp_reply";
     optional_int64 "session" = Some(row.probe.session.cast_signed()),
-        "what the packet says of whose it is: the session's 64 bits (form full), its handle (short), the identifier \
+        "the packet's session as it carries it: the session's 64 bits (form full), its handle (short), the identifier \
         (icmp, stamp)";
     string "form" = row.probe.shape.as_str(), "full, short, icmp or stamp";
     int64 "sequence" = row.probe.sequence.cast_signed(),

@@ -10,7 +10,7 @@ pub(super) const NAME: &str = "libvtare_preload.so";
 /// The environment variable that names the library's file.
 pub(super) const VARIABLE: &str = "VTARE_PRELOAD";
 
-/// Finds the library: where the variable says, else beside the binary in `own` or where installations put it.
+/// Finds the library: at the variable's path, else beside the binary in `own` or where installations put it.
 ///
 /// # Errors
 /// What was looked for, and the way out.

@@ -187,7 +187,7 @@ fn wait(child: &mut Child) -> Result<ExitStatus, Failure> {
     child.wait().map_err(|error| Failure::Machine(format!("cannot wait for the program: {error}")))
 }
 
-/// The exit code as shells tell it.
+/// The exit code as shells report it.
 fn code_of(status: ExitStatus) -> u8 {
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(1);
     u8::try_from(code).unwrap_or(u8::MAX)
@@ -250,7 +250,8 @@ fn document(report: &Report) -> Value {
 
 fn warn_if_empty(report: &Report, program: &Program) {
     if report.is_empty() {
-        let why = if program.limit.is_some() { "" } else { ": messages of the dynamic linker (ld.so) above say why" };
+        let why =
+            if program.limit.is_some() { "" } else { ": messages of the dynamic linker (ld.so) above give the reason" };
         message!("vtare: no process loaded the library, so nothing was counted{why}");
     }
 }

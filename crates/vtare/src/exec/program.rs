@@ -197,8 +197,8 @@ fn limit(elf: &Elf, file: &Path, opened: &File) -> Option<Limit> {
     }
 }
 
-/// Whether the program runs with other rights than the caller's, so that the kernel tells the linker to be careful
-/// (AT_SECURE).
+/// Whether the program runs with other rights than the caller's, so that the kernel starts the linker in secure
+/// mode (AT_SECURE).
 fn other_rights(opened: &File) -> Option<Limit> {
     let facts = opened.metadata().ok()?;
     let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());

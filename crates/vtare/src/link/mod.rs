@@ -63,7 +63,7 @@ columns!(row: BinRow {
 /// Runs the emulator until a signal or the end of its time; a signal is its ordinary end.
 ///
 /// # Errors
-/// For wrong arguments, interfaces that cannot be had, and a log that cannot be written.
+/// For wrong arguments, interfaces that cannot be opened, and a log that cannot be written.
 pub(crate) fn command(arguments: &LinkArguments, context: &Context) -> Result<Exit, Failure> {
     // The lab may be killed: its links must not stay behind.
     if !process::end_with_parent()? {

@@ -46,7 +46,7 @@ columns!(row: PacketRow<'_> {
     optional_int64 "rtt_scheduled_ns" = row.of_received(row.record.rtt_scheduled()),
         "from the scheduled send to the program's receipt; null where lost";
     optional_int64 "peer_received_ns" = on_its_clock(row.record.far_end.received),
-        "when the far end got it, on the far end's clock; null where it does not say";
+        "when the far end got it, on the far end's clock; null where it does not report it";
     optional_int64 "peer_replied_ns" = on_its_clock(row.record.far_end.replied),
         "when the far end answered, on the far end's clock";
     optional_int64 "turnaround_ns" = row.record.far_end.turnaround.map(Span::as_nanos),
@@ -54,7 +54,7 @@ columns!(row: PacketRow<'_> {
     boolean "reordered" = row.record.reordered, "its reply came after that of a later packet";
     int64 "duplicates" = row.record.duplicates.into(), "replies beyond the first";
     int64 "session" = row.session,
-        "what its packets say on the wire of whose they are: as `session` in the samples of capture";
+        "the session as its packets carry it on the wire: as `session` in the samples of capture";
     boolean "sent_asked" = row.record.sent_asked,
         "sent_ns is the launch time asked for: nobody stamped the departure";
 });

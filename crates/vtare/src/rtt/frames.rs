@@ -22,7 +22,7 @@ const CHOSEN_UP_TO_PACKET_PER_S: f64 = in_kernel::CHOSEN_ABOVE_PACKET_PER_S;
 /// Opens a link where this engine is asked for or best; else gives the reason, where it would have been.
 ///
 /// # Errors
-/// [`Failure::Machine`] where it was asked for and cannot be had.
+/// [`Failure::Machine`] where it was asked for and is not available.
 pub(super) fn open<'c>(
     clock: &'c Clock,
     parameters: &Parameters,

@@ -17,7 +17,7 @@ pub(super) const CHOSEN_ABOVE_PACKET_PER_S: f64 = 200_000.0;
 /// Makes the programs ready where they are asked for or best; else gives the reason, where they would have been.
 ///
 /// # Errors
-/// [`Failure::Machine`] where they were asked for and cannot be had.
+/// [`Failure::Machine`] where they were asked for and are not available.
 pub(super) fn open(
     parameters: &Parameters,
     peer: SocketAddr,

@@ -123,7 +123,7 @@ pub(crate) struct ServeArguments {
     )]
     max_sessions_per_peer: u16,
 
-    /// A session is closed after so many seconds of silence
+    /// A session is closed after this many seconds of silence
     #[arg(
         long, value_name = "S", value_parser = positive, default_value_t = seconds(Limits::default().idle_ns),
         help_heading = "Limits"
@@ -165,7 +165,7 @@ pub(crate) struct ServeArguments {
     )]
     max_tcp_bytes: u64,
 
-    /// Most control connections that have not shown the key yet
+    /// Most control connections that have not proved the key yet
     #[arg(
         long, value_name = "N", default_value_t = ConnectionLimits::default().handshakes as u16,
         value_parser = clap::value_parser!(u16).range(1..=4096), help_heading = "Limits"
@@ -173,7 +173,7 @@ pub(crate) struct ServeArguments {
     max_handshakes: u16,
 }
 
-/// What is said once the responder is ready.
+/// The line that is printed once the responder is ready.
 #[derive(Serialize)]
 struct Ready<'r> {
     schema: &'static str,
@@ -212,7 +212,8 @@ struct Program {
 /// Serves until SIGTERM or SIGINT, which are its ordinary end: exit code 0.
 ///
 /// # Errors
-/// For an address without a key that others can reach, a file that is no key, an address or a CPU that cannot be had.
+/// For an address without a key that others can reach, a file that is no key, an address that cannot be bound, or a CPU
+/// that is not available.
 pub(crate) fn command(arguments: &ServeArguments, context: &Context) -> Result<Exit, Failure> {
     if let Some(path) = &arguments.new_key {
         return new_key(path);

@@ -56,7 +56,7 @@ columns!(row: ThroughputRow<'_> {
     optional_int64 "reordered" = row.trial.map(|it| it.sum(|flow| flow.reordered)),
         "frames that came after a later one of their flow";
     optional_string "void" = row.trial.and_then(|it| it.run.void).map(|void| void.name()),
-        "why the trial says nothing of the device; null where it counts";
+        "why the trial shows nothing of the device; null where it counts";
     optional_int64 "jain_billionth" = row.trial.and_then(|it| it.run.jain).and_then(|index| nearest(index * 1e9)),
         "Jain's index of the frames sent to each guest, in 1e-9";
     optional_int64 "latency_ns" = row.trial.and_then(|it| it.latency_ns.median).and_then(nearest),

@@ -59,7 +59,7 @@ impl EngineChoice {
 #[serde(rename_all = "snake_case")]
 #[value(rename_all = "snake_case")]
 pub(crate) enum AnalyserChoice {
-    /// The program where it can be had, else the ring.
+    /// The program where it is available, else the ring.
     #[default]
     Auto,
     /// A program at the receiving port.
@@ -200,7 +200,7 @@ pub(crate) struct Parameters {
     #[arg(long, value_name = "ENGINE", hide_possible_values = true)]
     pub(crate) engine: EngineChoice,
 
-    /// What counts: auto (xdp where that can be had), xdp, packet (a packet ring, which needs no BPF).
+    /// What counts: auto (xdp where that is available), xdp, packet (a packet ring, which needs no BPF).
     #[arg(long, value_name = "ANALYSER", hide_possible_values = true)]
     pub(crate) analyser: AnalyserChoice,
 

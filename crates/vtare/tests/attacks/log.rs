@@ -34,7 +34,7 @@ fn drops_lines_and_serves(mut daemon: Daemon, attack: &str) {
 
 #[test]
 fn attack_strangers_make_it_log_while_the_reader_of_the_log_has_gone() {
-    let (reader, writer) = std::io::pipe().expect("pipes can be had");
+    let (reader, writer) = std::io::pipe().expect("a pipe can be made");
     let daemon = Daemon::start(&LOCAL, writer);
     drop(reader);
     drops_lines_and_serves(daemon, "log_reader_gone");
@@ -50,7 +50,7 @@ fn attack_strangers_make_it_log_while_the_disk_is_full() {
 
 #[test]
 fn attack_strangers_make_it_log_while_nobody_reads_a_full_pipe() {
-    let (_reader, mut writer) = std::io::pipe().expect("pipes can be had");
+    let (_reader, mut writer) = std::io::pipe().expect("a pipe can be made");
     let flags = fcntl_getfl(&writer).expect("it is open");
     fcntl_setfl(&writer, flags | OFlags::NONBLOCK).expect("it is open");
     let kind = loop {

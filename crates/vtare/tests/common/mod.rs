@@ -49,7 +49,7 @@ impl Outcome {
 }
 
 impl Outcome {
-    /// Whether the far end did not answer in time on the control connection. Here it is there: the machine stood still.
+    /// Whether the far end did not answer in time on the control connection. Here it is there: the machine stalled.
     pub(crate) fn unheard(&self) -> bool {
         let mentions = |words: &str| self.stderr.contains(words);
         self.code == 4 && (mentions("no answer from") || mentions("closed the connection") || mentions("broke while"))
@@ -76,7 +76,7 @@ impl Outcome {
     }
 }
 
-/// A far end that is not heard took seconds to answer: its patience is 10 s.
+/// A far end that did not answer in time took seconds: the client waits 10 s.
 const NO_ANSWER_NS: u64 = 2_000_000_000;
 
 fn judged(is_explained: bool, why: String) -> Judged {
@@ -128,7 +128,7 @@ pub(crate) fn whole(cell: &Value, parameters: &Value, disturbance: &Disturbance)
 /// Runs made anew where the machine, and not the program, spoiled one.
 const RUNS: u32 = 6;
 
-/// A run of `vtare ... --json` in which the machine did not stand still; `None`, said and counted, where it did in each
+/// A run of `vtare ... --json` in which the machine did not stall; `None`, reported and counted, where it did in each
 /// of six. What becomes of late packets is tested on the simulated path.
 #[track_caller]
 pub(crate) fn undisturbed(run: impl FnMut() -> Outcome) -> Option<Outcome> {
@@ -242,7 +242,7 @@ pub(crate) fn documented(document: &Value) {
     let left_out = example["..."].as_str().unwrap_or_default().replace([',', ':'], " ");
     for key in document.as_object().expect("a document is an object").keys() {
         let known = example.get(key).is_some() || left_out.split_whitespace().any(|word| word == key);
-        assert!(known, "docs/json.md says nothing of {key} in {schema}");
+        assert!(known, "docs/json.md does not describe {key} of {schema}");
     }
 }
 

@@ -13,10 +13,10 @@ use vtare_units::{Monotonic, Timestamp};
 /// Names the file to which each such skip appends a line (`tools/again` sets it, prints the lines and bounds their
 /// number).
 const FILE: &str = "VTARE_SPOILED_FILE";
-/// The watch looks at the clock this often.
+/// The watch reads the clock this often.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// Says that a test ends here because the machine spoiled it, and counts it.
+/// Reports that a test ends here because the machine spoiled it, and counts it.
 pub(crate) fn spoiled(why: &str) {
     let thread = std::thread::current();
     let name = thread.name().unwrap_or("a test").to_owned();
@@ -31,7 +31,7 @@ pub(crate) fn spoiled(why: &str) {
 /// What disturbed this machine while something ran.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Disturbance {
-    /// The longest time that a thread which wanted to look at the clock each millisecond could not, ns.
+    /// The longest time between two readings of a thread that reads the clock each millisecond, ns.
     pub(crate) still_ns: u64,
     /// Time that the hypervisor gave to others, in ticks of 10 ms.
     pub(crate) stolen_ticks: u64,
@@ -40,7 +40,7 @@ pub(crate) struct Disturbance {
 }
 
 impl Disturbance {
-    /// Whether programs could be so late for it. Another thread, on another CPU, stood still at other times: a
+    /// Whether programs could be so late for it. Another thread, on another CPU, stalled at other times: a
     /// twentieth of it is enough.
     pub(crate) fn explains(&self, late_ns: u64) -> bool {
         self.still_ns >= late_ns / 20 || self.stolen_ticks > 0
@@ -89,8 +89,8 @@ impl Watch {
     }
 }
 
-/// Ticks stolen, and packets dropped at a CPU's queue, since boot; 0 where the kernel does not say: then nothing is
-/// explained by them.
+/// Ticks stolen, and packets dropped at a CPU's queue, since boot; 0 where the kernel does not report them: then
+/// nothing is explained by them.
 fn counted() -> (u64, u64) {
     let stat = std::fs::read_to_string("/proc/stat").unwrap_or_default();
     let softnet = std::fs::read_to_string("/proc/net/softnet_stat").unwrap_or_default();
@@ -120,8 +120,8 @@ pub(crate) enum Judged {
     Unexplained(String),
 }
 
-/// The first good one of `runs` runs, each judged with the disturbance that was measured beside it. `None`, said and
-/// counted, where the machine spoiled all.
+/// The first good one of `runs` runs, each judged with the disturbance that was measured beside it. `None`, reported
+/// and counted, where the machine spoiled all.
 ///
 /// # Panics
 /// As [`attempted`].

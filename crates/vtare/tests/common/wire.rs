@@ -37,9 +37,9 @@ impl Responder {
         let mut process = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("the responder starts");
         let mut line = String::new();
         let out = process.stdout.as_mut().expect("it is piped");
-        BufReader::new(out).read_line(&mut line).expect("it says when it is ready");
+        BufReader::new(out).read_line(&mut line).expect("it reports that it is ready");
         let ready: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error} in: {line}"));
-        let address = ready["listen"].as_str().expect("it says where").to_owned();
+        let address = ready["listen"].as_str().expect("it reports its address").to_owned();
         let stamp = ready["stamp"].as_str().map(str::to_owned);
         Self { process, address, stamp }
     }
@@ -132,7 +132,7 @@ impl Wire {
     }
 
     /// As [`Wire::vtare`], with no rights but those over the network: it may not load programs. `None`, with the
-    /// reason, where that cannot be had.
+    /// reason, where that is not possible.
     pub(crate) fn vtare_without_programs(&self, line: &str) -> Option<Outcome> {
         let least = ["setpriv", "--bounding-set", "-all,+net_raw,+net_admin,+sys_nice"];
         let mut trial = Command::new("ip");

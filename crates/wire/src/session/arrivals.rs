@@ -204,7 +204,7 @@ const fn unzigzag(value: u64) -> i64 {
     (value >> 1).cast_signed() ^ -((value & 1).cast_signed())
 }
 
-/// Seven bits a byte, the lowest first; the upper bit says that more follow.
+/// Seven bits a byte, the lowest first; the upper bit is set where more follow.
 fn put(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);

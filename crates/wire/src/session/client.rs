@@ -31,7 +31,7 @@ pub enum Step {
 /// Why a session did not come about or ended early.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ClientError {
-    /// The responder said no, and why, and what it allows.
+    /// The responder refused: why, and what it allows.
     #[error("refused: {0}")]
     Refused(Refusal),
     /// An answer that does not fit what was asked.
@@ -78,7 +78,7 @@ enum State {
 /// The client's end of a control connection with one session.
 ///
 /// [`Client::start`], then each answer to [`Client::receive`]; while the session is open, [`Client::count`] and at the
-/// end [`Client::close`]. [`Client::check`] tells when an answer is overdue.
+/// end [`Client::close`]. [`Client::check`] reports an overdue answer.
 #[derive(Clone, Debug)]
 pub struct Client {
     open: Open,
@@ -103,7 +103,7 @@ impl Client {
         ToResponder::Hello(Hello { versions: CONTROL_VERSION, program: self.program.clone() })
     }
 
-    /// Takes an answer and tells what to do next.
+    /// Takes an answer and gives the next step.
     ///
     /// # Errors
     /// [`ClientError::Refused`], [`ClientError::Unexpected`]; the client is over then.
@@ -196,7 +196,7 @@ impl Client {
         Some(ToResponder::Close { session })
     }
 
-    /// The responder's name and release, once it has said so.
+    /// The responder's name and release, once they came.
     #[must_use]
     pub fn responder(&self) -> Option<&str> {
         self.responder.as_deref()

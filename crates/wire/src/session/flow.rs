@@ -34,7 +34,7 @@ pub enum FlowCause {
     /// That number has come before: a copy.
     #[error("a data connection that has come before")]
     Again,
-    /// Bytes before it was told to go on.
+    /// Bytes before the answer that lets it go on.
     #[error("a data connection that did not wait for the answer")]
     Hasty,
     /// More bytes than granted.

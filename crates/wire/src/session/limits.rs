@@ -31,7 +31,7 @@ pub struct Limits {
     pub arrivals_in_all: u32,
     /// Longest train that is sent back, ns.
     pub reverse_ns: u64,
-    /// Of sessions for TCP throughput. `None` in what is told to a client of a control version without them.
+    /// Of sessions for TCP throughput. `None` in answers to a client of a control version without them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tcp: Option<FlowLimits>,
 }
@@ -76,7 +76,7 @@ impl Default for FlowLimits {
 }
 
 impl FlowLimits {
-    /// Checks what a request says of data connections.
+    /// Checks the data connections that a request asks for.
     fn check(&self, open: &Open) -> Result<(), Reason> {
         let Some(plan) = open.flows.filter(|_| open.purpose == Purpose::Tcp) else {
             let neither = open.flows.is_none() && open.purpose != Purpose::Tcp;
@@ -317,7 +317,7 @@ impl Limits {
         Refusal { reason, limits: *self }
     }
 
-    /// What is allowed of data connections: nothing where nothing is said of it.
+    /// What is allowed of data connections: none where the limits do not mention them.
     fn flows(&self) -> FlowLimits {
         self.tcp.unwrap_or(FlowLimits { streams: 0, byte: 0, bins: 0, silent_ns: 0 })
     }

@@ -16,7 +16,7 @@ impl LogGate {
         Self { interval, open_at: Timestamp::ZERO, held_back: 0 }
     }
 
-    /// Whether to say it now: `Some` with the number of messages held back since the last one that was said.
+    /// Whether to log it now: `Some` with the number of messages held back since the last one that was logged.
     pub fn admit(&mut self, now: Timestamp<Monotonic>) -> Option<u64> {
         if now < self.open_at {
             self.held_back += 1;

@@ -6,7 +6,7 @@ use super::limits::Refusal;
 use super::request::{Open, ReversePlan, VersionRange};
 use crate::{SessionId, SessionKey};
 
-/// The first message. Unknown fields are let pass here and nowhere else: a newer client must be able to say hello.
+/// The first message. Unknown fields are ignored here and nowhere else: a newer client must be able to start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
     /// What the client speaks.
@@ -59,7 +59,7 @@ pub struct Counters {
     pub unsent: u64,
     /// Datagrams of all senders that found the responder's receive buffer full while this session was open: an upper
     /// bound of what this session lost there, exact where it was alone. `None` where the responder's kernel does
-    /// not tell, which is not 0.
+    /// not count them, which is not 0.
     pub socket_drops: Option<u64>,
     /// Packets of trains that were sent back on the client's wish.
     pub reversed: u64,
@@ -108,7 +108,7 @@ impl std::ops::Add for Counters {
 pub enum ToResponder {
     /// First: which versions.
     Hello(Hello),
-    /// Asks for a session. May be said again for another one.
+    /// Asks for a session. May be sent again for another one.
     Open(Open),
     /// Asks for a session's counters as they are now.
     Count {

@@ -33,7 +33,7 @@ pub struct Credit {
 }
 
 impl Credit {
-    /// The credit that is left after all that `counters` tells.
+    /// The credit that is left after all that `counters` counts.
     #[must_use]
     pub const fn left(counters: &Counters, ipv6: bool) -> Self {
         let came = Self::of(counters.accepted, counters.accepted_byte, ipv6);

@@ -63,7 +63,7 @@ impl Table {
         }
     }
 
-    /// Takes note of the kernel's count of datagrams that found the receive buffer full; it wraps. To be told before
+    /// Takes note of the kernel's count of datagrams that found the receive buffer full; it wraps. Call it before
     /// sessions are opened, counted or closed: they give its increase since they were opened.
     pub const fn note_socket_drops(&mut self, drops: Option<u32>) {
         self.socket_drops = drops;
@@ -215,7 +215,7 @@ impl Table {
         let handle = self.handles.get(&unverified.session()).copied();
         let Some(session) = slot(&mut self.sessions, handle) else { return Err(Cause::UnknownSession) };
         let key = &session.grant.key;
-        // One tag for each datagram: it is the dearest part of the judgement.
+        // One tag for each datagram: it is the slowest part of the judgement.
         let opened = if unverified.kind() == Kind::Request {
             unverified.request(key).map(|request| (*request.probe(), Some(request)))
         } else {
@@ -382,7 +382,7 @@ impl Table {
         Some(session.count(self.socket_drops) + there)
     }
 
-    /// Ends every session whose time is over, and tells which. Call it when [`Table::next_expiry`] comes, or once a
+    /// Ends every session whose time is over, and gives them. Call it when [`Table::next_expiry`] comes, or once a
     /// second.
     pub fn expire(&mut self, now: Timestamp<Monotonic>) -> Vec<(SessionId, Counters)> {
         if let Some(offload) = &self.offload {

@@ -8,7 +8,7 @@ use crate::{SessionId, full};
 pub struct Arrival {
     /// Now, on the clock that limits are kept by.
     pub now: Timestamp<Monotonic>,
-    /// When it arrived, as the client is told: the kernel's stamp where there is one.
+    /// When it arrived, as the reply states: the kernel's stamp where there is one.
     pub received: Timestamp<Peer>,
     /// Where that stamp comes from.
     pub flags: full::ReplyFlags,

@@ -9,7 +9,7 @@ use crate::socket::options::SocketOptions;
 pub(super) struct Launches {
     /// How far the clock of launch times is ahead; `None` where it is the program's own.
     tai: Option<ClockOffset>,
-    /// What the queue is told beyond the time of departure, ns.
+    /// Added to the time of departure that the queue is given, ns.
     shift_ns: u64,
     /// Datagrams that were dropped because their time had passed.
     pub(super) missed: u64,

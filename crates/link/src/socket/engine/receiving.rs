@@ -64,7 +64,7 @@ impl Engine<'_> {
         self.spin(now, until);
     }
 
-    /// Looks at the clock only, until `until`.
+    /// Only reads the clock, until `until`.
     fn spin(&mut self, mut last: Timestamp<Monotonic>, until: Timestamp<Monotonic>) {
         while last < until {
             let now = self.clock.now();

@@ -161,7 +161,7 @@ impl Engine<'_> {
         let found_byte = datagrams.iter().map(|datagram| datagram.payload.len()).max().unwrap_or(0);
         match error.raw_os_error() {
             Some(EAGAIN | ENOBUFS | ENOMEM) => Ok(After::None),
-            // A packet filter on this host drops it, and says so.
+            // A packet filter on this host drops it, and reports that.
             Some(EPERM) => {
                 if !self.facts.refusals.iter().any(|known| known.wanted == "send") {
                     self.facts

@@ -33,7 +33,7 @@ impl Setup<'_> {
     pub(super) fn plain(&mut self, options: &SocketOptions, udp: bool) {
         let socket = self.socket;
         self.ask("path_mtu", socket.path_mtu(PathMtu::Refuse));
-        self.ask("ttl", socket.tell_ttl());
+        self.ask("ttl", socket.report_ttl());
         let counted = self.ask("drop_counter", socket.drops().map(drop));
         self.facts.capabilities.counts_drops = counted;
         let wanted = i32::try_from(options.buffer_byte).unwrap_or(i32::MAX);

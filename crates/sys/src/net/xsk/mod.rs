@@ -234,8 +234,8 @@ impl Xsk {
         }
         let Some(address) = self.free.pop().filter(|address| self.holds(*address, length)) else { return false };
         let place = self.memory.at(address);
-        // SAFETY: `length` B lie within the memory, as `holds` says; the kernel does not touch a chunk that it was not
-        // given or has given back.
+        // SAFETY: `length` B lie within the memory, which `holds` checked; the kernel does not touch a chunk that it
+        // was not given or has given back.
         write(unsafe { std::slice::from_raw_parts_mut(place, length) });
         self.leaving.put(libc::xdp_desc { addr: address, len: length as u32, options: 0 });
         true
@@ -296,8 +296,8 @@ impl Xsk {
             // SAFETY: these 8 B are in the same chunk, which the kernel has given to this process; for any alignment.
             let note = unsafe { note_at.read_unaligned() };
             let place = self.memory.at(address);
-            // SAFETY: `length` B lie within the memory, as `holds` says; the kernel does not write to the chunk before
-            // it is offered again, after the borrow.
+            // SAFETY: `length` B lie within the memory, which `holds` checked; the kernel does not write to the chunk
+            // before it is offered again, after the borrow.
             let bytes = unsafe { std::slice::from_raw_parts(place, length) };
             sink(Frame { bytes, note });
             // SAFETY: as for reading. A frame without a note must not show that of an earlier one.
@@ -324,7 +324,7 @@ impl Xsk {
     /// What the kernel counted.
     ///
     /// # Errors
-    /// Where the kernel does not tell.
+    /// Where the kernel refuses the query.
     pub fn counts(&self) -> Result<XskCounts, SysError> {
         // SAFETY: all zero is a valid value.
         let mut found: libc::xdp_statistics = unsafe { std::mem::zeroed() };

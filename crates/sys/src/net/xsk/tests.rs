@@ -32,7 +32,8 @@ fn ip(line: &str) -> bool {
     Command::new("ip").args(line.split(' ')).output().is_ok_and(|done| done.status.success())
 }
 
-/// Two ends of a veth in a network namespace of the calling thread's own; `None`, said, where that may not be made.
+/// Two ends of a veth in a network namespace of the calling thread's own; `None`, with a message, where that may not be
+/// made.
 fn veth() -> Option<[u32; 2]> {
     // SAFETY: takes a number only.
     if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
@@ -50,7 +51,8 @@ fn veth() -> Option<[u32; 2]> {
     Some([index("va"), index("vb")])
 }
 
-/// The program at `interface`, that gives this test's datagrams to a socket; `None`, said, where it may not be loaded.
+/// The program at `interface`, that gives this test's datagrams to a socket; `None`, with a message, where it may not
+/// be loaded.
 fn program(interface: u32) -> Option<(Maps, MapView, XdpLink)> {
     let object = Object::parse("af_xdp", PROGRAM).expect("it is in the tree");
     let maps = match object.create_maps() {
