@@ -12,12 +12,13 @@ import java.util.StringTokenizer;
 /**
  * The counter function in Java: a program that {@code vtare counter --language java} builds, starts and speaks with.
  *
- * <p>It counts: steps of Marsaglia's xorshift64 (13, 7, 17) from state 1, the same as the programs in the other languages. It
- * looks at the clock ({@link System#nanoTime}, which is CLOCK_MONOTONIC on Linux) after each chunk of steps and says what each
- * chunk took; everything else (order, figures, files) is vtare's business. README.md has the words that the two exchange.
+ * <p>It counts: steps of Marsaglia's xorshift64 (13, 7, 17) from state 1, the same as the programs in the other
+ * languages. It looks at the clock ({@link System#nanoTime}, which is CLOCK_MONOTONIC on Linux) after each chunk of
+ * steps and says what each chunk took; everything else (order, figures, files) is vtare's business. README.md has the
+ * words that the two exchange.
  *
- * <p>vtare starts it with {@code -Xbatch}, so that what is compiled during the warm-up is compiled when the warm-up is over,
- * and with the serial collector, which runs only where memory is asked for: between calls, never in one.
+ * <p>vtare starts it with {@code -Xbatch}, so that what is compiled during the warm-up is compiled when the warm-up is
+ * over, and with the serial collector, which runs only where memory is asked for: between calls, never in one.
  */
 public final class Counter {
     /** Of CPU time: the function and the loop around it are compiled by the optimising compiler long before. */

@@ -1,8 +1,9 @@
 /* The counter function in C: a program that `vtare counter --language c` builds, starts and speaks with.
  *
- * It counts: steps of Marsaglia's xorshift64 (13, 7, 17) from state 1, the same as crates/vtare/src/counter/function.rs and the
- * programs in the other languages. It looks at CLOCK_MONOTONIC after each chunk of steps and says what each chunk took;
- * everything else (order, figures, files) is vtare's business. README.md has the words that the two exchange.
+ * It counts: steps of Marsaglia's xorshift64 (13, 7, 17) from state 1, the same as crates/vtare/src/counter/function.rs
+ * and the programs in the other languages. It looks at CLOCK_MONOTONIC after each chunk of steps and says what each
+ * chunk took; everything else (order, figures, files) is vtare's business. README.md has the words that the two
+ * exchange.
  *
  *     cc -O2 -static -o counter counter.c && printf '1000 3\n3 1\n' | ./counter
  */
@@ -95,7 +96,8 @@ static void call(uint64_t chunk_steps, uint64_t chunks, uint64_t *marks)
 
 int main(void)
 {
-    printf("{\"schema\": \"vtare.counter-program/1\", \"language\": \"c\", \"runtime\": \"C compiled by %s\", \"steps_per_ms\": %.3f}\n",
+    printf("{\"schema\": \"vtare.counter-program/1\", \"language\": \"c\", "
+           "\"runtime\": \"C compiled by %s\", \"steps_per_ms\": %.3f}\n",
 #ifdef __clang__
            "" __VERSION__,
 #else

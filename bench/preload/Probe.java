@@ -17,7 +17,8 @@ public final class Probe {
     }
 
     private static String array(String name, double[] values) {
-        return "\"" + name + "\": " + Arrays.stream(values).mapToObj(v -> String.format("%.1f", v)).collect(Collectors.joining(", ", "[", "]"));
+        return "\"" + name + "\": " +
+            Arrays.stream(values).mapToObj(v -> String.format("%.1f", v)).collect(Collectors.joining(", ", "[", "]"));
     }
 
     public static void main(String[] arguments) throws InterruptedException {
@@ -39,6 +40,7 @@ public final class Probe {
             LockSupport.parkNanos(100_000);
             park[i] = System.nanoTime() - begun - 100_000;
         }
-        System.out.println("{" + array("nanoTime", cost) + ", " + array("Thread.sleep(1)", sleep) + ", " + array("parkNanos(100 us)", park) + "}");
+        System.out.println("{" + array("nanoTime", cost) + ", " + array("Thread.sleep(1)", sleep) + ", " +
+                           array("parkNanos(100 us)", park) + "}");
     }
 }

@@ -1,6 +1,7 @@
 /* Measures the time functions of the process it runs in; prints one JSON object with an array of values in ns.
  * Usage: probe clock_gettime|gettimeofday|time BATCHES    ns a call, one value a batch
- *        probe usleep COUNT MICROS   miss of usleep, and of a two-phase sleep written by hand, in turns: one value each */
+ *        probe usleep COUNT MICROS   miss of usleep, and of a two-phase sleep written by hand, in turns: one value each
+ */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdint.h>
@@ -77,7 +78,8 @@ static void print_values(const char *name, const double *values, int count) {
 int main(int argc, char **argv) {
     int sleeps = argc > 1 && strcmp(argv[1], "usleep") == 0;
     if (argc != (sleeps ? 4 : 3) || atoi(argv[2]) < 1 || (sleeps && atoi(argv[3]) < 100)) {
-        fprintf(stderr, "usage: probe clock_gettime|gettimeofday|time COUNT | probe usleep COUNT MICROS (100 or more)\n");
+        fprintf(stderr,
+                "usage: probe clock_gettime|gettimeofday|time COUNT | probe usleep COUNT MICROS (100 or more)\n");
         return 2;
     }
     int count = atoi(argv[2]);

@@ -1,5 +1,6 @@
-/* The way of a probe over a veth pair without the work of `vtare rtt --engine xdp`: a frame is sent, turned round and dropped as it is. Built as
- * crates/bpf/build does it: clang-14 -target bpf -mcpu=v3 -O2 -g0 -I ../../crates/bpf -ffreestanding -nostdinc -c bare.c -o bare.bpf.o */
+/* The way of a probe over a veth pair without the work of `vtare rtt --engine xdp`: a frame is sent, turned round and
+ * dropped as it is. Built as crates/bpf/build does it: clang-14 -target bpf -mcpu=v3 -O2 -g0 -I ../../crates/bpf
+ * -ffreestanding -nostdinc -c bare.c -o bare.bpf.o */
 #include "vtare_bpf.h"
 
 LICENSE;

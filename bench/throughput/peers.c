@@ -1,5 +1,6 @@
-/* How fast do plain senders make frames of one size? `peers udp ADDRESS BYTES SECONDS` sends datagrams by sendmmsg on a connected socket,
- * `peers ring IFACE MAC BYTES SECONDS` frames by AF_PACKET's send ring (PACKET_TX_RING, past the queue discipline). Prints frames a second. */
+/* How fast do plain senders make frames of one size? `peers udp ADDRESS BYTES SECONDS` sends datagrams by sendmmsg on a
+ * connected socket, `peers ring IFACE MAC BYTES SECONDS` frames by AF_PACKET's send ring (PACKET_TX_RING, past the
+ * queue discipline). Prints frames a second. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <linux/if_ether.h>
@@ -58,7 +59,8 @@ static double ring(const char *interface, const char *to, int frame_byte, double
 	int fd = socket(AF_PACKET, SOCK_RAW, 0), one = 1;
 	if (fd < 0)
 		fail("socket");
-	struct tpacket_req request = { .tp_block_size = SLOT * SLOTS, .tp_block_nr = 1, .tp_frame_size = SLOT, .tp_frame_nr = SLOTS };
+	struct tpacket_req request = {
+	        .tp_block_size = SLOT * SLOTS, .tp_block_nr = 1, .tp_frame_size = SLOT, .tp_frame_nr = SLOTS};
 	if (setsockopt(fd, SOL_PACKET, PACKET_QDISC_BYPASS, &one, sizeof one) ||
 	    setsockopt(fd, SOL_PACKET, PACKET_LOSS, &one, sizeof one) ||
 	    setsockopt(fd, SOL_PACKET, PACKET_TX_RING, &request, sizeof request))
@@ -66,7 +68,8 @@ static double ring(const char *interface, const char *to, int frame_byte, double
 	char *memory = mmap(0, SLOT * SLOTS, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (memory == MAP_FAILED)
 		fail("mmap");
-	struct sockaddr_ll name = { .sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_IP), .sll_ifindex = if_nametoindex(interface) };
+	struct sockaddr_ll name = {
+	        .sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_IP), .sll_ifindex = if_nametoindex(interface)};
 	if (bind(fd, (struct sockaddr *)&name, sizeof name))
 		fail("bind");
 	unsigned char mac[6];

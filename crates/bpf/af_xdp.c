@@ -1,4 +1,5 @@
-/* The receiving end of `vtare rtt --engine af_xdp`: gives the replies of one session, stamped, to its AF_XDP socket. docs/xdp.md */
+/* The receiving end of `vtare rtt --engine af_xdp`: gives the replies of one session, stamped, to its AF_XDP socket.
+ * docs/xdp.md */
 #include "wire.h"
 
 LICENSE;
@@ -13,7 +14,8 @@ struct setup {
 	/* The receive queue that the socket is bound to. */
 	u64 queue;
 	u64 _gap[3];
-	/* Of the program: replies that another queue got, which no socket of one queue can take; and those that went without a stamp. */
+	/* Of the program: replies that another queue got, which no socket of one queue can take; and those that went
+	 * without a stamp. */
 	u64 elsewhere;
 	u64 unstamped;
 };

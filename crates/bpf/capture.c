@@ -1,5 +1,5 @@
-/* Probes at the entry and exit of an interface, as vtare_capture::tc reads them: which packets look like probes is decided here, what they
- * say of themselves there. Nothing is changed and nothing is held up: every packet goes on. */
+/* Probes at the entry and exit of an interface, as vtare_capture::tc reads them: which packets look like probes is
+ * decided here, what they say of themselves there. Nothing is changed and nothing is held up: every packet goes on. */
 #include "vtare_bpf.h"
 
 LICENSE;
@@ -179,8 +179,9 @@ INLINE int is_wanted(const struct packet *packet, const struct wanted *wanted)
 	return wanted->echo && (packet->protocol == PROTOCOL_ICMP ? kind == 8 || kind == 0 : kind == 128 || kind == 129);
 }
 
-/* Copies the first bytes of a datagram, `at` bytes into the payload. What a large packet carries often lies outside of its linear part, which is all
- * that can be reached from a header; then its place follows from the lengths, as large packets have no padding behind them. */
+/* Copies the first bytes of a datagram, `at` bytes into the payload. What a large packet carries often lies outside of
+ * its linear part, which is all that can be reached from a header; then its place follows from the lengths, as large
+ * packets have no padding behind them. */
 INLINE int load_head(struct skb *skb, const struct packet *packet, u32 at, u8 *to, u32 byte)
 {
 	if (!load_relative(skb, packet->payload_at + at, to, byte, packet->start))

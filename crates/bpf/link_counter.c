@@ -1,13 +1,13 @@
-/* Adds up the bytes of IP that come in at an interface, bin by bin (crates/vtare/src/link_counter reads them). Nothing is changed and nothing is
- * delayed: every packet goes on. */
+/* Adds up the bytes of IP that come in at an interface, bin by bin (crates/vtare/src/link_counter reads them). Nothing
+ * is changed and nothing is delayed: every packet goes on. */
 #include "vtare_bpf.h"
 
 LICENSE;
 
 /* Places in a frame of IPv4 without options. */
 enum { PROTOCOL_AT = 23, PORT_TO_AT = 36 };
-/* Headers of Ethernet; with it, of a UDP datagram and of a TCP segment with time stamps. A group of packets (UDP_SEGMENT, TCP segmentation) has them
- * once, each of its packets on the wire has them. */
+/* Headers of Ethernet; with it, of a UDP datagram and of a TCP segment with time stamps. A group of packets
+ * (UDP_SEGMENT, TCP segmentation) has them once, each of its packets on the wire has them. */
 enum { ETHERNET_BYTE = 14, UDP_HEADERS_BYTE = 42, TCP_HEADERS_BYTE = 66, PROTOCOL_TCP = 6 };
 /* A ring, which is read long before it comes round: 52 s at 50 us. */
 enum { MOST_BINS = 1 << 20 };

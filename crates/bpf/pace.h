@@ -1,4 +1,5 @@
-/* What the generators of `vtare rtt` and `vtare throughput` share: an absolute schedule, and headers that stand ready in a map. */
+/* What the generators of `vtare rtt` and `vtare throughput` share: an absolute schedule, and headers that stand ready
+ * in a map. */
 #pragma once
 #include "vtare_bpf.h"
 

@@ -1,10 +1,12 @@
-/* The sending end of `vtare rtt --engine xdp`: one program sends on an absolute schedule, one takes the replies. docs/xdp.md */
+/* The sending end of `vtare rtt --engine xdp`: one program sends on an absolute schedule, one takes the replies.
+ * docs/xdp.md */
 #include "pace.h"
 #include "wire.h"
 
 LICENSE;
 
-/* As crates/link/src/xdp/probe.rs lays it out. Written by the daemon before the run but for `stop` and the two marks of its reading. */
+/* As crates/link/src/xdp/probe.rs lays it out. Written by the daemon before the run but for `stop` and the two marks of
+ * its reading. */
 struct setup {
 	u64 start_ns;
 	u64 packets;

@@ -1,5 +1,6 @@
-/* The answering end of `vtare serve --xdp`: judges probes of open sessions as crates/wire/src/session/table.rs does, and sends replies from where
- * requests come in. All that is not clearly a datagram of a session that was handed to it goes on to the socket. docs/xdp.md, docs/security.md */
+/* The answering end of `vtare serve --xdp`: judges probes of open sessions as crates/wire/src/session/table.rs does,
+ * and sends replies from where requests come in. All that is not clearly a datagram of a session that was handed to it
+ * goes on to the socket. docs/xdp.md, docs/security.md */
 #include "wire.h"
 
 LICENSE;
@@ -16,8 +17,8 @@ enum { UNDECIDED, THIS_PROGRAM, THE_DAEMON };
 struct host {
 	u64 port;
 	u64 interface_address;
-	/* Not 0: replies leave by a redirect to this interface. A veth wakes its other end for XDP_TX only where that has an XDP program, for a
-	 * redirect also where it has GRO. */
+	/* Not 0: replies leave by a redirect to this interface. A veth wakes its other end for XDP_TX only where that
+	 * has an XDP program, for a redirect also where it has GRO. */
 	u64 redirect_to;
 	/* This host's addresses that are listened on; the rest is 0. */
 	u64 addresses[ADDRESSES];
@@ -61,7 +62,8 @@ struct session {
 	u64 window[WINDOW_WORDS];
 };
 
-/* From a session's name to its handle. A name is random: its lower bits are its first place, and it lies there or in one of the next. */
+/* From a session's name to its handle. A name is random: its lower bits are its first place, and it lies there or in
+ * one of the next. */
 struct bucket {
 	u64 session_raw;
 	/* Handle + 1; 0: free. */
@@ -262,7 +264,8 @@ SECTION("xdp.frags/reflect") int reflect(struct xdp_context *context)
 		if (short_tag_found(p) != short_tag(&session->secrets, p, it.sequence))
 			return XDP_PASS;
 	}
-	/* Whoever meets the first valid datagram of a session judges all of them: two judges would each answer a replay once. */
+	/* Whoever meets the first valid datagram of a session judges all of them: two judges would each answer a replay
+	 * once. */
 	if (*(volatile u64 *)&session->judge == UNDECIDED &&
 	    __sync_val_compare_and_swap(&session->judge, UNDECIDED, THIS_PROGRAM) == THE_DAEMON)
 		return XDP_PASS;

@@ -18,7 +18,8 @@ static int count(u32 index, u64 *sum)
 	return *sum > 1ull << 60;
 }
 
-/* Copies a frame's first byte into words[1][1], the fold of 5 numbers into words[1][0], a record of both into the ring. */
+/* Copies a frame's first byte into words[1][1], the fold of 5 numbers into words[1][0], a record of both into the ring.
+ */
 SECTION("xdp") int selftest(struct xdp_context *context)
 {
 	u8 *data = (u8 *)(u64)context->data, *end = (u8 *)(u64)context->data_end;

@@ -1,5 +1,6 @@
-/* What vtare's kernel programs need of the kernel, and nothing else: types, maps, helpers, packet headers. No vmlinux.h, no CO-RE: nothing here
- * depends on the layout of a kernel's own structures. Numbers are those of include/uapi/linux/bpf.h. */
+/* What vtare's kernel programs need of the kernel, and nothing else: types, maps, helpers, packet headers. No
+ * vmlinux.h, no CO-RE: nothing here depends on the layout of a kernel's own structures. Numbers are those of
+ * include/uapi/linux/bpf.h. */
 #pragma once
 
 typedef __UINT8_TYPE__ u8;
@@ -107,7 +108,8 @@ struct skb {
 /* Go on with the next program, else let it through. */
 enum { TC_NEXT = -1, TC_OK = 0, TC_SHOT = 2 };
 
-/* Not packed: none has gaps, and a packed member would be read byte by byte. Kernels let programs read at any address where the machine can. */
+/* Not packed: none has gaps, and a packed member would be read byte by byte. Kernels let programs read at any address
+ * where the machine can. */
 struct ethernet {
 	u8 to[6];
 	u8 from[6];

@@ -1,9 +1,16 @@
-/* vtare's wire form in the kernel (docs/wire.md; crates/wire/src is the same in Rust, and tests hold the two together). For machines that
- * store the low byte first. */
+/* vtare's wire form in the kernel (docs/wire.md; crates/wire/src is the same in Rust, and tests hold the two together).
+ * For machines that store the low byte first. */
 #pragma once
 #include "vtare_bpf.h"
 
-enum { FULL_REQUEST = 0x11, FULL_REPLY = 0x12, FULL_ONE_WAY = 0x13, SHORT_REQUEST = 0x19, SHORT_REPLY = 0x1a, SHORT_ONE_WAY = 0x1b };
+enum {
+	FULL_REQUEST = 0x11,
+	FULL_REPLY = 0x12,
+	FULL_ONE_WAY = 0x13,
+	SHORT_REQUEST = 0x19,
+	SHORT_REPLY = 0x1a,
+	SHORT_ONE_WAY = 0x1b
+};
 enum { FULL_BYTE = 60, SHORT_BYTE = 18, LARGEST_BYTE = 9000 };
 enum { STAMPED_BY_KERNEL = 1 };
 
@@ -131,7 +138,8 @@ INLINE int parse_datagram(struct xdp_context *context, struct datagram *found)
 	found->ip = (void *)(data + 14);
 	found->udp = (void *)(data + 34);
 	found->payload = data + HEADERS_BYTE;
-	if (found->ethernet->kind != BIG16(KIND_IPV4) || found->ip->version_words != 0x45 || found->ip->protocol != PROTOCOL_UDP)
+	if (found->ethernet->kind != BIG16(KIND_IPV4) || found->ip->version_words != 0x45 ||
+	    found->ip->protocol != PROTOCOL_UDP)
 		return 0;
 	/* Neither part nor beginning of a datagram in parts. */
 	if (found->ip->fragment & BIG16(0x3fff))

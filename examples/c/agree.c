@@ -37,8 +37,8 @@ int main(void) {
         const uint64_t bound = (uint64_t)info.error_bound_ns + 1;
         outside += ours + bound < before || ours > after + bound;
     }
-    printf("source %s, stated error %.0f ns: %" PRIu64 " of %d readings outside\n", info.source, info.error_bound_ns, outside,
-           READINGS);
+    printf("source %s, stated error %.0f ns: %" PRIu64 " of %d readings outside\n", info.source, info.error_bound_ns,
+           outside, READINGS);
 
     /* The counter between the two fences, around a piece of work. */
     const uint64_t start = vtare_tick_start();

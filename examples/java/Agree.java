@@ -4,8 +4,8 @@ import vtare.clock.VtareClock;
 /**
  * Reads vtare's clock between two readings of the virtual machine's, paces a loop, and says how both went.
  *
- * <p>Ends with 1 where a reading lies further from CLOCK_MONOTONIC than the library states, or a wait ended early. Run it as
- * docs/clock-library.md shows.
+ * <p>Ends with 1 where a reading lies further from CLOCK_MONOTONIC than the library states, or a wait ended early. Run
+ * it as docs/clock-library.md shows.
  */
 public final class Agree {
     private static final int READINGS = 1000;

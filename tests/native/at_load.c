@@ -1,4 +1,5 @@
-/* With VTARE_CLOCK_START=load the clock runs when main begins; without, it does not. The argument says what is expected. */
+/* With VTARE_CLOCK_START=load the clock runs when main begins; without, it does not. The argument says what is
+ * expected. */
 #define _GNU_SOURCE
 #include "check.h"
 

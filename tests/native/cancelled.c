@@ -1,4 +1,5 @@
-/* A thread in the kernel's part of a sleep can be cancelled; its clean-up handlers run, and others sleep on undisturbed. */
+/* A thread in the kernel's part of a sleep can be cancelled; its clean-up handlers run, and others sleep on
+ * undisturbed. */
 #define _GNU_SOURCE
 #include <pthread.h>
 

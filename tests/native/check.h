@@ -11,12 +11,12 @@
 
 #include <vtare_clock.h>
 
-#define CHECK(what)                                                                                                        \
-    do {                                                                                                                   \
-        if (!(what)) {                                                                                                     \
-            fprintf(stderr, "%s:%d: %s (errno %d: %s)\n", __FILE__, __LINE__, #what, errno, vtare_error_message());        \
-            _Exit(1);                                                                                                      \
-        }                                                                                                                  \
+#define CHECK(what) \
+    do { \
+        if (!(what)) { \
+            fprintf(stderr, "%s:%d: %s (errno %d: %s)\n", __FILE__, __LINE__, #what, errno, vtare_error_message()); \
+            _Exit(1); \
+        } \
     } while (0)
 
 static inline uint64_t kernel_ns(void) {

@@ -1,4 +1,5 @@
-/* A handler that runs in the kernel's part ends a sleep with EINTR, SA_RESTART or not; what was left is told; sleeping on works. */
+/* A handler that runs in the kernel's part ends a sleep with EINTR, SA_RESTART or not; what was left is told; sleeping
+ * on works. */
 #define _GNU_SOURCE
 #include <signal.h>
 #include <sys/time.h>
@@ -13,7 +14,8 @@ static void alarms(suseconds_t period_us) {
 }
 
 int main(void) {
-    const int policies[] = {VTARE_SLEEP_ADAPTIVE, VTARE_SLEEP_CLOCK_NANOSLEEP, VTARE_SLEEP_TWO_PHASE, VTARE_SLEEP_USLEEP};
+    const int policies[] = {VTARE_SLEEP_ADAPTIVE, VTARE_SLEEP_CLOCK_NANOSLEEP, VTARE_SLEEP_TWO_PHASE,
+                            VTARE_SLEEP_USLEEP};
     for (int restart = 0; restart < 2; restart++) {
         struct sigaction action = {0};
         action.sa_handler = on_alarm;

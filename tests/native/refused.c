@@ -1,13 +1,14 @@
-/* Wrong input is refused with errno and a sentence, and changes nothing; structures may be larger than the library's. */
+/* Wrong input is refused with errno and a sentence, and changes nothing; structures may be larger than the library's.
+ */
 #define _GNU_SOURCE
 #include "check.h"
 
-#define REFUSED(call, code, word)                                                                                          \
-    do {                                                                                                                   \
-        errno = 0;                                                                                                         \
-        CHECK((call) == -1);                                                                                               \
-        CHECK(errno == (code));                                                                                            \
-        CHECK(strstr(vtare_error_message(), word) != NULL);                                                                \
+#define REFUSED(call, code, word) \
+    do { \
+        errno = 0; \
+        CHECK((call) == -1); \
+        CHECK(errno == (code)); \
+        CHECK(strstr(vtare_error_message(), word) != NULL); \
     } while (0)
 
 int main(void) {

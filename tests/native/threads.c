@@ -1,5 +1,5 @@
-/* Readings handed from thread to thread never step back; policy, last sleep and message belong to each thread; stacks may be small; the
- * memory of a thread's sleeper is freed with it. */
+/* Readings handed from thread to thread never step back; policy, last sleep and message belong to each thread; stacks
+ * may be small; the memory of a thread's sleeper is freed with it. */
 #define _GNU_SOURCE
 #include <malloc.h>
 #include <pthread.h>

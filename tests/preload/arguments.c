@@ -6,7 +6,8 @@
 #include <unistd.h>
 
 static const struct timespec odd[] = {
-    {0, -1}, {0, SECOND}, {-1, 0}, {-1, 5}, {INT64_MIN, 0}, {0, INT64_MIN}, {0, INT64_MAX}, {INT64_MAX, SECOND}, {-1, SECOND},
+    {0, -1},        {0, SECOND},         {-1, 0},      {-1, 5}, {INT64_MIN, 0}, {0, INT64_MIN},
+    {0, INT64_MAX}, {INT64_MAX, SECOND}, {-1, SECOND},
 };
 
 static void show(const char *what, long answer) {
@@ -57,7 +58,8 @@ static void accepted(void) {
     show("until a wall time", clock_nanosleep(CLOCK_REALTIME, TIMER_ABSTIME, &wall, NULL));
     struct timespec at;
     clock_gettime(CLOCK_REALTIME, &at);
-    printf("before that wall time: %d\n", at.tv_sec < wall.tv_sec || (at.tv_sec == wall.tv_sec && at.tv_nsec < wall.tv_nsec));
+    printf("before that wall time: %d\n",
+           at.tv_sec < wall.tv_sec || (at.tv_sec == wall.tv_sec && at.tv_nsec < wall.tv_nsec));
     printf("what was left stays: %ld %ld\n", (long)left.tv_sec, left.tv_nsec);
 }
 

@@ -53,7 +53,8 @@ static void one(struct job job) {
     pthread_cancel(thread);
     ready = 2;
     pthread_join(thread, &result);
-    printf("%s: cancelled %d, cleaned %d, ran on %d\n", sleeper_name[job.which], result == PTHREAD_CANCELED, cleaned, late_ran);
+    printf("%s: cancelled %d, cleaned %d, ran on %d\n", sleeper_name[job.which], result == PTHREAD_CANCELED, cleaned,
+           late_ran);
 }
 
 void cancellation(void) {

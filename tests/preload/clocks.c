@@ -17,7 +17,8 @@ static void every_clock(void) {
         struct timespec at = {-7, -7};
         errno = 1234;
         int answer = clock_gettime(id, &at);
-        printf("clock %d: %d, errno %d, written %d, sound %d\n", id, answer, errno, at.tv_sec != -7, at.tv_nsec >= 0 && at.tv_nsec < SECOND);
+        printf("clock %d: %d, errno %d, written %d, sound %d\n", id, answer, errno, at.tv_sec != -7,
+               at.tv_nsec >= 0 && at.tv_nsec < SECOND);
     }
     for (int base = -1; base < 4; base++) {
         struct timespec at = {-7, -7};

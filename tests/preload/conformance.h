@@ -1,4 +1,5 @@
-/* What the parts of the conformance program share. Each part prints results: answers, error numbers, counts; never durations. */
+/* What the parts of the conformance program share. Each part prints results: answers, error numbers, counts; never
+ * durations. */
 #ifndef VTARE_CONFORMANCE_H
 #define VTARE_CONFORMANCE_H
 
@@ -16,7 +17,8 @@ enum sleeper { NANOSLEEP, CLOCK_RELATIVE, CLOCK_ABSOLUTE, USLEEP, SLEEP, THRD_SL
 
 extern const char *const sleeper_name[SLEEPERS];
 
-/* Sleeps `nanos` by one of the functions. `left` is where it may leave a remainder. Answers what the function answers. */
+/* Sleeps `nanos` by one of the functions. `left` is where it may leave a remainder. Answers what the function answers.
+ */
 long sleep_by(enum sleeper which, int64_t nanos, struct timespec *left);
 
 /* CLOCK_MONOTONIC through the function that is replaced, ns. */

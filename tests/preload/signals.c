@@ -45,7 +45,8 @@ static void on_alarm(void (*handler)(int), int flags) {
 }
 
 static void alarm_after(int64_t first_ns, int64_t every_ns) {
-    struct itimerval timer = {{every_ns / SECOND, every_ns % SECOND / 1000}, {first_ns / SECOND, first_ns % SECOND / 1000}};
+    struct itimerval timer = {{every_ns / SECOND, every_ns % SECOND / 1000},
+                              {first_ns / SECOND, first_ns % SECOND / 1000}};
     setitimer(ITIMER_REAL, &timer, NULL);
 }
 
@@ -58,8 +59,13 @@ static void interrupted(int flags) {
         alarm_after(30000000, 0);
         long answer = sleep_by(which, which == USLEEP ? 4000 * SECOND : 10 * SECOND, &left);
         int code = errno;
-        const char *rest = left.tv_sec == -7 ? "untouched" : left.tv_sec == 9 && left.tv_nsec > 0 && left.tv_nsec < SECOND ? "nine seconds and some" : "wrong";
-        printf("%s by a handler (flags %x): %ld, errno %d, handled %d, left %s\n", sleeper_name[which], flags, answer, code, handled, rest);
+        const char *rest = "wrong";
+        if (left.tv_sec == -7)
+            rest = "untouched";
+        else if (left.tv_sec == 9 && left.tv_nsec > 0 && left.tv_nsec < SECOND)
+            rest = "nine seconds and some";
+        printf("%s by a handler (flags %x): %ld, errno %d, handled %d, left %s\n", sleeper_name[which], flags, answer,
+               code, handled, rest);
     }
     struct timespec span = {10, 0};
     on_alarm(count, flags);
@@ -72,7 +78,8 @@ static void interrupted(int flags) {
 }
 
 static void huge(void) {
-    static const struct timespec spans[] = {{INT64_MAX, SECOND - 1}, {INT64_MAX / SECOND, 0}, {40000000, 0}, {3000000000LL, 5}};
+    static const struct timespec spans[] = {
+        {INT64_MAX, SECOND - 1}, {INT64_MAX / SECOND, 0}, {40000000, 0}, {3000000000LL, 5}};
     on_alarm(count, 0);
     for (size_t i = 0; i < sizeof spans / sizeof *spans; i++) {
         struct timespec left = {0, 0};

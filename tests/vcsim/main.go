@@ -1,5 +1,5 @@
-// A vSphere server for the tests of the platform esxi: govmomi's simulator, with one template and, for every machine that
-// is made from it and started, the address that VMware Tools would report.
+// A vSphere server for the tests of the platform esxi: govmomi's simulator, with one template and, for every machine
+// that is made from it and started, the address that VMware Tools would report.
 //
 // It prints one line of JSON (where it listens, the SHA-256 of its certificate, the template) and ends with its input.
 package main

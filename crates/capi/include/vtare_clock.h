@@ -1,21 +1,22 @@
 /* vtare_clock: time from the CPU's own counter where that can be trusted, and sleeps that end when they should.
  *
- * One clock serves the whole process, in the domain of CLOCK_MONOTONIC: its readings and the kernel's can be compared and
- * subtracted. It starts at first use, in well under a millisecond where the kernel's own time page can be read and in 5 to 30 ms
- * else; vtare_clock_start, or VTARE_CLOCK_START=load in the environment, starts it earlier. Where the counter cannot be trusted,
- * readings come from the kernel's vDSO and vtare_clock_info says why.
+ * One clock serves the whole process, in the domain of CLOCK_MONOTONIC: its readings and the kernel's can be compared
+ * and subtracted. It starts at first use, in well under a millisecond where the kernel's own time page can be read and
+ * in 5 to 30 ms else; vtare_clock_start, or VTARE_CLOCK_START=load in the environment, starts it earlier. Where the
+ * counter cannot be trusted, readings come from the kernel's vDSO and vtare_clock_info says why.
  *
- * Errors. Functions that return int answer 0, or -1 with errno set and a sentence in vtare_error_message(). Readings cannot
- * fail. errno is left alone by what succeeds.
- * Threads. Every function may be called by any number of threads at once. Policy, options, last sleep and error message belong to
- * the calling thread; a thread's first sleep takes about 18 KB of heap, freed when it ends.
- * Fork. A child goes on with the parent's clock and its own copy of the calling thread's state. Nothing needs to be done.
- * Signals. Once the clock runs, vtare_now_ns, vtare_now_ordered_ns and the vtare_tick functions may be called in signal handlers;
- * nothing else may, except vtare_clock_abi_version, vtare_clock_version and vtare_sleep_policy_name.
- * Growth. Structures begin with `size`: set it to sizeof the structure before the call. Later releases add fields at the end, never
- * elsewhere, and fill in no more than the caller has; afterwards `size` is the number of bytes filled in. A program built with a newer
- * header than the library finds fields behind `size` unchanged: they are unknown, not 0. Sizes below the first release's are EINVAL.
- * VTARE_CLOCK_ABI_VERSION does not change with added fields.
+ * Errors. Functions that return int answer 0, or -1 with errno set and a sentence in vtare_error_message(). Readings
+ * cannot fail. errno is left alone by what succeeds.
+ * Threads. Every function may be called by any number of threads at once. Policy, options, last sleep and error message
+ * belong to the calling thread; a thread's first sleep takes about 18 KB of heap, freed when it ends.
+ * Fork. A child goes on with the parent's clock and its own copy of the calling thread's state. Nothing needs to be
+ * done.
+ * Signals. Once the clock runs, vtare_now_ns, vtare_now_ordered_ns and the vtare_tick functions may be called in signal
+ * handlers; nothing else may, except vtare_clock_abi_version, vtare_clock_version and vtare_sleep_policy_name.
+ * Growth. Structures begin with `size`: set it to sizeof the structure before the call. Later releases add fields at
+ * the end, never elsewhere, and fill in no more than the caller has; afterwards `size` is the number of bytes filled
+ * in. A program built with a newer header than the library finds fields behind `size` unchanged: they are unknown, not
+ * 0. Sizes below the first release's are EINVAL. VTARE_CLOCK_ABI_VERSION does not change with added fields.
  *
  * SPDX-License-Identifier: Apache-2.0 OR MIT
  */
@@ -25,7 +26,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The binary interface that this header describes. Raised when a program linked with an older library could not run with a newer. */
+/* The binary interface that this header describes. Raised when a program linked with an older library could not run
+ * with a newer. */
 #define VTARE_CLOCK_ABI_VERSION 1
 
 #if defined(__cplusplus) && __cplusplus >= 201103L
@@ -46,11 +48,12 @@ extern "C" {
 /* ---- the clock ---- */
 
 /* CLOCK_MONOTONIC in nanoseconds, at the price of a bare counter reading.
- * Unordered: the CPU may move the reading among the instructions around it, by some ten nanoseconds either way. For timestamps. */
+ * Unordered: the CPU may move the reading among the instructions around it, by some ten nanoseconds either way. For
+ * timestamps. */
 uint64_t vtare_now_ns(void) VTARE_NOEXCEPT;
 
-/* CLOCK_MONOTONIC in nanoseconds, read after all earlier instructions and loads have completed. Of two such readings the one that
- * happened later is never the smaller, whichever threads took them. */
+/* CLOCK_MONOTONIC in nanoseconds, read after all earlier instructions and loads have completed. Of two such readings
+ * the one that happened later is never the smaller, whichever threads took them. */
 uint64_t vtare_now_ordered_ns(void) VTARE_NOEXCEPT;
 
 /* Which clock to read. */
@@ -62,7 +65,8 @@ enum vtare_source {
 struct vtare_clock_options {
     uint32_t size;     /* in: sizeof(struct vtare_clock_options) */
     uint32_t source;   /* enum vtare_source */
-    uint32_t thorough; /* not 0: calibrate against the kernel and test the CPUs' counters against each other; tens of ms */
+    uint32_t
+        thorough; /* not 0: calibrate against the kernel and test the CPUs' counters against each other; tens of ms */
     uint32_t reserved; /* 0 */
 };
 
@@ -87,7 +91,7 @@ struct vtare_clock_info {
     double read_cost_ns;                  /* of one vtare_now_ns inside the library, measured at start */
     double quantum_ns;                    /* spacing of the values that the counter shows */
     double frequency_hz;                  /* of the counter */
-    double rate_error_ppm;                /* bound on that, against CLOCK_MONOTONIC_RAW; 0: the kernel's own multiplier */
+    double rate_error_ppm; /* bound on that, against CLOCK_MONOTONIC_RAW; 0: the kernel's own multiplier */
     double calibration_ns;                /* how long calibration took */
     double anchor_age_ns;                 /* time since the last comparison with the kernel's clock (path LINE) */
     double anchor_error_ns;               /* what that found: kernel's clock minus this clock (path LINE) */
@@ -103,16 +107,17 @@ struct vtare_clock_info {
     uint64_t events_rate_broken;          /* counter and kernel went apart faster than any steering */
     uint64_t events_given_up;             /* the counter was given up; readings come from the kernel since */
     char source[16];                      /* "tsc", "cntvct" or "os" */
-    char reason[240];                     /* the decisive reason for that, cut to fit; all of them: vtare_clock_info_json */
+    char reason[240]; /* the decisive reason for that, cut to fit; all of them: vtare_clock_info_json */
     /* Here the structure of the first release ends. */
-    uint64_t events_rate_contradicted;    /* CLOCK_MONOTONIC_RAW contradicted the calibrated rate: rate_error_ppm has grown */
+    uint64_t
+        events_rate_contradicted; /* CLOCK_MONOTONIC_RAW contradicted the calibrated rate: rate_error_ppm has grown */
 };
 
 /* Fills in `info`; may take memory. EINVAL: NULL, or size too small. */
 int vtare_clock_info(struct vtare_clock_info *info);
 
-/* The same in full, with all reasons, as one JSON object: writes at most size bytes with the closing NUL and answers the length of
- * the whole without it, as snprintf does; -1 on error. */
+/* The same in full, with all reasons, as one JSON object: writes at most size bytes with the closing NUL and answers
+ * the length of the whole without it, as snprintf does; -1 on error. */
 int64_t vtare_clock_info_json(char *buffer, size_t size);
 
 /* The library's binary interface: compare with VTARE_CLOCK_ABI_VERSION where the library is loaded by hand. */
@@ -122,8 +127,8 @@ uint32_t vtare_clock_abi_version(void) VTARE_NOEXCEPT;
 const char *vtare_clock_version(void) VTARE_NOEXCEPT;
 
 /* ---- the bare counter: for timing short pieces of code ----
- * Ticks of the CPU's counter; of the kernel's clock (1 ns) where user code may not read the counter. Only differences mean
- * something: vtare_ticks_to_ns(stop - start). */
+ * Ticks of the CPU's counter; of the kernel's clock (1 ns) where user code may not read the counter. Only differences
+ * mean something: vtare_ticks_to_ns(stop - start). */
 
 uint64_t vtare_tick(void) VTARE_NOEXCEPT;       /* unordered */
 uint64_t vtare_tick_start(void) VTARE_NOEXCEPT; /* earlier work is done, the timed work has not begun */
@@ -133,12 +138,14 @@ uint64_t vtare_tick_stop(void) VTARE_NOEXCEPT;  /* the timed work is done, later
 int64_t vtare_ticks_to_ns(int64_t ticks) VTARE_NOEXCEPT;
 
 /* ---- sleeps ----
- * A sleep never ends before its deadline, except through a signal: where a handler runs during the kernel's part of a sleep, the call
- * answers -1 with EINTR whether or not the handler was installed with SA_RESTART, as nanosleep does. What was left is -miss_ns of
- * vtare_last_sleep; to sleep on without drift, call vtare_sleep_until_ns with its deadline_ns. A handler that runs during the spin
- * does not end the sleep. Sleeps are cancellation points (pthread_cancel) in the kernel's part. */
+ * A sleep never ends before its deadline, except through a signal: where a handler runs during the kernel's part of a
+ * sleep, the call answers -1 with EINTR whether or not the handler was installed with SA_RESTART, as nanosleep does.
+ * What was left is -miss_ns of vtare_last_sleep; to sleep on without drift, call vtare_sleep_until_ns with its
+ * deadline_ns. A handler that runs during the spin does not end the sleep. Sleeps are cancellation points
+ * (pthread_cancel) in the kernel's part. */
 
-/* Sleeps for span_ns from now. 0 returns at once. Spans that end beyond the clock's range (584 years) end there. EINTR, ENOMEM. */
+/* Sleeps for span_ns from now. 0 returns at once. Spans that end beyond the clock's range (584 years) end there. EINTR,
+ * ENOMEM. */
 int vtare_sleep_ns(uint64_t span_ns);
 
 /* Sleeps until the clock shows deadline_ns. A deadline that has passed returns 0 at once. EINTR, ENOMEM. */
@@ -146,7 +153,7 @@ int vtare_sleep_until_ns(uint64_t deadline_ns);
 
 /* How to sleep. */
 enum vtare_sleep_policy {
-    VTARE_SLEEP_ADAPTIVE = 0,         /* the kernel until a margin learned from its lateness, then spinning; the default */
+    VTARE_SLEEP_ADAPTIVE = 0, /* the kernel until a margin learned from its lateness, then spinning; the default */
     VTARE_SLEEP_CLOCK_NANOSLEEP = 1,  /* the kernel to the end ("os") */
     VTARE_SLEEP_TWO_PHASE = 2,        /* spins the last timer tick, 1/HZ (HPTSleep) */
     VTARE_SLEEP_TWO_PHASE_CAPPED = 3, /* the same, 1 ms at most */
@@ -157,7 +164,8 @@ enum vtare_sleep_policy {
 /* Sets how this thread sleeps from now on; what its sleeper has learned is dropped. EINVAL: no such policy. */
 int vtare_set_sleep_policy(int policy);
 
-/* The same by name: adaptive, clock_nanosleep (or os), two_phase, two_phase_capped, spin, usleep. EINVAL: no such name. */
+/* The same by name: adaptive, clock_nanosleep (or os), two_phase, two_phase_capped, spin, usleep. EINVAL: no such name.
+ */
 int vtare_set_sleep_policy_name(const char *name);
 
 /* How this thread sleeps. */
@@ -169,25 +177,31 @@ const char *vtare_sleep_policy_name(int policy) VTARE_NOEXCEPT;
 /* How this thread sleeps in detail. Get, change what is to be changed, set. */
 struct vtare_sleep_options {
     uint32_t size;          /* in: sizeof(struct vtare_sleep_options); out: bytes filled in */
-    uint32_t fifo_priority; /* any policy: SCHED_FIFO, 1 to 99, from the next sleep on and for the thread's work too; 0 (default): as is */
-    uint64_t cpu_price_ns;  /* adaptive: spins 1 us more where that raises the share of sleeps on time by 1 us / price; 2000000 */
+    uint32_t fifo_priority; /* any policy: SCHED_FIFO, 1 to 99, from the next sleep on and for the thread's work too; 0
+                               (default): as is */
+    uint64_t cpu_price_ns;  /* adaptive: spins 1 us more where that raises the share of sleeps on time by 1 us / price;
+                               2000000 */
     uint64_t tolerance_ns;  /* adaptive: a miss up to this is as good as none; 0 */
-    uint64_t slack_ns;      /* adaptive: timer slack in the kernel, put back at wake-up; 1, the least; 0: the thread's own */
-    uint64_t slice_ns;      /* adaptive: time slice asked of the scheduler, 100000 to 100000000; 100000; 0: the thread's own */
-    uint32_t slice_refused; /* out: 1 where the system refused the slice; known after the first sleep with these options */
+    uint64_t slack_ns; /* adaptive: timer slack in the kernel, put back at wake-up; 1, the least; 0: the thread's own */
+    uint64_t
+        slice_ns; /* adaptive: time slice asked of the scheduler, 100000 to 100000000; 100000; 0: the thread's own */
+    uint32_t
+        slice_refused; /* out: 1 where the system refused the slice; known after the first sleep with these options */
     uint32_t fifo_refused;  /* out: 1 where it refused the priority: RLIMIT_RTPRIO or CAP_SYS_NICE is missing */
 };
 
 /* This thread's options. EINVAL: NULL, or size too small. */
 int vtare_get_sleep_options(struct vtare_sleep_options *options);
 
-/* Sets them; what the sleeper has learned is dropped. EINVAL: NULL, size too small, or a value out of range, and nothing is changed. */
+/* Sets them; what the sleeper has learned is dropped. EINVAL: NULL, size too small, or a value out of range, and
+ * nothing is changed. */
 int vtare_set_sleep_options(const struct vtare_sleep_options *options);
 
 /* How a sleep ended. */
 struct vtare_sleep_result {
     uint32_t size;        /* in: sizeof(struct vtare_sleep_result); out: bytes filled in */
-    uint32_t disturbed;   /* 1: the CPU was taken away while spinning, or the guard against a crowded machine held spinning back */
+    uint32_t disturbed;   /* 1: the CPU was taken away while spinning, or the guard against a crowded machine held
+                             spinning back */
     uint32_t interrupted; /* 1: a signal handler ended it */
     uint32_t policy;      /* enum vtare_sleep_policy */
     uint64_t deadline_ns; /* the time at which it was to end */
@@ -212,14 +226,14 @@ struct vtare_ticker {
 /* Begins a ticker; its first deadline lies one period ahead. EINVAL: NULL, or a period of 0. */
 int vtare_ticker_init(struct vtare_ticker *ticker, uint64_t period_ns);
 
-/* Sleeps until the next deadline. Where the caller comes late, it returns at once, counts what was missed, and keeps to the grid.
- * EINTR: call it again, nothing is lost. EINVAL: NULL, or never begun. */
+/* Sleeps until the next deadline. Where the caller comes late, it returns at once, counts what was missed, and keeps to
+ * the grid. EINTR: call it again, nothing is lost. EINVAL: NULL, or never begun. */
 int vtare_ticker_wait(struct vtare_ticker *ticker);
 
 /* ---- errors ---- */
 
-/* What went wrong in this thread's last call that failed, as a sentence; "" where none has. Valid until this thread's next call that
- * fails, and until it ends. */
+/* What went wrong in this thread's last call that failed, as a sentence; "" where none has. Valid until this thread's
+ * next call that fails, and until it ends. */
 const char *vtare_error_message(void);
 
 #ifdef __cplusplus

@@ -17,7 +17,8 @@ final class Library {
     private Library() {}
 
     static {
-        // A path set on the command line, or in the environment, else what the dynamic linker and jna.library.path know.
+        // A path set on the command line, or in the environment, else what the dynamic linker and jna.library.path
+        // know.
         String path = System.getProperty("vtare.clock.library", System.getenv("VTARE_CLOCK_LIBRARY"));
         String name = path == null || path.isEmpty() ? "vtare_clock" : path;
         try {
@@ -89,13 +90,32 @@ final class Library {
     }
 
     /** {@code struct vtare_clock_info}. */
-    @FieldOrder({
-        "size", "abi_version", "path", "trusted", "error_bound_ns", "read_cost_ns", "quantum_ns", "frequency_hz",
-        "rate_error_ppm", "calibration_ns", "anchor_age_ns", "anchor_error_ns", "anchor_half_width_ns",
-        "cross_core_low_ns", "cross_core_high_ns", "kernel_mult", "kernel_shift", "events_suspended",
-        "events_migrated", "events_clock_source_changed", "events_seated", "events_rate_broken", "events_given_up", "source", "reason",
-        "events_rate_contradicted"
-    })
+    @FieldOrder({"size",
+                 "abi_version",
+                 "path",
+                 "trusted",
+                 "error_bound_ns",
+                 "read_cost_ns",
+                 "quantum_ns",
+                 "frequency_hz",
+                 "rate_error_ppm",
+                 "calibration_ns",
+                 "anchor_age_ns",
+                 "anchor_error_ns",
+                 "anchor_half_width_ns",
+                 "cross_core_low_ns",
+                 "cross_core_high_ns",
+                 "kernel_mult",
+                 "kernel_shift",
+                 "events_suspended",
+                 "events_migrated",
+                 "events_clock_source_changed",
+                 "events_seated",
+                 "events_rate_broken",
+                 "events_given_up",
+                 "source",
+                 "reason",
+                 "events_rate_contradicted"})
     public static final class Info extends Structure {
         public int size;
         public int abi_version;

@@ -5,7 +5,8 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 
 /**
- * vtare's clock and sleeps: whole nanoseconds on CLOCK_MONOTONIC, the clock that {@link System#nanoTime} reads on Linux.
+ * vtare's clock and sleeps: whole nanoseconds on CLOCK_MONOTONIC, the clock that {@link System#nanoTime} reads on
+ * Linux.
  *
  * <p>A reading costs a call through JNA, some hundred nanoseconds: more than {@code System.nanoTime}, which the virtual
  * machine compiles to a few instructions. Use this class for its sleeps and for what it tells of the clock; to make
@@ -195,7 +196,8 @@ public final class VtareClock {
      * @param quantumNs the smallest step of the counter
      * @param frequencyHz the counter's frequency
      * @param rateErrorPpm the bound on its error against CLOCK_MONOTONIC_RAW
-     * @param events how often each thing happened since the start, such as {@code rate_contradicted}; only those that did
+     * @param events how often each thing happened since the start, such as {@code rate_contradicted}; only those that
+     *     did
      * @param libraryVersion the version of vtare that the library is from
      */
     public record Info(
