@@ -32,7 +32,7 @@ MAY_TOUCH: dict[str, set[str]] = {
         *("vtare-probe", "vtare-link", "vtare-control"),
     },
     "vtare-capture": {"vtare-units", "vtare-sys", "vtare-clock", "vtare-bpf", "vtare-wire"},
-    "vtare-emulator": {"vtare-units", "vtare-sys", "vtare-clock", "vtare-pathsim"},
+    "vtare-emulator": {"vtare-units", "vtare-sys", "vtare-clock", "vtare-pathsim", "vtare-wire"},
     "vtare-tester": {"vtare-units", "vtare-sys", "vtare-clock", "vtare-bpf", "vtare-wire"},
     "vtare-load": {"vtare-units", "vtare-sys", "vtare-clock", "vtare-wire", "vtare-pathsim"},
 }

@@ -2,6 +2,7 @@
 //! damaged.
 
 use vtare_sys::net::frames::{Cut, FrameHeader};
+use vtare_wire::{internet_checksum, internet_sum};
 
 /// Bytes of two addresses and the EtherType.
 const ETHERNET: usize = 14;
@@ -165,7 +166,7 @@ impl<'f> Pieces<'f> {
         put(piece, at + 4, identity);
         put(piece, at + 10, 0);
         let header = usize::from(piece[at] & 0xf) * 4;
-        let sum = piece.get(at..at + header).map_or(0, |bytes| !fold(sum_of(bytes)));
+        let sum = piece.get(at..at + header).map_or(0, internet_checksum);
         put(piece, at + 10, sum);
     }
 
@@ -193,23 +194,7 @@ fn pseudo_sum(piece: &[u8], packet_at: usize, transport_at: usize, cut: Cut) -> 
     let addresses =
         if piece[packet_at] >> 4 == 6 { packet_at + 8..packet_at + 40 } else { packet_at + 12..packet_at + 20 };
     let protocol: u64 = if cut == Cut::Udp { UDP.into() } else { 6 };
-    let sum = piece.get(addresses).map_or(0, sum_of);
-    fold(sum + protocol + (piece.len() - transport_at) as u64)
-}
-
-/// The sum of the 16-bit words of `bytes`.
-//= RFC 1071
-fn sum_of(bytes: &[u8]) -> u64 {
-    let words = bytes.chunks_exact(2);
-    let odd = words.remainder().first().map_or(0, |byte| u64::from(*byte) << 8);
-    words.map(|pair| u64::from(u16::from_be_bytes([pair[0], pair[1]]))).sum::<u64>() + odd
-}
-
-fn fold(mut sum: u64) -> u16 {
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    sum as u16
+    internet_sum(protocol + (piece.len() - transport_at) as u64, piece.get(addresses).unwrap_or_default())
 }
 
 /// Makes the checksum that was left to be made. Places that lead out of the frame leave it as it is.
@@ -217,7 +202,7 @@ pub fn complete_checksum(frame: &mut [u8], (start, offset): (u16, u16)) {
     let (start, place) = (usize::from(start), usize::from(start) + usize::from(offset));
     let Some(stretch) = frame.get(start..).filter(|_| place + 2 <= frame.len()) else { return };
     // 0 would mean "no checksum" in UDP; both are the same number in this arithmetic.
-    let sum = match !fold(sum_of(stretch)) {
+    let sum = match internet_checksum(stretch) {
         0 => 0xffff,
         sum => sum,
     };

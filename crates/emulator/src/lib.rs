@@ -1,5 +1,5 @@
 //! A WAN between two interfaces: rate, delay, jitter, loss, duplication, disorder and damage, and the truth about each
-//! 10 ms. May touch: units, sys, clock, pathsim.
+//! 10 ms. May touch: units, sys, clock, wire, pathsim.
 //!
 //! - [`LaneSpec`], [`Lane`]: one direction as a state machine on arrival times. It shares its queue and its loss with
 //!   the simulated path ([`vtare_pathsim`]) and has no I/O.

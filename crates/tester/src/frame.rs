@@ -1,14 +1,14 @@
 //! How the frames look: Ethernet, IPv4, UDP, and a tag of 18 B that fits the smallest frame.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddrV4};
 
-use vtare_wire::internet_checksum;
+use vtare_wire::{UDP_FRAME_HEADERS_BYTE, udp_frame_headers};
 
 use crate::options::Flow;
 use crate::size::{ETHERNET_BYTE, FCS_BYTE};
 
 /// Bytes of the Ethernet, IPv4 and UDP headers.
-pub const HEADERS_BYTE: usize = 42;
+pub const HEADERS_BYTE: usize = UDP_FRAME_HEADERS_BYTE;
 /// Source and destination port: those of the test, and by the second one that of vtare's responder.
 pub(crate) const PORTS: [u16; 2] = [8_463, 8_462];
 const AT_RUN: usize = 42;
@@ -26,29 +26,12 @@ pub(crate) const fn bytes(frame_byte: u32) -> usize {
 }
 
 /// Ethernet, IPv4 and UDP headers of a frame of `frame_byte` with its check sequence, at least
-/// [`SMALLEST_BYTE`](crate::SMALLEST_BYTE). The UDP checksum is 0, "not computed": the tag changes in every frame.
+/// [`SMALLEST_BYTE`](crate::SMALLEST_BYTE). No UDP checksum: the tag changes in every frame.
 #[must_use]
 pub fn headers(from: [u8; 6], source: Ipv4Addr, flow: &Flow, frame_byte: u32) -> [u8; HEADERS_BYTE] {
-    let ip_byte = (frame_byte - FCS_BYTE - ETHERNET_BYTE) as u16;
-    let mut bytes = [0; HEADERS_BYTE];
-    bytes[..6].copy_from_slice(&flow.to);
-    bytes[6..12].copy_from_slice(&from);
-    bytes[12..14].copy_from_slice(&0x0800_u16.to_be_bytes());
-    let ip = &mut bytes[14..34];
-    ip[0] = 0x45;
-    ip[2..4].copy_from_slice(&ip_byte.to_be_bytes());
-    // Do not fragment.
-    ip[6] = 0x40;
-    ip[8] = 64;
-    ip[9] = 17;
-    ip[12..16].copy_from_slice(&source.octets());
-    ip[16..20].copy_from_slice(&flow.address.octets());
-    let sum = internet_checksum(ip);
-    ip[10..12].copy_from_slice(&sum.to_be_bytes());
-    bytes[34..36].copy_from_slice(&PORTS[0].to_be_bytes());
-    bytes[36..38].copy_from_slice(&PORTS[1].to_be_bytes());
-    bytes[38..40].copy_from_slice(&(ip_byte - 20).to_be_bytes());
-    bytes
+    let payload_byte = bytes(frame_byte) - HEADERS_BYTE;
+    let [source, destination] = [SocketAddrV4::new(source, PORTS[0]), SocketAddrV4::new(flow.address, PORTS[1])];
+    udp_frame_headers([from, flow.to], [source, destination], payload_byte as u16)
 }
 
 /// Writes headers and tag (run, flow, sequence) into the first [`TAGGED_BYTE`] bytes of a frame.

@@ -4,7 +4,7 @@
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use vtare_sys::bpf::BpfError;
-use vtare_wire::{SessionId, SessionKey};
+use vtare_wire::{SessionId, SessionKey, udp_frame_headers};
 
 use super::XdpError;
 
@@ -33,28 +33,11 @@ pub(crate) fn allowed<T>(result: Result<T, XdpError>) -> Option<T> {
     }
 }
 
-pub(crate) fn ip_checksum(header: &[u8]) -> u16 {
-    let sum: u32 = header.chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
-    let folded = (sum & 0xffff) + (sum >> 16);
-    (folded & 0xffff) as u16 + (folded >> 16) as u16
-}
-
 /// A frame from the client's port to the responder.
 pub(crate) fn frame(from: SocketAddrV4, payload: &[u8]) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    bytes.extend_from_slice(&CARD);
-    bytes.extend_from_slice(&CLIENT_CARD);
-    bytes.extend_from_slice(&[8, 0, 0x45, 0]);
-    bytes.extend_from_slice(&(28 + payload.len() as u16).to_be_bytes());
-    bytes.extend_from_slice(&[0, 0, 0x40, 0, 57, 17, 0, 0]);
-    bytes.extend_from_slice(&from.ip().octets());
-    bytes.extend_from_slice(&HOST.octets());
-    let sum = !ip_checksum(&bytes[14..34]);
-    bytes[24..26].copy_from_slice(&sum.to_be_bytes());
-    bytes.extend_from_slice(&from.port().to_be_bytes());
-    bytes.extend_from_slice(&PORT.to_be_bytes());
-    bytes.extend_from_slice(&(8 + payload.len() as u16).to_be_bytes());
-    bytes.extend_from_slice(&[0x12, 0x34]);
+    let peer = SocketAddrV4::new(HOST, PORT);
+    let mut bytes = udp_frame_headers([CLIENT_CARD, CARD], [from, peer], payload.len() as u16).to_vec();
+    bytes[40..42].copy_from_slice(&[0x12, 0x34]);
     bytes.extend_from_slice(payload);
     bytes
 }

@@ -20,14 +20,14 @@ use vtare_sys::net::xsk::{Frame, Xsk, XskMode, XskSize};
 use vtare_sys::net::{Layer, Socket, hardware, wait_readable};
 use vtare_sys::{SysError, clocks};
 use vtare_units::{Monotonic, Span, Timestamp};
-use vtare_wire::IPV4_UDP_BYTE;
+use vtare_wire::{IPV4_UDP_BYTE, UDP_FRAME_HEADERS_BYTE};
 
 use crate::socket::Wait;
 use crate::socket::error::{dropped_since, system};
 use crate::socket::options::{LINGER, WAKE_BEFORE};
 use crate::stall_detector::StallDetector;
 use crate::xdp::XdpError;
-use crate::xdp::l2_path::{HEADERS_BYTE, L2Path, headers, hold_port, most_payload_byte, native_refused, place};
+use crate::xdp::l2_path::{L2Path, headers, hold_port, most_payload_byte, native_refused, place};
 
 /// The receive queue that the socket is bound to.
 const QUEUE: u32 = 0;
@@ -83,7 +83,7 @@ pub struct AfXdpLink<'c> {
     /// Holds the port, and learns that nobody listens there.
     port: UdpSocket,
     /// Headers of a datagram of `size_byte`.
-    headers: [u8; HEADERS_BYTE],
+    headers: [u8; UDP_FRAME_HEADERS_BYTE],
     size_byte: u16,
     wait: Wait,
     facts: Facts,
@@ -176,9 +176,9 @@ impl<'c> AfXdpLink<'c> {
             self.size_byte = size_byte;
         }
         let headers = &self.headers;
-        Ok(self.socket.put(HEADERS_BYTE + payload.len(), |frame| {
-            frame[..HEADERS_BYTE].copy_from_slice(headers);
-            frame[HEADERS_BYTE..].copy_from_slice(payload);
+        Ok(self.socket.put(UDP_FRAME_HEADERS_BYTE + payload.len(), |frame| {
+            frame[..UDP_FRAME_HEADERS_BYTE].copy_from_slice(headers);
+            frame[UDP_FRAME_HEADERS_BYTE..].copy_from_slice(payload);
         }))
     }
 
@@ -348,7 +348,7 @@ impl ProbeLink for AfXdpLink<'_> {
 /// The datagram in a frame that the program let through; it has checked headers and lengths.
 fn datagram<'a>(frame: &Frame<'a>, arrived: Timestamp<Monotonic>) -> Option<Incoming<'a>> {
     let udp_byte = usize::from(u16::from_be_bytes([*frame.bytes.get(38)?, *frame.bytes.get(39)?]));
-    let payload = frame.bytes.get(HEADERS_BYTE..34 + udp_byte)?;
+    let payload = frame.bytes.get(UDP_FRAME_HEADERS_BYTE..34 + udp_byte)?;
     let stamp =
         (frame.note != 0).then(|| Stamp { at: Timestamp::from_nanos(frame.note), source: StampSource::Software });
     Some(Incoming { payload, arrived, stamp, ttl: Some(frame.bytes[22]) })
@@ -383,7 +383,7 @@ fn one_queue(path: &L2Path) -> Result<(), XdpError> {
 
 /// The socket, without copies where driver and card can; else with the reason that they gave.
 fn open_socket(path: &L2Path, largest_byte: u16, mode: XdpMode) -> Result<(Xsk, Option<Refusal>), SysError> {
-    let frame_byte = HEADERS_BYTE + usize::from(largest_byte);
+    let frame_byte = UDP_FRAME_HEADERS_BYTE + usize::from(largest_byte);
     let size = |chunk_byte| XskSize { chunk_byte, receive: MOST_UNREAD, send: MOST_LEAVING };
     let size = if frame_byte <= size(2_048).most_byte() { size(2_048) } else { size(4_096) };
     let refused = if mode == XdpMode::Native {

@@ -31,7 +31,7 @@ fn the_payload_is_what_udp_says_and_no_padding_behind_it() {
     assert_eq!((found.payload, found.arrived, found.ttl), (&b"a probe"[..], at, Some(64)));
     assert_eq!(found.stamp.map(|stamp| stamp.at), Some(Timestamp::from_nanos(7)));
     assert_eq!(datagram(&Frame { bytes: &bytes, note: 0 }, at).expect("it is whole").stamp, None);
-    for end in 0..HEADERS_BYTE + 7 {
+    for end in 0..UDP_FRAME_HEADERS_BYTE + 7 {
         assert!(datagram(&Frame { bytes: &bytes[..end], note: 7 }, at).is_none(), "cut at {end}");
     }
     // A length that ends within the headers.

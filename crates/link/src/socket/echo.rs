@@ -1,5 +1,7 @@
 //! ICMP echo messages, which any host answers without a responder.
 
+use vtare_wire::internet_sum;
+
 /// Bytes of an echo header.
 pub const HEADER_BYTE: usize = 8;
 
@@ -39,7 +41,7 @@ impl Echo {
         let mut header = [kind, 0, 0, 0, a, b, c, d];
         // The kernel does it for unprivileged sockets and for ICMPv6.
         if self.raw && !self.ipv6 {
-            let checksum = !folded(folded(0, &header).into(), payload);
+            let checksum = !internet_sum(internet_sum(0, &header).into(), payload);
             header[2..4].copy_from_slice(&checksum.to_be_bytes());
         }
         header
@@ -62,17 +64,6 @@ impl Echo {
     }
 }
 
-/// The ones' complement sum of `bytes` as 16-bit words, on top of `sum`. RFC 1071.
-fn folded(mut sum: u64, bytes: &[u8]) -> u16 {
-    let words = bytes.chunks_exact(2);
-    let odd = words.remainder().first().map_or(0, |last| u64::from(*last) << 8);
-    sum += words.map(|word| u64::from(u16::from_be_bytes([word[0], word[1]]))).sum::<u64>() + odd;
-    while sum >> 16 != 0 {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    sum as u16
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -84,9 +75,9 @@ mod tests {
     #[test]
     fn the_checksum_is_that_of_rfc_1071() {
         // The RFC's own example: the sum of these words is 0xddf2.
-        assert_eq!(folded(0, &[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]), 0xddf2);
+        assert_eq!(internet_sum(0, &[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]), 0xddf2);
         let header = RAW.request(0x0102, b"abc");
-        assert_eq!(folded(folded(0, &header).into(), b"abc"), 0xffff);
+        assert_eq!(internet_sum(internet_sum(0, &header).into(), b"abc"), 0xffff);
     }
 
     #[test]

@@ -7,14 +7,12 @@ use vtare_sys::bpf::{XdpLink, XdpMode};
 use vtare_sys::net::route;
 use vtare_sys::{SysError, clocks};
 use vtare_units::{Monotonic, Span};
-use vtare_wire::{IPV4_UDP_BYTE, internet_checksum};
+use vtare_wire::{IPV4_UDP_BYTE, UDP_FRAME_HEADERS_BYTE, udp_frame_headers};
 
 use super::error::XdpError;
 
 /// Largest datagram: a live frame lies in one page of memory with the kernel's own records.
 pub(crate) const MOST_PAYLOAD_BYTE: usize = 3_200;
-/// Bytes of the Ethernet, IPv4 and UDP headers.
-pub(crate) const HEADERS_BYTE: usize = 42;
 /// How often, and how long each time, the kernel is given to find a neighbour.
 const LOOKS: usize = 5;
 const LOOK_PATIENCE: Span = Span::from_millis(100);
@@ -121,28 +119,14 @@ pub(crate) fn facts(path: &L2Path, taking: &XdpLink, because: String) -> Facts {
     }
 }
 
-/// Ethernet, IPv4 and UDP headers of every probe. The UDP checksum is 0, "not computed", as RFC 768 allows over IPv4:
-/// the tag covers the probe.
-pub(crate) fn headers(path: &L2Path, local: SocketAddrV4, peer: SocketAddrV4, size_byte: u16) -> [u8; HEADERS_BYTE] {
-    let mut bytes = [0; HEADERS_BYTE];
-    bytes[..6].copy_from_slice(&path.to);
-    bytes[6..12].copy_from_slice(&path.from);
-    bytes[12..14].copy_from_slice(&0x0800_u16.to_be_bytes());
-    let ip = &mut bytes[14..34];
-    ip[0] = 0x45;
-    ip[2..4].copy_from_slice(&(28 + size_byte).to_be_bytes());
-    // Do not fragment.
-    ip[6] = 0x40;
-    ip[8] = 64;
-    ip[9] = 17;
-    ip[12..16].copy_from_slice(&local.ip().octets());
-    ip[16..20].copy_from_slice(&peer.ip().octets());
-    let sum = internet_checksum(ip);
-    ip[10..12].copy_from_slice(&sum.to_be_bytes());
-    bytes[34..36].copy_from_slice(&local.port().to_be_bytes());
-    bytes[36..38].copy_from_slice(&peer.port().to_be_bytes());
-    bytes[38..40].copy_from_slice(&(8 + size_byte).to_be_bytes());
-    bytes
+/// Headers of every probe.
+pub(crate) fn headers(
+    path: &L2Path,
+    local: SocketAddrV4,
+    peer: SocketAddrV4,
+    size_byte: u16,
+) -> [u8; UDP_FRAME_HEADERS_BYTE] {
+    udp_frame_headers([path.from, path.to], [local, peer], size_byte)
 }
 
 //= RFC 826

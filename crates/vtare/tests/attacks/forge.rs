@@ -5,6 +5,7 @@ use std::path::Path;
 
 use rustix::net::{AddressFamily, Protocol, SendFlags, SocketFlags, SocketType, ipproto, sendto, socket_with};
 use vtare_sys::net::namespace;
+use vtare_wire::internet_checksum;
 
 /// A raw socket: of IPv4 with headers of its own, or of ICMPv6, whose checksum the kernel makes.
 const RAW_IPV4: (AddressFamily, Protocol) = (AddressFamily::INET, ipproto::RAW);
@@ -69,10 +70,7 @@ pub(crate) fn fragmentation_needed(router: Ipv4Addr, victim: Ipv4Addr, peer: Ipv
         let mut icmp = vec![3, 4, 0, 0, 0, 0];
         icmp.extend_from_slice(&mtu.to_be_bytes());
         icmp.extend(ipv4(if is_udp { 17 } else { 1 }, victim, peer, &payload));
-        let sum =
-            icmp.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0))).sum::<u32>();
-        let folded = (sum & 0xffff) + (sum >> 16);
-        let checksum = !((folded & 0xffff) + (folded >> 16)) as u16;
+        let checksum = internet_checksum(&icmp);
         icmp[2..4].copy_from_slice(&checksum.to_be_bytes());
         ipv4(1, router, victim, &icmp)
     };
