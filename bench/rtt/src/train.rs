@@ -6,7 +6,7 @@ use vtare_clock::{Clock, ClockOptions};
 use vtare_control::{PresharedKey, client};
 use vtare_link::socket::{SocketLink, SocketOptions};
 use vtare_probe::link::ProbeLink;
-use vtare_probe::train::{AvbSession, Bursts, Train, TrainReport};
+use vtare_probe::train::{AvbSession, Bursts, TrainPlan, TrainReport};
 use vtare_units::Span;
 use vtare_wire::session::{Open, Purpose, WireForm};
 
@@ -50,8 +50,8 @@ pub(crate) fn measure(asked: &Asked<'_>) -> Result<(), Failed> {
     let link = SocketLink::udp(&clock, address, &options, "trains over UDP")?;
     let grant = far.grant().clone();
     let mut session = AvbSession::new(link, far, grant);
-    let train =
-        Train::even(packets(asked.gap_ns), asked.size_byte, Span::from_nanos(asked.gap_ns)).with_bursts(asked.bursts);
+    let train = TrainPlan::even(packets(asked.gap_ns), asked.size_byte, Span::from_nanos(asked.gap_ns))
+        .with_bursts(asked.bursts);
     // The first train learns what a send costs.
     session.send_train(&train)?;
     let end = clock.now() + Span::try_from_secs_f64(asked.seconds).ok_or("too many seconds")?;

@@ -9,7 +9,7 @@ use vtare_clock::{Clock, ClockOptions};
 use vtare_control::client::{self, ControlError};
 use vtare_control::{OpenedSession, PresharedKey};
 use vtare_link::socket::{SocketLink, SocketOptions};
-use vtare_probe::train::{AvbError, AvbSession, Bursts, Settling, Train};
+use vtare_probe::train::{AvbError, AvbSession, Bursts, Settling, TrainPlan};
 use vtare_serve::{ConnectionLimits, Options, Responder, ServeError, Summary};
 use vtare_units::{Span, Timestamp};
 use vtare_wire::session::{ArrivalSource, ClientError, Limits, Open, Purpose, Reason, ReversePlan, WireForm};
@@ -83,7 +83,7 @@ fn every_packet_of_a_train_is_told_with_the_responders_kernel_stamp() {
     let (clock, running) = (clock(), Running::start(Limits::default()));
     let mut session = running.session(&clock);
     for (number, bursts) in [Bursts::Of(1), Bursts::Of(16), Bursts::AsNeeded].into_iter().enumerate() {
-        let train = Train::even(1_000, 1_472, Span::from_micros(12)).with_bursts(bursts);
+        let train = TrainPlan::even(1_000, 1_472, Span::from_micros(12)).with_bursts(bursts);
         let report = session.send_train(&train).expect("it is sent");
         assert_eq!((report.sent + report.unsent, report.packets.len()), (1_000, 1_000));
         assert_eq!(report.packets[0].sequence, number as u64 * 1_000);
@@ -133,17 +133,17 @@ impl Gso for AvbSession<SocketLink<'_>, OpenedSession> {
 fn a_train_back_comes_to_the_port_that_was_shown_and_never_above_what_was_sent() {
     let (clock, running) = (clock(), Running::start(Limits::default()));
     let mut session = running.session(&clock);
-    let train = Train::even(200, 1_000, Span::from_micros(50));
+    let train = TrainPlan::even(200, 1_000, Span::from_micros(50));
     let refused = |result| match result {
         Err(AvbError::Far(ControlError::Session(ClientError::Refused(refusal)))) => refusal,
         other => panic!("{other:?}"),
     };
     assert_eq!(refused(session.reverse_train(&train)).reason, Reason::Unproven);
-    session.send_train(&Train::even(100, 1_000, Span::from_micros(50))).expect("it is sent");
+    session.send_train(&TrainPlan::even(100, 1_000, Span::from_micros(50))).expect("it is sent");
     let refusal = refused(session.reverse_train(&train));
     assert!(matches!(refusal.reason, Reason::Reverse { found: 200, most: ..=100, .. }), "{refusal:?}");
     assert!(refusal.to_string().contains("send one-way probes first"), "{refusal}");
-    session.send_train(&Train::even(150, 1_000, Span::from_micros(50))).expect("it is sent");
+    session.send_train(&TrainPlan::even(150, 1_000, Span::from_micros(50))).expect("it is sent");
     let report = session.reverse_train(&train).expect("it is paid for");
     assert_eq!((report.sent, report.unsent), (200, 0));
     assert_eq!(report.lost_by_receiver_and_path().1, 0, "{} lost", report.lost);

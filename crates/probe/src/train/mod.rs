@@ -1,6 +1,6 @@
 //! Trains of one-way probes and what became of each packet: what estimators of available bandwidth evaluate.
 //!
-//! [`AvbSession`] sends a [`Train`] over any link and asks the far end for its arrivals; or it has the far end send
+//! [`AvbSession`] sends a [`TrainPlan`] over any link and asks the far end for its arrivals; or it has the far end send
 //! one. The far end is whatever is [`Far`]: `vtare serve` over its control connection, or the session table at the end
 //! of a simulated path.
 
@@ -13,7 +13,7 @@ mod session;
 
 pub use far::{Far, SimFar};
 pub use pacing::Behind;
-pub use plan::{Bursts, Train, TrainError};
+pub use plan::{Bursts, TrainError, TrainPlan};
 pub use report::{PacketFate, Received, ReverseReport, Sent, TrainReport};
 pub use session::{AvbError, AvbSession, Settling};
 

@@ -60,7 +60,7 @@ pub enum TrainError {
 
 /// A train: when each packet is due after the first, and how large all are.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Train {
+pub struct TrainPlan {
     due: Vec<Span>,
     shape: Option<Shape>,
     size_byte: u16,
@@ -68,7 +68,7 @@ pub struct Train {
     behind: Behind,
 }
 
-impl Train {
+impl TrainPlan {
     /// A train of `packets` with `size_byte` bytes of payload each.
     #[must_use]
     pub fn new(shape: Shape, packets: u32, size_byte: u16) -> Self {

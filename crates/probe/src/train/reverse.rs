@@ -5,7 +5,7 @@ use vtare_wire::full;
 use vtare_wire::session::{ArrivalSource, ReversePlan};
 
 use super::far::Far;
-use super::plan::{Train, TrainError};
+use super::plan::{TrainError, TrainPlan};
 use super::report::{PacketFate, Received, ReverseReport, Sent};
 use super::session::{AvbError, AvbSession, USUAL_SEND_COST};
 use crate::link::{Incoming, ProbeLink, StampSource};
@@ -16,7 +16,7 @@ impl<L: ProbeLink, F: Far<L>> AvbSession<L, F> {
     ///
     /// # Errors
     /// [`AvbError`]; a refusal leaves the session as it was.
-    pub fn reverse_train(&mut self, train: &Train) -> Result<ReverseReport, AvbError<F::Error>> {
+    pub fn reverse_train(&mut self, train: &TrainPlan) -> Result<ReverseReport, AvbError<F::Error>> {
         let open = &self.grant.open;
         train.check(full::HEADER_BYTE as u16, open.size_byte, open.burst_packet)?;
         let shape = train.shape().ok_or(TrainError::NoShape)?;

@@ -4,7 +4,7 @@ use vtare_wire::{IPV6_UDP_BYTE, full, short};
 
 use super::far::Far;
 use super::pacing::{Outlet, Paced, pace};
-use super::plan::{MOST_IN_BURST, Train, TrainError};
+use super::plan::{MOST_IN_BURST, TrainError, TrainPlan};
 use super::report::{PacketFate, Received, Sent, TrainReport};
 use crate::link::{Burst, LinkError, Outgoing, ProbeLink};
 
@@ -153,7 +153,7 @@ impl<L: ProbeLink, F: Far<L>> AvbSession<L, F> {
     ///
     /// # Errors
     /// [`AvbError`]; packets that were lost or not sent are no error.
-    pub fn send_train(&mut self, train: &Train) -> Result<TrainReport, AvbError<F::Error>> {
+    pub fn send_train(&mut self, train: &TrainPlan) -> Result<TrainReport, AvbError<F::Error>> {
         let open = &self.grant.open;
         train.check(open.form.header_byte() as u16, open.size_byte, open.burst_packet)?;
         let calls = train.calls(self.send_cost, self.link.facts().capabilities.gso);
@@ -185,7 +185,7 @@ impl<L: ProbeLink, F: Far<L>> AvbSession<L, F> {
         }
     }
 
-    fn report_of(&self, train: &Train, burst: usize, first: u64, paced: &Paced) -> TrainReport {
+    fn report_of(&self, train: &TrainPlan, burst: usize, first: u64, paced: &Paced) -> TrainReport {
         let mut packets = Vec::with_capacity(train.due().len());
         for call in &paced.calls {
             for index in 0..call.count {

@@ -9,7 +9,7 @@ use vtare_wire::session::{
 use vtare_wire::{SessionId, SessionKey, Shape};
 
 use super::pacing::Calls;
-use super::{AvbError, AvbSession, Bursts, SimFar, Train, TrainError};
+use super::{AvbError, AvbSession, Bursts, SimFar, TrainError, TrainPlan};
 use crate::link::ProbeLink;
 use crate::sim::{Responder, SimLink, SimSpec};
 
@@ -46,7 +46,7 @@ fn hops() -> Vec<HopSpec> {
 fn an_overloaded_train_arrives_at_the_rate_of_the_link_and_all_of_it_is_told() {
     let mut session = session(SimSpec::symmetric(hops(), 1), REQUEST, Limits::default());
     // 1500 B every 60 us are 200 Mbit/s; the link takes 120 us for each.
-    let report = session.send_train(&Train::even(100, 1_472, Span::from_micros(60))).expect("it is sent");
+    let report = session.send_train(&TrainPlan::even(100, 1_472, Span::from_micros(60))).expect("it is sent");
     assert_eq!((report.sent, report.lost, report.reordered, report.socket_drops), (100, 0, 0, Some(0)));
     assert_eq!((report.ip_byte(), report.burst_packet), (1_500, 1));
     for (index, pair) in report.packets.windows(2).enumerate() {
@@ -72,7 +72,7 @@ fn losses_reordering_and_order_are_told_train_by_train() {
     let mut session = session(spec, REQUEST, Limits::default());
     let mut lost = 0;
     for train in 0..10 {
-        let report = session.send_train(&Train::even(100, 600, Span::from_micros(100))).expect("it is sent");
+        let report = session.send_train(&TrainPlan::even(100, 600, Span::from_micros(100))).expect("it is sent");
         assert_eq!(report.packets[0].sequence, train * 100);
         assert_eq!(report.received() + report.lost, 100);
         assert_eq!(report.packets.iter().filter(|fate| fate.received.is_none()).count() as u64, report.lost);
@@ -91,14 +91,14 @@ fn a_receiver_without_room_is_told_apart_from_the_path() {
     // Arrivals are handed over a millisecond later, and taken by the program half a millisecond after that.
     spec.far.receive_noise.late_ns = vec![500_000];
     let mut session = session(spec, REQUEST, Limits::default());
-    let report = session.send_train(&Train::even(200, 100, Span::from_micros(20))).expect("it is sent");
+    let report = session.send_train(&TrainPlan::even(200, 100, Span::from_micros(20))).expect("it is sent");
     assert!(report.lost > 50, "{}", report.lost);
     assert_eq!(report.lost_by_receiver_and_path(), (report.lost, 0));
     assert_eq!(report.socket_drops, Some(report.lost));
     let joined = report.packets.iter().filter(|fate| fate.received.is_some_and(|received| received.joined)).count();
     assert!(joined > 10, "coalesced arrivals share one stamp: {joined}");
     // The next train counts for itself.
-    let report = session.send_train(&Train::even(5, 100, Span::from_millis(3))).expect("it is sent");
+    let report = session.send_train(&TrainPlan::even(5, 100, Span::from_millis(3))).expect("it is sent");
     assert_eq!((report.lost, report.socket_drops), (0, Some(0)));
 }
 
@@ -107,7 +107,7 @@ fn a_train_longer_than_the_records_is_counted_and_never_remembered_without_bound
     let limits = Limits { arrivals: 1_024, ..Limits::default() };
     let mut session = session(SimSpec::symmetric(vec![], 1), REQUEST, limits);
     // Without a hop the train arrives while it is sent, and nobody fetches before its end.
-    let report = session.send_train(&Train::even(2_000, 100, Span::from_micros(5))).expect("it is sent");
+    let report = session.send_train(&TrainPlan::even(2_000, 100, Span::from_micros(5))).expect("it is sent");
     assert_eq!((report.received(), report.unrecorded, report.lost), (1_024, 976, 976));
     assert_eq!(report.lost_by_receiver_and_path(), (976, 0));
 }
@@ -121,44 +121,44 @@ fn every_shape_leaves_as_it_is_planned() {
         Shape::Chirp { first_gap_ns: 100_000, spread_per_mille: 1_200 },
     ];
     for shape in shapes {
-        let train = Train::new(shape, 30, 200);
+        let train = TrainPlan::new(shape, 30, 200);
         let report = session.send_train(&train).expect("it is sent");
         let start = report.packets[0].sent.expect("sent").before;
         let left: Vec<Span> = report.packets.iter().map(|fate| fate.sent.expect("sent").before - start).collect();
         assert_eq!(left, train.due(), "{shape:?}");
     }
     let single = vec![Span::ZERO, Span::from_micros(7), Span::from_micros(7), Span::from_micros(90)];
-    let report = session.send_train(&Train::at(single.clone(), 200).expect("in order")).expect("it is sent");
+    let report = session.send_train(&TrainPlan::at(single.clone(), 200).expect("in order")).expect("it is sent");
     assert_eq!(report.packets.iter().map(|fate| fate.received.expect("here").at).collect::<Vec<_>>().len(), 4);
-    assert_eq!(Train::at(vec![Span::from_micros(1), Span::ZERO], 200), Err(TrainError::Order { number: 1 }));
+    assert_eq!(TrainPlan::at(vec![Span::from_micros(1), Span::ZERO], 200), Err(TrainError::Order { number: 1 }));
 }
 
 #[test]
 fn short_probes_are_recorded_too() {
     let request = Open { form: WireForm::Short, ..REQUEST };
     let mut session = session(SimSpec::symmetric(hops(), 1), request, Limits::default());
-    let report = session.send_train(&Train::even(50, 18, Span::from_micros(50))).expect("it is sent");
+    let report = session.send_train(&TrainPlan::even(50, 18, Span::from_micros(50))).expect("it is sent");
     assert_eq!((report.sent, report.lost), (50, 0));
 }
 
 #[test]
 fn trains_that_the_session_cannot_send_are_refused_before_the_first_packet() {
     let mut session = session(SimSpec::symmetric(hops(), 1), REQUEST, Limits::default());
-    let mut refused = |train: Train| match session.send_train(&train) {
+    let mut refused = |train: TrainPlan| match session.send_train(&train) {
         Err(AvbError::Train(error)) => error,
         other => panic!("{other:?}"),
     };
     let gap = Span::from_micros(100);
-    assert_eq!(refused(Train::even(0, 100, gap)), TrainError::Empty);
-    assert_eq!(refused(Train::even(2_001, 100, gap)), TrainError::Long { found: 2_001, most: 2_000 });
-    assert!(matches!(refused(Train::even(2, 59, gap)), TrainError::Size { found_byte: 59, .. }));
-    assert!(matches!(refused(Train::even(2, 1_473, gap)), TrainError::Size { most_byte: 1_472, .. }));
+    assert_eq!(refused(TrainPlan::even(0, 100, gap)), TrainError::Empty);
+    assert_eq!(refused(TrainPlan::even(2_001, 100, gap)), TrainError::Long { found: 2_001, most: 2_000 });
+    assert!(matches!(refused(TrainPlan::even(2, 59, gap)), TrainError::Size { found_byte: 59, .. }));
+    assert!(matches!(refused(TrainPlan::even(2, 1_473, gap)), TrainError::Size { most_byte: 1_472, .. }));
     assert_eq!(session.count().expect("it is open").accepted, 0);
 }
 
 #[test]
 fn as_many_packets_leave_at_once_as_the_gap_needs() {
-    let even = |gap_ns: i64, size_byte| Train::even(1_000, size_byte, Span::from_nanos(gap_ns));
+    let even = |gap_ns: i64, size_byte| TrainPlan::even(1_000, size_byte, Span::from_nanos(gap_ns));
     let cost = Span::from_micros(2);
     assert_eq!(even(12_000, 1_472).calls(cost, true), Calls::Of(1));
     assert_eq!(even(1_000, 1_472).calls(cost, true), Calls::Of(3));
@@ -178,15 +178,15 @@ fn refusal(result: Result<super::ReverseReport, AvbError<ClientError>>) -> Reaso
 #[test]
 fn a_train_back_is_paid_for_with_what_was_sent_and_measured_with_the_clocks_changed() {
     let mut session = session(SimSpec::symmetric(hops(), 1), REQUEST, Limits::default());
-    let train = Train::even(50, 1_472, Span::from_micros(60));
+    let train = TrainPlan::even(50, 1_472, Span::from_micros(60));
     assert_eq!(refusal(session.reverse_train(&train)), Reason::Unproven);
-    session.send_train(&Train::even(49, 1_472, Span::from_micros(200))).expect("it is sent");
+    session.send_train(&TrainPlan::even(49, 1_472, Span::from_micros(200))).expect("it is sent");
     let bound = ReverseBound::CreditPackets;
     assert_eq!(refusal(session.reverse_train(&train)), Reason::Reverse { bound, found: 50, most: 49 });
-    session.send_train(&Train::even(1, 1_471, Span::ZERO)).expect("it is sent");
+    session.send_train(&TrainPlan::even(1, 1_471, Span::ZERO)).expect("it is sent");
     let bound = ReverseBound::CreditByte;
     assert_eq!(refusal(session.reverse_train(&train)), Reason::Reverse { bound, found: 75_000, most: 74_999 });
-    session.send_train(&Train::even(1, 100, Span::ZERO)).expect("it is sent");
+    session.send_train(&TrainPlan::even(1, 100, Span::ZERO)).expect("it is sent");
 
     let report = session.reverse_train(&train).expect("it is paid for");
     assert_eq!((report.sent, report.unsent, report.lost, report.reordered), (50, 0, 0, 0));
@@ -201,7 +201,7 @@ fn a_train_back_is_paid_for_with_what_was_sent_and_measured_with_the_clocks_chan
     let left = session.credit().expect("it is open");
     assert_eq!((left.packets, left.byte), (1, 74_999 + 128 - 75_000));
     assert!(matches!(refusal(session.reverse_train(&train)), Reason::Reverse { .. }), "credit is spent once");
-    let mine = Train::at(vec![Span::ZERO], 100).expect("in order");
+    let mine = TrainPlan::at(vec![Span::ZERO], 100).expect("in order");
     assert!(matches!(session.reverse_train(&mine), Err(AvbError::Train(TrainError::NoShape))));
 }
 
@@ -211,13 +211,13 @@ fn a_train_back_is_bounded_in_length_and_counts_its_losses() {
     back[0].loss = LossModel::Random { probability: 0.2 };
     let spec = SimSpec { reverse: PathSpec { hops: back, ..PathSpec::default() }, ..SimSpec::symmetric(hops(), 4) };
     let mut session = session(spec, REQUEST, Limits::default());
-    session.send_train(&Train::even(1_000, 400, Span::from_micros(100))).expect("it is sent");
-    let long = Train::even(3, 400, Span::from_millis(501));
+    session.send_train(&TrainPlan::even(1_000, 400, Span::from_micros(100))).expect("it is sent");
+    let long = TrainPlan::even(3, 400, Span::from_millis(501));
     let bound = ReverseBound::LastsNs;
     let most = Limits::default().reverse_ns;
     assert_eq!(refusal(session.reverse_train(&long)), Reason::Reverse { bound, found: 1_002_000_000, most });
     for _ in 0..2 {
-        let report = session.reverse_train(&Train::even(400, 400, Span::from_micros(50))).expect("it is paid for");
+        let report = session.reverse_train(&TrainPlan::even(400, 400, Span::from_micros(50))).expect("it is paid for");
         assert_eq!((report.sent, report.received() + report.lost), (400, 400));
         assert!((40..130).contains(&report.lost), "{}", report.lost);
     }
@@ -270,10 +270,10 @@ fn a_far_end_that_lies_ends_in_a_report_all_the_same() {
     let counters =
         Counters { reversed: most, reverse_unsent: most, replied: most, reverse_byte: most, ..Counters::default() };
     let mut session = AvbSession::new(link, Liar(chunks, counters), grant);
-    let report = session.send_train(&Train::even(10, 100, Span::from_micros(50))).expect("it is sent");
+    let report = session.send_train(&TrainPlan::even(10, 100, Span::from_micros(50))).expect("it is sent");
     assert_eq!((report.sent, report.lost, session.strays()), (10, 9, 2));
     assert_eq!(report.lost_by_receiver_and_path(), (9, 0));
-    let report = session.reverse_train(&Train::even(10, 100, Span::ZERO)).expect("nothing comes");
+    let report = session.reverse_train(&TrainPlan::even(10, 100, Span::ZERO)).expect("nothing comes");
     assert_eq!(report.received(), 0);
     assert_eq!(session.credit().expect("it answers").packets, 0);
 }

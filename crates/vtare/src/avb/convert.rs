@@ -37,17 +37,21 @@ impl Grouped {
 ///
 /// # Errors
 /// Where a packet is due before the one ahead of it.
-pub(super) fn forward(train: &Train, ip_header_byte: u32, grouped: Grouped) -> Result<train::Train, train::TrainError> {
+pub(super) fn forward(
+    train: &Train,
+    ip_header_byte: u32,
+    grouped: Grouped,
+) -> Result<train::TrainPlan, train::TrainError> {
     let payload = train.size_byte.saturating_sub(ip_header_byte) as u16;
     let due = train.offsets_ns().into_iter().map(|ns| Span::from_nanos(ns.round() as i64)).collect();
     let bursts = grouped.bursts(&train.spacing);
     // A train that fills a queue and holds it filled must not let it run empty; all others are their gaps.
     let behind = if matches!(train.spacing, Spacing::Primed { .. }) { Behind::CaughtUp } else { Behind::Moved };
-    Ok(train::Train::at(due, payload)?.with_bursts(bursts).with_behind(behind))
+    Ok(train::TrainPlan::at(due, payload)?.with_bursts(bursts).with_behind(behind))
 }
 
 /// The same for a train from the far end, which takes shapes only; `None` where the train has none.
-pub(super) fn backward(train: &Train, ip_header_byte: u32, grouped: Grouped) -> Option<train::Train> {
+pub(super) fn backward(train: &Train, ip_header_byte: u32, grouped: Grouped) -> Option<train::TrainPlan> {
     let ns = |value: f64| value.max(0.0).round() as u64;
     let shape = match train.spacing {
         Spacing::BackToBack => Shape::Even { gap_ns: 0 },
@@ -63,7 +67,7 @@ pub(super) fn backward(train: &Train, ip_header_byte: u32, grouped: Grouped) -> 
     };
     let payload = train.size_byte.saturating_sub(ip_header_byte) as u16;
     let bursts = grouped.bursts(&train.spacing);
-    Some(train::Train::new(shape, train.packets, payload).with_bursts(bursts))
+    Some(train::TrainPlan::new(shape, train.packets, payload).with_bursts(bursts))
 }
 
 /// What the methods want to know of a train's fate. `sender` and `receiver` put the stamps on the clocks that the
