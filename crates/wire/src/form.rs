@@ -1,5 +1,5 @@
 use crate::error::WireError;
-use crate::format::{LEAST_HEADER_BYTE, VERSION};
+use crate::format::{FULL_HEADER_BYTE, LARGEST_BYTE, LEAST_HEADER_BYTE, VERSION};
 
 /// What a datagram is for; the lower half of its first byte, without the bit of the form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -58,4 +58,33 @@ pub fn peek(datagram: &[u8]) -> Result<(Form, Kind), WireError> {
         4 if form == Form::Full => Ok((form, Kind::Reverse)),
         _ => Err(WireError::Kind { found: first & 0xf }),
     }
+}
+
+impl Form {
+    /// Bytes of its header: the smallest datagram.
+    const fn header_byte(self) -> usize {
+        match self {
+            Self::Full => FULL_HEADER_BYTE,
+            Self::Short => LEAST_HEADER_BYTE,
+        }
+    }
+
+    /// The size of a datagram, where the header fits in and the format allows it.
+    pub(crate) fn check_size(self, found_byte: usize) -> Result<u16, WireError> {
+        let need_byte = self.header_byte();
+        match u16::try_from(found_byte) {
+            _ if found_byte < need_byte => Err(WireError::TooShort { found_byte, need_byte }),
+            Ok(size) if found_byte <= LARGEST_BYTE => Ok(size),
+            _ => Err(WireError::TooLong { found_byte }),
+        }
+    }
+}
+
+/// Kind and size of a datagram that must be of this form.
+pub(crate) fn kind_and_size(wanted: Form, datagram: &[u8]) -> Result<(Kind, u16), WireError> {
+    let (form, kind) = peek(datagram)?;
+    if form != wanted {
+        return Err(WireError::Kind { found: datagram[0] & 0xf });
+    }
+    Ok((kind, wanted.check_size(datagram.len())?))
 }

@@ -32,3 +32,6 @@ pub const fn payload_of_frame(frame_byte: usize, ip_udp_byte: usize) -> Option<u
 
 /// Bytes of the smallest header there is, which is that of the short form.
 pub(crate) const LEAST_HEADER_BYTE: usize = 18;
+
+/// Bytes of the header of the full form.
+pub(crate) const FULL_HEADER_BYTE: usize = 60;

@@ -19,11 +19,12 @@
 use vtare_units::{Monotonic, Peer, Timestamp};
 
 use crate::bytes::{bytes_at, put};
-use crate::form::{Form, Kind, first_byte, peek};
-use crate::{LARGEST_BYTE, SessionId, SessionKey, WireError};
+use crate::form::{Form, Kind, first_byte, kind_and_size};
+use crate::format::FULL_HEADER_BYTE;
+use crate::{SessionId, SessionKey, WireError};
 
 /// Bytes of the header: the smallest datagram of this form. In a frame with IPv4 and UDP: 106 B.
-pub const HEADER_BYTE: usize = 60;
+pub const HEADER_BYTE: usize = FULL_HEADER_BYTE;
 
 const TAG_AT: usize = 52;
 
@@ -114,7 +115,7 @@ fn write_header(
     key: &SessionKey,
     datagram: &mut [u8],
 ) -> Result<(), WireError> {
-    let size = check_size(datagram)?;
+    let size = Form::Full.check_size(datagram.len())?;
     datagram[..HEADER_BYTE].fill(0);
     datagram[0] = first_byte(Form::Full, kind);
     put(datagram, 2, &size.to_be_bytes());
@@ -162,11 +163,7 @@ impl<B: AsRef<[u8]>> Unverified<B> {
     /// Each of [`WireError`] but [`WireError::Tag`].
     pub fn parse(datagram: B) -> Result<Self, WireError> {
         let bytes = datagram.as_ref();
-        let (form, kind) = peek(bytes)?;
-        if form != Form::Full {
-            return Err(WireError::Kind { found: bytes[0] & 0xf });
-        }
-        let size = check_size(bytes)?;
+        let (kind, size) = kind_and_size(Form::Full, bytes)?;
         let stated = u16::from_be_bytes(bytes_at(bytes, 2));
         if stated != size {
             return Err(WireError::Size { found_byte: size.into(), stated_byte: stated.into() });
@@ -299,17 +296,6 @@ impl<'a> Request<'a> {
         seal(key, datagram);
         datagram
     }
-}
-
-fn check_size(datagram: &[u8]) -> Result<u16, WireError> {
-    let found_byte = datagram.len();
-    if found_byte < HEADER_BYTE {
-        return Err(WireError::TooShort { found_byte, need_byte: HEADER_BYTE });
-    }
-    u16::try_from(found_byte)
-        .ok()
-        .filter(|&size| usize::from(size) <= LARGEST_BYTE)
-        .ok_or(WireError::TooLong { found_byte })
 }
 
 fn seal(key: &SessionKey, datagram: &mut [u8]) {

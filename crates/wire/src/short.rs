@@ -16,9 +16,9 @@
 use vtare_units::{Monotonic, Span, Timestamp};
 
 use crate::bytes::{bytes_at, put};
-use crate::form::{Form, Kind, first_byte, peek};
+use crate::form::{Form, Kind, first_byte, kind_and_size};
 use crate::format::LEAST_HEADER_BYTE;
-use crate::{LARGEST_BYTE, SessionId, SessionKey, WireError};
+use crate::{SessionId, SessionKey, WireError};
 
 /// Bytes of the header: the smallest datagram of this form.
 pub const HEADER_BYTE: usize = LEAST_HEADER_BYTE;
@@ -66,7 +66,7 @@ impl Probe {
     /// # Errors
     /// [`WireError::TooShort`] below [`HEADER_BYTE`], [`WireError::TooLong`] above [`LARGEST_BYTE`].
     pub fn encode(&self, context: &Context<'_>, datagram: &mut [u8]) -> Result<(), WireError> {
-        check_size(datagram)?;
+        Form::Short.check_size(datagram.len())?;
         let kind = if self.wants_reply { Kind::Request } else { Kind::OneWay };
         datagram[0] = first_byte(Form::Short, kind);
         put(datagram, 1, &context.handle.to_be_bytes());
@@ -102,11 +102,7 @@ impl<B: AsRef<[u8]>> Unverified<B> {
     /// [`WireError::TooShort`], [`WireError::TooLong`], [`WireError::Version`], [`WireError::Kind`].
     pub fn parse(datagram: B) -> Result<Self, WireError> {
         let bytes = datagram.as_ref();
-        let (form, kind) = peek(bytes)?;
-        if form != Form::Short {
-            return Err(WireError::Kind { found: bytes[0] & 0xf });
-        }
-        check_size(bytes)?;
+        let (kind, _) = kind_and_size(Form::Short, bytes)?;
         Ok(Self { datagram, kind })
     }
 
@@ -211,15 +207,6 @@ impl<'a> Request<'a> {
 pub fn whole_sequence(low: u32, near: u64) -> u64 {
     let ahead = low.wrapping_sub(near as u32).cast_signed();
     near.checked_add_signed(ahead.into()).unwrap_or(u64::from(low) | (near & !u64::from(u32::MAX)))
-}
-
-fn check_size(datagram: &[u8]) -> Result<(), WireError> {
-    let found_byte = datagram.len();
-    match found_byte {
-        _ if found_byte < HEADER_BYTE => Err(WireError::TooShort { found_byte, need_byte: HEADER_BYTE }),
-        _ if found_byte > LARGEST_BYTE => Err(WireError::TooLong { found_byte }),
-        _ => Ok(()),
-    }
 }
 
 fn tag(context: &Context<'_>, sequence: u64, datagram: &[u8]) -> [u8; 7] {
