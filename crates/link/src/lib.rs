@@ -14,6 +14,8 @@ pub mod af_xdp;
 pub mod launch;
 pub mod socket;
 mod stall_detector;
+mod wait;
 pub mod xdp;
 
 pub use stall_detector::StallDetector;
+pub use wait::Wait;

@@ -14,18 +14,17 @@ use vtare_probe::link::{
     Burst, Capabilities, Departure, Facts, Incoming, LinkError, LocalDrops, Outgoing, ProbeLink, Refusal, Stamp,
     StampSource,
 };
+use vtare_sys::SysError;
 use vtare_sys::bpf::{MapView, Object, XdpLink, XdpMode};
 use vtare_sys::net::interface::{self, LinkCounters};
 use vtare_sys::net::xsk::{Frame, Xsk, XskMode, XskSize};
 use vtare_sys::net::{Layer, Socket, hardware, wait_readable};
-use vtare_sys::{SysError, clocks};
 use vtare_units::{Monotonic, Span, Timestamp};
 use vtare_wire::{IPV4_UDP_BYTE, UDP_FRAME_HEADERS_BYTE};
 
-use crate::socket::Wait;
 use crate::socket::error::{dropped_since, system};
-use crate::socket::options::{LINGER, WAKE_BEFORE};
 use crate::stall_detector::StallDetector;
+use crate::wait::{Wait, pause, spin};
 use crate::xdp::XdpError;
 use crate::xdp::l2_path::{L2Path, headers, hold_port, most_payload_byte, native_refused, place};
 
@@ -201,28 +200,13 @@ impl<'c> AfXdpLink<'c> {
         total
     }
 
-    /// Only reads the clock, until `until`.
-    fn spin(&mut self, mut last: Timestamp<Monotonic>, until: Timestamp<Monotonic>) {
-        while last < until {
-            let now = self.clock.now();
-            self.stalls.watch(last, now);
-            last = now;
-        }
-    }
-
     /// Sleeps in the kernel where that is what this link does now, and gives the time after it.
     fn sleep(
         &mut self,
         now: Timestamp<Monotonic>,
         until: Timestamp<Monotonic>,
     ) -> Result<Timestamp<Monotonic>, LinkError> {
-        let wake = match self.wait {
-            Wait::Block => until,
-            Wait::Spin if now - self.last_sent > LINGER && until - now > WAKE_BEFORE + WAKE_BEFORE => {
-                until - WAKE_BEFORE
-            }
-            Wait::Spin => return Ok(now),
-        };
+        let Some(wake) = self.wait.sleep_until(now, until, self.last_sent) else { return Ok(now) };
         wait_readable(&self.socket, now, wake).map_err(system("wait for replies"))?;
         Ok(self.clock.now())
     }
@@ -286,7 +270,7 @@ impl ProbeLink for AfXdpLink<'_> {
                 return Ok(());
             }
             if until - now <= QUIET {
-                self.spin(now, until);
+                spin(self.clock, &mut self.stalls, now, until);
                 return Ok(());
             }
             last = if found == 0 { self.sleep(now, until)? } else { now };
@@ -294,13 +278,7 @@ impl ProbeLink for AfXdpLink<'_> {
     }
 
     fn pause(&mut self, until: Timestamp<Monotonic>) -> Result<(), LinkError> {
-        let mut now = self.clock.now();
-        if until - now > WAKE_BEFORE + WAKE_BEFORE {
-            // Where it cannot sleep it spins.
-            let _ = clocks::sleep_until(until - WAKE_BEFORE);
-            now = self.clock.now();
-        }
-        self.spin(now, until);
+        pause(self.clock, &mut self.stalls, until);
         Ok(())
     }
 

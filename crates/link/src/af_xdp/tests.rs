@@ -1,4 +1,5 @@
 use vtare_sys::bpf::BpfError;
+use vtare_sys::clocks;
 
 use super::*;
 

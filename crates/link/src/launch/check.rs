@@ -6,7 +6,8 @@ use vtare_probe::link::{LinkError, Outgoing, ProbeLink};
 use vtare_units::{Monotonic, Span, Timestamp};
 
 use super::Keeper;
-use crate::socket::{SocketLink, SocketOptions, Wait};
+use crate::Wait;
+use crate::socket::{SocketLink, SocketOptions};
 
 /// Packets of one trial.
 const PACKETS: usize = 8;

@@ -9,5 +9,5 @@ mod packet_size;
 mod tx_keys;
 
 pub use link::SocketLink;
-pub use options::{SocketOptions, Wait};
+pub use options::SocketOptions;
 pub use packet_size::PacketSize;

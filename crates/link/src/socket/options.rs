@@ -1,26 +1,7 @@
 use std::net::IpAddr;
 
-use serde::{Deserialize, Serialize};
-use vtare_units::Span;
-
 use crate::launch::Keeper;
-
-/// How a link passes the time until the next packet is due or arrives.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Wait {
-    /// Asks the socket without pause, from shortly before a packet is due until 50 ms after it was sent; else it sleeps
-    /// in the kernel. Above 20 packets a second that is a whole core, and no wake-up is ever waited for.
-    #[default]
-    Spin,
-    /// Sleeps in the kernel until something arrives or is due, as ordinary programs do.
-    Block,
-}
-
-/// A spinning link goes on spinning for this long after a packet was sent: a reply may come any moment.
-pub(crate) const LINGER: Span = Span::from_millis(50);
-/// A sleeping link wakes this long before a packet is due: the kernel's wake-ups are late by less, nearly always.
-pub(crate) const WAKE_BEFORE: Span = Span::from_millis(1);
+use crate::wait::Wait;
 
 /// What is wanted of a socket link. What was obtained is in [`vtare_probe::link::Facts`].
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,8 +4,9 @@ use std::net::SocketAddr;
 
 use vtare_clock::Clock;
 use vtare_control::client::OpenedSession;
+use vtare_link::Wait;
 use vtare_link::af_xdp::{AfXdpLink, AfXdpOptions};
-use vtare_link::socket::{SocketOptions, Wait};
+use vtare_link::socket::SocketOptions;
 use vtare_link::xdp::XdpError;
 use vtare_probe::link::Refusal;
 

@@ -21,10 +21,11 @@ use vtare_units::{Monotonic, Span, Timestamp};
 
 use super::echo::Echo;
 use super::error::dropped_since;
-use super::options::{SocketOptions, Wait};
+use super::options::SocketOptions;
 use super::packet_size::PacketSize;
 use super::tx_keys::TxKeys;
 use crate::stall_detector::StallDetector;
+use crate::wait::Wait;
 
 /// Datagrams of one system call.
 const BATCH: usize = 64;

@@ -3,13 +3,12 @@
 use std::io;
 
 use vtare_probe::link::{Departure, LinkError, Stamp, StampSource};
-use vtare_sys::clocks;
 use vtare_sys::net::control::QueuedError;
 use vtare_units::{Monotonic, Span, Timestamp};
 
 use super::{Arrival, BATCH, Engine, Framing};
 use crate::socket::error::system;
-use crate::socket::options::{LINGER, WAKE_BEFORE, Wait};
+use crate::wait::{pause, spin};
 
 /// Datagrams that are looked for while few arrive.
 const FEW: usize = 8;
@@ -46,31 +45,16 @@ impl Engine<'_> {
             let quiet = (self.look + self.look).clamp(QUIET.0, QUIET.1);
             let left = until - now;
             if left <= quiet {
-                self.spin(now, until);
+                spin(self.clock, &mut self.stalls, now, until);
                 return Ok(());
             }
             last = self.sleep(now, until, found)?;
         }
     }
 
-    /// Waits until `until` without reading the socket. Asleep until shortly before, spinning from there on.
+    /// Waits until `until` without reading the socket.
     pub(crate) fn pause(&mut self, until: Timestamp<Monotonic>) {
-        let mut now = self.clock.now();
-        if until - now > WAKE_BEFORE + WAKE_BEFORE {
-            // Where it cannot sleep it spins.
-            let _ = clocks::sleep_until(until - WAKE_BEFORE);
-            now = self.clock.now();
-        }
-        self.spin(now, until);
-    }
-
-    /// Only reads the clock, until `until`.
-    fn spin(&mut self, mut last: Timestamp<Monotonic>, until: Timestamp<Monotonic>) {
-        while last < until {
-            let now = self.clock.now();
-            self.stalls.watch(last, now);
-            last = now;
-        }
+        pause(self.clock, &mut self.stalls, until);
     }
 
     /// Sleeps in the kernel where that is what this link does now, and gives the time after it.
@@ -80,13 +64,10 @@ impl Engine<'_> {
         until: Timestamp<Monotonic>,
         found: usize,
     ) -> Result<Timestamp<Monotonic>, LinkError> {
-        let wake = match self.wait {
-            Wait::Block if found == 0 => until,
-            Wait::Spin if found == 0 && now - self.last_sent > LINGER && until - now > WAKE_BEFORE + WAKE_BEFORE => {
-                until - WAKE_BEFORE
-            }
-            _ => return Ok(now),
-        };
+        if found > 0 {
+            return Ok(now);
+        }
+        let Some(wake) = self.wait.sleep_until(now, until, self.last_sent) else { return Ok(now) };
         // Stamps in the error queue end every wait until they are read. Read before it and not after: a reply that ends
         // it is taken at once.
         self.collect_departures()?;
