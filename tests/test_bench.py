@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import os
+import random
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,3 +34,34 @@ def test_a_benchmark_in_python_describes_its_options(script: Path) -> None:
 
 def test_benchmarks_are_found() -> None:
     assert {"bench/table", "bench/rtt/run", "bench/avb/real"} <= {str(path.relative_to(ROOT)) for path in scripts()}
+
+
+def drawing(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The module that draws real paths at random."""
+    monkeypatch.syspath_prepend(str(ROOT / "bench/avb"))
+    return importlib.import_module("realpath.draw")
+
+
+def test_a_seed_draws_the_same_real_paths_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    draw = drawing(monkeypatch).draw
+    once, again, other = ([draw(rng) for _ in range(20)] for rng in map(random.Random, (7, 7, 8)))
+    assert once == again
+    assert once != other
+
+
+def test_random_real_paths_are_of_every_kind_and_within_the_stated_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = drawing(monkeypatch)
+    rng = random.Random(1)
+    drawn = [module.draw(rng) for _ in range(500)]
+    assert {path.group for path in drawn} == {"tbf", "htb", "police", "link", "two near", "two apart"}
+    assert {path.cross for path in drawn} == {"none", "constant", "onoff", "iperf3"}
+    for path in drawn:
+        narrow = min(link.bit_per_s for link in path.links)
+        assert path.cross_bit_per_s <= 0.85 * narrow + 1
+        assert (path.cross_bit_per_s == 0) == (path.cross == "none")
+        for link in path.links:
+            assert 1e7 - 1 <= link.bit_per_s <= 1e9 + 1
+            # A bucket holds a frame at least, and 2 ms of its rate at most.
+            assert link.depth_byte is None or 1514 <= link.depth_byte <= max(4 * 1514, 2e-3 * link.bit_per_s / 8 + 1)
+        if path.group == "two near":
+            assert max(link.bit_per_s for link in path.links) <= 1.2 * narrow + 1

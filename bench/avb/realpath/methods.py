@@ -8,6 +8,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -53,27 +54,36 @@ def responder(key: Path) -> Iterator[None]:
         ended(process)
 
 
-def estimates(
-    cell: Cell, method: str, count: int, key: Path, place: Path, limit_s: float
-) -> tuple[list[dict[str, Any]], str]:
-    """The samples of one run of `vtare avb`, and what it complained of."""
+@dataclass(frozen=True)
+class Run:
+    """One run of `vtare avb`: its samples, what it complained of, and what a send costs it, ns."""
+
+    found: list[dict[str, Any]]
+    wrong: str
+    send_cost_ns: float | None = None
+
+
+def estimates(method: str, count: int, key: Path, place: Path, limit_s: float, peer: str = PEER) -> Run:
+    """Runs `vtare avb` from the sender's namespace."""
     out = place / "avb.parquet"
     out.unlink(missing_ok=True)
-    words = ["vtare", "avb", PEER, "--method", method, "--count", str(count), "--seconds", str(limit_s)]
+    words = ["vtare", "avb", peer, "--method", method, "--count", str(count), "--seconds", str(limit_s)]
     words += [] if is_own(method) else ["--max-time", f"{MOST_S}s"]
     process = start("from", 0, *words, "--cpu", "0", "--json", "--out", str(out), "--key-file", str(key))
-    said, wrong = process.communicate(timeout=limit_s + 60)
+    try:
+        said, wrong = process.communicate(timeout=limit_s + 60)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            process.wait()
     import polars
 
     rows = polars.read_parquet(out).to_dicts() if out.exists() else []
     if process.returncode != 0:
-        return rows, f"exit {process.returncode}: {wrong.strip()[-300:]}"
+        return Run(rows, f"exit {process.returncode}: {wrong.strip()[-300:]}")
     document = json.loads(said)
-    cost = document["cells"][0].get("send_cost_ns")
-    if is_own(method) and cost:
-        SEND_COST_NS[cell] = cost
-    notes = document.get("notes", [])
-    return rows, "; ".join(note["text"] for note in notes if note["id"] in NOTEWORTHY)
+    notes = "; ".join(note["text"] for note in document.get("notes", []) if note["id"] in NOTEWORTHY)
+    return Run(rows, notes, document["cells"][0].get("send_cost_ns"))
 
 
 def iperf3(cell: Cell, count: int) -> tuple[list[dict[str, Any]], str]:

@@ -10,7 +10,10 @@ from pathlib import Path
 
 from realpath.others import OTHERS
 
-NAMES = {end: f"vtare-real-{os.getpid()}-{end}" for end in ("from", "cross", "router", "to")}
+ENDS = ("from", "cross", "router", "to", "second", "wire")
+NAMES = {end: f"vtare-real-{os.getpid()}-{end}" for end in ENDS}
+#: Whether the programs of a measurement run before the other work of the machine; not beside busy threads.
+PREFERRED = [True]
 
 
 def sh(*words: str) -> None:
@@ -30,11 +33,13 @@ def first_in_line() -> None:
         os.nice(-19)
 
 
-def start(end: str, cpu: int, *words: str) -> subprocess.Popen[str]:
-    """Starts a program in a namespace, pinned and before others."""
-    command = ["ip", "netns", "exec", NAMES[end], "taskset", "-c", str(cpu), *words]
+def start(end: str, cpu: int | None, *words: str) -> subprocess.Popen[str]:
+    """Starts a program in a namespace, pinned (none: where the scheduler puts it) and before others."""
+    pinned = [] if cpu is None else ["taskset", "-c", str(cpu)]
+    command = ["ip", "netns", "exec", NAMES[end], *pinned, *words]
     pipe = subprocess.PIPE
-    process = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, preexec_fn=first_in_line)
+    preferred = first_in_line if PREFERRED[0] else None
+    process = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, preexec_fn=preferred)
     OTHERS.own.add(process.pid)
     return process
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from realpath.cells import Asked, Cell, Row
 from realpath.cross import cross
-from realpath.methods import IPERF3, estimates, iperf3, is_own, responder
+from realpath.methods import IPERF3, SEND_COST_NS, estimates, iperf3, is_own, responder
 from realpath.path import shape
 from realpath.table import HEAD, line, missed
 from realpath.truth import LinkCounter, judge
@@ -64,7 +64,10 @@ def measure(
                             if method == IPERF3:
                                 found[method], said = iperf3(cell, count)
                             else:
-                                found[method], said = estimates(cell, method, count, asked.key, place, asked.limit_s)
+                                run = estimates(method, count, asked.key, place, asked.limit_s)
+                                found[method], said = run.found, run.wrong
+                                if is_own(method) and run.send_cost_ns:
+                                    SEND_COST_NS[cell] = run.send_cost_ns
                             links[method] = None if counter is None else counter.account()
                         if said:
                             wrong[(cell, kind, method)] = said

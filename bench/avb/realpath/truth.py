@@ -39,12 +39,13 @@ def link_counted() -> bool:
 class LinkCounter:
     """`vtare link-counter` at the path, which counts until its account is asked for; a context manager."""
 
-    def __init__(self) -> None:
-        """Start to count."""
+    def __init__(self, taps: dict[str, dict[str, Any]] = TAPS, apart: bool = True) -> None:
+        """Start to count; `apart`: cross traffic comes in at a device of its own, and not among what came."""
+        self._apart = apart
         self._files = tempfile.TemporaryDirectory(prefix="vtare-real-")
         self._place = Path(self._files.name)
         job = self._place / "job.json"
-        job.write_text(json.dumps({"taps": TAPS, "bin_ns": BIN_NS}), encoding="utf-8")
+        job.write_text(json.dumps({"taps": taps, "bin_ns": BIN_NS}), encoding="utf-8")
         pipe = subprocess.PIPE
         self._process = subprocess.Popen(["vtare", "link-counter", str(job)], stdout=pipe, stderr=pipe, text=True)
         OTHERS.own.add(self._process.pid)
@@ -63,7 +64,8 @@ class LinkCounter:
         facts = json.loads(pl.read_parquet_metadata(log)["vtare"])
         frame = pl.read_parquet(log)
         counted = {name: frame[f"{name}_byte"].to_numpy() for name in (CAME, CROSS, LEFT)}
-        counted[CAME] = counted[CAME] + counted[CROSS]
+        if self._apart:
+            counted[CAME] = counted[CAME] + counted[CROSS]
         return Account.of(facts["from_monotonic_ns"], facts["bin_ns"], counted)
 
     def __enter__(self) -> Self:
@@ -77,14 +79,20 @@ class LinkCounter:
         self._files.cleanup()
 
 
+def window_of(one: dict[str, Any]) -> tuple[tuple[int, int], bool]:
+    """The time, ns, that an estimate is the mean of, and whether it states it; else all of its time."""
+    if one["window_from_ns"] is not None and one["window_to_ns"] > one["window_from_ns"]:
+        return (one["window_from_ns"], one["window_to_ns"]), True
+    return (one["began_ns"], one["began_ns"] + one["elapsed_ns"]), False
+
+
 def judge(
     cell: Cell, kind: str, method: str, found: Sequence[dict[str, Any]], bins: Bins, link: Account | None = None
 ) -> Iterator[Row]:
     """Sets estimates beside the truth of their windows."""
     for one in found:
         began, until = one["began_ns"], one["began_ns"] + one["elapsed_ns"]
-        seen = one["window_from_ns"] is not None and one["window_to_ns"] > one["window_from_ns"]
-        window = (one["window_from_ns"], one["window_to_ns"]) if seen else (began, until)
+        window, seen = window_of(one)
         rate = cell.capacity * 1e6
         lost, crossed = None, bins.rate(*window)
         if link is not None and link.knows(*window):
