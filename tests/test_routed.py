@@ -123,7 +123,7 @@ def test_what_source_sink_and_bottleneck_logged_agrees(vtare: Path, tmp_path: Pa
     assert [entry for entry in runs if entry["status"] not in ("done", "skipped")] == [], done.stderr
     skipped = [entry["reason"] for entry in runs if entry["status"] == "skipped"]
     assert done.returncode == 0, done.stderr
-    # A kernel without netem cannot delay, one without htb not shape so: both are reported with the kernel's own message.
+    # A kernel without netem cannot delay, one without htb not shape so: both are shown with the kernel's own message.
     assert all("qdisc" in reason or "netem" in reason or "iperf3: it is not" in reason for reason in skipped), skipped
     assert not [name for name in network.namespaces() if name.startswith(own_prefix())]
 
