@@ -45,9 +45,7 @@ TESTS_MAY_TOUCH: dict[str, set[str]] = {
 }
 UNSAFE_ROOMS = ("sys", "capi", "preload")
 #: Where files may still use each other in a circle, and until when. An entry goes with its last circle.
-PERMITTED_CIRCLES: dict[str, str] = {
-    "methods/src/avb/vtare/": "until the method's rebuilding is over",
-}
+PERMITTED_CIRCLES: dict[str, str] = {}
 
 
 def breaches(metadata: dict[str, Any]) -> list[str]:

@@ -18,7 +18,7 @@ from realpath.programs import ended, start
 
 #: Estimates of pathchirp alone take half a minute: what a method may take at most, s.
 MOST_S = 20
-OWN = "vtare"
+OWN = "abacus"
 #: The row of iperf3: seconds of a test, and bytes of a segment's payload and of its IP packet (with TCP time stamps).
 IPERF3, IPERF3_S, IPERF3_PORT = "iperf3", 1, "5201"
 SEGMENT = {1500: (1448, 1500), 9000: (8948, 9000)}

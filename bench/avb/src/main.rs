@@ -10,7 +10,7 @@ use std::time::SystemTime;
 
 use avb_sim::cells::{Cell, TROUBLES, Trouble, grid};
 use avb_sim::{Outcome, SimRunner, ability};
-use vtare_methods::avb::{Settings, Setup, Vtare, VtareSettings};
+use vtare_methods::avb::{Abacus, AbacusSettings, Settings, Setup};
 use vtare_pathsim::TrainSpec;
 
 /// Seeds of the look at what more bytes and time give.
@@ -43,7 +43,7 @@ fn arguments() -> Result<Arguments, String> {
     let mut out = Arguments {
         troubles: false,
         seeds: 200,
-        methods: vec!["vtare".to_owned()],
+        methods: vec!["abacus".to_owned()],
         only: Vec::new(),
         first_seed: 1,
         threads: 2,
@@ -119,15 +119,15 @@ impl Job {
 }
 
 /// The method with eight times the bytes and five times the time: what a missed cell would take.
-const MORE: &str = "vtare with more";
+const MORE: &str = "abacus with more";
 
 fn once(job: &Job, method: &str, seed: u64) -> Outcome {
     let spec = job.spec(seed);
     let setup = Setup { ability: ability(&spec, 1500), seed, ..Setup::default() };
     if method == MORE {
         let settings =
-            VtareSettings { most_ns: 4_500_000_000, most_train_ns: 1_500_000_000, ..VtareSettings::thorough() };
-        return SimRunner::new(&spec, job.warm_ns(seed)).run(&mut Vtare::new(settings, setup));
+            AbacusSettings { most_ns: 4_500_000_000, most_train_ns: 1_500_000_000, ..AbacusSettings::thorough() };
+        return SimRunner::new(&spec, job.warm_ns(seed)).run(&mut Abacus::new(settings, setup));
     }
     let mut method = Settings::named(method).and_then(|it| it.method(setup)).unwrap_or_else(|error| panic!("{error}"));
     SimRunner::new(&spec, job.warm_ns(seed)).run(method.as_mut())
@@ -301,7 +301,7 @@ fn main() {
         .collect();
     for (number, ((job, method), (outcomes, row))) in jobs.iter().zip(&rows).enumerate() {
         let mut misses = Vec::new();
-        if method == "vtare" {
+        if method == "abacus" {
             judged += 1;
             let mut miss = |bad: bool, what: &str| {
                 if bad {
@@ -358,7 +358,7 @@ fn main() {
             }
         }
     }
-    println!("{missed} of {judged} cells of vtare missed a target");
+    println!("{missed} of {judged} cells of abacus missed a target");
     if missed > 0 {
         println!(
             "{more_met} of them have an error of at most 3 % and intervals that hold in 90 % with eight times the \

@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use vtare_methods::avb::{Case, Method, Settings, Setup, Vtare, VtareSettings};
+use vtare_methods::avb::{Abacus, AbacusSettings, Case, Method, Settings, Setup};
 
 use crate::avb_sim::{Outcome, SimRunner, ability, random};
 use crate::{Arguments, quantile};
@@ -48,7 +48,7 @@ fn once(method: &str, without: Option<Case>, links: usize, seed: u64) -> Result 
     let spec = random::draw(links, seed);
     let setup = Setup { ability: ability(&spec, random::PROBE_BYTE), seed, ..Setup::default() };
     let mut method: Box<dyn Method> = match without {
-        Some(_) => Box::new(Vtare::new(VtareSettings { without, ..VtareSettings::default() }, setup)),
+        Some(_) => Box::new(Abacus::new(AbacusSettings { without, ..AbacusSettings::default() }, setup)),
         None => Settings::named(method).and_then(|it| it.method(setup)).unwrap_or_else(|error| panic!("{error}")),
     };
     let outcome = SimRunner::new(&spec, random::warm_ns(&spec)).run(method.as_mut());
@@ -133,9 +133,9 @@ fn measure(arguments: &Arguments, paths: usize, method: &str, without: Option<Ca
 /// The own method with each of its special cases switched off, on the same new paths.
 pub(crate) fn ablate(arguments: &Arguments, paths: usize) {
     head(arguments, paths);
-    line("", "as it is", &measure(arguments, paths, "vtare", None).iter().collect::<Vec<_>>());
+    line("", "as it is", &measure(arguments, paths, "abacus", None).iter().collect::<Vec<_>>());
     for case in Case::ALL {
-        let results = measure(arguments, paths, "vtare", Some(case));
+        let results = measure(arguments, paths, "abacus", Some(case));
         line("", &format!("{case:?}"), &results.iter().collect::<Vec<_>>());
     }
 }

@@ -145,7 +145,7 @@ fn every_method_runs_over_a_real_path() {
     let listed = vtare_line("avb --method help").stdout;
     let names: Vec<&str> =
         listed.lines().filter(|line| !line.starts_with(' ')).filter_map(|line| line.split(' ').next()).collect();
-    assert!(names.len() > 10 && names.contains(&"vtare"), "{names:?}");
+    assert!(names.len() > 10 && names.contains(&"abacus"), "{names:?}");
     for name in names {
         // More time where the machine let nothing be sent.
         let runs = [1_500, 1_500, 10_000].map(|millis| format!("--method {name} --max-time {millis}ms --json"));
@@ -267,7 +267,7 @@ fn what_cannot_be_is_refused_with_the_way_out() {
     let responder = Responder::on_loopback();
     let at = &responder.address;
     let avb = |more: &str| vtare_line(&format!("avb {more}"));
-    avb(&format!("{at} --method yazz")).refused(2, &["yazz", "vtare"]);
+    avb(&format!("{at} --method yazz")).refused(2, &["yazz", "abacus"]);
     avb(&format!("{at} --set widht=1")).refused(2, &["'widht'", "interval_share"]);
     avb(&format!("{at} --set interval_share=-1")).refused(2, &["interval_share is -1", "more than 0"]);
     avb(&format!("{at} --reverse --method assolo")).refused(2, &["assolo", "measure from there"]);

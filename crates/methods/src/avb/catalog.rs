@@ -14,14 +14,15 @@ use super::settings_error::SettingsError;
 use super::spruce::{Spruce, SpruceSettings};
 use super::udpst::{Udpst, UdpstSettings};
 use super::yaz::{Yaz, YazSettings};
-use super::{Method, Setup, Vtare, VtareSettings};
+use super::{Abacus, AbacusSettings, Method, Setup};
 
 /// The settings of one method. In JSON and TOML: the settings' own fields beside `method`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "method", rename_all = "snake_case")]
 pub enum Settings {
-    /// vtare's own.
-    Vtare(VtareSettings),
+    /// vtare's own: what crossed a queue that was kept busy, summed up.
+    #[serde(alias = "vtare")]
+    Abacus(AbacusSettings),
     /// Rate of back-to-back trains: an upper bound.
     Adr(AdrSettings),
     /// One stream a step, the gap widened by half of what the path adds.
@@ -79,14 +80,14 @@ pub struct Preset {
 /// All methods.
 pub static METHODS: &[Entry] = &[
     Entry {
-        name: "vtare",
+        name: "abacus",
         summary: "primed trains: a queue that is kept busy, and its account",
         source: "docs/avb.md",
-        default: || Settings::Vtare(VtareSettings::default()),
+        default: || Settings::Abacus(AbacusSettings::default()),
         presets: &[Preset {
             name: "thorough",
             source: "eight times the bytes: narrower intervals, and a longer mean of bursty traffic",
-            settings: || Settings::Vtare(VtareSettings::thorough()),
+            settings: || Settings::Abacus(AbacusSettings::thorough()),
         }],
     },
     Entry {
@@ -240,9 +241,13 @@ pub static METHODS: &[Entry] = &[
     },
 ];
 
-/// The method of that name.
+/// The own method's name before it had one of its own.
+pub const ALIAS: &str = "vtare";
+
+/// The method of that name; the own one also as [`ALIAS`].
 #[must_use]
 pub fn entry(name: &str) -> Option<&'static Entry> {
+    let name = if name == ALIAS { "abacus" } else { name };
     METHODS.iter().find(|entry| entry.name == name)
 }
 
@@ -280,9 +285,9 @@ impl Settings {
     /// The first setting that cannot be.
     pub fn method(&self, setup: Setup) -> Result<Box<dyn Method>, SettingsError> {
         match self {
-            Self::Vtare(settings) => {
+            Self::Abacus(settings) => {
                 settings.check()?;
-                Ok(Box::new(Vtare::new(*settings, setup)))
+                Ok(Box::new(Abacus::new(*settings, setup)))
             }
             Self::Adr(settings) => {
                 if settings.trains == 0 || settings.packets < 2 {

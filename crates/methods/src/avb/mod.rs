@@ -16,6 +16,7 @@
 //! All sizes are bytes of IP packets and all rates are at the IP layer, headers included, unless an [`Estimate`] states
 //! otherwise. Send times and receive times are on two clocks: one-way delays are known up to a constant.
 
+mod abacus;
 mod abing;
 mod adr;
 mod assolo;
@@ -40,15 +41,15 @@ mod stopped;
 mod tcp;
 mod train;
 mod udpst;
-mod vtare;
 mod yaz;
 
 use vtare_units::{Monotonic, Timestamp};
 
+pub use abacus::{Abacus, AbacusSettings, Case};
 pub use abing::AbingSettings;
 pub use adr::{Adr, AdrSettings};
 pub use assolo::AssoloSettings;
-pub use catalog::{Entry, METHODS, Preset, Settings, entry};
+pub use catalog::{ALIAS, Entry, METHODS, Preset, Settings, entry};
 pub use estimate::{Estimate, Layer};
 pub use igi::IgiSettings;
 pub use kite::KiteSettings;
@@ -65,7 +66,6 @@ pub use stopped::Stopped;
 pub use tcp::{SYSTEM, TCP, TCP_SOURCE, TCP_SUMMARY, TcpSeen, TcpSettings, tcp_estimate};
 pub use train::{Spacing, Train};
 pub use udpst::{UdpstAlgorithm, UdpstSettings};
-pub use vtare::{Case, Vtare, VtareSettings};
 pub use yaz::YazSettings;
 
 /// What a method wants next.

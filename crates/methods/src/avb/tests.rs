@@ -100,7 +100,7 @@ fn the_page_of_a_published_method_names_every_setting_and_its_presets() {
         let page = pages.join(name).with_extension("md");
         std::fs::read_to_string(&page).unwrap_or_else(|error| panic!("{}: {error}", page.display()))
     };
-    for entry in METHODS.iter().filter(|entry| !["vtare", "adr"].contains(&entry.name)) {
+    for entry in METHODS.iter().filter(|entry| !["abacus", "adr"].contains(&entry.name)) {
         let page = read(if entry.name == "ptr" { "igi" } else { entry.name });
         let settings = serde_json::to_value((entry.default)()).expect("plain");
         let keys = settings.as_object().expect("a table").keys().filter(|key| *key != "method");
@@ -108,4 +108,15 @@ fn the_page_of_a_published_method_names_every_setting_and_its_presets() {
         let missing: Vec<_> = keys.cloned().chain(presets).filter(|word| !page.contains(word)).collect();
         assert_eq!(missing, [""; 0], "docs/avb page of {}", entry.name);
     }
+}
+
+#[test]
+fn settings_saved_under_the_own_methods_former_name_are_still_read() {
+    let saved = serde_json::json!({"method": "vtare", "interval_share": 0.1});
+    let Ok(Settings::Abacus(settings)) = serde_json::from_value(saved) else { panic!("it is the own method") };
+    assert_eq!(settings.interval_share, 0.1);
+    assert_eq!(
+        Settings::named("vtare:thorough").expect("its preset"),
+        Settings::named("abacus:thorough").expect("one")
+    );
 }

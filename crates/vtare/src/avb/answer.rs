@@ -136,7 +136,7 @@ mod tests {
     fn cell(value: Option<f64>, stopped: Stopped) -> AvbCell {
         AvbCell {
             peer: "a".to_owned(),
-            method: "vtare".to_owned(),
+            method: "abacus".to_owned(),
             direction: "forward",
             avb_bit_per_s: value,
             interval_bit_per_s: value.map(|value| [0.9 * value, 1.1 * value]),

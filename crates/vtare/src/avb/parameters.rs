@@ -156,7 +156,7 @@ impl Default for Parameters {
     fn default() -> Self {
         Self {
             peer: String::new(),
-            method: "vtare".to_owned(),
+            method: "abacus".to_owned(),
             set: None,
             reverse: false,
             follow: false,
@@ -353,7 +353,14 @@ mod tests {
     #[test]
     fn an_unknown_method_is_refused_with_those_that_exist() {
         let error = with(|it| it.method = "yazz".to_owned()).expect_err("unknown").to_string();
-        assert!(error.contains("yazz") && error.contains("vtare"), "{error}");
+        assert!(error.contains("yazz") && error.contains("abacus"), "{error}");
+    }
+
+    #[test]
+    fn the_own_method_is_found_under_its_former_name_and_its_preset() {
+        for name in ["vtare", "vtare:thorough", "abacus", "abacus:thorough"] {
+            assert!(with(|it| it.method = name.to_owned()).is_ok(), "{name}");
+        }
     }
 
     #[test]

@@ -45,7 +45,7 @@ const EARNED_BYTE: u64 = 1_000_000;
 const FILL_PACKETS: u32 = 500;
 
 /// Methods that need no stamp for each packet of a back-to-back train.
-const ANY_STAMPS: &[&str] = &["vtare", "adr"];
+const ANY_STAMPS: &[&str] = &["abacus", "vtare", "adr"];
 
 /// Why a train between this program and a responder failed.
 type AvbError = train::AvbError<ControlError>;

@@ -9,8 +9,9 @@ from vtare.instruments.model import Asked, Exceed, Instrument, Limits, Metric, V
 #: What an estimate takes by each method, s: about the median over paths of 0.3 to 10 Gbit/s on a machine of two CPUs.
 #: `most_ns` ends all of them; `pathrate` used up the 15 s it was given.
 TYPICAL_ESTIMATE_S: Final[dict[str, float]] = {
-    "vtare": 0.15, "adr": 0.03, "yaz": 0.4, "kite": 0.8, "kite2": 0.6, "pathload": 4.0, "pathchirp": 9.0, "assolo": 1.2,
-    "igi": 0.4, "ptr": 0.15, "spruce": 11.0, "abing": 2.5, "udpst": 11.0, "pathrate": 60.0, "tcp": 10.0,
+    "abacus": 0.15, "vtare": 0.15, "adr": 0.03, "yaz": 0.4, "kite": 0.8, "kite2": 0.6, "pathload": 4.0,
+    "pathchirp": 9.0, "assolo": 1.2, "igi": 0.4, "ptr": 0.15, "spruce": 11.0, "abing": 2.5, "udpst": 11.0,
+    "pathrate": 60.0, "tcp": 10.0,
 }  # fmt: skip
 _OTHER_ESTIMATE_S: Final = 2.0
 #: Setting up, s: the counter of a shaped link takes most of a second to load and to be read.
@@ -26,7 +27,7 @@ def _expected_s(asked: Asked) -> float:
     is_shaped = not p.get("peer") and asked.factors.get("bottleneck") != "link"
     around_s = _AROUND_SHAPED_S if is_shaped else _AROUND_S
     most_s = p["most_ns"] * 1e-9 if p.get("most_ns") else float("inf")
-    method = str(p.get("method", "vtare")).partition(":")[0]
+    method = str(p.get("method", "abacus")).partition(":")[0]
     each = min(most_s, TYPICAL_ESTIMATE_S.get(method, _OTHER_ESTIMATE_S))
     estimates, seconds = p.get("estimates"), p.get("seconds")
     if estimates is None and seconds is None:

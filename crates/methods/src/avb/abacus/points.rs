@@ -1,6 +1,7 @@
 use vtare_units::{Monotonic, Peer, Timestamp};
 
-use crate::avb::{Observation, Packet};
+use super::tuning as t;
+use crate::avb::Observation;
 
 /// A packet whose delay can be trusted, with what went before it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -19,13 +20,6 @@ pub(super) struct Point {
     pub(super) call_bit: f64,
 }
 
-impl Point {
-    /// Sent behind silence: of its own stream nothing is left in a queue but the tight link's, which drains last.
-    pub(super) fn is_fresh(&self) -> bool {
-        self.index == 0
-    }
-}
-
 /// The zero of both clocks: times of the first packet that arrived.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Epoch {
@@ -38,24 +32,10 @@ impl Epoch {
         observation.packets.iter().find_map(|packet| Some(Self { left: packet.left()?, received: packet.received? }))
     }
 
-    #[cfg(test)]
-    pub(super) fn at(left: Timestamp<Monotonic>, received: Timestamp<Peer>) -> Self {
-        Self { left, received }
-    }
-
-    /// The delay of a packet that arrived, on the scale of the points, ns.
-    pub(super) fn delay_ns(&self, packet: &Packet) -> Option<f64> {
-        Some((packet.received? - self.received).as_nanos() as f64 - self.since_ns(packet.left()?))
-    }
-
     pub(super) fn since_ns(&self, at: Timestamp<Monotonic>) -> f64 {
         (at - self.left).as_nanos() as f64
     }
 }
-
-/// Packets closer than this share of what the tight link takes for them waited behind it. Less than 1, since the link
-/// is not known well.
-const HELD: f64 = 0.6;
 
 /// The points of a train, in the order of sending.
 ///
@@ -65,7 +45,7 @@ const HELD: f64 = 0.6;
 ///   last of them waited least and stands for all.
 /// - Packets that were overtaken took another way than the queue: they are left out.
 ///
-/// The second value is the longest of those waits, as far as it can be told, ns.
+/// The second value is the longest of those waits, as far as it is known, ns.
 pub(super) fn points(observation: &Observation, epoch: Epoch, service_ns_per_bit: f64) -> (Vec<Point>, f64) {
     let packets = &observation.packets;
     let (mut sent_bit, mut arrived_bit) = (0.0, 0.0);
@@ -99,7 +79,7 @@ pub(super) fn points(observation: &Observation, epoch: Epoch, service_ns_per_bit
         if let Some((after, after_ns, after_group)) = kept.last() {
             let same = group.is_some() && group == *after_group;
             let service_ns = service_ns_per_bit * (after.arrived_bit - point.arrived_bit);
-            if same || after_ns - received_ns <= HELD * service_ns {
+            if same || after_ns - received_ns <= t::HELD_SHARE * service_ns {
                 held_ns = held_ns.max(service_ns - (after_ns - received_ns));
                 continue;
             }
@@ -150,7 +130,7 @@ mod tests {
         let (points, held_ns) = points(&seen, epoch, 10.0);
         assert_eq!(points.iter().map(|point| point.index).collect::<Vec<_>>(), [0, 1, 2, 5, 6, 7, 8, 9]);
         assert_eq!(held_ns, 180_000.0);
-        // Of a link that is not known, nobody can say.
+        // Of a link that is not known, no wait is known.
         assert_eq!(super::points(&seen, epoch, 0.0).1, 0.0);
     }
 }

@@ -1,4 +1,5 @@
 use super::points::{Point, median};
+use super::tuning as t;
 use crate::avb::Observation;
 
 /// The link that forms the queue, as back-to-back packets show it: neighbours that had nothing between them leave it at
@@ -22,44 +23,6 @@ pub(super) struct Capacity {
     /// before there is a queue.
     credit_bit: f64,
 }
-
-/// Neighbours closer than this in the mode count as the mode's.
-const NEAR: f64 = 0.15;
-
-/// A place is another one below this share of the first.
-const CLEAR: f64 = 0.75;
-
-/// More packets a stamp than this hide the gaps between packets; the capacity is then known so well, as a share.
-const COARSE: f64 = 2.5;
-const COARSE_ERROR: f64 = 0.15;
-
-/// Packets that were sent back to back and overloaded a link leave it at half its capacity at least, whatever crosses;
-/// those of a slower link before it at somewhat less. Stamps closer than so many times that rate are of packets that
-/// were handed over together: by a token bucket's timer, or by a receiver that looks for packets now and then.
-const CLUMPED: f64 = 3.5;
-
-/// Different stamps that tell a rate of arrival.
-const RATE_STAMPS: usize = 8;
-
-/// Where more than this share of the packets were handed over with others, the gaps are those of the hand-over. The
-/// link is then known from the time of a whole train, and so well, as a share.
-const CLUMPED_SHARE: f64 = 0.15;
-const CLUMPED_ERROR: f64 = 0.2;
-
-/// A stretch of a train tells the link's rate, whatever its packets' gaps are, if it has so many packets, came at so
-/// many times, and was sent in less than this share of the time in which it came: then hardly anything could come
-/// between. So well, as a share, does one tell it, and more than one.
-const STRETCH_PACKETS: f64 = 128.0;
-const STRETCH_POINTS: usize = 8;
-const STRETCH_SENT: f64 = 0.25;
-const STRETCH_ERROR: f64 = 0.08;
-const STRETCHES_ERROR: f64 = 0.04;
-
-/// Gaps of which no two are alike tell the capacity so well, as a share.
-const SCATTERED_ERROR: f64 = 0.3;
-
-/// Share of all neighbours that another place must have.
-const LEAST_PART: f64 = 0.06;
 
 /// Packets that arrived together, within `clump_ns` of each other: when the last of them left, its stamp, ns, and their
 /// bits; NaN bits where a packet is missing.
@@ -100,7 +63,7 @@ pub(super) fn arrival_rate(observation: &Observation, head: usize, least: usize)
     (groups.len() >= least && last.1 > first.1).then(|| bits * 1e9 / (last.1 - first.1) as f64)
 }
 
-/// The highest rate at which a stretch of a train arrived that took so long, ns, bit/s; not of its begin, which a token
+/// The highest rate at which a stretch of a train arrived that took so long, ns, bit/s; not of its start, which a token
 /// bucket may pass.
 pub(super) fn fastest(observation: &Observation, least_ns: u64) -> Option<f64> {
     let groups: Vec<_> =
@@ -124,9 +87,9 @@ pub(super) fn fastest(observation: &Observation, least_ns: u64) -> Option<f64> {
 impl Capacity {
     /// Takes the neighbours that left faster than they arrived.
     pub(super) fn add(&mut self, observation: &Observation, head: usize) {
-        self.arrived = self.arrived.max(arrival_rate(observation, head, RATE_STAMPS).unwrap_or(0.0));
+        self.arrived = self.arrived.max(arrival_rate(observation, head, t::RATE_STAMPS).unwrap_or(0.0));
         let bits = f64::from(observation.train.size_byte) * 8.0;
-        let clump_ns = if self.arrived > 0.0 { bits * 1e9 / (CLUMPED * self.arrived) } else { 0.0 };
+        let clump_ns = if self.arrived > 0.0 { bits * 1e9 / (t::CLUMPED * self.arrived) } else { 0.0 };
         let each = groups(observation, head, 0).len() as f64;
         let groups = groups(observation, head, clump_ns as u64);
         self.clumped.0 += each - groups.len() as f64;
@@ -160,15 +123,15 @@ impl Capacity {
         }
     }
 
-    /// Takes the fastest stretch of a train that says the link's rate.
+    /// Takes the fastest stretch of a train that shows the link's rate.
     pub(super) fn see_stretch(&mut self, points: &[Point], packet_bit: f64) {
         let came_ns = |point: &Point| point.at_ns + point.delay_ns;
         let stretches = points.iter().enumerate().filter_map(|(place, first)| {
             let rest = &points[place..];
-            let long = rest.partition_point(|it| it.arrived_bit - first.arrived_bit < STRETCH_PACKETS * packet_bit);
-            let last = rest.get(long.max(STRETCH_POINTS))?;
+            let long = rest.partition_point(|it| it.arrived_bit - first.arrived_bit < t::STRETCH_PACKETS * packet_bit);
+            let last = rest.get(long.max(t::STRETCH_POINTS))?;
             let (sent_ns, seconds) = (last.at_ns - first.at_ns, (came_ns(last) - came_ns(first)) / 1e9);
-            let told = seconds > 0.0 && sent_ns / 1e9 < STRETCH_SENT * seconds;
+            let told = seconds > 0.0 && sent_ns / 1e9 < t::STRETCH_SENT * seconds;
             told.then(|| (last.arrived_bit - first.arrived_bit) / seconds)
         });
         self.stretches.extend(stretches.max_by(f64::total_cmp));
@@ -181,44 +144,37 @@ impl Capacity {
 
     /// Whether gaps are those of a hand-over.
     pub(super) fn clumps(&self) -> bool {
-        self.clumped.0 > CLUMPED_SHARE * self.clumped.1 && self.longest.1 > 0.0
+        self.clumped.0 > t::CLUMPED_SHARE * self.clumped.1 && self.longest.1 > 0.0
     }
 
     /// Capacity, bit/s, and its standard error as a share of it; `None` below 3 pairs.
     pub(super) fn estimate(&self) -> Option<(f64, f64)> {
         if self.clumps() {
             return Some(match self.stretches.len() {
-                0 => (self.longest.0 * 1e9 / self.longest.1, CLUMPED_ERROR),
-                1 => (self.stretches[0], STRETCH_ERROR),
-                _ => (median(&mut self.stretches.clone()), STRETCHES_ERROR),
+                0 => (self.longest.0 * 1e9 / self.longest.1, t::CLUMPED_ERROR),
+                1 => (self.stretches[0], t::STRETCH_ERROR),
+                _ => (median(&mut self.stretches.clone()), t::STRETCHES_ERROR),
             });
         }
         if self.per_bit_ns.len() < 3 {
             return None;
         }
         let mode = lowest_mode(&self.per_bit_ns);
-        let near: Vec<f64> = self.per_bit_ns.iter().copied().filter(|it| (it / mode - 1.0).abs() < NEAR).collect();
+        let near: Vec<f64> =
+            self.per_bit_ns.iter().copied().filter(|it| (it / mode - 1.0).abs() < t::MODE_NEAR).collect();
         if near.is_empty() {
             // The densest place is two gaps that have nothing to do with each other.
-            return Some((1e9 / mode, SCATTERED_ERROR));
+            return Some((1e9 / mode, t::SCATTERED_ERROR));
         }
         let n = near.len() as f64;
         let mean = near.iter().sum::<f64>() / n;
         let variance = near.iter().map(|it| (it / mean - 1.0).powi(2)).sum::<f64>() / n;
         let pairs = self.per_bit_ns.len() as f64;
         // Stamps shared by many packets: cross traffic is between all of them, and the link is faster than it seems.
-        let coarse = if self.packets > COARSE * pairs { COARSE_ERROR } else { 0.0 };
+        let coarse = if self.packets > t::COARSE * pairs { t::COARSE_ERROR } else { 0.0 };
         // Where the place holds few of the pairs, another one may be the link.
         let doubt = 0.2 / pairs * (1.0 - n / pairs);
         Some((1e9 / mean, (variance / n).sqrt() + doubt + coarse))
-    }
-}
-
-#[cfg(test)]
-impl Capacity {
-    /// As a path shows it whose packets come in clumps.
-    pub(super) fn clumped() -> Self {
-        Self { clumped: (1.0, 2.0), longest: (1.0, 1.0), ..Self::default() }
     }
 }
 
@@ -226,13 +182,13 @@ impl Capacity {
 fn lowest_mode(sorted: &[f64]) -> f64 {
     let mut mode = half_sample_mode(sorted);
     loop {
-        let below = &sorted[..sorted.partition_point(|&it| it < CLEAR * mode)];
-        if below.len() < 3 || (below.len() as f64) < LEAST_PART * sorted.len() as f64 {
+        let below = &sorted[..sorted.partition_point(|&it| it < t::MODE_CLEAR * mode)];
+        if below.len() < 3 || (below.len() as f64) < t::MODE_LEAST_PART * sorted.len() as f64 {
             return mode;
         }
         let lower = half_sample_mode(below);
         // Compressed gaps lie anywhere; those of a link lie together.
-        let near = below.iter().filter(|it| (*it / lower - 1.0).abs() < NEAR / 2.0).count();
+        let near = below.iter().filter(|it| (*it / lower - 1.0).abs() < t::MODE_NEAR / 2.0).count();
         if near * 2 < below.len() {
             return mode;
         }
@@ -292,12 +248,12 @@ mod tests {
             capacity.add(&let_go(48, clump), 48);
             let (found, error) = capacity.estimate().expect("pairs");
             assert!((found / 1e9 - 1.0).abs() < 0.05, "{clump}: {found} {error}");
-            assert_eq!(error >= CLUMPED_ERROR, clump > 1, "{clump}: {error}");
+            assert_eq!(error >= t::CLUMPED_ERROR, clump > 1, "{clump}: {error}");
         }
     }
 
     /// Points 60 us apart in arrival at 1 Gbit/s, five packets each, of which the first `fast` were sent at ten times
-    /// that rate, the others so much slower that cross traffic doubled their time.
+    /// that rate, the others slower, since cross traffic doubled their time.
     fn arrived(fast: u32, all: u32) -> Vec<Point> {
         let point = |i: u32| {
             let (at, slow) = (f64::from(i.min(fast)), f64::from(i.saturating_sub(fast)));
@@ -316,9 +272,9 @@ mod tests {
         // What was sent slowly may have had anything between it, and a short stretch is as long as a clump.
         for points in [arrived(0, 60), arrived(20, 60), arrived(20, 21)] {
             capacity.see_stretch(&points, 12e3);
-            assert_eq!(capacity.estimate().expect("clumps").1, CLUMPED_ERROR);
+            assert_eq!(capacity.estimate().expect("clumps").1, t::CLUMPED_ERROR);
         }
-        for error in [STRETCH_ERROR, STRETCHES_ERROR] {
+        for error in [t::STRETCH_ERROR, t::STRETCHES_ERROR] {
             capacity.see_stretch(&arrived(40, 60), 12e3);
             let (found, stated) = capacity.estimate().expect("a stretch");
             assert!((found / 1e9 - 1.0).abs() < 0.01, "{found}");
@@ -343,7 +299,7 @@ mod tests {
     fn gaps_of_which_no_two_are_alike_are_a_poor_capacity_and_not_none() {
         let capacity = Capacity { per_bit_ns: vec![1.0, 2.0, 4.0], packets: 3.0, ..Capacity::default() };
         let (found, error) = capacity.estimate().expect("pairs");
-        assert!(found > 2e8 && found < 1e9 && error >= SCATTERED_ERROR, "{found} {error}");
+        assert!(found > 2e8 && found < 1e9 && error >= t::SCATTERED_ERROR, "{found} {error}");
     }
 
     #[test]

@@ -1,0 +1,41 @@
+/// The special cases of the method: what it does beside the account of a primed train. Each can be switched off by
+/// itself, which shows what it is worth: `bench/avb --ablate`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Case {
+    /// The tight link's capacity from trains at different rates.
+    TightLink,
+    /// A larger error where the value still moves from train to train.
+    Moving,
+    /// The busiest part of a train whose queue ran empty.
+    Part,
+    /// A short stream without a head where nothing crosses.
+    Calm,
+    /// Trains that were delayed as a whole.
+    DelayedWhole,
+    /// A start from the beginning where the least delay fell.
+    LeastDelayFell,
+    /// The account begins when links before the tight one have drained.
+    Settled,
+    /// The capacity from stretches of trains where packets come in clumps.
+    Stretches,
+    /// More bytes where the tight link may be another than the narrow one.
+    Several,
+    /// A stream before the tight link that the narrow link has made slower.
+    Inflow,
+}
+
+impl Case {
+    /// All of them.
+    pub const ALL: [Self; 10] = [
+        Self::TightLink,
+        Self::Moving,
+        Self::Part,
+        Self::Calm,
+        Self::DelayedWhole,
+        Self::LeastDelayFell,
+        Self::Settled,
+        Self::Stretches,
+        Self::Several,
+        Self::Inflow,
+    ];
+}

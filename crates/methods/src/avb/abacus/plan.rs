@@ -1,0 +1,137 @@
+//! What is sent next: a pure function of what is known and of what may be spent.
+
+use super::evidence::{Evidence, History};
+use super::settings::AbacusSettings;
+use super::tuning as t;
+use crate::avb::{Ability, Spacing, Train};
+
+/// What may still be spent.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Left {
+    pub(super) bytes: u64,
+    pub(super) seconds: f64,
+    /// Bits of this method's own that are in the queue of the tight link already.
+    pub(super) queued_bit: f64,
+}
+
+/// Packets that must leave in one call for this rate, bit/s.
+pub(super) fn group(rate: f64, size_byte: u32, ability: &Ability) -> u32 {
+    let gap_ns = f64::from(size_byte) * 8e9 / rate;
+    ((t::ROOM * ability.least_gap_ns / gap_ns).ceil() as u32).clamp(1, ability.most_group.max(1))
+}
+
+/// Time that a train shall take behind its head, s.
+pub(super) fn seconds(
+    evidence: &Evidence,
+    history: &History,
+    settings: &AbacusSettings,
+    ability: &Ability,
+    measures: bool,
+    left: &Left,
+) -> f64 {
+    let packet_bit = evidence.path.packet_bit;
+    let near = evidence.near.max(t::LEAST_SHARE * evidence.path.capacity);
+    let group = f64::from(group(near, (packet_bit / 8.0) as u32, ability));
+    // A point is an arrival with a stamp of its own: the last of a call, or of those that share a stamp.
+    let point_s = (group * packet_bit / near).max(history.grain_s);
+    let last = evidence.readings.last().map(|it| it.whole);
+    if evidence.calm {
+        // Twice as long each time, as long as the interval is not narrow.
+        let longer = evidence.readings.iter().filter(|it| it.measured).count().min(t::CALM_DOUBLINGS) as i32;
+        return f64::from(settings.calm_points) * point_s * 2.0_f64.powi(longer);
+    }
+    if !measures {
+        return (f64::from(settings.search_points) * point_s).max(settings.least_search_ns as f64 / 1e9);
+    }
+    let least = (settings.least_train_ns as f64 / 1e9).min(settings.least_train_byte as f64 * 8.0 / near);
+    let least = least.max(f64::from(settings.points) * point_s);
+    // As long as bursts ask for, and as long as makes the interval narrow.
+    let bursts = evidence.burst / (settings.burst_share * near).powi(2);
+    let wanted = evidence.answer().map_or(0.0, |(answer, _)| {
+        let ratio = answer.width() / (settings.interval_share * answer.value()).max(1.0);
+        let lasting = last.map_or(0.0, |last| last.seconds());
+        if ratio <= 1.0 { 0.0 } else { lasting * (1.6 * ratio).clamp(1.5, t::LONGER_FAR) }
+    });
+    // A train at a wrong rate is lost as a whole: step by step.
+    let (share, longer) = match (evidence.drained > 0, evidence.astray) {
+        (true, _) => (t::REST_SHARE, t::LONGER_DRAINED),
+        (_, true) => (t::REST_SHARE, t::LONGER_FAR),
+        _ => (t::LAST_SHARE, f64::INFINITY),
+    };
+    let most =
+        longer * last.map_or(f64::INFINITY, |last| last.seconds().max(5.0 * settings.least_search_ns as f64 / 1e9));
+    let most_s = settings.most_train_ns as f64 / 1e9;
+    let paid = (share * left.bytes as f64 * 8.0 / near).min(t::TIME_SHARE * share * left.seconds);
+    bursts.max(wanted).min(most_s).max(least).min(most.max(least)).min(paid)
+}
+
+/// A train whose head fills the queue to what the cross traffic may drain in its time, and whose stream holds it; and
+/// how many packets are its head.
+pub(super) fn primed(
+    evidence: &Evidence,
+    history: &History,
+    ability: &Ability,
+    seconds: f64,
+    measures: bool,
+    left: &Left,
+) -> (Train, u32) {
+    let path = &evidence.path;
+    let size_byte = (path.packet_bit / 8.0) as u32;
+    let near = evidence.near.max(t::LEAST_SHARE * path.capacity);
+    let group = group(near, size_byte, ability);
+    let held = evidence.prime * (evidence.burst * seconds).sqrt()
+        + path.capacity * (history.grain_s + t::BLUR * path.others_ns(path.dispersion) / 1e9)
+        + history.bucket_byte.unwrap_or(history.capacity.credit_bit() / 8.0) * 8.0
+        + (t::FILL_PACKETS + f64::from(2 * (group - 1))) * path.packet_bit;
+    let calm = evidence.calm;
+    let held = if calm { 0.0 } else { held };
+    let held = held.min(t::MOST_QUEUE_S * path.capacity).min(evidence.room_bit).min(left.bytes as f64 * 8.0 / 3.0);
+    // A link before the tight one may stretch the head to its own capacity, and the tight link sends on meanwhile.
+    let inflow = evidence.inflow(history);
+    let kept = 1.0 - near / inflow;
+    let needed = (held - left.queued_bit).max(0.0);
+    let prime_bit = needed / kept.max(t::LEAST_KEPT);
+    let prime_bit = prime_bit.min(0.2 * left.seconds.max(0.0) * inflow).min(left.bytes as f64 * 8.0 / 2.5);
+    let margin = match (measures, calm) {
+        (_, true) => t::CALM_MARGIN,
+        (true, _) => t::MARGIN,
+        (false, _) => t::APPROACH_MARGIN,
+    };
+    // A queue that ran empty is filled faster by as much as the value changes from train to train.
+    let swing = f64::from(evidence.drained) * (evidence.burst / seconds).sqrt();
+    // Where hardly anything of a head is kept, the stream fills the queue.
+    let fill = (needed - prime_bit * kept).max(0.0) / seconds;
+    let rate = (near * (1.0 + margin) + swing + fill - (left.queued_bit - held).max(0.0) / seconds)
+        .min(1.2 * path.capacity)
+        .max(0.4 * near);
+    train(prime_bit, rate, seconds + t::SETTLE * prime_bit / path.capacity, inflow, size_byte, ability, left.bytes)
+}
+
+fn train(
+    prime_bit: f64,
+    rate: f64,
+    seconds: f64,
+    inflow: f64,
+    size_byte: u32,
+    ability: &Ability,
+    most_byte: u64,
+) -> (Train, u32) {
+    let bytes = (rate * seconds + prime_bit) / 8.0;
+    let bits = f64::from(size_byte) * 8.0;
+    let rate = rate.min(ability.most_bit_per_s(size_byte) / t::ROOM);
+    let gap_ns = bits * 1e9 / rate;
+    let group = group(rate, size_byte, ability);
+    // Rounding up may add a packet to the head and a group to the stream.
+    let most_byte = most_byte.saturating_sub(u64::from(size_byte) * u64::from(group + 2));
+    let shrink = (most_byte as f64 / bytes.max(1.0)).min(1.0);
+    let most = ability.most_packets.max(2);
+    // Where a train may not be as long as this one wants to be, its head is cut last: an empty queue shows nothing.
+    let head = ((prime_bit * shrink / bits).ceil() as u32).clamp(1, (most / 2).max(1));
+    let rest = ((rate * seconds * shrink / bits).round() as u32).max(6).min(most);
+    let rest = rest.next_multiple_of(group).min(most - head);
+    let after_ns =
+        f64::from(head) * (bits * 1e9 / inflow).max(ability.least_gap_ns / f64::from(ability.most_group.max(1)));
+    let spacing =
+        Spacing::Primed { head, after_ns: after_ns.max(gap_ns), packets: group, gap_ns: gap_ns * f64::from(group) };
+    (Train { packets: head + rest, size_byte, spacing, idle_before_ns: 0 }, head)
+}
