@@ -39,18 +39,26 @@ pub(super) fn of(outcome: &Outcome<RttCell>, parameters: &Parameters, line: &Com
     if answer.limited_by(notes, "lost_on_the_way_back") {
         answer.change("Take the frames with a program here.", line.with("--engine", "xdp"));
     }
-    if answer.limited_by(notes, "closed_loop") {
-        let rate = Parameters::default().rate_packet_per_s;
-        answer.change("Send at a rate of its own.", line.without("--flood").with("--rate", rate));
+    if answer.limited_by(notes, "closed_loop")
+        && let Some(rate) = safe_rate(&outcome.cells)
+    {
+        let text = format!("Send at a rate of its own: {} of what the flood reached.", percent(Some(SAFE_SHARE)));
+        answer.change(text, line.without("--flood").with("--rate", rate));
     }
-    if answer.limited_by(notes, "rate_not_reached") {
-        let reached = outcome.cells.iter().filter_map(|cell| cell.achieved_packet_per_s).min_by(f64::total_cmp);
-        if let Some(rate) = reached.map(|rate| (rate * SAFE_SHARE) as u64).filter(|rate| *rate > 0) {
-            answer.change("Ask for a rate that this sender keeps.", line.with("--rate", rate));
-        }
+    if answer.limited_by(notes, "rate_not_reached")
+        && let Some(rate) = safe_rate(&outcome.cells)
+    {
+        let text = format!("Ask for a rate that this sender keeps: {} of what it reached.", percent(Some(SAFE_SHARE)));
+        answer.change(text, line.with("--rate", rate));
     }
     late(&mut answer, outcome, parameters, line);
     answer
+}
+
+/// A share of the lowest rate that was reached, packets a second.
+fn safe_rate(cells: &[RttCell]) -> Option<u64> {
+    let reached = cells.iter().filter_map(|cell| cell.achieved_packet_per_s).min_by(f64::total_cmp)?;
+    Some((reached * SAFE_SHARE) as u64).filter(|rate| *rate > 0)
 }
 
 /// The sentence for one peer, and where its time goes.
@@ -193,9 +201,9 @@ mod tests {
 
     #[test]
     fn a_flood_and_a_rate_not_reached_get_the_rate_that_can_be_kept() {
-        let text = shown(vec![cell("a", 5e4)], &[Note::new("closed_loop", "flood waits")], "vtare rtt a --flood");
-        assert!(text.contains("  - flood waits\n") && text.contains("      vtare rtt a --rate 1000\n"), "{text}");
         let slow = RttCell { achieved_packet_per_s: Some(90_000.0), ..cell("a", 5e4) };
+        let text = shown(vec![slow.clone()], &[Note::new("closed_loop", "flood waits")], "vtare rtt a --flood");
+        assert!(text.contains("  - flood waits\n") && text.contains("      vtare rtt a --rate 72000\n"), "{text}");
         let text = shown(vec![slow], &[Note::new("rate_not_reached", "too slow")], "vtare rtt a --rate 100000");
         assert!(text.contains("      vtare rtt a --rate 72000\n"), "{text}");
     }

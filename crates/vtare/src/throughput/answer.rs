@@ -22,7 +22,7 @@ pub(super) fn of(outcome: &Outcome<ThroughputCell>, parameters: &Parameters, lin
     let passes = |(cell, rate): (&ThroughputCell, f64)| {
         let bound = if cell.censored.is_some() { "at least " } else { "" };
         let loaded = if cell.loaded == cell.guests {
-            format!("{} guests", cell.guests)
+            format!("{} guest{}", cell.guests, if cell.guests == 1 { "" } else { "s" })
         } else {
             format!("{} guests, {} of them loaded", cell.guests, cell.loaded)
         };
@@ -108,12 +108,12 @@ fn limits(answer: &mut Answer, cell: &ThroughputCell, parameters: &Parameters, l
             "{cell_name}: {} of {} searches found no load at which it holds.",
             cell.unanswered, cell.searches
         ));
-        answer.change("See whether anything passes at a low load.", line.with("--max-rate", LOW_PACKET_PER_S));
+        if cell.throughput_packet_per_s.is_none() && cell.out_of_time == 0 {
+            let port = &parameters.rx_port;
+            answer.change("See whether frames arrive at all.", format!("ip -s link show dev {port}"));
+        }
     }
 }
-
-/// A load that any forwarder bears.
-const LOW_PACKET_PER_S: u64 = 1_000;
 
 #[cfg(test)]
 mod tests {
@@ -140,6 +140,7 @@ mod tests {
         let parameters = Parameters {
             most_ns: Some(10_000_000_000),
             most_packet_per_s: Some(2_000),
+            rx_port: "b".to_owned(),
             cpu: Some(1),
             ..Parameters::default()
         };
@@ -185,6 +186,11 @@ mod tests {
     #[test]
     fn searches_without_an_answer_are_a_limit_of_their_own() {
         let text = shown(vec![ThroughputCell { unanswered: 5, ..cell(None, 64) }], &[]);
-        assert!(text.contains("5 of 5 searches found no load") && text.contains("--max-rate 1000\n"), "{text}");
+        assert!(
+            text.contains("5 of 5 searches found no load") && text.contains("      ip -s link show dev b\n"),
+            "{text}"
+        );
+        let text = shown(vec![ThroughputCell { unanswered: 4, out_of_time: 4, ..cell(Some(2e3), 64) }], &[]);
+        assert!(text.contains("4 of 5 searches found no load") && !text.contains("ip -s link"), "{text}");
     }
 }
