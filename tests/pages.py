@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,8 +14,10 @@ FENCE = re.compile(
 )
 LINK = re.compile(r"\[(?:[^\[\]]|\[[^\[\]]*\])*\]\(([^()\s]+)\)")
 HEADING = re.compile(r"^#{1,6} +(.+?) *#*$", re.MULTILINE)
-# An HTML comment above a block: its commands are really run by the tests.
-RUN = "<!-- run by the tests -->\n"
+# An HTML comment above each shell block: where the tests run its commands, or why they do not.
+MARK = re.compile(
+    r"^ *<!-- (?:(?P<run>run by the tests(?: at the (?P<end>far|near) end)?)|not run: (?P<why>[^>]+)) -->\n\Z", re.M
+)
 
 
 def pages(root: Path) -> list[Path]:
@@ -111,6 +114,24 @@ def commands(text: str) -> list[Command]:
     return [Command(line.strip()) for line in lines if STARTS.match(line)]
 
 
-def blocks_to_run(text: str) -> list[str]:
-    """The shell blocks of a page that stand below the mark RUN."""
-    return [block["body"] for block in FENCE.finditer(text) if text[: block.start()].endswith(RUN)]
+@dataclass(frozen=True)
+class ShellBlock:
+    """A shell block of a page, and what its mark states; of one without a mark, neither `end` nor `why` is set."""
+
+    body: str
+    #: Where the tests run it: "here"; at the "far" or the "near" end of a path between 10.0.0.1 and 10.0.0.2.
+    end: str | None
+    #: Why they do not.
+    why: str | None
+
+
+def shell_blocks(text: str) -> list[ShellBlock]:
+    """The shell blocks of a page, in their order."""
+    found = []
+    for block in FENCE.finditer(text):
+        if block["info"].strip() != "sh":
+            continue
+        mark = MARK.search(text[: block.start()])
+        end = (mark["end"] or "here") if mark and mark["run"] else None
+        found.append(ShellBlock(textwrap.dedent(block["body"]), end, mark["why"] if mark else None))
+    return found

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path, PurePosixPath
 from types import ModuleType
 
 import pytest
-from pages import Command, anchors, blocks_to_run, broken, commands, links, pages, wide
+from pages import Command, ShellBlock, anchors, broken, commands, links, pages, shell_blocks, wide
 
 
 @pytest.fixture(scope="module")
@@ -75,21 +75,86 @@ def test_every_command_of_the_pages_has_its_subcommand_and_options(root: Path, v
     assert [one for one in found if one[2] is not None] == []
 
 
-@pytest.mark.e2e
-def test_the_blocks_of_the_pages_that_are_marked_so_run_to_their_end(root: Path, vtare: Path, tmp_path: Path) -> None:
-    blocks = [(page, block) for page in pages(root) for block in blocks_to_run(page.read_text(encoding="utf-8"))]
-    assert blocks, "found no block to run"
+def test_shell_blocks_are_read_with_their_marks() -> None:
+    text = (
+        "<!-- run by the tests -->\n```sh\na\n```\n1. x\n\n    <!-- not run: long -->\n    ```sh\n    b\n    ```\n"
+        "<!-- run by the tests at the far end -->\n```sh\nc\n```\n```sh\nd\n```\n```text\ne\n```\n"
+    )
+    assert shell_blocks(text) == [
+        ShellBlock("a\n", "here", None),
+        ShellBlock("b\n", None, "long"),
+        ShellBlock("c\n", "far", None),
+        ShellBlock("d\n", None, None),
+    ]
+
+
+def test_every_shell_block_is_run_or_states_why_not(root: Path) -> None:
+    blocks = [(page.name, block) for page in pages(root) for block in shell_blocks(page.read_text(encoding="utf-8"))]
+    assert blocks, "found no shell block"
+    assert [(name, block.body) for name, block in blocks if not (block.end or block.why)] == []
+
+
+def run_block(page: Path, block: str, where: list[str], cwd: Path, vtare: Path) -> None:
     environment = {**os.environ, "PATH": f"{vtare.parent}{os.pathsep}{os.environ['PATH']}", "COLUMNS": "120"}
-    for page, block in blocks:
-        done = subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", block],
-            cwd=tmp_path,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
-        assert done.returncode == 0, f"{page.name}:\n{block}\n{done.stderr}"
+    line = [*where, "bash", "-euo", "pipefail", "-c", block]
+    done = subprocess.run(line, cwd=cwd, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, f"{page.name}:\n{block}\n{done.stderr}"
+
+
+@pytest.mark.e2e
+def test_shell_blocks_of_the_pages_run_to_their_end(root: Path, vtare: Path, tmp_path: Path) -> None:
+    for page in pages(root):
+        for block in shell_blocks(page.read_text(encoding="utf-8")):
+            if block.end == "here":
+                run_block(page, block.body, [], tmp_path, vtare)
+
+
+@pytest.fixture
+def two_ends() -> Iterator[dict[str, str]]:
+    """Two network namespaces, "near" (10.0.0.1) and "far" (10.0.0.2), by their names."""
+    if os.geteuid() != 0:
+        pytest.skip("namespaces need root")
+    names = {end: f"vtare-docs-{os.getpid()}-{end}" for end in ("near", "far")}
+
+    def ip(*words: str) -> None:
+        subprocess.run(("ip", *words), check=True, timeout=30)
+
+    try:
+        for name in names.values():
+            ip("netns", "add", name)
+        ip("link", "add", "v0", "netns", names["near"], "type", "veth", "peer", "v0", "netns", names["far"])
+        for number, name in enumerate(names.values(), 1):
+            ip("-n", name, "address", "add", f"10.0.0.{number}/24", "dev", "v0")
+            for device in ("lo", "v0"):
+                ip("-n", name, "link", "set", device, "up")
+        yield names
+    finally:
+        for name in names.values():
+            subprocess.run(("ip", "netns", "delete", name), check=False, timeout=30)
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("name", ["bandwidth", "round-trip"])
+def test_commands_of_both_ends_run_as_the_page_has_them(
+    name: str, root: Path, vtare: Path, tmp_path: Path, two_ends: dict[str, str]
+) -> None:
+    page = root / "docs/questions" / f"{name}.md"
+    blocks = shell_blocks(page.read_text(encoding="utf-8"))
+    (far,) = [block.body for block in blocks if block.end == "far"]
+    inside = {end: ["ip", "netns", "exec", netns] for end, netns in two_ends.items()}
+    *first, last = [Command(line) for line in far.splitlines()]
+    for command in first:
+        run_block(page, command.line, inside["far"], tmp_path, vtare)
+    server = subprocess.Popen([*inside["far"], vtare, *last.words], cwd=tmp_path, stdout=subprocess.DEVNULL)
+    try:
+        near = [block.body for block in blocks if block.end == "near"]
+        assert near, "found no block of the near end"
+        for body in near:
+            run_block(page, body, inside["near"], tmp_path, vtare)
+        assert server.poll() is None, "the responder ended"
+    finally:
+        server.terminate()
+        server.wait(30)
 
 
 @pytest.mark.parametrize(
