@@ -174,7 +174,7 @@ def test_a_kernel_that_has_no_such_shaper_is_a_skip(
     # Without a single run there is a report all the same: it states that.
     page = build(summarise(tmp_path / "store"))
     assert "qdisc kind is unknown" in page
-    assert "no run finished" in page
+    assert "No run finished, so there is no figure." in page
 
 
 def test_estimates_stand_beside_the_truth_of_their_windows(routed_store: Path) -> None:
@@ -183,7 +183,10 @@ def test_estimates_stand_beside_the_truth_of_their_windows(routed_store: Path) -
     assert crossed.height == 2 * 2 * 4
     first = crossed.head(4)
     assert first["truth_bit_per_s"].to_list() == pytest.approx([150e6] * 4)
-    assert first["error_percent"].to_list() == pytest.approx([0.0, 10.0, None, -20 / 3])
+    # The third gave no answer; the fourth is a lower bound, which has no error.
+    assert first["error_percent"].to_list() == pytest.approx([0.0, 10.0, None, None])
+    assert first["at_least"].to_list()[3] is True
+    assert first["avb_bit_per_s"].to_list()[3] is not None
     assert first["covered"].to_list() == [True, False, None, None]
     assert first["own_window"].to_list() == [True, True, False, False]
     alone = summary.estimates.filter(pl.col("cross") == "0 Mbit/s")
@@ -200,8 +203,9 @@ def test_cells_count_what_gave_no_answer_and_what_was_a_bound(routed_store: Path
         }
         assert counts == {"estimates": 4, "unanswered": 1, "at_least": 1, "intervals": 2, "intervals_covering": 1}
         assert (cell["n"], cell["median"], cell["truth_unknown"]) == (3, 150e6, 0)
-        assert cell["error_percent"] == pytest.approx(0.0)
-        assert cell["absolute_error_percent"] == pytest.approx(20 / 3)
+        # Of the two answers that are no bounds: 0 and 10 %.
+        assert cell["error_percent"] == pytest.approx(5.0)
+        assert cell["absolute_error_percent"] == pytest.approx(5.0)
         assert (cell["estimate_byte"], cell["estimate_ns"]) == (75_000, 20_000_000)
         assert cell["occupied_share"] == pytest.approx(0.1)
     said = {note.id: note.text for note in summary.notes}

@@ -4,8 +4,9 @@
 
 Reads `design.parquet`, the runs that have readings, and the report as Markdown; polars only opens Parquet files.
 Compared at the digits that the report prints: figures of the answer's sentences, of each table of cells, of the
-comparisons (both medians and the numbers of runs) and shares of outliers. Prints how many figures of each kind were
-compared, and each that differs; the exit code is 1 if one does. Ratios, intervals and p-values are not recomputed.
+main comparisons (both figures), of all comparisons (both medians and the numbers of runs), shares of outliers. Prints
+how many figures of each kind were compared, and each that differs; the exit code is 1 if one does. Ratios, intervals
+and p-values are not recomputed.
 """
 
 from __future__ import annotations
@@ -189,6 +190,8 @@ def check(store: Path, text: str) -> Report:
         if heading.endswith("all cells") and rows:
             titles[heading.partition(":")[0]] = _kind(rows[0])
             _check_cells(report, heading, rows, cells)
+        elif heading in ("Main comparisons", "All main comparisons"):
+            _check_main(report, rows, cells)
         elif "Comparisons" in heading:
             _check_comparisons(report, rows, cells)
         elif "outliers" in heading and rows and "of all outliers" in rows[0]:
@@ -242,6 +245,24 @@ def _check_cells(report: Report, heading: str, rows: list[dict[str, str]], cells
                 report.compare(f"{kind}: cells", where, printed, figures[name])
 
 
+MAIN_METRICS = {"miss": "median", "gap": "median", "read cost": "read cost", "CV": "CV", "p99": "p99"}
+
+
+def _check_main(report: Report, rows: list[dict[str, str]], cells: Cells) -> None:
+    """Both figures of each row: of the cell with the level here, and of the cell with the other at the same place."""
+    for row in rows:
+        place = re.sub(r"^(argument|CPU|load) ", "", row["at"])
+        for column in ("here", "against"):
+            level, _, printed = row[column].partition(": ")
+            factor, _, name = level.rpartition(" ")
+            key = (row["experiment"], name, place) if factor == "load" else (row["experiment"], place, name)
+            _, figures = cells[key]
+            if row["metric"] in MAIN_METRICS:
+                report.compare("main comparisons", f"{key}, {column}", printed, figures[MAIN_METRICS[row["metric"]]])
+            elif printed or row["metric"] != "mean":
+                report.wrong.append(f"main comparisons: {key}: a figure of an unknown metric {row['metric']!r}")
+
+
 def _check_comparisons(report: Report, rows: list[dict[str, str]], cells: Cells) -> None:
     for row in rows:
         factor, _, levels = row["compared"].partition(": ")
@@ -275,6 +296,7 @@ def _check_outliers(report: Report, heading: str, rows: list[dict[str, str]], ce
 def _check_sentences(report: Report, text: str, cells: Cells) -> None:
     """Each figure of the answer is one of a cell whose load and level the sentence names; brackets are left out."""
     answer = text.replace("\\_", "_").partition("\n## ")[0]
+    answer = "\n".join(line for line in answer.splitlines() if not line.startswith("|"))
     load = "idle"
     for sentence in re.split(r"\n+|(?<=[a-z.]); |(?<=\.) (?=[A-Z])", answer):
         named = [level for words, level in LOADS.items() if words in sentence.replace("with 100 ", "")]

@@ -61,10 +61,21 @@ def test_the_script_imports_nothing_of_vtare() -> None:
 @pytest.mark.parametrize(
     ("kind", "wanted"),
     [
-        ("lab", {"comparisons": 200, "tails": 100, "exceedances": 50, "sentences": 30, "cells": 50}),
-        ("rtt", {"comparisons": 10, "tails": 10, "sentences": 10, "cells": 8}),
-        ("avb", {"comparisons": 8, "sentences": 10, "cells": 40}),
-        ("throughput", {"comparisons": 7, "sentences": 13, "cells": 18}),
+        (
+            "lab",
+            {
+                "comparisons": 200,
+                "tails": 100,
+                "exceedances": 50,
+                "main": 100,
+                "means": 20,
+                "sentences": 10,
+                "cells": 50,
+            },
+        ),
+        ("rtt", {"comparisons": 10, "tails": 10, "main": 8, "sentences": 5, "cells": 8}),
+        ("avb", {"comparisons": 8, "main": 8, "sentences": 5, "cells": 40}),
+        ("throughput", {"comparisons": 7, "main": 12, "sentences": 13, "cells": 18}),
     ],
 )
 def test_every_figure_follows_from_the_readings(
@@ -85,7 +96,8 @@ def test_every_figure_follows_from_the_readings(
         ("comparisons", "lab", r"^\| counters \| argument 4 \| load: cpu against idle \| CV \| \S+ \((\d)"),
         ("tails", "lab", r"^\| usleep \| load: cpu against idle \| p99 \| (\d)"),
         ("exceedances", "lab", r"^\| cpu \| 1.ms \| adaptive \| [^|]*\| [^|]*\| [^|]*\| [^|]*\| (\d)"),
-        ("sentences", "lab", "usleep ends (\\d)\\d\\d\N{MULTIPLICATION SIGN}"),
+        ("main", "lab", r"^\| sleeps \| miss \| load cpu: [^|]*\| [^|]*\| (\d)"),
+        ("means", "lab", r"^\| timers \| tail \| mean reading \| rdtsc \| [^|]*\| (\d)"),
         ("sentences", "throughput", r"The guests pass from (\d)"),
         ("sentences", "throughput", r"The guests pass from \S+ \S+ \((\d)"),
         ("cells", "avb", r"^\| 0.Mbit/s \| os \| vtare \| (\d)"),

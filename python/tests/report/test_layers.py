@@ -14,10 +14,11 @@ from forwarding_store import write_forwarding_store
 from synthetic_store import MISS_NS, Recipe
 
 from vtare.plan import Analysis
+from vtare.plots.format import ratio_range_text, ratio_text
 from vtare.report import layers
 from vtare.report.content import content_of, layouts_of
+from vtare.report.main_table import main_rows
 from vtare.report.plain import markdown
-from vtare.report.sentences import plain
 from vtare.summary import Summary, contrasts, summarise
 from vtare.summary import layers as summary_layers
 from vtare.summary.verdicts import word_of
@@ -100,21 +101,42 @@ def test_what_other_tables_compare_is_told_as_it_stands_there(made: Any) -> None
     assert (mine["ratio_low"] > 1).all()
 
 
-def test_the_report_says_it_with_intervals_in_every_form(made: Any) -> None:
+def test_the_report_shows_each_ratio_with_its_interval_and_verdict_in_every_form(made: Any) -> None:
     summary: Summary = made.summary
-    cost, tail = (plain(sentence) for sentence in layers.sentences(summary, layouts_of(summary)))
-    assert cost.startswith("Miss of a sleep: Machine against container: higher: ")
-    for words in ("lab2 to docker", "lab2 to lxc. Machine against the host: higher: ", "equivalent within 5 %: 1.0"):
-        assert words in cost
-    assert tail.startswith("Miss of a sleep, p99 with load cpu against idle: higher: ")
-    assert "at platform lxc" in tail
     table = layers.table(summary, layouts_of(summary))
     assert table is not None
     assert len(table.rows) == summary.layers.height == 9
+    rows = [dict(zip((column.key for column in table.columns), row, strict=True)) for row in table.rows]
+    written = markdown(content_of(summary, figures=False)).replace("\u00a0", " ").replace("\\_", "_")
+    for row, source in zip(rows, summary.layers.iter_rows(named=True), strict=True):
+        shown = {key: one.text.replace("\u00a0", " ") for key, one in row.items()}
+        interval = ratio_range_text(source["ratio_low"], source["ratio_high"])
+        assert shown["ratio"] == f"{ratio_text(source['ratio'])} ({interval})"
+        margin = " within 5 %" if source["verdict"] == "equivalent" else ""
+        assert shown["verdict"] == f"{source['verdict']}{margin}"
+        assert shown["change"] == f"{source['factor']}: {source['level']} against {source['against']}"
+        assert f"| {shown['change']} | {shown['ratio']} | {shown['verdict']} |" in written
+    assert {row["where"].text for row in rows if row["kind"].text == "tail"} == {
+        f"platform {name}" for name in ("host", "docker", "lxc", "lab2")
+    }
     assert '<section id="layers"><h2>What the layer costs</h2>' in made.html
-    written = markdown(content_of(summary, figures=False))
     assert "## What the layer costs" in written
-    assert written.count("Machine against container") == 1
+
+
+def test_the_first_screen_compares_platforms_with_each_other(made: Any) -> None:
+    """Machine against container, container against the host: not only each against the baseline."""
+    summary: Summary = made.summary
+    rows = [row for row in main_rows(summary, layouts_of(summary), "sleeps") if row.factor == "platform"]
+    costs = rows_of(summary, "cost")
+    assert {(row.level, row.against) for row in rows} == set(costs)
+    for row in rows:
+        source = costs[row.level, row.against]
+        assert (row.ratio, row.ratio_low, row.ratio_high, row.verdict) == tuple(
+            source[name] for name in ("ratio", "ratio_low", "ratio_high", "verdict")
+        )
+        medians = summary.cells.filter(pl.col("load") == "idle")
+        for level, value in ((row.level, row.value), (row.against, row.value_against)):
+            assert value == medians.filter(pl.col("platform") == level)["median"].item()
 
 
 def test_where_no_platforms_vary_the_section_is_about_tails(five_runs: Any) -> None:

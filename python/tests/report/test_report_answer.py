@@ -7,15 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-import pytest
 from conftest import Reported
 from page import answer_of, cell, plain
 from synthetic_store import PLAN, Recipe, write_store
 
 from vtare.plots.format import ratio_text, time_range_text, time_text
 from vtare.report import text
+from vtare.report.claims import answer
 from vtare.report.content import layouts_of
+from vtare.report.main_table import at_a_glance, main_rows, main_tables
 from vtare.report.tables import cell_table, verdict_table
+from vtare.report.text import Shown
 from vtare.summary.verdicts import word_of
 
 # --- the answer ---
@@ -34,7 +36,7 @@ def figure_of(row: dict[str, Any], suffix: str = "") -> str:
 
 
 def test_the_answer_sets_the_systems_sleep_beside_vtares_without_and_with_load(five_runs: Reported) -> None:
-    idle, busy, _, _ = sentences_of(five_runs.html)
+    idle, busy, _ = sentences_of(five_runs.html)
     for sentence, start, load in (
         (idle, "On the idle machine, a sleep of 1 ms ends", "idle"),
         (busy, "With 100 busy threads, it ends", "cpu"),
@@ -57,23 +59,27 @@ def test_the_answer_tells_what_a_read_costs_and_whether_load_changes_it(five_run
     assert told.endswith("with vtare's; no load changes that by more than 5 %.")
 
 
-def test_the_answer_has_four_sentences_at_most_and_ends_with_what_is_not_certain(
+def certainty_of(report: Reported) -> str:
+    """What stands first in the box under the table."""
+    found = re.search(r'<div class="limits"><p>(.*?)</p>', report.html, re.DOTALL)
+    assert found is not None
+    return plain(found.group(1))
+
+
+def test_the_answer_has_three_sentences_at_most_and_the_box_below_states_what_is_not_certain(
     five_runs: Reported, one_run: Reported, all_instruments: Reported
 ) -> None:
     for report in (five_runs, one_run, all_instruments):
-        said = sentences_of(report.html)
-        assert 2 <= len(said) <= 4
-        short = [re.sub(r" \([^)]*\)", "", sentence) for sentence in said]
+        found = sentences_of(report.html)
+        assert 1 <= len(found) <= 3
+        short = [re.sub(r" \([^)]*\)", "", sentence) for sentence in found]
         assert all(len(sentence.split()) <= 32 for sentence in short), short
-        assert said[-1].startswith("Not certain: ")
+        assert certainty_of(report).startswith("Not certain: ")
+        assert "Not certain" not in answer_of(report.html)
     rows = [row for row in five_runs.summary.comparisons.iter_rows(named=True) if word_of(row) == "inconclusive"]
     more = max(row["runs_needed"] - row["n_blocks"] for row in rows)
     wanted = f"{len(rows)} of {five_runs.summary.comparisons.height} comparisons are inconclusive; {more} more blocks"
-    assert f"{wanted} would find 5 % with 80 %" in said_last(five_runs)
-
-
-def said_last(report: Reported) -> str:
-    return sentences_of(report.html)[-1]
+    assert f"{wanted} would find 5 % with 80 %" in certainty_of(five_runs)
 
 
 def test_a_campaign_without_limits_says_how_far_its_figures_carry(five_runs: Reported) -> None:
@@ -97,24 +103,17 @@ def test_the_level_of_intervals_is_told_where_it_is_not_95_percent(
     assert "93.75 % interval" not in plain(all_instruments.html)
 
 
-def below_the_figure(report: Reported) -> str:
-    found = re.search(r'<ul class="details">(.*?)</ul>', report.html, re.DOTALL)
-    assert found is not None
-    return plain(found.group(1))
+def notes_of(report: Reported) -> str:
+    """The further sentences, in the sections of the experiments."""
+    return plain("".join(re.findall(r'<ul class="details">(.*?)</ul>', report.html, re.DOTALL)))
 
 
-def test_the_list_below_tells_the_effect_of_the_load_and_how_the_idle_favourite_fares(five_runs: Reported) -> None:
-    told = below_the_figure(five_runs)
-    comparison = five_runs.summary.comparisons.filter(
-        (pl.col("factor") == "load") & (pl.col("load") == "cpu") & (pl.col("method") == "usleep")
-    ).row(0, named=True)
-    assert comparison["verdict"] == "differs"
-    assert f"With 100 busy threads, usleep ends {ratio_text(comparison['ratio'])} (" in told
+def test_the_sections_show_how_the_idle_favourite_fares_under_load(five_runs: Reported) -> None:
     summary = five_runs.summary
     idle = {m: cell(summary, experiment="sleeps", load="idle", method=m)["median"] for m in ("two_phase", "adaptive")}
     assert idle["two_phase"] <= idle["adaptive"]
     fallen = cell(summary, experiment="sleeps", load="cpu", method="two_phase")
-    assert f"two_phase, the best without load, ends {time_text(fallen['median'])} late" in told
+    assert f"two_phase, the best without load, ends {time_text(fallen['median'])} late" in notes_of(five_runs)
 
 
 def test_every_time_in_the_answer_is_a_figure_of_some_cell(five_runs: Reported) -> None:
@@ -150,7 +149,6 @@ def test_a_timer_is_drawn_and_tabled_by_its_read_cost_and_its_differences_are_na
 def test_timers_of_a_store_without_read_costs_are_told_by_their_medians(five_runs: Reported) -> None:
     from dataclasses import replace
 
-    from vtare.report.claims import answer
     from vtare.report.sentences import plain as words
 
     cells = five_runs.summary.cells
@@ -202,7 +200,7 @@ def test_the_report_says_what_is_missing_and_why(one_run: Reported) -> None:
 
 
 def test_other_instruments_have_sentences_of_their_own(all_instruments: Reported) -> None:
-    told = below_the_figure(all_instruments)
+    told = notes_of(all_instruments)
     row = cell(all_instruments.summary, experiment="counters", load="idle", argument="1")
     assert f"a computation of {time_text(row['median'])} varies by" in told
     assert "CPU 0 loses 1.90 % of its time" in told
@@ -211,21 +209,20 @@ def test_other_instruments_have_sentences_of_their_own(all_instruments: Reported
 def test_a_drifted_control_is_told_on_the_first_screen(five_runs: Reported) -> None:
     from dataclasses import replace
 
-    from vtare.report.claims import answer
-
     drifted = replace(five_runs.summary, flagged_blocks=(2, 4))
     limits = answer(drifted, layouts_of(drifted)).limits
     assert any("drifted in blocks 2 and 4" in limit for limit in limits)
     assert not any("drifted" in limit for limit in answer(five_runs.summary, layouts_of(five_runs.summary)).limits)
 
 
-def answer_to(directory: Path, plan_text: str) -> list[str]:
-    from vtare.report.claims import answer
+def answer_to(directory: Path, plan_text: str) -> tuple[list[str], str]:
+    """The sentences of the answer, and how certain it is."""
     from vtare.report.sentences import plain as words
     from vtare.summary import summarise
 
     summary = summarise(write_store(directory / "store", Recipe(blocks=3, plan_text=plan_text)))
-    return [words(sentence) for sentence in answer(summary, layouts_of(summary)).sentences]
+    found = answer(summary, layouts_of(summary))
+    return [words(sentence) for sentence in found.sentences], found.certainty
 
 
 LOADS = 'load = ["idle", { kind = "cpu", threads = 100, label = "cpu" }, "io"]\n'
@@ -234,19 +231,99 @@ LOADS = 'load = ["idle", { kind = "cpu", threads = 100, label = "cpu" }, "io"]\n
 def test_a_plan_without_loads_is_answered_without_them(tmp_path: Path) -> None:
     plan = PLAN.format(blocks=4, targets='["1 ms"]')
     assert plan.count(LOADS) == 2
-    sleep, timer, rest = answer_to(tmp_path, plan.replace(LOADS, ""))
+    (sleep, timer), certainty = answer_to(tmp_path, plan.replace(LOADS, ""))
     assert sleep.startswith("A sleep of 1 ms ends ")
     assert timer.startswith("One reading of the clock costs ")
-    assert rest == "Not certain: intervals over 4 runs are rough."
+    assert certainty == "Not certain: intervals over 4 runs are rough."
 
 
 def test_a_single_method_is_told_alone(tmp_path: Path) -> None:
     plan = PLAN.format(blocks=4, targets='["1 ms"]')
     plan = re.sub(r'method = \["usleep".*?\]', 'method = ["two_phase"]', plan)
-    idle, busy, *_ = answer_to(tmp_path, plan[: plan.index("[[experiment]]")] + plan[plan.rindex("[[experiment]]") :])
+    plan = plan[: plan.index("[[experiment]]")] + plan[plan.rindex("[[experiment]]") :]
+    (idle, busy), _ = answer_to(tmp_path, plan)
     assert idle.endswith(" with two_phase.")
     assert " and " not in idle
     assert " with two_phase; that differs from idle; its p99 is " in busy
+
+
+# --- the main comparisons ---
+
+
+def main_of(report: Reported) -> list[dict[str, Shown]]:
+    """The rows of the table of all main comparisons."""
+    layouts = layouts_of(report.summary)
+    table = main_tables(report.summary, layouts, answer(report.summary, layouts).headline)[1]
+    assert table is not None
+    return [dict(zip((column.key for column in table.columns), row, strict=True)) for row in table.rows]
+
+
+def test_each_effect_at_the_baseline_is_a_row_with_its_figures_ratio_interval_and_verdict(five_runs: Reported) -> None:
+    comparison = five_runs.summary.comparisons.filter(
+        (pl.col("factor") == "load") & (pl.col("load") == "cpu") & (pl.col("method") == "usleep")
+    ).row(0, named=True)
+    assert word_of(comparison) == "higher"
+    (row,) = [
+        row for row in main_of(five_runs)
+        if (row["metric"].text, row["here"].raw, row["where"].text) == ("miss", "cpu", "usleep")
+    ]  # fmt: skip
+    shown = {key: one.text.replace("\u00a0", " ") for key, one in row.items()}
+    assert shown["ratio"].startswith(f"{ratio_text(comparison['ratio'])} (")
+    assert row["ratio"].order == comparison["ratio"]
+    assert shown["verdict"] == "higher"
+    for side, load in (("here", "cpu"), ("against", "idle")):
+        wanted = cell(five_runs.summary, experiment="sleeps", load=load, method="usleep")["median"]
+        assert shown[side] == f"load {load}: {time_text(wanted)}"
+
+
+def test_the_main_comparisons_hold_every_comparison_at_the_baseline_and_no_other(five_runs: Reported) -> None:
+    base = {"sleeps": {"load": "idle", "method": "usleep"}, "timers": {"load": "idle", "source": "rdtsc"}}
+    wanted = set()
+    for row in five_runs.summary.comparisons.iter_rows(named=True):
+        others = {key: level for key, level in base[row["experiment"]].items() if key != row["factor"]}
+        # A load is compared for every source: sources are parts of one run.
+        at_baseline = all(row[key] == level or key == "source" for key, level in others.items())
+        if at_baseline:
+            wanted.add((row["experiment"], row["level"], row["baseline"], row["ratio"]))
+    main = {
+        (row["experiment"].text, row["here"].raw, row["against"].raw, row["ratio"].order) for row in main_of(five_runs)
+        if row["metric"].text in ("miss", "read cost")
+    }  # fmt: skip
+    assert main == wanted
+    assert len(main) == 5 + 14
+    words = plain(five_runs.html)
+    assert words.index("What differs, and by how much?") < words.index("Not certain: ")
+
+
+def test_the_first_screen_has_eight_main_comparisons_at_most_and_the_others_are_folded_away_below(
+    five_runs: Reported,
+) -> None:
+    layouts = layouts_of(five_runs.summary)
+    rows = main_rows(five_runs.summary, layouts, "sleeps")
+    few = at_a_glance(rows)
+    assert len(few) == 8 < len(rows)
+    # The main metric of each factor at the first part of a run, in the order of all.
+    assert few == [row for row in rows if row in few]
+    assert {(row.experiment, row.figure) for row in few} == {("sleeps", "miss_ns"), ("timers", "read_cost_ns")}
+    assert {row.at["source"] for row in few if row.factor == "load" and row.experiment == "timers"} <= {"rdtsc"}
+    # No difference gives way to what is no difference.
+    left = [row for row in rows if row.figure in ("miss_ns", "read_cost_ns") and row not in few
+            and row.at.get("source", "rdtsc") == "rdtsc"]  # fmt: skip
+    assert {row.verdict for row in few} <= {"higher", "lower"} or not {
+        row.verdict for row in left} & {"higher", "lower"}  # fmt: skip
+    first, every = main_tables(five_runs.summary, layouts, "sleeps")
+    assert first is not None
+    assert every is not None
+    assert (len(first.rows), len(every.rows)) == (8, len(rows))
+    words = plain(five_runs.html)
+    assert words.index("What differs, and by how much?") < words.index(f"All main comparisons ({len(rows)})")
+
+
+def test_with_one_run_per_cell_no_main_comparison_has_a_direction(one_run: Reported) -> None:
+    rows = main_of(one_run)
+    assert rows
+    assert {row["verdict"].text for row in rows} == {"inconclusive"}
+    assert not any("(" in row["ratio"].text and row["ratio"].order is not None for row in rows)
 
 
 # --- tables ---
@@ -336,7 +413,6 @@ def test_runs_that_agree_to_the_digit_are_called_the_same_and_the_clocks_step_is
 ) -> None:
     from dataclasses import replace
 
-    from vtare.report.claims import answer
     from vtare.report.sentences import plain as words
 
     frozen = pl.when(pl.col("method") == "adaptive").then(60.0)
@@ -354,23 +430,3 @@ def test_an_early_wake_up_is_called_early(five_runs: Reported) -> None:
     layout = layouts_of(five_runs.summary)["sleeps"]
     row = {"experiment": "sleeps", "median": -50.0, "median_low": -60.0, "median_high": -40.0}
     assert words((main_figure(layout, row),)).startswith("50.0 ns early (")
-
-
-def test_a_median_of_a_few_clock_steps_gives_a_lower_bound_of_the_ratio(five_runs: Reported) -> None:
-    from vtare.report.details import less_than
-    from vtare.report.sentences import scene_of
-
-    usual = cell(five_runs.summary, experiment="sleeps", load="idle", method="usleep")
-    best = cell(five_runs.summary, experiment="sleeps", load="idle", method="adaptive")
-    assert best["median"] > 5 * 10.0
-    scene = scene_of(five_runs.summary, layouts_of(five_runs.summary)["sleeps"])
-    assert scene is not None
-    exact = less_than(five_runs.summary, scene, best, usual)
-    assert exact is not None
-    assert exact.interval
-    coarse = less_than(five_runs.summary, scene, best, usual, 50.0)
-    assert coarse is not None
-    least = (usual["median_low"] - 50.0) / (best["median_high"] + 50.0)
-    shown = coarse.value.removeprefix("over ").split("\N{MULTIPLICATION SIGN}")[0].replace("\u00a0", "")
-    assert coarse.value.startswith("over ")
-    assert float(shown) == pytest.approx(least, rel=0.06)

@@ -34,6 +34,8 @@ _EVEN_SHARE: Final = 1.2
 """Length of the even part to either side, in decades of the rest."""
 _LEGEND_LETTERS: Final = 46
 """Letters of names that fit beside each other above a figure."""
+_ASIDE: Final = 0.012
+"""Distance between methods at one truth, as a share of the axis."""
 _LABEL_SHARE: Final = {"x": 0.16, "y": 0.06}
 
 
@@ -121,11 +123,16 @@ def estimates_against_truth(marks: Sequence[EstimateMark], *, name: str, limit: 
     with style_context():
         figure, axes = new_figure(3.3)
         axes.plot([0, most / factor], [0, most / factor], "-", color=MUTED.light, linewidth=1.0, zorder=2)
+        styles = list(dict.fromkeys(mark.style for mark in shown))
         for mark in shown:
-            _mark(axes, (mark.truth or 0.0) / factor, mark.value / factor, limit / factor, mark)
+            aside = _ASIDE * (styles.index(mark.style) - (len(styles) - 1) / 2)
+            x = ((mark.truth or 0.0) + aside * most) / factor
+            if mark.low is not None and mark.high is not None:
+                ends = [min(end, limit) / factor for end in (mark.low, mark.high)]
+                axes.plot([x] * 2, ends, "-", color=style_of(mark.style).hue.light, linewidth=1.0, alpha=0.6, zorder=4)
+            _mark(axes, x, mark.value / factor, limit / factor, mark)
         _even_axis(axes, "x", 0.0, most / factor, f"truth, {unit}")
         _even_axis(axes, "y", 0.0, limit / factor, f"estimate, {unit}")
-        styles = list(dict.fromkeys(mark.style for mark in shown))
         _legend(figure, styles)
         counts = "; ".join(f"{style} {sum(mark.style == style for mark in shown)}" for style in styles)
         return to_drawing(figure, name, f"Estimates over the truth of their windows: {counts}.")

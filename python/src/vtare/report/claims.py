@@ -1,4 +1,4 @@
-"""The answer in at most four short sentences, made from measured figures and their intervals and from nothing else."""
+"""The answer in at most three short sentences, made from measured figures and their intervals and from nothing else."""
 
 from __future__ import annotations
 
@@ -25,58 +25,60 @@ if TYPE_CHECKING:
     from vtare.report.layout import Layout
     from vtare.summary import Summary
 
-_MOST_FIGURES: Final = 3
-"""Sentences with figures in the answer; the fourth states what cannot be concluded, the rest goes below the figure."""
+_MOST_SENTENCES: Final = 3
+"""Sentences of the answer; the rest stands in the sections of the experiments."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
     """The first screen.
 
-    `sentences` are the answer, `key` explains figures and brackets, `details` follow below the main figure,
-    `limits` are what cannot be concluded, `headline` names the experiment that is drawn.
+    `sentences` are the answer, `key` explains figures and brackets, `certainty` states how far they carry, `limits`
+    are what cannot be concluded, `headline` names the experiment that is drawn. `notes` are the further sentences of
+    each experiment, by its name; they stand in its section.
     """
 
     sentences: tuple[Sentence, ...]
     key: str
-    details: tuple[Sentence, ...]
+    certainty: str
     limits: tuple[str, ...]
     headline: str | None
+    notes: Mapping[str, tuple[Sentence, ...]]
 
 
 def answer(summary: Summary, layouts: Mapping[str, Layout]) -> Answer:
     """Answer the plan's question from the cells and comparisons of a summary."""
     headline = headline_experiment(summary, layouts)
     order = sorted(layouts.values(), key=lambda layout: (layout.experiment.name != headline, _rank(layout)))
-    figures: list[Sentence] = []
-    more: list[Sentence] = []
+    answers: list[tuple[str, Sentence]] = []
+    notes: dict[str, list[Sentence]] = {layout.experiment.name: [] for layout in order}
     for layout in order:
+        name = layout.experiment.name
         page = page_of(layout.experiment.instrument)
         if not cell_rows(summary, layout):
-            more.append((f"{layout.experiment.title}: no run finished, so there is no figure.",))
+            notes[name].append(("No run finished, so there is no figure.",))
             continue
         first, later = page.sentences(summary, layout)
-        if not page.is_titled:
-            figures += first
-            more += later
+        first = [_beginning(sentence, str.upper) for sentence in first]
+        notes[name] += later
+        if page.is_titled and name != headline:
+            notes[name][:0] = first
             continue
-        is_first = layout.experiment.name == headline
         # Where others follow, the reader must know which one this is.
-        is_alone = sum(_rank(other) == _rank(layout) for other in order) == 1
-        titled = [(f"{layout.experiment.title}: ", *_beginning(one, str.lower)) for one in first]
-        if is_first and is_alone:
-            figures += [_beginning(sentence, str.upper) for sentence in first]
-        else:
-            (figures if is_first else more).extend(titled)
-        more += later
+        if page.is_titled and first and sum(_rank(other) == _rank(layout) for other in order) > 1:
+            first[0] = (f"{layout.experiment.title}: ", *_beginning(first[0], str.lower))
+        answers += [(name, sentence) for sentence in first]
+    for name, sentence in reversed(answers[_MOST_SENTENCES:]):
+        notes[name].insert(0, sentence)
+    shown = [sentence for _, sentence in answers[:_MOST_SENTENCES]]
     limits = limits_of(summary)
-    shown = figures[:_MOST_FIGURES]
     return Answer(
-        (*shown, (last_sentence(summary, limits),)),
-        _key(summary, shown),
-        (*figures[_MOST_FIGURES:], *more),
-        tuple(limit.full for limit in limits),
-        headline,
+        sentences=tuple(shown),
+        key=_key(summary, shown),
+        certainty=last_sentence(summary, limits),
+        limits=tuple(limit.full for limit in limits),
+        headline=headline,
+        notes={name: tuple(some) for name, some in notes.items() if some},
     )
 
 

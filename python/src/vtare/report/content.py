@@ -14,6 +14,7 @@ from vtare.report.figures import cpu_figures, distribution_figures, drift_figure
 from vtare.report.inference import effect_figure, inference_figures
 from vtare.report.inference_tables import control_table, inference_tables
 from vtare.report.layout import layout_of
+from vtare.report.main_table import main_tables
 from vtare.report.pages import page_of
 from vtare.report.placement import placement_figures, placement_table
 from vtare.report.tables import Table, absent_tables, cell_table, test_table, verdict_table
@@ -36,6 +37,7 @@ class Part:
     title: str
     fixed: str
     about: str
+    notes: tuple[Sentence, ...]
     questions: tuple[Question, ...]
     cells: Table
     tables: tuple[Table, ...]
@@ -45,15 +47,17 @@ class Part:
 class Content:
     """A whole report without its form.
 
-    `headline` is the main figure, `effects` the heat map of all cells, `costs` are sentences on what the layer costs,
-    `layers` is their table.
+    `headline` is the main figure, `main` the table of the first screen, `main_all` that of all main
+    comparisons where it has more rows, `effects` the heat map of all cells,
+    `layers` the table of what the layer costs and what loads do to the tails.
     """
 
     summary: Summary
     layouts: Mapping[str, Layout]
     answer: Answer
     headline: Question | None
-    costs: tuple[Sentence, ...]
+    main: Table | None
+    main_all: Table | None
     layers: Table | None
     effects: Question | None
     verdicts: Table | None
@@ -82,7 +86,9 @@ class Content:
 
     def tables(self) -> Iterator[Table]:
         """Every table, in the order of the page."""
-        yield from (table for table in (self.layers, self.verdicts, self.tests) if table is not None)
+        yield from (
+            table for table in (self.main, self.main_all, self.layers, self.verdicts, self.tests) if table is not None
+        )
         for part in self.parts:
             yield part.cells
             yield from part.tables
@@ -124,14 +130,17 @@ def content_of(summary: Summary, *, figures: bool = True) -> Content:
         shown = tuple(sorted((q for q in questions if q.panels), key=lambda question: question.folded))
         part = Part(slug("experiment", name), layout.experiment.title, layout.fixed_text(),
                     page.about(summary, layout) if page.about is not None else "",
-                    shown, table, (*own_tables, *inference_tables(summary, layout)))  # fmt: skip
+                    found.notes.get(name, ()), shown, table,
+                    (*own_tables, *inference_tables(summary, layout)))  # fmt: skip
         parts.append(_with_shifts(summary, layout, part, figures=figures) if name == found.headline else part)
+    main, main_all = main_tables(summary, layouts, found.headline)
     return Content(
         summary=summary,
         layouts=layouts,
         answer=found,
         headline=headline,
-        costs=layers.sentences(summary, layouts),
+        main=main,
+        main_all=main_all,
         layers=layers.table(summary, layouts),
         effects=effect_figure(summary, layouts) if figures else None,
         verdicts=verdict_table(summary, layouts),

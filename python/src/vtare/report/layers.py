@@ -1,22 +1,19 @@
-"""What the layer costs, in words: guests, containers and the host against each other, and loads against none."""
+"""What the layer costs: the table of guests, containers and the host against each other, and of loads against none."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from vtare.platforms import platform_class
 from vtare.report import text
-from vtare.report.layout import figure_name, key_name, key_text
-from vtare.report.sentences import FigureText, Sentence, ratio_figure
+from vtare.report.layout import figure_name, key_name
 from vtare.report.tables import Column, Table, p_text, where_of
 from vtare.report.text import Shown, missing
-from vtare.summary.layers import layer_of
 from vtare.summary.verdicts import EQUIVALENT, WORDS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from vtare.report.layout import Layout
     from vtare.summary import Summary
@@ -26,9 +23,6 @@ _MEANING: Final = (
     "Ratios with their intervals. Higher and lower: the adjusted p is at most the plan's alpha, all comparisons of a "
     "family taken together; equivalent: the interval lies inside the margin; all else is inconclusive."
 )
-_LAYER_NAMES: Final = ("the host", "container", "guest")
-_MOST_LISTED: Final = 4
-"""Cells of one verdict that are listed one by one; of more, their number and the extremes."""
 
 
 def title(summary: Summary) -> str:
@@ -44,84 +38,6 @@ def words(summary: Summary) -> str:
         return _MEANING
     are = "is" if len(emulated) == 1 else "are"
     return f"{_MEANING} {text.listing(emulated)} {are} emulated in software (TCG), not virtualized."
-
-
-def sentences(summary: Summary, layouts: Mapping[str, Layout]) -> tuple[Sentence, ...]:
-    """One sentence for each figure of each experiment: what was shown with its interval, and what was not."""
-    found: list[Sentence] = []
-    for name, layout in layouts.items():
-        rows = list(summary.layers.filter(pl.col("experiment") == name).iter_rows(named=True))
-        for figure in dict.fromkeys(row["figure"] for row in rows if row["kind"] == "cost"):
-            found.append(_cost(summary, layout, [r for r in rows if r["kind"] == "cost" and r["figure"] == figure]))
-        changes = ((row["figure"], row["factor"], row["level"]) for row in rows if row["kind"] == "tail")
-        for change in dict.fromkeys(changes):
-            same = [r for r in rows if r["kind"] == "tail" and (r["figure"], r["factor"], r["level"]) == change]
-            found.append(_tail(summary, layout, same))
-    return tuple(found)
-
-
-def _cost(summary: Summary, layout: Layout, rows: Sequence[Mapping[str, Any]]) -> Sentence:
-    """`Miss of a sleep: Guest against container: higher: 3.4x (..) qemu to docker. ...`."""
-    platforms = summary.plan.platforms
-    groups: dict[tuple[int, int], list[Mapping[str, Any]]] = {}
-    for row in rows:
-        pair = layer_of(row["level"], platforms), layer_of(row["against"], platforms)
-        groups.setdefault(pair, []).append(row)
-    # The title names the main figure.
-    figure = rows[0]["figure"]
-    named = "" if figure_name(figure) == figure_name(layout.quantity) else f", {figure_name(figure)}"
-    pieces: list[str | FigureText] = [f"{layout.experiment.title}{named}: "]
-    for at, (pair, same) in enumerate(sorted(groups.items(), key=lambda item: (-item[0][0], -item[0][1]))):
-        pairs = [f"{text.level(r['level'])} to {text.level(r['against'])}" for r in same]
-        names = [_LAYER_NAMES[layer] for layer in pair]
-        # A machine that is only reached may have no layer between.
-        kinds = (platform_class(row["level"], platforms.get(row["level"])) for row in same)
-        if any(kind is not None and kind.REACHED for kind in kinds):
-            names[0] = "machine"
-        pieces.append(f"{'. ' if at else ''}{names[0].capitalize()} against {names[1]}: ")
-        pieces += _by_verdict(summary, same, pairs)
-    return (*pieces, ".")
-
-
-def _tail(summary: Summary, layout: Layout, rows: Sequence[Mapping[str, Any]]) -> Sentence:
-    """`Miss of a sleep, p99 with load cpu against idle: higher: 12x (..) at platform host; inconclusive: ..`."""
-    first = rows[0]
-    change = f"{key_text(first['factor'], first['level'])} against {text.level(first['against'])}"
-    places = [where_of(layout, row, without=row["factor"]) for row in rows]
-    places = [f"at {place}" if place else "" for place in places]
-    start = f"{layout.experiment.title}, {figure_name(first['figure'])} with {change}: "
-    return (start, *_by_verdict(summary, rows, places), ".")
-
-
-def _by_verdict(summary: Summary, rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[str | FigureText]:
-    """Rows by their verdict: `higher: 3.4x (..) a, 2.1x (..) b; inconclusive: 1.1x (..) c`."""
-    pieces: list[str | FigureText] = []
-    for word in WORDS:
-        same = [(row, name) for row, name in zip(rows, names, strict=True) if row["verdict"] == word]
-        if not same:
-            continue
-        pieces += ["; "] if pieces else []
-        pieces.append(FigureText(verdict_text(summary, word)))
-        pieces += _listed(same, len(rows))
-    return pieces
-
-
-def _listed(rows: Sequence[tuple[Mapping[str, Any], str]], of: int) -> list[str | FigureText]:
-    known = [(row, name) for row, name in rows if row["ratio"] is not None]
-    if not known:
-        return [f" ({rows[0][0]['reason']})"] if rows[0][0]["reason"] else []
-    if len(known) <= _MOST_LISTED:
-        pieces: list[str | FigureText] = [": "]
-        for at, (row, name) in enumerate(known):
-            pieces += [", " if at else "", _ratio(row), f"{' ' if name else ''}{name}"]
-        return pieces
-    ordered = sorted(known, key=lambda pair: pair[0]["ratio"])
-    (least, first), (most, last) = ordered[0], ordered[-1]
-    return [f" in {len(known)} of {of} cells, from ", _ratio(least), f" {first} to ", _ratio(most), f" {last}"]
-
-
-def _ratio(row: Mapping[str, Any]) -> FigureText:
-    return ratio_figure(row["ratio"], row["ratio_low"], row["ratio_high"])
 
 
 def verdict_text(summary: Summary, word: str) -> str:
@@ -149,7 +65,8 @@ def table(summary: Summary, layouts: Mapping[str, Layout]) -> Table | None:
             text.words(f"{key_name(factor)}: {row['level']} against {row['against']}"),
             text.ratio(row["ratio"], row["ratio_low"], row["ratio_high"], "not estimable"),
             shown_verdict,
-            missing("refused") if p is None else Shown(p_text(p), str(p), p, "", f"family {row['family']}"),
+            missing("refused") if p is None else Shown(p_text(p), str(p), p),
+            text.words(row["family"]),
             Shown(f"{row['n_runs']} / {row['n_runs_against']}", f"{row['n_runs']}/{row['n_runs_against']}",
                   row["n_runs"]),
         ))  # fmt: skip
@@ -164,6 +81,7 @@ def table(summary: Summary, layouts: Mapping[str, Layout]) -> Table | None:
         Column("ratio", f"ratio ({ratio_level(summary)})", about="of the geometric means of run figures"),
         Column("verdict", "verdict", numeric=False),
         Column("p_adjusted", "p (adjusted)"),
+        Column("family", "family", numeric=False, about="the comparisons that p is adjusted over"),
         Column("runs", "runs", about="here against the other"),
     )
     return Table("layers", "Costs of layers, and what loads do to the tails", columns, tuple(rows))
@@ -174,4 +92,4 @@ def ratio_level(summary: Summary) -> str:
     return text.level_text(1 - summary.plan.analysis.alpha)
 
 
-__all__ = ["ratio_level", "sentences", "table", "title", "verdict_text", "words"]
+__all__ = ["ratio_level", "table", "title", "verdict_text", "words"]

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from vtare.report.content import Content
+    from vtare.report.sentences import Sentence
     from vtare.report.tables import Column, Table
     from vtare.report.text import Shown
 
@@ -55,24 +56,25 @@ def render_plain(content: Content, form: str) -> str:
     return {"md": markdown, "latex": latex}[form](content)
 
 
-def _sections(content: Content) -> list[tuple[str, str, list[Table]]]:
-    """Titles, a sentence under each, and tables."""
+def _sections(content: Content) -> list[tuple[str, str, tuple[Sentence, ...], list[Table]]]:
+    """Titles, what stands under each, further sentences, and tables."""
     summary = content.summary
-    found: list[tuple[str, str, list[Table]]] = []
+    found: list[tuple[str, str, tuple[Sentence, ...], list[Table]]] = []
     if content.layers is not None:
-        found.append((layers.title(summary), layers.words(summary), [content.layers]))
-    compared = [table for table in (content.verdicts, content.tests) if table is not None]
+        found.append((layers.title(summary), layers.words(summary), (), [content.layers]))
+    compared = [table for table in (content.main_all, content.verdicts, content.tests) if table is not None]
     if compared:
-        found.append(("What differs from what", verdict_counts(summary), compared))
+        found.append(("What differs from what", verdict_counts(summary), (), compared))
     for part in content.parts:
         held = f"Held fixed: {part.fixed}." if part.fixed else ""
-        found.append((part.title, " ".join(piece for piece in (held, part.about) if piece), [part.cells, *part.tables]))
+        about = " ".join(piece for piece in (held, part.about) if piece)
+        found.append((part.title, about, part.notes, [part.cells, *part.tables]))
     if content.placement_table is not None:
         words = "The papers measured other hardware and kernels: the standing shows the order of magnitude."
-        found.append(("This machine among published platforms", words, [content.placement_table]))
+        found.append(("This machine among published platforms", words, (), [content.placement_table]))
     blocks = " ".join(piece for piece in (flagged_text(summary), pending_text(summary)) if piece)
     controls = [content.controls] if content.controls is not None else []
-    found.append(("Blocks and controls", blocks, [*controls, *content.absent]))
+    found.append(("Blocks and controls", blocks, (), [*controls, *content.absent]))
     return found
 
 
@@ -84,15 +86,16 @@ def markdown(content: Content) -> str:
         lines += [_md(plain(sentence)), ""]
     if content.answer.key:
         lines += [f"*{_md(content.answer.key)}*", ""]
-    lines += [f"- {_md(plain(sentence))}" for sentence in content.answer.details]
+    if content.main is not None:
+        lines += [f"### {_md(content.main.caption)}", "", *_md_table(content.main), ""]
+    lines += [_md(content.answer.certainty), ""]
     if content.answer.limits:
-        lines += ["", "## What cannot be concluded", "", *(f"- {_md(limit)}" for limit in content.answer.limits)]
-    for title, words, tables in _sections(content):
+        lines += ["## What cannot be concluded?", "", *(f"- {_md(limit)}" for limit in content.answer.limits)]
+    for title, words, notes, tables in _sections(content):
         lines += ["", f"## {_md(title)}", ""]
         if words:
             lines += [_md(words), ""]
-        if content.layers in tables:
-            lines += [*(f"- {_md(plain(sentence))}" for sentence in content.costs), ""]
+        lines += [*(f"- {_md(plain(sentence))}" for sentence in notes), ""]
         for table in tables:
             lines += [f"### {_md(table.caption)}", "", *_md_table(table), ""]
     lines += ["", "## How it was measured", "", *(f"- {_md(line)}" for line in method_of(summary, content.layouts))]
@@ -124,7 +127,8 @@ def latex(content: Content) -> str:
         "",
         *(f"% {_tex_comment(plain(sentence))}" for sentence in content.answer.sentences),
     ]
-    for title, words, tables in _sections(content):
+    main = [] if content.main is None else [(summary.plan.question, "", (), [content.main])]
+    for title, words, _, tables in [*main, *_sections(content)]:
         for table in tables:
             if table.rows:
                 lines += ["", f"% {_tex_comment(title)}. {_tex_comment(words)}".rstrip(), *_tex_table(_narrow(table))]

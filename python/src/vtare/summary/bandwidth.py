@@ -44,16 +44,18 @@ ESTIMATE_COLUMNS: Final[dict[str, Any]] = {
 
 
 def judged(group: pl.DataFrame, samples: Path, footer: Mapping[str, Any]) -> pl.DataFrame:
-    """A run's estimates with the truth beside each.
+    """A run's estimates with the truth beside each. A lower bound has no error: it does not state a value.
 
     Raises:
         BadInput: what the path's helpers left cannot be used.
     """
-    return judge(group, read_truth(samples.parent, footer))
+    found = judge(group, read_truth(samples.parent, footer))
+    error = pl.when(pl.col("at_least").fill_null(value=False)).then(None).otherwise(pl.col("error_percent"))
+    return found.with_columns(error.alias("error_percent"))
 
 
 def figures(part: PartRows) -> dict[str, Any]:
-    """The figures of one run. Bounds (`at_least`) count as the answers that they are in place of.
+    """The figures of one run. Bounds (`at_least`) count as answers, and have no error.
 
     Raises:
         BadInput: what the path's helpers left cannot be used.
@@ -116,10 +118,10 @@ def _labels(file: RunFile) -> dict[str, str]:
 
 def reasons(estimates: pl.DataFrame, column: str) -> str:
     """How often each reason stands in a column, the most frequent first: `no_answer 3, lossy 1`."""
-    said: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for words in estimates[column].drop_nulls():
-        said.update(str(words).split("; "))
-    return ", ".join(f"{word.replace('_', ' ')} {count}" for word, count in said.most_common())
+        counts.update(str(words).split("; "))
+    return ", ".join(f"{word.replace('_', ' ')} {count}" for word, count in counts.most_common())
 
 
 def notes(estimates: pl.DataFrame) -> list[Note]:
@@ -133,8 +135,8 @@ def notes(estimates: pl.DataFrame) -> list[Note]:
     bounds = estimates.filter(pl.col("at_least") & pl.col("avb_bit_per_s").is_not_null())
     if bounds.height:
         text = (
-            f"{bounds.height} of {total} answers are lower bounds: the sender, or the method, could go no faster. They "
-            "stand in the figures as the bounds that they are"
+            f"{bounds.height} of {total} answers are lower bounds (at least X): the sender, or the method, could "
+            "go no faster. They have no error, and are counted apart"
         )
         found.append(Note("at_least", text, bounds["run_id"].n_unique()))
     void = estimates.filter(pl.col("no_truth").is_not_null())

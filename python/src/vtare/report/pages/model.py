@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 CellColumn = tuple["Column", "Callable[[dict[str, Any]], Shown]", bool]
 """A column of the table of cells, what shows it, and whether it stands there without any figure, too."""
 Answered = tuple[list["Sentence"], list["Sentence"]]
-"""The sentences of the answer, and those below the main figure."""
+"""The sentences of the answer, and those in the section of the experiment."""
 
 
 @dataclass(frozen=True, slots=True)

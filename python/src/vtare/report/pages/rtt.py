@@ -1,4 +1,4 @@
-"""What a report shows of round trips: how long, what the virtualization adds, what capturing changes, what was lost."""
+"""What a report shows of round trips: how long, how much of it the layer takes, what was lost."""
 
 from __future__ import annotations
 
@@ -18,9 +18,7 @@ from vtare.report.pages.model import CellColumn, Page
 from vtare.report.sentences import (
     FigureText,
     Sentence,
-    against_baseline,
     cell_rows,
-    comparison,
     load_phrase,
     main_figure,
 )
@@ -55,29 +53,12 @@ def sentences(summary: Summary, layout: Layout) -> tuple[list[Sentence], list[Se
     answer = [
         _how_long(summary, layout, calm, loads[0]),
         _overhead(layout, seen, calm),
-        _platforms(summary, layout, seen or calm),
-        _observer(summary, layout, seen),
     ]
-    title = layout.experiment.title
     busy = [_how_long(summary, layout, _picked(layout, rows, load, captured=False), load) for load in loads[1:]]
     busy = [one or _how_long(summary, layout, _picked(layout, rows, load, captured=True), load)
             for one, load in zip(busy, loads[1:], strict=True)]  # fmt: skip
-    details = [(f"{title}: ", *_small(one)) for one in busy if one]
-    details += [_lost(layout, rows), *_short_rates(layout, rows)]
+    details = [*busy, _lost(layout, rows), *_short_rates(layout, rows)]
     return [one for one in answer if one], [one for one in details if one]
-
-
-def _platforms(summary: Summary, layout: Layout, rows: Sequence[Mapping[str, Any]]) -> Sentence | None:
-    """What other kinds of machine make of a round trip from the baseline's, with the verdicts."""
-    baseline = next((factor.baseline for factor in layout.experiment.factors if factor.name == "platform"), None)
-    base = next((row for row in rows if baseline is not None and row["platform"] == baseline), None)
-    pieces = against_baseline(summary, layout, base, "platform")
-    return (f"Compared with {text.level(baseline)}: ", *pieces, ".") if pieces else None
-
-
-def _small(sentence: Sentence) -> Sentence:
-    first, *rest = sentence
-    return (first[0].lower() + first[1:], *rest) if isinstance(first, str) else sentence
 
 
 def _captured(layout: Layout, row: Mapping[str, Any]) -> bool:
@@ -151,35 +132,17 @@ def _overhead(layout: Layout, rows: Sequence[dict[str, Any]], before: Sequence[d
     return ("With captures on both hosts it takes ", *whole, *passing)
 
 
-def _observer(summary: Summary, layout: Layout, rows: Sequence[dict[str, Any]]) -> Sentence:
-    """What capturing itself does: the cells that differ only in `capture`."""
-    parts: list[Sentence] = []
-    for row in rows:
-        found = comparison(summary, layout, row, "capture")
-        if found is not None and found["difference_low"] is not None:
-            interval = time_range_text(found["difference_low"], found["difference_high"])
-            parts.append((FigureText(signed_time(found["difference"]), interval), _with(layout, row)))
-    return ("Capturing itself changed the median round trip by ", *_joined(parts), ".") if parts else ()
-
-
-def signed_time(value_ns: float) -> str:
-    """A difference with its sign: `+1.20 us`."""
-    sign = "+" if value_ns > 0 else "\N{MINUS SIGN}" if value_ns < 0 else ""
-    return f"{sign}{time_text(abs(value_ns))}"
-
-
 def _lost(layout: Layout, rows: Sequence[dict[str, Any]]) -> Sentence:
     sent, lost = (sum(row[name] or 0 for row in rows) for name in ("sent", "lost"))
     if not sent:
         return ()
-    title = layout.experiment.title
     if not lost:
-        return (f"{title}: none of ", FigureText(count_text(sent)), " packets was lost.")
+        return ("None of ", FigureText(count_text(sent)), " packets was lost.")
     worst = max((row for row in rows if row["lost_fraction"] is not None), key=lambda row: row["lost_fraction"])
     place = ", ".join(key_text(key, worst[key]) for key in layout.keys if len(layout.order[key]) > 1)
     share = FigureText(f"{significant(100 * worst['lost_fraction'])} %")
     where = (f", most at {place} (", share, ")") if place and worst["lost_fraction"] > 0 else ()
-    return (f"{title}: ", FigureText(count_text(lost)), f" of {count_text(sent)} packets were lost", *where, ".")
+    return (FigureText(count_text(lost)), f" of {count_text(sent)} packets were lost", *where, ".")
 
 
 def _short_rates(layout: Layout, rows: Sequence[dict[str, Any]]) -> list[Sentence]:

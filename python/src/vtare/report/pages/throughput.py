@@ -47,7 +47,7 @@ def sentences(summary: Summary, layout: Layout) -> tuple[list[Sentence], list[Se
         return [], []
     answer = [_extremes(layout, rows), _spread(layout, rows), _latency(layout, rows)]
     details = [_trust(rows)]
-    return [one for one in answer if one], [(f"{layout.experiment.title}: ", *one) for one in details if one]
+    return [one for one in answer if one], [one for one in details if one]
 
 
 def _where(layout: Layout, row: Mapping[str, Any]) -> str:

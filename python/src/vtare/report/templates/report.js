@@ -33,19 +33,20 @@
       });
     });
     const filter = () => {
-      const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
+      const words = (search?.value ?? "").toLowerCase().split(/\s+/).filter(Boolean);
       let count = 0;
       for (const row of body.rows) {
         const text = row.textContent.toLowerCase().replace(/\u00a0/g, " ");
         const fits = words.every((word) => text.includes(word));
-        const chosen = !choice || !choice.value || row.querySelector("td." + choice.value) !== null;
+        const chosen = !choice?.value || row.querySelector("td." + choice.value) !== null;
         row.hidden = !(fits && chosen);
         count += row.hidden ? 0 : 1;
       }
-      shown.textContent = count + " of " + body.rows.length + " rows";
+      // A table without a filter is short enough to be seen whole.
+      if (search) shown.textContent = count + " of " + body.rows.length + " rows";
     };
-    search.addEventListener("input", filter);
-    if (choice) choice.addEventListener("change", filter);
+    search?.addEventListener("input", filter);
+    choice?.addEventListener("change", filter);
     part.querySelector("button.csv").addEventListener("click", () => {
       const lines = [heads.map((head) => quote(head.dataset.k)).join(",")];
       for (const row of body.rows) {

@@ -1,4 +1,4 @@
-"""What the answer states of available bandwidth: how near the truth, how sure, how expensive, how quick."""
+"""What the answer shows of available bandwidth: how near the truth, how sure, how expensive, how quick."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def sentences(summary: Summary, layout: Layout) -> tuple[list[Sentence], list[Se
     estimates = estimates_of(summary, layout).filter(pl.col("avb_bit_per_s").is_not_null())
     answer = [_one_path(layout, rows), _all_paths(layout, estimates), _cost(layout, rows)]
     details = [_timers(layout, estimates), _coverage(layout, estimates), _silent(summary, layout)]
-    return [one for one in answer if one], [(f"{layout.experiment.title}: ", *one) for one in details if one]
+    return [one for one in answer if one], [one for one in details if one]
 
 
 def _methods(layout: Layout) -> tuple[str, ...]:
@@ -63,22 +63,25 @@ def _one_path(layout: Layout, rows: Sequence[dict[str, Any]]) -> Sentence:
 
 
 def _all_paths(layout: Layout, estimates: pl.DataFrame) -> Sentence:
-    """The median absolute error of each method over all its estimates, the least first."""
+    """The median absolute error of each method over all its estimates, the least first, and its bounds apart."""
     found = []
     for method in _methods(layout):
-        errors = estimates.filter(pl.col("method") == method)["error_percent"].drop_nulls().abs()
+        own = estimates.filter(pl.col("method") == method)
+        errors = own["error_percent"].drop_nulls().abs()
+        bounds = int(own["at_least"].sum())
         if len(errors):
-            found.append((float(errors.median()), method, len(errors)))  # type: ignore[arg-type]
+            found.append((float(errors.median()), method, len(errors), bounds))  # type: ignore[arg-type]
     if not found:
         return ()
     found.sort()
     pieces: list[str | FigureText] = ["Over all paths half of the estimates are off by at most "]
-    for at, (error, method, count) in enumerate(found):
+    for at, (error, method, count, bounds) in enumerate(found):
+        apart = f", beside {text.plural(bounds, 'lower bound')}" if bounds else ""
         joint = "" if at == 0 else " and " if at == len(found) - 1 else ", "
         pieces += [
             joint,
             FigureText(percent_points(error, signed=False)),
-            f" with {method} ({text.plural(count, 'estimate')})",
+            f" with {method} ({text.plural(count, 'estimate')}{apart})",
         ]
     return (*pieces, ".")
 

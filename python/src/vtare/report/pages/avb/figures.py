@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _MOST_COURSES: Final = 12
 """Runs whose estimates are drawn over time: the rest is in the other figures."""
 _MARGIN_NS: Final = 20_000_000
-_HOLLOW: Final = "Hollow: a lower bound, or a window that was disturbed."
+_HOLLOW: Final = "Hollow: a lower bound (at least that rate), or a window that was disturbed."
 
 
 def questions(summary: Summary, layout: Layout) -> list[Question]:
@@ -33,7 +33,7 @@ def questions(summary: Summary, layout: Layout) -> list[Question]:
     estimates = estimates_of(summary, layout)
     known = estimates.filter(pl.col("error_percent").is_not_null())
     made: list[Callable[[], Question | None]] = [
-        lambda: _against_truth(layout, known),
+        lambda: _against_truth(layout, estimates),
         lambda: _errors(layout, known),
         lambda: _over_time(summary, layout, estimates),
         lambda: _intrusiveness(summary, layout),
@@ -67,10 +67,11 @@ def _in_order(layout: Layout, marks: list[plots.EstimateMark]) -> list[plots.Est
     return sorted(marks, key=lambda mark: layout.rank(layout.series, mark.style))
 
 
-def _against_truth(layout: Layout, known: pl.DataFrame) -> Question | None:
-    """Estimates over truths, where there is more than one path."""
+def _against_truth(layout: Layout, estimates: pl.DataFrame) -> Question | None:
+    """Estimates and lower bounds over truths."""
+    known = estimates.filter(pl.col("avb_bit_per_s").is_not_null() & pl.col("truth_bit_per_s").is_not_null())
     paths = [key for key in layout.keys if key in PATH_FACTORS]
-    if known.height == 0 or all(len(layout.order[key]) == 1 for key in paths):
+    if known.height == 0:
         return None
     by = [key for key in layout.keys if key not in (*paths, layout.series) and len(layout.order[key]) > 1]
     panels = []
@@ -82,9 +83,12 @@ def _against_truth(layout: Layout, known: pl.DataFrame) -> Question | None:
         panels.append(Panel(heading or layout.experiment.title, drawing))
     caption = (
         "Each marker is an estimate over the true mean of its own window (capacity less the cross traffic that came in "
-        f"it); on the line it is right. A triangle at the upper edge lies beyond. {_HOLLOW}"
+        "it), its bar its own interval; on the line it is right. Methods stand beside each other. A triangle "
+        f"at the upper edge lies beyond. {_HOLLOW}"
     )
-    return Question(slug("against", layout.experiment.name), "How near the truth?", caption, tuple(panels))
+    return Question(
+        slug("against", layout.experiment.name), "How near the truth is an estimate?", caption, tuple(panels)
+    )
 
 
 def _split(layout: Layout, frame: pl.DataFrame, by: Sequence[str]) -> list[tuple[tuple[str, ...], pl.DataFrame]]:
