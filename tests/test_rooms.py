@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import subprocess
@@ -236,3 +237,23 @@ def test_tests_may_use_what_they_test(tmp_path: Path) -> None:
         tests="use super::*;\npub fn h() { f() }",
     )
     assert circles_of([crate]) == []
+
+
+# The room for what is printed; the commands' own short lines; a process of its own that answers on stderr.
+MAY_PRINT = ("terminal/", "cli.py", "shaper.py")
+
+
+def test_the_lab_prints_in_one_room(root: Path) -> None:
+    package = root / "python/src/vtare"
+    found = []
+    for path in sorted(package.rglob("*.py")):
+        name = str(path.relative_to(package))
+        if name.startswith(MAY_PRINT):
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.Call):
+                continue
+            called = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
+            if called == "print" or (called == "echo" and "typer" in ast.unparse(node.func)):
+                found.append(f"{name}:{node.lineno}")
+    assert found == [], "return the value, and print it in terminal/"

@@ -303,7 +303,7 @@ def compare(
     A verdict takes at least two campaigns on each side: one cannot separate a change from a campaign's own offset.
     """
     from vtare.summary.between import compare_stores, refuse_undecidable
-    from vtare.summary.between_text import show_between
+    from vtare.terminal.between import show_between
 
     sides = [before, *(more_before or [])], [after, *(more_after or [])]
     for store in (*sides[0], *sides[1]):
@@ -467,6 +467,7 @@ def papers(
 ) -> None:
     """List the published tables or show one; state which claims reproduce; set own results among them."""
     from vtare import papers as published
+    from vtare.terminal import papers as printed
 
     if write is not None:
         if claims or as_json or any(other is not None for other in (name, store, out)):
@@ -485,13 +486,13 @@ def papers(
         if as_json:
             _print_json(found.document())
         else:
-            published.show_claims(found, _out)
+            printed.show_claims(_out, found)
     elif name is None:
         if as_json:
             raise BadInput("--json: found no paper, expected one: `vtare papers` lists them")
-        published.show_list(_out)
+        printed.show_list(_out)
     else:
-        published.show_tables(name, for_tables(_out))
+        printed.show_tables(for_tables(_out), name)
 
 
 def _write_paper_pages(directory: Path) -> None:
@@ -507,7 +508,8 @@ def _write_paper_pages(directory: Path) -> None:
 def _show_standing(name: str | None, store: Path, out: Path | None, *, as_json: bool) -> None:
     """Where a campaign's results stand among a paper's, all papers' where none is named."""
     from vtare.papers import find
-    from vtare.report.overlay import overlay, show_overlay, write_overlay
+    from vtare.report.overlay import overlay, write_overlay
+    from vtare.terminal.overlay import show_overlay
 
     paper = None if name is None else find(name)[0].name
     summary = _summary_of(store)
@@ -515,7 +517,7 @@ def _show_standing(name: str | None, store: Path, out: Path | None, *, as_json: 
     if as_json:
         _print_json(found.document())
     else:
-        show_overlay(found, _out)
+        show_overlay(_out, found)
     if out is not None:
         for path in write_overlay(found, out):
             _LOG.info(f"figure: {path}")
@@ -527,6 +529,7 @@ def _show_power(
 ) -> None:
     """State how many runs per cell find a shift, from a pilot store or a stated spread."""
     from vtare.summary import power as planning
+    from vtare.terminal.power import show_needs
 
     if Path(plan).is_dir():
         if pilot is not None:
@@ -549,7 +552,7 @@ def _show_power(
     if as_json:
         _print_json(planning.document(question, needs, plan=checked.name, pilot=pilot))
     else:
-        planning.show_needs(_out, question, needs)
+        show_needs(_out, question, needs)
 
 
 def _work(opened: Store, program: Path, shown: Path, *, as_json: bool, verbose: bool) -> None:

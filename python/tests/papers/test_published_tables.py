@@ -19,6 +19,7 @@ from vtare import papers
 from vtare.errors import BadInput
 from vtare.papers import catalogue, published
 from vtare.papers.standing import LOADS, SLEEP_FUNCTIONS, TIMER_FUNCTIONS, lampe_lines
+from vtare.terminal import papers as printed
 
 DATA = Path(published.__file__).parent / "data"
 TOOL = Path(__file__).parents[2] / "tools" / "make_published.py"
@@ -130,7 +131,7 @@ def test_the_tool_refuses_an_unknown_argument() -> None:
 
 def shown(call: str, *arguments: str) -> str:
     console = Console(file=io.StringIO(), width=400)
-    getattr(papers, call)(*arguments, console)
+    getattr(printed, call)(console, *arguments)
     output = console.file
     assert isinstance(output, io.StringIO)
     return output.getvalue()

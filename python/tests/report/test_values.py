@@ -12,7 +12,7 @@ from vtare.report import text
 from vtare.report.content import content_of, layouts_of
 from vtare.report.inference import interaction_figures
 from vtare.report.tables import verdict_table
-from vtare.summary.between_text import figure_text
+from vtare.terminal.between import figure_text
 
 
 def test_compare_writes_each_figure_in_its_own_unit() -> None:

@@ -23,8 +23,8 @@ from campaigns import Truth, write_campaign
 from vtare.errors import BadInput
 from vtare.plan import Analysis
 from vtare.summary.between import REFUSED, compare_stores, direction, judge
-from vtare.summary.between_text import figure_text, show_between
 from vtare.summary.cells import Cell, compared_figure
+from vtare.terminal.between import figure_text, show_between
 
 Make = Callable[..., Path]
 Lab = Callable[..., subprocess.CompletedProcess[str]]

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     )
     from vtare.papers.claims import Claim, Reanalysis, reanalyse
     from vtare.papers.pages import page, write_pages
-    from vtare.papers.show import show_claims, show_list, show_tables
     from vtare.papers.standing import (
         CvStanding,
         PublishedFigure,
@@ -37,7 +36,6 @@ _HOME = {
     "catalogue": ("BrokenTable", "Paper", "PublishedTable", "Table", "UnknownTable", "find", "list_papers", "load"),
     "claims": ("Claim", "Reanalysis", "reanalyse"),
     "pages": ("page", "write_pages"),
-    "show": ("show_claims", "show_list", "show_tables"),
     "standing": (
         "CvStanding", "PublishedFigure", "Standing", "place_counter_cv", "place_sleep_miss", "place_timer_cost",
     ),
@@ -62,9 +60,6 @@ __all__ = [
     "place_sleep_miss",
     "place_timer_cost",
     "reanalyse",
-    "show_claims",
-    "show_list",
-    "show_tables",
     "write_pages",
 ]
 

@@ -5,9 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rich.table import Table as RichTable
-from rich.text import Text
-
 from vtare.errors import BadInput
 from vtare.instruments import RECORDS
 from vtare.report.content import layouts_of
@@ -15,12 +12,9 @@ from vtare.report.pages import Beside, page_of
 from vtare.report.placement import placement_figures, placement_table
 from vtare.report.tables import Table
 from vtare.report.write import write_whole
-from vtare.terminal.tables import print_table
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from rich.console import Console
 
     from vtare.plots import Drawing
     from vtare.report.layout import Layout
@@ -92,19 +86,6 @@ def _beside(summary: Summary, layouts: dict[str, Layout], instrument: str, paper
     own = {name: layout for name, layout in layouts.items() if layout.experiment.instrument == instrument}
     make = page_of(instrument).beside
     return None if make is None or not own else make(summary, own, papers)
-
-
-def show_overlay(found: Overlay, console: Console) -> None:
-    """Print every table, the columns as a reader of the report sees them."""
-    for table in found.tables:
-        grid = RichTable(title=table.caption, title_justify="left")
-        for column in table.columns:
-            grid.add_column(column.label, justify="right" if column.numeric else "left", overflow="fold")
-        for row in table.rows:
-            grid.add_row(*(Text(cell.text) for cell in row))
-        print_table(console, grid)
-    for note in found.notes:
-        console.print(Text(note))
 
 
 def write_overlay(found: Overlay, directory: Path) -> list[Path]:

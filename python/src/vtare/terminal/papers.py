@@ -29,7 +29,7 @@ def show_list(console: Console) -> None:
     console.print(Text("Show one with: vtare papers NAME"))
 
 
-def show_tables(name: str, console: Console) -> None:
+def show_tables(console: Console, name: str) -> None:
     """Print the table of this name, or every table of the paper of this name, with citation, units and sources.
 
     Raises:
@@ -39,10 +39,10 @@ def show_tables(name: str, console: Console) -> None:
     console.print(Text(paper.citation, style="bold"))
     for table in tables:
         console.print()
-        _show(load(table.name), console)
+        _show(console, load(table.name))
 
 
-def show_claims(found: Reanalysis, console: Console) -> None:
+def show_claims(console: Console, found: Reanalysis) -> None:
     """Print what of a paper's claims reproduces: a line of counts, then each claim with both figures and the reason."""
     from vtare.papers.claims.model import OUTCOMES
 
@@ -57,7 +57,7 @@ def show_claims(found: Reanalysis, console: Console) -> None:
         console.print(Text(f"  {claim.why}"))
 
 
-def _show(published: PublishedTable, console: Console) -> None:
+def _show(console: Console, published: PublishedTable) -> None:
     shown = [col for col in published.columns if col.name not in _HIDDEN]
     grid = RichTable(title=f"{published.table.name}: {published.table.holds}", title_justify="left", show_lines=False)
     for col in shown:

@@ -1,0 +1,58 @@
+"""How many runs a campaign needs, for the terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+from rich.text import Text
+
+from vtare.terminal.tables import print_table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import Console
+
+    from vtare.summary.power import Needs, Question
+
+
+def show_needs(console: Console, question: Question, needs: Sequence[Needs]) -> None:
+    """Print what each cell needs, and the number of blocks that is enough for all."""
+    console.print(
+        f"runs per cell that find a shift of {question.shift_percent:g} % with power {100 * question.power:g} % at "
+        f"alpha {question.alpha:g}, all comparisons of a factor taken together"
+    )
+    table = Table()
+    headings = ("cell", "comparisons", "spread of runs", "inside blocks", "runs", "cautious",
+                f"{question.blocks} runs find", "readings", "worth taking")  # fmt: skip
+    for heading in headings:
+        table.add_column(heading)
+    for one in needs:
+        cell = " ".join([one.experiment, *one.labels.values()])
+        row = (
+            cell,
+            str(one.comparisons),
+            _percent(one.spread_percent),
+            _percent(one.paired_spread_percent),
+            _count(one.runs, one),
+            "n/a" if one.pilot_runs is None else _count(one.runs_cautious, one),
+            _percent(one.found_percent),
+            "n/a" if one.samples is None else str(one.samples),
+            "n/a" if one.samples_advised is None else str(one.samples_advised),
+        )
+        table.add_row(*(Text(piece) for piece in row))
+    print_table(console, table)
+    for reason in dict.fromkeys(one.reason for one in needs if one.reason is not None):
+        console.print(f"n/a: {reason}")
+    known = [one.runs for one in needs if one.runs is not None]
+    if known and len(known) == sum(one.reason is None for one in needs):
+        console.print(f"blocks = {max(known)} is enough for every cell (the plan has {question.blocks})")
+
+
+def _percent(value: float | None) -> str:
+    return "n/a" if value is None else f"{value:.3g} %"
+
+
+def _count(value: int | None, one: Needs) -> str:
+    return str(value) if value is not None else "n/a" if one.reason is not None else "over 1000"
