@@ -16,9 +16,10 @@ const MORE: f64 = 4.0;
 pub(super) fn of(outcome: &Outcome<AvbCell>, parameters: &Parameters, line: &CommandLine) -> Option<Answer> {
     let cell = outcome.cells.first()?;
     let way = format!("the way {} {}", if cell.direction == "reverse" { "from" } else { "to" }, cell.peer);
-    let several = match cell.estimates {
-        0 | 1 => String::new(),
-        many => format!(" (median of {many} estimates)"),
+    let several = match (cell.estimates, cell.window_s) {
+        (0 | 1, None) => String::new(),
+        (0 | 1, Some(seconds)) => format!(" over {}", time(Some(seconds * 1e9))),
+        (many, _) => format!(" (median of {many} estimates within {})", time(cell.span_s.map(|span| span * 1e9))),
     };
     let mut answer = match (cell.avb_bit_per_s, cell.capacity_bit_per_s) {
         (Some(rate), capacity) => {
@@ -35,7 +36,7 @@ pub(super) fn of(outcome: &Outcome<AvbCell>, parameters: &Parameters, line: &Com
             if capacity.is_some() {
                 text.push_str(&format!(", of a capacity of {}", megabits(capacity)));
             }
-            Answer::new(text + ".")
+            Answer::new(text + "." + &long_run(cell))
         }
         (None, Some(capacity)) => {
             Answer::new(format!("The capacity of {way} is {}{several}.", megabits(Some(capacity))))
@@ -52,11 +53,27 @@ pub(super) fn of(outcome: &Outcome<AvbCell>, parameters: &Parameters, line: &Com
         let why = if found { "" } else { silence(cell.stopped) };
         answer.limit(format!("{} of {} estimates gave no answer{why}.", cell.unanswered, cell.estimates));
     }
+    if cell.uninformative > 0 {
+        let (number, of) = (cell.uninformative, cell.estimates);
+        answer.limit(format!("{number} of {of} estimates exclude nothing: their interval is as wide as the link."));
+    }
     if cell.at_least || !found {
         more(&mut answer, cell, parameters, line);
     }
     answer.limited_by(&outcome.notes, "receiver_overloaded");
     Some(answer)
+}
+
+/// What to expect of a longer time, as a further sentence, where that is less certain than the time measured.
+fn long_run(cell: &AvbCell) -> String {
+    let ends = |ends: [f64; 2]| ends.map(|end| megabits(Some(end)));
+    match cell.long_run_bit_per_s.map(ends) {
+        Some(long) if !cell.at_least && Some(&long) != cell.interval_bit_per_s.map(ends).as_ref() => {
+            let [low, high] = long;
+            format!(" Over a longer time it is {low} to {high} (95 %), if the cross traffic goes on as it was.")
+        }
+        _ => String::new(),
+    }
 }
 
 /// Why a value is a lower bound.
@@ -161,8 +178,26 @@ mod tests {
         let sentence =
             "  50.0 Mbit/s is free on the way to a, from 45.0 Mbit/s to 55.0 Mbit/s, of a capacity of 100 Mbit/s.\n\n";
         assert_eq!(shown(good.clone()), sentence);
-        (good.direction, good.estimates) = ("reverse", 9);
-        assert!(shown(good).starts_with("  50.0 Mbit/s is free on the way from a (median of 9 estimates), from"));
+        (good.direction, good.estimates, good.span_s) = ("reverse", 9, Some(5.0));
+        let sentence = "  50.0 Mbit/s is free on the way from a (median of 9 estimates within 5.00 s), from";
+        assert!(shown(good.clone()).starts_with(sentence), "{}", shown(good));
+    }
+
+    #[test]
+    fn a_short_time_is_not_taken_for_a_long_one() {
+        let mut short = cell(Some(50e6), Stopped::Converged);
+        (short.window_s, short.long_run_bit_per_s) = (Some(0.06), Some([20e6, 80e6]));
+        let text = shown(short.clone());
+        assert!(text.contains("is free on the way to a over 60.0 ms, from 45.0 Mbit/s to 55.0 Mbit/s."), "{text}");
+        assert!(text.contains(" Over a longer time it is 20.0 Mbit/s to 80.0 Mbit/s (95 %), if"), "{text}");
+        short.long_run_bit_per_s = short.interval_bit_per_s;
+        assert!(!shown(short).contains("longer time"), "no less certain");
+    }
+
+    #[test]
+    fn estimates_that_exclude_nothing_are_counted_in_the_limits() {
+        let text = shown(AvbCell { estimates: 40, uninformative: 3, ..cell(Some(50e6), Stopped::Converged) });
+        assert!(text.contains("3 of 40 estimates exclude nothing: their interval is as wide as the link."), "{text}");
     }
 
     #[test]

@@ -95,13 +95,16 @@ pub(crate) struct AvbCell {
     pub(crate) direction: &'static str,
     /// The answer: that of the only estimate, or the median of all that gave one; null where none did.
     pub(crate) avb_bit_per_s: Option<f64>,
-    /// Its interval; of several estimates the medians of the ends.
+    /// Its interval; of several estimates the medians of the ends, of six and more answers at least as wide as that of
+    /// their median (95 %).
     pub(crate) interval_bit_per_s: Option<[f64; 2]>,
-    /// Time that the answer is the mean of, s: the windows of all estimates. For the screen.
-    #[serde(skip)]
+    /// Time that the answer is the mean of, s: the windows of all estimates added up; null where the method does not
+    /// know it.
     pub(crate) window_s: Option<f64>,
-    /// Interval for the mean of times much longer than that, 95 %. For the screen.
-    #[serde(skip)]
+    /// From the first step of the first estimate to the end of the last, s; null without an estimate.
+    pub(crate) span_s: Option<f64>,
+    /// Interval for the mean of times much longer than that, 95 %, if the cross traffic goes on as it was; of six and
+    /// more answers `interval_bit_per_s`. Null where the method gives none.
     pub(crate) long_run_bit_per_s: Option<[f64; 2]>,
     /// Capacity of the link that forms the queue, likewise.
     pub(crate) capacity_bit_per_s: Option<f64>,
@@ -129,6 +132,8 @@ pub(crate) struct AvbCell {
     pub(crate) estimates: u64,
     /// Estimates without an answer.
     pub(crate) unanswered: u64,
+    /// Estimates that exclude nothing: their interval is as wide as the link.
+    pub(crate) uninformative: u64,
     /// The answers.
     pub(crate) estimate_bit_per_s: Figures,
     /// Probe bytes of an estimate.
@@ -175,13 +180,21 @@ impl Gathered {
         cell.interval_bit_per_s = low.zip(high).map(|(low, high)| [low, high]);
         let windows: Vec<f64> = all().filter_map(|it| it.window_s).map(|[from, to]| to - from).collect();
         cell.window_s = (!windows.is_empty()).then(|| windows.iter().sum());
-        // Six estimates at different times show by themselves how much the path varies; fewer cannot.
+        cell.span_s = self.timed.first().zip(self.timed.last()).map(|(first, last)| {
+            let between: Span = last.began - first.began;
+            between.as_secs_f64() + last.estimate.elapsed_s
+        });
+        // Six estimates at different times show by themselves how much the path varies; fewer cannot. What the method
+        // itself may be off by is common to all of them.
         let values: Vec<f64> = all().filter(|it| !it.at_least).filter_map(|it| it.avb_bit_per_s).collect();
         let together = Repeated::of(&values);
         let low = of(&|it| Some(it.long_run_bit_per_s?[0]));
         let high = of(&|it| Some(it.long_run_bit_per_s?[1]));
         cell.long_run_bit_per_s = match together.coverage {
-            Some(coverage) if coverage >= 0.95 => together.interval,
+            Some(coverage) if coverage >= LONG_RUN_COVERAGE => {
+                cell.interval_bit_per_s = hull(cell.interval_bit_per_s, together.interval);
+                cell.interval_bit_per_s
+            }
             _ => low.zip(high).map(|(low, high)| [low, high]),
         };
         cell.capacity_bit_per_s = of(&|it| it.capacity_bit_per_s);
@@ -191,6 +204,7 @@ impl Gathered {
         cell.occupied_share = of(&occupied_share);
         cell.estimates = self.len();
         cell.unanswered = all().filter(|it| it.avb_bit_per_s.is_none()).count() as u64;
+        cell.uninformative = all().filter(|it| uninformative(it)).count() as u64;
         cell.at_least = 2 * all().filter(|it| it.at_least).count() >= self.timed.len().max(1);
         cell.elapsed_s = all().map(|it| it.elapsed_s).sum();
         cell.probe_byte = all().map(|it| it.probe_byte).sum();
@@ -215,6 +229,25 @@ impl Gathered {
         }
         remarks
     }
+}
+
+/// How often the interval of a median of estimates holds, for it to stand for the long run.
+const LONG_RUN_COVERAGE: f64 = 0.95;
+
+/// The least interval that holds both.
+fn hull(one: Option<[f64; 2]>, other: Option<[f64; 2]>) -> Option<[f64; 2]> {
+    match (one, other) {
+        (Some([low, high]), Some([lower, higher])) => Some([low.min(lower), high.max(higher)]),
+        (one, other) => one.or(other),
+    }
+}
+
+/// Whether an estimate excludes nothing: its interval is as wide as the link, or where no capacity was found, as high
+/// as it is wide.
+fn uninformative(estimate: &Estimate) -> bool {
+    estimate.interval_bit_per_s.is_some_and(|[low, high]| {
+        !estimate.at_least && high > low && high - low >= estimate.capacity_bit_per_s.unwrap_or(high)
+    })
 }
 
 /// The share of the link that probes took: of the capacity that the same estimate found.
@@ -256,6 +289,8 @@ pub(super) struct StreamLine<'a> {
     extra_byte: u64,
     /// Of the capacity found, 0 to 1.
     occupied_share: Option<f64>,
+    /// Its interval is as wide as the link.
+    uninformative: bool,
 }
 
 impl<'a> StreamLine<'a> {
@@ -277,6 +312,7 @@ impl<'a> StreamLine<'a> {
             estimate: &timed.estimate,
             extra_byte: timed.extra_byte,
             occupied_share: occupied_share(&timed.estimate),
+            uninformative: uninformative(&timed.estimate),
         }
     }
 }
@@ -297,7 +333,8 @@ impl StreamLine<'_> {
             .estimate
             .window_s
             .map_or_else(String::new, |[from, to]| format!("  mean of {}", time(Some((to - from) * 1e9))));
-        format!("{at}  {bound}{}{interval}{window}", megabits(self.estimate.avb_bit_per_s))
+        let nothing = if self.uninformative { "  (as wide as the link)" } else { "" };
+        format!("{at}  {bound}{}{interval}{window}{nothing}", megabits(self.estimate.avb_bit_per_s))
     }
 }
 
@@ -337,7 +374,41 @@ mod tests {
         (1..=6).for_each(|value| gathered.push(&timed(Some(f64::from(value) * 1e7), Stopped::Converged)));
         let mut cell = AvbCell::default();
         gathered.sum_up(&mut cell, None);
-        assert_eq!(cell.long_run_bit_per_s, Some([1e7, 6e7]));
+        assert_eq!((cell.long_run_bit_per_s, cell.interval_bit_per_s), (Some([1e7, 6e7]), Some([1e7, 6e7])));
+        assert_eq!(cell.uninformative, 0);
+    }
+
+    #[test]
+    fn equal_estimates_are_no_surer_together_than_the_method_by_itself() {
+        let mut gathered = Gathered::default();
+        (0..20).for_each(|_| gathered.push(&timed(Some(1e8), Stopped::Converged)));
+        let mut cell = AvbCell::default();
+        gathered.sum_up(&mut cell, None);
+        assert_eq!(cell.interval_bit_per_s.map(|ends| ends.map(f64::round)), Some([9e7, 1.1e8]));
+    }
+
+    #[test]
+    fn the_time_of_several_estimates_runs_from_the_first_to_the_end_of_the_last() {
+        let mut gathered = Gathered::default();
+        for second in [3, 8] {
+            let mut one = timed(Some(1e8), Stopped::Converged);
+            (one.began, one.estimate.elapsed_s) = (Timestamp::ZERO + Span::from_millis(1_000 * second), 0.5);
+            gathered.push(&one);
+        }
+        let mut cell = AvbCell::default();
+        gathered.sum_up(&mut cell, None);
+        assert_eq!(cell.span_s, Some(5.5));
+    }
+
+    #[test]
+    fn an_estimate_excludes_nothing_where_its_interval_is_as_wide_as_the_link() {
+        let of = |interval, capacity| {
+            let mut estimate = timed(Some(100e6), Stopped::Converged).estimate;
+            (estimate.interval_bit_per_s, estimate.capacity_bit_per_s) = (Some(interval), capacity);
+            uninformative(&estimate)
+        };
+        assert!(of([0.0, 666e6], Some(500e6)) && of([0.0, 150e6], None));
+        assert!(!of([10e6, 490e6], Some(500e6)) && !of([10e6, 150e6], None) && !of([0.0, 0.0], None));
     }
 
     #[test]
@@ -373,6 +444,9 @@ mod tests {
         };
         let line = "    2.0 s  100 Mbit/s  (90.0 Mbit/s to 110 Mbit/s)  mean of 10.0 ms";
         assert_eq!(shown(&timed(Some(100e6), Stopped::Running)), line);
+        let mut wide = timed(Some(100e6), Stopped::Running);
+        wide.estimate.interval_bit_per_s = Some([0.0, 200e6]);
+        assert!(shown(&wide).ends_with("  (as wide as the link)"));
         let mut bound = timed(Some(100e6), Stopped::SenderLimited);
         (bound.estimate.at_least, bound.estimate.interval_bit_per_s) = (true, None);
         bound.estimate.window_s = None;

@@ -67,7 +67,8 @@ pub(crate) struct Parameters {
     #[schemars(range(min = 1, max = 1_000_000))]
     pub(crate) estimates: Option<u64>,
 
-    /// No further estimate after this number of seconds; without it, no limit.
+    /// Seconds to spend on the answer: estimates until then, and their median with its interval; without it, one
+    /// estimate, or as many as are asked for.
     #[arg(long, value_name = "S", value_parser = positive)]
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub(crate) seconds: Option<f64>,
