@@ -1,0 +1,42 @@
+"""A store that an earlier version wrote: its runs are whole, and its report has the figures of then."""
+
+from __future__ import annotations
+
+import subprocess
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+STORES = Path(__file__).resolve().parents[1] / "stores"
+Lab = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(params=sorted(STORES.glob("*.tar.xz")), ids=lambda path: path.name)
+def older(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    with tarfile.open(request.param) as archive:
+        archive.extractall(tmp_path, filter="data")
+    return tmp_path / "old-store"
+
+
+def test_an_older_store_is_whole_and_counted(older: Path, lab_command: Lab) -> None:
+    verified = lab_command("verify", older)
+    assert (verified.returncode, "6 runs: 6 whole" in verified.stdout) == (0, True), verified.stderr
+    status = lab_command("status", older)
+    assert (status.returncode, "6 runs: 6 done" in status.stdout) == (0, True), status.stderr
+
+
+def test_the_report_of_an_older_store_has_the_figures_of_then(older: Path, lab_command: Lab) -> None:
+    done = lab_command("report", older, "--format", "md")
+    assert done.returncode == 0, done.stderr
+    text = (older / "report.md").read_text(encoding="utf-8")
+    # As the report of the version that measured them had them.
+    assert "74.6 µs" in text
+    assert "71.5 µs" in text
+
+
+def test_a_campaign_of_now_is_compared_with_an_older_one(older: Path, lab_command: Lab) -> None:
+    done = lab_command("compare", older, older)
+    assert done.returncode == 2, "one store on both sides is refused, not misread"
+    assert "old-store" in done.stderr
