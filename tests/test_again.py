@@ -48,7 +48,7 @@ def again(root: Path) -> Path:
     return root / "tools" / "again"
 
 
-def test_what_passes_alone_is_told_as_unsteady(tmp_path: Path, again: Path) -> None:
+def test_what_passes_alone_is_shown_as_unsteady(tmp_path: Path, again: Path) -> None:
     cargo = Cargo(tmp_path, again, ONE, 0)
     outcome = cargo.run()
     assert outcome.returncode == 0

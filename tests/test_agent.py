@@ -113,7 +113,7 @@ def test_only_a_few_commands_of_its_own_are_started_and_only_files_in_reach_are_
             content_of(agent, tmp_path / "in" / "none", tmp_path)
 
 
-def test_signals_reach_what_runs_and_its_end_is_told(vtare: Path, tmp_path: Path) -> None:
+def test_signals_reach_what_runs_and_its_end_is_shown(vtare: Path, tmp_path: Path) -> None:
     with agent_in(vtare, tmp_path) as (agent, _):
         out, log = tmp_path / "out", tmp_path / "log"
         child = agent.start(["load", "cpu", "--threads", "1", "--json"], directory=tmp_path, stdout=out, stderr=log)

@@ -89,7 +89,7 @@ def test_the_binary_measures_where_there_is_only_busybox(busybox_root: Path) -> 
 
 
 @pytest.mark.e2e
-def test_a_command_of_the_lab_says_how_to_get_the_lab_where_there_is_none(busybox_root: Path) -> None:
+def test_a_command_of_the_lab_states_how_to_get_the_lab_where_there_is_none(busybox_root: Path) -> None:
     command = [*chroot_command(busybox_root), "/bin/vtare", "run", "quickstart"]
     result = subprocess.run(command, env={"PATH": "/bin"}, capture_output=True, text=True, check=False, timeout=60)
     assert result.returncode == 3  # this machine cannot do it
@@ -98,7 +98,7 @@ def test_a_command_of_the_lab_says_how_to_get_the_lab_where_there_is_none(busybo
 
 
 @pytest.mark.e2e
-def test_the_binary_says_the_version_of_the_package(vtare: Path) -> None:
+def test_the_binary_states_the_version_of_the_package(vtare: Path) -> None:
     said = subprocess.run([vtare, "--version"], check=True, capture_output=True, text=True).stdout.strip()
     code = "import importlib.metadata; print(importlib.metadata.version('vtare'))"
     packaged = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.strip()

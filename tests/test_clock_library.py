@@ -131,12 +131,12 @@ CASES = ["allocation", "cancelled", "fork", "handler", "interrupted", "refused",
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_library_behaves_as_its_header_says(installed: Installed, tmp_path: Path, case: str) -> None:
+def test_the_library_behaves_as_its_header_states(installed: Installed, tmp_path: Path, case: str) -> None:
     ended_well(installed.start(installed.build(NATIVE / f"{case}.c", tmp_path)))
 
 
 @pytest.mark.parametrize("case", ["fork", "handler", "refused", "threads"])
-def test_the_static_library_behaves_as_its_header_says(installed: Installed, tmp_path: Path, case: str) -> None:
+def test_the_static_library_behaves_as_its_header_states(installed: Installed, tmp_path: Path, case: str) -> None:
     ended_well(installed.start(installed.build(NATIVE / f"{case}.c", tmp_path, static=True)))
 
 

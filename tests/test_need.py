@@ -81,7 +81,7 @@ def test_too_old_a_python_is_named_with_both_versions(machine: Machine) -> None:
     assert "sudo dnf install python3" in result.stderr
 
 
-def test_a_python_without_venv_is_told_the_package_of_its_series(machine: Machine) -> None:
+def test_a_python_without_venv_is_shown_the_package_of_its_series(machine: Machine) -> None:
     machine.add("python3", 'case "$2" in *ensurepip*) exit 1 ;; *) echo 3.12 ;; esac')
     result = machine.run("python3")
     assert result.returncode == 2

@@ -71,14 +71,14 @@ def test_neighbours_of_the_patterns_are_left_alone() -> None:
     assert offences("a.md", harmless) == []
 
 
-def test_a_lock_file_may_say_where_cargo_looks_by_default_and_nothing_else() -> None:
+def test_a_lock_file_may_state_where_cargo_looks_by_default_and_nothing_else() -> None:
     index = "-".join((REGISTRY_HOSTS[2], "index"))
     line = f'source = "registry+https://github.com/rust-lang/{index}"'
     assert offences("Cargo.lock", f"[[package]]\n{line}\n") == []
     assert offences("Cargo.toml", line) == [f"Cargo.toml:1: {REGISTRY_HOSTS[2]}"]
 
 
-def test_the_lab_says_the_version_of_the_workspace(root: Path) -> None:
+def test_the_lab_states_the_version_of_the_workspace(root: Path) -> None:
     manifest = tomllib.loads((root / "Cargo.toml").read_text(encoding="utf-8"))
     assert vtare.__version__ == manifest["workspace"]["package"]["version"]
 

@@ -197,7 +197,7 @@ def test_what_a_killed_lab_left_is_found_by_its_note_and_nothing_else_is_touched
         left.remove()
 
 
-def test_a_server_is_told_by_its_certificate(simulator: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_is_shown_by_its_certificate(simulator: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with running(simulator, "vcenter") as told:
         monkeypatch.setenv(PASSWORD_VARIABLE, told["password"])
         with session(server_of(told, thumbprint=told["thumbprint"])) as good:
@@ -222,7 +222,7 @@ def test_a_server_is_told_by_its_certificate(simulator: Path, monkeypatch: pytes
         session(server_of(told, insecure=True)).__enter__()
 
 
-def test_what_stands_against_a_machine_is_said_with_figures(
+def test_what_stands_against_a_machine_is_stated_with_figures(
     simulator: Path, static_vtare: Path, tmp_path: Path
 ) -> None:
     pytest.importorskip("asyncssh", reason="the Python package 'asyncssh' is missing: make platforms")

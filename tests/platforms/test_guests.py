@@ -229,7 +229,7 @@ def test_timer_sleep_and_counter_run_in_a_guest_on_the_clock_source_that_is_aske
         assert json.loads((tmp_path / "sleep/load.json").read_text())["operations"] > 0
 
 
-def test_a_guest_that_dies_costs_its_run_and_says_how(vtare: Path, tmp_path: Path) -> None:
+def test_a_guest_that_dies_costs_its_run_and_states_how(vtare: Path, tmp_path: Path) -> None:
     with one_guest(vtare, Resources()) as guest:
         child = guest.start(["load", "idle"], directory=tmp_path, stdout=tmp_path / "out", stderr=tmp_path / "log")
         os.kill(emulator_of(guest), signal.SIGKILL)

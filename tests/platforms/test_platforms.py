@@ -100,7 +100,7 @@ def test_the_counter_in_c_is_brought_in_and_counts_there(
     assert list(tmp_path.glob("counter-program")) == []
 
 
-def test_a_load_runs_until_it_is_ended_and_tells_what_it_did(platform: Platform, tmp_path: Path) -> None:
+def test_a_load_runs_until_it_is_ended_and_shows_what_it_did(platform: Platform, tmp_path: Path) -> None:
     (instance,) = platform.start(1)
     out, log = tmp_path / "report.json", tmp_path / "log"
     load = instance.start(["load", "cpu", "--threads", "1", "--json"], directory=tmp_path, stdout=out, stderr=log)
@@ -111,7 +111,7 @@ def test_a_load_runs_until_it_is_ended_and_tells_what_it_did(platform: Platform,
     assert json.loads(out.read_text())["operations"] > 0
 
 
-def test_programs_that_fail_or_are_killed_say_so(platform: Platform, tmp_path: Path) -> None:
+def test_programs_that_fail_or_are_killed_state_so(platform: Platform, tmp_path: Path) -> None:
     (instance,) = platform.start(1)
     log = tmp_path / "log"
     wrong = instance.start(["no-such-command"], directory=tmp_path, stdout=log, stderr=log)

@@ -71,7 +71,7 @@ def test_a_machine_is_cloned_started_measured_on_and_deleted(
     assert commands_left(transcript, state) == 0
 
 
-def test_what_virtualbox_refuses_is_said_with_its_own_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_virtualbox_refuses_is_stated_with_its_own_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     transcript = tmp_path / "transcript"
     transcript.write_text(
         "$ VBoxManage showvminfo debian --machinereadable\n"
@@ -92,7 +92,7 @@ def test_what_virtualbox_refuses_is_said_with_its_own_words(tmp_path: Path, monk
     assert (left.name, left.kept_because) == ("vtare-999999999-1-vbox-00-0", None)
 
 
-def test_what_cannot_be_had_is_said_before_anything_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_had_is_stated_before_anything_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(resources: Resources = Resources(), **settings: str | int) -> str:  # noqa: B008
         found = open_platform("virtualbox", binary=Path("/proc/self/exe"), owner=own_prefix(), settings=settings)
         return str(found.missing(resources))

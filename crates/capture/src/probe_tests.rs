@@ -25,7 +25,7 @@ fn one(packet: &[u8]) -> Probe {
 }
 
 #[test]
-fn each_form_says_whose_it_is_and_which() {
+fn each_form_states_whose_it_is_and_which() {
     let (there, back) = ((4_000, 8_462), (8_462, 4_000));
     let seen = |packet: Vec<u8>| {
         let probe = one(&packet);
@@ -66,7 +66,7 @@ fn what_was_not_asked_for_is_not_found() {
 }
 
 #[test]
-fn a_packet_cut_behind_its_head_is_still_told() {
+fn a_packet_cut_behind_its_head_is_still_shown() {
     let whole = udp(V4, (4_000, 8_462), &full_request(3, 1_000));
     let packet = frame::read(LinkType::RawIp, &whole[..28 + 20]).expect("a packet");
     let mut seen = None;
@@ -113,7 +113,7 @@ fn what_of_a_large_packet_was_not_captured_is_counted() {
 }
 
 #[test]
-fn a_large_packet_that_cannot_be_split_is_said_and_never_one_probe() {
+fn a_large_packet_that_cannot_be_split_is_stated_and_never_one_probe() {
     // Longer than any probe, and of no form that repeats.
     let mut payload = short_request(1, 18);
     payload.resize(20_000, 0xee);

@@ -89,7 +89,7 @@ fn after_an_hour_without_a_reading_the_first_one_is_right() {
 }
 
 #[test]
-fn a_guest_that_is_moved_goes_on_at_the_kernels_time_where_the_hypervisor_says_so() {
+fn a_guest_that_is_moved_goes_on_at_the_kernels_time_where_the_hypervisor_states_so() {
     for jump in [-(1_i64 << 40), 1 << 40, 50_000_000, 2_000_000_000] {
         let clock = on(SimClock::new(2_596_118));
         let mut last = clock.now();

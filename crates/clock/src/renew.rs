@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn two_anchors_too_close_to_tell_the_rate_keep_the_old_one() {
+    fn two_anchors_too_close_to_show_the_rate_keep_the_old_one() {
         let Renewal::Slew { rate, .. } = renew(&situation(3.0, 0.0, 20_000)) else { panic!("must slew") };
         assert!(((rate.ns_per_tick() / RAW - 1.0) * 1e6).abs() < 1.0);
     }

@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wide_cross_core_range_is_said_and_decides_nothing() {
+    fn a_wide_cross_core_range_is_stated_and_decides_nothing() {
         let wide = CrossCore { cpus: 2, low_ns: -9_000.0, high_ns: 30_000.0, apart: false };
         let trust = judge(&Evidence { cross_core: Some(wide), ..good() });
         assert!(trust.trusted);

@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_works_says_so_and_counts() {
+    fn each_kind_works_states_so_and_counts() {
         for (kind, threads) in [(Kind::Cpu, 3), (Kind::Io, 2), (Kind::Idle, 0)] {
             let mut was_ready = false;
             // Long enough for a device that takes 100 ms to sync.

@@ -142,7 +142,7 @@ fn known_biases_under_poisson_cross_traffic_are_those_of_the_originals() {
 }
 
 #[test]
-fn a_sender_at_its_limit_says_at_least() {
+fn a_sender_at_its_limit_states_at_least() {
     // Stock Yaz ends at 1500 B every 40 us.
     let yaz = run("yaz", &path(1000, 0), 1500).estimate;
     assert_eq!((yaz.stopped, yaz.at_least, yaz.avb_bit_per_s), (Stopped::SenderLimited, true, Some(3e8)));

@@ -66,7 +66,7 @@ fn back_to_back_trains_arrive_between_available_bandwidth_and_capacity() {
 }
 
 #[test]
-fn fluid_cross_traffic_is_told_to_a_few_hundredths() {
+fn fluid_cross_traffic_is_shown_to_a_few_hundredths() {
     for (capacity, cross) in [(100, 0), (100, 50), (1_000, 500), (1_000, 900), (300, 250)] {
         let outcome = run("abacus", &on(hop(capacity * MBIT).with_cross(fluid(cross * MBIT))));
         let want = ((capacity - cross) * MBIT) as f64;
@@ -78,7 +78,7 @@ fn fluid_cross_traffic_is_told_to_a_few_hundredths() {
 }
 
 #[test]
-fn an_idle_path_is_told_from_two_short_trains() {
+fn an_idle_path_is_shown_from_two_short_trains() {
     for (capacity, hops) in [(10, 1), (10, 3), (100, 1), (100, 3)] {
         let mut spec = on(hop(capacity * MBIT));
         spec.path.hops = vec![hop(capacity * MBIT); hops];
@@ -93,7 +93,7 @@ fn an_idle_path_is_told_from_two_short_trains() {
 }
 
 #[test]
-fn a_sender_that_is_slower_than_the_path_says_at_least() {
+fn a_sender_that_is_slower_than_the_path_states_at_least() {
     let mut spec = on(hop(10_000 * MBIT).with_cross(fluid(1_000 * MBIT)));
     spec.sender.call_ns = 10_000.0;
     let estimate = run("abacus", &spec).estimate;
@@ -163,7 +163,7 @@ fn a_policer_is_named_and_its_rate_found() {
 }
 
 #[test]
-fn a_token_bucket_does_not_make_a_link_look_faster_and_its_depth_is_told() {
+fn a_token_bucket_does_not_make_a_link_look_faster_and_its_depth_is_shown() {
     for bucket_byte in [30_000, 100_000, 400_000] {
         let spec = on(HopSpec { bucket_byte, ..hop(100 * MBIT) }.with_cross(fluid(30 * MBIT)));
         let estimate = run("abacus", &spec).estimate;

@@ -37,7 +37,7 @@ fn a_capacity_that_does_not_divide_a_second_does_not_drift() {
 
 /// The equation of the literature: under fluid cross traffic the delay of an overloaded train grows by (R - A)/C.
 #[test]
-fn delay_grows_with_the_overload_as_the_fluid_model_says() {
+fn delay_grows_with_the_overload_as_the_fluid_model_states() {
     let hop =
         HopSpec::new(300 * MBIT, 100_000_000, 1_000_000).with_cross(Traffic::Fluid { rate_bit_per_s: 150 * MBIT });
     assert_eq!(hop.available_at(0), 150 * MBIT);

@@ -62,7 +62,7 @@ mod tests {
     use std::sync::atomic::AtomicUsize;
 
     #[test]
-    fn each_thread_has_its_own_word_and_its_end_is_told() {
+    fn each_thread_has_its_own_word_and_its_end_is_shown() {
         static WORD: PerThread = PerThread::new();
         static ENDED: AtomicUsize = AtomicUsize::new(0);
         unsafe extern "C" fn ended(word: *mut c_void) {

@@ -49,7 +49,7 @@ fn programs_run_and_sleep_under_every_setting() {
 }
 
 #[test]
-fn a_library_preloaded_by_hand_sets_the_slack_and_one_told_what_to_do_leaves_it_alone() {
+fn a_library_preloaded_by_hand_sets_the_slack_and_one_shown_what_to_do_leaves_it_alone() {
     let slack = |settings| {
         let output = under(settings, "cat /proc/self/timerslack_ns");
         String::from_utf8(output.stdout).expect("a number").trim().to_owned()

@@ -165,7 +165,7 @@ fn a_late_link_sends_what_is_due_together_in_batches_of_the_size_given() {
 }
 
 #[test]
-fn slots_later_than_catching_up_allows_are_told_and_not_sent() {
+fn slots_later_than_catching_up_allows_are_shown_and_not_sent() {
     let (mut link, mut notes) = (Scripted::new([5_500], 9), Notes::default());
     go(&mut link, &mut notes, 6);
     // At 6.5 us the slots of 1 and 2 us are more than 3.5 us late, that of 3 us is just that.
@@ -213,7 +213,7 @@ fn a_sender_that_was_stopped_for_long_skips_many_slots_a_look_and_is_back() {
 }
 
 #[test]
-fn what_the_kernel_has_no_room_for_is_told() {
+fn what_the_kernel_has_no_room_for_is_shown() {
     let (mut link, mut notes) = (Scripted::new([3_100], 2), Notes::default());
     go(&mut link, &mut notes, 4);
     assert_eq!(notes.slots, [(0, "sent"), (1, "sent"), (2, "no room"), (3, "sent")]);
@@ -248,7 +248,7 @@ fn the_loop_runs_over_any_link_behind_the_trait() {
 
 proptest! {
     #[test]
-    fn every_slot_is_told_once_in_order_and_what_was_sent_departs(
+    fn every_slot_is_shown_once_in_order_and_what_was_sent_departs(
         late in proptest::collection::vec(0_u64..12_000, 0..60), room in 0_usize..4, packets in 0_u64..80,
     ) {
         let (mut link, mut notes) = (Scripted::new(late, room), Notes::default());

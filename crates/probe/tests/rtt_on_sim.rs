@@ -197,7 +197,7 @@ fn slots_beyond_catching_up_are_unsent_and_stay_in_the_account() {
 }
 
 #[test]
-fn a_dropped_arrival_is_told_apart_from_loss_on_the_path() {
+fn a_dropped_arrival_is_distinguished_from_loss_on_the_path() {
     let mut spec = quiet();
     spec.near.receive_noise.pauses = vec![Pause { at_ns: 1_000_000_000, span_ns: 50_000_000 }];
     spec.near.receive_room = Some(20);
@@ -209,7 +209,7 @@ fn a_dropped_arrival_is_told_apart_from_loss_on_the_path() {
 }
 
 #[test]
-fn an_overloaded_responder_is_told_apart_from_loss_on_the_path() {
+fn an_overloaded_responder_is_distinguished_from_loss_on_the_path() {
     let mut spec = quiet();
     spec.far.receive_noise.pauses = vec![Pause { at_ns: 1_000_000_000, span_ns: 50_000_000 }];
     spec.far.receive_room = Some(20);
@@ -223,7 +223,7 @@ fn an_overloaded_responder_is_told_apart_from_loss_on_the_path() {
 
 /// Without the responder's report the replies themselves show where packets were lost, up to the newest of them.
 #[test]
-fn replies_alone_tell_the_ways_apart() {
+fn replies_alone_show_the_ways_apart() {
     let mut spec = quiet();
     spec.forward.hops[0].loss = LossModel::Random { probability: 0.03 };
     spec.reverse.hops[0].loss = LossModel::Random { probability: 0.01 };
@@ -248,7 +248,7 @@ fn a_reply_after_the_timeout_is_late_and_lost_and_in_no_figure() {
 }
 
 #[test]
-fn a_jittery_way_there_shows_in_its_own_direction_whatever_the_clocks_say() {
+fn a_jittery_way_there_shows_in_its_own_direction_whatever_the_clocks_state() {
     let mut spec = quiet();
     spec.peer_clock = PeerClock { offset_ns: 3_600_000_000_000, skew_ppb: 20_000 };
     spec.forward.hops[0] = HopSpec::new(92 * MBIT, 1_000_000, 10_000)

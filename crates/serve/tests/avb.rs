@@ -79,7 +79,7 @@ fn clock() -> Clock {
 }
 
 #[test]
-fn every_packet_of_a_train_is_told_with_the_responders_kernel_stamp() {
+fn every_packet_of_a_train_is_shown_with_the_responders_kernel_stamp() {
     let (clock, running) = (clock(), Running::start(Limits::default()));
     let mut session = running.session(&clock);
     for (number, bursts) in [Bursts::Of(1), Bursts::Of(16), Bursts::AsNeeded].into_iter().enumerate() {

@@ -133,7 +133,7 @@ fn frames_are_counted_by_flow_once_each_and_in_their_order() {
 }
 
 #[test]
-fn frames_of_an_earlier_trial_and_changed_ones_are_told_apart_and_others_pass() {
+fn frames_of_an_earlier_trial_and_changed_ones_are_distinguished_and_others_pass() {
     for it in Counter::all() {
         assert!(it.come(&it.frame(75, 0, 0, now_ns())));
         // Beyond the last frame, to another address, cut short by a router that should not.

@@ -14,7 +14,7 @@ fn line(peer: &str, rest: &str) -> String {
 }
 
 #[test]
-fn it_gives_a_rate_with_what_the_kernel_says_of_it() {
+fn it_gives_a_rate_with_what_the_kernel_states_of_it() {
     let far = Responder::on_loopback();
     let place = Place::new();
     let out = place.file("samples.parquet");

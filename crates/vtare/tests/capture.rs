@@ -348,7 +348,7 @@ fn what_cannot_be_captured_is_refused_in_words() {
 }
 
 #[test]
-fn a_file_of_tcpdump_gives_the_same_probes_and_one_cut_short_says_so() {
+fn a_file_of_tcpdump_gives_the_same_probes_and_one_cut_short_states_so() {
     let Some(wire) = Wire::new() else { return };
     let place = Place::new();
     let (key, file) = (place.file("key"), place.file("va.pcap"));

@@ -8,7 +8,7 @@ use common::{Outcome, VTARE, documented, vtare_line};
 use serde_json::Value;
 
 #[test]
-fn a_short_check_says_its_verdict_in_sentences_with_figures() {
+fn a_short_check_states_its_verdict_in_sentences_with_figures() {
     let outcome = vtare_line("check --seconds 5 --seed 3 --json");
     assert_eq!(outcome.code, 0, "{}", outcome.stderr);
     assert_eq!(outcome.stderr, "", "nothing is drawn where stderr is no terminal");

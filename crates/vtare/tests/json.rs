@@ -90,7 +90,7 @@ fn parameters_are_shown_resolved() {
 }
 
 #[test]
-fn a_real_time_priority_is_said_to_be_held_or_refused_for_every_method() {
+fn a_real_time_priority_is_stated_to_be_held_or_refused_for_every_method() {
     let line = "sleep --method usleep,spin --target 1us --samples 5 --fifo 5 --tolerance 2us";
     let document = vtare_line(&format!("{line} --json")).json();
     assert_eq!((&document["parameters"]["fifo"], &document["parameters"]["tolerance_ns"]), (&5.into(), &2_000.into()));

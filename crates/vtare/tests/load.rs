@@ -35,7 +35,7 @@ fn runs(process: u32) -> bool {
 }
 
 #[test]
-fn a_signal_is_the_ordinary_end_and_the_report_tells_the_load() {
+fn a_signal_is_the_ordinary_end_and_the_report_shows_the_load() {
     for (kind, name, threads) in [("cpu", "TERM", 100), ("io", "INT", 4), ("idle", "TERM", 0)] {
         let child = ready(&[kind, "--json"]);
         signal(child.id(), name);

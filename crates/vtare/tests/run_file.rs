@@ -26,7 +26,7 @@ fn footer(path: &std::path::Path) -> Value {
 }
 
 #[test]
-fn a_run_leaves_samples_whose_footer_says_how_they_came_about_and_prints_nothing() {
+fn a_run_leaves_samples_whose_footer_states_how_they_came_about_and_prints_nothing() {
     let place = Place::new();
     let out = place.file("samples.parquet");
     let sleep = json!({"method": ["usleep"], "target_ns": [1000], "samples": 7, "seconds": null});

@@ -83,7 +83,7 @@ fn a_key_that_is_none_is_refused_and_not_shown() {
 }
 
 #[test]
-fn without_a_key_it_serves_this_host_only_and_says_so() {
+fn without_a_key_it_serves_this_host_only_and_states_so() {
     let outcome = Command::new(VTARE)
         .args(["serve", "--listen", "0.0.0.0:0"])
         .env_remove("VTARE_KEY")
@@ -120,7 +120,7 @@ fn until_read(address: &str) {
 }
 
 #[test]
-fn the_ready_line_tells_address_limits_and_confinement_and_a_signal_is_the_ordinary_end() {
+fn the_ready_line_shows_address_limits_and_confinement_and_a_signal_is_the_ordinary_end() {
     let key = "0f".repeat(32);
     let (child, document) =
         ready(&["--listen", "127.0.0.1:0", "--max-rate", "5000", "--max-sessions", "3"], Some(&key));

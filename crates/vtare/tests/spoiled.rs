@@ -55,7 +55,7 @@ fn what_is_late_must_have_been_held_up_for_long_enough() {
 }
 
 #[test]
-fn the_first_good_run_counts_and_runs_that_are_all_explained_say_why() {
+fn the_first_good_run_counts_and_runs_that_are_all_explained_state_why() {
     let mut runs = 0;
     let found = attempted(
         6,

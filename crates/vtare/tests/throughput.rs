@@ -108,7 +108,7 @@ fn a_packet_ring_accounts_for_every_frame_of_each_size_and_sender() {
 }
 
 #[test]
-fn without_the_right_to_load_programs_it_falls_back_says_so_and_refuses_what_needs_them() {
+fn without_the_right_to_load_programs_it_falls_back_states_so_and_refuses_what_needs_them() {
     let Some(router) = Router::new() else { return };
     let Some(outcome) = router.0.vtare_without_programs(&format!("{LINE} --max-time 15s --frame 64 {SLOW}")) else {
         return;

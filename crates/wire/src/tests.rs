@@ -99,7 +99,7 @@ fn a_key_is_never_printed() {
 }
 
 #[test]
-fn errors_say_what_was_found_and_what_is_wanted() {
+fn errors_state_what_was_found_and_what_is_wanted() {
     let error = full_probe(0).encode(&KEY, &mut [0; 59]).expect_err("too short");
     assert_eq!(error.to_string(), "datagram of 59 B, its header needs 60 B");
     let error = full_probe(0).encode(&KEY, &mut vec![0; LARGEST_BYTE + 1]).expect_err("too long");

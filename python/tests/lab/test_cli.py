@@ -41,7 +41,7 @@ def test_run_measures_and_leaves_one_json_document_and_a_report(tmp_path: Path, 
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_failing_cells_end_with_1_and_status_tells_why_and_resume_mends_it(
+def test_failing_cells_end_with_1_and_status_shows_why_and_resume_mends_it(
     tmp_path: Path, plan_file: Path, fake: Any
 ) -> None:
     fake.behave(fail='"spin"')

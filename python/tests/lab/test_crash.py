@@ -174,7 +174,7 @@ def test_kill_during_a_run_takes_the_children_along_and_resume_goes_on(
 
 @pytest.mark.usefixtures("hangup_ends")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_one_stop_signal_ends_cleanly_and_says_how_to_go_on(
+def test_one_stop_signal_ends_cleanly_and_states_how_to_go_on(
     tmp_path: Path, tiny_plan: Plan, fake: Any, number: signal.Signals
 ) -> None:
     fake.behave(hang="spin")

@@ -78,7 +78,7 @@ def test_a_changed_byte_never_makes_another_frame(frame: Frame, data: st.DataObj
     assert frame == following or frame not in found
 
 
-def test_what_a_program_says_lands_in_its_files_and_its_end_wakes_the_lab(tmp_path: Path) -> None:
+def test_what_a_program_states_lands_in_its_files_and_its_end_wakes_the_lab(tmp_path: Path) -> None:
     def answer(frame: Frame) -> list[Frame]:
         if frame.kind is not Kind.START:
             return []
@@ -180,7 +180,7 @@ def test_output_that_cannot_be_kept_is_no_success(tmp_path: Path) -> None:
     assert "cannot be kept" in str(closed.lost({}))
 
 
-def test_a_guest_that_dies_ends_its_programs_and_their_log_says_why(tmp_path: Path) -> None:
+def test_a_guest_that_dies_ends_its_programs_and_their_log_states_why(tmp_path: Path) -> None:
     def answer(frame: Frame) -> list[Frame]:
         return [say(Kind.ANSWER, frame.job, {"pid": 1})] if frame.kind is Kind.START else []
 
@@ -215,7 +215,7 @@ def test_a_guest_that_hangs_costs_the_time_limit_and_is_given_up(
         assert agent.lost == "did not kill a program within 0 s"
 
 
-def test_what_the_guest_refuses_or_says_wrongly_is_an_error_with_its_words(tmp_path: Path) -> None:
+def test_what_the_guest_refuses_or_states_wrongly_is_an_error_with_its_words(tmp_path: Path) -> None:
     def answer(frame: Frame) -> list[Frame]:
         match frame.kind:
             case Kind.START | Kind.WHOLE:

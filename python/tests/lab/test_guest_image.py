@@ -161,7 +161,9 @@ def test_qemu_runs_where_its_tap_is_and_alone_without_one() -> None:
     assert str(taps.tap_steps(SITE, 3)[0]) == f"ip -n {OWNER}-s tuntap add dev port3 mode tap"
 
 
-def test_what_stands_against_a_guest_is_said_with_the_way_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_stands_against_a_guest_is_stated_with_the_way_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(qemu, "missing_kernel", lambda flavour: None)
     monkeypatch.setattr(shutil, "which", lambda tool: None)
     platform = open_platform("qemu", binary=tmp_path, owner=OWNER, settings={"accelerator": "tcg"})

@@ -51,7 +51,7 @@ def test_kvm_a_fast_card_and_no_card_are_described() -> None:
     assert alone.findall("devices/interface") == []
 
 
-def test_libvirt_that_is_not_there_is_said_and_plain_qemu_taken(
+def test_libvirt_that_is_not_there_is_stated_and_plain_qemu_taken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "libvirt", None)
@@ -79,7 +79,7 @@ def test_libvirt_that_is_not_there_is_said_and_plain_qemu_taken(
         remove_domain(tmp_path, "g")
 
 
-def test_the_facts_say_who_runs_the_guest() -> None:
+def test_the_facts_state_who_runs_the_guest() -> None:
     assert Manager("qemu:///system", "9.0.0", "it answers").facts == {
         "manager": "libvirt at qemu:///system", "manager_version": "9.0.0", "manager_reason": "it answers",
     }  # fmt: skip
@@ -96,7 +96,7 @@ def test_guests_that_forward_are_the_labs_own_and_libvirt_is_not_promised_for_th
         platform.boot([qemu.GuestAttachment("g", cards=(card,))])
 
 
-def test_taps_of_gone_labs_are_told_by_their_alias_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_taps_of_gone_labs_are_shown_by_their_alias_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     text = (
         '[{"ifname": "vtt9x0", "ifalias": "vtare-999999999-1-tap"}, {"ifname": "vtt9x1"},'
         ' {"ifname": "eth0", "ifalias": "vtare-999999999-1-tap"}, {"ifname": "vtt9x2", "ifalias": "mine"}]'

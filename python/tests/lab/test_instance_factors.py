@@ -60,7 +60,7 @@ def plan(text: str) -> Plan:
          BackgroundLoad("net", rate_bit_per_s=2_000_000)),
     ],
 )  # fmt: skip
-def test_levels_mean_what_they_say(factor: str, found: object, label: str, value: object) -> None:
+def test_levels_mean_what_they_state(factor: str, found: object, label: str, value: object) -> None:
     assert read_level(factor, found) == (label, value)
 
 
@@ -170,7 +170,7 @@ def test_this_machine_has_some_room() -> None:
     require_capacity("nearly nothing", Need())
 
 
-def test_names_tell_which_lab_process_made_a_thing_and_whether_it_still_runs() -> None:
+def test_names_show_which_lab_process_made_a_thing_and_whether_it_still_runs() -> None:
     mine = own_prefix()
     assert owner_of(f"{mine}-s-0-docker") == mine
     assert owner_of("vtare-dev") is owner_of("web-1-a-b") is None
@@ -178,7 +178,7 @@ def test_names_tell_which_lab_process_made_a_thing_and_whether_it_still_runs() -
     assert still_runs("vtare-1-ffffffff") is None
 
 
-def test_names_tell_in_which_pid_namespace_their_process_is_alive(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_show_in_which_pid_namespace_their_process_is_alive(monkeypatch: pytest.MonkeyPatch) -> None:
     program = "from vtare.platforms.owner import own_prefix; print(own_prefix(), flush=True); input()"
     mounts = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", sys.executable, "-c", program]
     if subprocess.run([*mounts[:5], "true"], capture_output=True, check=False).returncode != 0:

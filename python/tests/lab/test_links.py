@@ -105,7 +105,7 @@ def test_a_failed_topology_is_removed_again(monkeypatch: pytest.MonkeyPatch) -> 
     assert sorted(removed) == [f"{OWNER}-r", f"{OWNER}-s", f"{OWNER}-s-0"]
 
 
-def test_a_failing_tool_is_named_with_its_own_words_and_a_refusal_told_apart(tmp_path: Path) -> None:
+def test_a_failing_tool_is_named_with_its_own_words_and_a_refusal_distinguished(tmp_path: Path) -> None:
     with pytest.raises(NetworkError, match=r"`sh -c 'echo no such thing >&2; exit 3'`: no such thing"):
         network.run_tool(("sh", "-c", "echo no such thing >&2; exit 3"))
     with pytest.raises(NetworkRefused, match="Operation not permitted"):

@@ -222,7 +222,7 @@ def test_packets_never_sent_are_no_losses_and_captured_strangers_are_counted() -
     assert (joined.sent, joined.received, joined.unknown) == (3, 3, 2)
 
 
-def test_short_probes_are_told_apart_by_address_and_handle() -> None:
+def test_short_probes_are_distinguished_by_address_and_handle() -> None:
     packets = some(3)
     mine = capture(packets, "sender", form="short", bits=32, session=2)
     other = capture(packets, "sender", form="short", bits=32, session=9)

@@ -73,7 +73,7 @@ def test_a_change_of_rate_changes_its_bucket_too() -> None:
     assert "burst 90000" in str(rate_step(path, "r", "out0", 10**10))
 
 
-def test_the_emulator_is_told_all_and_the_kernel_nothing() -> None:
+def test_the_emulator_is_shown_all_and_the_kernel_nothing() -> None:
     path = PathSpec("link", (Phase(2 * 10**9, 10**10), Phase(7 * 10**9, 10**10)), delay_ns=500_000, loss_fraction=0.01)
     assert shape_steps(path, "r", "out0") == netem_steps(path, (("s", "up0"), ("d", "up0"))) == []
     words = " ".join(link_arguments(path, "in0", "out0", "/log"))

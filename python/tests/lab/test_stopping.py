@@ -149,7 +149,7 @@ def test_few_runs_are_never_precise(tmp_path: Path) -> None:
     assert found.reason.endswith("has 10 runs of the 11 that are wanted")
 
 
-def test_commands_and_report_tell_of_the_stop(tmp_path: Path) -> None:
+def test_commands_and_report_show_of_the_stop(tmp_path: Path) -> None:
     store = write_campaign(tmp_path / "s", Truth(blocks=11, analysis=RULE), 3)
     with Journal(store / "journal.sqlite") as journal:
         for run_id in [row["run_id"] for row in summarise(store).design.filter(block=11).iter_rows(named=True)]:

@@ -192,7 +192,7 @@ def test_tails_are_compared_by_the_rule_of_all_and_refused_where_there_are_too_f
     assert set(long["refused"]) == {"p999 needs 2995 readings in a run, the longest has 300"}
 
 
-def test_two_levels_in_three_blocks_can_never_be_significant_and_the_test_says_so(summary: Summary) -> None:
+def test_two_levels_in_three_blocks_can_never_be_significant_and_the_test_states_so(summary: Summary) -> None:
     rows = summary.tests.filter(pl.col("experiment") == "sleep")
     assert rows.height == 4
     assert rows["p_value"].null_count() == 4
@@ -330,7 +330,7 @@ def test_file_without_a_column_of_the_contract_is_left_out(copy: Path) -> None:
     assert "column 'miss_ns' is missing" in row["reason"]
 
 
-def test_untrusted_clock_and_interrupted_runs_are_said(copy: Path) -> None:
+def test_untrusted_clock_and_interrupted_runs_are_stated(copy: Path) -> None:
     rewrite(first_run(copy, "sleep"), lambda footer: footer["clock"].update(trusted=False, reasons=["two sockets"]))
     rewrite(first_run(copy, "timer"), lambda footer: footer.update(interrupted=True))
     notes = {note.id: note for note in summarise(copy).notes}

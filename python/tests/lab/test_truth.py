@@ -111,7 +111,7 @@ def test_the_methods_own_window_goes_before_its_whole_time() -> None:
     assert (whole["own_window"], whole["truth_bit_per_s"]) == (False, pytest.approx(250e6))
 
 
-def test_without_a_path_of_the_lab_nothing_is_said_of_truth(tmp_path: Path) -> None:
+def test_without_a_path_of_the_lab_nothing_is_stated_of_truth(tmp_path: Path) -> None:
     assert read_truth(tmp_path, {}) is None
     row = judge(estimates(), None).row(0, named=True)
     assert [row[name] for name in ("truth_bit_per_s", "error_percent", "covered", "no_truth", "disturbed")] == [

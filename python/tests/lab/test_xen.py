@@ -66,7 +66,7 @@ def platform(**settings: str | int) -> XenPlatform:
     return XenPlatform(Path("/nowhere"), "vtare-1-2", settings)
 
 
-def test_the_hypervisor_is_what_xl_info_says() -> None:
+def test_the_hypervisor_is_what_xl_info_states() -> None:
     found = xen_tools.hypervisor_of(xen_tools.read_info(said("xl info")))
     assert found == xen_tools.Hypervisor("4.17.7", 1, 1000 * MEBIBYTE, dom0_gives_memory=False, scheduler="credit2")
     nothing = xen_tools.hypervisor_of(xen_tools.read_info("no such line\n"))
@@ -88,7 +88,7 @@ def test_dom0_gives_memory_where_xl_would_take_it(command_line: str, settings: s
     assert xen_tools.hypervisor_of({"xen_commandline": command_line}, settings).dom0_gives_memory is gives
 
 
-def test_domains_are_what_xl_list_says() -> None:
+def test_domains_are_what_xl_list_states() -> None:
     assert xen_tools.read_list(said("xl list")) == [
         xen_tools.Domain("Domain-0", 0, 1024 * MEBIBYTE, 1, "r-----"),
         xen_tools.Domain("vtare-282-839b-s-0", 9, 96 * MEBIBYTE, 1, "-b----"),
@@ -108,13 +108,13 @@ def test_domains_are_what_xl_list_says() -> None:
         ("xl domid nobody", "Can't get domid of domain name 'nobody', maybe this domain does not exist."),
     ],
 )
-def test_the_first_cause_is_told_and_not_what_follows_from_it(command: str, words: str) -> None:
+def test_the_first_cause_is_shown_and_not_what_follows_from_it(command: str, words: str) -> None:
     assert words in reason(command)
     for noise in ("Parsing", "Non-existant", "(re-)build", "Exiting now"):
         assert noise not in reason(command)
 
 
-def test_what_is_missing_is_said_with_the_way_out(dom0: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_missing_is_stated_with_the_way_out(dom0: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert platform().missing() is None
     (dom0 / "proc/xen/capabilities").write_text("")
     assert "is a guest of Xen (domU), which makes no domains; run the lab in dom0" in str(platform().missing())
@@ -129,7 +129,7 @@ def test_what_is_missing_is_said_with_the_way_out(dom0: Path, monkeypatch: pytes
     assert platform().missing() == f"the program 'xl' is missing; run `{install}` and boot the entry with Xen"
 
 
-def test_without_root_and_without_services_that_is_said(dom0: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_root_and_without_services_that_is_stated(dom0: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(SAID, "xl info", SAID["xl info --without-xen"])
     assert str(platform().missing()).endswith("start Xen's services: `service xen start`")
     monkeypatch.setattr(xen_tools.os, "geteuid", lambda: 1000)
@@ -170,7 +170,7 @@ def spec(**changes: object) -> DomainSpec:
     return DomainSpec("g", Path("/d"), Path("/k"), Path("/i"), 96 * MEBIBYTE, **given)  # type: ignore[arg-type]
 
 
-def test_xl_is_told_what_was_asked_for() -> None:
+def test_xl_is_shown_what_was_asked_for() -> None:
     lines = dict(line.split(" = ", 1) for line in xen_domain.config(spec()).splitlines())
     told = {key: json.loads(value) for key, value in lines.items()}
     assert (told["name"], told["type"], told["memory"], told["vcpus"]) == ("g", "pv", 96, 3)
@@ -214,7 +214,7 @@ def test_domains_of_gone_lab_processes_are_found_and_others_left_alone(
     assert xen.leftovers() == ()
 
 
-def test_a_domain_that_is_gone_already_is_destroyed_and_one_that_stays_is_told(dom0: Path) -> None:
+def test_a_domain_that_is_gone_already_is_destroyed_and_one_that_stays_is_shown(dom0: Path) -> None:
     assert dom0.is_dir()
     xen_tools.destroy("nobody")
     with pytest.raises(xen_tools.XenError, match="`xl destroy vtare-282-839b-s-0`"):
@@ -267,7 +267,7 @@ def test_every_byte_passes_a_terminal_and_the_kernels_own_key_comes_twice() -> N
     os.close(outer)
 
 
-def test_what_was_said_before_the_terminal_was_opened_is_heard() -> None:
+def test_what_was_stated_before_the_terminal_was_opened_is_received() -> None:
     outer, inner = os.openpty()
     # As xenconsoled leaves it.
     tty.setraw(inner)

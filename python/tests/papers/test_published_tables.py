@@ -163,7 +163,7 @@ def test_every_paper_can_be_shown(paper: str) -> None:
 # --- standing ---
 
 
-def test_a_read_of_16_ns_stands_where_the_table_says() -> None:
+def test_a_read_of_16_ns_stands_where_the_table_states() -> None:
     standing = papers.place_timer_cost("rdtsc", "cpu", 16.0, 15.9, 16.1)
     assert standing is not None
     # CPU-bound TSC medians: 15.8, 15.8, 17.2, 20.0, 2033 ns.

@@ -68,7 +68,7 @@ def test_colours_are_those_of_the_page_and_follow_its_scheme() -> None:
     assert all(key.colour in text for key in chart.keys)
 
 
-def test_a_curve_has_the_steps_of_the_still_figure_and_tells_what_lies_at_or_below_0() -> None:
+def test_a_curve_has_the_steps_of_the_still_figure_and_shows_what_lies_at_or_below_0() -> None:
     early = plots.ccdf_chart([line("usleep", "usleep", early=True)], quantity="miss_ns", floor=1e-5)
     plain = plots.ccdf_chart([line("usleep", "usleep")], quantity="miss_ns", floor=1e-5)
     assert "at or below 0" in early.note
@@ -79,7 +79,7 @@ def test_a_curve_has_the_steps_of_the_still_figure_and_tells_what_lies_at_or_bel
     assert (plain.log, plain.shared) == (True, True)
 
 
-def test_an_estimate_is_told_with_its_window_truth_and_error_even_where_it_is_off_the_scale() -> None:
+def test_an_estimate_is_shown_with_its_window_truth_and_error_even_where_it_is_off_the_scale() -> None:
     chart = plots.estimates_chart(np.array([0.0, 1.0]), np.array([1e8]), [mark(5e8, low=9e7)], limit=1.6e8)
     (row,) = chart.spec["datasets"]["rows"]
     assert row["shown"] == "500 Mbit/s (off the scale)"
@@ -89,7 +89,7 @@ def test_an_estimate_is_told_with_its_window_truth_and_error_even_where_it_is_of
     assert row["window"] == "0.500 to 0.700 s"
 
 
-def test_what_is_not_known_is_said_and_not_drawn_as_0() -> None:
+def test_what_is_not_known_is_stated_and_not_drawn_as_0() -> None:
     edges, truth = np.array([0.0, 1.0, 2.0]), np.array([np.nan, 1e8])
     chart = plots.estimates_chart(edges, truth, [mark(9e7, truth=None)], limit=1.6e8)
     assert [point["rate"] for point in chart.spec["datasets"]["course"]] == [None, 100.0, 100.0]
@@ -97,7 +97,7 @@ def test_what_is_not_known_is_said_and_not_drawn_as_0() -> None:
     assert (row["true"], row["error"], row["interval"], row["low"]) == ("not known", "not known", "none", None)
 
 
-def test_a_bound_is_told_as_one() -> None:
+def test_a_bound_is_shown_as_one() -> None:
     rows = every_chart()[2].spec["datasets"]["rows"]
     told = {(row["curve"], row["at"]): row for row in rows}
     assert told["64 B", "0.100"]["shown"] == "at least 200 kpacket/s"

@@ -176,13 +176,13 @@ def test_a_million_readings_cost_no_more_than_a_picture() -> None:
     assert len(plots.raw_samples(series, name="many").svg) < 400_000
 
 
-def test_the_legend_tells_that_banded_readings_have_no_position(drawn: list[plots.Drawing]) -> None:
+def test_the_legend_shows_that_banded_readings_have_no_position(drawn: list[plots.Drawing]) -> None:
     text = next(d for d in drawn if d.name == "raw-tail").svg
     assert "231 readings, position not kept" in text
     assert "40 single readings" in text
 
 
-def test_readings_at_or_below_zero_are_told_in_the_legend_of_a_log_axis() -> None:
+def test_readings_at_or_below_zero_are_shown_in_the_legend_of_a_log_axis() -> None:
     line = plots.ccdf_line("spin", "spin", [-20.0, 0.0, 10.0, 20.0, 30.0])
     drawing = plots.ccdf([line], name="negative")
     assert "40 % at or below 0" in drawing.svg

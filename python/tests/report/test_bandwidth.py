@@ -70,7 +70,7 @@ def test_every_question_is_answered_by_a_figure(summary: Summary) -> None:
         assert not chart.shared
 
 
-def test_the_table_tells_each_count_with_its_reason(summary: Summary) -> None:
+def test_the_table_shows_each_count_with_its_reason(summary: Summary) -> None:
     (layout,) = layouts_of(summary).values()
     cells = summary.cells.filter(pl.col("cross") == "150 Mbit/s")
     table = bandwidth.cell_table(summary, layout, cells)
@@ -171,7 +171,7 @@ def test_figures_refuse_to_show_nothing() -> None:
         plots.cost_against_error([], name="x")
 
 
-def test_errors_of_any_size_are_on_the_axis_and_told() -> None:
+def test_errors_of_any_size_are_on_the_axis_and_shown() -> None:
     rows = [plots.ErrorRow("yaz", "yaz", (-99.0, 0.0, 2000.0), "one"), plots.ErrorRow("vtare", "vtare", (0.3,), "two")]
     assert plots.error_limits(rows) == (-99.0, 2000.0)
     drawing = plots.error_boxes(rows, name="x")

@@ -140,7 +140,7 @@ def test_a_tail_states_how_many_runs_have_it(made: Made) -> None:
     assert {row["runs"].text for row in spin} == {"0 of 5 / 5 of 5", "0 of 5 / 0 of 5"}
 
 
-def test_a_tail_of_which_some_runs_have_no_p99_is_told_by_its_exceedances(tmp_path: Path) -> None:
+def test_a_tail_of_which_some_runs_have_no_p99_is_shown_by_its_exceedances(tmp_path: Path) -> None:
     text = PLAN.format(blocks=5, targets='["1 ms"]')
     text = re.sub(r'method = \["usleep".*?\]', 'method = ["usleep"]', text)
     made = made_of(tmp_path, Recipe(plan_text=text, capped={"usleep": (25, 0.4)}))

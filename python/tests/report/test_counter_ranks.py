@@ -43,7 +43,7 @@ def test_the_rank_and_the_cv_are_those_of_the_runs(summary: Summary) -> None:
         assert math.isclose(cv, math.exp(sum(map(math.log, known)) / len(known)), rel_tol=1e-9)
 
 
-def test_the_answer_is_told_by_the_coefficient_of_variation(summary: Summary) -> None:
+def test_the_answer_is_shown_by_the_coefficient_of_variation(summary: Summary) -> None:
     told = [plain(sentence) for sentence in counter.sentences(summary, layouts_of(summary)["counter"])]
     assert len(told) == 2
     assert "(language c) varies by" in told[0]

@@ -111,14 +111,14 @@ def test_percentiles_over_load_have_a_panel_for_each_method(sleeps: dict[str, Qu
         assert re.findall(r"(median|p99|p99\.9): idle", panel.drawing.text) == ["median", "p99"]
 
 
-def test_two_targets_are_told_apart_in_every_figure(all_instruments: Reported) -> None:
+def test_two_targets_are_distinguished_in_every_figure(all_instruments: Reported) -> None:
     found = questions(all_instruments, "sleeps")
     assert "target 100" in words(found["tail-ratios"])
     assert len(found["percentiles"].panels) == 8
     assert len(found["levels"].panels) == 2
 
 
-def test_one_run_a_cell_gives_no_inference_and_says_so(one_run: Reported) -> None:
+def test_one_run_a_cell_gives_no_inference_and_states_so(one_run: Reported) -> None:
     for layout in layouts_of(one_run.summary).values():
         for table in inference_tables(one_run.summary, layout):
             at = [column.key for column in table.columns]

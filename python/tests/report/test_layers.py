@@ -84,7 +84,7 @@ def test_machines_containers_and_the_host_are_set_side_by_side(made: Any) -> Non
     assert math.isclose(costs["lab2", "lxc"]["ratio"], 2.5, rel_tol=0.05)
 
 
-def test_what_other_tables_compare_is_told_as_it_stands_there(made: Any) -> None:
+def test_what_other_tables_compare_is_shown_as_it_stands_there(made: Any) -> None:
     summary: Summary = made.summary
     for row in rows_of(summary, "cost").values():
         there = summary.comparisons.filter(
@@ -151,7 +151,7 @@ def test_where_no_platforms_vary_the_section_is_about_tails(five_runs: Any) -> N
     assert '<section id="layers"><h2>What load does to the tails</h2>' in five_runs.html
 
 
-def test_too_few_runs_show_nothing_and_say_why(one_run: Any) -> None:
+def test_too_few_runs_show_nothing_and_state_why(one_run: Any) -> None:
     found = one_run.summary.layers
     assert set(found["verdict"].to_list()) <= {"inconclusive"}
     assert all(found["reason"].to_list())

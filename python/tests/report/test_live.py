@@ -158,7 +158,7 @@ def test_a_page_is_made_anew_when_the_journal_changed_and_its_time_has_come(
     assert maker.count == 2
 
 
-def test_a_page_that_cannot_be_made_is_told_once_and_not_tried_again(
+def test_a_page_that_cannot_be_made_is_shown_once_and_not_tried_again(
     page: LivePage, maker: Maker, clock: Clock
 ) -> None:
     maker.program = "import sys; sys.stderr.write('first\\nruns must not be <pooled>\\n'); sys.exit(2)"
@@ -363,7 +363,7 @@ def test_the_process_that_makes_a_page_yields_to_all_others(store: Path, tmp_pat
 
 
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
-def test_the_command_serves_until_it_is_told_to_end_and_leaves_nothing(tmp_path: Path, ending: signal.Signals) -> None:
+def test_the_command_serves_until_it_is_shown_to_end_and_leaves_nothing(tmp_path: Path, ending: signal.Signals) -> None:
     empty = write_store(tmp_path / "store", Recipe(plan_text=SLEEPS, pending_from_block=1))
     place = tmp_path / "tmp"
     place.mkdir()

@@ -68,7 +68,7 @@ def test_only_frames_for_which_a_figure_is_printed_have_one_beside_them(beside: 
     assert set(small) == {"Xen: more than 80.0 \N{MICRO SIGN}s; KVM: at most 100 \N{MICRO SIGN}s"}
 
 
-def test_words_say_what_cannot_be_compared(beside: Overlay) -> None:
+def test_words_state_what_cannot_be_compared(beside: Overlay) -> None:
     notes = " ".join(beside.notes)
     assert "plot throughput and latency" in notes
     assert "the guests here are netns" in notes

@@ -23,7 +23,7 @@ def test_measured_figures_become_ranges_and_places_stay_apart() -> None:
     ]
 
 
-def test_many_that_differ_in_counts_are_said_once_too() -> None:
+def test_many_that_differ_in_counts_are_stated_once_too() -> None:
     few = [f"{size} B to 1 of {guests} guests: full" for size, guests in ((64, 2), (512, 4), (1518, 8))]
     assert [text for text, _, _ in said(*few)] == few
     assert said(*few, *few, "64 B to 1 of 1 guests: full", runs=2) == [
@@ -31,7 +31,7 @@ def test_many_that_differ_in_counts_are_said_once_too() -> None:
     ]
 
 
-def test_what_was_told_apart_before_is_merged_from_all_of_its_figures() -> None:
+def test_what_was_distinguished_before_is_merged_from_all_of_its_figures() -> None:
     many = [f"{size} B: {ms} ms" for size in (64, 128, 256, 512) for ms in (size, 2 * size)]
     assert said(*many, "1024 B: 7 ms") == [("64 to 1024 B: 7 to 1024 ms", 9, 9)]
 

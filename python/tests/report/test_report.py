@@ -150,6 +150,6 @@ def test_a_full_disk_keeps_the_old_report_and_leaves_no_half_one(
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
 
 
-def test_a_missing_directory_is_told(tmp_path: Path) -> None:
+def test_a_missing_directory_is_shown(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="No such file or directory"):
         write_whole(tmp_path / "nowhere" / "report.html", "new")

@@ -49,7 +49,7 @@ def test_the_answer_sets_the_systems_sleep_beside_vtares_without_and_with_load(f
     assert busy.endswith("with vtare's; both differ from idle.")
 
 
-def test_the_answer_tells_what_a_read_costs_and_whether_load_changes_it(five_runs: Reported) -> None:
+def test_the_answer_shows_what_a_read_costs_and_whether_load_changes_it(five_runs: Reported) -> None:
     told = sentences_of(five_runs.html)[2]
     for source in ("clock_monotonic", "vtare"):
         row = cell(five_runs.summary, experiment="timers", load="idle", source=source)
@@ -82,7 +82,7 @@ def test_the_answer_has_three_sentences_at_most_and_the_box_below_states_what_is
     assert f"{wanted} would find 5 % with 80 %" in certainty_of(five_runs)
 
 
-def test_a_campaign_without_limits_says_how_far_its_figures_carry(five_runs: Reported) -> None:
+def test_a_campaign_without_limits_states_how_far_its_figures_carry(five_runs: Reported) -> None:
     from vtare.report.limits import last_sentence
 
     count = five_runs.summary.comparisons.height
@@ -90,7 +90,7 @@ def test_a_campaign_without_limits_says_how_far_its_figures_carry(five_runs: Rep
     assert last_sentence(five_runs.summary, ()) == wanted
 
 
-def test_the_level_of_intervals_is_told_where_it_is_not_95_percent(
+def test_the_level_of_intervals_is_shown_where_it_is_not_95_percent(
     five_runs: Reported, all_instruments: Reported
 ) -> None:
     assert set(five_runs.summary.cells.get_column("interval_level").to_list()) == {0.9375}
@@ -146,7 +146,7 @@ def test_a_timer_is_drawn_and_tabled_by_its_read_cost_and_its_differences_are_na
     assert words.count("The read cost is the time of a tight loop of reads over their number") == 1
 
 
-def test_timers_of_a_store_without_read_costs_are_told_by_their_medians(five_runs: Reported) -> None:
+def test_timers_of_a_store_without_read_costs_are_shown_by_their_medians(five_runs: Reported) -> None:
     from dataclasses import replace
 
     from vtare.report.sentences import plain as words
@@ -188,7 +188,7 @@ def test_with_one_run_per_cell_the_report_refuses_to_conclude(one_run: Reported)
     assert not re.findall(r'<td class="(higher|lower|equivalent)"', one_run.html)
 
 
-def test_the_report_says_what_is_missing_and_why(one_run: Reported) -> None:
+def test_the_report_states_what_is_missing_and_why(one_run: Reported) -> None:
     words = plain(one_run.html)
     assert "no io load on this machine" in words
     assert "this machine <cannot> do it" in words
@@ -206,7 +206,7 @@ def test_other_instruments_have_sentences_of_their_own(all_instruments: Reported
     assert "CPU 0 loses 1.90 % of its time" in told
 
 
-def test_a_drifted_control_is_told_on_the_first_screen(five_runs: Reported) -> None:
+def test_a_drifted_control_is_shown_on_the_first_screen(five_runs: Reported) -> None:
     from dataclasses import replace
 
     drifted = replace(five_runs.summary, flagged_blocks=(2, 4))
@@ -237,7 +237,7 @@ def test_a_plan_without_loads_is_answered_without_them(tmp_path: Path) -> None:
     assert certainty == "Not certain: intervals over 4 runs are rough."
 
 
-def test_a_single_method_is_told_alone(tmp_path: Path) -> None:
+def test_a_single_method_is_shown_alone(tmp_path: Path) -> None:
     plan = PLAN.format(blocks=4, targets='["1 ms"]')
     plan = re.sub(r'method = \["usleep".*?\]', 'method = ["two_phase"]', plan)
     plan = plan[: plan.index("[[experiment]]")] + plan[plan.rindex("[[experiment]]") :]
@@ -348,7 +348,7 @@ def test_every_comparison_with_a_tested_factor_carries_its_p_value_family_and_ad
     assert ">0.0000<" not in five_runs.html
 
 
-def test_a_figure_that_cannot_be_estimated_says_why(five_runs: Reported, one_run: Reported) -> None:
+def test_a_figure_that_cannot_be_estimated_states_why(five_runs: Reported, one_run: Reported) -> None:
     # 400 sleeps a run: enough for p99, too few for p99.9.
     assert "n/a (n < 2995)" in plain(five_runs.html)
     assert "n/a (n < 299)" not in plain(five_runs.html)

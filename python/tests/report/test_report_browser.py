@@ -270,7 +270,7 @@ def test_a_chart_zooms_moves_and_returns_by_keyboard_and_by_buttons(opened: Open
     assert opened[1]["zoomed"] == [True] * 7
 
 
-def test_the_pointer_is_told_the_reading_that_it_is_at(opened: Opened) -> None:
+def test_the_pointer_is_shown_the_reading_that_it_is_at(opened: Opened) -> None:
     told = opened[1]["tip"]
     assert "curve" in told
     assert "P(X > x)" in told
@@ -336,7 +336,7 @@ def test_scrolling_boxes_can_be_reached_by_keyboard(opened: Opened) -> None:
     assert opened[1]["focusable"] is True
 
 
-def test_the_live_page_tells_how_far_the_campaign_is_and_shows_the_newer_report(
+def test_the_live_page_shows_how_far_the_campaign_is_and_shows_the_newer_report(
     five_runs: Reported, tmp_path: Path
 ) -> None:
     from vtare.report.live import ADDRESS, LivePage, LiveServer

@@ -39,7 +39,7 @@ def test_a_fast_clock_source_is_none(source: str) -> None:
     assert not facts({"clock_source": source})["kernel clock source"].warns
 
 
-def test_a_clock_that_is_not_trusted_says_why() -> None:
+def test_a_clock_that_is_not_trusted_states_why() -> None:
     fact = facts(clock={"trusted": False, "reasons": ["offset between CPUs 900 ns"]})["clock used"]
     assert fact.warns
     assert fact.value == "tsc, not trusted"
@@ -57,13 +57,13 @@ def test_stolen_time_is_a_warning() -> None:
     assert fact.value == "250 ms"
 
 
-def test_unknown_facts_say_so_and_are_not_zero() -> None:
+def test_unknown_facts_state_so_and_are_not_zero() -> None:
     shown = facts({"hz": None, "timer_slack_ns": None, "smt": None}, residual_ppm_max=None, steal_ns=None)
     for name in ("timer tick", "timer slack", "calibration residual", "stolen time", "SMT"):
         assert shown[name].value == "n/a (not reported by the system)", name
 
 
-def test_the_residual_is_told_as_error_of_a_second() -> None:
+def test_the_residual_is_shown_as_error_of_a_second() -> None:
     assert facts(residual_ppm_max=2.5)["calibration residual"].meaning.startswith(
         "a measured second is wrong by 2.50 \N{MICRO SIGN}s"
     )

@@ -70,7 +70,7 @@ def test_the_main_comparisons_set_platforms_and_captures_side_by_side(summary: S
             assert value == wanted
 
 
-def test_where_all_was_captured_the_overhead_is_part_of_what_was_told(summary: Summary) -> None:
+def test_where_all_was_captured_the_overhead_is_part_of_what_was_shown(summary: Summary) -> None:
     captured = dataclasses.replace(summary, cells=summary.cells.filter(pl.col("capture") == "on"))
     sentences, _ = main_figure(captured)
     assert sentences[1] == (
@@ -79,7 +79,7 @@ def test_where_all_was_captured_the_overhead_is_part_of_what_was_told(summary: S
     )
 
 
-def test_nothing_is_said_of_overhead_where_nothing_was_captured(summary: Summary) -> None:
+def test_nothing_is_stated_of_overhead_where_nothing_was_captured(summary: Summary) -> None:
     blank = [
         pl.lit(None, pl.Float64).alias(name)
         for name in ("overhead_ns", "overhead_low_ns", "overhead_high_ns", *PIECE_NAMES)
@@ -125,7 +125,7 @@ def test_without_a_turnaround_the_responder_is_one_piece(summary: Summary) -> No
     assert ", responder 2" not in question.panels[0].drawing.text
 
 
-def test_the_page_counts_lost_packets_and_says_how_the_pieces_were_made(summary: Summary) -> None:
+def test_the_page_counts_lost_packets_and_states_how_the_pieces_were_made(summary: Summary) -> None:
     page = build(summary)
     heads = re.findall(r'<th scope="col"[^>]*data-k="([a-z0-9_]+)"', page)
     assert {"lost", "sent", "overhead_ns", "overhead_share_percent", "wire_ns", "turnaround_ns"} <= set(heads)

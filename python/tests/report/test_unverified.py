@@ -25,5 +25,5 @@ def test_an_unverified_platform_is_named_where_a_run_was_made_on_it() -> None:
     assert "no VirtualBox was run" in line
 
 
-def test_nothing_is_said_of_platforms_that_were_tried_or_gave_nothing() -> None:
+def test_nothing_is_stated_of_platforms_that_were_tried_or_gave_nothing() -> None:
     assert _unverified(summary([("host", "netns", "done"), ("virtualbox", None, "skipped")])) == []

@@ -131,7 +131,7 @@ def test_blocks_that_move_both_cells_alike_do_not_hide_a_difference() -> None:
     assert found >= 380
 
 
-def test_a_difference_that_adjustment_takes_away_is_undecided_and_says_so() -> None:
+def test_a_difference_that_adjustment_takes_away_is_undecided_and_states_so() -> None:
     found = stats.compare_runs([1.1, 1.13, 1.2, 1.12], [1.0, 1.03, 1.05, 1.02])
     assert found.p is not None
     assert found.p < 0.05
@@ -266,7 +266,7 @@ def test_a_step_that_rounds_away_in_the_spread_of_runs_costs_nothing() -> None:
 # --- the pool ---
 
 
-def test_the_pool_tells_noise_inside_runs_from_spread_between_them() -> None:
+def test_the_pool_shows_noise_inside_runs_from_spread_between_them() -> None:
     rng = np.random.default_rng(4)
     medians = np.exp(0.1 * rng.normal(size=40))
     between, inside = stats.RunPool(medians, medians[:, None] * np.exp(0.1 * rng.normal(size=(40, 200)))).noise()
@@ -274,7 +274,7 @@ def test_the_pool_tells_noise_inside_runs_from_spread_between_them() -> None:
     assert between < 0.005
 
 
-def test_pool_says_what_it_cannot_take() -> None:
+def test_pool_states_what_it_cannot_take() -> None:
     rng = np.random.default_rng(1)
     with pytest.raises(ValueError, match="without readings"):
         stats.RunPool.of([[]], rng=rng)

@@ -175,7 +175,7 @@ def test_interval_of_ten_runs_lies_between_the_second_and_the_ninth() -> None:
 
 
 @pytest.mark.parametrize("n", [3, 5, 6, 10])
-def test_interval_over_runs_covers_the_median_as_often_as_it_says(n: int) -> None:
+def test_interval_over_runs_covers_the_median_as_often_as_it_states(n: int) -> None:
     rng = np.random.default_rng(n)
     hits, level = 0, 0.0
     for _ in range(600):

@@ -50,7 +50,7 @@ def test_each_side_of_a_skewed_sample_is_scored_by_its_own_spread() -> None:
     assert len(low) - 1 in stats.robust_z(low, sides="each").outliers
 
 
-def test_outliers_are_told_by_scenario() -> None:
+def test_outliers_are_shown_by_scenario() -> None:
     quiet = np.linspace(9.0, 11.0, 200)
     loud = np.concatenate([quiet, np.full(15, 500.0)])
     odd = np.concatenate([quiet, np.full(5, 900.0)])

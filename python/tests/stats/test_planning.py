@@ -112,7 +112,7 @@ def test_planned_and_achieved_power_differ_by_at_most_5_points(
     assert planned == pytest.approx(achieved, abs=0.03)
 
 
-def test_runs_needed_are_told_from_the_spread_that_was_found() -> None:
+def test_runs_needed_are_shown_from_the_spread_that_was_found() -> None:
     rng = np.random.default_rng(3)
     a, b = (dict(enumerate(np.exp(0.05 * rng.normal(size=8)))) for _ in range(2))
     paired = stats.compare_runs(a, b)

@@ -104,7 +104,7 @@ def test_friedman_counts_every_arrangement_with_ties() -> None:
     assert _friedman_exact(ranks) == pytest.approx(np.mean(np.array(spread) >= observed - 1e-9))
 
 
-def test_friedman_of_five_blocks_and_two_levels_is_refused_and_says_how_many_would_do() -> None:
+def test_friedman_of_five_blocks_and_two_levels_is_refused_and_states_how_many_would_do() -> None:
     found = stats.friedman([[1.0, 2.0]] * 5, family="f")
     assert found.p is None
     assert found.least_p == pytest.approx(1 / 16)

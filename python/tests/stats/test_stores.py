@@ -50,7 +50,7 @@ def rewrite(path: Path, change: Callable[[dict[str, Any]], None], frame: pl.Data
 # --- one store ---
 
 
-def test_a_campaign_with_a_known_shift_says_so_everywhere(make: Make) -> None:
+def test_a_campaign_with_a_known_shift_states_so_everywhere(make: Make) -> None:
     summary = summarise(make("s", blocks=8, ratio=1.3, tail_ratio=2.0, samples=1200))
     (row,) = summary.comparisons.iter_rows(named=True)
     assert (row["verdict"], row["inference"], row["n_runs"]) == ("differs", "paired t", 8)
@@ -224,7 +224,7 @@ def test_runs_of_two_schema_versions_are_not_mixed(lab_command: Lab, make: Make)
 # --- pilots ---
 
 
-def test_a_pilot_says_how_many_runs_and_readings_it_takes(make: Make) -> None:
+def test_a_pilot_states_how_many_runs_and_readings_it_takes(make: Make) -> None:
     pilot = make("pilot", blocks=12, between=0.05, inside=0.2, memory=0.0)
     needs = needs_from_pilot(pilot, Question(10.0, 0.8, 0.05, 12))
     assert [one.labels["method"] for one in needs] == ["usleep", "clock_nanosleep"]
@@ -254,7 +254,7 @@ def test_a_stated_spread_gives_the_numbers_of_the_formula() -> None:
         assert one.found_percent is not None
 
 
-def test_plan_power_is_told_on_the_command_line(lab_command: Lab, make: Make) -> None:
+def test_plan_power_is_shown_on_the_command_line(lab_command: Lab, make: Make) -> None:
     pilot = make("pilot", blocks=6)
     shown = lab_command("plan", pilot, "--power", "--shift", 20)
     assert shown.returncode == 0, shown.stderr

@@ -132,7 +132,7 @@ fn classic_files_are_read_in_both_byte_orders_and_both_resolutions() {
 }
 
 #[test]
-fn a_file_cut_anywhere_gives_all_whole_packets_and_says_where_it_ends() {
+fn a_file_cut_anywhere_gives_all_whole_packets_and_states_where_it_ends() {
     for style in Style::ALL {
         let mut classic = style.head(1);
         let mut ng = [style.section(), style.interface(1, 0, &[])].concat();

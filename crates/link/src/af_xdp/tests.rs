@@ -24,7 +24,7 @@ fn frame(from: SocketAddrV4, to: SocketAddrV4, payload: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn the_payload_is_what_udp_says_and_no_padding_behind_it() {
+fn the_payload_is_what_udp_states_and_no_padding_behind_it() {
     let mut bytes = frame(PEER, LOCAL, b"a probe");
     bytes.resize(60, 0xee);
     let at = Timestamp::from_nanos(9);

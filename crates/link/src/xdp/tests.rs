@@ -89,7 +89,7 @@ fn frames_that_the_program_makes_are_read_by_rust() {
 }
 
 #[test]
-fn slots_that_passed_too_long_ago_are_told_as_unsent() {
+fn slots_that_passed_too_long_ago_are_shown_as_unsent() {
     let Some(programs) = near(Form::Full, 64) else { return };
     // Begun a second ago, one slot a millisecond, those within 100 ms are still sent.
     let plan = Plan { catch_up_ns: 100_000_000, ..every(1_000_000, 1_000) };

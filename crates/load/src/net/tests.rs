@@ -144,7 +144,7 @@ fn a_packet_that_the_path_does_not_carry_is_refused_with_what_fits() {
 }
 
 #[test]
-fn a_sink_on_an_address_that_is_not_here_says_so() {
+fn a_sink_on_an_address_that_is_not_here_states_so() {
     let clock = Clock::start(&ClockOptions::fast());
     let at = "192.0.2.1:5000".parse().expect("an address");
     let options = SinkOptions { at, limit: None, cpu: None, bin: Span::from_millis(1) };

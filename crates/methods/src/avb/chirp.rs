@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_that_stays_to_the_end_says_the_rate_at_which_it_began() {
+    fn a_queue_that_stays_to_the_end_states_the_rate_at_which_it_began() {
         let delays: Vec<f64> = (0..13).map(|k| f64::from((k - 6_i32).max(0))).collect();
         // The first packet that waits is the one behind gap 6, whose rate is 70 Mbit/s.
         let found = chirp().of_delays(&delays, &SIGNS).expect("complete");
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn no_queue_at_all_says_the_highest_rate() {
+    fn no_queue_at_all_states_the_highest_rate() {
         let found = chirp().of_delays(&[3.0; 13], &SIGNS).expect("complete");
         assert!((found / 120e6 - 1.0).abs() < 1e-12, "{found}");
     }

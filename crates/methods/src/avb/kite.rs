@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sender_that_cannot_go_faster_says_at_least() {
+    fn a_sender_that_cannot_go_faster_states_at_least() {
         let mut it =
             Kite::new(KiteSettings { start_bit_per_s: Some(1e9), ..KiteSettings::default() }, &Setup::default());
         // Once may be a pause; a train that leaves as asked starts the count again.

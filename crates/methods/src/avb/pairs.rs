@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn pairs_without_gaps_say_nothing() {
+    fn pairs_without_gaps_state_nothing() {
         let mut it = CapacityProbe::new(None, 1, 1500);
         assert!(it.observe(&even(2, 1500, 0.0, 0.0)));
         assert_eq!(it.next(), Ok(Err(Stopped::Lossy)));

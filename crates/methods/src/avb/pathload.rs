@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_that_contradict_each_other_say_nothing() {
+    fn tests_that_contradict_each_other_state_nothing() {
         let it = pathload(1e8);
         // Nine of ten groups rise a little, then all is undone: PCT finds a rise, PDT none.
         let delays: Vec<f64> = (0..100).map(|i| if i < 90 { f64::from(i / 10) * 1_000.0 } else { 0.0 }).collect();
@@ -469,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sender_too_slow_for_the_rate_says_at_least_only_where_a_rate_was_below() {
+    fn a_sender_too_slow_for_the_rate_states_at_least_only_where_a_rate_was_below() {
         let slow = |it: &mut Pathload, trend| (0..12).for_each(|_| it.stream_over(trend, 0.0, true));
         let mut it = pathload(1e9);
         slow(&mut it, Trend::Flat);

@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pair_at_the_capacity_says_what_did_not_come_between() {
+    fn a_pair_at_the_capacity_states_what_did_not_come_between() {
         let settings = SpruceSettings { capacity_bit_per_s: Some(100e6), ..SpruceSettings::default() };
         let mut it = Spruce::new(settings, &Setup::default());
         // 1500 B at 100 Mbit/s are 120 us; 60 us more between them is half of the link.

@@ -153,7 +153,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn counters_tell_each_class_apart() {
+    fn counters_show_each_class_apart() {
         // 1000 sent: 3 dropped here, 5 on the way there, 2 at the responder's full buffer, 5 refused, 2 replies unsent,
         // 11 lost on the way back, 4 dropped here, 6 late.
         let counters = ResponderCounters { accepted: 985, refused: 5, unsent: 2, receive_buffer: Some(2) };
@@ -203,7 +203,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_lost_packet_stands_in_one_class_whatever_the_counters_say(
+        fn every_lost_packet_stands_in_one_class_whatever_the_counters_state(
             received in 0_u64..1_000, late in 0_u64..100, more in 0_u64..1_000,
             counters in proptest::option::of((0_u64..3_000, 0_u64..100, 0_u64..100)),
             receive_buffer in proptest::option::of(0_u64..50),

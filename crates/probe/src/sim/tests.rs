@@ -74,7 +74,7 @@ fn what_finds_no_room_while_the_program_pauses_is_dropped_and_counted() {
 }
 
 #[test]
-fn a_sender_is_as_late_as_its_trace_says() {
+fn a_sender_is_as_late_as_its_trace_states() {
     let trace = Trace::parse("overshoot 5000\novershoot 7000\nrun 1000000 4000000").expect("a good trace");
     let mut spec = quiet();
     spec.near.send_noise =

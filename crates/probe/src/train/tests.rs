@@ -43,7 +43,7 @@ fn hops() -> Vec<HopSpec> {
 }
 
 #[test]
-fn an_overloaded_train_arrives_at_the_rate_of_the_link_and_all_of_it_is_told() {
+fn an_overloaded_train_arrives_at_the_rate_of_the_link_and_all_of_it_is_shown() {
     let mut session = session(SimSpec::symmetric(hops(), 1), REQUEST, Limits::default());
     // 1500 B every 60 us are 200 Mbit/s; the link takes 120 us for each.
     let report = session.send_train(&TrainPlan::even(100, 1_472, Span::from_micros(60))).expect("it is sent");
@@ -63,7 +63,7 @@ fn an_overloaded_train_arrives_at_the_rate_of_the_link_and_all_of_it_is_told() {
 }
 
 #[test]
-fn losses_reordering_and_order_are_told_train_by_train() {
+fn losses_reordering_and_order_are_shown_train_by_train() {
     let mut hop = hops();
     hop[0].loss = LossModel::Random { probability: 0.1 };
     let detour = Detour { probability: 0.1, extra_ns: 1_000_000 };
@@ -85,7 +85,7 @@ fn losses_reordering_and_order_are_told_train_by_train() {
 }
 
 #[test]
-fn a_receiver_without_room_is_told_apart_from_the_path() {
+fn a_receiver_without_room_is_distinguished_from_the_path() {
     let far = EndSpec { coalesce_ns: 1_000_000, receive_room: Some(10), ..EndSpec::default() };
     let mut spec = SimSpec { far, ..SimSpec::symmetric(hops(), 1) };
     // Arrivals are handed over a millisecond later, and taken by the program half a millisecond after that.

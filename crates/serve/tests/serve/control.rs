@@ -45,7 +45,7 @@ fn an_expired_session_answers_no_probe_and_keeps_its_counters_for_its_client() {
 }
 
 #[test]
-fn a_wrong_key_is_named_and_told_once_a_second_at_most() {
+fn a_wrong_key_is_named_and_shown_once_a_second_at_most() {
     let mut running = Running::start(options());
     let wrong = PresharedKey::parse("the test", &"5b".repeat(32)).expect("64 hexadecimal digits");
     let tries = 20;
@@ -64,7 +64,7 @@ fn a_wrong_key_is_named_and_told_once_a_second_at_most() {
 }
 
 #[test]
-fn garbage_on_either_port_is_answered_with_nothing_and_told_in_few_lines() {
+fn garbage_on_either_port_is_answered_with_nothing_and_shown_in_few_lines() {
     let mut running = Running::start(options());
     let session = running.open(&REQUEST).expect("it is granted");
     let socket = probes_of(&session, running.address);

@@ -52,7 +52,7 @@ fn short_probes_are_answered_and_one_way_probes_are_counted_in_silence() {
 }
 
 #[test]
-fn what_a_session_may_not_send_is_refused_by_kind_and_told_to_its_client() {
+fn what_a_session_may_not_send_is_refused_by_kind_and_shown_to_its_client() {
     let mut running = Running::start(options());
     let session = running.open(&REQUEST).expect("it is granted");
     let socket = probes_of(&session, running.address);

@@ -53,7 +53,7 @@ fn what_is_written_through_a_view_is_what_the_kernel_reads() {
 }
 
 #[test]
-fn a_hash_map_takes_gives_and_forgets_and_says_when_it_is_full() {
+fn a_hash_map_takes_gives_and_forgets_and_states_when_it_is_full() {
     let Some(maps) = maps() else { return };
     let table = maps.get("table");
     let program = object().load("selftest", &maps).expect("the verifier takes it");

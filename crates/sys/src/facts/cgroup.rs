@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn version_1_is_told_in_the_words_of_version_2() {
+    fn version_1_is_shown_in_the_words_of_version_2() {
         let found = with_files(
             "11:cpuset:/docker/3f1a\n4:memory:/docker/3f1a\n3:cpu,cpuacct:/docker/3f1a\n1:name=systemd:/docker/3f1a\n",
             "30 25 0:26 /docker/3f1a /sys/fs/cgroup/cpu,cpuacct ro,nosuid - cgroup cgroup rw,cpu,cpuacct\n\

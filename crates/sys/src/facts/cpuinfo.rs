@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_told_in_bytes() {
+    fn memory_is_shown_in_bytes() {
         assert_eq!(memory_byte("MemTotal:       24684092 kB\nMemFree: 1 kB\n"), Some(25_276_510_208));
         assert_eq!(memory_byte("MemTotal: lots\n"), None);
     }

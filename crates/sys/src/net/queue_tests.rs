@@ -41,7 +41,7 @@ fn queues_of_one_interface_are_read_with_where_they_hang() {
 }
 
 #[test]
-fn an_etf_says_its_clock_and_how_early_it_is() {
+fn an_etf_states_its_clock_and_how_early_it_is() {
     let mut options = Vec::new();
     let parameters = [200_000_i32.to_ne_bytes(), libc::CLOCK_TAI.to_ne_bytes(), 4_u32.to_ne_bytes()].concat();
     attribute(&mut options, TCA_ETF_PARMS, &parameters);

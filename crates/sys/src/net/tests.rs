@@ -65,7 +65,7 @@ fn a_socket_that_may_wait_waits_for_one_datagram_and_no_longer_than_it_may() {
 }
 
 #[test]
-fn a_datagram_larger_than_its_slot_is_said_to_be_cut() {
+fn a_datagram_larger_than_its_slot_is_stated_to_be_cut() {
     let (one, other, _) = pair();
     let parts = [IoSlice::new(&[7; 100])];
     let message = Message { parts: &parts, to: None, control: SendControl::default() };
@@ -184,7 +184,7 @@ fn control(level: i32, kind: i32, data: &[u8]) -> Vec<u8> {
 
 #[test]
 #[cfg(target_pointer_width = "64")]
-fn a_launch_time_is_told_as_the_kernel_wants_it() {
+fn a_launch_time_is_shown_as_the_kernel_wants_it() {
     let mut room = Room([0xff; super::control::SEND_BYTE]);
     let used = SendControl { launch_ns: Some(0x0102_0304_0506_0708), ..SendControl::default() }.write(&mut room);
     assert_eq!(room.0[..used], control(libc::SOL_SOCKET, libc::SCM_TXTIME, &0x0102_0304_0506_0708_u64.to_ne_bytes()));
@@ -196,7 +196,7 @@ fn a_launch_time_is_told_as_the_kernel_wants_it() {
 
 #[test]
 #[cfg(target_pointer_width = "64")]
-fn a_packet_dropped_for_its_launch_time_is_told_with_the_time_and_why() {
+fn a_packet_dropped_for_its_launch_time_is_shown_with_the_time_and_why() {
     // struct sock_extended_err: errno, origin, type, code, pad, info, data; then the address of nobody.
     let entry = |errno: i32, code: u8| {
         let mut data = errno.to_ne_bytes().to_vec();

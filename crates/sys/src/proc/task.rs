@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_that_keeps_no_schedstat_says_nothing() {
+    fn a_kernel_that_keeps_no_schedstat_states_nothing() {
         assert_eq!(Schedstat::parse("0 0 0\n"), None);
         let found = Schedstat::parse("84236 68833 2\n").expect("a recorded text");
         assert_eq!((found.ran, found.waited, found.turns), (Span::from_nanos(84_236), Span::from_nanos(68_833), 2));

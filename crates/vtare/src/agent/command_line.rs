@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_that_says_nothing_is_named_and_changes_nothing() {
+    fn a_word_that_states_nothing_is_named_and_changes_nothing() {
         let line = "vtare.address=10.77.1.2/33 vtare.mtu=big vtare.neighbours=10.0.0.1@2:76:0a:4d:02:01 vtare.x=1 \
             vtare.port vtare.forward=0 vtare.queue=fq_codel";
         let (settings, problems) = Settings::parse(line);

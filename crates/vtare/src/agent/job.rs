@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_at_the_end_tells_a_lost_and_a_damaged_frame_from_a_whole_stream() {
+    fn what_is_stated_at_the_end_shows_a_lost_and_a_damaged_frame_from_a_whole_stream() {
         let written: Vec<u8> = (0..PIECE_BYTE * 2 + 100).map(|number| (number % 251) as u8).collect();
         let (line, totals) = passed_on("whole", written.as_slice());
         assert_eq!((totals.byte, &totals.error), (written.len() as u64, &None));

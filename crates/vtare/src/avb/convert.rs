@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_and_groups_are_numbered_and_losses_told_apart() {
+    fn calls_and_groups_are_numbered_and_losses_distinguished() {
         let train = Train::back_to_back(5, 1_500);
         let shown = report(vec![
             fate(0, 0, false, Some((100, 0, false))),

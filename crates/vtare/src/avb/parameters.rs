@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn tcp_has_settings_of_its_own_and_says_what_it_cannot_do() {
+    fn tcp_has_settings_of_its_own_and_states_what_it_cannot_do() {
         let tcp = |change: fn(&mut Parameters)| {
             with(|it| {
                 it.method = "tcp".to_owned();

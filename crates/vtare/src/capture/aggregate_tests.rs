@@ -95,7 +95,7 @@ fn requests_that_are_never_answered_and_flows_without_end_take_bounded_memory() 
 }
 
 #[test]
-fn the_text_says_what_was_lost_and_how_many_there_were() {
+fn the_text_states_what_was_lost_and_how_many_there_were() {
     let mut aggregate = Aggregate::new(None);
     take(&mut aggregate, &[(0, probe(Role::Request, 7, 0))]);
     let mut cell = CaptureCell { hook: "tc", stamp_clock: "monotonic", ..CaptureCell::default() };

@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_values_say_what_is_wanted() {
+    fn wrong_values_state_what_is_wanted() {
         assert!(buffer("1000").is_err() && buffer("0p").is_err());
         assert_eq!((buffer("200p"), buffer("1MB")), (Ok(Buffer::Packet(200)), Ok(Buffer::Byte(1_000_000))));
         assert!(jitter("1ms:odd").expect_err("no shape").contains("pareto"));

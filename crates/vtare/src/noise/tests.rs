@@ -23,7 +23,7 @@ fn a_quiet_cpu_lost_nothing_and_an_unwatched_one_is_unknown() {
 }
 
 #[test]
-fn gaps_without_room_are_said_and_counted() {
+fn gaps_without_room_are_stated_and_counted() {
     let mut seen = observed(&[(0, 10)], 1_000);
     (seen.spin.beyond, seen.spin.lost_beyond) = (3, 90);
     let found = cell(&seen);

@@ -138,7 +138,7 @@ mod tests {
     const NOW: Timestamp<Monotonic> = Timestamp::from_nanos(5_000_000_000);
 
     #[test]
-    fn an_echoed_probe_is_its_own_reply_and_says_nothing_of_the_far_end() {
+    fn an_echoed_probe_is_its_own_reply_and_states_nothing_of_the_far_end() {
         let session = SessionId(9);
         for codec in [
             Codec::Full { session, key: KEY.clone(), echoed: true },

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_priority_that_is_held_is_said_and_one_not_asked_for_is_not_mentioned() {
+    fn a_priority_that_is_held_is_stated_and_one_not_asked_for_is_not_mentioned() {
         let asked = Parameters { fifo: Some(7), samples: 3, ..Parameters::default() };
         let cells = [cell(Method::Adaptive, Refused::default())];
         let notes = noted(&asked, &cells);
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_slice_and_missing_sleeps_are_said_too() {
+    fn a_refused_slice_and_missing_sleeps_are_stated_too() {
         let asked = Parameters { samples: 10, ..Parameters::default() };
         let cells = [cell(Method::Adaptive, Refused { fifo: None, slice: true })];
         let ids: Vec<String> = noted(&asked, &cells).into_iter().map(|(id, _)| id).collect();

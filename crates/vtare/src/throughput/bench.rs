@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn others_are_what_is_left_of_all_and_a_short_time_tells_nothing() {
+    fn others_are_what_is_left_of_all_and_a_short_time_shows_nothing() {
         let of = |ms: i64, all: i64, own: i64| Accounts {
             at: Timestamp::from_nanos(1_000_000_000 + ms.cast_unsigned() * 1_000_000),
             all: Span::from_millis(all),

@@ -201,7 +201,7 @@ fn a_reply_that_did_not_leave_is_counted_in_its_session_in_either_form() {
 }
 
 #[test]
-fn what_the_socket_dropped_is_told_from_the_opening_on_and_across_two_to_the_32() {
+fn what_the_socket_dropped_is_shown_from_the_opening_on_and_across_two_to_the_32() {
     let mut table = table();
     table.note_socket_drops(Some(u32::MAX - 1));
     let grant = opened(&mut table, &open());
@@ -268,7 +268,7 @@ fn a_talk_from_hello_to_close() {
 }
 
 #[test]
-fn another_release_is_told_who_must_be_renewed() {
+fn another_release_is_shown_who_must_be_renewed() {
     let (mut table, mut control) = (table(), Control::new(PEER, "vtare 9"));
     let hello = Hello { versions: VersionRange { least: 4, most: 5 }, program: "vtare 12".to_owned() };
     let answer = control.answer(&mut table, at(0), &ToResponder::Hello(hello), || secrets(1));
@@ -303,7 +303,7 @@ fn a_client_of_the_older_version_gets_nothing_that_it_does_not_know() {
 }
 
 #[test]
-fn an_older_responder_is_told_apart_before_it_is_asked_for_streams() {
+fn an_older_responder_is_distinguished_before_it_is_asked_for_streams() {
     let flows = Some(super::FlowPlan { streams: 1, byte: 1, bin_ns: 1_000_000_000 });
     let wanted = Open { purpose: super::Purpose::Tcp, flows, ..open() };
     let mut client = Client::new(wanted, "vtare 9", Span::from_secs(1));
@@ -396,7 +396,7 @@ fn the_last_number_of_all_is_never_new() {
 
 proptest! {
     #[test]
-    fn a_window_takes_each_number_once_and_says_so_as_far_as_it_reaches(
+    fn a_window_takes_each_number_once_and_states_so_as_far_as_it_reaches(
         jumps in proptest::collection::vec((0_u64..200_000, 0_u64..70_000), 1..200),
     ) {
         let (mut window, mut seen, mut newest) = (Window::default(), HashSet::new(), 0_u64);

@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stretch_that_was_sent_much_faster_than_it_came_tells_a_link_whose_packets_come_in_clumps() {
+    fn a_stretch_that_was_sent_much_faster_than_it_came_shows_a_link_whose_packets_come_in_clumps() {
         let mut capacity = Capacity::default();
         capacity.add(&let_go(48, 6), 48);
         // What was sent slowly may have had anything between it, and a short stretch is as long as a clump.

@@ -141,13 +141,13 @@ mod tests {
     }
 
     #[test]
-    fn two_trains_at_different_rates_tell_a_tight_link_that_is_not_the_narrow_one() {
+    fn two_trains_at_different_rates_show_a_tight_link_that_is_not_the_narrow_one() {
         let found = ratio(&trains(&[6e7, 4.2e7]), 1e8);
         assert!(found.value > 2.0 && found.other > 0.9, "{found:?}");
     }
 
     #[test]
-    fn two_trains_that_agree_with_the_narrow_link_tell_that_it_is_the_tight_one() {
+    fn two_trains_that_agree_with_the_narrow_link_show_that_it_is_the_tight_one() {
         let narrow = 4e8;
         let found = ratio(&trains(&[6e7, 4.2e7]), narrow);
         assert!((found.value - 1.0).abs() < 0.05 && found.error < 0.3 && found.other < 0.2, "{found:?}");

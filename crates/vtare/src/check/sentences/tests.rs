@@ -72,7 +72,7 @@ fn text_of<'f>(found: &'f [Finding], id: &str) -> &'f str {
 }
 
 #[test]
-fn a_good_host_is_told_so_in_two_sentences() {
+fn a_good_host_is_shown_so_in_two_sentences() {
     let figures = good_host();
     let (text, level) = verdict(&figures, &findings(&figures));
     assert_eq!(
@@ -103,7 +103,7 @@ fn every_finding_has_its_figure() {
 }
 
 #[test]
-fn a_noisy_guest_is_told_that_no_duration_holds_and_that_steal_is_blind() {
+fn a_noisy_guest_is_shown_that_no_duration_holds_and_that_steal_is_blind() {
     let mut figures = good_host();
     figures.trust = Some(Trust {
         level: 0.01,
