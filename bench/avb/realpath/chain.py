@@ -172,10 +172,12 @@ class Counted:
         self._accounts = [counter.account() for counter in self._counters]
         self._stack.close()
 
-    def truth(self, window: tuple[float, float]) -> tuple[float, float, float] | None:
-        """Available bandwidth in a window, bit/s, the tight link's capacity, and the share of it that its timer lost.
+    def truth(self, window: tuple[float, float], estimate: tuple[float, float]) -> tuple[float, float] | None:
+        """Available bandwidth in a window, bit/s, and the share of its rate that the tight link's timer lost.
 
-        None: not all of the window was counted.
+        A link whose queue was empty for half of the window or more, in between packets, does not show in it what it
+        could not have carried: what it lost while busy during the whole estimate stands for that. None: not all was
+        counted.
         """
         found = []
         seconds = (window[1] - window[0]) / 1e9
@@ -183,9 +185,14 @@ class Counted:
             if seconds <= 0 or not account.knows(*window):
                 return None
             rate = float(link.bit_per_s)
-            lost = account.lost(rate, *window) * 8 / seconds / rate
+            lost_byte, busy_ns = account.lost_while_busy(rate, *window)
+            shown_s = seconds
+            if busy_ns / 1e9 < seconds / 2:
+                lost_byte, busy_ns = account.lost_while_busy(rate, *estimate)
+                shown_s = busy_ns / 1e9
+            lost = lost_byte * 8 / shown_s / rate if shown_s > 0 else 0.0
             free = rate * (1 - lost) - account.crossed(*window) * 8 / seconds
-            found.append((max(0.0, free), rate * (1 - lost), lost))
+            found.append((max(0.0, free), lost))
         return min(found)
 
 

@@ -116,7 +116,8 @@ def measured(drawn: Drawn, methods: Sequence[str], asked: Asked) -> tuple[list[J
 
 def judged(drawn: Drawn, method: str, one: dict[str, Any], counted: Counted, sends: float | None) -> Judged | None:
     """Sets an estimate beside what was counted; None: not all of its window was."""
-    truth = counted.truth(window_of(one)[0])
+    whole = (one["began_ns"], one["began_ns"] + one["elapsed_ns"])
+    truth = counted.truth(window_of(one)[0], whole)
     if truth is None:
         return None
     ends = (one["low_bit_per_s"], one["high_bit_per_s"])
@@ -131,7 +132,7 @@ def judged(drawn: Drawn, method: str, one: dict[str, Any], counted: Counted, sen
         byte=one["probe_byte"],
         seconds=seconds,
         stopped=one["stopped"],
-        lost=truth[2],
+        lost=truth[1],
         sends=sends,
         others=OTHERS.share(began_s, began_s + seconds),
     )
@@ -294,6 +295,7 @@ def idle_buckets(methods: Sequence[str], asked: Asked) -> None:
         f"{'rate':>5} {'depth':>14} {'method':<16} {'truth':>6} {'error %':>8} {'worst':>7} {'half-width':>10} "
         f"{'holds':>6} {'>=':>3} {'kB':>6} {'s':>6}  verdict"
     )
+    every: list[Judged] = []
     with chain():
         for rate, depth_us in IDLE:
             depth = max(1514, rate * depth_us // 8)
@@ -303,6 +305,9 @@ def idle_buckets(methods: Sequence[str], asked: Asked) -> None:
                 idle_line(rate, f"{depth_us} us {depth} B", method, [row for row in found if row.method == method])
             for text in wrong:
                 print(text)
+            every += found
+            if asked.rows:
+                keep(asked.rows, every)
 
 
 def idle_line(rate: int, depth: str, method: str, rows: Sequence[Judged]) -> None:

@@ -78,14 +78,18 @@ class Account:
         the rate at first: that is no gain. What left is counted where it comes in at the next device, which may be
         late: then it seems lost at the end of a window, and is made up for behind it.
         """
+        return self.lost_while_busy(bit_per_s, begin_ns, end_ns)[0]
+
+    def lost_while_busy(self, bit_per_s: float, begin_ns: float, end_ns: float) -> tuple[float, float]:
+        """The same, and for how long, ns, the queue was full enough to show it."""
         first, last = self._leaves(begin_ns), self._leaves(end_ns)
         if last - first < _LEAST_BINS:
-            return 0.0
+            return 0.0, 0.0
         in_a_bin = bit_per_s / 8e9 * self.bin_ns
         until = min(last + _CAUGHT_UP_NS // self.bin_ns, len(self.left) - 1)
         busy = (self.came - self.left)[first:until] >= _BUSY_BINS * in_a_bin
         edges = np.flatnonzero(np.diff(np.concatenate([[False], busy, [False]]).astype(np.int8)))
-        lost = 0.0
+        lost, busy_ns = 0.0, 0.0
         for begin, end in zip(edges[::2] + first, edges[1::2] + first, strict=True):
             inside = min(end, last)
             if inside - begin < _LEAST_BINS:
@@ -94,7 +98,8 @@ class Account:
             # What is made up for later was delayed behind the link, and not lost: no link is faster than its rate.
             for_good = np.minimum.accumulate(short[::-1])[::-1]
             lost += float(for_good[inside - begin] - for_good[0])
-        return max(0.0, lost)
+            busy_ns += float((inside - begin) * self.bin_ns)
+        return max(0.0, lost), busy_ns
 
     def _place(self, at_ns: float) -> float:
         return min(max((at_ns - self.from_ns) / self.bin_ns, 0.0), len(self.left) - 1.0)

@@ -82,6 +82,18 @@ def test_an_idle_link_that_stands_still_loses_nothing() -> None:
     assert account(came, link(came, works)).lost(RATE, *window(20, 280)) == 0.0
 
 
+def test_the_time_is_known_in_which_a_loss_would_have_shown() -> None:
+    came = np.where(np.arange(400) < 100, 4000, 0)
+    seen = account(came, link(came, np.ones(400, dtype=np.bool_)))
+    # It carries for 213 bins what came in 100; at both ends the queue is short.
+    all_of_it = 100 * 4000 / IN_A_BIN * BIN_NS
+    lost, busy_ns = seen.lost_while_busy(RATE, *window(0, 390))
+    assert lost == pytest.approx(0.0, abs=IN_A_BIN)
+    assert busy_ns == pytest.approx(all_of_it, abs=4 * BIN_NS)
+    idle = np.full(300, 200)
+    assert account(idle, link(idle, np.ones(300, dtype=np.bool_))).lost_while_busy(RATE, *window(20, 280)) == (0.0, 0.0)
+
+
 def test_what_a_full_queue_dropped_is_no_queue_later() -> None:
     came = np.concatenate([np.full(100, 10_000), np.full(400, 500)])
     left = link(came, np.ones(500, dtype=np.bool_), limit=50_000)
