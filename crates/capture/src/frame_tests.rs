@@ -79,7 +79,7 @@ fn padding_is_no_part_of_a_packet_and_a_cut_one_keeps_its_length() {
 }
 
 #[test]
-fn echo_messages_of_both_families_are_shown_from_others() {
+fn echo_messages_of_both_families_are_distinguished_from_others() {
     for ends in [V4, V6] {
         for reply in [false, true] {
             let found = echo(ends, reply, 0x1234, 7, 20);

@@ -78,7 +78,7 @@ fn fluid_cross_traffic_is_shown_to_a_few_hundredths() {
 }
 
 #[test]
-fn an_idle_path_is_shown_from_two_short_trains() {
+fn an_idle_path_is_found_from_two_short_trains() {
     for (capacity, hops) in [(10, 1), (10, 3), (100, 1), (100, 3)] {
         let mut spec = on(hop(capacity * MBIT));
         spec.path.hops = vec![hop(capacity * MBIT); hops];

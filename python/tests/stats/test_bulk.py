@@ -127,7 +127,7 @@ def test_boxes_show_the_warm_up_and_runs_without_readings_have_none(store: Path)
     assert [problem.run_id for problem in summary.sample_set.problems] == [ids[2]]
 
 
-def test_finished_runs_without_any_reading_are_shown_from_none_finished(tmp_path: Path) -> None:
+def test_finished_runs_without_any_reading_are_distinguished_from_none_finished(tmp_path: Path) -> None:
     root = write_campaign(tmp_path / "s", Truth(blocks=1, samples=20), 5)
     for path in root.glob("runs/*/samples.parquet"):
         rewrite(path, pl.read_parquet(path).clear())

@@ -201,7 +201,7 @@ fn a_reply_that_did_not_leave_is_counted_in_its_session_in_either_form() {
 }
 
 #[test]
-fn what_the_socket_dropped_is_shown_from_the_opening_on_and_across_two_to_the_32() {
+fn what_the_socket_dropped_is_counted_from_the_opening_on_and_across_two_to_the_32() {
     let mut table = table();
     table.note_socket_drops(Some(u32::MAX - 1));
     let grant = opened(&mut table, &open());
