@@ -63,11 +63,13 @@ def chain() -> Iterator[None]:
 
 
 def shape(end: str, device: str, link: Link) -> None:
-    """Shapes what leaves a device."""
+    """Shapes what leaves a device; an emulated link has no bucket, and shapes by itself."""
 
     def tc(*words: str) -> None:
         sh("tc", "-n", NAMES[end], *words[:2], "dev", device, *words[2:])
 
+    if link.depth_byte is None:
+        return
     rate = f"{link.bit_per_s * (IP_BYTE + ETHERNET_BYTE) // IP_BYTE}bit"
     depth = str(link.depth_byte)
     if link.kind == "tbf":
@@ -101,8 +103,8 @@ def shaped(drawn: Drawn) -> Iterator[str]:
         entry = "10.114.2.1" if drawn.through_all else "10.114.5.1"
         sh("ip", "-n", NAMES["cross"], "route", "replace", "default", "via", entry)
         if emulated:
-            words = ("--ab-rate", str(last.bit_per_s), "--layer", "ip", "--cpu", "1")
-            wire = start("wire", 1, "vtare", "link", "wa", "wb", *words)
+            emulate = ("--ab-rate", str(last.bit_per_s), "--layer", "ip", "--cpu", "1")
+            wire = start("wire", 1, "vtare", "link", "wa", "wb", *emulate)
             time.sleep(0.5)
         # Segments of many packets would count as one for a policer.
         segments = "1" if any(link.kind == "police" for link in drawn.links) else "65535"
@@ -112,10 +114,11 @@ def shaped(drawn: Drawn) -> Iterator[str]:
         if wire is not None:
             ended(wire)
         for end, device, _ in devices:
-            for words in (
+            undone: tuple[tuple[str, ...], ...] = (
                 ("tc", "-n", NAMES[end], "qdisc", "del", "dev", device, "root"),
                 ("ip", "netns", "exec", NAMES[end], "nft", "delete", "table", "ip", POLICER),
-            ):
+            )
+            for words in undone:
                 subprocess.run(words, capture_output=True, check=False)
 
 

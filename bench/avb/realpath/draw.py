@@ -73,12 +73,14 @@ def draw(rng: random.Random) -> Drawn:
     kind = rng.choice(list(RATES))
     low, high = RATES[kind]
     rate = even_in_log(rng, low, high)
-    links, group = (bucket(rng, kind, rate),), kind
+    links: tuple[Link, ...] = (bucket(rng, kind, rate),)
+    group = kind
     if rng.random() < TWO_LINKS:
         near = rng.random() < 0.5
         other = rng.uniform(*(NEAR if near else APART)) ** rng.choice((-1, 1)) * rate
         first = bucket(rng, rng.choice(FIRST), min(max(other, RATES["tbf"][0]), RATES["tbf"][1]))
-        links, group = (first, *links), "two near" if near else "two apart"
+        links = (first, *links)
+        group = "two near" if near else "two apart"
     cross = rng.choice(CROSS)
     narrow = min(link.bit_per_s for link in links)
     share = rng.uniform(*SHARE)

@@ -69,7 +69,8 @@ impl Probe {
     /// Writes the header into `datagram`, whose length is the size of the datagram; the padding stays as it is.
     ///
     /// # Errors
-    /// [`WireError::TooShort`] below [`HEADER_BYTE`], [`WireError::TooLong`] above [`LARGEST_BYTE`].
+    /// [`WireError::TooShort`] below [`HEADER_BYTE`], [`WireError::TooLong`] above
+    /// [`LARGEST_BYTE`](crate::LARGEST_BYTE).
     ///
     /// ```
     /// use vtare_wire::{SessionId, SessionKey, full};

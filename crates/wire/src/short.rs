@@ -64,7 +64,8 @@ impl Probe {
     /// Writes the header into `datagram`, whose length is the size of the datagram; the padding stays as it is.
     ///
     /// # Errors
-    /// [`WireError::TooShort`] below [`HEADER_BYTE`], [`WireError::TooLong`] above [`LARGEST_BYTE`].
+    /// [`WireError::TooShort`] below [`HEADER_BYTE`], [`WireError::TooLong`] above
+    /// [`LARGEST_BYTE`](crate::LARGEST_BYTE).
     pub fn encode(&self, context: &Context<'_>, datagram: &mut [u8]) -> Result<(), WireError> {
         Form::Short.check_size(datagram.len())?;
         let kind = if self.wants_reply { Kind::Request } else { Kind::OneWay };
