@@ -67,6 +67,21 @@ def test_each_run_keeps_what_both_host_sides_saw_and_no_key(
     assert (fake_hosts.made, fake_hosts.platform.running) == (0, 0)
 
 
+def test_a_responder_of_the_same_platform_follows_the_sender(
+    tmp_path: Path, fake: Any, fake_hosts: Any, run_campaign: Run
+) -> None:
+    same = plan_of(TWO_HOSTS, ONE_CELL[0], ('responder_platform = ["netns"]', 'responder_platform = ["same"]'))
+    with Store.create(tmp_path / "store", same, 7) as store:
+        assert run_campaign(store).done == 4
+        entries = store.journal.entries()
+        for run in store.runs:
+            if entries[run.run_id].status == "done":
+                topology = json.loads((store.directory(run.run_id) / "topology.json").read_text())
+                platforms = {topology[side]["platform"] for side in ("sender", "responder")}
+                assert platforms == {run.factors["platform"]}
+                assert run.factors["responder_platform"] == "same"
+
+
 def test_a_hook_that_the_plan_names_is_handed_to_the_capture(
     tmp_path: Path, fake: Any, fake_hosts: Any, run_campaign: Run
 ) -> None:

@@ -24,7 +24,7 @@ from vtare.errors import BadInput
 from vtare.instance_factors import NO_BACKGROUND, Background, background_of, resources_of
 from vtare.links import RoutedHosts, TwoHosts
 from vtare.overhead import read_capture
-from vtare.plan import CAPTURE_OFF, CAPTURE_ON, ICMP
+from vtare.plan import CAPTURE_OFF, CAPTURE_ON, ICMP, SAME
 from vtare.platforms import DEFAULT_RESOURCES, Instance, Platform, Resources, open_platform, remove_leftovers
 from vtare.platforms.host import HostInstance
 from vtare.process import ending_text
@@ -71,9 +71,11 @@ class Roles:
     def of(cls, run: Run, experiment: Experiment) -> Self:
         """Read the roles from a run's factors."""
         values = values_of(run, experiment)
+        sender = values.get("platform", "host")
+        responder = values.get("responder_platform", "host")
         return cls(
-            sender=values.get("platform", "host"),
-            responder=values.get("responder_platform", "host"),
+            sender=sender,
+            responder=sender if responder == SAME else responder,
             capture=values.get("capture", CAPTURE_OFF),
             load_side=values.get("load_side", "sender"),
             spin=values.get("responder", "blocking") == "spinning",

@@ -29,7 +29,7 @@ from vtare.plan.files import find_plan, load_plan, parse_plan, shipped_plans
 from vtare.plan.level import Level
 from vtare.plan.model import LEAST_BLOCKS_TO_STOP, Analysis, Control, Experiment, Factor, Plan, StopRule
 from vtare.plan.reader import PLAN_SCHEMA
-from vtare.plan.readers import LOAD_KINDS
+from vtare.plan.readers import LOAD_KINDS, SAME
 
 __all__ = [
     "CAPTURES",
@@ -45,6 +45,7 @@ __all__ = [
     "PATH_FACTORS",
     "PLAN_SCHEMA",
     "PLATFORM_FACTORS",
+    "SAME",
     "TIMERS_FACTOR",
     "TWO_HOST_FACTORS",
     "Analysis",

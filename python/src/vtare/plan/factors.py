@@ -13,7 +13,7 @@ from vtare.forwarders import MOST_GUESTS, SWITCHES
 from vtare.instruments import Hosts
 from vtare.path import ARRIVALS, BOTTLENECKS, TIMERS
 from vtare.plan import readers
-from vtare.plan.readers import Reader, choice, cpu, instance, integer, platform, rate
+from vtare.plan.readers import Reader, choice, cpu, instance, integer, platform, rate, responder
 
 CAPTURE_OFF: Final = "off"
 CAPTURE_ON: Final = "on"
@@ -70,7 +70,7 @@ FACTORS: Final = (
     FactorSpec("background", instance("background")),
     FactorSpec("background_load", instance("background_load")),
     FactorSpec("background_platform", platform),
-    FactorSpec("responder_platform", platform, _BOTH, _TWO),
+    FactorSpec("responder_platform", responder, _BOTH, _TWO),
     FactorSpec("capture", choice(*CAPTURES), _PAIR, _TWO),
     FactorSpec("load_side", choice(*_SIDES), _BOTH, _TWO),
     FactorSpec("responder", choice("blocking", "spinning"), _BOTH, _TWO),
@@ -105,7 +105,7 @@ GUEST_FACTORS: Final = _names(_FORWARDING)
 #: The factor that sets several parameters of its instrument at once.
 (TIMERS_FACTOR,) = _names(AppliesTo.PARAMETERS)
 #: Factors whose levels are names of platforms.
-PLATFORM_FACTORS: Final = tuple(spec.name for spec in FACTORS if spec.read is platform)
+PLATFORM_FACTORS: Final = tuple(spec.name for spec in FACTORS if spec.read in (platform, responder))
 #: Every factor that is no parameter of an instrument.
 OWN_FACTORS: Final = tuple(BY_NAME)
 

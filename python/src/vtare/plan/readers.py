@@ -19,6 +19,8 @@ from vtare.quantities import QuantityError, unit_of
 
 Reader = Callable[[Checks, Any, str], Level]
 
+#: The level of `responder_platform` that is the platform of the sender.
+SAME: Final = "same"
 LOAD_KINDS: Final = ("idle", "cpu", "io")
 _LARGEST_CPU: Final = 8191
 _LARGEST_MTU_BYTE: Final = 9000
@@ -77,6 +79,11 @@ cpu: Final = integer(0, _LARGEST_CPU)
 def platform(checks: Checks, found: Any, path: str) -> Level:
     """A kind of platform, or one of the plan's own."""
     return Level(checks.choice(found, (*KINDS, *checks.platforms), path), found)
+
+
+def responder(checks: Checks, found: Any, path: str) -> Level:
+    """The platform of the far end: as `platform`, or `same`, which is the sender's."""
+    return Level(found, found) if found == SAME else platform(checks, found, path)
 
 
 def load(checks: Checks, found: Any, path: str) -> Level:

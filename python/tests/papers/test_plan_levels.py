@@ -1,0 +1,153 @@
+"""The shipped plans have every level of their papers' experiments: none is lost again."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import pytest
+
+from vtare.papers.published import read_rows
+from vtare.plan import Experiment, Plan, find_plan, load_plan
+
+#: What the papers call a level -> its label in a plan.
+PLATFORMS = {
+    "HostOS": "host",
+    "PM": "host",
+    "ESXi": "esxi",
+    "QEMU": "qemu",
+    "KVM": "qemu",
+    "VBox": "virtualbox",
+    "Xen": "xen",
+    "LXC": "lxc",
+    "Docker": "docker",
+}
+LOADS = {"idle": "idle", "cpu": "cpu", "io_network": "io"}
+TIMERS = {"TSC": "rdtsc", "System Call": "clock_monotonic"}
+SLEEPS = {"uSleep": "usleep", "HPTSleep": "two_phase"}
+#: Factor of Oliveira's experiments -> the plan's factor, and the label of each of its levels.
+OLIVEIRA = {
+    "n_background_vms": ("background", str),
+    "load_type": ("background_load", {"CPU": "cpu", "network": "net", "disk I/O": "io"}.get),
+    "load_location": ("background_side", {"Sender Server": "sender", "Responder Server": "responder"}.get),
+    "driver": ("nic", str.lower),
+    "cpu_affinity": ("affinity", {"off": "off", "on": "CPU 0"}.get),
+    "packet_frequency_pps": (
+        "rate_packet_per_s",
+        {"1": "1 packet/s", "1000": "1 kpacket/s", "1000000": "1 Mpacket/s"}.get,
+    ),
+    "technology": ("platform", PLATFORMS.get),
+}
+
+
+def plan(name: str) -> Plan:
+    return load_plan(find_plan(name))
+
+
+def labels(experiment: Experiment, factor: str) -> set[str]:
+    return {level.label for found in experiment.factors if found.name == factor for level in found.levels}
+
+
+def combined(experiment: Experiment, *factors: str) -> Iterator[tuple[str, ...]]:
+    return itertools.product(*(labels(experiment, factor) for factor in factors))
+
+
+def experiment(of: Plan, name: str) -> Experiment:
+    (found,) = (each for each in of.experiments if each.name == name)
+    return found
+
+
+@pytest.mark.parametrize("row", read_rows("oliveira_factor_levels"), ids=lambda row: f"{row['factor']}-{row['level']}")
+def test_oliveiras_plan_has_each_published_level(row: dict[str, str]) -> None:
+    factor, label = OLIVEIRA[row["factor"]]
+    assert label(row["level"]) in {each for found in plan("oliveira-rtt").experiments for each in labels(found, factor)}
+
+
+def test_oliveiras_plan_crosses_background_load_side_and_rate() -> None:
+    neighbours = experiment(plan("oliveira-rtt"), "neighbours")
+    crossed = ("n_background_vms", "load_type", "load_location", "packet_frequency_pps")
+    for row in read_rows("oliveira_factor_levels"):
+        factor, label = OLIVEIRA[row["factor"]]
+        assert row["factor"] not in crossed or label(row["level"]) in labels(neighbours, factor), row
+    assert labels(neighbours, "responder_platform") == {"same"}
+    assert (labels(neighbours, "vcpus"), labels(neighbours, "memory")) == ({"2"}, {"1 GiB"})
+
+
+@pytest.mark.parametrize(
+    ("table", "name", "factor", "functions"),
+    [
+        ("kirova2019_table1_timer_cost", "timer", "source", TIMERS),
+        ("kirova2019_table2_sleep_miss", "sleep", "method", SLEEPS),
+    ],
+)
+def test_kirovas_plan_has_each_row_of_the_published_table(
+    table: str, name: str, factor: str, functions: dict[str, str]
+) -> None:
+    cells = set(combined(experiment(plan("kirova-timers"), name), "platform", "load", factor))
+    for row in read_rows(table):
+        assert (PLATFORMS[row["platform"]], LOADS[row["load"]], functions[row["function"]]) in cells, row
+
+
+def test_lampes_plan_has_each_row_of_the_published_table() -> None:
+    counter = experiment(plan("lampe-counter"), "counter")
+    cells = set(combined(counter, "platform", "background", "language"))
+    prose = {row["quantity"]: row["value"] for row in read_rows("lampe2013_prose")}
+    busy = {"low": "0", "high": prose["parallel_instances_high_load"], "random": "0"}
+    for row in read_rows("lampe2013_table1_cv"):
+        machine = "PM" if row["machine_type"] == "PM" else row["virtualization_software"]
+        assert (PLATFORMS[machine], busy[row["host_utilization"]], row["programming_language"].lower()) in cells, row
+        assert int(row["argument_a"]) <= 2 ** int(counter.parameters["max_exponent"])
+    assert counter.parameters["unit_ms"] == float(prose["runtime_per_unit_argument"])
+    assert counter.parameters["calls"] == int(prose["n_calls_c"])
+    assert counter.parameters["batches"] * plan("lampe-counter").blocks == int(prose["n_batches_b"])
+
+
+def test_batallas_plan_has_each_spread_of_the_load_and_each_frame_size() -> None:
+    batalla = plan("batalla")
+    spread = experiment(batalla, "spread")
+    for row in read_rows("batalla_jain_index"):
+        assert labels(spread, "guests") == {row["n_vms"]}
+        assert row["k_strongly_loaded"] in labels(spread, "loaded")
+    (frames,) = (found.levels for found in spread.factors if found.name == "frame_byte")
+    sizes = {size for level in frames for size in level.value}
+    rows = read_rows("batalla_prose")
+    assert {int(row["value_as_printed"]) for row in rows if row["quantity"] == "frame_size"} <= sizes
+    (least,) = (int(row["value_as_printed"]) for row in rows if row["quantity"] == "latency_trials_min")
+    assert spread.parameters["latency_trials"] >= least
+    (duration_s,) = (int(row["value_as_printed"]) for row in rows if row["quantity"] == "scenario_duration_min")
+    assert experiment(batalla, "rfc2544").parameters["trial_ns"] == duration_s * 10**9
+    assert {"qemu", "xen"} <= labels(spread, "platform")
+
+
+def test_kachans_plan_changes_the_capacity_three_times_over_and_raises_delay_and_loss() -> None:
+    kachan = plan("kachan-avb")
+    shaped, stress = experiment(kachan, "shaped"), experiment(kachan, "stress")
+    rows = read_rows("kachan_prose")
+    published = [float(row["value_mbps"]) * 1e6 for row in rows if row["quantity"] == "capacity_step"]
+    (steps,) = (found.levels for found in shaped.factors if found.name == "capacity_steps")
+    (seconds,) = (float(row["value_s"]) for row in rows if row["quantity"] == "measurement_duration")
+    (cycles,) = (int(row["value_as_printed"]) for row in rows if row["quantity"] == "capacity_variation_iterations")
+    assert [phase.bit_per_s for phase in steps[0].value] == published
+    assert sum(phase.duration_ns for phase in steps[0].value) * cycles == seconds * 1e9
+    assert shaped.parameters["seconds"] == seconds
+    (survived,) = (row["value_percent"] for row in rows if row["quantity"] == "packet_loss_survived")
+    assert f"{survived} %" in labels(shaped, "loss")
+    assert max(level.value for found in stress.factors if found.name == "loss" for level in found.levels) > 0.01
+    tools = {"Yaz": "yaz", "Kite (Estimator)": "kite", "Kite2": "kite2"}
+    for row in read_rows("kachan_table2_config"):
+        for settings in ("default", "optimized"):
+            assert f"{tools[row['tool']]}:kachan-{settings}" in labels(shaped, "method"), row
+
+
+def test_kirovas_paths_have_the_published_round_trip_and_number_of_estimates() -> None:
+    kirova = plan("kirova-avb")
+    rows = {row["quantity"]: row for row in read_rows("kirova2019_prose")}
+    for name in ("300-mbit", "1-gbit", "10-gbit"):
+        found = experiment(kirova, name)
+        wanted = int(rows["avb_trials_per_cross_traffic"]["value_as_printed"])
+        assert found.parameters["estimates"] * kirova.blocks >= wanted, name
+        assert {"host", "qemu", "xen", "esxi", "virtualbox"} <= labels(found, "platform"), name
+    one_way_ns = int(rows["rtt_scenario3"]["value_ns"]) / 2
+    for name in ("10-gbit", "wide-area"):
+        delays = [each for each in experiment(kirova, name).factors if each.name == "delay"]
+        assert one_way_ns in {level.value for each in delays for level in each.levels}, name
