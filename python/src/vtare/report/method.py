@@ -131,7 +131,7 @@ def _tests(summary: Summary) -> list[str]:
         _ADJUSTMENTS.get(str(a), str(a)) for a in made.get_column("adjustment").drop_nulls().unique().to_list()
     )
     line = (
-        f"Tests: {text.listing(names)} on run medians, p-values adjusted inside each family "
+        f"Tests: {text.listing(names)} on figures of runs, p-values adjusted inside each family "
         f"({text.listing(adjustments)})."
         if names
         else ""

@@ -226,12 +226,14 @@ def test_table(summary: Summary) -> Table | None:
             text.words(test["experiment"]),
             text.words(key_name(test["factor"])),
             text.words(place_text(place_of(test))),
+            text.words(figure_name(test["figure"], short=True)),
             text.words(str(test["test"]).replace("_", "-")),
             missing("refused") if refused else text.number(test["statistic"], "not estimable"),
             missing("refused") if refused else Shown(test["p_text"], str(test["p_value"]), test["p_value"]),
             missing("refused")
             if refused
             else Shown(p_text(test["p_adjusted"]), str(test["p_adjusted"]), test["p_adjusted"]),
+            text.words(_differing(test["pairs"])),
             text.words(f"{test['family']} ({test['adjustment']})"),
             text.count(test["n_runs"], "unknown"),
                 text.words(refused),
@@ -240,15 +242,24 @@ def test_table(summary: Summary) -> Table | None:
         Column("experiment", "experiment", numeric=False),
         Column("factor", "factor", numeric=False),
         Column("where", "where", numeric=False),
+        Column("figure", "figure of a run", numeric=False),
         Column("test", "test", numeric=False),
         Column("statistic", "statistic"),
         Column("p_value", "p"),
         Column("p_adjusted", "p (adjusted)"),
+        Column("pairs", "levels that differ", numeric=False, about="by Nemenyi's test, or Dunn's, over all pairs"),
         Column("family", "family (adjustment)", numeric=False),
         Column("blocks_or_runs", "blocks or runs"),
         Column("refused", "refused because", numeric=False),
     )
-    return Table("tests", "Tests of whole factors, on run medians", columns, tuple(rows))
+    return Table("tests", "Tests of whole factors, on figures of runs", columns, tuple(rows))
+
+
+def _differing(pairs: Sequence[Mapping[str, Any]]) -> str:
+    """The pairs of levels that differ: `netns < docker (0.012), host < docker (0.034)`."""
+    return ", ".join(
+        f"{text.level(pair['less'])} < {text.level(pair['more'])} ({p_text(pair['p_adjusted'])})" for pair in pairs
+    )
 
 
 def cell_table(layout: Layout, cells: pl.DataFrame, quantum_ns: float | None, threshold_ns: float | None) -> Table:

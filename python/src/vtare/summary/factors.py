@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import polars as pl
+from scipy.stats import rankdata
 
 from vtare import stats
 from vtare.instruments import RECORDS
@@ -22,6 +23,7 @@ TEST_COLUMNS: Final[dict[str, Any]] = {
     "experiment": pl.String,
     "factor": pl.String,
     "where": _WHERE,
+    "figure": pl.String,
     "test": pl.String,
     "statistic": pl.Float64,
     "p_value": pl.Float64,
@@ -32,6 +34,7 @@ TEST_COLUMNS: Final[dict[str, Any]] = {
     "exact": pl.Boolean,
     "n_runs": pl.Int64,
     "levels": pl.List(pl.String),
+    "pairs": pl.List(pl.Struct({"less": pl.String, "more": pl.String, "p_adjusted": pl.Float64})),
     "refused": pl.String,
 }
 INTERACTION_COLUMNS: Final[dict[str, Any]] = {
@@ -73,6 +76,8 @@ LEVEL_COLUMNS: Final[dict[str, Any]] = {
     "refused": pl.String,
 }
 
+#: Figures of a run, beside the main one, that whole factors are tested by: those of the papers' tables.
+TESTED_FIGURES: Final = ("half_iqr", "min", "max")
 #: What stands in place of p-values where no cell was measured twice.
 _SINGLE: Final[dict[str, Any]] = {
     **dict.fromkeys(("p_value", "p_adjusted", "p_text")),
@@ -112,51 +117,106 @@ def rank_tests(
 ) -> list[dict[str, Any]]:
     """Test each factor inside each combination of the others: Friedman over complete blocks, else Kruskal-Wallis.
 
-    The tests of one factor are one family, adjusted by Holm: the plan declared them before anything was measured.
+    Beside the main figure come those of `TESTED_FIGURES` that all runs have. The tests of one factor by one figure are
+    one family, adjusted by Holm: the plan declared them before anything was measured. `pairs` are the levels that
+    differ: Nemenyi's test after Friedman's, Dunn's after that of Kruskal and Wallis, where the adjusted p-value of the
+    whole factor is at most alpha; each as `less` and `more`, by mean ranks, with its p-value adjusted over all pairs.
     """
     rows: list[dict[str, Any]] = []
     for factor in factors:
-        family = f"{experiment}: {factor}"
         strata = [(rest, members) for rest, members in strata_of(cells, (factor,)).items() if len(members) > 1]
-        made = [
-            (rest, members, _one_test(members, family, analysis.alpha, comparisons=len(strata)))
-            for rest, members in strata
-        ]
-        tested = [t.p for _, _, t in made if t.p is not None]
-        adjusted = iter(
-            stats.adjust([p.raw for p in tested], family=family, adjustment="holm", exact=[p.exact for p in tested])
-        )
-        for rest, members, test in made:
-            p = next(adjusted) if test.p is not None else None
-            rows.append(
-                {
-                    "experiment": experiment,
-                    "factor": factor,
-                    "where": _where(rest),
-                    "test": test.name,
-                    "statistic": test.statistic,
-                    "p_value": None if p is None else p.raw,
-                    "p_adjusted": None if p is None else p.adjusted,
-                    "p_text": None if p is None else str(p),
-                    "family": family,
-                    "adjustment": "holm",
-                    "exact": None if p is None else p.exact,
-                    "n_runs": test.n,
-                    "levels": [member.labels[factor] for member in members],
-                    "refused": test.refused,
-                }
-            )
+        by_figure: dict[str, list[tuple[tuple[tuple[str, str], ...], list[Cell], str]]] = {}
+        for rest, members in strata:
+            main = compared_figure(members)
+            by_figure.setdefault("", []).append((rest, members, main))
+            for other in TESTED_FIGURES:
+                if other != main and _all_have(members, other):
+                    by_figure.setdefault(other, []).append((rest, members, other))
+        for other, places in by_figure.items():
+            family = f"{experiment}: {factor}" + (f", {other}" if other else "")
+            rows += _family_of_tests(places, factor, family, analysis, experiment)
     return rows
 
 
-def _one_test(members: Sequence[Cell], family: str, alpha: float, *, comparisons: int) -> stats.RankTest:
-    by_block = [member.by_block(compared_figure(members)) for member in members]
+def _family_of_tests(
+    places: Sequence[tuple[tuple[tuple[str, str], ...], list[Cell], str]],
+    factor: str,
+    family: str,
+    analysis: Analysis,
+    experiment: str,
+) -> list[dict[str, Any]]:
+    """The tests of one factor by one figure, in each combination of the others, adjusted together."""
+    made = [
+        _one_test(members, figure, family, analysis.alpha, comparisons=len(places)) for _, members, figure in places
+    ]
+    tested = [test.p for test in made if test.p is not None]
+    adjusted = iter(
+        stats.adjust([p.raw for p in tested], family=family, adjustment="holm", exact=[p.exact for p in tested])
+    )
+    rows = []
+    for (rest, members, figure), test in zip(places, made, strict=True):
+        p = next(adjusted) if test.p is not None else None
+        levels = [member.labels[factor] for member in members]
+        differs = p is not None and p.adjusted is not None and p.adjusted <= analysis.alpha
+        rows.append(
+            {
+                "experiment": experiment,
+                "factor": factor,
+                "where": _where(rest),
+                "figure": figure,
+                "test": test.name,
+                "statistic": test.statistic,
+                "p_value": None if p is None else p.raw,
+                "p_adjusted": None if p is None else p.adjusted,
+                "p_text": None if p is None else str(p),
+                "family": family,
+                "adjustment": "holm",
+                "exact": None if p is None else p.exact,
+                "n_runs": test.n,
+                "levels": levels,
+                "pairs": _pairs_that_differ(members, figure, levels, family, analysis.alpha) if differs else [],
+                "refused": test.refused,
+            }
+        )
+    return rows
+
+
+def _complete_blocks(by_block: Sequence[Mapping[int, float]]) -> list[list[float]] | None:
+    """The figures of all levels in each block, where no level lacks a block that another has; else None."""
     complete = sorted(set.intersection(*(set(blocks) for blocks in by_block)))
-    if len(complete) == max(len(blocks) for blocks in by_block):
-        figures = [[blocks[block] for blocks in by_block] for block in complete]
-        return stats.friedman(figures, family=family, alpha=alpha, comparisons=comparisons)
+    if len(complete) != max(len(blocks) for blocks in by_block):
+        return None
+    return [[blocks[block] for blocks in by_block] for block in complete]
+
+
+def _one_test(members: Sequence[Cell], figure: str, family: str, alpha: float, *, comparisons: int) -> stats.RankTest:
+    by_block = [member.by_block(figure) for member in members]
+    rows = _complete_blocks(by_block)
+    if rows is not None:
+        return stats.friedman(rows, family=family, alpha=alpha, comparisons=comparisons)
     groups = [list(blocks.values()) for blocks in by_block]
     return stats.kruskal_wallis(groups, family=family, alpha=alpha, comparisons=comparisons)
+
+
+def _pairs_that_differ(
+    members: Sequence[Cell], figure: str, levels: Sequence[str], family: str, alpha: float
+) -> list[dict[str, Any]]:
+    by_block = [member.by_block(figure) for member in members]
+    rows = _complete_blocks(by_block)
+    if rows is not None:
+        tests = stats.nemenyi_friedman(rows, family=family)
+        ranks = rankdata(np.array(rows), axis=1).mean(axis=0)
+    else:
+        groups = [list(blocks.values()) for blocks in by_block]
+        tests = stats.dunn(groups, family=family)
+        parts = np.split(rankdata(np.concatenate(groups)), np.cumsum([len(group) for group in groups])[:-1])
+        ranks = np.array([part.mean() for part in parts])
+    found = []
+    for test in tests:
+        less, more = sorted((test.first, test.second), key=lambda at: float(ranks[at]))
+        if test.p.adjusted is not None and test.p.adjusted <= alpha:
+            found.append({"less": levels[less], "more": levels[more], "p_adjusted": test.p.adjusted})
+    return found
 
 
 def interactions(
