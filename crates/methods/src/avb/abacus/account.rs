@@ -77,6 +77,8 @@ pub(super) struct Bounds {
     pub(super) loss_error: f64,
     /// The part of it that shows in what moves from train to train, bit/s.
     pub(super) moved: f64,
+    /// How much less its second half shows than its first, bit/s: other links' queues drained meanwhile.
+    pub(super) fell: f64,
     /// Rate at which the probes entered, bit/s.
     pub(super) rate: f64,
     /// Change of delay over time.
@@ -101,7 +103,8 @@ impl Bounds {
     }
 
     /// Lower and upper end of the interval, bit/s: 95 % of what the capacities allow that the tight link may have, and
-    /// idle times above.
+    /// idle times above. Queues of other links that drain in its time make delays fall as if more were free at the
+    /// tight one; what the second half shows less than the first is the least that they hid, and goes below.
     pub(super) fn interval(&self, path: &Path) -> [f64; 2] {
         let (narrow, narrow_error) = path.narrow;
         let of = |ratio: f64| {
@@ -113,7 +116,7 @@ impl Bounds {
         };
         let least = t::LEAST_ERROR * self.value().abs();
         let (low, high) = (path.ratio.quantile(t::OUTSIDE, of), path.ratio.quantile(1.0 - t::OUTSIDE, of));
-        [low.min(self.least) - least, high.max(self.least) + self.idle + least]
+        [low.min(self.least) - least - self.fell, high.max(self.least) + self.idle + least]
     }
 
     /// How wide the interval is by standard errors, bit/s.
@@ -285,12 +288,21 @@ pub(super) fn account(points: &[Point], parts: bool, path: &Path) -> Option<(Bou
         (seconds > 0.0).then(|| bounds(from, to, path, burst, points, (idle(&most), idle(&mean))))
     };
     let whole = between(begin, end)?;
+    let halved = |from: &End, to: &End, bounds: Bounds| {
+        let middle = ends.iter().min_by_key(|end| end.place.abs_diff((from.place + to.place) / 2))?;
+        let (first, second) = (between(from, middle)?, between(middle, to)?);
+        Some(Bounds { fell: (first.value() - second.value()).max(0.0), ..bounds })
+    };
+    let whole = halved(begin, end, whole).unwrap_or(whole);
     if !parts || !(whole.drained() || path.narrow.1 > 0.1) {
         return Some((whole, whole));
     }
     let all = ends.iter().flat_map(|from| ends.iter().map(move |to| (from, to)));
     let enough = |&(from, to): &(&End, &End)| to.place >= from.place + t::LEAST_POINTS;
-    let best = all.filter(enough).filter_map(|(from, to)| between(from, to));
+    let best = all.filter(enough).filter_map(|(from, to)| {
+        let bounds = between(from, to)?;
+        Some(halved(from, to, bounds).unwrap_or(bounds))
+    });
     let best = best.min_by(|a, b| a.width().total_cmp(&b.width())).unwrap_or(whole);
     Some((best, whole))
 }
@@ -325,6 +337,7 @@ fn bounds(from: &End, to: &End, path: &Path, burst: f64, points: usize, idle: (f
         end_error,
         loss_error,
         moved: 0.0,
+        fell: 0.0,
         rate,
         slope,
         burst,
