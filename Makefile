@@ -19,7 +19,7 @@ DONE := $(VENV)/.done
 PIP = $(BIN)/python -m pip --quiet --disable-pip-version-check
 SOURCES = $(shell find crates counters python/src plans contract -type f -not -name '*.pyc' -not -path '*.egg-info/*' | LC_ALL=C sort) \
 	Cargo.toml Cargo.lock pyproject.toml setup.py tools/build README.md
-BENCH_SCRIPTS := $(shell grep -ls '^\#!.*python' bench/*/run bench/*/real)
+BENCH_SCRIPTS := $(shell grep -ls '^\#!.*python' bench/*/run bench/*/real bench/*/sensitivity)
 BENCH_MODULES := $(wildcard bench/*/*.py)
 BENCH_PACKAGES := $(patsubst %/__init__.py,%,$(wildcard bench/*/*/__init__.py))
 PYTHON_CODE := python/src python/tests tests counters setup.py bench/table tools/again tools/attacks tools/audit tools/lock \

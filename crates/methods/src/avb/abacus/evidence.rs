@@ -90,8 +90,9 @@ impl History {
 
     /// Capacity of the narrow link, bit/s, and its standard error as a share.
     pub(super) fn narrow(&self) -> Option<(f64, f64)> {
-        let (found, error) = self.capacity.estimate().or((self.at_least > 0.0).then_some((self.at_least, 0.3)))?;
-        Some(if self.at_least > t::OUTGROWN * found { (self.at_least, t::BOUND_ERROR) } else { (found, error) })
+        let (found, error) =
+            self.capacity.estimate().or((self.at_least > 0.0).then_some((self.at_least, t::SCATTERED_ERROR)))?;
+        Some(if self.at_least > t::OUTGROWN * found { (self.at_least, t::SCATTERED_ERROR) } else { (found, error) })
     }
 
     fn path(&self, ability: &Ability, packet_byte: u32, ratio: &Ratio, dispersion: f64) -> Option<Path> {
@@ -174,12 +175,9 @@ impl History {
             out.astray = whole.drained() || path.capacity * whole.slope.abs() > t::ASTRAY * whole.rate;
             if whole.drained() {
                 out.drained += 1;
-                out.prime = (out.prime * t::PRIME_MORE).min(t::PRIME_MOST);
+                out.prime *= t::PRIME_MORE;
                 let part = if reading.best.drained() { None } else { Some(reading.best.value()) };
-                let upward = whole.value().min(t::RISE * whole.rate.max(whole.least));
-                let often = whole.idle > t::OFTEN * whole.least.max(0.0) || whole.dispersion > t::BURSTY;
-                let next = part.map_or(upward, |part| part.max(whole.least));
-                out.near = if often { next.max(whole.value()) } else { next }.min(path.capacity);
+                out.near = part.map_or(whole.value(), |part| part.max(whole.least)).min(path.capacity);
             } else {
                 out.drained = out.drained.saturating_sub(1);
                 out.near = steered(&reading.best).min(path.capacity);
@@ -210,11 +208,7 @@ fn doubt(readings: &mut [Reading], other_link: f64) {
 /// below it would empty the queue and take all the time there is: so towards the upper end of what it may be.
 fn steered(bounds: &Bounds) -> f64 {
     let value = bounds.value();
-    if bounds.error <= t::HAZY * value {
-        value
-    } else {
-        (value + t::UPWARD * bounds.error).min(bounds.rate / 4.0).max(value)
-    }
+    (value + t::UPWARD * bounds.error).min(bounds.rate / 4.0).max(value)
 }
 
 impl Evidence {

@@ -256,7 +256,7 @@ impl Abacus {
             }
             Stage::Police { rate } => {
                 let packets = (rate * t::POLICE_S / self.packet_bit()) as u32;
-                self.head = packets.clamp(t::POLICE_PACKETS.0, t::POLICE_PACKETS.1).min(ability.most_packets);
+                self.head = packets.clamp(t::POLICE_LEAST, t::POLICE_MOST).min(ability.most_packets);
                 Train::constant(self.head, size_byte, rate)
             }
             Stage::Primed { measures } => {
@@ -359,19 +359,12 @@ impl Abacus {
             self.round.rest = observation.finished.checked_add(span(self.settings.rest_ns));
             return true;
         }
-        // The least delay fell: the trains before were delayed as a whole, and what they showed is what let them go;
-        // unless this train's own head shows the same link.
+        // The least delay fell: the trains before were delayed as a whole, and what they showed is what let them go.
         let least = points.iter().map(|point| point.delay_ns).fold(f64::INFINITY, f64::min);
         let fell_ns = t::FELL_NS.max(t::FELL_SERVICES * self.packet_bit() * 1e9 / capacity);
-        let mut own = capacity::Capacity::default();
-        own.add(observation, self.head as usize);
-        let same = own
-            .estimate()
-            .is_some_and(|(own, _)| capacity < t::SAME_LINK_BELOW && (own / capacity - 1.0).abs() < t::SAME_LINK);
         if self.history.has(Case::LeastDelayFell)
             && self.faults.restarts < t::MOST_RESTARTS
             && least < base_ns - fell_ns
-            && !same
         {
             self.faults.restarts += 1;
             self.history.base_ns = least;
@@ -573,7 +566,7 @@ impl Abacus {
         let closed = evidence.readings.last().is_none_or(|last| !last.best.drained());
         let left = Left { bytes: self.bytes_left(), seconds: self.seconds_left(), queued_bit: 0.0 };
         let wanted = plan::seconds(&evidence, &self.history, &self.settings, &self.setup.ability, true, &left);
-        if narrow && closed && bounds.seconds() >= t::LONG * wanted {
+        if narrow && closed && bounds.seconds() >= wanted {
             self.conclude(Stopped::Converged, Some(estimate));
         }
     }

@@ -8,6 +8,9 @@
 
 use super::tuning as t;
 
+/// Ratios that are looked at, on a logarithmic scale, beside 1.
+const RATIO_CELLS: usize = 61;
+
 /// What one train reports, whatever the capacity is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Response {
@@ -31,17 +34,13 @@ pub(super) struct Ratio {
     /// Probability that the tight link is not the narrow one.
     pub(super) other: f64,
     /// Each ratio and its probability.
-    pub(super) cells: [(f64, f64); t::RATIO_CELLS + 1],
+    pub(super) cells: [(f64, f64); RATIO_CELLS + 1],
 }
 
 impl Ratio {
     /// The tight link is the narrow one.
-    pub(super) const ONE: Self = Self {
-        value: 1.0,
-        error: 0.0,
-        other: 0.0,
-        cells: [(1.0, 1.0 / (t::RATIO_CELLS + 1) as f64); t::RATIO_CELLS + 1],
-    };
+    pub(super) const ONE: Self =
+        Self { value: 1.0, error: 0.0, other: 0.0, cells: [(1.0, 1.0 / (RATIO_CELLS + 1) as f64); RATIO_CELLS + 1] };
 
     /// The value below which a share `q` lies of a mixture of normal distributions, one for each ratio: `of` gives mean
     /// and standard deviation.
@@ -74,11 +73,11 @@ fn normal(x: f64) -> f64 {
 /// The ratio by all trains, over a narrow link of this capacity, bit/s.
 pub(super) fn ratio(trains: &[Response], narrow: f64) -> Ratio {
     let cell = |number: usize| {
-        let share = number as f64 / (t::RATIO_CELLS - 1) as f64;
+        let share = number as f64 / (RATIO_CELLS - 1) as f64;
         let ratio = t::RATIO_LEAST * (t::RATIO_MOST / t::RATIO_LEAST).powf(share);
         (ratio, ratio.max(1.0 / ratio).powf(-t::RATIO_STEEP))
     };
-    let mut cells: Vec<(f64, f64)> = (0..t::RATIO_CELLS).map(cell).collect();
+    let mut cells: Vec<(f64, f64)> = (0..RATIO_CELLS).map(cell).collect();
     let others: f64 = cells.iter().map(|cell| cell.1).sum();
     cells.push((1.0, others * t::RATIO_SAME / (1.0 - t::RATIO_SAME)));
     let logs: Vec<f64> = cells.iter().map(|&(ratio, _)| log_likelihood(trains, ratio * narrow)).collect();
