@@ -566,7 +566,7 @@ impl Abacus {
         let closed = evidence.readings.last().is_none_or(|last| !last.best.drained());
         let left = Left { bytes: self.bytes_left(), seconds: self.seconds_left(), queued_bit: 0.0 };
         let wanted = plan::seconds(&evidence, &self.history, &self.settings, &self.setup.ability, true, &left);
-        if narrow && closed && bounds.seconds() >= wanted {
+        if narrow && closed && bounds.seconds() >= t::LONG * wanted {
             self.conclude(Stopped::Converged, Some(estimate));
         }
     }
