@@ -31,7 +31,7 @@ say = @printf '\033[1m%s\033[0m\n' '$(1)'
 pinned = $(PIP) install --require-hashes --no-build-isolation --requirement requirements/$(1).txt
 
 # Tests that only read the sources: part of `make lint`, so that they fail within a minute.
-TREE_TESTS = tests/test_tree.py tests/test_rooms.py tests/test_words.py
+TREE_TESTS = tests/test_tree.py tests/test_rooms.py tests/test_words.py tests/test_docs.py
 # Tests that mostly wait run beside each other, those of one file in turn.
 PYTEST_WORKERS = --numprocesses auto --maxprocesses 4 --dist loadfile
 
@@ -124,8 +124,8 @@ lint: $(DONE)/dev
 	$(call say,spelling and words)
 	@git ls-files -- '*.md' '*.py' '*.rs' '*.toml' '*.c' '*.h' '*.java' '*.j2' | xargs $(BIN)/codespell
 	@$(BIN)/python tools/words
-	$(call say,the tree: widths and rooms and words)
-	@$(BIN)/python -m pytest -q $(TREE_TESTS)
+	$(call say,the tree: widths and rooms and words and pages)
+	@$(BIN)/python -m pytest -q -m 'not e2e and not platform' $(TREE_TESTS)
 	$(call say,directions of imports)
 	@PYTHONPATH=python/src $(BIN)/lint-imports >build/imports.log 2>&1 || { cat build/imports.log; exit 1; }
 	$(call say,clippy)
