@@ -193,7 +193,7 @@ def report(
     store: StoreArgument,
     out: OutOption = None,
     form: Annotated[
-        str, typer.Option("--format", metavar="FORM", help="html, md (Markdown) or latex (tables for a paper).")
+        str, typer.Option("--format", metavar="FORM", help="html, md (Markdown), latex (tables for a paper) or json.")
     ] = "html",
     dask: DaskOption = None,
 ) -> None:
@@ -201,8 +201,8 @@ def report(
     from vtare.bulk import ALONE, dask_executor
     from vtare.report.write import default_name, write_summary
 
-    if form not in ("html", "md", "latex"):
-        raise BadInput(f"--format: found '{form}', expected html, md or latex")
+    if form not in ("html", "md", "latex", "json"):
+        raise BadInput(f"--format: found '{form}', expected html, md, latex or json")
     with nullcontext(ALONE) if dask is None else dask_executor(dask) as executor:
         # Workers have working directories of their own.
         summary = _summary_of(store if dask is None else store.resolve(), executor)

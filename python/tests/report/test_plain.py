@@ -1,7 +1,8 @@
-"""The report as Markdown and LaTeX, and its figures as files: complete, escaped, whole or not at all."""
+"""The report as Markdown, LaTeX and JSON, and its figures as files: complete, escaped, whole or not at all."""
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -20,7 +21,8 @@ from vtare.plots import share_bars
 from vtare.report.build import render
 from vtare.report.content import Content, content_of
 from vtare.report.figures import Panel, Question
-from vtare.report.plain import latex, markdown, tex
+from vtare.report.plain import latex, markdown, render_plain, tex
+from vtare.report.sentences import plain
 from vtare.report.write import write_figures, write_summary
 from vtare.summary import summarise
 
@@ -59,6 +61,27 @@ def test_markdown_starts_with_the_answer(five: Content, five_runs: Reported) -> 
     assert text.startswith(f"# {five_runs.summary.plan.question}")
     for sentence in five.answer.sentences:
         assert plain(sentence) in text
+
+
+def test_json_has_every_cell_as_value_and_text(five: Content, hostile: Content) -> None:
+    for content in (five, hostile):
+        found = json.loads(render_plain(content, "json"))
+        assert found["schema"] == "vtare.report/1"
+        assert found["answer"] == [plain(sentence) for sentence in content.answer.sentences] != []
+        tables = {table["id"]: table for section in found["sections"] for table in section["tables"]}
+        assert content.main is not None
+        assert len(tables) > 3
+        for shown in (content.main, content.main_all, content.tests, *(part.cells for part in content.parts)):
+            assert shown is not None
+            rows = tables[shown.id]["rows"]
+            assert [[cell["text"] for cell in row.values()] for row in rows] == [
+                [cell.text for cell in row] for row in shown.rows
+            ]
+            for row, cells in zip(rows, shown.rows, strict=True):
+                for column, cell in zip(shown.columns, cells, strict=True):
+                    value = row[column.key]["value"]
+                    assert (value is None) == (not cell.raw)
+                    assert value is None or str(value) == cell.raw or float(cell.raw) == value
 
 
 def test_hostile_names_are_no_markup(hostile: Content) -> None:
@@ -128,7 +151,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_an_unknown_form_is_refused_with_those_there_are(small: Path) -> None:
     done = CliRunner().invoke(app, ["report", str(small), "--format", "pdf"])
     assert isinstance(done.exception, BadInput)
-    assert str(done.exception) == "--format: found 'pdf', expected html, md or latex"
+    assert str(done.exception) == "--format: found 'pdf', expected html, md, latex or json"
 
 
 def test_markdown_is_written_beside_the_report(small: Path) -> None:

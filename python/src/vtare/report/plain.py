@@ -1,9 +1,11 @@
-"""The report as Markdown or LaTeX: the answer and the tables as text, for papers and for pull requests."""
+"""The report as Markdown, LaTeX or JSON: the answer and the tables, for pull requests, papers and programs."""
 
 from __future__ import annotations
 
+import json
+import math
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from vtare.report import layers, text
 from vtare.report.build import flagged_text, pending_text, verdict_counts, versions
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from vtare.report.tables import Column, Table
     from vtare.report.text import Shown
 
-FORMATS: Final = {"md": "report.md", "latex": "report.tex"}
+FORMATS: Final = {"md": "report.md", "latex": "report.tex", "json": "report.json"}
 """Form -> name of its file in the store."""
 
 _NARROW: Final = {
@@ -53,7 +55,7 @@ def render_plain(content: Content, form: str) -> str:
     Raises:
         KeyError: no such form.
     """
-    return {"md": markdown, "latex": latex}[form](content)
+    return {"md": markdown, "latex": latex, "json": as_json}[form](content)
 
 
 def _sections(content: Content) -> list[tuple[str, str, tuple[Sentence, ...], list[Table]]]:
@@ -134,6 +136,64 @@ def latex(content: Content) -> str:
                 lines += ["", f"% {_tex_comment(title)}. {_tex_comment(words)}".rstrip(), *_tex_table(_narrow(table))]
     lines += ["", f"% Seed {summary.seed}. {_tex_comment('; '.join(versions(summary)))}"]
     return "\n".join(lines) + "\n"
+
+
+def as_json(content: Content) -> str:
+    """The report as one JSON document (`vtare.report/1`): the answer, and all tables with all columns.
+
+    A cell is `{"value": ..., "text": ...}`: the value in the unit that its column's name ends with, as in the CSV
+    files, null where it is missing; the text as the page shows it, which then has the reason.
+    """
+    summary = content.summary
+    main = [] if content.main is None else [(summary.plan.question, "", (), [content.main])]
+    document = {
+        "schema": "vtare.report/1",
+        "plan": summary.plan.name,
+        "question": summary.plan.question,
+        "seed": summary.seed,
+        "answer": [plain(sentence) for sentence in content.answer.sentences],
+        "certainty": content.answer.certainty,
+        "limits": list(content.answer.limits),
+        "sections": [
+            {
+                "title": title,
+                "about": words,
+                "notes": [plain(sentence) for sentence in notes],
+                "tables": [_json_table(table) for table in tables],
+            }
+            for title, words, notes, tables in [*main, *_sections(content)]
+        ],
+        "method": list(method_of(summary, content.layouts)),
+        "caveats": list(caveats_of(summary)),
+        "versions": list(versions(summary)),
+    }
+    return json.dumps(document, indent=2, allow_nan=False, ensure_ascii=False) + "\n"
+
+
+def _json_table(table: Table) -> dict[str, Any]:
+    columns = [
+        {"name": column.key, "label": column.label, "numeric": column.numeric, "about": column.about}
+        for column in table.columns
+    ]
+    rows = [
+        {
+            column.key: {"value": _json_value(column, cell), "text": cell.text}
+            for column, cell in zip(table.columns, row, strict=True)
+        }
+        for row in table.rows
+    ]
+    return {"id": table.id, "caption": table.caption, "columns": columns, "rows": rows}
+
+
+def _json_value(column: Column, cell: Shown) -> float | str | None:
+    """A number where the column holds numbers and the cell one; a range or words as they are; null where missing."""
+    if not cell.raw:
+        return None
+    try:
+        number = float(cell.raw) if column.numeric else None
+    except ValueError:
+        return cell.raw
+    return cell.raw if number is None or not math.isfinite(number) else number
 
 
 def _narrow(table: Table) -> Table:

@@ -38,7 +38,7 @@ def write_report(store: Path, out: Path | None = None) -> Path:
 
 
 def write_summary(summary: Summary, out: Path | str, *, form: str = "html") -> Path:
-    """Write the report of a summary to `out`, as `html`, `md` or `latex`: a temporary name, then fsync and rename.
+    """Write the report of a summary to `out` in one of `FORMATS`: a temporary name, then fsync and rename.
 
     A name alone (`str`) is one in the store or, where that cannot be written, in its place in the cache.
 
