@@ -383,7 +383,7 @@ def build(arguments: list[str]) -> int:
         print(f"vtare: language {language}: found no compiler; install one with `apt-get install it`", file=sys.stderr)
         return 3
     with (HERE / "built").open("a") as file:
-        file.write(f"{language}\n")
+        file.write(f"{language}{'+runtime' if '--with-runtime' in arguments else ''}\n")
     program = Path(option(arguments, "--build"))
     program.write_text(f"#!/bin/true\n# {language}\n")
     program.chmod(0o755)

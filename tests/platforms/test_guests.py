@@ -23,7 +23,7 @@ from machines import wait_until
 
 from vtare.campaign import Files, StopRequest
 from vtare.campaign.execute import Outcome, RunSettings, execute
-from vtare.campaign.programs import CounterPrograms
+from vtare.campaign.programs import CounterPrograms, room_for
 from vtare.campaign.setup import RunSetup
 from vtare.campaign.two_hosts import SIDES, Roles, TwoHostRun, capture_name
 from vtare.contract import check_samples_file
@@ -227,6 +227,17 @@ def test_timer_sleep_and_counter_run_in_a_guest_on_the_clock_source_that_is_aske
             assert machine["cpus_online"] == 2
         # What the load offered is recorded, measured by itself.
         assert json.loads((tmp_path / "sleep/load.json").read_text())["operations"] > 0
+
+
+def test_the_counter_in_java_brings_its_virtual_machine_into_a_guest(vtare: Path, tmp_path: Path) -> None:
+    run = run_of("counter", batches=1, calls=3, max_exponent=1, unit_ms=1.0, language="java")
+    resources = room_for(run, "qemu", Resources())
+    with one_guest(vtare, resources) as guest:
+        with CounterPrograms(vtare).beside(run, "qemu", "qemu", tmp_path, resources.memory_byte) as placed:
+            outcome = measure(guest, tmp_path, placed, quiet())
+        assert outcome.status == "done", outcome
+        cells = check_samples_file(tmp_path / "samples.parquet", run_id=run.run_id, instrument="counter")["result"]
+        assert [(cell["language"], cell["runtime_ns"]["n"]) for cell in cells["cells"]] == [("java", 3), ("java", 3)]
 
 
 def test_a_guest_that_dies_costs_its_run_and_states_how(vtare: Path, tmp_path: Path) -> None:

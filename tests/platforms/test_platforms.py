@@ -72,14 +72,21 @@ def test_an_instance_measures_and_its_files_come_back(platform: Platform, tmp_pa
     json.dumps(dict(instance.facts()))
 
 
-def test_the_counter_in_c_is_brought_in_and_counts_there(
-    platform: Platform, static_vtare: Path, tmp_path: Path
+@pytest.fixture(scope="module")
+def programs(static_vtare: Path) -> CounterPrograms:
+    """Each built once for all platforms."""
+    return CounterPrograms(static_vtare)
+
+
+@pytest.mark.parametrize("language", ["c", "java"])
+def test_the_counter_in_another_language_is_brought_in_and_counts_there(
+    platform: Platform, programs: CounterPrograms, language: str, tmp_path: Path
 ) -> None:
-    parameters = {"batches": 1, "calls": 3, "max_exponent": 1, "unit_ms": 0.05, "language": "c"}
+    parameters = {"batches": 1, "calls": 3, "max_exponent": 1, "unit_ms": 0.05, "language": language}
     run = Run(0, 1, 1, str(RUN["run_id"]), "e", "counter", None, {}, parameters)
     (instance,) = platform.start(1)
     try:
-        with CounterPrograms(static_vtare).beside(run, platform.name, platform.name, tmp_path) as placed:
+        with programs.beside(run, platform.name, platform.name, tmp_path) as placed:
             document = {**RUN, "instrument": "counter", "parameters": placed.parameters}
             (tmp_path / "run.json").write_text(
                 json.dumps({**document, "output": str(tmp_path / "samples.parquet")}), encoding="utf-8"
@@ -94,8 +101,8 @@ def test_the_counter_in_c_is_brought_in_and_counts_there(
     footer = check_samples_file(tmp_path / "samples.parquet", run_id=run.run_id, instrument="counter")
     cells = footer["result"]["cells"]
     assert [(cell["language"], cell["argument"], cell["runtime_ns"]["n"]) for cell in cells] == [
-        ("c", 1, 3),
-        ("c", 2, 3),
+        (language, 1, 3),
+        (language, 2, 3),
     ]
     assert list(tmp_path.glob("counter-program")) == []
 

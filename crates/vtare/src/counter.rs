@@ -11,9 +11,11 @@
 mod caller;
 mod cause;
 mod function;
+mod image;
 mod language;
 mod parameters;
 mod program;
+mod tools;
 mod variance;
 
 use std::io::IsTerminal;
@@ -49,6 +51,10 @@ pub(crate) struct CounterArguments {
     /// Only build the program in that language into this file, for --program here or on a machine without its compiler
     #[arg(long, value_name = "FILE", requires = "language", conflicts_with = "program")]
     build: Option<PathBuf>,
+
+    /// With --build and java: put a virtual machine into the file, too, for machines and containers without one
+    #[arg(long, requires = "build")]
+    with_runtime: bool,
 
     /// Choose --unit-ms so that everything takes about this time
     #[arg(long, value_name = "S", value_parser = positive, conflicts_with = "unit_ms")]
@@ -103,7 +109,7 @@ pub(crate) struct Counter;
 pub(crate) fn command(arguments: &CounterArguments, context: &Context) -> Result<Exit, Failure> {
     let mut parameters = arguments.run.parameters.clone();
     if let Some(file) = &arguments.build {
-        language::build_into(parameters.language, file)?;
+        language::build_into(parameters.language, file, arguments.with_runtime)?;
         return Ok(Exit::Measured);
     }
     if let Some(seconds) = arguments.seconds {

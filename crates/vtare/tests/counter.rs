@@ -137,6 +137,8 @@ fn what_does_not_fit_together_is_refused() {
         .refused(2, &["found x for language rust, which is in this binary"]);
     vtare_line("counter --language rust --build x").refused(2, &["want c, java or python"]);
     vtare_line("counter --language c --program /nonexistent/x").refused(2, &["/nonexistent/x", "--build FILE"]);
+    vtare_line("counter --language c --build x --with-runtime").refused(2, &["found language c, want java"]);
+    vtare_line("counter --language java --with-runtime").refused(2, &["--build"]);
     vtare_line("counter --language python --build /nonexistent/x").refused(2, &["cannot write /nonexistent/x"]);
 }
 

@@ -2,15 +2,17 @@
 //!
 //! The sources (`counters/`) are part of this binary, so that it needs nothing but the language's own tools.
 
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, File};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::image;
+use super::tools::{Place, java_tool, missing_compiler, run};
 use crate::failure::Failure;
 use vtare_sys::whole_file::WholeFile;
 
@@ -66,7 +68,7 @@ impl Language {
         match self {
             Self::Rust | Self::C => Command::new(program),
             Self::Java => {
-                let mut command = Command::new(runtime);
+                let mut command = image::runtime_beside(program).unwrap_or_else(|| Command::new(runtime));
                 command.args(["-Xbatch", "-XX:+UseSerialGC", "-jar"]).arg(program);
                 command
             }
@@ -94,47 +96,13 @@ impl Language {
         }
         if error.kind() == io::ErrorKind::NotFound {
             let wanted = runtime.display();
+            let brought = if self == Self::Java { ", bring one along (`--build FILE --with-runtime`)" } else { "" };
             return Failure::Machine(format!(
-                "language {name}: found no {wanted} here; install it with `apt-get install {package}`, or leave this \
-                 language out"
+                "language {name}: found no {wanted} here; install it with `apt-get install {package}`{brought}, or \
+                 leave this language out"
             ));
         }
         Failure::Machine(format!("language {name}: cannot start {}: {error}", runtime.display()))
-    }
-}
-
-/// `$JAVA_HOME/bin/NAME` where that is set, else the one on PATH.
-fn java_tool(name: &str) -> PathBuf {
-    match std::env::var_os("JAVA_HOME").filter(|home| !home.is_empty()) {
-        Some(home) => Path::new(&home).join("bin").join(name),
-        None => PathBuf::from(name),
-    }
-}
-
-/// A directory for this process alone, gone when dropped.
-pub(super) struct Place(PathBuf);
-
-impl Place {
-    fn make() -> Result<Self, Failure> {
-        let parent = std::env::temp_dir();
-        let cannot = |error: io::Error| {
-            Failure::Machine(format!("cannot make a directory in {}: {error}: TMPDIR names another", parent.display()))
-        };
-        for attempt in 0..100 {
-            let path = parent.join(format!("vtare-counter-{}-{attempt}", std::process::id()));
-            match DirBuilder::new().mode(0o700).create(&path) {
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                made => return made.map(|()| Self(path)).map_err(cannot),
-            }
-        }
-        Err(cannot(io::ErrorKind::AlreadyExists.into()))
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        // It lies in the temporary directory: nothing more can be done about it.
-        let _gone = fs::remove_dir_all(&self.0);
     }
 }
 
@@ -146,23 +114,31 @@ pub(super) fn build(language: Language) -> Result<(Place, PathBuf), Failure> {
     let Some((name, text)) = language.source() else {
         return Err(Failure::Input("language: found rust, which is this binary; want c, java or python".to_owned()));
     };
-    let place = Place::make()?;
-    let source = place.0.join(name);
+    let place = Place::make(&std::env::temp_dir())?;
+    let source = place.path().join(name);
     fs::write(&source, text).map_err(|error| Failure::Machine(format!("{}: {error}", source.display())))?;
     let program = match language {
-        Language::C => compile_c(&source, &place.0)?,
-        Language::Java => compile_java(&source, &place.0)?,
+        Language::C => compile_c(&source, place.path())?,
+        Language::Java => compile_java(&source, place.path())?,
         Language::Rust | Language::Python => source,
     };
     Ok((place, program))
 }
 
-/// Builds the program of a language into `file`, for other machines, containers and guests.
+/// Builds the program of a language into `file`, for other machines, containers and guests; `with_runtime`, with a
+/// virtual machine that runs it.
 ///
 /// # Errors
 /// As [`build`]; [`Failure::Input`] where the file cannot be written.
-pub(super) fn build_into(language: Language, file: &Path) -> Result<(), Failure> {
-    let (_place, program) = build(language)?;
+pub(super) fn build_into(language: Language, file: &Path, with_runtime: bool) -> Result<(), Failure> {
+    if with_runtime && language != Language::Java {
+        let found = language.name();
+        return Err(Failure::Input(format!("--with-runtime: found language {found}, want java: others bring none")));
+    }
+    let (place, mut program) = build(language)?;
+    if with_runtime {
+        program = image::pack(&program, place.path())?;
+    }
     let keep = || -> io::Result<()> {
         let content = fs::read(&program)?;
         let whole = WholeFile::create(file)?;
@@ -185,7 +161,7 @@ fn compile_c(source: &Path, place: &Path) -> Result<PathBuf, Failure> {
             let mut command = Command::new(&compiler);
             command.args(["-O2", "-o"]).arg(&program).args(linked).arg(source);
             match run(&mut command) {
-                Ok(Ok(())) => return Ok(program),
+                Ok(Ok(_)) => return Ok(program),
                 Ok(Err(words)) => why = Some(format!("{} reports: {words}", compiler.to_string_lossy())),
                 Err(_) => break,
             }
@@ -204,26 +180,13 @@ fn compile_java(source: &Path, place: &Path) -> Result<PathBuf, Failure> {
     packer.arg("-C").arg(place).arg("Counter.class");
     for command in [&mut compiler, &mut packer] {
         let why = match run(command) {
-            Ok(Ok(())) => continue,
+            Ok(Ok(_)) => continue,
             Ok(Err(words)) => format!("{} reports: {words}", command.get_program().to_string_lossy()),
             Err(_) => format!("found no {} (of Java 11 or later)", command.get_program().to_string_lossy()),
         };
-        return Err(Failure::Machine(format!(
-            "language java: {why}; install a compiler with `apt-get install default-jdk-headless`"
-        )));
+        return Err(missing_compiler(&why));
     }
     Ok(jar)
-}
-
-/// Runs a tool to its end: `Err` where it cannot be started, `Ok(Err)` with its first words where it fails.
-fn run(command: &mut Command) -> io::Result<Result<(), String>> {
-    let output = command.stdin(Stdio::null()).output()?;
-    if output.status.success() {
-        return Ok(Ok(()));
-    }
-    let words = String::from_utf8_lossy(&output.stderr).into_owned();
-    let line = words.lines().find(|line| !line.trim().is_empty());
-    Ok(Err(line.map_or_else(|| output.status.to_string(), str::to_owned)))
 }
 
 #[cfg(test)]
@@ -240,7 +203,7 @@ mod tests {
     fn the_source_for_python_is_built_by_copying_it() {
         let (place, program) = build(Language::Python).expect("the temporary directory is writable");
         assert_eq!(fs::read_to_string(&program).ok().as_deref(), Language::Python.source().map(|(_, text)| text));
-        let directory = place.0.clone();
+        let directory = place.path().to_owned();
         drop(place);
         assert!(!directory.exists());
     }

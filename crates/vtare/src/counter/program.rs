@@ -18,8 +18,10 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::low_level;
 
 use super::function::{Call, Size, fold, jump};
-use super::language::{self, Language, Place};
+use super::image;
+use super::language::{self, Language};
 use super::parameters::Parameters;
+use super::tools::Place;
 use crate::context::Context;
 use crate::failure::Failure;
 
@@ -50,6 +52,8 @@ pub(super) struct Program {
     /// The last state of each argument 2^0, 2^1, ...: what the work must lead to.
     states: Vec<u64>,
     line: Line,
+    /// The virtual machine that runs it, where one was brought along; removed after the program has ended.
+    _image: Option<Place>,
     answers: VecDeque<(u64, Answer)>,
 }
 
@@ -70,14 +74,17 @@ impl Program {
     /// as agreed.
     pub(super) fn start(parameters: &Parameters, context: &Context) -> Result<Option<Self>, Failure> {
         let language = parameters.language;
-        // Dropped once the program is up: nothing stays behind where this process is killed later.
-        let (_place, mut line) = match &parameters.program {
-            Some(program) => (None, Line::open(language, program)?),
+        let (place, program) = match &parameters.program {
+            Some(file) => {
+                let unpacked = if language == Language::Java { image::unpacked(file)? } else { None };
+                unpacked.map_or_else(|| (None, file.clone()), |(place, program)| (Some(place), program))
+            }
             None => {
-                let (place, program): (Place, _) = language::build(language)?;
-                (Some(place), Line::open(language, &program)?)
+                let (place, program) = language::build(language)?;
+                (Some(place), program)
             }
         };
+        let mut line = Line::open(language, &program)?;
         let Some(words) = line.receive(context)? else { return Ok(None) };
         let hello: Hello =
             serde_json::from_str(&words).map_err(|error| line.broken(&format!("{error} in {words:?}")))?;
@@ -93,6 +100,8 @@ impl Program {
             unit_ms: parameters.unit_ms,
             states: (0..=parameters.max_exponent).map(|exponent| jump(1, size.steps(1 << exponent))).collect(),
             line,
+            // A program built for this run is gone once it is up: it stays nowhere if this process is killed later.
+            _image: place.filter(|_| parameters.program.is_some()),
             answers: VecDeque::new(),
         }))
     }

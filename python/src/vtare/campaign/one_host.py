@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from vtare.campaign.background import neighbours
-from vtare.campaign.programs import CounterPrograms
+from vtare.campaign.programs import CounterPrograms, room_for
 from vtare.campaign.setup import RunSetup, Setup, close_quietly
 from vtare.campaign.two_hosts import values_of
 from vtare.instance_factors import Background, background_of, resources_of
@@ -55,7 +55,9 @@ class OneHostSetup(Setup[OneHostPlacement]):
     def wanted(self, run: Run, experiment: Experiment | None) -> OneHostPlacement:
         """See `Setup.wanted`. A control run is on the host, with nothing in the background."""
         values = {} if experiment is None else values_of(run, experiment)
-        return OneHostPlacement(run, values.get("platform", _HOST), resources_of(values), background_of(values))
+        name = values.get("platform", _HOST)
+        resources = room_for(run, kind_of(name, self._settings.get(name)), resources_of(values))
+        return OneHostPlacement(run, name, resources, background_of(values))
 
     def missing(self, wanted: OneHostPlacement) -> str | None:
         """See `Setup.missing`."""
@@ -71,7 +73,8 @@ class OneHostSetup(Setup[OneHostPlacement]):
         name = wanted.platform
         with ExitStack() as stack:
             kind = kind_of(name, self._settings.get(name))
-            run = stack.enter_context(self._programs.beside(wanted.run, name, kind, directory))
+            memory_byte = wanted.resources.memory_byte
+            run = stack.enter_context(self._programs.beside(wanted.run, name, kind, directory, memory_byte))
             instance = self._started(name, wanted.resources)
             beside = None
             if wanted.background.instances:

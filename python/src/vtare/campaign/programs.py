@@ -1,7 +1,8 @@
 """The counter function in other languages: built once by the binary, and laid beside a run that calls for it.
 
 A program lies in the run's own directory, which every platform brings to its instances, and is removed with the run: a
-store keeps none. Where it cannot be built, or an instance has nothing to run it with, the run is skipped.
+store keeps none. That in Java brings its virtual machine along, but for instances that have the programs of this
+machine. Where it cannot be built, or an instance has nothing to run it with, the run is skipped.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from vtare.errors import MachineCannot
 from vtare.instruments import instrument as record_of
-from vtare.platforms import PlatformFailed, kinds_with
+from vtare.platforms import Layer, PlatformFailed, kinds_with, platform_class
 from vtare.process import ToolFailed, run_tool
 
 if TYPE_CHECKING:
@@ -20,12 +21,18 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from vtare.design import Run
+    from vtare.platforms import Resources
 
 #: The one whose program needs nothing but a kernel.
 _STATIC: Final = "c"
+#: The one whose program brings what runs it along, where its instance is no place with the programs of this machine.
+_BROUGHT: Final = "java"
+#: What the virtual machine takes, with the files it comes in, which a guest holds in memory: measured, rounded up.
+BROUGHT_MEMORY_BYTE: Final = 256 << 20
 _FILE: Final = "counter-program"
 _MACHINE_CANNOT: Final = 3
-_BUILT_S: Final = 120.0
+#: `jlink` takes 4 s of CPU time.
+_BUILT_S: Final = 240.0
 
 
 def language_of(instrument: str, parameters: Mapping[str, Any]) -> str | None:
@@ -34,21 +41,42 @@ def language_of(instrument: str, parameters: Mapping[str, Any]) -> str | None:
     return None if program is None else program(parameters)
 
 
+def room_for(run: Run, kind: str, resources: Resources) -> Resources:
+    """What an instance of this kind is given for a run: a guest whose memory no one chose gets enough for its program.
+
+    Left alone is what the plan chooses, and what has the memory of its machine.
+    """
+    found = platform_class(kind)
+    if found is None or found.LAYER is not Layer.MACHINE or "memory_byte" not in found.OFFERED:
+        return resources
+    if resources.memory_byte is not None or not _is_brought(language_of(run.instrument, run.parameters), kind):
+        return resources
+    return replace(resources, memory_byte=BROUGHT_MEMORY_BYTE)
+
+
+def _is_brought(language: str | None, kind: str) -> bool:
+    """Whether the program of a language brings what runs it: machines elsewhere may have another version, or none."""
+    found = platform_class(kind)
+    return language == _BROUGHT and (found is None or not found.FURNISHED or found.LAYER is Layer.MACHINE)
+
+
 class CounterPrograms:
-    """The programs of one campaign. Each language's is built when first needed."""
+    """The programs of one campaign. Each language's is built when first needed, with and without what runs it."""
 
     def __init__(self, binary: Path) -> None:
         """Have this binary build them; nothing is built yet."""
         self._binary = binary
-        self._built: dict[str, bytes] = {}
-        self._refused: dict[str, str] = {}
+        self._built: dict[tuple[str, bool], bytes] = {}
+        self._refused: dict[tuple[str, bool], str] = {}
 
     @contextmanager
-    def beside(self, run: Run, platform: str, kind: str, directory: Path) -> Iterator[Run]:
+    def beside(
+        self, run: Run, platform: str, kind: str, directory: Path, memory_byte: int | None = None
+    ) -> Iterator[Run]:
         """Lay the program that a run needs into its directory, and give the run that names it.
 
-        `platform` is named in messages, `kind` states what its instances have. A run without need of one is given back
-        as it is.
+        `platform` is named in messages, `kind` states what its instances have, `memory_byte` what the plan gives them.
+        A run without need of one is given back as it is.
 
         Raises:
             MachineCannot: the language's tools are missing here or in the instance, with the way out.
@@ -59,31 +87,39 @@ class CounterPrograms:
         if language is None:
             yield run
             return
+        brought = _is_brought(language, kind)
         furnished = kinds_with(lambda one: one.FURNISHED)
-        if language != _STATIC and kind not in furnished:
+        if brought and memory_byte is not None and memory_byte < BROUGHT_MEMORY_BYTE:
+            raise MachineCannot(
+                f"language {language} on platform {platform}: found {memory_byte >> 20} MiB of memory, its virtual "
+                f"machine needs {BROUGHT_MEMORY_BYTE >> 20} MiB"
+            )
+        if language != _STATIC and not brought and kind not in furnished:
             raise MachineCannot(
                 f"language {language} on platform {platform}: its instances hold vtare's static binary alone, nothing "
                 f"to run {language} with; {', '.join(furnished)} have what is installed on their machine"
             )
         program = directory.absolute() / _FILE
-        self._lay(run.instrument, language, program)
+        self._lay(run.instrument, (language, brought), program)
         try:
             yield replace(run, parameters={**run.parameters, "program": str(program)})
         finally:
             program.unlink(missing_ok=True)
 
-    def _lay(self, instrument: str, language: str, program: Path) -> None:
-        if language in self._refused:
-            raise MachineCannot(self._refused[language])
-        if language not in self._built:
-            self._build(instrument, language, program)
-            self._built[language] = program.read_bytes()
+    def _lay(self, instrument: str, wanted: tuple[str, bool], program: Path) -> None:
+        if wanted in self._refused:
+            raise MachineCannot(self._refused[wanted])
+        if wanted not in self._built:
+            self._build(instrument, wanted, program)
+            self._built[wanted] = program.read_bytes()
         else:
-            program.write_bytes(self._built[language])
+            program.write_bytes(self._built[wanted])
             program.chmod(0o755)
 
-    def _build(self, instrument: str, language: str, program: Path) -> None:
+    def _build(self, instrument: str, wanted: tuple[str, bool], program: Path) -> None:
+        language, brought = wanted
         command = [str(self._binary), instrument, "--language", language, "--build", str(program)]
+        command += ["--with-runtime"] if brought else []
         try:
             # What a killed build leaves goes with the run's directory.
             run_tool(command, timeout_s=_BUILT_S, environment={"TMPDIR": str(program.parent)})
@@ -91,9 +127,9 @@ class CounterPrograms:
             lines = error.output.strip().splitlines() or [error.reason]
             why = lines[-1].removeprefix("vtare: ")
             if error.code == _MACHINE_CANNOT:
-                self._refused[language] = why
+                self._refused[wanted] = why
                 raise MachineCannot(why) from error
             raise PlatformFailed(f"language {language}: its program could not be built: {why}") from error
 
 
-__all__ = ["CounterPrograms", "language_of"]
+__all__ = ["BROUGHT_MEMORY_BYTE", "CounterPrograms", "language_of", "room_for"]
