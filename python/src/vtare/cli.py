@@ -220,16 +220,23 @@ def plot(
         list[str] | None,
         typer.Option("--only", metavar="WORD", help="Only figures with this in their name; repeatable."),
     ] = None,
+    forms: Annotated[
+        list[str] | None,
+        typer.Option("--format", metavar="FORM", help="svg (default), png, csv (what is drawn); repeatable."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Write every figure of the report as an SVG file, for papers and print."""
+    """Write every figure of the report as files of its own, for papers and print: picture, data or both."""
     from vtare.report.content import content_of
-    from vtare.report.write import figures_place, refuse_empty, write_figures
+    from vtare.report.write import FIGURE_FORMS, figures_place, refuse_empty, write_figures
 
+    asked = tuple(dict.fromkeys(forms or ("svg",)))
+    if unknown := [form for form in asked if form not in FIGURE_FORMS]:
+        raise BadInput(f"--format: found '{unknown[0]}', expected {', '.join(FIGURE_FORMS)}")
     summary = _summary_of(store)
     refuse_empty(summary)
     directory = out if out is not None else figures_place(summary)
-    written = write_figures(content_of(summary), directory, only=tuple(only or ()))
+    written = write_figures(content_of(summary), directory, only=tuple(only or ()), forms=asked)
     if as_json:
         left_out = [problem.reason for problem in summary.sample_set.problems]
         _print_json({"schema": "vtare.plot/1", "figures": [str(path) for path in written], "left_out": left_out})

@@ -218,7 +218,7 @@ def test_a_bad_figure_name_is_refused() -> None:
     with style_context():
         figure, _ = new_figure(1.0)
         with pytest.raises(ValueError, match="found figure name 'A b'"):
-            to_drawing(figure, "A b", "text")
+            to_drawing(figure, "A b", "text", [])
 
 
 # --- palette ---

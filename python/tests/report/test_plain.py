@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import struct
 import subprocess
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 from pathlib import Path
 
+import polars as pl
 import pytest
 from conftest import Reported
 from synthetic_store import PLAN, Recipe, write_store
@@ -172,6 +174,43 @@ def test_plot_writes_a_file_for_each_figure_of_the_page(small: Path, tmp_path: P
     for path in written:
         assert ET.fromstring(path.read_text(encoding="utf-8")).tag.endswith("}svg")
     assert not list((tmp_path / "figures").glob(".*"))
+
+
+def test_a_figure_is_written_as_svg_as_a_picture_and_as_the_data_that_it_draws(small: Path, tmp_path: Path) -> None:
+    words = ["plot", str(small), "--only", "medians", "--only", "boxes", "--out", str(tmp_path)]
+    done = CliRunner().invoke(app, [*words, *(f"--format={form}" for form in ("svg", "png", "csv"))])
+    assert done.exit_code == 0, done.output
+    files = sorted(tmp_path.iterdir())
+    assert done.stdout.split() != []
+    assert {Path(line) for line in done.stdout.split()} == set(files)
+    assert len(files) % 3 == 0
+    summary = summarise(small)
+    for path in tmp_path.glob("*.png"):
+        assert path.read_bytes().startswith(b"\x89PNG\r\n")
+        width, height = struct.unpack(">II", path.read_bytes()[16:24])
+        box = re.search(r'viewBox="0 0 ([0-9.]+) ([0-9.]+)"', path.with_suffix(".svg").read_text(encoding="utf-8"))
+        assert box is not None
+        # Twice the size in CSS pixels, of which a point has 4/3.
+        assert abs(width - 8 / 3 * float(box[1])) < 3
+        assert abs(height - 8 / 3 * float(box[2])) < 3
+    drawn = pl.concat([pl.read_csv(path) for path in tmp_path.glob("medians-*.csv")])
+    assert set(drawn["quantity"]) == {"miss_ns"}
+    assert set(drawn["unit"]) == {"ns"}
+    wanted = summary.cells.filter(pl.col("median").is_not_null())["median"].to_list()
+    assert sorted(drawn.filter(pl.col("mark") == "median")["value"]) == sorted(wanted)
+
+
+def test_a_figure_in_an_unknown_form_is_refused_with_those_there_are(small: Path) -> None:
+    done = CliRunner().invoke(app, ["plot", str(small), "--format", "pdf"])
+    assert isinstance(done.exception, BadInput)
+    assert str(done.exception) == "--format: found 'pdf', expected svg, png, csv"
+
+
+def test_every_figure_of_every_kind_of_report_has_its_data(five_runs: Reported, all_instruments: Reported) -> None:
+    for reported in (five_runs, all_instruments):
+        for drawing in content_of(reported.summary).drawings():
+            assert drawing.data.height > 0, drawing.name
+            assert drawing.data.null_count().row(0) != (drawing.data.height,) * drawing.data.width, drawing.name
 
 
 def test_plot_without_a_figure_of_that_name_lists_those_there_are(small: Path, tmp_path: Path) -> None:

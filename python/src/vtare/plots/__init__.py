@@ -31,7 +31,7 @@ from vtare.plots.rates import (
 from vtare.plots.ratios import RatioMark, RatioRow, ratio_dots
 from vtare.plots.raw import raw_samples, raw_values
 from vtare.plots.stacks import stack_scale, stack_values, stacks
-from vtare.plots.svg import Drawing
+from vtare.plots.svg import Drawing, png
 from vtare.plots.violins import Violin, violin, violin_values, violins
 
 __all__ = [
@@ -83,6 +83,7 @@ __all__ = [
     "estimates_over_time",
     "matrix",
     "placement",
+    "png",
     "profile_values",
     "profiles",
     "rate_limit",

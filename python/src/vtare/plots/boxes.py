@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
 from matplotlib.patches import Rectangle
@@ -9,7 +10,7 @@ from matplotlib.patches import Rectangle
 from vtare.plots.axes import Scale, scale_for, time_axis
 from vtare.plots.format import time_text
 from vtare.plots.palette import GRID, INK, style_of
-from vtare.plots.quantity import axis_label
+from vtare.plots.quantity import axis_label, quantity_of
 from vtare.plots.svg import Drawing, new_figure, style_context, to_drawing
 
 if TYPE_CHECKING:
@@ -95,7 +96,13 @@ def boxes(
         time_axis(axes, "x", shown, what)
         if title:
             axes.set_title(title)
-        return to_drawing(figure, name, _describe(rows, what))
+        head = {"quantity": quantity, "unit": quantity_of(quantity).symbol}
+        data = [
+            {**head, "group": row.group, "label": row.label, "run": number, **asdict(run)}
+            for row in rows
+            for number, run in enumerate(row.runs, 1)
+        ]
+        return to_drawing(figure, name, _describe(rows, what), data)
 
 
 def _starts_group(rows: Sequence[BoxRow], at: int) -> bool:

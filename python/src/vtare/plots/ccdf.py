@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
@@ -10,7 +10,7 @@ from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
 from vtare.plots.axes import Scale, scale_for, time_axis
 from vtare.plots.format import time_text
 from vtare.plots.palette import style_of
-from vtare.plots.quantity import axis_label
+from vtare.plots.quantity import axis_label, quantity_of
 from vtare.plots.svg import Drawing, new_figure, style_context, to_drawing
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def ccdf(
         if title:
             axes.set_title(title)
         figure.legend(loc="outside lower center", ncols=columns, handlelength=2.6, columnspacing=1.2)
-        return to_drawing(figure, name, _describe(lines, what))
+        return to_drawing(figure, name, _describe(lines, what), _data(lines, quantity))
 
 
 def steps(line: CcdfLine, scale: Scale) -> tuple[list[float], list[float], str]:
@@ -117,6 +117,16 @@ def steps(line: CcdfLine, scale: Scale) -> tuple[list[float], list[float], str]:
     ps[-1] = ps[-2]
     text = line.label if start == 1.0 else f"{line.label} ({100 * (1 - start):.3g} % at or below 0)"
     return xs, ps, text
+
+
+def _data(lines: Sequence[CcdfLine], quantity: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    for line in lines:
+        head = {"quantity": quantity, "unit": quantity_of(quantity).symbol, "label": line.label}
+        found.append({**head, "mark": "mean", "value": line.mean, "share_above": None})
+        pairs = zip(line.x.tolist(), line.p.tolist(), strict=True)
+        found += [{**head, "mark": "curve", "value": x, "share_above": p} for x, p in pairs]
+    return found
 
 
 def _describe(lines: Sequence[CcdfLine], what: str) -> str:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Kind = Literal["time", "packet_rate", "plain"]
+_UNIT: Final[dict[Kind, str]] = {"time": ", ns", "packet_rate": ", packet/s", "plain": ""}
 _LEGEND_LETTERS: Final = 46
 _ROOM: Final = 1.25
 
@@ -87,7 +88,13 @@ def curves(
             + ", ".join(f"{value_text(y_kind, p.y)} at {value_text(x_kind, p.x)}" for p in line.points)
             for line in lines
         )
-        return to_drawing(figure, name, f"{y_label} over {x_label}. {values}.")
+        x_name, y_name = (f"{text}{_UNIT[kind]}" for text, kind in ((x_label, x_kind), (y_label, y_kind)))
+        data = [
+            {"label": line.label, x_name: p.x, y_name: p.y, "low": p.low, "high": p.high, "lower_bound": p.hollow}
+            for line in lines
+            for p in line.points
+        ]
+        return to_drawing(figure, name, f"{y_label} over {x_label}. {values}.", data)
 
 
 def _heights(points: Sequence[CurvePoint]) -> list[float]:

@@ -76,6 +76,11 @@ def cv_by_argument(
             figure,
             name,
             f"Coefficient of variation by argument beside {len(lines) - len(mine)} published machines: {words}.",
+            [
+                {"label": line.label, "published": line.published, "argument": argument, "cv": cv}
+                for line in lines
+                for argument, cv in zip(line.argument, line.cv, strict=True)
+            ],
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from matplotlib.markers import CARETLEFT, CARETRIGHT
 
@@ -153,7 +153,17 @@ def dot_intervals(
         time_axis(axes, "x", shown, what, quantity_of(quantity).tick)
         if title:
             axes.set_title(title)
-        return to_drawing(figure, name, describe_dots(rows, what, quantity=quantity))
+        data = _data(rows, quantity if label is None else label, quantity_of(quantity).symbol)
+        return to_drawing(figure, name, describe_dots(rows, what, quantity=quantity), data)
+
+
+def _data(rows: Sequence[Dot], quantity: str, unit: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    for row in rows:
+        head = {"quantity": quantity, "unit": unit, "group": row.group, "label": row.label}
+        found.append({**head, "mark": "median", "value": row.value, "low": row.low, "high": row.high})
+        found += [{**head, "mark": "run", "value": value} for value in row.run_values]
+    return found
 
 
 def describe_dots(rows: Sequence[Dot], what: str, *, quantity: str = "miss_ns") -> str:
@@ -194,4 +204,5 @@ def share_bars(rows: Sequence[tuple[str, str, float]], *, name: str, label: str,
         axes.grid(visible=True, axis="x")
         axes.set_xlabel(f"{label} (%)")
         words = "; ".join(f"{text} {percent_text(share)}" for text, _, share in rows)
-        return to_drawing(figure, name, f"{label}: {words}.")
+        data = [{"quantity": label, "label": text, "share": share} for text, _, share in rows]
+        return to_drawing(figure, name, f"{label}: {words}.", data)

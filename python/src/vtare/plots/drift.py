@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
 from matplotlib.lines import Line2D
@@ -10,7 +11,7 @@ from matplotlib.ticker import MaxNLocator
 from vtare.plots.axes import scale_for, time_axis
 from vtare.plots.format import time_text
 from vtare.plots.palette import BLUE, INK, MUTED, VERMILLION
-from vtare.plots.quantity import axis_label
+from vtare.plots.quantity import axis_label, quantity_of
 from vtare.plots.svg import Drawing, new_figure, style_context, to_drawing
 
 if TYPE_CHECKING:
@@ -73,4 +74,9 @@ def control_drift(
             name,
             f"Control medians by block, {what}: centre {time_text(centre)}, limit plus and "
             f"minus {time_text(limit)}; {drifted} of {len(points)} outside.",
-        )
+            [
+                {"quantity": quantity, "unit": quantity_of(quantity).symbol, **asdict(point), "centre": centre,
+                 "limit": limit}
+                for point in points
+            ],
+        )  # fmt: skip

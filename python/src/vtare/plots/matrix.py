@@ -26,6 +26,7 @@ _MOST_TINT: Final = 0.62
 _COLUMN_LETTERS: Final = 11
 """Letters of a column's name that fit beside the next one's at this width."""
 _MARK: Final[dict[Edge, str]] = {"sure": "", "alike": "=", "open": "?"}
+_VERDICT: Final[dict[Edge, str]] = {"sure": "sure", "alike": "equivalent", "open": "inconclusive"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +100,12 @@ def matrix(
         axes.set_xlabel(label)
         figure.legend(handles=_handles(squares, ends), loc="outside upper left", ncols=3, handlelength=1.0,
                       columnspacing=1.2, handletextpad=0.4)  # fmt: skip
-        return to_drawing(figure, name, _describe(rows, columns, squares, label))
+        data = [
+            {"row": row, label: column, "text": square and square.text, "verdict": square and _VERDICT[square.edge]}
+            for row, some in zip(rows, squares, strict=True)
+            for column, square in zip(columns, some, strict=True)
+        ]
+        return to_drawing(figure, name, _describe(rows, columns, squares, label), data)
 
 
 def _draw(axes: Axes, x: int, y: int, square: Square | None) -> None:
@@ -139,9 +145,8 @@ def _handles(squares: Sequence[Sequence[Square | None]], ends: Ends) -> list[Pat
 def _describe(
     rows: Sequence[str], columns: Sequence[str], squares: Sequence[Sequence[Square | None]], label: str
 ) -> str:
-    words = {"sure": "sure", "alike": "equivalent", "open": "inconclusive"}
     parts = [
-        f"{row}, {column}: {square.text} ({words[square.edge]})"
+        f"{row}, {column}: {square.text} ({_VERDICT[square.edge]})"
         for row, some in zip(rows, squares, strict=True)
         for column, square in zip(columns, some, strict=True)
         if square is not None

@@ -108,7 +108,13 @@ def profiles(
         columns = next((n for n in (4, 3, 2) if longest <= _LEGEND_LETTERS // n), 1)
         figure.legend(handles=[_handle(line) for line in lines], loc="outside upper left", ncols=columns,
                       handlelength=2.2, columnspacing=1.0, handletextpad=0.4)  # fmt: skip
-        return to_drawing(figure, name, _describe(lines, levels, title, written.text))
+        data = [
+            {"quantity": quantity, "unit": written.symbol, "label": line.label, label: levels[point.at],
+             "value": point.value, "low": point.low, "high": point.high}
+            for line in lines
+            for point in line.points
+        ]  # fmt: skip
+        return to_drawing(figure, name, _describe(lines, levels, title, written.text), data)
 
 
 def _draw(axes: Axes, line: Profile, shift: float) -> None:

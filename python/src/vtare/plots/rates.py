@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 from matplotlib.lines import Line2D
@@ -106,7 +106,12 @@ def estimates_over_time(
         known = truth[np.isfinite(truth)]
         span = f"{rate_text(float(known.min()))} to {rate_text(float(known.max()))}" if len(known) else "unknown"
         values = ", ".join(rate_text(mark.value) for mark in marks) or "none"
-        return to_drawing(figure, name, f"Truth {span}; estimates in order of time: {values}.")
+        course = [
+            {"mark": "truth", "begin_s": begin, "end_s": end, "truth_bit_per_s": None if math.isnan(rate) else rate}
+            for begin, end, rate in zip(edges_s[:-1].tolist(), edges_s[1:].tolist(), truth.tolist(), strict=True)
+        ]
+        data = course + _data(marks)
+        return to_drawing(figure, name, f"Truth {span}; estimates in order of time: {values}.", data)
 
 
 def estimates_against_truth(marks: Sequence[EstimateMark], *, name: str, limit: float) -> Drawing:
@@ -135,7 +140,16 @@ def estimates_against_truth(marks: Sequence[EstimateMark], *, name: str, limit: 
         _even_axis(axes, "y", 0.0, limit / factor, f"estimate, {unit}")
         _legend(figure, styles)
         counts = "; ".join(f"{style} {sum(mark.style == style for mark in shown)}" for style in styles)
-        return to_drawing(figure, name, f"Estimates over the truth of their windows: {counts}.")
+        return to_drawing(figure, name, f"Estimates over the truth of their windows: {counts}.", _data(shown))
+
+
+def _data(marks: Sequence[EstimateMark]) -> list[dict[str, Any]]:
+    return [
+        {"mark": "estimate", "label": mark.style, "begin_s": mark.begin_s, "end_s": mark.end_s,
+         "truth_bit_per_s": mark.truth, "estimate_bit_per_s": mark.value, "low": mark.low, "high": mark.high,
+         "bound_or_disturbed": mark.hollow}
+        for mark in marks
+    ]  # fmt: skip
 
 
 def _mark(axes: Axes, x: float, y: float, limit: float, mark: EstimateMark) -> None:
@@ -177,7 +191,10 @@ def error_boxes(rows: Sequence[ErrorRow], *, name: str, limits: tuple[float, flo
         axes.spines["left"].set_visible(False)
         _error_axis(axes, "x", low, high)
         values = "; ".join(f"{row.label} {percent_points(float(np.median(row.errors)))}" for row in rows)
-        return to_drawing(figure, name, f"Errors in percent of the truth, medians: {values}.")
+        data = [
+            {"group": row.group, "label": row.label, "error_percent": error} for row in rows for error in row.errors
+        ]
+        return to_drawing(figure, name, f"Errors in percent of the truth, medians: {values}.", data)
 
 
 def error_limits(rows: Sequence[ErrorRow]) -> tuple[float, float]:
@@ -226,7 +243,8 @@ def cost_against_error(points: Sequence[CostPoint], *, name: str) -> Drawing:
         styles = list(dict.fromkeys(point.style for point in points))
         _legend(figure, styles)
         values = "; ".join(f"{p.label} {byte_text(p.byte)}, {percent_points(p.error_percent)} off" for p in points)
-        return to_drawing(figure, name, f"Bytes of an estimate and its absolute error, medians: {values}.")
+        data = [{"label": p.label, "estimate_byte": p.byte, "absolute_error_percent": p.error_percent} for p in points]
+        return to_drawing(figure, name, f"Bytes of an estimate and its absolute error, medians: {values}.", data)
 
 
 def _legend(figure: Figure, styles: Sequence[str]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Final
 
 from matplotlib.lines import Line2D
@@ -100,7 +100,8 @@ def ratio_dots(rows: Sequence[RatioRow], *, name: str, label: str, margin_ratio:
                                          for m in row.marks)
             for row in rows
         )  # fmt: skip
-        return to_drawing(figure, name, f"{label}: {values}.")
+        data = [{"group": row.group, "label": row.label, **asdict(mark)} for row in rows for mark in row.marks]
+        return to_drawing(figure, name, f"{label}: {values}.", data)
 
 
 def _ticks(low: float, high: float) -> list[float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+import polars as pl
 from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_rgba
 from matplotlib.lines import Line2D
@@ -13,7 +14,7 @@ from matplotlib.patches import Patch
 from vtare.plots.axes import Scale, scale_for, time_axis
 from vtare.plots.format import count_text, time_text
 from vtare.plots.palette import INK, style_of
-from vtare.plots.quantity import axis_label
+from vtare.plots.quantity import axis_label, quantity_of
 from vtare.plots.svg import RASTER_DPI, Drawing, new_figure, style_context, to_drawing
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ def raw_samples(
                     label=f"{count_text(banded)} readings, position not kept (stronger: more)",
                 )
             )
+        x = y = np.empty(0)
         if series.index.size:
             size = 5.0 if series.index.size < _FULL_MARK else 1.6
             axes.set_xlim(0, right)
@@ -102,7 +104,18 @@ def raw_samples(
             figure,
             name,
             f"Raw readings of {series.label}, {what}: {series.n} readings, median {time_text(series.median)}.",
+            _data(series, quantity, x, y),
         )
+
+
+def _data(series: RawSeries, quantity: str, index: Floats, value: Floats) -> pl.DataFrame:
+    """The readings that are drawn, and the histogram of those without a position."""
+    parts = [pl.DataFrame({"index": index, "value": value, "readings": np.ones(len(index))})]
+    if series.band_value is not None and series.band_count is not None:
+        band = {"index": None, "value": series.band_value, "readings": series.band_count}
+        parts.append(pl.DataFrame(band, schema_overrides={"index": pl.Float64}))
+    head = {"quantity": quantity, "unit": quantity_of(quantity).symbol, "label": series.label}
+    return pl.concat(parts).select(*(pl.lit(text).alias(name) for name, text in head.items()), pl.all())
 
 
 def _seen(axes: Axes, index: Floats, value: Floats) -> tuple[Floats, Floats]:

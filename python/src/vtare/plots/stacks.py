@@ -94,7 +94,12 @@ def stacks(
                       fontsize=8, color=style_of(shares[0]).hue.light)  # fmt: skip
         handles = [Patch(facecolor=style_of(piece).hue.light, label=names[piece]) for piece in present]
         figure.legend(handles=handles, loc="outside upper left", ncols=2, handlelength=1.0, columnspacing=1.4)
-        return to_drawing(figure, name, _describe(rows, names, label, shares))
+        data = [
+            {"label": row.label, "piece": names.get(piece, piece), "time_ns": value}
+            for row in rows
+            for piece, value in (("whole", row.whole), *row.pieces)
+        ]
+        return to_drawing(figure, name, _describe(rows, names, label, shares), data)
 
 
 def _share(row: Stack, shares: Sequence[str]) -> float | None:

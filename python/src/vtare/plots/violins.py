@@ -12,7 +12,7 @@ from vtare.plots.axes import Scale, scale_for, time_axis
 from vtare.plots.decimate import sorted_counts, weighted_quantile
 from vtare.plots.format import count_text, time_text
 from vtare.plots.palette import GRID, INK, style_of
-from vtare.plots.quantity import axis_label
+from vtare.plots.quantity import axis_label, quantity_of
 from vtare.plots.svg import Drawing, new_figure, style_context, to_drawing
 
 if TYPE_CHECKING:
@@ -113,4 +113,12 @@ def violins(rows: Sequence[Violin], *, name: str, quantity: str, scale: Scale | 
             f"{row.label}: {count_text(row.n)} readings, quartiles {time_text(row.q1)} and {time_text(row.q3)}"
             for row in rows
         )
-        return to_drawing(figure, name, f"Spread of readings, {what}: {values}.")
+        head = {"quantity": quantity, "unit": quantity_of(quantity).symbol}
+        data = [
+            {**head, "group": row.group, "label": row.label, "from": low, "to": high, "share": share,
+             "q1": row.q1, "median": row.median, "q3": row.q3, "readings": row.n}
+            for row in rows
+            for low, high, share in zip(row.edges[:-1].tolist(), row.edges[1:].tolist(), row.share.tolist(),
+                                        strict=True)
+        ]  # fmt: skip
+        return to_drawing(figure, name, f"Spread of readings, {what}: {values}.", data)

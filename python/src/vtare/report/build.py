@@ -15,7 +15,7 @@ from markupsafe import Markup, escape
 from vtare.plots import css_colours
 from vtare.report import layers, text
 from vtare.report.content import Content, content_of
-from vtare.report.embed import SHAPES, bundle, embed
+from vtare.report.embed import SHAPES, bundle, embed, figure_data
 from vtare.report.facts import facts_of, load_facts, own_kernels
 from vtare.report.figures import slug
 from vtare.report.method import caveats_of, method_of
@@ -94,6 +94,7 @@ def render(content: Content, *, live: bool = False) -> str:
         "js": template_text("report.js"),
         "charts": charts,
         "shapes": SHAPES,
+        "data": figure_data(content.drawings()),
         "bundle": bundle() if charts.by_figure else "",
         "explore": template_text("explore.js"),
         "live": template_text("live.js") if live else "",

@@ -14,13 +14,16 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from vtare.plots import Chart
+    from vtare.plots import Chart, Drawing
     from vtare.report.figures import Question
 
 _VEGA_LITE: Final = "6.4"
 """The version of Vega-Lite that Altair writes."""
 MOST_BYTE: Final = 1_500_000
 """Data of all charts of a page; figures beyond stay still ones, so that the page stays under 5 MB."""
+MOST_CSV_BYTE: Final = 700_000
+"""CSV files of all figures of a page."""
+_MOST_ROWS: Final = 4_000
 
 #: Markers of a legend, as SVG paths around its middle.
 SHAPES: Final = {
@@ -87,6 +90,20 @@ def embed(questions: Iterable[Question]) -> Charts:
         if entries:
             legends[question.id] = tuple(entries.values())
     return Charts(by_figure, legends)
+
+
+def figure_data(drawings: Iterable[Drawing]) -> dict[str, str]:
+    """What figures draw as CSV, by their name, as long as there is room: raw readings are left to `vtare plot`."""
+    found: dict[str, str] = {}
+    left = MOST_CSV_BYTE
+    for drawing in drawings:
+        if drawing.data.height > _MOST_ROWS:
+            continue
+        text = drawing.data.write_csv()
+        if len(text) <= left:
+            found[drawing.name] = text
+            left -= len(text)
+    return found
 
 
 def _text(chart: Chart) -> str:

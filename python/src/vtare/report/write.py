@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from vtare import stored
 from vtare.errors import BadInput
+from vtare.plots import Drawing, png
 from vtare.report.build import build
 from vtare.report.content import content_of
 from vtare.report.plain import FORMATS, render_plain
@@ -19,6 +21,12 @@ if TYPE_CHECKING:
 
 REPORT_NAME = "report.html"
 FIGURES_NAME = "figures"
+FIGURE_FORMS: Final[dict[str, Callable[[Drawing], bytes]]] = {
+    "svg": lambda drawing: f"{drawing.svg}\n".encode(),
+    "png": png,
+    "csv": lambda drawing: drawing.data.write_csv().encode(),
+}
+"""The forms of a figure's file, by the ending of its name."""
 
 
 def write_report(store: Path, out: Path | None = None) -> Path:
@@ -78,8 +86,12 @@ def default_name(form: str) -> str:
     return REPORT_NAME if form == "html" else FORMATS[form]
 
 
-def write_figures(content: Content, directory: Path, *, only: tuple[str, ...] = ()) -> list[Path]:
-    """Write every figure of a report as an SVG file of its own; `only` keeps those whose name has one of these words.
+def write_figures(
+    content: Content, directory: Path, *, only: tuple[str, ...] = (), forms: tuple[str, ...] = ("svg",)
+) -> list[Path]:
+    """Write every figure of a report as files of its own, one for each of `forms` (keys of `FIGURE_FORMS`).
+
+    `only` keeps those whose name has one of these words.
 
     Raises:
         BadInput: no figure has such a name, or the directory cannot be written.
@@ -101,9 +113,10 @@ def write_figures(content: Content, directory: Path, *, only: tuple[str, ...] = 
         ) from error
     written = []
     for name in chosen:
-        path = directory / f"{name}.svg"
-        write_whole(path, drawings[name].svg + "\n")
-        written.append(path)
+        for form in forms:
+            path = directory / f"{name}.{form}"
+            write_whole(path, FIGURE_FORMS[form](drawings[name]))
+            written.append(path)
     return written
 
 
@@ -126,15 +139,15 @@ def refuse_empty(summary: Summary) -> None:
         )
 
 
-def write_whole(path: Path, content: str) -> None:
-    """Write a text file under a temporary name beside it, fsync, and rename it into place.
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Write a file under a temporary name beside it, fsync, and rename it into place.
 
     Raises:
         BadInput: the directory is missing or cannot be written, or the disk is full; nothing is left behind.
     """
     try:
-        stored.write_whole(path, content.encode())
+        stored.write_whole(path, content.encode() if isinstance(content, str) else content)
     except OSError as error:
         reason = error.strerror or str(error)
-        what = "figure" if path.suffix == ".svg" else "report"
+        what = "figure" if path.suffix[1:] in FIGURE_FORMS else "report"
         raise BadInput(f"{path}: cannot write the {what}: {reason}; choose another place with --out") from error

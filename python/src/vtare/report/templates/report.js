@@ -15,6 +15,52 @@
     return sign * String(a).localeCompare(String(b), undefined, { numeric: true });
   };
   const quote = (text) => (/[",\n\r]/.test(text) ? '"' + text.replace(/"/g, '""') + '"' : text);
+  const save = (blob, name) => {
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(blob);
+    link.download = name;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+  };
+  // A figure on its own: colours and font are the fallbacks of the page's variables, so that it is light on white.
+  const picture = (figure) => {
+    const still = figure.querySelector(":scope > svg, .still > svg");
+    const [, , width, height] = still.getAttribute("viewBox").split(" ").map(Number);
+    const copy = still.cloneNode(true);
+    copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
+    copy.setAttribute("width", width);
+    copy.setAttribute("height", height);
+    return { text: new XMLSerializer().serializeToString(copy), width, height };
+  };
+  const raster = async ({ text, width, height }) => {
+    const image = new Image();
+    image.src = "data:image/svg+xml;charset=utf-8," + encodeURIComponent(text);
+    await image.decode();
+    const canvas = Object.assign(document.createElement("canvas"), { width: 3 * width, height: 3 * height });
+    const pen = canvas.getContext("2d");
+    pen.fillStyle = "#fff";
+    pen.fillRect(0, 0, canvas.width, canvas.height);
+    pen.drawImage(image, 0, 0, canvas.width, canvas.height);
+    return new Promise((done) => canvas.toBlob(done, "image/png"));
+  };
+  for (const button of document.querySelectorAll("[data-save]")) {
+    button.addEventListener("click", async () => {
+      const figure = button.closest("figure");
+      const form = button.dataset.save;
+      const blob = form === "csv" ? new Blob([button.dataset.csv], { type: "text/csv" })
+        : form === "png" ? await raster(picture(figure))
+        : new Blob([picture(figure).text], { type: "image/svg+xml" });
+      save(blob, figure.id.replace(/^figure-/, "") + "." + form);
+    });
+  }
+  // A link to a figure inside a folded part opens it.
+  const reveal = () => {
+    const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    for (let part = target; part; part = part.parentElement) if (part.tagName === "DETAILS") part.open = true;
+    target?.scrollIntoView();
+  };
+  addEventListener("hashchange", reveal);
+  if (location.hash) reveal();
   for (const part of document.querySelectorAll("[data-table]")) {
     const table = part.querySelector("table");
     const body = table.tBodies[0];
@@ -52,11 +98,7 @@
       for (const row of body.rows) {
         if (!row.hidden) lines.push(cells(row).map((cell) => quote(cell.dataset.v ?? cell.textContent.trim())).join(","));
       }
-      const link = document.createElement("a");
-      link.href = URL.createObjectURL(new Blob([lines.join("\r\n") + "\r\n"], { type: "text/csv" }));
-      link.download = part.dataset.table + ".csv";
-      link.click();
-      setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+      save(new Blob([lines.join("\r\n") + "\r\n"], { type: "text/csv" }), part.dataset.table + ".csv");
     });
     filter();
   }
