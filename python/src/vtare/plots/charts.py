@@ -176,7 +176,6 @@ def estimates_chart(edges_s: Floats, truth: Floats, marks: Sequence[EstimateMark
         .encode(x=x, y=y)
     )
     base = alt.Chart(alt.NamedData("rows")).encode(x=x, y=y, color=_colour(keys))
-    bars = base.transform_filter("datum.low != null && datum.high != null").mark_rule(clip=True, strokeWidth=1.4)
     windows = base.mark_rule(clip=True, strokeWidth=2)
     points = base.mark_point(clip=True, size=48, strokeWidth=1.2).encode(
         shape=alt.condition("datum.beyond", alt.value("triangle-up"), _shape(keys)), opacity=_opacity(1.0),
@@ -186,7 +185,7 @@ def estimates_chart(edges_s: Floats, truth: Floats, marks: Sequence[EstimateMark
             "window": "window"}  # fmt: skip
     layers = alt.layer(
         line,
-        bars.encode(y=alt.Y("low:Q"), y2="high:Q", opacity=_opacity(0.6)),
+        *_bars(base, rows),
         windows.encode(x=alt.X("begin:Q"), x2="end:Q", opacity=_opacity(0.5)),
         points,
         _hover(base, told),
@@ -232,16 +231,24 @@ def curves_chart(
     )
     base = alt.Chart(alt.NamedData("rows")).encode(x=x, y=y, color=_colour(keys))
     strokes = base.mark_line(clip=True, strokeWidth=1.4).encode(strokeDash=_dashes(keys), opacity=_opacity(1.0))
-    bars = base.transform_filter("datum.low != null && datum.high != null").mark_rule(clip=True, strokeWidth=1.4)
     markers = base.mark_point(clip=True, size=48, strokeWidth=1.2).encode(
         shape=_shape(keys), opacity=_opacity(1.0),
         fillOpacity=alt.condition("datum.filled", alt.value(1.0), alt.value(0.0)), fill=_colour(keys),
     )  # fmt: skip
     told = {"curve": "curve", "at": x_label, "shown": y_label, "interval": "interval"}
-    layers = alt.layer(
-        strokes, bars.encode(y=alt.Y("low:Q"), y2="high:Q", opacity=_opacity(0.6)), markers, _hover(base, told)
-    )
+    layers = alt.layer(strokes, *_bars(base, rows), markers, _hover(base, told))
     return _chart(layers, {"rows": rows}, keys, (low, high), log=log_x, shared=True)
+
+
+def _bars(base: alt.Chart, rows: Sequence[Mapping[str, Any]]) -> list[alt.Chart]:
+    """The intervals of the rows that have one; no layer where none has: an empty one is an error of the script."""
+    import altair as alt
+
+    if all(row["low"] is None or row["high"] is None for row in rows):
+        return []
+    known = base.transform_filter("datum.low != null && datum.high != null")
+    ends = {"y": alt.Y("low:Q"), "y2": alt.Y2("high:Q"), "opacity": _opacity(0.6)}
+    return [known.mark_rule(clip=True, strokeWidth=1.4).encode(**ends)]
 
 
 def _with_unit(label: str, kind: Kind, values: Sequence[float]) -> str:
