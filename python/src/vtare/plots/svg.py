@@ -29,6 +29,7 @@ PANEL_WIDTH_IN: Final = 4.6
 """Width of one panel: reads at 360 px on a phone and fits two or three to a row on a desk."""
 
 RASTER_DPI: Final = 170
+_FRACTION: Final = re.compile(r"(\.\d\d)\d+")
 
 _STYLE: Final[dict[str, Any]] = {
     "svg.hashsalt": "vtare",
@@ -116,7 +117,9 @@ def _colours_to_variables(svg: str) -> str:
 
 
 def _unique_ids(svg: str, name: str) -> str:
-    svg = re.sub(r'\bid="([^"]+)"', rf'id="{name}-\1"', svg)
+    used = set(re.findall(r'href="#([^"]+)"|url\(#([^)]+)\)', svg))
+    known = {one for pair in used for one in pair}
+    svg = re.sub(r' id="([^"]+)"', lambda match: f' id="{name}-{match[1]}"' if match[1] in known else "", svg)
     svg = re.sub(r'(href)="#([^"]+)"', rf'\1="#{name}-\2"', svg)
     return re.sub(r"url\(#([^)]+)\)", rf"url(#{name}-\1)", svg)
 
@@ -148,6 +151,8 @@ def to_drawing(figure: Figure, name: str, text: str, data: pl.DataFrame | Sequen
     raw = buffer.getvalue()
     body = raw[raw.index("<svg") :]
     body = re.sub(r"\s*<metadata>.*?</metadata>", "", body, flags=re.DOTALL)
+    # A hundredth of a point is a tenth of a screen's pixel: more digits would double the size of a report.
+    body = re.sub(r'(?<= )(?:d|x|y|transform)="[^"]*"', lambda match: _FRACTION.sub(r"\1", match[0]), body)
     body = _unique_ids(_colours_to_variables(body), name)
     body = body.replace("xlink:href", "href")
     box = re.search(r'viewBox="0 0 ([0-9.]+) ([0-9.]+)"', body)

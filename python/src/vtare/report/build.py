@@ -94,7 +94,7 @@ def render(content: Content, *, live: bool = False) -> str:
         "js": template_text("report.js"),
         "charts": charts,
         "shapes": SHAPES,
-        "data": figure_data(content.drawings()),
+        "data": figure_data(one for one in content.drawings() if one.name not in charts.by_figure),
         "bundle": bundle() if charts.by_figure else "",
         "explore": template_text("explore.js"),
         "live": template_text("live.js") if live else "",

@@ -21,9 +21,9 @@ _VEGA_LITE: Final = "6.4"
 """The version of Vega-Lite that Altair writes."""
 MOST_BYTE: Final = 1_500_000
 """Data of all charts of a page; figures beyond stay still ones, so that the page stays under 5 MB."""
-MOST_CSV_BYTE: Final = 700_000
-"""CSV files of all figures of a page."""
-_MOST_ROWS: Final = 4_000
+MOST_CSV_BYTE: Final = 300_000
+"""CSV files of all still figures of a page."""
+_MOST_ROWS: Final = 400
 
 #: Markers of a legend, as SVG paths around its middle.
 SHAPES: Final = {
@@ -93,7 +93,7 @@ def embed(questions: Iterable[Question]) -> Charts:
 
 
 def figure_data(drawings: Iterable[Drawing]) -> dict[str, str]:
-    """What figures draw as CSV, by their name, as long as there is room: raw readings are left to `vtare plot`."""
+    """What figures draw as CSV, by their name, as long as there is room: long ones are left to `vtare plot`."""
     found: dict[str, str] = {}
     left = MOST_CSV_BYTE
     for drawing in drawings:

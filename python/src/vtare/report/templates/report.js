@@ -27,7 +27,6 @@
     const still = figure.querySelector(":scope > svg, .still > svg");
     const [, , width, height] = still.getAttribute("viewBox").split(" ").map(Number);
     const copy = still.cloneNode(true);
-    copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
     copy.setAttribute("width", width);
     copy.setAttribute("height", height);
     return { text: new XMLSerializer().serializeToString(copy), width, height };
@@ -43,11 +42,18 @@
     pen.drawImage(image, 0, 0, canvas.width, canvas.height);
     return new Promise((done) => canvas.toBlob(done, "image/png"));
   };
+  // The data of a chart is on the page already.
+  const charted = (figure) => {
+    const rows = JSON.parse(figure.querySelector("script[type='application/json']").textContent).datasets.rows;
+    const names = Object.keys(rows[0]);
+    return [names, ...rows.map((row) => names.map((name) => row[name]))]
+      .map((row) => row.map((value) => quote(String(value ?? ""))).join(",")).join("\n") + "\n";
+  };
   for (const button of document.querySelectorAll("[data-save]")) {
     button.addEventListener("click", async () => {
       const figure = button.closest("figure");
       const form = button.dataset.save;
-      const blob = form === "csv" ? new Blob([button.dataset.csv], { type: "text/csv" })
+      const blob = form === "csv" ? new Blob([button.dataset.csv ?? charted(figure)], { type: "text/csv" })
         : form === "png" ? await raster(picture(figure))
         : new Blob([picture(figure).text], { type: "image/svg+xml" });
       save(blob, figure.id.replace(/^figure-/, "") + "." + form);
