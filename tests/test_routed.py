@@ -63,6 +63,31 @@ capacity = ["40 Mbit/s"]
 cross = ["10 Mbit/s"]
 cross_arrivals = ["iperf3"]
 
+[programs.script]
+command = ["sh", "-c", "echo to {peer} about 30 Mbit/s"]
+pattern = "about ([0-9]+) Mbit"
+unit = "Mbit/s"
+
+[programs.iperf3]
+command = ["iperf3", "--client", "{peer}", "--port", "5202", "--time", "1", "--format", "m"]
+far_end = ["iperf3", "--server", "--bind", "{peer}", "--port", "5202", "--forceflush"]
+ready = "Server listening"
+pattern = '([0-9.]+) Mbits/sec +receiver'
+unit = "Mbit/s"
+
+[[experiment]]
+name = "programs"
+instrument = "avb"
+parameters = { estimates = 1, most_ns = "20 s" }
+
+[experiment.factors]
+bottleneck = ["tbf"]
+capacity = ["40 Mbit/s"]
+cross = ["10 Mbit/s"]
+method = ["program:script", "program:iperf3"]
+timers = ["os", "vtare"]
+responder_platform = ["netns"]
+
 [[experiment]]
 name = "delayed"
 instrument = "avb"
@@ -124,12 +149,13 @@ def test_what_source_sink_and_bottleneck_logged_agrees(vtare: Path, tmp_path: Pa
     skipped = [entry["reason"] for entry in runs if entry["status"] == "skipped"]
     assert done.returncode == 0, done.stderr
     # A kernel without netem cannot delay, one without htb not shape so: both are shown with the kernel's own message.
-    assert all("qdisc" in reason or "netem" in reason or "iperf3: it is not" in reason for reason in skipped), skipped
+    words = ("qdisc", "netem", "iperf3: it is not", "the program 'iperf3' is missing")
+    assert all(any(word in reason for word in words) for reason in skipped), skipped
     assert not [name for name in network.namespaces() if name.startswith(own_prefix())]
 
     summary = summarise(tmp_path / "store")
     estimates = summary.estimates
-    assert estimates["experiment"].is_in(["steady", "steps", "papers", "delayed"]).all()
+    assert estimates["experiment"].is_in(["steady", "steps", "papers", "programs", "delayed"]).all()
     steady = estimates.filter(pl.col("experiment") == "steady")
     assert steady["no_truth"].null_count() == steady.height > 0
     assert steady["truth_bit_per_s"].is_between(0, 40e6 * (1 + 1e-9)).all()
@@ -151,6 +177,17 @@ def test_what_source_sink_and_bottleneck_logged_agrees(vtare: Path, tmp_path: Pa
         directory = tmp_path / "store" / "runs" / str(run_id)
         if document(directory, "link_counter")["counted"]:
             assert int(pl.read_parquet(directory / "link_counter.parquet")["cross_byte"].sum()) > 0
+    programs = estimates.filter(pl.col("experiment") == "programs")
+    for row in programs.iter_rows(named=True):
+        assert row["truth_bit_per_s"] > 0
+        # What they send is not known.
+        assert (row["probe_byte"], row["trains"], row["stopped"]) == (None, None, "converged")
+        assert row["avb_bit_per_s"] == (
+            30_000_000 if row["method"] == "program:script" else pytest.approx(25e6, rel=0.6)
+        )
+    assert {(row["method"], row["timers"]) for row in programs.iter_rows(named=True)} >= {
+        ("program:script", timers) for timers in ("os", "vtare")
+    }
     steps = estimates.filter(pl.col("experiment") == "steps")
     if steps.height:
         log = tmp_path / "store" / "runs" / str(steps["run_id"][0]) / "capacity.jsonl"

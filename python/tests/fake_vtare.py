@@ -394,6 +394,9 @@ def main() -> int:
     command, *rest = sys.argv[1:]
     if command == "counter":
         return build(rest)
+    if command == "exec":
+        words = rest[rest.index("--") + 1 :]
+        os.execvp(words[0], words)
     if command == "load":
         return load_net(rest[1:]) if rest[0] == "net" else load(rest[0], rest[1:])
     if command == "link":

@@ -143,8 +143,9 @@ fn rows(path: &Path) -> Vec<BTreeMap<String, i64>> {
 fn every_method_runs_over_a_real_path() {
     let Some(shaped) = Shaped::new() else { return };
     let listed = vtare_line("avb --method help").stdout;
-    let names: Vec<&str> =
-        listed.lines().filter(|line| !line.starts_with(' ')).filter_map(|line| line.split(' ').next()).collect();
+    let named = listed.lines().filter(|line| !line.starts_with(' ')).filter_map(|line| line.split(' ').next());
+    // Another program's is tested by itself.
+    let names: Vec<&str> = named.filter(|name| *name != "program").collect();
     assert!(names.len() > 10 && names.contains(&"abacus"), "{names:?}");
     for name in names {
         // More time where the machine let nothing be sent.
@@ -280,6 +281,61 @@ fn what_cannot_be_is_refused_with_the_way_out() {
     let wrong = avb(&format!("{} --key-file {}", keyed.address, place.file("other").display()));
     wrong.refused(2, &["key"]);
     assert!(wrong.stdout.is_empty());
+}
+
+/// Estimates of a shell script in place of a program.
+fn by_script(script: &str, more: &str) -> Outcome {
+    let line = format!("avb 127.0.0.1 --method program:script --clock os --sleep usleep {more} --json --command sh -c");
+    let words: Vec<&str> = line.split_whitespace().chain([script]).collect();
+    common::vtare(words)
+}
+
+#[test]
+fn another_program_estimates_by_what_it_prints() {
+    let place = Place::new();
+    let samples = place.file("samples.parquet").display().to_string();
+    let more = format!("--count 2 --pause 1ms --pattern ([0-9.]+).Mbit --out {samples}");
+    let document = by_script("echo 1 Mbit; echo {peer} has 95.5 Mbit/s >&2", &more).json();
+    let cell = &document["cells"][0];
+    assert_eq!((&cell["avb_bit_per_s"], &cell["method"]), (&Value::from(95.5e6), &Value::from("program:script")));
+    assert_eq!((&cell["estimates"], &cell["layer"]), (&Value::from(2), &Value::from("program")));
+    for unknown in ["probe_byte", "extra_byte", "packet_byte", "occupied_bit_per_s", "interval_bit_per_s"] {
+        assert_eq!(cell[unknown], Value::Null, "{unknown}");
+    }
+    let rows = rows(Path::new(&samples));
+    assert_eq!(rows.iter().map(|row| row["avb_bit_per_s"]).collect::<Vec<_>>(), [95_500_000, 95_500_000]);
+    assert!(rows.iter().all(|row| !row.contains_key("probe_byte") && row["elapsed_ns"] > 0), "{rows:?}");
+}
+
+#[test]
+fn a_program_without_an_estimate_states_why_and_leaves_nothing_running() {
+    let place = Place::new();
+    let pid = place.file("pid").display().to_string();
+    let slow = format!("sleep 600 & echo $! >{pid}; sleep 600");
+    for (script, more, stopped, why) in [
+        ("echo nothing here", "--pattern [0-9]+", "gave_up", "nothing matches the pattern; its last words: \"nothing"),
+        ("echo 12; echo no route; exit 4", "--pattern [0-9]+", "gave_up", "exit status: 4; its last words: \"no route"),
+        ("yes", "--pattern [0-9]+", "gave_up", "printed more than 1048576 B"),
+        (&slow, "--pattern [0-9]+ --max-time 500ms", "time_budget", "did not end within 0.5 s"),
+    ] {
+        let document = by_script(script, more).json();
+        let (cell, notes) = (&document["cells"][0], document["notes"].to_string());
+        assert_eq!((&cell["avb_bit_per_s"], &cell["stopped"]), (&Value::Null, &Value::from(stopped)), "{script}");
+        assert!(notes.contains(&why.replace('"', "\\\"")), "{script}: {notes}");
+    }
+    let left = std::fs::read_to_string(&pid).expect("it began");
+    common::until("what it has started is gone", || !Path::new("/proc").join(left.trim()).exists());
+}
+
+#[test]
+fn what_cannot_be_asked_of_a_program_is_refused() {
+    by_script("true", "--pattern (").refused(2, &["regular expression such as"]);
+    by_script("true", "--pattern x --reverse").refused(2, &["reverse: the program sends"]);
+    by_script("true", "").refused(2, &["pattern: found none"]);
+    vtare_line("avb 127.0.0.1 --method program --pattern x").refused(2, &["command: found none"]);
+    vtare_line("avb 127.0.0.1 --pattern x").refused(2, &["pattern: found it with method abacus"]);
+    let missing = "avb 127.0.0.1 --method program --pattern x --json --command /nonexistent/tool";
+    vtare_line(missing).refused(3, &["/nonexistent/tool"]);
 }
 
 #[test]

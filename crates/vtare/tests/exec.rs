@@ -33,6 +33,19 @@ fn the_exit_code_and_the_arguments_are_the_programs() {
 }
 
 #[test]
+fn a_plain_program_has_neither_the_library_nor_the_slack() {
+    let script = "echo ${LD_PRELOAD:-none} $(cat /proc/self/timerslack_ns)";
+    let mut command = Command::new(VTARE);
+    // Nothing is in the library's place: it is not looked for.
+    command.args(["exec", "--plain", "--with-parent", "--", "sh", "-c", script]);
+    command.env("VTARE_PRELOAD", "/nonexistent").env_remove("LD_PRELOAD");
+    let own = std::fs::read_to_string("/proc/self/timerslack_ns").expect("the kernel shows it");
+    let outcome = Outcome::of(command.output().expect("the binary starts"));
+    assert_eq!((outcome.code, outcome.stdout), (0, format!("none {own}")), "{}", outcome.stderr);
+    exec(&Place::new(), &["--plain", "--sleep", "spin", "true"]).refused(2, &["--plain", "--sleep"]);
+}
+
+#[test]
 fn a_program_that_a_signal_ended_under_a_report_gives_128_and_the_signal() {
     let outcome = exec(&Place::new(), &["--report", "sh", "-c", "kill -9 $$"]);
     assert_eq!(outcome.code, 137, "{}", outcome.stderr);

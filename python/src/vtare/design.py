@@ -101,6 +101,8 @@ def _row(
                 parameters |= TIMERS[levels[factor.name]]
             elif factor.name not in OWN_FACTORS:
                 parameters[factor.name] = factor.level(levels[factor.name]).value
+        program = experiment.program(parameters)
+        parameters |= {} if program is None else program.parameters
     what = {
         "experiment": name,
         "instrument": instrument,

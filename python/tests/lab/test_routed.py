@@ -107,6 +107,83 @@ def test_cross_traffic_by_iperf3_is_skipped_where_it_is_not_installed(
     assert entry.reason == "cross traffic by iperf3: it is not on PATH; install it (`apt install iperf3`)"
 
 
+TABLE = """
+[programs.tool]
+command = ["true", "{peer}"]
+far_end = ["sh", "-c", "echo $0 is {peer}; echo listening; exec sleep 60", "tool"]
+ready = "listening"
+pattern = "([0-9.]+) Mbit"
+unit = "Mbit/s"
+"""
+PROGRAM = (
+    *ONE_CELL,
+    ('["vtare"]\nplatform', '["program:tool"]\nplatform'),
+    ('method = "vtare", ', ""),
+    ("responder_cpu = [1]", f"responder_cpu = [1]\n{TABLE}"),
+)
+
+
+def test_a_program_of_the_plan_estimates_with_its_own_far_end(
+    tmp_path: Path, fake: Any, fake_hosts: Any, fake_routes: Any, run_campaign: Run
+) -> None:
+    with Store.create(tmp_path / "store", plan_of(*PROGRAM), 7) as store:
+        assert run_campaign(store).done == 1
+        (run,) = store.runs
+        directory = store.directory(run.run_id)
+    parameters = json.loads((directory / "run.json").read_text())["parameters"]
+    assert (parameters["command"], parameters["unit"]) == (["true", "{peer}"], "Mbit/s")
+    assert (parameters["method"], parameters["pattern"]) == ("program:tool", "([0-9.]+) Mbit")
+    assert "key_file" not in parameters
+    assert (directory / "far-end.log").read_text() == "tool is 127.0.0.1\nlistening\n"
+    assert not (directory / "responder.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "reason"),
+    [
+        (('["true", "{peer}"]', '["no-such-tool"]'), "skipped", "program:tool: the program 'no-such-tool' is missing"),
+        (("exec sleep 60", "exit 5"), "failed", "the far end of tool ended (exit code 5) before the run did"),
+        (("echo listening", "exit 5"), "failed", "the far end of tool could not start (exit code 5)"),
+        (
+            ('platform = ["host"]', 'platform = ["docker"]'), "skipped",
+            "its instances hold vtare's static binary alone; host, netns",
+        ),
+    ],
+)  # fmt: skip
+def test_a_program_that_cannot_run_costs_its_run(
+    change: tuple[str, str], status: str, reason: str, tmp_path: Path, fake: Any, fake_hosts: Any, fake_routes: Any,
+    run_campaign: Run,
+) -> None:  # fmt: skip
+    with Store.create(tmp_path / "store", plan_of(*PROGRAM, change), 7) as store:
+        run_campaign(store)
+    with Journal(tmp_path / "store" / "journal.sqlite", read_only=True) as journal:
+        (entry,) = journal.entries().values()
+    assert entry.status == status
+    assert reason in (entry.reason or "")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("program:tool", "program:tol"), "found 'program:tol' (did you mean 'tool'?), expected one of the plan's"),
+        (("[programs.tool]", '[programs."a b"]'), "programs.a b: found 'a b', expected letters"),
+        (
+            ('"Mbit/s"', '"Mbits"'),
+            "programs.tool.unit: found 'Mbits' (did you mean 'bit/s'?), expected one of bit/s, kbit/s, Mbit/s",
+        ),
+        (("([0-9.]+) Mbit", "("), "programs.tool.pattern: found '(', expected a regular expression"),
+        (('["true", "{peer}"]', "[]"), "programs.tool.command: found [], expected a program and its words"),
+        (('["true", "{peer}"]', "[1]"), "programs.tool.command[0]: found 1, expected a string"),
+        (("far_end =", "far ="), "programs.tool.far: unknown key 'far' (did you mean 'far_end'?)"),
+        ((TABLE, "[programs]\ntool = 1"), "programs.tool: found 1, expected a table"),
+    ],
+)
+def test_a_program_that_is_not_described_is_refused(change: tuple[str, str], message: str) -> None:
+    with pytest.raises(BadInput) as error:
+        plan_of(*PROGRAM, change)
+    assert message in str(error.value)
+
+
 def test_hosts_are_made_anew_only_where_their_wiring_changes(
     tmp_path: Path, fake: Any, fake_hosts: Any, fake_routes: Any, run_campaign: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -52,6 +52,8 @@ pub enum Layer {
     Ip,
     /// UDP payload, as some original tools print.
     Payload,
+    /// What another program counts, which does not report what that is.
+    Program,
 }
 
 impl Estimate {

@@ -113,6 +113,8 @@ fn silence(stopped: Option<Stopped>) -> &'static str {
 /// The command that gets further.
 fn more(answer: &mut Answer, cell: &AvbCell, parameters: &Parameters, line: &CommandLine) {
     match cell.stopped {
+        // Its notes have the reason; words behind its command would be the program's.
+        _ if parameters.is_program() => {}
         Some(Stopped::ByteBudget) => {
             let spent = parameters.most_byte.map(|byte| byte as f64).or(cell.estimate_byte.median);
             if let Some(byte) = spent.map(|byte| (byte * MORE).ceil()).filter(|byte| *byte > 0.0) {

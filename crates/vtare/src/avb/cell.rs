@@ -28,6 +28,11 @@ pub(super) struct EstimateRow<'a> {
 }
 
 impl EstimateRow<'_> {
+    /// What was sent for it; none of another program, which does not report it.
+    fn sent(&self, number: u64) -> Option<i64> {
+        (!self.cell.foreign).then(|| count(number))
+    }
+
     /// A time of the estimate, in s since it began, on the clock.
     fn at(&self, seconds: f64) -> i64 {
         self.timed.began.as_nanos().cast_signed() + (seconds * 1e9).round() as i64
@@ -59,11 +64,12 @@ columns!(row: EstimateRow<'_> {
         "the most that the probes themselves made the queue wait";
     optional_int64 "occupied_bit_per_s" = row.timed.estimate.occupied_bit_per_s.and_then(nearest),
         "probe bytes over the time taken";
-    int64 "probe_byte" = count(row.timed.estimate.probe_byte), "bytes of probe packets, IP";
-    int64 "extra_byte" = count(row.timed.extra_byte),
+    optional_int64 "probe_byte" = row.sent(row.timed.estimate.probe_byte),
+        "bytes of probe packets, IP; this and the next three are null for another program, which does not report them";
+    optional_int64 "extra_byte" = row.sent(row.timed.extra_byte),
         "bytes sent besides: soundings of the path, and credit for trains back";
-    int64 "packets" = count(row.timed.estimate.packets), "probe packets";
-    int64 "trains" = row.timed.estimate.trains.into(), "trains of packets";
+    optional_int64 "packets" = row.sent(row.timed.estimate.packets), "probe packets";
+    optional_int64 "trains" = row.sent(row.timed.estimate.trains.into()), "trains of packets";
     boolean "at_least" = row.timed.estimate.at_least, "the value is a lower bound: the sender could not send faster";
     string "stopped" = &row.stopped, "why the measurement ended";
 });
@@ -118,10 +124,10 @@ pub(crate) struct AvbCell {
     pub(crate) occupied_bit_per_s: Option<f64>,
     /// The same as a share of the capacity that was found, 0 to 1: median of the estimates that found one.
     pub(crate) occupied_share: Option<f64>,
-    /// Bytes of probe packets, all estimates.
-    pub(crate) probe_byte: u64,
-    /// Bytes sent besides: soundings, and credit for trains back.
-    pub(crate) extra_byte: u64,
+    /// Bytes of probe packets, all estimates; null where another program sent them.
+    pub(crate) probe_byte: Option<u64>,
+    /// Bytes sent besides: soundings, and credit for trains back; null likewise.
+    pub(crate) extra_byte: Option<u64>,
     /// Time of the measurements, s, without the silence between.
     pub(crate) elapsed_s: f64,
     /// Why it stopped; of several estimates the most frequent reason.
@@ -140,8 +146,8 @@ pub(crate) struct AvbCell {
     pub(crate) estimate_byte: Figures,
     /// Time of an estimate, ns.
     pub(crate) estimate_ns: Figures,
-    /// Bytes of the largest probe packet, IP.
-    pub(crate) packet_byte: u32,
+    /// Bytes of the largest probe packet, IP; null where another program sends.
+    pub(crate) packet_byte: Option<u32>,
     /// What a single send costs the sender, ns; null where the kernel sends.
     pub(crate) send_cost_ns: Option<f64>,
     /// Packets of one call at most; null where the kernel sends.
@@ -152,6 +158,9 @@ pub(crate) struct AvbCell {
     pub(crate) receiver_drops: Option<u64>,
     /// What the link got and did not get.
     pub(crate) link: Option<Facts>,
+    /// Whether the estimates are another program's, which does not report what it sent.
+    #[serde(skip)]
+    pub(crate) foreign: bool,
 }
 
 /// The estimates of a run as they come.
@@ -207,14 +216,14 @@ impl Gathered {
         cell.uninformative = all().filter(|it| uninformative(it)).count() as u64;
         cell.at_least = 2 * all().filter(|it| it.at_least).count() >= self.timed.len().max(1);
         cell.elapsed_s = all().map(|it| it.elapsed_s).sum();
-        cell.probe_byte = all().map(|it| it.probe_byte).sum();
-        cell.extra_byte = self.timed.iter().map(|timed| timed.extra_byte).sum();
+        cell.probe_byte = (!cell.foreign).then(|| all().map(|it| it.probe_byte).sum());
+        cell.extra_byte = (!cell.foreign).then(|| self.timed.iter().map(|timed| timed.extra_byte).sum());
         cell.layer = all().next().map(|it| it.layer).unwrap_or_default();
         // Those with an answer come first: of equals the first is taken.
         let (answered, others): (Vec<_>, Vec<_>) = all().partition(|it| it.avb_bit_per_s.is_some());
         cell.stopped = most_frequent(answered.into_iter().chain(others).map(|it| it.stopped));
         cell.estimate_bit_per_s = all().filter_map(|it| it.avb_bit_per_s.and_then(nearest)).collect();
-        cell.estimate_byte = all().map(|it| it.probe_byte.cast_signed()).collect();
+        cell.estimate_byte = all().filter(|_| !cell.foreign).map(|it| it.probe_byte.cast_signed()).collect();
         cell.estimate_ns = all().map(|it| (it.elapsed_s * 1e9) as i64).collect();
         cell.receiver_drops = counters.and_then(|counters| counters.socket_drops);
     }
@@ -289,6 +298,9 @@ pub(super) struct StreamLine<'a> {
     extra_byte: u64,
     /// Of the capacity found, 0 to 1.
     occupied_share: Option<f64>,
+    /// The estimate is another program's.
+    #[serde(skip)]
+    foreign: bool,
     /// Its interval is as wide as the link.
     uninformative: bool,
 }
@@ -312,12 +324,22 @@ impl<'a> StreamLine<'a> {
             estimate: &timed.estimate,
             extra_byte: timed.extra_byte,
             occupied_share: occupied_share(&timed.estimate),
+            foreign: cell.foreign,
             uninformative: uninformative(&timed.estimate),
         }
     }
 }
 
 impl StreamLine<'_> {
+    /// The estimate for programs. What another program sent is null.
+    fn document(&self) -> serde_json::Value {
+        let mut document = output::to_json(self);
+        for key in ["probe_byte", "extra_byte", "packets", "trains"].iter().filter(|_| self.foreign) {
+            document[*key] = serde_json::Value::Null;
+        }
+        document
+    }
+
     /// The estimate for people: its time, the available bandwidth, and its interval.
     fn in_words(&self) -> String {
         let at = format!("{:7.1} s", self.at_s);
@@ -343,7 +365,7 @@ impl StreamLine<'_> {
 /// # Errors
 /// Where stdout cannot be written.
 pub(super) fn show(line: &StreamLine<'_>, how: Stream, notes: &mut Vec<Note>) -> Result<ControlFlow<()>, Failure> {
-    let text = if how == Stream::Lines { line.in_words() } else { output::to_json(line).to_string() };
+    let text = if how == Stream::Lines { line.in_words() } else { line.document().to_string() };
     let shown = output::print_on(&format!("{text}\n"))?;
     if shown.is_break() {
         notes.push(Note::new("reader_gone", "whoever read the stream of estimates went away, which ended the run"));
@@ -426,7 +448,7 @@ mod tests {
         gathered.sum_up(&mut cell, None);
         assert_eq!((cell.avb_bit_per_s, cell.estimates, cell.unanswered), (Some(110e6), 4, 1));
         assert_eq!(cell.interval_bit_per_s.map(|[low, high]| (low.round(), high.round())), Some((99e6, 121e6)));
-        assert_eq!((cell.stopped, cell.extra_byte), (Some(Stopped::Converged), 40));
+        assert_eq!((cell.stopped, cell.extra_byte), (Some(Stopped::Converged), Some(40)));
         // Three windows of 10 ms; three answers do not show how the path varies.
         assert_eq!(cell.window_s.map(|s| (s * 1e3).round()), Some(30.0));
         assert_eq!(cell.long_run_bit_per_s.map(|[low, high]| (low.round(), high.round())), Some((55e6, 165e6)));

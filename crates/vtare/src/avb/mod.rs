@@ -8,6 +8,8 @@ mod cell;
 mod convert;
 mod parameters;
 mod probe_path;
+mod program;
+mod repeat;
 mod run;
 pub(crate) mod shown;
 mod tcp;
@@ -65,12 +67,19 @@ impl Instrument for Avb {
     type Cell = AvbCell;
 
     fn resolve(parameters: Parameters, _context: &Context) -> Result<Parameters, Failure> {
-        parameters.resolved()
+        let parameters = parameters.resolved()?;
+        if parameters.is_program() {
+            program::Settings::of(&parameters)?;
+        }
+        Ok(parameters)
     }
 
     fn measure(parameters: &Parameters, session: &mut Session<'_>) -> Result<Outcome<AvbCell>, Failure> {
         if parameters.is_tcp() {
             return tcp::measure(parameters, session);
+        }
+        if parameters.is_program() {
+            return program::measure(parameters, session);
         }
         let clock = session.clock();
         let mut notes = conditions::take(parameters.cpu, parameters.fifo, true)?;
@@ -86,7 +95,7 @@ impl Instrument for Avb {
             address: path.address.to_string(),
             method: parameters.method.clone(),
             direction: if parameters.reverse { "reverse" } else { "forward" },
-            packet_byte: path.ability.most_packet_byte,
+            packet_byte: Some(path.ability.most_packet_byte),
             send_cost_ns: Some(path.ability.least_gap_ns),
             group_packet: Some(path.ability.most_group),
             link: Some(path.link().facts().clone()),
@@ -181,7 +190,11 @@ impl Instrument for Avb {
     fn details(cells: &[AvbCell]) -> String {
         let mut text = String::new();
         for cell in cells {
-            text.push_str(&format!("\nIP packets with headers, {} B at most, {}", cell.packet_byte, cell.direction));
+            let counted = cell.packet_byte.map_or_else(
+                || "what the program counts".to_owned(),
+                |byte| format!("IP packets with headers, {byte} B at most"),
+            );
+            text.push_str(&format!("\n{counted}, {}", cell.direction));
             text.push_str(&burden(cell.occupied_bit_per_s, cell.occupied_share, cell.queued_ns));
             text.push_str(&window(cell.window_s, cell.long_run_bit_per_s));
             if let Some(depth) = cell.token_bucket_byte {

@@ -38,6 +38,55 @@ pub(crate) enum ClockChoice {
     Os,
 }
 
+/// The unit of a rate that another program prints.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum)]
+pub(crate) enum RateUnit {
+    /// Bits per second.
+    #[serde(rename = "bit/s")]
+    #[value(name = "bit/s")]
+    Bit,
+    /// 1000 of them.
+    #[serde(rename = "kbit/s")]
+    #[value(name = "kbit/s")]
+    KiloBit,
+    /// 10^6 of them.
+    #[default]
+    #[serde(rename = "Mbit/s")]
+    #[value(name = "Mbit/s")]
+    MegaBit,
+    /// 10^9 of them.
+    #[serde(rename = "Gbit/s")]
+    #[value(name = "Gbit/s")]
+    GigaBit,
+    /// Bytes per second.
+    #[serde(rename = "B/s")]
+    #[value(name = "B/s")]
+    Byte,
+    /// 1000 of them.
+    #[serde(rename = "kB/s")]
+    #[value(name = "kB/s")]
+    KiloByte,
+    /// 10^6 of them.
+    #[serde(rename = "MB/s")]
+    #[value(name = "MB/s")]
+    MegaByte,
+}
+
+impl RateUnit {
+    /// One of it, in bit/s.
+    pub(super) const fn bit_per_s(self) -> f64 {
+        match self {
+            Self::Bit => 1.0,
+            Self::KiloBit => 1e3,
+            Self::MegaBit => 1e6,
+            Self::GigaBit => 1e9,
+            Self::Byte => 8.0,
+            Self::KiloByte => 8e3,
+            Self::MegaByte => 8e6,
+        }
+    }
+}
+
 /// Parameters of `avb` in run.json.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, clap::Args)]
 #[serde(default, deny_unknown_fields)]
@@ -53,6 +102,20 @@ pub(crate) struct Parameters {
     /// Change a setting of the method, as KEY=VALUE; may be given more than once.
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Option<Vec<String>>,
+
+    /// With the method `program` or `program:NAME`, the program to run for each estimate and its words, to the end of
+    /// the line or a word `;`; {peer} in them stands for the far end's address.
+    #[arg(long, value_name = "WORD", num_args = 1.., allow_hyphen_values = true, value_terminator = ";")]
+    pub(crate) command: Option<Vec<String>>,
+
+    /// With `program`, the regular expression that finds the value in what it prints: the first group of its last
+    /// match, or all of that.
+    #[arg(long, value_name = "REGEX", allow_hyphen_values = true)]
+    pub(crate) pattern: Option<String>,
+
+    /// With `program`, the unit of that value: bit/s, kbit/s, Mbit/s, Gbit/s, B/s, kB/s or MB/s.
+    #[arg(long, value_name = "UNIT", hide_possible_values = true)]
+    pub(crate) unit: RateUnit,
 
     /// Measure the path from the far end to here.
     #[arg(long)]
@@ -159,6 +222,9 @@ impl Default for Parameters {
             peer: String::new(),
             method: "abacus".to_owned(),
             set: None,
+            command: None,
+            pattern: None,
+            unit: RateUnit::default(),
             reverse: false,
             follow: false,
             estimates: None,
@@ -209,6 +275,13 @@ impl Parameters {
         parameters::check_bounds(&self)?;
         instrument::check_cpu(self.cpu)?;
         instrument::check_seconds("seconds", self.seconds)?;
+        if self.is_program() {
+            return Ok(self);
+        }
+        if let Some(name) = self.given_of_program() {
+            let found = &self.method;
+            return Err(Failure::Input(format!("{name}: found it with method {found}, want method program, or none")));
+        }
         if self.is_tcp() {
             self.tcp_settings()?;
         } else {
@@ -234,11 +307,22 @@ impl Parameters {
     pub(super) fn settings(&self) -> Result<Settings, Failure> {
         let named = Settings::named(&self.method).map_err(|mut error| {
             if error.what == "method" {
-                error.want.push_str(", tcp");
+                error.want.push_str(", tcp, program");
             }
             Failure::Input(error.to_string())
         })?;
         self.changed(&named)
+    }
+
+    /// Whether the method is another program's.
+    pub(super) fn is_program(&self) -> bool {
+        self.method == PROGRAM || self.method.strip_prefix(PROGRAM).is_some_and(|name| name.starts_with(':'))
+    }
+
+    /// The first parameter given that is for other programs alone.
+    fn given_of_program(&self) -> Option<&'static str> {
+        let given = [("command", self.command.is_some()), ("pattern", self.pattern.is_some())];
+        given.into_iter().find_map(|(name, given)| given.then_some(name))
     }
 
     /// Whether the method is `tcp`, which sends no trains.
@@ -306,6 +390,9 @@ impl Parameters {
     }
 }
 
+/// The method that runs another program.
+const PROGRAM: &str = "program";
+
 /// Time from one estimate to the next where changes are followed, ns.
 pub(super) const FOLLOW_NS: u64 = 1_000_000_000;
 
@@ -329,6 +416,11 @@ pub(super) fn list() -> String {
     let shown: Vec<String> =
         settings.as_object().into_iter().flatten().map(|(key, value)| format!("{key}={value}")).collect();
     text.push_str(&format!("{:<10} settings: {}\n", "", shown.join(" ")));
+    text.push_str(&format!(
+        "{PROGRAM:<10} another program's estimates, read from what it prints: --command, --pattern, --unit\n\
+         {:<10} source: the program\n",
+        ""
+    ));
     text
 }
 

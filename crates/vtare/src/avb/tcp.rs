@@ -2,7 +2,6 @@
 //! it has a runner of its own; what it gives are estimates like those of all other methods.
 
 use std::net::SocketAddr;
-use std::ops::ControlFlow;
 
 use vtare_control::client::{self, ControlError};
 use vtare_control::streams::{Quota, StreamError, Streams};
@@ -14,18 +13,16 @@ use vtare_units::{Monotonic, Span, Timestamp};
 use vtare_wire::DEFAULT_PORT;
 use vtare_wire::session::{ClientError, FlowPlan, Open, Purpose, WireForm};
 
-use super::cell::{self, AvbCell, Gathered, StreamLine};
-use super::parameters::{FOLLOW_NS, Parameters, Stream};
-use super::run::{self, TimedEstimate};
-use super::shown::megabits;
+use super::cell::AvbCell;
+use super::parameters::Parameters;
+use super::repeat::{LOOK_EVERY, Made, repeat};
+use super::run::TimedEstimate;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::instrument::{Note, Outcome, Session};
 use crate::peers::{self, PATIENCE, PROGRAM, control_failure};
 use crate::rtt::conditions;
 
-/// How often the end, signals and the kernel's accounts are checked.
-const LOOK_EVERY: Span = Span::from_millis(20);
 /// What is under way when the sending ends may arrive for this time; how often the far end is asked.
 const DRAIN: Span = Span::from_secs(3);
 const ASK_EVERY: Span = Span::from_millis(60);
@@ -55,13 +52,11 @@ struct Test<'p> {
     context: &'p Context,
 }
 
-/// The result of one test, beside its estimate.
+/// The result of one test.
 struct Tested {
-    timed: TimedEstimate,
+    made: Made,
     congestion: String,
     packet_byte: u32,
-    stopped: bool,
-    lost: Option<String>,
 }
 
 /// Runs the method.
@@ -80,54 +75,19 @@ pub(super) fn measure(parameters: &Parameters, session: &mut Session<'_>) -> Res
         key: peers::key(parameters.key_file.as_deref())?,
         context: session.context,
     };
-    let mut cell = AvbCell {
+    let cell = AvbCell {
         peer: parameters.peer.clone(),
         address: test.address.to_string(),
         method: parameters.method.clone(),
         direction: "forward",
         ..AvbCell::default()
     };
-    let progress = run::progress(parameters, session.context);
-    let started = clocks::now::<Monotonic>();
-    let ends = parameters.seconds.map(|seconds| started + Span::from_nanos((seconds * 1e9) as i64));
-    let wanted = parameters.wanted().unwrap_or(u64::MAX);
-    let mut gathered = Gathered::default();
-    let mut interrupted = false;
-    for number in 0..wanted {
+    repeat(parameters, session, cell, notes, &mut |cell| {
         let tested = test.run()?;
-        cell.packet_byte = tested.packet_byte;
+        cell.packet_byte = Some(tested.packet_byte);
         cell.congestion = Some(tested.congestion);
-        gathered.push(&tested.timed);
-        cell::row(&mut session.samples, &cell, number, &tested.timed)?;
-        progress.set(number + 1);
-        progress.label(&format!("avb {}: {}", cell.peer, megabits(tested.timed.estimate.avb_bit_per_s)));
-        interrupted = tested.stopped;
-        session.peer_lost = tested.lost.map(|why| format!("{}: {why}", parameters.peer));
-        if parameters.stream != Stream::Off {
-            let line = StreamLine::new(&cell, number, &tested.timed, started, clocks::now());
-            if cell::show(&line, parameters.stream, &mut notes)?.is_break() {
-                break;
-            }
-        }
-        let pause = Span::from_nanos(parameters.pause_ns.min(i64::MAX as u64).cast_signed());
-        let next = if parameters.follow {
-            tested.timed.began + Span::from_nanos(FOLLOW_NS.cast_signed())
-        } else {
-            clocks::now() + pause
-        };
-        let last = number + 1 == wanted || ends.is_some_and(|ends| next >= ends);
-        if interrupted || last || session.peer_lost.is_some() {
-            break;
-        }
-        interrupted = test.wait_until(next).is_break();
-        if interrupted {
-            break;
-        }
-    }
-    drop(progress);
-    gathered.sum_up(&mut cell, None);
-    notes.extend(gathered.remarks().into_iter().map(|text| Note::new("method", text)));
-    Ok(Outcome { cells: vec![cell], notes, interrupted })
+        Ok(tested.made)
+    })
 }
 
 /// What the watching thread saw while the others sent.
@@ -254,7 +214,8 @@ impl Test<'_> {
             ));
         }
         let timed = TimedEstimate { began, estimate, extra_byte: 0 };
-        Ok(Tested { timed, congestion, packet_byte: segment_byte + header_byte, stopped: watched.stopped, lost })
+        let made = Made { timed, stopped: watched.stopped, lost };
+        Ok(Tested { made, congestion, packet_byte: segment_byte + header_byte })
     }
 
     /// Looks on while others send; the sending ends when it returns.
@@ -288,20 +249,6 @@ impl Test<'_> {
             }
             // A sleep that is cut short only looks earlier.
             let _ = clocks::sleep_until((now + LOOK_EVERY).min(ends));
-        }
-    }
-
-    /// Passes time; breaks where the user or the system wants an end.
-    fn wait_until(&self, until: Timestamp<Monotonic>) -> ControlFlow<()> {
-        loop {
-            if self.context.stop_requested() {
-                return ControlFlow::Break(());
-            }
-            let now = clocks::now::<Monotonic>();
-            if now >= until {
-                return ControlFlow::Continue(());
-            }
-            let _ = clocks::sleep_until((now + LOOK_EVERY).min(until));
         }
     }
 

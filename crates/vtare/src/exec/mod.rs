@@ -21,7 +21,7 @@ use serde_json::Value;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 use vtare_sys::facts::MachineFacts;
-use vtare_sys::sched;
+use vtare_sys::{process, sched};
 use vtare_units::Span;
 
 use crate::failure::{Exit, Failure};
@@ -54,6 +54,14 @@ pub(crate) struct ExecArguments {
     /// .json)
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-")]
     report: Option<PathBuf>,
+
+    /// Start the program as it is, without any of this: what the others are compared with
+    #[arg(long, conflicts_with_all = ["clock", "sleep", "slack_ns", "report"])]
+    plain: bool,
+
+    /// End the program (SIGTERM) when what started it ends
+    #[arg(long)]
+    with_parent: bool,
 
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
@@ -102,6 +110,12 @@ pub(crate) fn command(arguments: &ExecArguments) -> Result<Exit, Failure> {
     let (name, rest) = arguments.program.split_first().expect("clap wants one word at least");
     let program = program::find(name, &program::search_path())
         .map_err(|refusal| with_hint(Failure::from(refusal), arguments.report.as_deref()))?;
+    if arguments.with_parent && !process::end_with_parent()? {
+        return Ok(Exit::Measured);
+    }
+    if arguments.plain {
+        return Err(not_started(&program, &Command::new(&program.file).arg0(name).args(rest).exec()));
+    }
     let own =
         std::env::current_exe().map_err(|error| Failure::Machine(format!("cannot find this program: {error}")))?;
     let library = library::find(std::env::var_os(library::VARIABLE).as_deref(), &own).map_err(Failure::Machine)?;

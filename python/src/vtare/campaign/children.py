@@ -45,13 +45,13 @@ class RunFailed(Exception):
 class Helper:
     """A program that works beside the one that measures.
 
-    `log` has its stderr; `ended_well` are the exit codes with which it ends on request.
+    `log` has its stderr; `ended_well` are the exit codes with which it ends on request, None where it has no rule.
     """
 
     name: str
     child: Child
     log: Path
-    ended_well: tuple[int, ...] = ENDED_WELL
+    ended_well: tuple[int, ...] | None = ENDED_WELL
 
 
 def wait_ready(helper: Helper, ready: Callable[[], bool], stop: StopRequest) -> None:

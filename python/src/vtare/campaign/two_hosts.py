@@ -10,6 +10,8 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import shutil
+import time
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -25,7 +27,16 @@ from vtare.instance_factors import NO_BACKGROUND, Background, background_of, res
 from vtare.links import RoutedHosts, TwoHosts
 from vtare.overhead import read_capture
 from vtare.plan import CAPTURE_OFF, CAPTURE_ON, ICMP, SAME
-from vtare.platforms import DEFAULT_RESOURCES, Instance, Platform, Resources, open_platform, remove_leftovers
+from vtare.platforms import (
+    DEFAULT_RESOURCES,
+    Instance,
+    Platform,
+    Resources,
+    kind_of,
+    kinds_with,
+    open_platform,
+    remove_leftovers,
+)
 from vtare.platforms.host import HostInstance
 from vtare.process import ending_text
 
@@ -37,10 +48,12 @@ if TYPE_CHECKING:
     from vtare.campaign.stop import StopRequest
     from vtare.design import Run
     from vtare.path import PathSpec
-    from vtare.plan import Experiment
+    from vtare.plan import Experiment, Program
     from vtare.platforms.network import Site
 
 PORT: Final = 8462
+#: A far end that gives no sign of being ready gets this time.
+_UNSIGNED_S: Final = 1.0
 SIDES: Final = ("sender", "responder")
 
 
@@ -54,7 +67,8 @@ class Roles:
     """What a run's factors state about the two hosts; the defaults are those of a plan that has no such factor.
 
     `capture` is `off`, `on`, or the hook to capture with; `cpu` and `spin` are the responder's; `path` is what lies
-    between the two hosts of an `avb` experiment, None for the plain link of the others.
+    between the two hosts of an `avb` experiment, None for the plain link of the others. `program` estimates in place of
+    vtare, with a far end of its own in place of the responder.
     """
 
     sender: str = "host"
@@ -66,6 +80,7 @@ class Roles:
     path: PathSpec | None = None
     resources: Resources = DEFAULT_RESOURCES
     background: Background = NO_BACKGROUND
+    program: Program | None = None
 
     @classmethod
     def of(cls, run: Run, experiment: Experiment) -> Self:
@@ -83,6 +98,7 @@ class Roles:
             path=path_of(run, experiment) if experiment.record.hosts == "routed" else None,
             resources=resources_of(values),
             background=background_of(values),
+            program=experiment.program(run.parameters),
         )
 
     def resources_at(self, side: str) -> Resources:
@@ -120,7 +136,8 @@ class TwoHostSetup(Setup[Roles]):
         """Why this machine cannot give two hosts with these roles, or None where it can."""
         roles = wanted
         for side, name in zip(SIDES, (roles.sender, roles.responder), strict=True):
-            reason = self._platform(name).missing(roles.resources_at(side))
+            reason = None if roles.program is None else self._lacks_programs(name, roles.program)
+            reason = reason or self._platform(name).missing(roles.resources_at(side))
             if reason is not None:
                 return f"platform {name} ({side}): {reason}"
         if roles.background.instances:
@@ -157,6 +174,17 @@ class TwoHostSetup(Setup[Roles]):
                 helpers = PathHelpers(self._binary, hosts, roles.path)
             by_side = dict(zip(SIDES, instances, strict=True))
             yield TwoHostRun(roles, by_side, dict(zip(SIDES, host_sides, strict=True)), link, helpers, beside)
+
+    def _lacks_programs(self, name: str, program: Program) -> str | None:
+        """Why a program of the plan cannot run in an instance of this platform; None where it can."""
+        furnished = kinds_with(lambda kind: kind.FURNISHED)
+        if kind_of(name, self._settings.get(name)) not in furnished:
+            return (
+                f"method program:{program.name}: its instances hold vtare's static binary alone; "
+                f"{', '.join(furnished)} have the programs of their machine"
+            )
+        absent = [words[0] for words in (program.command, program.far_end) if words and shutil.which(words[0]) is None]
+        return f"method program:{program.name}: the program '{absent[0]}' is missing" if absent else None
 
     def _platform(self, name: str) -> Platform:
         return open_platform(name, binary=self._binary, owner=self._owner, settings=self._settings.get(name))
@@ -232,6 +260,8 @@ class TwoHostRun(RunSetup):
         address = self._instances["responder"].address
         if planned.get("mode") == ICMP:
             return {**planned, "peer": [address]}
+        if self.roles.program is not None:
+            return {**planned, "peer": f"{address}:{PORT}"}
         resolved = {**planned, "peer": [f"{address}:{PORT}"], "key_file": str(directory / KEY_NAME)}
         if self.roles.path is not None:
             return {**resolved, "peer": f"{address}:{PORT}"}
@@ -255,7 +285,9 @@ class TwoHostRun(RunSetup):
         surroundings = Surroundings()
         icmp = resolved.get("mode") == ICMP
         try:
-            if not icmp:
+            if self.roles.program is not None:
+                self._start_far_end(self.roles.program, directory, helpers, stop)
+            elif not icmp:
                 _write_key(key)
                 helpers.append(self._responder(directory, gso=bool(resolved.get("gso", True))))
                 wait_ready(helpers[-1], lambda: b"\n" in beginning(directory / "responder.json"), stop)
@@ -272,7 +304,7 @@ class TwoHostRun(RunSetup):
             # Captures first: what the responder does at its end is no part of the run.
             for helper in reversed(helpers):
                 code = end(helper.child, stop)
-                if code not in helper.ended_well:
+                if helper.ended_well is not None and code not in helper.ended_well:
                     raise RunFailed(f"the {helper.name} ended with {ending_text(code)}", code, log=helper.log)
             if self.roles.path is not None:
                 files.write(directory / "surroundings.json", json.dumps(surroundings.seen(), indent=2).encode())
@@ -305,6 +337,21 @@ class TwoHostRun(RunSetup):
         arguments += ["--cpu", str(self.roles.cpu)] if self.roles.cpu is not None else []
         child = instance.start(arguments, directory=directory, stdout=directory / "responder.json", stderr=log)
         return Helper("responder", child, log)
+
+    def _start_far_end(self, program: Program, directory: Path, helpers: list[Helper], stop: StopRequest) -> None:
+        """Start what the plan's program needs on the other host, and wait until it is ready."""
+        if not program.far_end:
+            return
+        instance, log = self._instances["responder"], directory / "far-end.log"
+        words = [word.replace("{peer}", str(instance.address)) for word in program.far_end]
+        arguments = ["exec", "--plain", "--with-parent", "--", *words]
+        child = instance.start(arguments, directory=directory, stdout=log, stderr=log)
+        helpers.append(Helper(f"far end of {program.name}", child, log, ended_well=None))
+        sign, began = program.ready, time.monotonic()
+        if sign is not None:
+            wait_ready(helpers[-1], lambda: sign.encode() in beginning(log), stop)
+        else:
+            wait_ready(helpers[-1], lambda: time.monotonic() > began + _UNSIGNED_S, stop)
 
     def _capture(self, side: str, directory: Path, *, icmp: bool) -> Helper:
         interface = self._instances[side].capture_interface()

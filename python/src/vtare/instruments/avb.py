@@ -11,7 +11,7 @@ from vtare.instruments.model import Asked, Exceed, Instrument, Limits, Metric, V
 TYPICAL_ESTIMATE_S: Final[dict[str, float]] = {
     "abacus": 0.15, "vtare": 0.15, "adr": 0.03, "yaz": 0.4, "kite": 0.8, "kite2": 0.6, "pathload": 4.0,
     "pathchirp": 9.0, "assolo": 1.2, "igi": 0.4, "ptr": 0.15, "spruce": 11.0, "abing": 2.5, "udpst": 11.0,
-    "pathrate": 60.0, "tcp": 10.0,
+    "pathrate": 60.0, "tcp": 10.0, "program": 10.0,
 }  # fmt: skip
 _OTHER_ESTIMATE_S: Final = 2.0
 #: Setting up, s: the counter of a shaped link takes most of a second to load and to be read.

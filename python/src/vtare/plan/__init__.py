@@ -27,7 +27,7 @@ from vtare.plan.factors import (
 )
 from vtare.plan.files import find_plan, load_plan, parse_plan, shipped_plans
 from vtare.plan.level import Level
-from vtare.plan.model import LEAST_BLOCKS_TO_STOP, Analysis, Control, Experiment, Factor, Plan, StopRule
+from vtare.plan.model import LEAST_BLOCKS_TO_STOP, Analysis, Control, Experiment, Factor, Plan, Program, StopRule
 from vtare.plan.reader import PLAN_SCHEMA
 from vtare.plan.readers import LOAD_KINDS, SAME
 
@@ -54,6 +54,7 @@ __all__ = [
     "Factor",
     "Level",
     "Plan",
+    "Program",
     "StopRule",
     "find_plan",
     "load_plan",

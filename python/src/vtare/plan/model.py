@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -13,6 +14,31 @@ from vtare.plan.level import Level
 
 #: Blocks that are made in any case before a campaign may stop (statistics.md).
 LEAST_BLOCKS_TO_STOP: Final = 10
+
+
+#: What is in front of the name of such a program in the levels of `method`.
+PROGRAM_PREFIX: Final = "program:"
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A program that estimates available bandwidth: the table `[programs.NAME]`, the level `program:NAME` of `method`.
+
+    `command` runs once for each estimate; `pattern` finds the value, which is in `unit`, in what it prints. `far_end`
+    runs on the other host meanwhile, empty where there is none, and is ready when it has printed `ready`.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    pattern: str
+    unit: str
+    far_end: tuple[str, ...] = ()
+    ready: str | None = None
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The parameters of the instrument that stand for it, beside `method`."""
+        return {"command": list(self.command), "pattern": self.pattern, "unit": self.unit}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +62,7 @@ class Experiment:
     """One `[[experiment]]` table.
 
     `parameters` are resolved (units gone) and hold only what the plan sets. `exceed_ns` is the threshold of
-    `exceed_per_s`; `run_timeout_s` ends a run that hangs; both may be None for the default.
+    `exceed_per_s`; `run_timeout_s` ends a run that hangs; both may be None for the default. `programs` are the plan's.
     """
 
     name: str
@@ -46,6 +72,12 @@ class Experiment:
     factors: tuple[Factor, ...]
     exceed_ns: float | None = None
     run_timeout_s: float | None = None
+    programs: Mapping[str, Program] = field(default_factory=dict)
+
+    def program(self, parameters: Mapping[str, Any]) -> Program | None:
+        """The plan's program that estimates with these parameters; None where vtare itself does."""
+        method = str(parameters.get("method", ""))
+        return self.programs[method.removeprefix(PROGRAM_PREFIX)] if method.startswith(PROGRAM_PREFIX) else None
 
     @property
     def record(self) -> Instrument:

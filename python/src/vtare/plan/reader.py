@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
 from vtare.errors import did_you_mean
-from vtare.instruments import control_instrument
+from vtare.instruments import RECORDS, control_instrument
 from vtare.instruments import instrument as record_of
 from vtare.plan.factors import can_forward, factors_of, has_far_end
 from vtare.plan.levels import Levels
-from vtare.plan.model import LEAST_BLOCKS_TO_STOP, Analysis, Control, Experiment, Factor, Plan, StopRule
-from vtare.plan.rules import check_background, check_cross, check_guests, check_two_hosts
+from vtare.plan.model import LEAST_BLOCKS_TO_STOP, Analysis, Control, Experiment, Factor, Plan, Program, StopRule
+from vtare.plan.rules import check_background, check_cross, check_guests, check_programs, check_two_hosts
 from vtare.platforms import KINDS
 from vtare.quantities import unit_of
 
 PLAN_SCHEMA: Final = "vtare.plan/1"
 _TOP_KEYS: Final = (
-    "schema", "name", "question", "seed", "blocks", "settle", "control", "analysis", "stop", "platforms", "experiment",
+    "schema", "name", "question", "seed", "blocks", "settle", "control", "analysis", "stop", "platforms", "programs",
+    "experiment",
 )  # fmt: skip
 _EXPERIMENT_KEYS: Final = (
     "name", "instrument", "title", "parameters", "factors", "baseline", "exceed", "run_timeout",
 )  # fmt: skip
+#: The instrument that programs of the plan estimate for.
+(_ESTIMATES,) = (record.name for record in RECORDS if record.estimates)
 _SECOND: Final = unit_of("seconds")
 _NANOSECOND: Final = unit_of("exceed_ns")
 
@@ -35,10 +39,11 @@ class Reader(Levels):
             raise self.error("schema", f"found {schema!r}, expected '{PLAN_SCHEMA}'")
         self.known(table, _TOP_KEYS, "")
         self.platforms = self.platform_settings(table.get("platforms", {}))
+        programs = self.program_tables(table.get("programs", {}))
         experiments = table.get("experiment")
         if not isinstance(experiments, list) or not experiments:
             raise self.error("experiment", "found none, expected at least one [[experiment]] table")
-        parsed = tuple(self.experiment(entry, f"experiment[{i}]") for i, entry in enumerate(experiments))
+        parsed = tuple(self.experiment(entry, f"experiment[{i}]", programs) for i, entry in enumerate(experiments))
         names = [experiment.name for experiment in parsed]
         for i, name in enumerate(names):
             if name in names[:i]:
@@ -66,7 +71,7 @@ class Reader(Levels):
             text=text,
         )
 
-    def experiment(self, table: Any, path: str) -> Experiment:
+    def experiment(self, table: Any, path: str, programs: dict[str, Program]) -> Experiment:
         """One `[[experiment]]` table."""
         if not isinstance(table, dict):
             raise self.error(path, f"found {table!r}, expected an [[experiment]] table")
@@ -102,6 +107,8 @@ class Reader(Levels):
         self.known(baselines, tuple(factors_table), f"{path}.baseline")
         check_two_hosts(self, instrument, parameters, tuple(factors_table), path)
         check_cross(self, tuple(factors), path)
+        if hosts == "routed":
+            check_programs(self, parameters, tuple(factors), tuple(programs), path)
         if can_forward(hosts):
             check_guests(self, parameters, tuple(factors), path)
         far_end = has_far_end(hosts) and "peer" not in parameters and "peer" not in factors_table
@@ -116,7 +123,48 @@ class Reader(Levels):
             factors=tuple(factors),
             exceed_ns=None if exceed is None else self.quantity(exceed, f"{path}.exceed", _NANOSECOND),
             run_timeout_s=None if timeout is None else self.run_timeout(timeout, f"{path}.run_timeout"),
+            programs=programs,
         )
+
+    def program_tables(self, table: Any) -> dict[str, Program]:
+        """The programs that estimate: `[programs.NAME]`."""
+        if not isinstance(table, dict):
+            raise self.error("programs", f"found {table!r}, expected tables [programs.NAME]")
+        return {name: self.program(name, settings, f"programs.{name}") for name, settings in table.items()}
+
+    def program(self, name: str, table: Any, path: str) -> Program:
+        """One `[programs.NAME]` table."""
+        if not isinstance(table, dict):
+            raise self.error(path, f"found {table!r}, expected a table with command, pattern and unit")
+        if not name.replace("-", "").replace("_", "").isalnum():
+            raise self.error(path, f"found '{name}', expected letters, digits, '-' and '_' only")
+        self.known(table, ("command", "pattern", "unit", "far_end", "ready"), path)
+        pattern = self.text(table.get("pattern"), f"{path}.pattern")
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise self.error(f"{path}.pattern", f"found {pattern!r}, expected a regular expression: {error}") from error
+        if "ready" in table and "far_end" not in table:
+            raise self.error(f"{path}.ready", "means nothing without 'far_end'; leave it out")
+        unit = self.contract.parameters(_ESTIMATES, path)["unit"].check(
+            table.get("unit"), f"{self.source}: {path}.unit"
+        )
+        return Program(
+            name=name,
+            command=self.words(table.get("command"), f"{path}.command"),
+            pattern=pattern,
+            unit=str(unit),
+            far_end=self.words(table["far_end"], f"{path}.far_end") if "far_end" in table else (),
+            ready=self.text(table["ready"], f"{path}.ready") if "ready" in table else None,
+        )
+
+    def words(self, found: Any, path: str) -> tuple[str, ...]:
+        """A program and its words."""
+        if not isinstance(found, list) or not found:
+            raise self.error(
+                path, f'found {found!r}, expected a program and its words, such as ["iperf3", "--version"]'
+            )
+        return tuple(self.text(word, f"{path}[{number}]") for number, word in enumerate(found))
 
     def run_timeout(self, found: Any, path: str) -> float:
         """After how many seconds a run has hung."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from vtare.errors import did_you_mean
 from vtare.instance_factors import BACKGROUND_FACTORS
 from vtare.instruments import instrument as record_of
 from vtare.path import IPERF3
@@ -17,7 +18,7 @@ from vtare.plan.factors import (
     TWO_HOST_FACTORS,
     has_far_end,
 )
-from vtare.plan.model import Factor
+from vtare.plan.model import PROGRAM_PREFIX, Factor
 from vtare.platforms import kinds_with
 
 
@@ -67,6 +68,24 @@ def check_path(checks: Checks, parameters: dict[str, Any], factors: tuple[str, .
             f"{path}.parameters.reverse",
             "the lab's bottleneck is on the way forward; leave it out or name a 'peer'",
         )
+
+
+def check_programs(
+    checks: Checks, parameters: dict[str, Any], factors: tuple[Factor, ...], programs: tuple[str, ...], path: str
+) -> None:
+    """Refuse a method that is a program which the plan does not describe."""
+    given = [(f"{path}.parameters.method", str(parameters.get("method", "")))]
+    for factor in factors:
+        if factor.name == "method":
+            given += [(f"{path}.factors.method[{number}]", level.label) for number, level in enumerate(factor.levels)]
+    for where, method in given:
+        name = method.removeprefix(PROGRAM_PREFIX)
+        if name != method and name not in programs:
+            hint = did_you_mean(name, programs)
+            raise checks.error(
+                where, f"found '{method}'{hint}, expected one of the plan's tables [programs.NAME]: "
+                f"{', '.join(programs) or 'none is there'}",
+            )  # fmt: skip
 
 
 def check_cross(checks: Checks, factors: tuple[Factor, ...], path: str) -> None:

@@ -92,10 +92,13 @@ def _cost(layout: Layout, rows: Sequence[Mapping[str, Any]]) -> Sentence:
     for method in _methods(layout):
         own = [row for row in rows if row[layout.series] == method]
         if own:
-            spent = [sorted(row[key] for row in own) for key in ("estimate_ns", "estimate_byte")]
-            middle = [values[len(values) // 2] for values in spent]
-            pieces += [", " if pieces else "An estimate takes ", FigureText(time_text(middle[0])), " and "]
-            pieces += [FigureText(byte_text(middle[1])), f" with {method}"]
+            # What another program sends is not known.
+            spent = (("estimate_ns", time_text), ("estimate_byte", byte_text))
+            known = [(sorted(row[key] for row in own if row[key] is not None), text_of) for key, text_of in spent]
+            costs = [FigureText(text_of(values[len(values) // 2])) for values, text_of in known if values]
+            pieces += [", " if pieces else "An estimate takes "]
+            pieces += [part for cost in costs for part in (" and ", cost)][1:]
+            pieces += [f" with {method}"]
     return (*pieces, ".") if pieces else ()
 
 

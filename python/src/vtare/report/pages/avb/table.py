@@ -89,7 +89,7 @@ def cell_table(summary: Summary, layout: Layout, cells: pl.DataFrame) -> Table:
 
 def _bytes(value: float | None) -> Shown:
     if value is None:
-        return text.missing("no estimate")
+        return text.missing("no estimate, or another program's, which does not report it")
     shown = text.number(value, "")
     return type(shown)(text.keep(byte_text(value)), shown.raw, value)
 
