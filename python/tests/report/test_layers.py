@@ -119,8 +119,8 @@ def test_the_report_shows_each_ratio_with_its_interval_and_verdict_in_every_form
     assert {row["where"].text for row in rows if row["kind"].text == "tail"} == {
         f"platform {name}" for name in ("host", "docker", "lxc", "lab2")
     }
-    assert '<section id="layers"><h2>What the layer costs</h2>' in made.html
-    assert "## What the layer costs" in written
+    assert '<section id="layers"><h2>What does the layer cost?</h2>' in made.html
+    assert "## What does the layer cost?" in written
 
 
 def test_the_first_screen_compares_platforms_with_each_other(made: Any) -> None:
@@ -142,13 +142,13 @@ def test_the_first_screen_compares_platforms_with_each_other(made: Any) -> None:
 def test_where_no_platforms_vary_the_section_is_about_tails(five_runs: Any) -> None:
     summary: Summary = five_runs.summary
     assert set(summary.layers["kind"].to_list()) == {"tail"}
-    assert layers.title(summary) == "What load does to the tails"
+    assert layers.title(summary) == "What does load do to the tails?"
     # What takes the CPU away hits too few readings for a quantile: the mean has them all.
     means = summary.layers.filter((pl.col("experiment") == "timers") & (pl.col("figure") == "mean"))
     assert means.height == 10
     assert set(means["against"].to_list()) == {"idle"}
     assert (means["ratio"] > 1).all()
-    assert '<section id="layers"><h2>What load does to the tails</h2>' in five_runs.html
+    assert '<section id="layers"><h2>What does load do to the tails?</h2>' in five_runs.html
 
 
 def test_too_few_runs_show_nothing_and_state_why(one_run: Any) -> None:

@@ -193,10 +193,10 @@ def test_the_report_states_what_is_missing_and_why(one_run: Reported) -> None:
     assert "no io load on this machine" in words
     assert "this machine <cannot> do it" in words
     assert f"{one_run.summary.pending_runs} runs of the plan are still pending" in words
-    assert "Failed runs (2)" in words
+    assert "Which runs failed? (2)" in words
     skipped = one_run.summary.skipped.height
     assert skipped > 0
-    assert f"Skipped runs ({skipped})" in words
+    assert f"Which runs were skipped? ({skipped})" in words
 
 
 def test_other_instruments_have_sentences_of_their_own(all_instruments: Reported) -> None:

@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 from vtare import plots
+from vtare.plots.format import percent_text
 from vtare.report.build import build
 from vtare.report.claims import answer
 from vtare.report.content import content_of, layouts_of
@@ -134,6 +135,19 @@ def test_the_page_counts_lost_packets_and_states_how_the_pieces_were_made(summar
     assert "Sender, responder and both servers share the CPUs of one machine" in page
     # The far end is the lab's own: it is no level that cells differ in.
     assert "peer" not in heads
+
+
+def test_the_share_in_the_figure_is_that_of_the_sentence_and_of_the_table(summary: Summary) -> None:
+    content = content_of(summary)
+    assert content.headline is not None
+    drawn = content.headline.panels[0].drawing
+    shares = drawn.data.filter(pl.col("share").is_not_null())["share"].to_list()
+    cells = summary.cells.filter((pl.col("experiment") == "rates") & pl.col("overhead_share_percent").is_not_null())
+    assert shares
+    assert set(shares) <= {share / 100 for share in cells["overhead_share_percent"]}
+    said = " ".join(plain(sentence) for sentence in content.answer.sentences)
+    assert all(f"or {percent_text(share)}" in said for share in shares)
+    assert all(f"({percent_text(share)} of the whole is layer at the sender)" in drawn.text for share in shares)
 
 
 def test_pieces_below_zero_stand_left_of_zero_and_the_axis_holds_them() -> None:

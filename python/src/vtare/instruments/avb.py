@@ -47,6 +47,7 @@ def _sum(name: str) -> Metric:
 
 RECORD: Final = Instrument(
     name="avb",
+    asks="How much bandwidth is free?",
     quantity="avb_bit_per_s",
     value=Value("avb_bit_per_s"),
     parts=("method",),

@@ -55,6 +55,7 @@ def _program(parameters: Mapping[str, Any]) -> str | None:
 
 RECORD: Final = Instrument(
     name="counter",
+    asks="How much does the run time of equal work vary?",
     quantity="runtime_ns",
     value=Value("wall_ns"),
     parts=("argument",),

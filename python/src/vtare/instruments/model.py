@@ -135,10 +135,11 @@ class PartRows(NamedTuple):
 class Instrument:
     """One instrument of the binary, `vtare NAME`.
 
-    What a run is: `quantity` (the column of the summaries, a metric), `value` (how rows of samples give it), `parts`
-    (columns of the samples that one run measures several levels of), `metrics` (its figures), `figures` (what computes
-    those that `value` alone does not give). `in_order`: readings follow each other in time. `timed`: readings are times
-    that can be late. `until`: the column of the time that each reading was to last (a sleep's target).
+    What a run is: `quantity` (the column of the summaries, a metric), `value` (how rows of samples give it),
+    `parts` (columns of the samples that one run measures several levels of), `metrics` (its figures), `figures`
+    (what computes those that `value` alone does not give). `in_order`: readings follow each other in time. `timed`:
+    readings are times that can be late. `asks`: the question that its main figure answers. `until`: the column of
+    the time that each reading was to last (a sleep's target).
 
     What a campaign needs: `hosts`, `expected_s` (how long a run takes, s), `most_rows` (bound of its samples' rows),
     `program` (the language of a program that the lab builds for the run, None where it needs none), `control` (the
@@ -162,6 +163,7 @@ class Instrument:
     figures: Callable[[PartRows], Mapping[str, Any]] | None = None
     in_order: bool = False
     timed: bool = False
+    asks: str = "How much, typically?"
     until: str | None = None
     hosts: Hosts = "one"
     program: Callable[[Mapping[str, Any]], str | None] | None = None

@@ -29,6 +29,7 @@ def _figures(part: PartRows) -> Mapping[str, Any]:
 
 RECORD: Final = Instrument(
     name="noise",
+    asks="How long does a spinning thread lose the CPU?",
     quantity="gap_ns",
     value=Value("gap_ns"),
     parts=("cpu",),

@@ -46,6 +46,7 @@ def _sum(name: str) -> Metric:
 
 RECORD: Final = Instrument(
     name="rtt",
+    asks="How long does a round trip take?",
     quantity="rtt_ns",
     value=Value("rtt_ns"),
     parts=("peer",),

@@ -37,6 +37,7 @@ def _figures(part: PartRows) -> Mapping[str, Any]:
 
 RECORD: Final = Instrument(
     name="sleep",
+    asks="How late does a sleep wake?",
     quantity="miss_ns",
     value=Value("miss_ns"),
     parts=("method", "target_ns"),

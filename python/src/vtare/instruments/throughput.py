@@ -32,6 +32,7 @@ def _sum(name: str) -> Metric:
 
 RECORD: Final = Instrument(
     name="throughput",
+    asks="How much do the guests forward?",
     quantity="throughput_packet_per_s",
     value=Value("throughput_packet_per_s"),
     parts=("frame_byte", "loaded"),

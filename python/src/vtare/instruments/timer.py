@@ -37,6 +37,7 @@ def _figures(part: PartRows) -> Mapping[str, Any]:
 
 RECORD: Final = Instrument(
     name="timer",
+    asks="What does reading the clock cost?",
     quantity="cost_ns",
     value=Value("cost_ps", divisor=1000.0, weight="count"),
     parts=("source",),

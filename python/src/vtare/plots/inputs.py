@@ -88,11 +88,15 @@ class RawSeries:
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """One row of a figure of stacked bars: the whole and its pieces, each with the style that names its colour."""
+    """One row of a figure of stacked bars: the whole and its pieces, each with the style that names its colour.
+
+    `share` is the part of the whole (1: all) that the figure's main piece takes, which the ratio of two medians is not.
+    """
 
     label: str
     whole: float
     pieces: tuple[tuple[str, float], ...]
+    share: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,7 @@ def stacks(
     names: dict[str, str],
     scale: Scale | None = None,
     label: str,
-    shares: Sequence[str] = (),
+    main: str | None = None,
 ) -> Drawing:
     """Each row's pieces one behind the other, the whole as a dark tick with its value at the right.
 
@@ -57,7 +57,7 @@ def stacks(
         names: what each piece is called in the legend; their order is that of the legend.
         scale: shared scale of several panels; made from the rows when left out.
         label: axis label.
-        shares: pieces whose share of the whole stands beside it, in percent.
+        main: the piece whose share of the whole stands beside it, in percent, where a row states it.
 
     Raises:
         ValueError: no rows.
@@ -78,41 +78,35 @@ def stacks(
                 ends[value > 0] += value
             axes.plot([row.whole] * 2, [y - 0.38, y + 0.38], "-", color=INK.light, linewidth=1.6, zorder=4)
             at_right = axes.get_yaxis_transform()
-            share = _share(row, shares)
             axes.text(1.015, y, time_text(row.whole), transform=at_right, va="center", ha="left", fontsize=8)
-            if share is not None:
-                axes.text(1.2, y, percent_text(share), transform=at_right, va="center", ha="left", fontsize=10,
-                          fontweight="bold", color=style_of(shares[0]).hue.light)  # fmt: skip
+            if main is not None and row.share is not None:
+                axes.text(1.2, y, percent_text(row.share), transform=at_right, va="center", ha="left", fontsize=10,
+                          fontweight="bold", color=style_of(main).hue.light)  # fmt: skip
         axes.axvline(0.0, color=GRID.light, linewidth=0.8, zorder=1)
         axes.set_yticks(range(len(rows)), [row.label for row in rows])
         axes.set_ylim(len(rows) - 0.45, -0.55)
         axes.tick_params(axis="y", length=0)
         axes.spines["left"].set_visible(False)
         time_axis(axes, "x", shown, label)
-        if shares:
-            axes.text(1.2, -0.62, names[shares[0]], transform=axes.get_yaxis_transform(), va="bottom", ha="left",
-                      fontsize=8, color=style_of(shares[0]).hue.light)  # fmt: skip
+        if main is not None:
+            axes.text(1.2, -0.62, names[main], transform=axes.get_yaxis_transform(), va="bottom", ha="left",
+                      fontsize=8, color=style_of(main).hue.light)  # fmt: skip
         handles = [Patch(facecolor=style_of(piece).hue.light, label=names[piece]) for piece in present]
         figure.legend(handles=handles, loc="outside upper left", ncols=2, handlelength=1.0, columnspacing=1.4)
         data = [
-            {"label": row.label, "piece": names.get(piece, piece), "time_ns": value}
+            {"label": row.label, "piece": names.get(piece, piece), "time_ns": value,
+             "share": row.share if piece == main else None}
             for row in rows
             for piece, value in (("whole", row.whole), *row.pieces)
-        ]
-        return to_drawing(figure, name, _describe(rows, names, label, shares), data)
+        ]  # fmt: skip
+        return to_drawing(figure, name, _describe(rows, names, label, main), data)
 
 
-def _share(row: Stack, shares: Sequence[str]) -> float | None:
-    """The share of the whole that these pieces take; None where none of them is known."""
-    known = [value for key, value in row.pieces if key in shares]
-    return sum(known) / row.whole if known and row.whole > 0 else None
-
-
-def _describe(rows: Sequence[Stack], names: dict[str, str], label: str, shares: Sequence[str]) -> str:
+def _describe(rows: Sequence[Stack], names: dict[str, str], label: str, main: str | None) -> str:
     parts = []
     for row in rows:
-        share = _share(row, shares)
         pieces = ", ".join(f"{names.get(key, key)} {time_text(value)}" for key, value in row.pieces)
-        pieces += "" if share is None else f" ({percent_text(share)} of the whole is {names[shares[0]]})"
+        if main is not None and row.share is not None:
+            pieces += f" ({percent_text(row.share)} of the whole is {names[main]})"
         parts.append(f"{row.label} {time_text(row.whole)}: {pieces}")
     return f"Medians of the pieces, {label}: {'; '.join(parts)}."

@@ -14,7 +14,7 @@ from markupsafe import Markup, escape
 
 from vtare.plots import css_colours
 from vtare.report import layers, text
-from vtare.report.content import Content, content_of
+from vtare.report.content import CAVEATS, DIFFERS, METHOD, PLACEMENT, STEADINESS, Content, content_of
 from vtare.report.embed import SHAPES, bundle, embed, figure_data
 from vtare.report.facts import facts_of, load_facts, own_kernels
 from vtare.report.figures import slug
@@ -68,6 +68,13 @@ def render(content: Content, *, live: bool = False) -> str:
         "layers": content.layers,
         "layers_title": layers.title(summary),
         "layers_words": layers.words(summary),
+        "titles": {
+            "differs": DIFFERS,
+            "placement": PLACEMENT,
+            "steadiness": STEADINESS,
+            "method": METHOD,
+            "caveats": CAVEATS,
+        },
         "verdicts": content.verdicts,
         "verdict_counts": verdict_counts(summary),
         "tests": content.tests,
@@ -178,16 +185,16 @@ def versions(summary: Summary) -> list[str]:
 
 def _contents(context: Mapping[str, Any], layouts: Mapping[str, Layout]) -> list[tuple[str, str]]:
     found = [("layers", context["layers_title"])] if context["layers"] is not None else []
-    found += [("verdicts", "What differs")] if context["verdicts"] is not None else []
+    found += [("verdicts", DIFFERS)] if context["verdicts"] is not None else []
     found += [(slug("experiment", name), layout.experiment.title) for name, layout in layouts.items()]
     if context["placements"] or context["placement_table"] is not None:
-        found.append(("placement", "Published platforms"))
+        found.append(("placement", PLACEMENT))
     return [
         *found,
-        ("steadiness", "Blocks and controls"),
-        ("method", "Method and caveats"),
-        ("machine", "The machine"),
-        ("plan", "The plan"),
+        ("steadiness", STEADINESS),
+        ("method", METHOD),
+        ("machine", "What was it measured on?"),
+        ("plan", "What was the plan?"),
     ]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
@@ -27,6 +27,14 @@ if TYPE_CHECKING:
     from vtare.report.layout import Layout
     from vtare.report.sentences import Sentence
     from vtare.summary import Summary
+
+
+DIFFERS: Final = "What differs from what?"
+PLACEMENT: Final = "Where does this machine stand among published platforms?"
+STEADINESS: Final = "Did the machine stay the same?"
+METHOD: Final = "How was it measured?"
+CAVEATS: Final = "What is to be kept in mind?"
+"""Headings of sections, whatever the form of the report."""
 
 
 @dataclass(frozen=True, slots=True)

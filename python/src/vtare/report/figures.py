@@ -113,7 +113,7 @@ def median_figures(summary: Summary, layout: Layout) -> Question:
             " Where a time limit ended runs early, the share of the readings asked for that was completed stands "
             "beside the name: the median is that of these readings."
         )
-    return Question(slug("medians", layout.experiment.name), "How much, typically?", caption, panels)
+    return Question(slug("medians", layout.experiment.name), layout.experiment.record.asks, caption, panels)
 
 
 def _capped_words(row: dict[str, Any]) -> str:
@@ -337,4 +337,4 @@ def drift_figure(summary: Summary) -> Question | None:
         "typical half interquartile range of a control run, never less than 3 clock quanta. A block with a point "
         "outside is flagged."
     )
-    return Question("drift", "Did the machine stay the same?", caption, tuple(panels))
+    return Question("drift", "How did the control cell change from block to block?", caption, tuple(panels))

@@ -58,7 +58,7 @@ def effect_figure(summary: Summary, layouts: Mapping[str, Layout]) -> Question |
         "1, on a log scale."
         f"{_cut(left)}"
     )
-    return Question("effects", "At a glance", caption, tuple(panels))
+    return Question("effects", "Where are the differences?", caption, tuple(panels))
 
 
 def _effect_panel(layout: Layout, factor: str, rows: Sequence[Mapping[str, Any]]) -> tuple[Panel, int]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from vtare.report.layout import Layout
     from vtare.summary import Summary
 
-_COSTS: Final = "What the layer costs"
+_COSTS: Final = "What does the layer cost?"
 _MEANING: Final = (
     "Ratios with their intervals. Higher and lower: the adjusted p is at most the plan's alpha, all comparisons of a "
     "family taken together; equivalent: the interval lies inside the margin; all else is inconclusive."
@@ -28,7 +28,7 @@ _MEANING: Final = (
 def title(summary: Summary) -> str:
     """The heading of the section."""
     costs = summary.layers.filter(pl.col("kind") == "cost").height
-    return _COSTS if costs else "What load does to the tails"
+    return _COSTS if costs else "What does load do to the tails?"
 
 
 def words(summary: Summary) -> str:

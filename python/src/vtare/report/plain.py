@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from vtare.report import layers, text
 from vtare.report.build import flagged_text, pending_text, verdict_counts, versions
+from vtare.report.content import CAVEATS, DIFFERS, METHOD, PLACEMENT, STEADINESS
 from vtare.report.method import caveats_of, method_of
 from vtare.report.sentences import plain
 
@@ -66,17 +67,17 @@ def _sections(content: Content) -> list[tuple[str, str, tuple[Sentence, ...], li
         found.append((layers.title(summary), layers.words(summary), (), [content.layers]))
     compared = [table for table in (content.main_all, content.verdicts, content.tests) if table is not None]
     if compared:
-        found.append(("What differs from what", verdict_counts(summary), (), compared))
+        found.append((DIFFERS, verdict_counts(summary), (), compared))
     for part in content.parts:
         held = f"Held fixed: {part.fixed}." if part.fixed else ""
         about = " ".join(piece for piece in (held, part.about) if piece)
         found.append((part.title, about, part.notes, [part.cells, *part.tables]))
     if content.placement_table is not None:
         words = "The papers measured other hardware and kernels: the standing shows the order of magnitude."
-        found.append(("This machine among published platforms", words, (), [content.placement_table]))
+        found.append((PLACEMENT, words, (), [content.placement_table]))
     blocks = " ".join(piece for piece in (flagged_text(summary), pending_text(summary)) if piece)
     controls = [content.controls] if content.controls is not None else []
-    found.append(("Blocks and controls", blocks, (), [*controls, *content.absent]))
+    found.append((STEADINESS, blocks, (), [*controls, *content.absent]))
     return found
 
 
@@ -100,8 +101,8 @@ def markdown(content: Content) -> str:
         lines += [*(f"- {_md(plain(sentence))}" for sentence in notes), ""]
         for table in tables:
             lines += [f"### {_md(table.caption)}", "", *_md_table(table), ""]
-    lines += ["", "## How it was measured", "", *(f"- {_md(line)}" for line in method_of(summary, content.layouts))]
-    lines += ["", "## What to keep in mind", "", *(f"- {_md(line)}" for line in caveats_of(summary))]
+    lines += ["", f"## {METHOD}", "", *(f"- {_md(line)}" for line in method_of(summary, content.layouts))]
+    lines += ["", f"## {CAVEATS}", "", *(f"- {_md(line)}" for line in caveats_of(summary))]
     lines += ["", f"Seed {summary.seed}. {_md('; '.join(versions(summary)))}"]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)) + "\n"
 

@@ -37,7 +37,7 @@ PIECE_NAMES: Final = {
     "responder_side_ns": "responder with its layer",
     "turnaround_ns": "responder",
 }
-LAYER_PIECES: Final = ("sender_overhead_ns",)
+LAYER_PIECE: Final = "sender_overhead_ns"
 """The pieces whose share of the round trip is what a plan on layers asks for."""
 _USUAL: Final = {"rate_packet_per_s": "1 kpacket/s", "size_byte": "64 B"}
 _SHORT_OF: Final = 0.95
@@ -198,12 +198,12 @@ def _first(summary: Summary, layout: Layout) -> Question | None:
     stacks = [_stack(row, text.level(row["platform"]) if several else layout.series_text(row)) for row in rows]
     drawing = plots.stacks(
         stacks, name=slug("answer", layout.experiment.name), names=PIECE_NAMES, label="round-trip time",
-        shares=LAYER_PIECES,
+        main=LAYER_PIECE,
     )  # fmt: skip
     caption = (
-        "Bars: medians over runs of each run's median piece of a round trip. The percentage at the right, and the dark "
-        "part of the bar, is the sender's layer: the time between its program and its host's network. Dark tick and "
-        "figure: the median round trip, which medians of pieces need not add up to."
+        "Bars: medians over runs of each run's median piece of a round trip. The percentage at the right is the share "
+        "of the sender's layer, the time between its program and its host's network: the median over runs of each "
+        "run's. Dark tick and figure: the median round trip, which medians of pieces need not add up to."
     )
     title = "How much of a round trip is the layer?"
     panel = Panel(layout.experiment.title, drawing)
@@ -250,7 +250,8 @@ def stack_figures(summary: Summary, layout: Layout) -> Question | None:
 
 
 def _stack(row: Mapping[str, Any], label: str) -> plots.Stack:
-    return plots.Stack(label, float(row["median"]), _pieces_of(row))
+    share = row["overhead_share_percent"]
+    return plots.Stack(label, float(row["median"]), _pieces_of(row), None if share is None else share / 100)
 
 
 def _pieces_of(row: Mapping[str, Any]) -> tuple[tuple[str, float], ...]:
