@@ -23,6 +23,7 @@ BENCH_SCRIPTS := $(shell grep -ls '^\#!.*python' bench/*/run bench/*/real bench/
 BENCH_MODULES := $(wildcard bench/*/*.py)
 BENCH_PACKAGES := $(patsubst %/__init__.py,%,$(wildcard bench/*/*/__init__.py))
 PYTHON_CODE := python/src python/tests tests counters setup.py bench/table tools/again tools/attacks tools/audit tools/lock \
+	tools/pictures \
 	tools/site_hook.py tools/words \
 	$(BENCH_SCRIPTS) $(BENCH_MODULES) $(BENCH_PACKAGES)
 
@@ -119,7 +120,7 @@ lint: $(DONE)/dev
 	@for script in $(BENCH_SCRIPTS); do here="$${script%/*}"; \
 	  MYPYPATH="$$here" $(BIN)/mypy --no-error-summary "$$script" $$(find "$$here" -mindepth 2 -name '*.py'); done
 	@$(BIN)/mypy --no-error-summary $(BENCH_MODULES)
-	@for script in bench/table tools/attacks tools/audit tools/lock tools/site_hook.py tools/words; do \
+	@for script in bench/table tools/attacks tools/audit tools/lock tools/pictures tools/site_hook.py tools/words; do MYPYPATH=tests \
 	  $(BIN)/mypy --no-error-summary "$$script"; done
 	$(call say,spelling and words)
 	@git ls-files -- '*.md' '*.py' '*.rs' '*.toml' '*.c' '*.h' '*.java' '*.j2' | xargs $(BIN)/codespell
