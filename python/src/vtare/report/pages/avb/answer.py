@@ -73,7 +73,8 @@ def _all_paths(layout: Layout, estimates: pl.DataFrame) -> Sentence:
             found.append((float(errors.median()), method, len(errors), bounds))  # type: ignore[arg-type]
     if not found:
         return ()
-    found.sort()
+    # By what is shown, so that methods that show the same figure keep the plan's order.
+    found.sort(key=lambda it: float(f"{it[0]:.3g}"))
     pieces: list[str | FigureText] = ["Over all paths half of the estimates are off by at most "]
     for at, (error, method, count, bounds) in enumerate(found):
         apart = f", beside {text.plural(bounds, 'lower bound')}" if bounds else ""
