@@ -1,6 +1,4 @@
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-use std::io::{self, IoSlice};
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use vtare_clock::offset::BRACKETS;
@@ -14,13 +12,17 @@ use vtare_sys::net::frames::interface_index;
 use vtare_sys::net::{Message, ReceiveBatch, SendBatch, Socket, StampFlags, Waited, wait_any_readable};
 use vtare_units::{Monotonic, Span, Timestamp, Wall};
 
+use crate::departures::{Departure, Departures};
 use crate::intake::{Direction, Intake};
 use crate::lane::Lane;
+use crate::outgoing::Outgoing;
 use crate::report::{EmulatorError, EmulatorOptions, Ended, Inlet, Outlet, Watch};
 use crate::store::Store;
 
 /// Frames of one system call.
 const BATCH: usize = 32;
+/// Packets that are sent before arrivals are looked for again.
+const PACKETS: usize = 128;
 /// Room for the largest frame that the kernel gives as one: 64 KiB of IP packet and its headers.
 const SLOT_BYTE: usize = (1 << 16) + 256;
 /// What the sockets may hold while this program does not get its turn.
@@ -49,11 +51,11 @@ pub struct Emulator<'c> {
     sides: [Side; 2],
     directions: [Direction; 2],
     store: Store,
+    due: Vec<Departure>,
+    outgoing: Outgoing,
     probe_port: u16,
-    whole: bool,
     wall: Option<ClockOffset>,
     started: Timestamp<Monotonic>,
-    made: u64,
     margin: Adaptive,
     failure: Option<String>,
 }
@@ -76,7 +78,7 @@ impl<'c> Emulator<'c> {
             let least_delay_ns = spec.least_delay_ns();
             Ok::<_, EmulatorError>(Direction {
                 lane,
-                queue: BinaryHeap::new(),
+                queue: Departures::default(),
                 least_delay_ns,
                 outlet: Outlet::default(),
             })
@@ -87,17 +89,16 @@ impl<'c> Emulator<'c> {
         // default price.
         let margin = Adaptive::new(&SleepOptions { lambda: Span::from_millis(20), ..SleepOptions::default() });
         let started = clock.now();
-        let (store, probe_port, whole) = (Store::new(options.most_byte), options.probe_port, options.whole);
         Ok(Self {
             clock,
             sides,
             directions,
-            store,
-            probe_port,
-            whole,
+            store: Store::new(options.most_byte),
+            due: Vec::with_capacity(PACKETS),
+            outgoing: Outgoing::default(),
+            probe_port: options.probe_port,
             wall: None,
             started,
-            made: 0,
             margin,
             failure: None,
         })
@@ -207,7 +208,7 @@ impl<'c> Emulator<'c> {
         }
         let mut latest = 0;
         let now = self.clock.now();
-        let Self { sides, directions, store, wall, started, made, probe_port, whole, .. } = self;
+        let Self { sides, directions, store, wall, started, probe_port, .. } = self;
         let (Side { arrivals, inlet, .. }, direction) = (&mut sides[side], &mut directions[side]);
         let start_ns = started.as_nanos();
         for index in 0..got {
@@ -217,7 +218,7 @@ impl<'c> Emulator<'c> {
             inlet.unstamped += u64::from(stamp.is_none());
             let at_ns = stamp.unwrap_or(now).as_nanos().saturating_sub(start_ns);
             latest = at_ns;
-            let mut intake = Intake { at_ns, direction, store, made, probe_port: *probe_port, whole: *whole };
+            let mut intake = Intake { at_ns, direction, store, probe_port: *probe_port };
             intake.frame(received.bytes, received.cut, received.control.vlan, inlet);
         }
         (got, latest)
@@ -225,67 +226,72 @@ impl<'c> Emulator<'c> {
 
     /// Hands the kernel what is due.
     fn release(&mut self, lane: usize, watch: &mut dyn Watch) {
-        let out = 1 - lane;
         // Twice a batch at most: the other side and the arrivals want their turn.
         for _ in 0..2 {
             let now = self.since_start(self.clock.now());
-            let mut due = [(0_u64, 0_u32, 0_u32); BATCH];
-            let mut count = 0;
-            while count < BATCH
-                && let Some(Reverse((at, _, slot, byte))) = self.directions[lane].queue.peek().copied()
-                && at <= now
-            {
-                self.directions[lane].queue.pop();
-                due[count] = (at, slot, byte);
-                count += 1;
-            }
-            if count == 0 {
-                return;
-            }
-            self.send(lane, out, &due[..count], watch);
-            due[..count].iter().for_each(|(_, slot, _)| self.store.free(*slot));
-            if count < BATCH {
+            let mut due = std::mem::take(&mut self.due);
+            let queue = &mut self.directions[lane].queue;
+            due.extend(std::iter::from_fn(|| queue.pop_due(now)).take(PACKETS));
+            self.send(lane, &due, watch);
+            due.iter().for_each(|packet| self.store.release(packet.slot));
+            let was_all = due.len() < PACKETS;
+            due.clear();
+            self.due = due;
+            if was_all {
                 return;
             }
         }
     }
 
-    fn send(&mut self, lane: usize, out: usize, mut due: &[(u64, u32, u32)], watch: &mut dyn Watch) {
-        while !due.is_empty() {
-            let parts: [[IoSlice<'_>; 1]; BATCH] = std::array::from_fn(|index| {
-                [IoSlice::new(due.get(index).map_or(&[], |(_, slot, _)| self.store.get(*slot)))]
-            });
-            let message = |index: usize| Message { parts: &parts[index], to: None, control: SendControl::default() };
-            let messages: [Message<'_>; BATCH] = std::array::from_fn(message);
+    fn send(&mut self, lane: usize, due: &[Departure], watch: &mut dyn Watch) {
+        let out = 1 - lane;
+        self.outgoing.gather(due, &self.store);
+        let counts: Vec<usize> = self.outgoing.counts().collect();
+        let (pieces, ends) = self.outgoing.pieces(due, &self.store);
+        let starts = std::iter::once(0).chain(ends.iter().copied());
+        let message = |(start, end): (usize, &usize)| Message {
+            parts: &pieces[start..*end],
+            to: None,
+            control: SendControl::default(),
+        };
+        let messages: Vec<Message<'_>> = starts.zip(&ends).map(message).collect();
+        let (mut frame, mut packet) = (0, 0);
+        while frame < messages.len() {
             let before = self.clock.now();
             let Side { socket, departures, .. } = &mut self.sides[out];
-            let answer = departures.send(socket, &messages[..due.len()]);
+            let answer = departures.send(socket, &messages[frame..]);
             let after = self.clock.now();
             let outlet = &mut self.directions[lane].outlet;
             match answer {
                 Ok(sent) => {
                     // Each of them left at some moment of the call; in order, and evenly as far as is known.
                     let call_ns = (after - before).as_nanos();
-                    for (number, (at, _, byte)) in due[..sent].iter().enumerate() {
-                        outlet.sent_packet += 1;
-                        outlet.sent_byte += u64::from(*byte);
-                        let share = call_ns * (number as i64 + 1) / sent as i64;
-                        let due_at = self.started + Span::from_nanos((*at).min(i64::MAX as u64).cast_signed());
-                        watch.released(lane, before + Span::from_nanos(share) - due_at, *byte);
+                    for (number, count) in counts[frame..frame + sent].iter().enumerate() {
+                        let at = before + Span::from_nanos(call_ns * (number as i64 + 1) / sent as i64);
+                        outlet.sent_frame += 1;
+                        for left in &due[packet..packet + count] {
+                            outlet.sent_packet += 1;
+                            outlet.sent_byte += u64::from(left.packet_byte);
+                            let due_ns = left.at_ns.min(i64::MAX as u64).cast_signed();
+                            watch.released(lane, at - (self.started + Span::from_nanos(due_ns)), left.packet_byte);
+                        }
+                        packet += count;
                     }
-                    due = &due[sent..];
+                    frame += sent;
                 }
                 Err(error) => {
+                    let count = counts[frame];
                     match error.raw_os_error() {
                         Some(EINTR) => continue,
-                        Some(EMSGSIZE) => outlet.too_long_packet += 1,
+                        Some(EMSGSIZE) => outlet.too_long_packet += count as u64,
                         Some(ENETDOWN) => {
-                            self.fail(out, "send", &error);
+                            let name = &self.sides[out].name;
+                            self.failure.get_or_insert_with(|| format!("{name}: cannot send: {error}"));
                             return;
                         }
-                        _ => outlet.refused_packet += 1,
+                        _ => outlet.refused_packet += count as u64,
                     }
-                    due = &due[1..];
+                    (frame, packet) = (frame + 1, packet + count);
                 }
             }
         }
@@ -296,8 +302,7 @@ impl<'c> Emulator<'c> {
     fn wait(&mut self, end: Option<Timestamp<Monotonic>>) {
         let now = self.clock.now();
         let since = self.since_start(now);
-        let next =
-            self.directions.iter().filter_map(|direction| direction.queue.peek().map(|Reverse(first)| first.0)).min();
+        let next = self.directions.iter().filter_map(|direction| direction.queue.peek().map(|first| first.at_ns)).min();
         let least_delay = self.directions.iter().map(|direction| direction.least_delay_ns).min().unwrap_or(0);
         let hurried = least_delay < UNHURRIED_NS;
         // The earliest time at which a frame that arrives right now can be due.

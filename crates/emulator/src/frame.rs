@@ -1,15 +1,14 @@
-//! Frames as bytes: how large the packet inside is, whether it is a probe, how a large one is cut, and how one is
-//! damaged.
+//! Frames as bytes: how large the packet inside is, whether it is a probe, and how one is damaged.
 
-use vtare_sys::net::frames::{Cut, FrameHeader};
-use vtare_wire::{internet_checksum, internet_sum};
+use vtare_sys::net::frames::FrameHeader;
+use vtare_wire::internet_checksum;
 
 /// Bytes of two addresses and the EtherType.
 const ETHERNET: usize = 14;
 const VLAN: usize = 4;
 const IPV4: u16 = 0x0800;
 const IPV6: u16 = 0x86dd;
-const UDP: u8 = 17;
+pub(crate) const UDP: u8 = 17;
 
 /// What is in a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,11 +23,11 @@ pub struct Inside {
     pub udp_ports: Option<(u16, u16)>,
 }
 
-fn word(frame: &[u8], at: usize) -> Option<u16> {
+pub(crate) fn word(frame: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_be_bytes(frame.get(at..at.checked_add(2)?)?.try_into().ok()?))
 }
 
-fn put(frame: &mut [u8], at: usize, value: u16) {
+pub(crate) fn put(frame: &mut [u8], at: usize, value: u16) {
     if let Some(place) = frame.get_mut(at..at + 2) {
         place.copy_from_slice(&value.to_be_bytes());
     }
@@ -71,130 +70,6 @@ pub fn put_tag_back(frame: &mut Vec<u8>, header: &mut FrameHeader, (kind, tag): 
         header.checksum = header.checksum.map(|(start, offset)| (start.saturating_add(VLAN as u16), offset));
         header.header_byte = header.header_byte.saturating_add(VLAN as u16);
     }
-}
-
-/// Why a frame cannot be cut.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CannotCut;
-
-/// The packets that a large frame stands for, as the sender's card or kernel would have made them.
-#[derive(Debug)]
-pub struct Pieces<'f> {
-    frame: &'f [u8],
-    header: FrameHeader,
-    packet_at: usize,
-    transport_at: usize,
-    payload_at: usize,
-    /// Payload bytes of each piece but the last.
-    segment: usize,
-    next: usize,
-    checksum: (u16, u16),
-}
-
-impl<'f> Pieces<'f> {
-    /// The pieces of `frame`.
-    ///
-    /// # Errors
-    /// For a protocol that this program cannot cut, and for headers that lead out of the frame.
-    pub fn of(frame: &'f [u8], header: FrameHeader) -> Result<Self, CannotCut> {
-        let packet_at = inside(frame).packet_at;
-        let checksum = header.checksum.ok_or(CannotCut)?;
-        let transport_at = usize::from(checksum.0);
-        let transport = frame.get(transport_at..).ok_or(CannotCut)?;
-        let length = match header.cut {
-            Cut::Udp => 8,
-            Cut::Tcp4 | Cut::Tcp6 => usize::from(*transport.get(12).ok_or(CannotCut)? >> 4) * 4,
-            Cut::None | Cut::Other(_) => return Err(CannotCut),
-        };
-        let least = if header.cut == Cut::Udp { 8 } else { 20 };
-        let payload_at = transport_at + length;
-        let version = frame.get(packet_at).map(|first| first >> 4);
-        let room = match version {
-            Some(4) => 20,
-            Some(6) => 40,
-            _ => return Err(CannotCut),
-        };
-        let sound = length >= least && payload_at < frame.len() && transport_at >= packet_at + room;
-        if !sound || header.segment_byte == 0 {
-            return Err(CannotCut);
-        }
-        let segment = usize::from(header.segment_byte);
-        Ok(Self { frame, header, packet_at, transport_at, payload_at, segment, next: 0, checksum })
-    }
-
-    /// How many there are.
-    #[must_use]
-    pub const fn count(&self) -> usize {
-        (self.frame.len() - self.payload_at).div_ceil(self.segment)
-    }
-
-    /// Bytes of the IP packets of all pieces together.
-    #[must_use]
-    pub const fn packet_byte(&self) -> usize {
-        self.frame.len() - self.payload_at + self.count() * (self.payload_at - self.packet_at)
-    }
-
-    /// Appends the next piece to `into` and gives the header that goes with it; `None` after the last.
-    pub fn next_into(&mut self, into: &mut Vec<u8>) -> Option<[u8; vtare_sys::net::frames::FRAME_HEADER_BYTE]> {
-        let number = self.next;
-        let from = self.payload_at + number * self.segment;
-        let payload =
-            self.frame.get(from..(from + self.segment).min(self.frame.len())).filter(|rest| !rest.is_empty())?;
-        self.next += 1;
-        let begin = into.len();
-        into.extend_from_slice(&self.frame[..self.payload_at]);
-        into.extend_from_slice(payload);
-        let piece = &mut into[begin..];
-        self.write_network(piece, number);
-        match self.header.cut {
-            Cut::Udp => put(piece, self.transport_at + 4, (piece.len() - self.transport_at) as u16),
-            _ => self.write_tcp(piece, number, from + self.segment >= self.frame.len()),
-        }
-        let sum = pseudo_sum(piece, self.packet_at, self.transport_at, self.header.cut);
-        put(piece, self.transport_at + usize::from(self.checksum.1), sum);
-        Some(FrameHeader::write_single(Some(self.checksum)))
-    }
-
-    fn write_network(&self, piece: &mut [u8], number: usize) {
-        let (at, length) = (self.packet_at, piece.len() - self.packet_at);
-        if piece[at] >> 4 == 6 {
-            put(piece, at + 4, (length - 40) as u16);
-            return;
-        }
-        put(piece, at + 2, length as u16);
-        let identity = word(piece, at + 4).unwrap_or(0).wrapping_add(number as u16);
-        put(piece, at + 4, identity);
-        put(piece, at + 10, 0);
-        let header = usize::from(piece[at] & 0xf) * 4;
-        let sum = piece.get(at..at + header).map_or(0, internet_checksum);
-        put(piece, at + 10, sum);
-    }
-
-    fn write_tcp(&self, piece: &mut [u8], number: usize, is_last: bool) {
-        const FIN_AND_PSH: u8 = 0x09;
-        const CWR: u8 = 0x80;
-        let at = self.transport_at;
-        let high = u32::from(word(piece, at + 4).unwrap_or(0)) << 16;
-        let sequence = high | u32::from(word(piece, at + 6).unwrap_or(0));
-        let sequence = sequence.wrapping_add((number * self.segment) as u32);
-        put(piece, at + 4, (sequence >> 16) as u16);
-        put(piece, at + 6, sequence as u16);
-        if !is_last {
-            piece[at + 13] &= !FIN_AND_PSH;
-        }
-        if self.header.congestion && number > 0 {
-            piece[at + 13] &= !CWR;
-        }
-    }
-}
-
-/// The folded sum of the pseudo header: what stands in the checksum field of a packet whose checksum is still to be
-/// made.
-fn pseudo_sum(piece: &[u8], packet_at: usize, transport_at: usize, cut: Cut) -> u16 {
-    let addresses =
-        if piece[packet_at] >> 4 == 6 { packet_at + 8..packet_at + 40 } else { packet_at + 12..packet_at + 20 };
-    let protocol: u64 = if cut == Cut::Udp { UDP.into() } else { 6 };
-    internet_sum(protocol + (piece.len() - transport_at) as u64, piece.get(addresses).unwrap_or_default())
 }
 
 /// Makes the checksum that was left to be made. Places that lead out of the frame leave it as it is.

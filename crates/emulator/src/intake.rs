@@ -1,20 +1,18 @@
-//! The way of a frame that was read: whole or in pieces through the lane, and into the queue of its departures.
-
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+//! The way of a frame that was read: its packets through the lane, and into the queue of its departures.
 
 use vtare_sys::net::frames::{Cut, FRAME_HEADER_BYTE, FrameHeader};
 
-use crate::frame::{self, Pieces};
+use crate::departures::Departures;
+use crate::frame;
 use crate::lane::{Fate, Lane};
 use crate::report::{Inlet, Outlet};
+use crate::segments::Segments;
 use crate::store::Store;
 
-/// One direction: its lane, and the frames that are on their way.
+/// One direction: its lane, and the packets that are on their way.
 pub(super) struct Direction {
     pub(super) lane: Lane,
-    /// Due time, number of the frame, its place and its bytes.
-    pub(super) queue: BinaryHeap<Reverse<(u64, u64, u32, u32)>>,
+    pub(super) queue: Departures,
     pub(super) least_delay_ns: u64,
     pub(super) outlet: Outlet,
 }
@@ -24,9 +22,7 @@ pub(super) struct Intake<'e> {
     pub(super) at_ns: u64,
     pub(super) direction: &'e mut Direction,
     pub(super) store: &'e mut Store,
-    pub(super) made: &'e mut u64,
     pub(super) probe_port: u16,
-    pub(super) whole: bool,
 }
 
 impl Intake<'_> {
@@ -39,78 +35,71 @@ impl Intake<'_> {
             tagged
         });
         let frame = tagged.as_deref().unwrap_or(frame);
-        if is_cut_short {
-            self.direction.lane.unable(frame::inside(frame).packet_byte);
-            return;
-        }
-        if header.cut == Cut::None {
-            let head = FrameHeader::write_single(header.checksum);
-            self.packet(header.checksum, None, |into| {
-                into.extend_from_slice(&head);
-                into.extend_from_slice(frame);
-            });
-            return;
-        }
-        let Ok(mut pieces) = Pieces::of(frame, header) else {
-            self.direction.lane.unable(frame::inside(frame).packet_byte);
+        let found = frame::inside(frame);
+        let segments = if header.cut == Cut::None {
+            Ok(Segments::of_datagram(frame, header))
+        } else {
+            Segments::of(frame, header).map(Some)
+        };
+        let Some(segments) = segments.ok().filter(|_| !is_cut_short) else {
+            self.direction.lane.unable(found.packet_byte);
             return;
         };
-        if self.whole {
-            let size = (pieces.packet_byte() as u32, pieces.count() as u32);
-            // As it came but for a tag that was put back, which moves the checksum's place.
-            let head = header.write();
-            self.packet(header.checksum, Some(size), |into| {
-                into.extend_from_slice(&head);
-                into.extend_from_slice(frame);
-            });
-            return;
+        inlet.cut_frames += u64::from(header.cut != Cut::None);
+        let head = FrameHeader::write_single(header.checksum);
+        let slot = self.store.take(segments, |into| {
+            into.extend_from_slice(&head);
+            into.extend_from_slice(frame);
+        });
+        let is_probe = found.udp_ports.is_some_and(|(from, to)| from == self.probe_port || to == self.probe_port);
+        let is_over = self.store.is_over();
+        for number in 0..segments.map_or(1, |segments| segments.count()) {
+            let byte = segments.map_or(found.packet_byte, |segments| segments.packet_byte(number));
+            if is_over {
+                self.direction.lane.unable(byte);
+            } else {
+                self.packet((slot, number as u32), byte, is_probe, header.checksum);
+            }
         }
-        inlet.cut_frames += 1;
-        for _ in 0..pieces.count() {
-            self.packet(header.checksum, None, |into| {
-                into.extend_from_slice(&[0; FRAME_HEADER_BYTE]);
-                if let Some(head) = pieces.next_into(into) {
-                    into[..FRAME_HEADER_BYTE].copy_from_slice(&head);
-                }
-            });
+        self.store.release(slot);
+    }
+
+    /// One packet of the wire: where it lies, and its bytes.
+    fn packet(&mut self, (slot, number): (u32, u32), byte: u32, is_probe: bool, checksum: Option<(u16, u16)>) {
+        let Fate::Due(due) = self.direction.lane.pass(self.at_ns, byte, is_probe) else { return };
+        let (slot, number) = match due.damage {
+            None => {
+                self.store.share(slot);
+                (slot, number)
+            }
+            Some(random) => (self.damaged(slot, number, checksum, random), 0),
+        };
+        self.direction.queue.push(due.at_ns, due.detoured, (slot, number), byte);
+        if let Some(at_ns) = due.copy_at_ns {
+            self.store.share(slot);
+            self.direction.queue.push(at_ns, due.detoured, (slot, number), byte);
         }
     }
 
-    /// One packet of the wire, written into a place of the store by `write`; or one frame that stands for several, with
-    /// their bytes and their number in `whole`.
-    fn packet(&mut self, checksum: Option<(u16, u16)>, whole: Option<(u32, u32)>, write: impl FnOnce(&mut Vec<u8>)) {
-        let slot = self.store.take(write);
-        let frame = &self.store.get(slot)[FRAME_HEADER_BYTE..];
-        let found = frame::inside(frame);
-        let byte = whole.map_or(found.packet_byte, |(byte, _)| byte);
-        if self.store.is_over() {
-            self.direction.lane.unable(byte);
-            self.store.free(slot);
-            return;
-        }
-        let is_probe = found.udp_ports.is_some_and(|(from, to)| from == self.probe_port || to == self.probe_port);
-        let fate = match whole {
-            None => self.direction.lane.pass(self.at_ns, byte, is_probe),
-            Some((byte, packets)) => self.direction.lane.pass_whole(self.at_ns, byte, packets, is_probe),
-        };
-        let Fate::Due(due) = fate else {
-            self.store.free(slot);
-            return;
-        };
-        if let Some(random) = due.damage {
-            let (head, frame) = self.store.get_mut(slot).split_at_mut(FRAME_HEADER_BYTE);
-            // A large frame's checksums are made when it is cut: damage to it goes unseen by them, and by the far host.
-            if let Some(places) = checksum.filter(|_| whole.is_none()) {
-                // The checksum of what was sent: one made later would hide the damage.
-                frame::complete_checksum(frame, places);
-                head.copy_from_slice(&FrameHeader::write_single(None));
+    /// A frame of its own for a packet of which a bit is turned over.
+    fn damaged(&mut self, slot: u32, number: u32, checksum: Option<(u16, u16)>, random: u64) -> u32 {
+        let (mut bytes, number) = (Vec::new(), number as usize);
+        let whole = self.store.get(slot);
+        match self.store.segments(slot) {
+            Some(segments) => {
+                let frame = &whole[FRAME_HEADER_BYTE..];
+                segments.write_head(frame, number, segments.run(number), &mut bytes);
+                bytes.extend_from_slice(&frame[segments.payload(number)]);
             }
-            frame::damage(frame, random);
+            None => bytes.extend_from_slice(whole),
         }
-        let copy = due.copy_at_ns.map(|at| (at, self.store.copy(slot)));
-        for (at, slot) in [Some((due.at_ns, slot)), copy].into_iter().flatten() {
-            *self.made += 1;
-            self.direction.queue.push(Reverse((at, *self.made, slot, byte)));
+        let (head, frame) = bytes.split_at_mut(FRAME_HEADER_BYTE);
+        if let Some(places) = checksum {
+            // The checksum of what was sent: one made later would hide the damage.
+            frame::complete_checksum(frame, places);
+            head.copy_from_slice(&FrameHeader::write_single(None));
         }
+        frame::damage(frame, random);
+        self.store.take(None, |into| into.extend_from_slice(&bytes))
     }
 }

@@ -11,6 +11,8 @@ use crate::truth::{BIN_NS, Bin, LaneCount};
 pub struct Due {
     /// When, ns since the start.
     pub at_ns: u64,
+    /// Whether it takes longer than those around it (`reorder`).
+    pub detoured: bool,
     /// When its copy leaves, where it has one.
     pub copy_at_ns: Option<u64>,
     /// Random bits that choose the bit to turn over, where one is to be.
@@ -98,19 +100,10 @@ impl Lane {
         self.count
     }
 
-    /// A frame arrives at `at_ns` whose IP packet has `packet_byte` bytes. One that comes with an earlier time than the
-    /// one before it enters the queue behind it.
+    /// A packet arrives at `at_ns` that has `packet_byte` bytes of IP. One that comes with an earlier time than the one
+    /// before it enters the queue behind it.
     pub fn pass(&mut self, at_ns: u64, packet_byte: u32, is_probe: bool) -> Fate {
-        self.pass_sized(at_ns, self.spec.size_byte(packet_byte), is_probe)
-    }
-
-    /// As [`Lane::pass`], for one frame that stands for several packets with this many bytes in all. They share one
-    /// fate.
-    pub fn pass_whole(&mut self, at_ns: u64, packet_byte: u32, packets: u32, is_probe: bool) -> Fate {
-        self.pass_sized(at_ns, self.spec.sizes_byte(packet_byte, packets), is_probe)
-    }
-
-    fn pass_sized(&mut self, at_ns: u64, size: u32, is_probe: bool) -> Fate {
+        let size = self.spec.size_byte(packet_byte);
         self.count.arrived_packet += 1;
         self.count.arrived_byte += u64::from(size);
         self.learn_rates(at_ns);
@@ -178,7 +171,8 @@ impl Lane {
             at_ns = at_ns.max(self.last_due_ns);
             self.last_due_ns = at_ns;
         }
-        if self.random.chance(spec.reorder.probability) {
+        let detoured = self.random.chance(spec.reorder.probability);
+        if detoured {
             at_ns = at_ns.saturating_add(spec.reorder.extra_ns);
             self.count.reordered_packet += 1;
         }
@@ -187,7 +181,7 @@ impl Lane {
         self.count.duplicated_packet += u64::from(copied);
         let damaged = self.random.chance(spec.corruption);
         self.count.corrupted_packet += u64::from(damaged);
-        Due { at_ns, copy_at_ns, damage: damaged.then(|| self.random.bits()) }
+        Due { at_ns, detoured, copy_at_ns, damage: damaged.then(|| self.random.bits()) }
     }
 
     fn learn_rates(&mut self, at_ns: u64) {

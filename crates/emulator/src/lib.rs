@@ -3,7 +3,7 @@
 //!
 //! - [`LaneSpec`], [`Lane`]: one direction as a state machine on arrival times. It shares its queue and its loss with
 //!   the simulated path ([`vtare_pathsim`]) and has no I/O.
-//! - [`frame`]: sizes, kinds, cutting and damaging of frames, on byte slices.
+//! - [`frame`]: sizes, kinds and damaging of frames; [`segments`]: the packets of large ones. On byte slices.
 //! - [`Emulator`]: the two directions on real interfaces.
 //!
 //! **The queue is served on a virtual clock**: a frame leaves it at max(its arrival, the departure before it) +
@@ -13,11 +13,14 @@
 
 #![forbid(unsafe_code)]
 
+mod departures;
 mod engine;
 pub mod frame;
 mod intake;
 mod lane;
+mod outgoing;
 mod report;
+pub mod segments;
 mod spec;
 mod store;
 mod truth;

@@ -17,8 +17,6 @@ pub struct EmulatorOptions {
     pub seed: u64,
     /// UDP datagrams from or to this port are probes; all else is cross traffic.
     pub probe_port: u16,
-    /// Whether large sends are carried as they come, instead of being cut.
-    pub whole: bool,
     /// Bytes of frames on their way that are kept at most; more are counted as unable.
     pub most_byte: usize,
 }
@@ -85,15 +83,17 @@ pub struct Ended {
 /// What left, or could not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Outlet {
-    /// Frames that the kernel took, copies among them.
+    /// Packets that the kernel took, copies among them.
     pub sent_packet: u64,
+    /// Frames in which they left: fewer where several packets left as one.
+    pub sent_frame: u64,
     /// Their IP bytes.
     pub sent_byte: u64,
-    /// Frames that the kernel or the interface refused: its ring was full.
+    /// Packets that the kernel or the interface refused: its ring was full.
     pub refused_packet: u64,
-    /// Frames larger than the interface's MTU.
+    /// Packets larger than the interface's MTU.
     pub too_long_packet: u64,
-    /// Frames that were on their way at the end.
+    /// Packets that were on their way at the end.
     pub left_packet: u64,
 }
 
@@ -102,7 +102,7 @@ pub struct Outlet {
 pub struct Inlet {
     /// Frames that the kernel gave, large ones as one.
     pub frames: u64,
-    /// Of those, large ones that were cut into packets.
+    /// Of those, large ones: each of their packets has its own fate.
     pub cut_frames: u64,
     /// Frames that found the socket's buffer full: this program did not get its turn for too long.
     pub socket_drops: u64,

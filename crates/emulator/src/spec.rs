@@ -158,15 +158,6 @@ impl LaneSpec {
         }
     }
 
-    /// Bytes of several packets that pass as one frame, from the bytes of their IP packets.
-    #[must_use]
-    pub const fn sizes_byte(&self, packet_byte: u32, packets: u32) -> u32 {
-        match self.layer {
-            Layer::Ip => packet_byte,
-            Layer::Ethernet => packet_byte.saturating_add(38 * packets),
-        }
-    }
-
     /// Bytes of a frame at this layer, from its IP packet (for other frames: what follows the Ethernet header).
     #[must_use]
     pub const fn size_byte(&self, packet_byte: u32) -> u32 {

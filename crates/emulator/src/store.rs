@@ -1,10 +1,19 @@
-/// Frames on their way, in memory that is used again.
+use crate::segments::Segments;
+
+/// Frames on their way, in memory that is used again. Each is kept until the last of its packets has left.
 #[derive(Debug)]
 pub(super) struct Store {
-    slots: Vec<Vec<u8>>,
+    slots: Vec<Slot>,
     free: Vec<u32>,
     held_byte: usize,
     most_byte: usize,
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    bytes: Vec<u8>,
+    segments: Option<Segments>,
+    users: u32,
 }
 
 impl Store {
@@ -13,31 +22,33 @@ impl Store {
         Self { slots: Vec::new(), free: Vec::new(), held_byte: 0, most_byte }
     }
 
-    /// A place with what `write` puts into it.
-    pub(super) fn take(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> u32 {
-        let slot = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Vec::with_capacity(2_048));
+    /// A place with what `write` puts into it, and one user.
+    pub(super) fn take(&mut self, segments: Option<Segments>, write: impl FnOnce(&mut Vec<u8>)) -> u32 {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot::default());
             (self.slots.len() - 1) as u32
         });
-        let bytes = &mut self.slots[slot as usize];
-        write(bytes);
-        self.held_byte += bytes.len();
-        slot
+        let slot = &mut self.slots[index as usize];
+        (slot.segments, slot.users) = (segments, 1);
+        write(&mut slot.bytes);
+        self.held_byte += slot.bytes.len();
+        index
     }
 
-    /// A place with the same bytes.
-    pub(super) fn copy(&mut self, slot: u32) -> u32 {
-        let bytes = std::mem::take(&mut self.slots[slot as usize]);
-        let copy = self.take(|into| into.extend_from_slice(&bytes));
-        self.slots[slot as usize] = bytes;
-        copy
+    /// One more user of a place.
+    pub(super) fn share(&mut self, slot: u32) {
+        self.slots[slot as usize].users += 1;
     }
 
-    pub(super) fn free(&mut self, slot: u32) {
-        let bytes = &mut self.slots[slot as usize];
-        self.held_byte -= bytes.len();
-        bytes.clear();
-        self.free.push(slot);
+    /// One user less; the last one frees the place.
+    pub(super) fn release(&mut self, index: u32) {
+        let slot = &mut self.slots[index as usize];
+        slot.users -= 1;
+        if slot.users == 0 {
+            self.held_byte -= slot.bytes.len();
+            slot.bytes.clear();
+            self.free.push(index);
+        }
     }
 
     pub(super) fn is_over(&self) -> bool {
@@ -45,11 +56,11 @@ impl Store {
     }
 
     pub(super) fn get(&self, slot: u32) -> &[u8] {
-        &self.slots[slot as usize]
+        &self.slots[slot as usize].bytes
     }
 
-    pub(super) fn get_mut(&mut self, slot: u32) -> &mut [u8] {
-        &mut self.slots[slot as usize]
+    pub(super) fn segments(&self, slot: u32) -> Option<&Segments> {
+        self.slots[slot as usize].segments.as_ref()
     }
 }
 
@@ -58,16 +69,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_are_used_again_and_their_bytes_are_counted() {
+    fn places_are_used_again_when_their_last_user_is_gone_and_their_bytes_are_counted() {
         let mut store = Store::new(5);
-        let first = store.take(|into| into.extend_from_slice(b"abcd"));
+        let first = store.take(None, |into| into.extend_from_slice(b"abcd"));
         assert!(!store.is_over());
-        let copy = store.copy(first);
-        assert!(store.is_over() && store.get(copy) == b"abcd" && store.get(first) == b"abcd");
-        store.get_mut(copy)[0] = b'x';
-        assert_eq!(store.get(first), b"abcd");
-        store.free(first);
+        store.share(first);
+        let second = store.take(None, |into| into.extend_from_slice(b"xy"));
+        assert!(store.is_over() && store.get(second) == b"xy" && store.get(first) == b"abcd");
+        store.release(first);
+        assert!(store.is_over() && store.get(first) == b"abcd");
+        store.release(first);
         assert!(!store.is_over());
-        assert_eq!((store.take(|into| into.push(b'y')), store.get(first)), (first, &b"y"[..]));
+        assert_eq!(store.take(None, |into| into.push(b'z')), first);
+        assert_eq!(store.get(first), b"z");
     }
 }

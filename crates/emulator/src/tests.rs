@@ -4,7 +4,11 @@ use proptest::prelude::*;
 use vtare_pathsim::{Detour, Duplication, HopSpec, LossModel, Path, PathSpec};
 use vtare_sys::net::frames::{Cut, FRAME_HEADER_BYTE, FrameHeader};
 
-use super::frame::{self, Pieces};
+use super::departures::Departures;
+use super::frame;
+use super::outgoing::Outgoing;
+use super::segments::Segments;
+use super::store::Store;
 use super::*;
 
 fn due(fate: Fate) -> Option<u64> {
@@ -57,16 +61,6 @@ fn an_ethernet_rate_counts_what_the_wire_carries() {
     // 1500 B take 1538 B times; the smallest frame takes 84: 672 ns.
     assert_eq!(due(busy.pass(0, 1_500, false)), Some(12_304));
     assert_eq!(due(lane(spec).pass(0, 28, false)), Some(672));
-}
-
-#[test]
-fn a_large_send_that_passes_whole_takes_the_time_of_its_packets() {
-    for (layer, each) in [(Layer::Ip, 12_000), (Layer::Ethernet, 12_304)] {
-        let spec = LaneSpec { rate: LaneSpec::steady(1_000 * MEGABIT), layer, ..LaneSpec::default() };
-        let (mut cut, mut whole) = (lane(spec.clone()), lane(spec));
-        let last = (0..40).filter_map(|_| due(cut.pass(0, 1_500, false))).last();
-        assert_eq!((due(whole.pass_whole(0, 60_000, 40, false)), last), (Some(40 * each), Some(40 * each)));
-    }
 }
 
 #[test]
@@ -301,11 +295,11 @@ proptest! {
         prop_assert!(found.packet_byte as usize <= bytes.len());
         let checksum = Some((places.0 % 64, places.1 % 32));
         let header = FrameHeader { checksum, cut, header_byte: 0, segment_byte: segment % 64, congestion: true };
-        if let Ok(mut pieces) = Pieces::of(&bytes, header) {
-            let mut made = 0;
-            let mut into = Vec::new();
-            while pieces.next_into(&mut into).is_some() { made += 1; }
-            prop_assert_eq!(made, pieces.count());
+        let datagram = Segments::of_datagram(&bytes, FrameHeader { cut: Cut::None, ..header });
+        for segments in Segments::of(&bytes, header).ok().into_iter().chain(datagram) {
+            let packets: Vec<_> = (0..segments.count()).map(|number| packet(&segments, &bytes, number)).collect();
+            let payload: usize = (0..segments.count()).map(|number| segments.payload(number).len()).sum();
+            prop_assert!(packets.len() == 1 || payload < bytes.len());
         }
         frame::complete_checksum(&mut bytes, places);
         let before = bytes.clone();
@@ -359,19 +353,47 @@ fn is_accepted(packet: &[u8]) -> bool {
     receiver_sum(&checked) == 0xffff && (packet[0] >> 4 == 6 || receiver_sum(&packet[..20]) == 0xffff)
 }
 
-/// Cuts a frame, and completes the checksums as the kernel or a card would.
+/// Packet `number` of a frame, with the checksum completed as the kernel or a card would.
+fn packet(segments: &Segments, frame: &[u8], number: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    segments.write_head(frame, number, segments.run(number), &mut bytes);
+    bytes.extend_from_slice(&frame[segments.payload(number)]);
+    let (head, packet) = bytes.split_first_chunk_mut::<FRAME_HEADER_BYTE>().expect("it has a header");
+    let header = FrameHeader::read(head);
+    assert_eq!(header.cut, Cut::None);
+    frame::complete_checksum(packet, header.checksum.expect("still to be made"));
+    packet.to_vec()
+}
+
+/// All packets of a frame.
 fn cut(frame: &[u8], header: FrameHeader) -> Vec<Vec<u8>> {
-    let mut pieces = Pieces::of(frame, header).expect("can be cut");
-    let count = pieces.count();
-    let mut all = Vec::new();
-    let mut into = Vec::new();
-    while let Some(head) = pieces.next_into(&mut into) {
-        let places = FrameHeader::read(&head).checksum.expect("still to be made");
-        frame::complete_checksum(&mut into, places);
-        all.push(std::mem::take(&mut into));
-    }
-    assert_eq!(all.len(), count);
-    all
+    let segments = match header.cut {
+        Cut::None => Segments::of_datagram(frame, header).expect("a datagram"),
+        _ => Segments::of(frame, header).expect("can be cut"),
+    };
+    (0..segments.count()).map(|number| packet(&segments, frame, number)).collect()
+}
+
+/// The frames in which all that was put into `store` leaves, in the order of `packets`: slot and number of each.
+fn leave(store: &Store, packets: &[(u32, u32)]) -> Vec<Vec<u8>> {
+    let mut departures = Departures::default();
+    packets.iter().for_each(|packet| departures.push(0, false, *packet, 0));
+    let due: Vec<_> = std::iter::from_fn(|| departures.pop_due(0)).collect();
+    let mut outgoing = Outgoing::default();
+    outgoing.gather(&due, store);
+    assert_eq!(outgoing.counts().sum::<usize>(), packets.len());
+    let (pieces, ends) = outgoing.pieces(&due, store);
+    let starts = std::iter::once(0).chain(ends.iter().copied());
+    starts.zip(&ends).map(|(start, end)| pieces[start..*end].iter().flat_map(|it| it.to_vec()).collect()).collect()
+}
+
+/// The packets of frames that left, as a receiver gets them.
+fn received(frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    let cut = |bytes: &Vec<u8>| {
+        let (head, frame) = bytes.split_first_chunk::<FRAME_HEADER_BYTE>().expect("it has a header");
+        cut(frame, FrameHeader::read(head))
+    };
+    frames.iter().flat_map(cut).collect()
 }
 
 #[test]
@@ -391,8 +413,9 @@ fn large_udp_is_cut_into_the_datagrams_that_were_sent() {
         };
         let pieces = cut(&frame, header);
         assert_eq!(pieces.len(), 4);
-        let together = Pieces::of(&frame, header).expect("can be cut").packet_byte();
-        assert_eq!(together, pieces.iter().map(|piece| piece.len() - 14).sum::<usize>());
+        let segments = Segments::of(&frame, header).expect("can be cut");
+        let stated: Vec<_> = (0..4).map(|number| segments.packet_byte(number) as usize).collect();
+        assert_eq!(stated, pieces.iter().map(|piece| piece.len() - 14).collect::<Vec<_>>());
         let mut rebuilt = Vec::new();
         for (number, piece) in pieces.iter().enumerate() {
             let found = frame::inside(piece);
@@ -478,4 +501,139 @@ fn padding_and_other_protocols_have_their_sizes() {
     fragment[21] = 1;
     assert_eq!(frame::inside(&fragment).udp_ports, None, "only the first fragment has ports");
     assert_eq!(FRAME_HEADER_BYTE, FrameHeader::write_single(None).len());
+}
+
+/// A datagram as a sender's stack gives it, of the flow from `port`.
+fn datagram(is_ipv6: bool, port: u8, payload: &[u8]) -> Vec<u8> {
+    let mut transport = vec![0x10, port, 0x21, 0x0e];
+    transport.extend((payload.len() as u16 + 8).to_be_bytes());
+    transport.extend([0, 0]);
+    transport.extend_from_slice(payload);
+    around(is_ipv6, 17, &transport)
+}
+
+fn put(store: &mut Store, frame: &[u8], header: FrameHeader) -> u32 {
+    let segments = match header.cut {
+        Cut::None => Segments::of_datagram(frame, header),
+        _ => Segments::of(frame, header).ok(),
+    };
+    store.take(segments, |into| {
+        into.extend(FrameHeader::write_single(header.checksum));
+        into.extend_from_slice(frame);
+    })
+}
+
+fn partial(is_ipv6: bool, offset: u16) -> FrameHeader {
+    FrameHeader { checksum: Some((if is_ipv6 { 54 } else { 34 }, offset)), ..FrameHeader::PLAIN }
+}
+
+#[test]
+fn datagrams_of_one_flow_that_are_due_together_leave_as_one_frame_and_arrive_as_they_were_sent() {
+    for is_ipv6 in [false, true] {
+        let mut store = Store::new(usize::MAX);
+        let header = partial(is_ipv6, 6);
+        let large = datagram(is_ipv6, 1, &[7; 2_500]);
+        let single = |store: &mut Store, port, byte| {
+            let frame = datagram(is_ipv6, port, &vec![port; byte]);
+            (put(store, &frame, header), 0)
+        };
+        let large = put(&mut store, &large, FrameHeader { cut: Cut::Udp, segment_byte: 1_000, ..header });
+        let packets = [
+            single(&mut store, 1, 1_000),
+            (large, 0),
+            (large, 1),
+            // The last of the large send is shorter: a frame ends with it.
+            (large, 2),
+            single(&mut store, 1, 1_000),
+            // Another flow, twice.
+            single(&mut store, 2, 1_000),
+            single(&mut store, 2, 600),
+            // Larger than the one before it.
+            single(&mut store, 2, 700),
+            // The middle one of the large send was lost.
+            (large, 0),
+            (large, 2),
+        ];
+        let frames = leave(&store, &packets);
+        let sizes: Vec<usize> = frames.iter().map(|frame| cut_count(frame)).collect();
+        assert_eq!(sizes, [4, 1, 2, 1, 2]);
+        let found = received(&frames);
+        let payload = |packet: &Vec<u8>| packet[usize::from(header.checksum.expect("it has one").0) + 8..].to_vec();
+        let wanted = [(1, 1_000), (7, 1_000), (7, 1_000), (7, 500), (1, 1_000), (2, 1_000), (2, 600), (2, 700)];
+        let wanted = wanted.into_iter().chain([(7, 1_000), (7, 500)]).map(|(fill, byte)| vec![fill; byte]);
+        assert_eq!(found.iter().map(payload).collect::<Vec<_>>(), wanted.collect::<Vec<_>>());
+        assert!(found.iter().all(|packet| is_accepted(&packet[14..])), "IPv6 {is_ipv6}");
+    }
+}
+
+/// How many packets a frame that left carries.
+fn cut_count(bytes: &[u8]) -> usize {
+    let (head, frame) = bytes.split_first_chunk::<FRAME_HEADER_BYTE>().expect("it has a header");
+    let header = FrameHeader::read(head);
+    if header.cut == Cut::None { 1 } else { Segments::of(frame, header).expect("can be cut").count() }
+}
+
+#[test]
+fn datagrams_that_no_receiver_could_tell_apart_stay_frames_of_their_own() {
+    let header = partial(false, 6);
+    let frame = datagram(false, 1, &[5; 100]);
+    let changed = |at: usize, value: u8| {
+        let mut changed = frame.clone();
+        changed[at] = value;
+        changed
+    };
+    let whole = FrameHeader { checksum: None, ..header };
+    for (other, header, why) in [
+        (frame.clone(), whole, "a checksum of its own, which may be wrong"),
+        (changed(0, 9), header, "another station"),
+        (changed(15, 2), header, "other priority (DSCP, ECN)"),
+        (changed(20, 0x20), header, "a fragment"),
+        (changed(22, 63), header, "another time to live"),
+        (changed(39, 77), header, "a length that does not hold"),
+        (datagram(false, 1, &[]), header, "no payload"),
+        ([&frame[..], &[0; 4]].concat(), header, "padding"),
+    ] {
+        let mut store = Store::new(usize::MAX);
+        let packets = [put(&mut store, &frame, partial(false, 6)), put(&mut store, &other, header)];
+        let frames = leave(&store, &packets.map(|slot| (slot, 0)));
+        assert_eq!(frames.len(), 2, "{why}");
+        assert_eq!(frames[1][FRAME_HEADER_BYTE..], other, "{why}");
+    }
+    let mut store = Store::new(usize::MAX);
+    let packets: Vec<_> = (0..130).map(|_| (put(&mut store, &frame, header), 0)).collect();
+    assert_eq!(leave(&store, &packets).iter().map(|it| cut_count(it)).collect::<Vec<_>>(), [64, 64, 2]);
+}
+
+#[test]
+fn a_large_tcp_send_leaves_in_the_runs_that_loss_and_overtaking_left() {
+    let payload: Vec<u8> = (0..6_500_u32).map(|n| (n * 7) as u8).collect();
+    let mut transport = vec![0, 80, 0, 81, 0, 0, 0, 0, 0, 0, 0, 1, 0x50, 0x80 | 0x10 | 0x08, 1, 0, 0, 0, 0, 0];
+    transport.extend_from_slice(&payload);
+    for is_ipv6 in [false, true] {
+        let kind = if is_ipv6 { Cut::Tcp6 } else { Cut::Tcp4 };
+        let header = FrameHeader { cut: kind, segment_byte: 1_000, congestion: true, ..partial(is_ipv6, 16) };
+        let frame = around(is_ipv6, 6, &transport);
+        let mut store = Store::new(usize::MAX);
+        let slot = put(&mut store, &frame, header);
+        // The second was lost, the third comes late, behind the fifth.
+        let order = [0, 3, 4, 2, 5, 6];
+        let frames = leave(&store, &order.map(|number| (slot, number)));
+        assert_eq!(frames.iter().map(|it| cut_count(it)).collect::<Vec<_>>(), [1, 2, 1, 2]);
+        let all = cut(&frame, header);
+        let found: Vec<Vec<u8>> = frames
+            .iter()
+            .flat_map(|bytes| {
+                let (head, frame) = bytes.split_first_chunk::<FRAME_HEADER_BYTE>().expect("it has a header");
+                match FrameHeader::read(head) {
+                    FrameHeader { cut: Cut::None, checksum: Some(places), .. } => {
+                        let mut packet = frame.to_vec();
+                        frame::complete_checksum(&mut packet, places);
+                        vec![packet]
+                    }
+                    header => cut(frame, header),
+                }
+            })
+            .collect();
+        assert_eq!(found, order.map(|number| all[number as usize].clone()));
+    }
 }

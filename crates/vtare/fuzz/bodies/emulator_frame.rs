@@ -1,6 +1,7 @@
 //! Any bytes as a frame of `vtare link`: read, cut, completed, damaged.
 
-use vtare_emulator::frame::{Inside, Pieces, complete_checksum, damage, inside, put_tag_back};
+use vtare_emulator::frame::{Inside, complete_checksum, damage, inside, put_tag_back};
+use vtare_emulator::segments::Segments;
 use vtare_sys::net::frames::{Cut, FRAME_HEADER_BYTE, FrameHeader};
 
 /// One case: the kernel's metadata of the frame, then the frame.
@@ -16,7 +17,7 @@ pub(crate) fn run(case: &[u8]) {
     assert!(found.transport_at.is_none_or(|at| at >= found.packet_at + 20 && at <= frame.len()), "{found:?}");
     assert!(found.udp_ports.is_none() || found.transport_at.is_some());
     tag(frame, header, &found);
-    pieces(frame, header);
+    packets(frame, header);
     checksum(frame, header.checksum);
     damaged(frame, &found);
 }
@@ -33,24 +34,29 @@ fn tag(frame: &[u8], mut header: FrameHeader, untagged: &Inside) {
     assert_eq!(inside(&tagged), moved);
 }
 
-fn pieces(frame: &[u8], header: FrameHeader) {
-    let Ok(mut pieces) = Pieces::of(frame, header) else { return };
-    let (count, packet_byte, packet_at) = (pieces.count(), pieces.packet_byte(), inside(frame).packet_at);
-    let (mut number, mut packets, mut all, mut piece) = (0, 0, 0, Vec::new());
-    while let Some(given) = pieces.next_into(&mut piece) {
-        let given = FrameHeader::read(&given);
-        assert_eq!((given.cut, given.checksum), (Cut::None, header.checksum), "each piece is one packet");
-        number += 1;
-        packets += piece.len() - packet_at;
-        all += piece.len();
-        piece.clear();
+fn packets(frame: &[u8], header: FrameHeader) {
+    let datagram = Segments::of_datagram(frame, FrameHeader { cut: Cut::None, ..header });
+    let large = Segments::of(frame, header).ok();
+    let packet_at = inside(frame).packet_at;
+    for segments in large.into_iter().chain(datagram) {
+        let mut payload_at = None;
+        for number in 0..segments.count() {
+            let payload = segments.payload(number);
+            assert!(!payload.is_empty() && payload.end <= frame.len());
+            assert!(payload_at.is_none_or(|at| at == payload.start), "all payload, once, in order");
+            payload_at = Some(payload.end);
+            let mut head = Vec::new();
+            segments.write_head(frame, number, segments.run(number), &mut head);
+            let bytes = head.split_first_chunk::<FRAME_HEADER_BYTE>().expect("the kernel's header stands first");
+            let given = FrameHeader::read(bytes.0);
+            assert_eq!((given.cut, given.checksum), (Cut::None, header.checksum), "each is one packet");
+            assert_eq!(bytes.1.len() - packet_at + payload.len(), segments.packet_byte(number) as usize);
+        }
+        assert_eq!(payload_at, Some(frame.len()));
+        let first = segments.run(0);
+        let joined = segments.join((frame, 0), (&segments, frame, 1), first);
+        assert!(joined.is_none_or(|run| run.packets == 2));
     }
-    assert_eq!((number, packets), (count, packet_byte));
-    // All payload once, and all headers once a piece.
-    assert!(
-        all >= frame.len() && (count == 1 || (all - frame.len()).is_multiple_of(count - 1)),
-        "{all} B in {count} pieces"
-    );
 }
 
 fn checksum(frame: &[u8], place: Option<(u16, u16)>) {

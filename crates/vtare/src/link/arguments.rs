@@ -66,11 +66,6 @@ pub(crate) struct LinkArguments {
     #[arg(long, value_name = "SHARE", value_parser = share)]
     corrupt: Option<f64>,
 
-    /// Carry large sends (TCP, UDP_SEGMENT) as they come: as one in the queue, and with one fate. For rates that
-    /// single packets do not reach
-    #[arg(long)]
-    pub(super) whole: bool,
-
     /// UDP datagrams from or to this port are probes, all else is cross traffic
     #[arg(long, value_name = "PORT", default_value_t = vtare_wire::DEFAULT_PORT)]
     pub(super) probe_port: u16,

@@ -71,12 +71,6 @@ pub(crate) fn command(arguments: &LinkArguments, context: &Context) -> Result<Ex
     }
     check_cpu(arguments.cpu)?;
     let lanes = arguments.lanes()?;
-    if arguments.whole && lanes.iter().any(|lane| lane.corruption > 0.0) {
-        // Their checksums are made after the damage, and would hide it.
-        return Err(Failure::Input(
-            "--whole: found with --corrupt, which the far host could not see in large sends: leave one out".to_owned(),
-        ));
-    }
     let seed = arguments.seed.unwrap_or_else(fresh_seed);
     let limit = arguments.seconds.map(seconds).transpose()?;
     let interfaces = [arguments.a.clone(), arguments.b.clone()];
@@ -86,7 +80,6 @@ pub(crate) fn command(arguments: &LinkArguments, context: &Context) -> Result<Ex
         lanes: lanes.clone(),
         seed,
         probe_port: arguments.probe_port,
-        whole: arguments.whole,
         most_byte: MOST_BYTE,
     };
     let clock = context.clock();
@@ -115,7 +108,7 @@ pub(crate) fn command(arguments: &LinkArguments, context: &Context) -> Result<Ex
     let shared = json!({
         "schema": "vtare.link/1",
         "program": {"name": "vtare", "version": env!("CARGO_PKG_VERSION")},
-        "interfaces": options.interfaces, "seed": seed, "probe_port": arguments.probe_port, "whole": arguments.whole,
+        "interfaces": options.interfaces, "seed": seed, "probe_port": arguments.probe_port,
         "lanes": {LANES[0]: to_json(&lanes[0]), LANES[1]: to_json(&lanes[1])},
         "started_monotonic_ns": started_ns, "started_unix_ns": ended.started_unix_ns,
         "elapsed_s": ended.elapsed.as_secs_f64(), "stamp_error_ns": ended.stamp_error_ns,
