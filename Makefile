@@ -53,7 +53,6 @@ help:
 	  'make test-attacks         every attack on the responder, stores, guests and remote hosts, as one table: 5 minutes' \
 	  'make lint, make fmt       the checks without the tests; lay out all code' \
 	  'make docs                 the documentation as a site (build/site), every link checked' \
-	  'tools/words --lower       after words to avoid (tools/words.toml) became fewer: lower their counts' \
 	  'make lock [UPGRADE=1]     pin the Python packages, with hashes, after a change of pyproject.toml' \
 	  'make bench [BENCH=NAME]   side-by-side measurements with peers, as ratios' \
 	  'make clean                remove all that the other targets made'
@@ -169,7 +168,7 @@ $(DONE)/platforms: requirements/platforms.txt $(DONE)/dependencies
 
 platforms: $(DONE)/platforms
 
-# Compiled against this machine's libvirt. Looked for each time until it is there; without it the tests under libvirt say why they skip.
+# Compiled against this machine's libvirt. Looked for each time until it is there; without it the tests under libvirt skip with the reason.
 $(DONE)/libvirt: requirements/libvirt.txt $(DONE)/dependencies
 	@if pkg-config --exists libvirt 2>/dev/null; then \
 	  if $(call pinned,libvirt); then touch $@; \

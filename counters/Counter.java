@@ -13,8 +13,8 @@ import java.util.StringTokenizer;
  * The counter function in Java: a program that {@code vtare counter --language java} builds, starts and speaks with.
  *
  * <p>It counts: steps of Marsaglia's xorshift64 (13, 7, 17) from state 1, the same as the programs in the other
- * languages. It looks at the clock ({@link System#nanoTime}, which is CLOCK_MONOTONIC on Linux) after each chunk of
- * steps and says what each chunk took; everything else (order, figures, files) is vtare's business. README.md has the
+ * languages. It reads the clock ({@link System#nanoTime}, which is CLOCK_MONOTONIC on Linux) after each chunk of
+ * steps and prints what each chunk took; everything else (order, figures, files) is vtare's business. README.md has the
  * words that the two exchange.
  *
  * <p>vtare starts it with {@code -Xbatch}, so that what is compiled during the warm-up is compiled when the warm-up is
@@ -76,7 +76,7 @@ public final class Counter {
         return steps * 1e6 / spans[ROUNDS / 10];
     }
 
-    /** How often the kernel took the CPU from this thread, as it says itself: Java has no call for it. */
+    /** How often the kernel took the CPU from this thread, as it counts itself: Java has no call for it. */
     private long involuntarySwitches() throws IOException {
         status.seek(0);
         int length = status.read(page);
@@ -100,7 +100,7 @@ public final class Counter {
         return state;
     }
 
-    /** One call, and a line that says what it took. */
+    /** One call, and a line with the time that it took. */
     private void call(int chunkSteps, int chunks, long[] marks) throws IOException {
         long switches = involuntarySwitches();
         long cpu = THREADS.getCurrentThreadCpuTime();

@@ -1,7 +1,7 @@
 /* The counter function in C: a program that `vtare counter --language c` builds, starts and speaks with.
  *
  * It counts: steps of Marsaglia's xorshift64 (13, 7, 17) from state 1, the same as crates/vtare/src/counter/function.rs
- * and the programs in the other languages. It looks at CLOCK_MONOTONIC after each chunk of steps and says what each
+ * and the programs in the other languages. It reads CLOCK_MONOTONIC after each chunk of steps and prints what each
  * chunk took; everything else (order, figures, files) is vtare's business. README.md has the words that the two
  * exchange.
  *
@@ -26,7 +26,7 @@ static uint64_t now_ns(clockid_t clock)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* A store that the compiler must make before the next look at the clock: the work cannot be put off until after it. */
+/* A store that the compiler must make before the clock is read next: the work cannot be put off until after it. */
 static volatile uint64_t sink;
 
 static uint64_t count(uint64_t state, uint64_t steps)
@@ -75,7 +75,7 @@ static long involuntary_switches(void)
     return usage.ru_nivcsw;
 }
 
-/* One call: `chunks` chunks of `chunk_steps` steps each, and a line that says what it took. */
+/* One call: `chunks` chunks of `chunk_steps` steps each, and a line with the time that it took. */
 static void call(uint64_t chunk_steps, uint64_t chunks, uint64_t *marks)
 {
     uint64_t state = 1;

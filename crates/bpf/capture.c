@@ -1,5 +1,5 @@
 /* Probes at the entry and exit of an interface, as vtare_capture::tc reads them: which packets look like probes is
- * decided here, what they say of themselves there. Nothing is changed and nothing is held up: every packet goes on. */
+ * decided here, what they contain there. Nothing is changed and nothing is delayed: every packet goes on. */
 #include "vtare_bpf.h"
 
 LICENSE;
@@ -7,7 +7,7 @@ LICENSE;
 static long (*const load_relative)(const void *skb, u32 offset, void *to, u32 byte, u32 start) = (void *)68;
 enum { FROM_LINK_HEADER, FROM_NETWORK_HEADER };
 enum { MOST_TAGS = 4, MOST_EXTENSIONS = 4, MOST_SEGMENTS = 128 };
-/* Of a datagram: what tells the longest of the forms, STAMP's reply, and the least a probe has. */
+/* Of a datagram: what identifies the longest form, STAMP's reply, and the least a probe has. */
 enum { HEAD_BYTE = 28, LEAST_BYTE = 18 };
 
 struct wanted {

@@ -26,9 +26,9 @@ struct setup {
 	u64 flows;
 	u64 slots;
 	u64 run;
-	/* Whose latency is told alone (RFC 2544, 26.2). */
+	/* Whose latency is reported alone (RFC 2544, 26.2). */
 	u64 tagged;
-	/* Two looks at the clock further apart than this are a gap. */
+	/* Two clock readings further apart than this are a gap. */
 	u64 gap_ns;
 	u64 stop;
 	u64 _gap[3];

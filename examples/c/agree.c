@@ -1,4 +1,4 @@
-/* Reads vtare's clock between two readings of the kernel's, sleeps, and says how both went.
+/* Reads vtare's clock between two readings of the kernel's, sleeps, and prints the results of both.
  *
  *     cc -std=c11 agree.c $(pkg-config --cflags --libs vtare_clock) -o agree && ./agree
  *

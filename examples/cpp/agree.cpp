@@ -1,4 +1,4 @@
-// Reads vtare's clock as a std::chrono clock between two readings of the kernel's, paces a loop, and says how both went.
+// Reads vtare's clock as a std::chrono clock between two readings of the kernel's, paces a loop, and prints both results.
 //
 //     c++ -std=c++17 agree.cpp $(pkg-config --cflags --libs vtare_clock) -o agree && ./agree
 //

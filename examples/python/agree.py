@@ -1,4 +1,4 @@
-"""Reads vtare's clock between two readings of the kernel's, paces a loop, and says how both went.
+"""Reads vtare's clock between two readings of the kernel's, paces a loop, and prints the results of both.
 
 Ends with 1 where a reading lies further from the kernel's clock than the library states, or a wait ended early.
 """

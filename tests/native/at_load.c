@@ -1,4 +1,4 @@
-/* With VTARE_CLOCK_START=load the clock runs when main begins; without, it does not. The argument says what is
+/* With VTARE_CLOCK_START=load the clock runs when main begins; without, it does not. The argument states what is
  * expected. */
 #define _GNU_SOURCE
 #include "check.h"

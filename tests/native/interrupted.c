@@ -1,5 +1,5 @@
-/* A handler that runs in the kernel's part ends a sleep with EINTR, SA_RESTART or not; what was left is told; sleeping
- * on works. */
+/* A handler that runs in the kernel's part ends a sleep with EINTR, SA_RESTART or not; what was left is returned;
+ * sleeping on works. */
 #define _GNU_SOURCE
 #include <signal.h>
 #include <sys/time.h>

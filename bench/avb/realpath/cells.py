@@ -8,7 +8,7 @@ from pathlib import Path
 CELLS = "100M/0,300M/0,300M/50,300M/100,300M/150,300M/200,300M/250,1G/500,10G/1000"
 #: Capacities from which packets come in groups of UDP_SEGMENT. With a size table (stab) the kernel counts a group's
 #: buffer, which holds the IP and UDP headers once: three packets of 1500 B count 4444 B, and the link is 1.3 % faster
-#: than it is said to be. Without the table it counts each packet as a frame: so the rate is that of frames of the
+#: than its nominal rate. Without the table it counts each packet as a frame: so the rate is that of frames of the
 #: largest packets.
 GROUPED_MBIT = 1000
 #: Capacities from which the path takes packets of 9000 B.

@@ -15,7 +15,7 @@ from realpath.programs import ended, ready, start
 
 
 def cross_words(cell: Cell, kind: str) -> list[str]:
-    """What the cross sender is told."""
+    """The command of the cross sender."""
     size = 8972 if cell.capacity >= JUMBO_MBIT else 1472
     words = ["vtare", "load", "net", "--to", SINK, "--rate", f"{cell.cross}M", "--size", str(size), "--no-gso"]
     words += ["--tolerance", "20us", "--json", "--bin", "100us", "--cpu", "1"]

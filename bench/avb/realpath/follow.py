@@ -1,4 +1,4 @@
-"""How soon `vtare avb --follow` says that the cross traffic changed."""
+"""How soon `vtare avb --follow` shows that the cross traffic changed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from realpath.truth import LinkCounter
 
 
 def follow(asked: Asked) -> None:
-    """How long `--follow` takes to say a new value, when the cross traffic changes in a step."""
+    """How long `--follow` takes to show a new value, when the cross traffic changes in a step."""
     print("\n--follow: time from a step of the cross traffic to the first value within 10 % of the new truth, s")
     for capacity, here, then in ((300, 50, 200), (300, 200, 50), (1000, 100, 500)):
         cell, after = Cell(capacity, here), Cell(capacity, then)

@@ -24,7 +24,7 @@ IPERF3, IPERF3_S, IPERF3_PORT = "iperf3", 1, "5201"
 SEGMENT = {1500: (1448, 1500), 9000: (8948, 9000)}
 #: Notes of a run that are printed.
 NOTEWORTHY = {"single_sends", "receiver_overloaded", "path_mtu", "not_niced"}
-#: What a single send costs, ns, as the last run of the own method in a cell says.
+#: Cost of a single send, ns, from the last run of the own method in a cell.
 SEND_COST_NS: dict[Cell, float] = {}
 
 

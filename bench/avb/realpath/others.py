@@ -39,7 +39,7 @@ class Others:
         self.used_s.append(all_s - self._own_s)
 
     def watch(self) -> None:
-        """Looks until told to end."""
+        """Looks until `end`."""
         while not self._end.wait(0.1):
             self.look()
 

@@ -38,7 +38,7 @@ def path() -> Iterator[None]:
 
 
 def shape(cell: Cell, bucket: float = 1) -> None:
-    """Sets the router's egress to a capacity, with so many times the least bucket that gives it."""
+    """Sets the router's egress to a capacity, with a token bucket of `bucket` times the least that gives it."""
     mtu = "9000" if cell.capacity >= JUMBO_MBIT else "1500"
     for end in ("from", "cross", "to"):
         sh("ip", "-n", NAMES[end], "link", "set", f"v{end}", "mtu", mtu)

@@ -45,7 +45,7 @@ def start(end: str, cpu: int | None, *words: str) -> subprocess.Popen[str]:
 
 
 def ready(process: subprocess.Popen[str]) -> None:
-    """Waits until a load says that it is ready."""
+    """Waits until a load reports that it is ready."""
     assert process.stderr is not None
     line = process.stderr.readline()
     if line.strip() != "ready":
@@ -53,7 +53,7 @@ def ready(process: subprocess.Popen[str]) -> None:
 
 
 def ended(process: subprocess.Popen[str], limit_s: float = 30) -> str:
-    """Ends a program and gives what it said."""
+    """Ends a program and returns its output."""
     with suppress(ProcessLookupError):
         process.send_signal(signal.SIGTERM)
     out, _ = process.communicate(timeout=limit_s)

@@ -94,7 +94,7 @@ def line(rows: Sequence[Row], others_most: float) -> Line:
 
 
 def missed(lines: Sequence[Line]) -> None:
-    """Says which targets were missed, and which cells could not tell."""
+    """Prints which targets were missed, and in which cells that cannot be decided."""
     print("\ntargets of the own method: median error, bytes, half-IQR below every other method's")
     for own in (it for it in lines if is_own(it.method)):
         most_error, most_byte = TARGETS[own.cell.capacity]

@@ -160,8 +160,8 @@ fn row(outcomes: &[Outcome]) -> Row {
     let answered: Vec<&Outcome> = outcomes.iter().filter(|it| it.estimate.avb_bit_per_s.is_some()).collect();
     let of =
         |f: &dyn Fn(&Outcome) -> f64, q: f64| quantile(&mut answered.iter().map(|it| f(it)).collect::<Vec<_>>(), q);
-    // Where the truth is next to nothing, a share of it says nothing: one of the hundredth part of the nominal value
-    // does.
+    // Where the true value is near zero, a share of it has no meaning: a hundredth of the nominal value takes its
+    // place.
     let error = |it: &Outcome| {
         (it.estimate.avb_bit_per_s.unwrap_or(f64::NAN) - it.truth) / it.truth.max(0.01 * it.nominal) * 100.0
     };
@@ -228,8 +228,8 @@ fn run_all(arguments: &Arguments, jobs: &[(Job, String)]) -> Vec<Vec<Outcome>> {
     results.into_iter().map(|it| it.into_inner().expect("all threads have ended")).collect()
 }
 
-/// What limits a cell that missed, as measured here: how wide the interval is that says so, and what more bytes and
-/// time give; 1 where they give an error and intervals within the targets.
+/// What limits a cell that missed, as measured here: the width of its interval, and what more bytes and time
+/// give; 1 where they give an error and intervals within the targets.
 fn limit(arguments: &Arguments, job: Job, row: &Row) -> (String, usize) {
     let few = Arguments { seeds: arguments.seeds.min(MORE_SEEDS), ..arguments.clone() };
     let more = self::row(&run_all(&few, &[(job, MORE.to_owned())])[0]);

@@ -3,7 +3,7 @@
  * One clock serves the whole process, in the domain of CLOCK_MONOTONIC: its readings and the kernel's can be compared
  * and subtracted. It starts at first use, in well under a millisecond where the kernel's own time page can be read and
  * in 5 to 30 ms else; vtare_clock_start, or VTARE_CLOCK_START=load in the environment, starts it earlier. Where the
- * counter cannot be trusted, readings come from the kernel's vDSO and vtare_clock_info says why.
+ * counter cannot be trusted, readings come from the kernel's vDSO and vtare_clock_info has the reason.
  *
  * Errors. Functions that return int answer 0, or -1 with errno set and a sentence in vtare_error_message(). Readings
  * cannot fail. errno is left alone by what succeeds.
@@ -81,7 +81,7 @@ enum vtare_path {
     VTARE_PATH_VDSO = 2         /* the kernel's clock itself */
 };
 
-/* What the clock says of itself. A figure that is not known or has no meaning on this path is NaN, never 0. */
+/* What the clock reports of itself. A figure that is not known or has no meaning on this path is NaN, never 0. */
 struct vtare_clock_info {
     uint32_t size;                        /* in: sizeof(struct vtare_clock_info); out: bytes filled in */
     uint32_t abi_version;                 /* as vtare_clock_abi_version() */

@@ -128,7 +128,7 @@ inline void set_sleep_policy(const std::string& name) {
     return result;
 }
 
-/* What the clock says of itself. Throws vtare::error. */
+/* What the clock reports of itself. Throws vtare::error. */
 [[nodiscard]] inline struct vtare_clock_info clock_info() {
     struct vtare_clock_info info = {};
     info.size = sizeof info;

@@ -26,7 +26,7 @@ final class Library {
         } catch (UnsatisfiedLinkError error) {
             throw new UnsatisfiedLinkError(
                     "cannot load libvtare_clock (" + name + "): " + error.getMessage()
-                            + ". Run `make install` and tell the dynamic linker its directory, or set"
+                            + ". Run `make install` and name its directory to the dynamic linker, or set"
                             + " -Dvtare.clock.library=FILE or VTARE_CLOCK_LIBRARY to libvtare_clock.so");
         }
         int found = vtare_clock_abi_version();

@@ -9,7 +9,7 @@ import java.util.Map;
  * Linux.
  *
  * <p>A reading costs a call through JNA, some hundred nanoseconds: more than {@code System.nanoTime}, which the virtual
- * machine compiles to a few instructions. Use this class for its sleeps and for what it tells of the clock; to make
+ * machine compiles to a few instructions. Use this class for its sleeps and for what it reports of the clock; to make
  * {@code System.nanoTime} itself cheaper, start the virtual machine under {@code vtare exec}.
  */
 public final class VtareClock {
