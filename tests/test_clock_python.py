@@ -128,6 +128,7 @@ class TestWithTheLibrary:
             assert clock.sleep_options() == replace(usual, cpu_price_ns=500_000, slice_ns=None)
             for wrong, complaint in (
                 (replace(usual, cpu_price_ns=0), "cpu_price_ns is 0, want 1"),
+                (replace(usual, cpu_share=0.0), "cpu_share: found 0.0, want 1e-6 to 1"),
                 (replace(usual, slice_ns=5), "slice_ns is 5, want 0"),
                 (replace(usual, fifo_priority=100), "fifo_priority is 100"),
                 (replace(usual, slack_ns=-1), "slack_ns: found -1"),

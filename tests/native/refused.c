@@ -55,7 +55,7 @@ int main(void) {
     REFUSED(vtare_set_sleep_policy_name("nap"), EINVAL, "`nap`");
     CHECK(strstr(vtare_error_message(), "two_phase_capped") != NULL);
     REFUSED(vtare_set_sleep_policy_name(NULL), EINVAL, "adaptive");
-    REFUSED(vtare_set_sleep_policy(6), EINVAL, "policy 6");
+    REFUSED(vtare_set_sleep_policy(8), EINVAL, "policy 8");
     REFUSED(vtare_set_sleep_policy(-1), EINVAL, "policy -1");
     struct vtare_sleep_options how;
     how.size = 4;
@@ -66,6 +66,9 @@ int main(void) {
     how.cpu_price_ns = 0;
     REFUSED(vtare_set_sleep_options(&how), EINVAL, "cpu_price_ns is 0");
     how.cpu_price_ns = 500000;
+    how.cpu_share_ppm = 0;
+    REFUSED(vtare_set_sleep_options(&how), EINVAL, "cpu_share_ppm is 0");
+    how.cpu_share_ppm = 2000;
     how.slice_ns = 5;
     REFUSED(vtare_set_sleep_options(&how), EINVAL, "slice_ns is 5");
     how.slice_ns = 0;
@@ -75,7 +78,7 @@ int main(void) {
     CHECK(vtare_set_sleep_options(&how) == 0);
     CHECK(vtare_get_sleep_options(&how) == 0 && how.cpu_price_ns == 500000 && how.slice_ns == 0);
     CHECK(vtare_get_sleep_policy() == VTARE_SLEEP_CLOCK_NANOSLEEP);
-    CHECK(vtare_sleep_policy_name(6) == NULL && strcmp(vtare_sleep_policy_name(0), "adaptive") == 0);
+    CHECK(vtare_sleep_policy_name(8) == NULL && strcmp(vtare_sleep_policy_name(0), "adaptive") == 0);
     slept.size = 4;
     REFUSED(vtare_last_sleep(&slept), EINVAL, "size is 4");
 

@@ -1,6 +1,6 @@
 //! The targets, judged by ratios within this run.
 
-use vtare_clock::sleep::Method;
+use vtare_clock::sleep::{Method, SleepOptions};
 use vtare_units::Span;
 
 use crate::cell::{Cell, Contender};
@@ -65,6 +65,9 @@ pub fn print(cells: &[Cell]) {
     for target in targets {
         equal_cpu(&judge, target);
     }
+    for target in [ms_1, ms_10] {
+        cheap(&judge, target);
+    }
     say(
         "100 busy threads, 10 ms: median miss, adaptive / two-phase",
         judge.ratio((adaptive, two_phase), Condition::Cpu, ms_10, median),
@@ -86,6 +89,27 @@ pub fn print(cells: &[Cell]) {
                 );
             }
         }
+    }
+}
+
+/// The cheap method: what it takes of the CPU time that it was given, and how much nearer it is than usleep.
+fn cheap(judge: &Judge<'_>, target: Span) {
+    let cheap = Contender::Vtare(Method::Cheap);
+    let given = SleepOptions::default().cpu_share;
+    for condition in Condition::ALL {
+        let share = judge.cell(cheap, condition, target).and_then(Cell::cpu_share);
+        // Of what a kernel sleep costs anyway nothing can be saved.
+        let least = judge.cell(Contender::Vtare(Method::ClockNanosleep), condition, target).and_then(Cell::cpu_share);
+        let text = format!("{condition:?}, {target}: CPU time of cheap / the {:.0} % given", given * 100.0);
+        match (share, least) {
+            (Some(_), Some(least)) if least > given => {
+                println!("  not judged  {text}: the kernel's own sleep takes {:.2} % already", least * 100.0);
+            }
+            _ => say(&text, share.map(|share| share / given), 1.1),
+        }
+        let usleep = Contender::Vtare(Method::Usleep);
+        let nearer = judge.ratio((cheap, usleep), condition, target, |cell| cell.quantile(0.5));
+        say(&format!("{condition:?}, {target}: median miss, cheap / usleep"), nearer, 0.1);
     }
 }
 

@@ -158,14 +158,16 @@ enum vtare_sleep_policy {
     VTARE_SLEEP_TWO_PHASE = 2,        /* spins the last timer tick, 1/HZ (HPTSleep) */
     VTARE_SLEEP_TWO_PHASE_CAPPED = 3, /* the same, 1 ms at most */
     VTARE_SLEEP_SPIN = 4,             /* spins all the way */
-    VTARE_SLEEP_USLEEP = 5            /* the C library's usleep, whole microseconds */
+    VTARE_SLEEP_USLEEP = 5,           /* the C library's usleep, whole microseconds */
+    VTARE_SLEEP_CHEAP = 6,            /* as adaptive, for at most cpu_share_ppm of a CPU; the deadline may be missed */
+    VTARE_SLEEP_NEVER_EARLY = 7       /* as adaptive, until the kernel's own CLOCK_MONOTONIC shows the deadline, too */
 };
 
 /* Sets how this thread sleeps from now on; what its sleeper has learned is dropped. EINVAL: no such policy. */
 int vtare_set_sleep_policy(int policy);
 
-/* The same by name: adaptive, clock_nanosleep (or os), two_phase, two_phase_capped, spin, usleep. EINVAL: no such name.
- */
+/* The same by name: adaptive, clock_nanosleep (or os), two_phase, two_phase_capped, spin, usleep, cheap, never_early.
+ * EINVAL: no such name. */
 int vtare_set_sleep_policy_name(const char *name);
 
 /* How this thread sleeps. */
@@ -188,6 +190,8 @@ struct vtare_sleep_options {
     uint32_t
         slice_refused; /* out: 1 where the system refused the slice; known after the first sleep with these options */
     uint32_t fifo_refused;  /* out: 1 where it refused the priority: RLIMIT_RTPRIO or CAP_SYS_NICE is missing */
+    uint32_t cpu_share_ppm; /* cheap: the share of a CPU that sleeping may take, in millionths, 1 to 1000000; 10000 */
+    uint32_t reserved;      /* 0 */
 };
 
 /* This thread's options. EINVAL: NULL, or size too small. */

@@ -18,14 +18,23 @@ use crate::process;
 use crate::sleep_result::VtareSleepResult;
 
 /// `enum vtare_sleep_policy`, in its order.
-const POLICIES: [Method; 6] =
-    [Method::Adaptive, Method::ClockNanosleep, Method::TwoPhase, Method::TwoPhaseCapped, Method::Spin, Method::Usleep];
+const POLICIES: [Method; 8] = [
+    Method::Adaptive,
+    Method::ClockNanosleep,
+    Method::TwoPhase,
+    Method::TwoPhaseCapped,
+    Method::Spin,
+    Method::Usleep,
+    Method::Cheap,
+    Method::NeverEarly,
+];
 /// The same names for C.
 const NAMES: [&CStr; POLICIES.len()] =
-    [c"adaptive", c"clock_nanosleep", c"two_phase", c"two_phase_capped", c"spin", c"usleep"];
+    [c"adaptive", c"clock_nanosleep", c"two_phase", c"two_phase_capped", c"spin", c"usleep", c"cheap", c"never_early"];
 /// What `vtare exec` calls the kernel's own sleep.
 const ALIAS: (&CStr, c_int) = (c"os", 1);
-const CHOICES: &str = "adaptive, clock_nanosleep (or os), two_phase, two_phase_capped, spin, usleep";
+const CHOICES: &str =
+    "adaptive, clock_nanosleep (or os), two_phase, two_phase_capped, spin, usleep, cheap, never_early";
 
 /// A thread's state.
 pub(crate) struct State {
@@ -249,6 +258,11 @@ pub struct VtareSleepOptions {
     pub slice_refused: u32,
     /// Out: not 0 where it refused the priority.
     pub fifo_refused: u32,
+    /// The share of a CPU that the cheap method may take, in millionths. Programs built before it was added have
+    /// structures that end above.
+    pub cpu_share_ppm: u32,
+    /// 0.
+    pub reserved: u32,
 }
 
 impl VtareSleepOptions {
@@ -262,12 +276,15 @@ impl VtareSleepOptions {
         slice_ns: 100_000,
         slice_refused: 0,
         fifo_refused: 0,
+        cpu_share_ppm: 10_000,
+        reserved: 0,
     };
 
     fn for_sleeper(self) -> SleepOptions {
         let span = |nanos: u64| Span::from_nanos(i64::try_from(nanos).unwrap_or(i64::MAX));
         #[allow(clippy::needless_update, reason = "options to come keep their defaults")]
         SleepOptions {
+            cpu_share: f64::from(self.cpu_share_ppm) / 1e6,
             lambda: span(self.cpu_price_ns),
             tolerance: span(self.tolerance_ns),
             slack: (self.slack_ns > 0).then(|| span(self.slack_ns)),
@@ -285,6 +302,12 @@ impl VtareSleepOptions {
             (self.fifo_priority <= 99, "fifo_priority", self.fifo_priority.into(), "0 (none) to 99"),
             ((1..=MOST).contains(&self.cpu_price_ns), "cpu_price_ns", self.cpu_price_ns, "1 to 2^63 - 1"),
             (self.tolerance_ns <= MOST, "tolerance_ns", self.tolerance_ns, "0 to 2^63 - 1"),
+            (
+                (1..=1_000_000).contains(&self.cpu_share_ppm),
+                "cpu_share_ppm",
+                self.cpu_share_ppm.into(),
+                "1 to 1000000 (a whole CPU)",
+            ),
             (self.slack_ns <= MOST, "slack_ns", self.slack_ns, "0 (the thread's own) to 2^63 - 1"),
             (
                 self.slice_ns == 0 || slices.contains(&self.slice_ns),
@@ -298,8 +321,10 @@ impl VtareSleepOptions {
     }
 }
 
-fn options_size(options: *const VtareSleepOptions) -> Result<(), c_int> {
-    const LEAST: usize = size_of::<VtareSleepOptions>();
+/// The bytes of the caller's structure that both know.
+fn common_size(options: *const VtareSleepOptions) -> Result<usize, c_int> {
+    /// The structure's size in the library's first version.
+    const LEAST: usize = core::mem::offset_of!(VtareSleepOptions, cpu_share_ppm);
     if options.is_null() {
         return Err(fail(libc::EINVAL, format_args!("no vtare_sleep_options given (NULL): pass a structure")));
     }
@@ -311,7 +336,7 @@ fn options_size(options: *const VtareSleepOptions) -> Result<(), c_int> {
         );
         return Err(fail(libc::EINVAL, text));
     }
-    Ok(())
+    Ok(size.min(size_of::<VtareSleepOptions>()))
 }
 
 /// This thread's options for its sleeps.
@@ -320,17 +345,23 @@ fn options_size(options: *const VtareSleepOptions) -> Result<(), c_int> {
 /// `options` is null or points to a writable object whose first field is its size.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn vtare_get_sleep_options(options: *mut VtareSleepOptions) -> c_int {
-    if let Err(refused) = options_size(options) {
-        return refused;
-    }
+    let size = match common_size(options) {
+        Ok(size) => size,
+        Err(refused) => return refused,
+    };
     let found = with(|state| {
         let refused = state.sleeper.as_ref().map(Sleeper::refused).unwrap_or_default();
-        VtareSleepOptions { slice_refused: refused.slice.into(), fifo_refused: refused.fifo.into(), ..state.options }
+        VtareSleepOptions {
+            size: size as u32,
+            slice_refused: refused.slice.into(),
+            fifo_refused: refused.fifo.into(),
+            ..state.options
+        }
     });
     match found {
         Ok(found) => {
-            // SAFETY: the caller's object is at least as large as ours.
-            unsafe { options.write(found) };
+            // SAFETY: both objects have at least `size` bytes; ours is a copy of its own.
+            unsafe { ptr::copy_nonoverlapping((&raw const found).cast::<u8>(), options.cast(), size) };
             0
         }
         Err(reason) => refuse(reason),
@@ -343,11 +374,14 @@ pub unsafe extern "C" fn vtare_get_sleep_options(options: *mut VtareSleepOptions
 /// `options` is null or points to an object whose first field is its size.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn vtare_set_sleep_options(options: *const VtareSleepOptions) -> c_int {
-    if let Err(refused) = options_size(options) {
-        return refused;
-    }
-    // SAFETY: the caller's object is at least as large as ours.
-    let asked = unsafe { options.read() };
+    let size = match common_size(options) {
+        Ok(size) => size,
+        Err(refused) => return refused,
+    };
+    // What the caller's structure does not have yet keeps its usual value.
+    let mut asked = VtareSleepOptions::USUAL;
+    // SAFETY: both objects have at least `size` bytes; every pattern of bits is a value of these fields.
+    unsafe { ptr::copy_nonoverlapping(options.cast::<u8>(), (&raw mut asked).cast(), size) };
     if let Some((name, found, wanted)) = asked.wrong() {
         return fail(libc::EINVAL, format_args!("vtare_sleep_options.{name} is {found}, want {wanted}"));
     }
@@ -381,7 +415,7 @@ mod tests {
         assert_eq!(crate::errno::errno(), libc::EINVAL);
         assert!(message().contains("`nap`") && message().contains("two_phase_capped"), "{}", message());
         assert_eq!(vtare_set_sleep_policy(-1), -1);
-        assert_eq!(vtare_set_sleep_policy(6), -1);
+        assert_eq!(vtare_set_sleep_policy(8), -1);
         // SAFETY: null is allowed.
         assert_eq!(unsafe { vtare_set_sleep_policy_name(ptr::null()) }, -1);
         let free = VtareSleepOptions { cpu_price_ns: 0, ..VtareSleepOptions::USUAL };
@@ -389,6 +423,22 @@ mod tests {
         assert_eq!(unsafe { vtare_set_sleep_options(&raw const free) }, -1);
         assert!(message().contains("cpu_price_ns is 0, want 1"), "{}", message());
         assert_eq!(vtare_get_sleep_policy(), 4);
+    }
+
+    #[test]
+    fn a_structure_without_the_later_fields_is_taken_and_those_keep_their_usual_values() {
+        let first = core::mem::offset_of!(VtareSleepOptions, cpu_share_ppm) as u32;
+        let asked = VtareSleepOptions { size: first, tolerance_ns: 70, cpu_share_ppm: 5, ..VtareSleepOptions::USUAL };
+        // SAFETY: a live structure whose size field is set.
+        assert_eq!(unsafe { vtare_set_sleep_options(&raw const asked) }, 0);
+        let mut found = VtareSleepOptions { size: first, cpu_share_ppm: 6, ..VtareSleepOptions::USUAL };
+        // SAFETY: a live structure whose size field is set.
+        assert_eq!(unsafe { vtare_get_sleep_options(&raw mut found) }, 0);
+        assert_eq!((found.size, found.tolerance_ns, found.cpu_share_ppm), (first, 70, 6));
+        found.size = VtareSleepOptions::USUAL.size;
+        // SAFETY: a live structure whose size field is set.
+        assert_eq!(unsafe { vtare_get_sleep_options(&raw mut found) }, 0);
+        assert_eq!(found.cpu_share_ppm, VtareSleepOptions::USUAL.cpu_share_ppm);
     }
 
     #[test]

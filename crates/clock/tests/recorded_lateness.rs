@@ -56,6 +56,19 @@ fn sleeps_of_ten_milliseconds_spin_for_at_most_two_percent_of_them() {
 }
 
 #[test]
+fn a_cheap_sleep_keeps_its_share_on_each_machine_and_is_nearer_than_the_kernel() {
+    let options = SleepOptions { cpu_share: 0.01, ..SleepOptions::default() };
+    for (name, trace) in [("idle", idle()), ("busy", busy()), ("io", io())] {
+        let cheap = sleep(&trace, Method::Cheap, options, Span::from_millis(10));
+        let kernel = sleep(&trace, Method::ClockNanosleep, options, Span::from_millis(10));
+        // The kernel's part is no spin: what is left of 1 % for that is less.
+        assert!(cheap.spin_share <= 0.01, "{name}: {}", cheap.spin_share);
+        assert!(median(&cheap) < median(&kernel), "{name}: {} and {}", median(&cheap), median(&kernel));
+    }
+    assert_eq!(median(&sleep(&idle(), Method::Cheap, options, Span::from_millis(10))), 0);
+}
+
+#[test]
 fn a_higher_price_of_a_miss_buys_fewer_late_sleeps_for_more_spinning() {
     let trace = idle();
     let late = |outcome: &Outcome| outcome.miss_ns.iter().filter(|miss| **miss > 1_000).count();

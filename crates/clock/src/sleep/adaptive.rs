@@ -3,8 +3,7 @@
 //! The kernel is asked to wake the thread a *margin* before the deadline; the rest is spun. A wake-up that overshoots
 //! by no more than the margin ends the sleep on time. With `F` the distribution of the last overshoots, the margin `m`
 //! maximises `F(m) - m / lambda`: one more microsecond of spinning must buy `1 us / lambda` more sleeps on time.
-//! Overshoot grows with the length of the sleep (deeper idle), so there is one ring of overshoots for each range of
-//! durations.
+//! There is one margin for each range of durations.
 //!
 //! A short sleep can also be spun whole: on time for sure, at the price of its duration. That is chosen where
 //! `1 - duration / lambda` is more than the best margin is worth. Nothing is learned from such a sleep, so the first
@@ -18,11 +17,8 @@
 use vtare_units::Span;
 
 use super::SleepOptions;
+use super::overshoots::{Overshoots, RANGES, range_of};
 
-/// Overshoots remembered in each ring.
-const RING: usize = 256;
-/// Ranges of durations: up to 32 us, 128 us, ... each four times the one before; the last is open.
-const RANGES: usize = 8;
 /// The least and the greatest margin.
 const MARGIN_MIN: u32 = 1_000;
 const MARGIN_MAX: u32 = 1_000_000;
@@ -53,7 +49,7 @@ const CLEAN: u32 = 64;
 pub struct Adaptive {
     lambda_ns: f64,
     tolerance_ns: u32,
-    rings: [Ring; RANGES],
+    ranges: [Range; RANGES],
     guard: Guard,
 }
 
@@ -111,7 +107,7 @@ impl Adaptive {
         Self {
             lambda_ns: options.lambda.as_nanos().max(1) as f64,
             tolerance_ns: u32::try_from(options.tolerance.as_nanos_unsigned()).unwrap_or(u32::MAX),
-            rings: [const { Ring::new() }; RANGES],
+            ranges: [const { Range::new() }; RANGES],
             guard: Guard::new(),
         }
     }
@@ -129,15 +125,15 @@ impl Adaptive {
         if self.held_back() {
             return Span::ZERO;
         }
-        let ring = &mut self.rings[range_of(duration)];
-        let margin = Span::from_nanos(ring.margin.into());
+        let range = &mut self.ranges[range_of(duration)];
+        let margin = Span::from_nanos(range.margin.into());
         let worth_whole = 1.0 - duration.as_nanos() as f64 / self.lambda_ns;
-        let whole = duration <= Span::from_nanos(MARGIN_MAX.into()) && worth_whole > ring.worth;
+        let whole = duration <= Span::from_nanos(MARGIN_MAX.into()) && worth_whole > range.worth;
         if margin < duration && !whole {
             return margin;
         }
-        ring.spun_whole = ring.spun_whole.wrapping_add(1);
-        if ring.len < PROBES_FIRST || ring.spun_whole.is_multiple_of(PROBE_EVERY) {
+        range.spun_whole = range.spun_whole.wrapping_add(1);
+        if range.known.sorted().len() < PROBES_FIRST || range.spun_whole.is_multiple_of(PROBE_EVERY) {
             return duration / 2;
         }
         duration
@@ -146,11 +142,11 @@ impl Adaptive {
     /// Learns how much later than asked the kernel woke a sleep of `duration`. Takes some 100 ns, now and then 500: to
     /// be called where nobody waits for it, that is while time is left to spin, or before the next sleep.
     pub fn learn(&mut self, duration: Span, overshoot: Span) {
-        let ring = &mut self.rings[range_of(duration)];
-        ring.push(u32::try_from(overshoot.as_nanos_unsigned()).unwrap_or(u32::MAX));
+        let range = &mut self.ranges[range_of(duration)];
+        range.known.push(overshoot);
         // While little is known each sleep counts; later one in four is soon enough.
-        if ring.len < 32 || ring.next.is_multiple_of(4) {
-            (ring.margin, ring.worth) = ring.best_margin(self.lambda_ns, self.tolerance_ns);
+        if range.known.sorted().len() < 32 || range.known.position().is_multiple_of(4) {
+            (range.margin, range.worth) = best_margin(range.known.sorted(), self.lambda_ns, self.tolerance_ns);
         }
     }
 
@@ -161,25 +157,10 @@ impl Adaptive {
     }
 }
 
-/// The range that a duration belongs to.
-fn range_of(duration: Span) -> usize {
-    let micros = duration.as_nanos_unsigned() / 1_000;
-    let mut range = 0;
-    let mut upper = 32;
-    while micros > upper && range < RANGES - 1 {
-        upper *= 4;
-        range += 1;
-    }
-    range
-}
-
-/// The last overshoots, in the order they came and sorted.
+/// What is known of one range of durations.
 #[derive(Clone, Debug)]
-struct Ring {
-    arrival: [u32; RING],
-    sorted: [u32; RING],
-    len: usize,
-    next: usize,
+struct Range {
+    known: Overshoots,
     /// The best margin, and the share of sleeps on time that it leaves after its price.
     margin: u32,
     worth: f64,
@@ -187,44 +168,28 @@ struct Ring {
     spun_whole: u32,
 }
 
-impl Ring {
+impl Range {
     const fn new() -> Self {
         // Before anything is learned the first margin is taken to be enough.
-        let worth = 1.0;
-        Self { arrival: [0; RING], sorted: [0; RING], len: 0, next: 0, margin: MARGIN_START, worth, spun_whole: 0 }
+        Self { known: Overshoots::new(), margin: MARGIN_START, worth: 1.0, spun_whole: 0 }
     }
+}
 
-    fn push(&mut self, overshoot: u32) {
-        if self.len == RING {
-            let oldest = self.arrival[self.next];
-            let at = self.sorted.partition_point(|kept| *kept < oldest);
-            self.sorted.copy_within(at + 1.., at);
-            self.len -= 1;
+/// The margin with the best `F(m + tolerance) - m / lambda`, and that. Only the overshoots themselves can be it:
+/// between two of them F does not rise.
+fn best_margin(sorted: &[u32], lambda_ns: f64, tolerance_ns: u32) -> (u32, f64) {
+    let count = sorted.len() as f64;
+    // Spinning not at all is a choice too.
+    let mut best = (0.0, MARGIN_MIN);
+    for (rank, overshoot) in sorted.iter().enumerate() {
+        let margin = overshoot.saturating_sub(tolerance_ns);
+        let value = (rank + 1) as f64 / count - f64::from(margin) / lambda_ns;
+        if value >= best.0 {
+            // A little above the overshoot, so that one like it still ends on time.
+            best = (value, margin.saturating_add(500));
         }
-        let at = self.sorted[..self.len].partition_point(|kept| *kept < overshoot);
-        self.sorted.copy_within(at..self.len, at + 1);
-        self.sorted[at] = overshoot;
-        self.len += 1;
-        self.arrival[self.next] = overshoot;
-        self.next = (self.next + 1) % RING;
     }
-
-    /// The margin with the best `F(m + tolerance) - m / lambda`, and that. Only the overshoots themselves can be it:
-    /// between two of them F does not rise.
-    fn best_margin(&self, lambda_ns: f64, tolerance_ns: u32) -> (u32, f64) {
-        let count = self.len as f64;
-        // Spinning not at all is a choice too.
-        let mut best = (0.0, MARGIN_MIN);
-        for (rank, overshoot) in self.sorted[..self.len].iter().enumerate() {
-            let margin = overshoot.saturating_sub(tolerance_ns);
-            let value = (rank + 1) as f64 / count - f64::from(margin) / lambda_ns;
-            if value >= best.0 {
-                // A little above the overshoot, so that one like it still ends on time.
-                best = (value, margin.saturating_add(500));
-            }
-        }
-        (best.1.clamp(MARGIN_MIN, MARGIN_MAX), best.0)
-    }
+    (best.1.clamp(MARGIN_MIN, MARGIN_MAX), best.0)
 }
 
 #[cfg(test)]
@@ -339,31 +304,21 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_sorted_ring_holds_the_last_overshoots(values in prop::collection::vec(any::<u32>(), 1..700)) {
-            let mut ring = Ring::new();
-            for value in &values {
-                ring.push(*value);
-            }
-            let mut expected: Vec<u32> = values.iter().rev().take(RING).copied().collect();
-            expected.sort_unstable();
-            prop_assert_eq!(&ring.sorted[..ring.len], &expected[..]);
-        }
-
-        #[test]
         fn the_margin_is_as_good_as_any_other(
             values in prop::collection::vec(1_000_u32..400_000, 1..256),
             lambda_us in 50_i64..50_000,
         ) {
-            let mut ring = Ring::new();
-            for value in &values {
-                ring.push(*value);
-            }
+            let sorted = {
+                let mut sorted = values.clone();
+                sorted.sort_unstable();
+                sorted
+            };
             let lambda = lambda_us as f64 * 1e3;
             let gain = |margin: u32| {
                 let covered = values.iter().filter(|v| **v <= margin).count() as f64;
                 covered / values.len() as f64 - f64::from(margin) / lambda
             };
-            let chosen = gain(ring.best_margin(lambda, 0).0);
+            let chosen = gain(best_margin(&sorted, lambda, 0).0);
             // The half microsecond on top is the only loss allowed.
             for other in values.iter().chain([&MARGIN_MIN]) {
                 prop_assert!(chosen >= gain(*other) - 1_500.0 / lambda - 1e-12);

@@ -8,8 +8,13 @@
 //! | `two_phase_capped` | the same, spinning 1 ms at most | |
 //! | `adaptive` | the kernel until a margin learned from its own lateness, then spinning ([`adaptive`]) | the CPU time that the user's price allows |
 //! | `spin` | spinning all the way | a whole core |
+//! | `cheap` | as `adaptive`, for at most a stated share of a CPU ([`cheap`]) | the deadline may be missed |
+//! | `never_early` | as `adaptive`, to the kernel's own clock | some ten ns more |
 
 pub mod adaptive;
+pub mod cheap;
+mod overshoots;
+mod policy;
 pub mod sim;
 mod sleeper;
 mod ticker;
@@ -39,12 +44,27 @@ pub enum Method {
     Adaptive,
     /// Spinning all the way.
     Spin,
+    /// As [`Method::Adaptive`], for at most [`SleepOptions::cpu_share`] of a CPU: where that is not enough, the
+    /// deadline is missed.
+    Cheap,
+    /// As [`Method::Adaptive`], and CLOCK_MONOTONIC as the kernel reports it has reached the deadline when the sleep
+    /// ends: the other methods end by vtare's clock, which may be ahead of it by what
+    /// [`ClockInfo`](crate::ClockInfo) states.
+    NeverEarly,
 }
 
 impl Method {
     /// All methods, from the system's own to pure spinning.
-    pub const ALL: [Self; 6] =
-        [Self::Usleep, Self::ClockNanosleep, Self::TwoPhase, Self::TwoPhaseCapped, Self::Adaptive, Self::Spin];
+    pub const ALL: [Self; 8] = [
+        Self::Usleep,
+        Self::ClockNanosleep,
+        Self::TwoPhase,
+        Self::TwoPhaseCapped,
+        Self::Adaptive,
+        Self::Spin,
+        Self::Cheap,
+        Self::NeverEarly,
+    ];
 
     /// The name on command lines and in files.
     #[must_use]
@@ -56,7 +76,15 @@ impl Method {
             Self::TwoPhaseCapped => "two_phase_capped",
             Self::Adaptive => "adaptive",
             Self::Spin => "spin",
+            Self::Cheap => "cheap",
+            Self::NeverEarly => "never_early",
         }
+    }
+
+    /// Whether the method learns how late the kernel wakes it, and sets the thread's slack and slice so that it is less
+    /// late.
+    const fn learns(self) -> bool {
+        matches!(self, Self::Adaptive | Self::Cheap | Self::NeverEarly)
     }
 }
 
@@ -68,9 +96,7 @@ impl fmt::Display for Method {
 
 /// A name that is no sleep method.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "unknown sleep method `{found}`: choose one of usleep, clock_nanosleep, two_phase, two_phase_capped, adaptive, spin"
-)]
+#[error("unknown sleep method `{found}`: choose one of {}", Method::ALL.map(Method::name).join(", "))]
 pub struct UnknownMethod {
     /// What was asked for.
     pub found: String,
@@ -86,9 +112,14 @@ impl FromStr for Method {
     }
 }
 
-/// Knobs of a sleeper. All but [`SleepOptions::fifo`] concern the adaptive method only.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Knobs of a sleeper. All but [`SleepOptions::fifo`] concern only the methods that learn: adaptive, cheap, never
+/// early.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SleepOptions {
+    /// The cheap method: sleeping takes at most this share of a CPU while it lasts, above 0 to 1, over a quarter of a
+    /// second and more; what the kernel's part takes is counted, and is all that is taken where the share is less.
+    /// Default 0.01.
+    pub cpu_share: f64,
     /// The price of CPU time: the method spins one more microsecond where that raises the share of sleeps that end on
     /// time by at least 1 us / lambda. Default 2 ms; larger is more precise and takes more CPU time.
     pub lambda: Span,
@@ -108,6 +139,7 @@ pub struct SleepOptions {
 impl Default for SleepOptions {
     fn default() -> Self {
         Self {
+            cpu_share: 0.01,
             lambda: Span::from_millis(2),
             tolerance: Span::ZERO,
             slack: Some(Span::from_nanos(1)),

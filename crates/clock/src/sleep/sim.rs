@@ -4,7 +4,7 @@
 
 use vtare_units::Span;
 
-use super::adaptive::Adaptive;
+use super::policy::{End, Policy};
 use super::{Method, SleepOptions};
 
 /// What a machine did to a sleeping and to a spinning thread, in ns: the policy's world.
@@ -142,29 +142,31 @@ impl<'t> SimKernel<'t> {
         tick: Span,
         count: usize,
     ) -> Outcome {
-        let mut policy = Adaptive::new(options);
+        let mut policy = Policy::of(method, options, tick);
         let mut outcome = Outcome { miss_ns: Vec::with_capacity(count), spin_share: 0.0, held_back: 0 };
         let mut spun_ns = 0_u64;
         let target = duration.as_nanos_unsigned();
         for _ in 0..count {
-            outcome.held_back += usize::from(method == Method::Adaptive && policy.held_back());
-            let margin = match method {
-                Method::Usleep | Method::ClockNanosleep => Span::ZERO,
-                Method::TwoPhase => tick,
-                Method::TwoPhaseCapped => tick.min(Span::from_millis(1)),
-                Method::Adaptive => policy.margin(duration),
-                Method::Spin => Span::MAX,
-            }
-            .as_nanos_unsigned();
+            outcome.held_back += usize::from(policy.held_back());
+            let margin = policy.margin(duration).as_nanos_unsigned();
             let mut awake = 0;
-            if target > margin {
+            let in_kernel = target > margin;
+            if in_kernel {
                 let overshoot = self.overshoot();
                 awake = target - margin + overshoot;
                 policy.learn(duration, Span::from_nanos(overshoot.cast_signed()));
             }
             let (spin, longest) = if awake < target { self.spin(target - awake) } else { (0, 0) };
             let miss = awake + spin - target;
-            policy.ended(Span::from_nanos(miss.cast_signed()), Span::from_nanos(longest.cast_signed()));
+            let [miss_span, longest_gap, spin_span] =
+                [miss, longest, spin].map(|ns| Span::from_nanos(ns.cast_signed()));
+            policy.ended(End {
+                lasted: duration + miss_span,
+                miss: miss_span,
+                longest_gap,
+                spin: spin_span,
+                in_kernel,
+            });
             spun_ns += spin.min(target.saturating_sub(awake));
             outcome.miss_ns.push(miss);
         }

@@ -2,14 +2,13 @@ use std::cell::Cell;
 
 use vtare_sys::clocks::{self, SleepEnd};
 use vtare_sys::{SysError, counter, facts, sched};
-use vtare_units::{CounterTick, Monotonic, Span, Timestamp};
+use vtare_units::{CounterTick, Monotonic, Span, ThreadCpu, Timestamp};
 
-use super::adaptive::{Adaptive, GAP};
+use super::adaptive::GAP;
+use super::policy::{End, Policy};
 use super::{Method, SleepOptions, Wake};
 use crate::Clock;
 
-/// Spinning of [`Method::TwoPhaseCapped`] at most.
-const CAP: Span = Span::from_millis(1);
 /// Below this the spin reads the counter without a pause instruction between.
 const LAST_STRETCH: Span = Span::from_nanos(200);
 /// With less than this left to spin, learning is put off to the next sleep: it takes up to half a microsecond.
@@ -34,18 +33,19 @@ const USUAL_TICK: Span = Span::from_millis(4);
 pub struct Sleeper<'c> {
     clock: &'c Clock,
     method: Method,
-    policy: Adaptive,
+    policy: Policy,
+    /// CPU time of this thread before the kernel's part, where that part is measured.
+    cpu_before: Option<Timestamp<ThreadCpu>>,
     /// A duration and its overshoot that there was no time to learn from.
     unlearned: Option<(Span, Span)>,
-    /// Miss and longest gap of the last sleep: judged before the next one.
-    unjudged: Option<(Span, Span)>,
+    /// The end of the last sleep: judged before the next one.
+    unjudged: Option<End>,
     /// Involuntary switches of this thread when they were last looked at.
     switches: u64,
     /// [`LAST_STRETCH`] and [`REHEARSALS`] in ticks.
     last_stretch_ticks: i64,
     rehearsal_ticks: [i64; 2],
     options: SleepOptions,
-    tick_period: Span,
     /// The thread's own slack, once its scheduling has been set up; it is put back at every wake-up.
     own_slack: Cell<Option<Span>>,
     refused: Cell<Refused>,
@@ -108,7 +108,7 @@ impl<'c> Sleeper<'c> {
     pub fn new(clock: &'c Clock, method: Method, options: SleepOptions) -> Self {
         let tick_period = facts::tick_period().unwrap_or(USUAL_TICK);
         let (own_slack, refused) = (Cell::new(None), Cell::new(Refused::default()));
-        let policy = Adaptive::new(&options);
+        let policy = Policy::of(method, &options, tick_period);
         let ticks = |span: Span| {
             let rate = clock.calibration().map(|found| found.rate);
             rate.map_or(0, |rate| rate.ticks_for(span.as_nanos_unsigned()).cast_signed())
@@ -117,13 +117,13 @@ impl<'c> Sleeper<'c> {
             clock,
             method,
             policy,
+            cpu_before: None,
             unlearned: None,
             unjudged: None,
             switches: 0,
             last_stretch_ticks: ticks(LAST_STRETCH),
             rehearsal_ticks: REHEARSALS.map(ticks),
             options,
-            tick_period,
             own_slack,
             refused,
         }
@@ -140,7 +140,7 @@ impl<'c> Sleeper<'c> {
     fn set_up_thread(&self) -> Span {
         let own = sched::timer_slack();
         let mut refused = Refused::default();
-        if self.method == Method::Adaptive
+        if self.method.learns()
             && let Some(slice) = self.options.slice
         {
             refused.slice = sched::set_slice(slice).is_err();
@@ -159,10 +159,10 @@ impl<'c> Sleeper<'c> {
         self.own_slack.get().unwrap_or_else(|| self.set_up_thread())
     }
 
-    /// Before the kernel's part: the slack that the adaptive method wants.
+    /// Before the kernel's part: the slack that the methods which learn want.
     #[inline]
     fn lower_slack(&self, own: Span) {
-        if self.method == Method::Adaptive
+        if self.method.learns()
             && let Some(slack) = self.options.slack
             && slack < own
         {
@@ -174,7 +174,7 @@ impl<'c> Sleeper<'c> {
     /// At wake-up, before the spin, so that it costs the caller nothing: the thread's own slack.
     #[inline]
     fn put_slack_back(&self) {
-        if self.method == Method::Adaptive
+        if self.method.learns()
             && let Some(own) = self.own_slack.get()
             && self.options.slack.is_some_and(|slack| slack < own)
         {
@@ -212,27 +212,20 @@ impl<'c> Sleeper<'c> {
         if let Some((duration, overshoot)) = self.unlearned.take() {
             self.policy.learn(duration, overshoot);
         }
-        if let Some((miss, gap)) = self.unjudged.take() {
-            self.judge(miss, gap);
+        if let Some(end) = self.unjudged.take() {
+            self.judge(end);
         }
         let duration = deadline - now;
-        let margin = match self.method {
-            Method::Usleep | Method::ClockNanosleep => Span::ZERO,
-            Method::TwoPhase => self.tick_period,
-            Method::TwoPhaseCapped => self.tick_period.min(CAP),
-            Method::Spin => Span::MAX,
-            Method::Adaptive => self.policy.margin(duration),
-        };
+        let held_back = self.policy.held_back();
+        let margin = self.policy.margin(duration);
         let kernel_until = (duration > margin).then(|| deadline - margin);
         if kernel_until.is_some() {
+            if let Policy::Cheap(policy) = &self.policy {
+                self.cpu_before = policy.wants_kernel_part().then(clocks::now);
+            }
             self.lower_slack(own_slack);
         }
-        Phase {
-            begun: now,
-            deadline,
-            kernel_until,
-            held_back: self.method == Method::Adaptive && self.policy.held_back(),
-        }
+        Phase { begun: now, deadline, kernel_until, held_back }
     }
 
     /// Instead of the second half, where a signal ended the kernel's part.
@@ -266,9 +259,12 @@ impl<'c> Sleeper<'c> {
         if phase.kernel_until.is_some() {
             // The clock after the system call: what that takes is part of what the margin has to cover.
             self.put_slack_back();
+            if let (Policy::Cheap(policy), Some(before)) = (&mut self.policy, self.cpu_before.take()) {
+                policy.learn_kernel_part(clocks::now::<ThreadCpu>() - before);
+            }
             spin_from = self.clock.now();
         }
-        if self.method == Method::Adaptive
+        if self.method.learns()
             && let Some(asked) = phase.kernel_until
         {
             let (duration, overshoot) = (phase.deadline - phase.begun, spin_from - asked);
@@ -286,6 +282,14 @@ impl<'c> Sleeper<'c> {
             return Approach::Ended(self.end_of(phase, spin_from, reached, longest_gap));
         };
         let longest_gap = self.first_legs(end, rehearse);
+        if self.method == Method::NeverEarly {
+            let (_, gap) = self.spin_counter(end);
+            // By the kernel's clock, whatever ours shows.
+            while clocks::now::<Monotonic>() < phase.deadline {
+                std::hint::spin_loop();
+            }
+            return Approach::Ended(self.end_of(phase, spin_from, self.clock.now(), longest_gap.max(gap)));
+        }
         Approach::Last(LastLeg { end, phase: *phase, spin_from, longest_gap })
     }
 
@@ -307,29 +311,26 @@ impl<'c> Sleeper<'c> {
         longest_gap: Span,
     ) -> Wake {
         let miss = reached - phase.deadline;
-        if self.method == Method::Adaptive {
-            self.unjudged = Some((miss, longest_gap));
+        let spin = (reached - spin_from).max(Span::ZERO);
+        if self.method.learns() {
+            let (lasted, in_kernel) = (reached - phase.begun, phase.kernel_until.is_some());
+            self.unjudged = Some(End { lasted, miss, longest_gap, spin, in_kernel });
         }
-        Wake {
-            miss,
-            spin: (reached - spin_from).max(Span::ZERO),
-            disturbed: phase.held_back || longest_gap > GAP,
-            interrupted: false,
-        }
+        Wake { miss, spin, disturbed: phase.held_back || longest_gap > GAP, interrupted: false }
     }
 
     /// Gives the policy the end of the last sleep. A gap counts only where another thread took the CPU: one that the
     /// hypervisor or an interrupt took would have come without spinning too.
-    fn judge(&mut self, miss: Span, gap: Span) {
+    fn judge(&mut self, end: End) {
         let mut counted = Span::ZERO;
-        if gap > GAP {
+        if end.longest_gap > GAP {
             let switches = sched::thread_usage().involuntary_switches;
             if switches > self.switches {
-                counted = gap;
+                counted = end.longest_gap;
             }
             self.switches = switches;
         }
-        self.policy.ended(miss, counted);
+        self.policy.ended(End { longest_gap: counted, ..end });
     }
 
     #[inline(always)]
@@ -424,6 +425,18 @@ mod tests {
                 let wake = sleeper.sleep(Span::from_micros(micros)).expect("a short sleep is accepted");
                 assert!(!wake.miss.is_negative() || wake.interrupted, "{method}: {wake:?}");
             }
+        }
+    }
+
+    #[test]
+    fn a_sleep_that_is_never_early_ends_when_the_kernels_own_clock_has_reached_its_deadline() {
+        // Without the kernel's page the clock may be ahead of the kernel's.
+        let clock = Clock::start(&ClockOptions { kernel_page: false, ..ClockOptions::fast() });
+        let mut sleeper = Sleeper::new(&clock, Method::NeverEarly, SleepOptions::default());
+        for micros in [0, 1, 30, 200, 200, 200] {
+            let deadline = clock.now() + Span::from_micros(micros);
+            let wake = sleeper.sleep_until(deadline).expect("a short sleep is accepted");
+            assert!(clocks::now::<Monotonic>() >= deadline || wake.interrupted, "{wake:?}");
         }
     }
 

@@ -166,7 +166,8 @@ pub(crate) struct Parameters {
     #[arg(long, value_name = "CLOCK", hide_possible_values = true)]
     pub(crate) clock: ClockChoice,
 
-    /// How the sender waits between packets: spin, adaptive, two_phase, two_phase_capped, clock_nanosleep, usleep.
+    /// How the sender waits between packets: spin, adaptive, two_phase, two_phase_capped, clock_nanosleep, usleep,
+    /// cheap, never_early.
     #[arg(long, value_name = "METHOD", value_parser = crate::sleep::method)]
     #[schemars(schema_with = "sleep_schema")]
     pub(crate) sleep: SleepMethod,

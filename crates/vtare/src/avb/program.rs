@@ -92,7 +92,7 @@ impl Settings {
 fn timing(clock: ClockChoice, sleep: SleepMethod) -> Vec<&'static str> {
     let sleep = match sleep {
         SleepMethod::Spin => "spin",
-        SleepMethod::Adaptive => "adaptive",
+        SleepMethod::Adaptive | SleepMethod::Cheap | SleepMethod::NeverEarly => "adaptive",
         SleepMethod::TwoPhase | SleepMethod::TwoPhaseCapped => "two_phase",
         SleepMethod::ClockNanosleep | SleepMethod::Usleep => "os",
     };

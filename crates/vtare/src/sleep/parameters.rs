@@ -2,16 +2,17 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use vtare_clock::sleep::Method;
+use vtare_clock::sleep::{Method, SleepOptions};
 
 use crate::parameters;
-use crate::quantities::{nanoseconds, nanoseconds_or_none, positive};
+use crate::quantities::{nanoseconds, nanoseconds_or_none, positive, share};
 
 /// Parameters of `sleep` in run.json.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, clap::Args)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Parameters {
-    /// How to sleep: usleep, clock_nanosleep, two_phase, adaptive, spin, two_phase_capped; without it, the first five.
+    /// How to sleep: usleep, clock_nanosleep, two_phase, adaptive, spin, two_phase_capped, cheap, never_early; without
+    /// it, the first five.
     #[arg(long, value_name = "METHOD", value_delimiter = ',', value_parser = method)]
     #[schemars(schema_with = "methods_schema")]
     pub(crate) method: Option<Vec<Method>>,
@@ -39,6 +40,11 @@ pub(crate) struct Parameters {
     #[arg(long = "lambda", value_name = "TIME", value_parser = nanoseconds)]
     #[schemars(range(min = 1, max = 10_000_000_000_u64))]
     pub(crate) lambda_ns: u64,
+
+    /// The share of a CPU that the cheap method may take, above 0 to 1.
+    #[arg(long, value_name = "PERCENT", value_parser = share)]
+    #[schemars(extend("exclusiveMinimum" = 0, "maximum" = 1))]
+    pub(crate) cpu_share: f64,
 
     /// A miss up to this is as good as none to the adaptive method, so that it spins less.
     #[arg(long = "tolerance", value_name = "TIME", value_parser = nanoseconds_or_none)]
@@ -75,6 +81,7 @@ impl Default for Parameters {
             seconds: Some(2.0),
             cpu: None,
             lambda_ns: 2_000_000,
+            cpu_share: SleepOptions::default().cpu_share,
             tolerance_ns: 0,
             fifo: None,
             slack_ns: None,
@@ -87,9 +94,13 @@ fn methods_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({"type": ["array", "null"], "items": {"type": "string", "enum": names}, "minItems": 1})
 }
 
-/// The methods that "all" means: the capped two-phase sleep is a variant of one of them.
+/// The methods that are measured where none is named: the others are variants of one of them.
 pub(super) fn all_methods() -> Vec<Method> {
-    Method::ALL.iter().copied().filter(|method| *method != Method::TwoPhaseCapped).collect()
+    Method::ALL
+        .iter()
+        .copied()
+        .filter(|method| !matches!(method, Method::TwoPhaseCapped | Method::Cheap | Method::NeverEarly))
+        .collect()
 }
 
 /// Reads the name of a way to sleep.

@@ -17,6 +17,7 @@ use vtare_clock::sleep::{Method, SleepOptions, Sleeper};
 pub(super) struct Settings {
     pub(super) cpu: Option<usize>,
     pub(super) slack_ns: Option<u64>,
+    pub(super) cpu_share: f64,
     pub(super) lambda_ns: u64,
     pub(super) tolerance_ns: u64,
     pub(super) fifo: Option<u8>,
@@ -25,8 +26,8 @@ pub(super) struct Settings {
 impl Settings {
     /// As the run asks for it.
     pub(super) fn of(parameters: &Parameters) -> Self {
-        let Parameters { cpu, slack_ns, lambda_ns, tolerance_ns, fifo, .. } = *parameters;
-        Self { cpu, slack_ns, lambda_ns, tolerance_ns, fifo }
+        let Parameters { cpu, slack_ns, cpu_share, lambda_ns, tolerance_ns, fifo, .. } = *parameters;
+        Self { cpu, slack_ns, cpu_share, lambda_ns, tolerance_ns, fifo }
     }
 }
 
@@ -35,7 +36,7 @@ impl Settings {
 pub(super) struct Refused {
     /// No real-time priority, and why.
     pub(super) fifo: Option<String>,
-    /// The scheduler took no time slice for the adaptive method.
+    /// The scheduler took no time slice for a method that learns.
     pub(super) slice: bool,
 }
 
@@ -122,10 +123,10 @@ fn set_up(clock: &Clock, method: Method, settings: Settings) -> Result<(Sleeper<
     let fifo_refused = class.and_then(Result::err).map(|error| error.to_string());
     let default = SleepOptions::default();
     let nanos = |ns: u64| Span::from_nanos(ns.cast_signed());
-    // The adaptive method sets the slack itself, unless the run sets it.
+    // The methods that learn set the slack themselves, unless the run sets it.
     let slack = settings.slack_ns.map(nanos).or(default.slack);
     let (lambda, tolerance) = (nanos(settings.lambda_ns), nanos(settings.tolerance_ns));
-    let options = SleepOptions { lambda, tolerance, slack, ..default };
+    let options = SleepOptions { cpu_share: settings.cpu_share, lambda, tolerance, slack, ..default };
     Ok((Sleeper::new(clock, method, options), fifo_refused))
 }
 

@@ -52,7 +52,16 @@ __all__ = [
     "ticks_to_ns",
 ]
 
-SLEEP_POLICIES: Final = ("adaptive", "clock_nanosleep", "two_phase", "two_phase_capped", "spin", "usleep")
+SLEEP_POLICIES: Final = (
+    "adaptive",
+    "clock_nanosleep",
+    "two_phase",
+    "two_phase_capped",
+    "spin",
+    "usleep",
+    "cheap",
+    "never_early",
+)
 """The ways to sleep, by name; `os` is another name of `clock_nanosleep`. Their meaning: docs/clock-library.md."""
 
 _MOST_NS: Final = 2**64 - 1
@@ -133,7 +142,7 @@ class SleepResult:
 
 @dataclass(frozen=True, slots=True)
 class SleepOptions:
-    """How a thread sleeps in detail. All but `fifo_priority` are for the adaptive policy.
+    """How a thread sleeps in detail. All but `fifo_priority` are for the policies that learn.
 
     Attributes:
         cpu_price_ns: It spins 1 us more where that raises the share of sleeps on time by 1 us / price.
@@ -142,6 +151,7 @@ class SleepOptions:
         slice_ns: Time slice asked of the scheduler, 100_000 to 100_000_000; None leaves the thread's own.
         fifo_priority: SCHED_FIFO, 1 to 99, from the next sleep on, for the thread's work too; None leaves it as it is.
         refused: What the system did not allow, of `slice` and `fifo`; known after the first sleep with these options.
+        cpu_share: For the cheap policy: the share of a CPU that sleeping may take, 1e-6 to 1, in steps of 1e-6.
     """
 
     cpu_price_ns: int = 2_000_000
@@ -150,6 +160,7 @@ class SleepOptions:
     slice_ns: int | None = 100_000
     fifo_priority: int | None = None
     refused: tuple[str, ...] = ()
+    cpu_share: float = 0.01
 
 
 def now_ns() -> int:
@@ -243,6 +254,7 @@ def sleep_options() -> SleepOptions:
         slice_ns=found.slice_ns or None,
         fifo_priority=found.fifo_priority or None,
         refused=tuple(name for name in ("slice", "fifo") if getattr(found, f"{name}_refused")),
+        cpu_share=found.cpu_share_ppm / 1e6,
     )
 
 
@@ -256,7 +268,10 @@ def set_sleep_options(options: SleepOptions) -> None:
     """
     for name in ("cpu_price_ns", "tolerance_ns", "slack_ns", "slice_ns", "fifo_priority"):
         _checked(name, getattr(options, name) or 0, most=2**32 - 1 if name == "fifo_priority" else _MOST_NS)
+    if not 1e-6 <= options.cpu_share <= 1:
+        raise BadValue(f"cpu_share: found {options.cpu_share}, want 1e-6 to 1")
     wanted = _sleep_options()
+    wanted.cpu_share_ppm = round(options.cpu_share * 1e6)
     wanted.cpu_price_ns = options.cpu_price_ns
     wanted.tolerance_ns = options.tolerance_ns
     wanted.slack_ns = options.slack_ns or 0

@@ -70,7 +70,9 @@ enum vtare_sleep_policy {
     VTARE_SLEEP_TWO_PHASE = 2,
     VTARE_SLEEP_TWO_PHASE_CAPPED = 3,
     VTARE_SLEEP_SPIN = 4,
-    VTARE_SLEEP_USLEEP = 5
+    VTARE_SLEEP_USLEEP = 5,
+    VTARE_SLEEP_CHEAP = 6,
+    VTARE_SLEEP_NEVER_EARLY = 7
 };
 int vtare_set_sleep_policy(int policy);
 int vtare_set_sleep_policy_name(const char *name);
@@ -85,6 +87,8 @@ struct vtare_sleep_options {
     uint64_t slice_ns;
     uint32_t slice_refused;
     uint32_t fifo_refused;
+    uint32_t cpu_share_ppm;
+    uint32_t reserved;
 };
 int vtare_get_sleep_options(struct vtare_sleep_options *options);
 int vtare_set_sleep_options(const struct vtare_sleep_options *options);

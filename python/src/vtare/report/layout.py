@@ -106,6 +106,7 @@ class Layout:
 
 _KEY_NAMES: Final = {
     "target_ns": "target", "cpu": "CPU", "lambda_ns": "CPU price", "slack_ns": "timer slack",
+    "cpu_share": "share of a CPU",
     "rate_packet_per_s": "rate", "size_byte": "size", "responder_cpu": "responder CPU", "load_side": "load at",
     "responder_platform": "responder on",
     "cross": "cross traffic", "cross_arrivals": "arrivals", "capacity_steps": "capacity", "mtu_byte": "MTU",

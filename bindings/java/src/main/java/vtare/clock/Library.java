@@ -147,7 +147,8 @@ final class Library {
 
     /** {@code struct vtare_sleep_options}. */
     @FieldOrder({
-        "size", "fifo_priority", "cpu_price_ns", "tolerance_ns", "slack_ns", "slice_ns", "slice_refused", "fifo_refused"
+        "size", "fifo_priority", "cpu_price_ns", "tolerance_ns", "slack_ns", "slice_ns", "slice_refused",
+        "fifo_refused", "cpu_share_ppm", "reserved"
     })
     public static final class Options extends Structure {
         public int size;
@@ -158,6 +159,8 @@ final class Library {
         public long slice_ns;
         public int slice_refused;
         public int fifo_refused;
+        public int cpu_share_ppm;
+        public int reserved;
     }
 
     /** {@code struct vtare_sleep_result}. */

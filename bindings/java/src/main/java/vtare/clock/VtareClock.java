@@ -82,7 +82,8 @@ public final class VtareClock {
     }
 
     /**
-     * How this thread sleeps from now on: adaptive, clock_nanosleep (or os), two_phase, two_phase_capped, spin, usleep.
+     * How this thread sleeps from now on: adaptive, clock_nanosleep (or os), two_phase, two_phase_capped, spin, usleep,
+     * cheap, never_early.
      *
      * @throws ClockException where there is no such policy, with the choices
      */
@@ -105,14 +106,26 @@ public final class VtareClock {
      * @param slackNs adaptive: timer slack in the kernel
      * @param sliceNs adaptive: time slice asked of the scheduler
      * @param fifoPriority any policy: SCHED_FIFO, 1 to 99
+     * @param cpuSharePpm cheap: the share of a CPU that sleeping may take, in millionths
      */
-    public record SleepOptions(long cpuPriceNs, long toleranceNs, long slackNs, long sliceNs, int fifoPriority) {}
+    public record SleepOptions(
+            long cpuPriceNs, long toleranceNs, long slackNs, long sliceNs, int fifoPriority, int cpuSharePpm) {
+        /** With the usual share of a CPU for the cheap policy, 1 %. */
+        public SleepOptions(long cpuPriceNs, long toleranceNs, long slackNs, long sliceNs, int fifoPriority) {
+            this(cpuPriceNs, toleranceNs, slackNs, sliceNs, fifoPriority, 10_000);
+        }
+    }
 
     /** This thread's options for its sleeps. */
     public static SleepOptions sleepOptions() {
         Library.Options found = options();
         return new SleepOptions(
-                found.cpu_price_ns, found.tolerance_ns, found.slack_ns, found.slice_ns, found.fifo_priority);
+                found.cpu_price_ns,
+                found.tolerance_ns,
+                found.slack_ns,
+                found.slice_ns,
+                found.fifo_priority,
+                found.cpu_share_ppm);
     }
 
     /**
@@ -127,6 +140,7 @@ public final class VtareClock {
         options.slack_ns = wanted.slackNs();
         options.slice_ns = wanted.sliceNs();
         options.fifo_priority = wanted.fifoPriority();
+        options.cpu_share_ppm = wanted.cpuSharePpm();
         if (Library.vtare_set_sleep_options(options) != 0) {
             throw Library.failure();
         }
