@@ -79,7 +79,9 @@ def make_design(plan: Plan, seed: int) -> tuple[Run, ...]:
 def _combinations(experiment: Experiment) -> Iterator[dict[str, str]]:
     names = [factor.name for factor in experiment.factors]
     for labels in itertools.product(*([level.label for level in factor.levels] for factor in experiment.factors)):
-        yield dict(zip(names, labels, strict=True))
+        changed = sum(label != factor.baseline for label, factor in zip(labels, experiment.factors, strict=True))
+        if experiment.cells == "all" or changed <= 1:
+            yield dict(zip(names, labels, strict=True))
 
 
 def _row(

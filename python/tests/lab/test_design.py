@@ -29,6 +29,20 @@ def test_every_block_holds_every_cell_once_between_its_controls() -> None:
     assert len({run.run_id for run in runs}) == len(runs)
 
 
+def test_one_factor_at_a_time_meets_every_level_beside_the_baseline_of_all_others(tiny_plan: Plan) -> None:
+    whole = load_plan(shipped_plans()["kirova-timers"])
+    text = whole.text.replace('instrument = "sleep"', 'instrument = "sleep"\ncells = "one-at-a-time"')
+    plan = parse_plan(text, source=Path("x"))
+    sleep = plan.experiment("sleep")
+    rows = [run.factors for run in make_design(plan, 1) if run.experiment == "sleep" and run.block == 1]
+    assert len(rows) == 1 + sum(len(factor.levels) - 1 for factor in sleep.factors)
+    for factor in sleep.factors:
+        assert {row[factor.name] for row in rows} == {level.label for level in factor.levels}
+    assert all(sum(row[factor.name] != factor.baseline for factor in sleep.factors) <= 1 for row in rows)
+    with pytest.raises(BadInput, match="one-at-a-time"):
+        parse_plan(text.replace('"one-at-a-time"', '"star"'), source=Path("x"))
+
+
 def test_order_follows_the_seed_and_differs_between_blocks(tiny_plan: Plan) -> None:
     plan = load_plan(shipped_plans()["quickstart"])
     assert make_design(plan, 3) == make_design(plan, 3)

@@ -63,14 +63,22 @@ def test_oliveiras_plan_has_each_published_level(row: dict[str, str]) -> None:
     assert label(row["level"]) in {each for found in plan("oliveira-rtt").experiments for each in labels(found, factor)}
 
 
-def test_oliveiras_plan_crosses_background_load_side_and_rate() -> None:
-    neighbours = experiment(plan("oliveira-rtt"), "neighbours")
-    crossed = ("n_background_vms", "load_type", "load_location", "packet_frequency_pps")
+@pytest.mark.parametrize(
+    ("name", "crossed"),
+    [
+        ("neighbours", ("n_background_vms", "load_type", "load_location", "packet_frequency_pps", "technology")),
+        ("cards", ("driver", "cpu_affinity", "n_background_vms", "load_type", "load_location", "packet_frequency_pps")),
+        ("affinity", ("cpu_affinity", "load_type", "load_location", "technology")),
+    ],
+)
+def test_oliveiras_plan_crosses_the_published_factors(name: str, crossed: tuple[str, ...]) -> None:
+    found = experiment(plan("oliveira-rtt"), name)
     for row in read_rows("oliveira_factor_levels"):
         factor, label = OLIVEIRA[row["factor"]]
-        assert row["factor"] not in crossed or label(row["level"]) in labels(neighbours, factor), row
-    assert labels(neighbours, "responder_platform") == {"same"}
-    assert (labels(neighbours, "vcpus"), labels(neighbours, "memory")) == ({"2"}, {"1 GiB"})
+        assert row["factor"] not in crossed or label(row["level"]) in labels(found, factor), row
+    assert labels(found, "responder_platform") == {"same"}
+    assert (labels(found, "vcpus"), labels(found, "memory")) == ({"2"}, {"1 GiB"})
+    assert "none" in labels(found, "background_load")
 
 
 @pytest.mark.parametrize(

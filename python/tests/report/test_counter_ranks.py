@@ -31,6 +31,24 @@ def test_levels_are_ranked_over_matched_runs(summary: Summary) -> None:
     assert rows["c"]["ratio"].raw == "baseline"
     assert float(rows["rust"]["ratio"].raw.split()[0]) > 0
     assert 0 < float(rows["c"]["p_adjusted"].raw) <= 1
+    # Two levels: the test of the factor is that of its one contrast.
+    assert rows["c"]["p_contrast"].raw == "baseline"
+    assert rows["rust"]["p_contrast"].raw == rows["rust"]["p_adjusted"].raw
+
+
+def test_each_configuration_is_ranked_at_each_argument(summary: Summary) -> None:
+    layout = layouts_of(summary)["counter"]
+    table = counter.configuration_table(summary, layout)
+    assert table is not None
+    arguments = [column.key for column in table.columns][1:-1]
+    assert arguments == [f"argument_{argument}" for argument in layout.order["argument"]]
+    for at in range(1, 1 + len(arguments)):
+        shown = [row[at].raw.removesuffix(")").split(" (") for row in table.rows]
+        (first, its_rank), (second, other_rank) = sorted((float(cv), float(rank)) for cv, rank in shown)
+        assert (its_rank, other_rank) == ((1.5, 1.5) if first == second else (1.0, 2.0))
+    means = [float(row[-1].raw) for row in table.rows]
+    assert means == sorted(means)
+    assert sum(means) == pytest.approx(3.0)
 
 
 def test_the_rank_and_the_cv_are_those_of_the_runs(summary: Summary) -> None:

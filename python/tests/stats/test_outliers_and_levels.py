@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy.signal import lfilter
 
 from vtare import stats
+from vtare.summary.cells import Cell, outlier_rows
 
 
 def test_robust_z_scores_by_mad_then_by_mean_deviation_then_refuses() -> None:
@@ -193,3 +194,29 @@ def test_the_neighbouring_positions_of_a_coarse_clock_are_no_outliers() -> None:
     stepped = stats.robust_z(readings, log=True, step=stats.seen_step(stats.tally(readings)))
     assert stepped.scale == "clock_step"
     assert stepped.n_outliers == 5
+
+
+def test_a_slow_scenario_is_an_outlier_among_those_of_its_technology_and_not_within_itself() -> None:
+    rng = np.random.default_rng(4)
+
+    def cell(platform: str, rate: str, middle: float, n: int) -> Cell:
+        made = Cell(
+            {"platform": platform, "rate": rate},
+            figures=[{"quantity": "rtt_ns", "median": middle}],
+            blocks=[1],
+            run_ids=["r"],
+        )
+        readings = rng.normal(middle, 5.0, n)
+        assert made.readings is not None
+        made.readings.add(stats.tally(readings))
+        made.close()
+        return made
+
+    # Many readings in one scenario do not outvote the others: each counts alike.
+    cells = [cell("qemu", "1", 100.0, 400), cell("qemu", "1000", 100.0, 400), cell("qemu", "1000000", 900.0, 9_000),
+             cell("lxc", "1", 900.0, 400)]  # fmt: skip
+    rows = outlier_rows(cells)
+    assert [row["pooled_share"] for row in rows[:3]] == pytest.approx([0.0, 0.0, 1.0], abs=0.02)
+    assert rows[2]["pooled_fraction"] == 1.0
+    assert rows[2]["fraction"] < 0.02
+    assert rows[3]["pooled_fraction"] < 0.02

@@ -75,6 +75,7 @@ def test_a_campaign_with_a_known_shift_states_so_everywhere(make: Make) -> None:
     assert levels["usleep"]["cliffs_delta"] == -1.0
     assert levels["usleep"]["tau_b"] == pytest.approx(-levels["usleep"]["tau_bound"])
     assert summary.outliers["share"].sum() == pytest.approx(1.0)
+    assert summary.outliers["pooled_share"].sum() == pytest.approx(1.0)
     assert summary.interactions.height == 0
     assert summary.runs["settled"].to_list() == [True] * 16
 

@@ -16,6 +16,9 @@ from vtare.plan.level import Level
 LEAST_BLOCKS_TO_STOP: Final = 10
 
 
+#: Which combinations of levels are measured: every one, or those that differ from the baseline in one factor at most.
+CELLS: Final = ("all", "one-at-a-time")
+
 #: What is in front of the name of such a program in the levels of `method`.
 PROGRAM_PREFIX: Final = "program:"
 
@@ -62,7 +65,8 @@ class Experiment:
     """One `[[experiment]]` table.
 
     `parameters` are resolved (units gone) and hold only what the plan sets. `exceed_ns` is the threshold of
-    `exceed_per_s`; `run_timeout_s` ends a run that hangs; both may be None for the default. `programs` are the plan's.
+    `exceed_per_s`; `run_timeout_s` ends a run that hangs; both may be None for the default. `cells` is one of
+    `CELLS`. `programs` are the plan's.
     """
 
     name: str
@@ -72,6 +76,7 @@ class Experiment:
     factors: tuple[Factor, ...]
     exceed_ns: float | None = None
     run_timeout_s: float | None = None
+    cells: str = "all"
     programs: Mapping[str, Program] = field(default_factory=dict)
 
     def program(self, parameters: Mapping[str, Any]) -> Program | None:

@@ -10,7 +10,7 @@ from vtare.instruments import RECORDS, control_instrument
 from vtare.instruments import instrument as record_of
 from vtare.plan.factors import can_forward, factors_of, has_far_end
 from vtare.plan.levels import Levels
-from vtare.plan.model import LEAST_BLOCKS_TO_STOP, Analysis, Control, Experiment, Factor, Plan, Program, StopRule
+from vtare.plan.model import CELLS, LEAST_BLOCKS_TO_STOP, Analysis, Control, Experiment, Factor, Plan, Program, StopRule
 from vtare.plan.rules import check_background, check_cross, check_guests, check_programs, check_two_hosts
 from vtare.platforms import KINDS
 from vtare.quantities import unit_of
@@ -21,7 +21,7 @@ _TOP_KEYS: Final = (
     "experiment",
 )  # fmt: skip
 _EXPERIMENT_KEYS: Final = (
-    "name", "instrument", "title", "parameters", "factors", "baseline", "exceed", "run_timeout",
+    "name", "instrument", "title", "parameters", "factors", "baseline", "exceed", "run_timeout", "cells",
 )  # fmt: skip
 #: The instrument that programs of the plan estimate for.
 (_ESTIMATES,) = (record.name for record in RECORDS if record.estimates)
@@ -123,6 +123,7 @@ class Reader(Levels):
             factors=tuple(factors),
             exceed_ns=None if exceed is None else self.quantity(exceed, f"{path}.exceed", _NANOSECOND),
             run_timeout_s=None if timeout is None else self.run_timeout(timeout, f"{path}.run_timeout"),
+            cells=self.choice(table.get("cells", CELLS[0]), CELLS, f"{path}.cells"),
             programs=programs,
         )
 

@@ -172,6 +172,8 @@ def _outliers(summary: Summary, layout: Layout) -> Table | None:
             text.percent(row["fraction"], "refused"),
             text.percent(row["share"], "no outliers" if row["fraction"] is not None else "refused"),
             text.words(row["scale"]),
+            text.percent(row["pooled_fraction"], "refused"),
+            text.percent(row["pooled_share"], "no outliers"),
             text.words(", ".join(runs) or None),
             text.words(row["reason"]),
         ))  # fmt: skip
@@ -182,6 +184,16 @@ def _outliers(summary: Summary, layout: Layout) -> Table | None:
         Column("fraction", "of its readings"),
         Column("share", "of all outliers", about="of this experiment"),
         Column("scale", "scored on", numeric=False),
+        Column(
+            "pooled_fraction",
+            "pooled: of its readings",
+            about="robust z beyond 3.5 among all cells of the platform, each by 1000 quantiles",
+        ),
+        Column(
+            "pooled_share",
+            "pooled: of the platform's",
+            about="share of the platform's outliers, as Oliveira's tables 4 to 6",
+        ),
         Column("outlying_runs", "runs apart", numeric=False, about="runs whose median lies as far from the others"),
         Column("reason", "refused because", numeric=False),
     )

@@ -96,7 +96,9 @@ figure, that of the comparisons, comes first): `experiment, factor, level, where
 that tau-b can reach here), `cliffs_delta, p_value, p_adjusted, p_text, family, adjustment, n_runs, n_level, refused`.
 
 `outliers`: one row per cell: keys, `quantity, n, outliers` (readings with a robust z beyond 3.5 inside the cell),
-`fraction` (of its readings), `share` (of the experiment's outliers), `scale` (`log` or `each side`), `outlying_runs`
+`fraction` (of its readings), `share` (of the experiment's outliers), `scale` (`log` or `each side`),
+`pooled_fraction, pooled_share` (the same where all cells of a platform are scored together, each by 1000 quantiles, on
+the plain scale; the share is of the platform's outliers), `outlying_runs`
 (ids of runs whose median lies as far from the others), `reason` (where the score was refused). Nothing is deleted.
 
 `controls`: one row per control run: `block, control, run_id, part` (what was measured, as text), `quantity, median,

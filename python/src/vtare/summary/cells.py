@@ -7,7 +7,7 @@ store gives the same figures.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,6 +20,7 @@ from vtare.summary import completion
 
 if TYPE_CHECKING:
     from vtare.stats import Adder, Resampled, RunPool, Tally
+    from vtare.stats._arrays import FloatArray
     from vtare.summary.figures import Part
 
 #: Parts of a run that are worth comparing with each other; an argument or a target is bound to differ.
@@ -90,6 +91,7 @@ class Cell:
 
     `rng` draws the resamples of each run, for a planner that asks what longer runs are worth; None where nobody asks.
     `numbers` are those of its labels that stand for numbers, counted in the unit of their key.
+    `sketch` holds `SKETCH` quantiles of its readings, for scores among other cells.
     `step` is the step that the cell's readings were seen to move in (`stats.seen_step`), 0 where none was seen.
     """
 
@@ -102,6 +104,7 @@ class Cell:
     readings: Adder | None = field(default_factory=stats.Adder)
     pool: RunPool | None = None
     outliers: Outliers | None = None
+    sketch: FloatArray = field(default_factory=lambda: np.empty(0))
     step: float = 0.0
     numbers: Mapping[str, float] = field(default_factory=dict)
 
@@ -128,6 +131,9 @@ class Cell:
             counted = self.readings.total()
             self.step = stats.seen_step(counted)
             self.outliers = count_outliers(counted, step=max(self.step, quantum_ns))
+            if len(counted):
+                ranks = (np.arange(SKETCH) + 0.5) / SKETCH * counted.n
+                self.sketch = counted.ordered.at(ranks.astype(np.int64))
         self.readings, self.drawn, self.rng = None, [], None
 
     def known(self, figure: str) -> list[float]:
@@ -191,9 +197,13 @@ OUTLIER_COLUMNS: Final[dict[str, Any]] = {
     "fraction": pl.Float64,
     "share": pl.Float64,
     "scale": pl.String,
+    "pooled_fraction": pl.Float64,
+    "pooled_share": pl.Float64,
     "outlying_runs": pl.List(pl.String),
     "reason": pl.String,
 }
+#: Quantiles that stand for a cell's readings among those of other cells: as many as Oliveira's scenarios had pings.
+SKETCH: Final = 1000
 #: Runs of a cell from which a run can be called an outlier among them.
 _RUNS_FOR_OUTLIERS: Final = 5
 
@@ -202,6 +212,7 @@ def outlier_rows(cells: Sequence[Cell]) -> list[dict[str, Any]]:
     """Outlying readings by scenario (cell), and outlying runs: the same score, over the medians of a cell's runs."""
     scored = [cell for cell in cells if cell.outliers is not None]
     counted = stats.shares({i: (o.n, o.outliers, o.reason) for i, cell in enumerate(scored) if (o := cell.outliers)})
+    pooled = _pooled(scored)
     return [
         {
             **cell.labels,
@@ -211,11 +222,30 @@ def outlier_rows(cells: Sequence[Cell]) -> list[dict[str, Any]]:
             "fraction": found.fraction,
             "share": found.share,
             "scale": cell.outliers.scale if cell.outliers is not None else None,
+            "pooled_fraction": among.fraction,
+            "pooled_share": among.share,
             "outlying_runs": _outlying_runs(cell),
             "reason": found.reason,
         }
-        for cell, found in zip(scored, counted, strict=True)
+        for cell, found, among in zip(scored, counted, pooled, strict=True)
     ]
+
+
+def _pooled(cells: Sequence[Cell]) -> list[stats.ScenarioOutliers]:
+    """Outliers of each cell among all cells of its platform, scored together: Oliveira's tables 4 to 6.
+
+    Each cell counts alike, by `SKETCH` of its quantiles. A plain score, as published: what is far from the pooled
+    median is mostly a cell that is slower than the others.
+    """
+    found: dict[int, stats.ScenarioOutliers] = {}
+    for platform in dict.fromkeys(cell.labels.get("platform") for cell in cells):
+        here = [i for i, cell in enumerate(cells) if cell.labels.get("platform") == platform]
+        scored = stats.robust_z(np.concatenate([cells[i].sketch for i in here]))
+        far = np.bincount(np.array(scored.outliers, dtype=np.int64) // SKETCH, minlength=len(here)).tolist()
+        counts: dict[Hashable, tuple[int, int | None, str | None]]
+        counts = {i: (SKETCH, None if scored.z is None else far[at], scored.reason) for at, i in enumerate(here)}
+        found |= dict(zip(here, stats.shares(counts), strict=True))
+    return [found[i] for i in range(len(cells))]
 
 
 def _outlying_runs(cell: Cell) -> list[str]:

@@ -38,6 +38,8 @@ def show_plan(console: Console, plan: Plan, runs: Sequence[Run], seed: int | Non
     )
     for experiment in plan.experiments:
         console.print(f"\n{experiment.name} ({experiment.instrument}): {experiment.title}")
+        if experiment.cells != "all":
+            console.print("  cells: the baseline, and those that differ from it in one factor")
         for name, value in experiment.parameters.items():
             console.print(f"  {name} = {_parameter_text(name, value)}")
         for factor in experiment.factors:

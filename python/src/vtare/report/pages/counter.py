@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -33,7 +33,10 @@ _LEAST_LEVELS: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class _Level:
-    """One level among the others: its mean rank, its CV, and how many times the baseline's it is, with an interval."""
+    """One level among the others: its mean rank, its CV, and how many times the baseline's it is, with an interval.
+
+    `p` is of the planned contrast with the baseline; None for the baseline itself, and where `why` refuses it.
+    """
 
     name: str
     rank: float
@@ -41,6 +44,8 @@ class _Level:
     ratio: float
     low: float | None
     high: float | None
+    p: stats.PValue | None = None
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +109,9 @@ def rank_table(summary: Summary, layout: Layout) -> Table | None:
     """Each level of each factor by the rank of its CV among the levels, as Lampe et al. rank machines.
 
     Runs are matched: those of one block that agree in all other factors stand beside each other. Friedman's test over
-    the matched sets, adjusted by Holm over the factors. None where no factor has two levels.
+    the matched sets, adjusted by Holm over the factors; then each level against the baseline, the contrasts that the
+    plan declares, by Friedman's test of these two (exact: their sign test), adjusted by Holm over all of the
+    experiment. None where no factor has two levels.
     """
     if layout.is_median:
         return None
@@ -122,6 +129,9 @@ def rank_table(summary: Summary, layout: Layout) -> Table | None:
             rows.append((
                 text.words(key_name(ranking.factor)), text.words(level.name, at), text.number(level.rank, ""),
                 text.percent(level.cv, ""), against, text.count(ranking.sets, ""), shown_p,
+                text.words("baseline") if level.name == ranking.baseline
+                else text.missing(level.why) if level.p is None
+                else text.Shown(p_text(level.p.adjusted), str(level.p.adjusted), level.p.adjusted),
             ))  # fmt: skip
     if not rows:
         return None
@@ -133,6 +143,11 @@ def rank_table(summary: Summary, layout: Layout) -> Table | None:
         Column("ratio", "times the baseline's", about="median over matched sets, with its interval over them"),
         Column("sets", "matched sets", about="runs of one block that agree in all other factors"),
         Column("p_adjusted", "p (adjusted)", about="that all levels rank alike: Friedman, Holm over the factors"),
+        Column(
+            "p_contrast",
+            "p against the baseline",
+            about="planned contrast: Friedman of this level and the baseline, Holm over the experiment's contrasts",
+        ),
     )
     title = f"{layout.experiment.title}: steadiest first, by the rank of the CV"
     return Table(f"ranks-{layout.experiment.name}", title, columns, tuple(rows))
@@ -167,7 +182,75 @@ def _rankings(summary: Summary, layout: Layout) -> list[_Ranking]:
             about.append(_Level(level, float(ranks[at]), middle, ratio, low, high))
         about.sort(key=lambda level: level.rank)
         found.append(_Ranking(factor.name, factor.baseline, len(sets), tuple(about), p, why))
-    return found
+    return _with_contrasts(found, [(levels, sets) for _, levels, sets in made], family, alpha)
+
+
+def _with_contrasts(
+    rankings: list[_Ranking], matched: list[tuple[list[str], list[list[float]]]], family: str, alpha: float
+) -> list[_Ranking]:
+    """The rankings with the p-value of each level against the baseline: a pair of a matched set is a pair."""
+    tests: dict[tuple[str, str], stats.RankTest] = {}
+    asked = sum(len(ranking.levels) - 1 for ranking in rankings)
+    for ranking, (levels, sets) in zip(rankings, matched, strict=True):
+        home = levels.index(ranking.baseline)
+        for at, level in enumerate(levels):
+            if at != home and len(sets) > 1:
+                pairs = [[row[at], row[home]] for row in sets]
+                tests[ranking.factor, level] = stats.friedman(pairs, family=family, alpha=alpha, comparisons=asked)
+    known = {key: test.p for key, test in tests.items() if test.p is not None}
+    adjusted = dict(zip(known, stats.adjust(
+        [p.raw for p in known.values()], family=f"{family}, contrasts", adjustment="holm",
+        exact=[p.exact for p in known.values()],
+    ), strict=True))  # fmt: skip
+    made = []
+    for ranking in rankings:
+        levels_with = []
+        for one in ranking.levels:
+            test = tests.get((ranking.factor, one.name))
+            why = "one matched set" if test is None else test.refused or ""
+            levels_with.append(replace(one, p=adjusted.get((ranking.factor, one.name)), why=why))
+        made.append(replace(ranking, levels=tuple(levels_with)))
+    return made
+
+
+def configuration_table(summary: Summary, layout: Layout) -> Table | None:
+    """Each configuration by each argument, as Lampe's Table 1: the CV and its rank among the configurations.
+
+    Ties share the mean of their ranks. A row's last figure is the mean of its ranks, over the arguments that it has.
+    """
+    names = [factor.name for factor in layout.experiment.factors if len(layout.order.get(factor.name, ())) > 1]
+    arguments = layout.order.get("argument", ())
+    found: dict[tuple[str, ...], dict[str, float]] = defaultdict(dict)
+    for row in cell_rows(summary, layout):
+        if row["cv"] is not None:
+            found[tuple(row[name] for name in names)][row["argument"]] = row["cv"]
+    if layout.is_median or not names or len(found) < _LEAST_LEVELS:
+        return None
+    ranks: dict[tuple[tuple[str, ...], str], float] = {}
+    for argument in arguments:
+        here = [(labels, by[argument]) for labels, by in found.items() if argument in by]
+        for (labels, _), rank in zip(here, rankdata([cv for _, cv in here]) if here else (), strict=True):
+            ranks[labels, argument] = float(rank)
+    rows: list[tuple[float, tuple[Shown, ...]]] = []
+    for labels, by in found.items():
+        own = [ranks[labels, argument] for argument in by]
+        shown = [
+            text.Shown(f"{percent_text(by[a])} ({ranks[labels, a]:g})", f"{by[a]} ({ranks[labels, a]:g})", by[a])
+            if a in by else text.missing("not estimable")
+            for a in arguments
+        ]  # fmt: skip
+        name = ", ".join(key_text(key, label) for key, label in zip(names, labels, strict=True))
+        mean = sum(own) / len(own)
+        rows.append((mean, (text.words(name), *shown, text.number(mean, ""))))
+    rows.sort(key=lambda row: row[0])
+    columns = (
+        Column("configuration", "configuration", numeric=False),
+        *(Column(f"argument_{a}", key_text("argument", a), about="CV, and its rank among the configurations")
+          for a in arguments),
+        Column("mean_rank", "mean rank"),
+    )  # fmt: skip
+    title = f"{layout.experiment.title}: coefficient of variation and rank by argument, steadiest first"
+    return Table(f"configurations-{layout.experiment.name}", title, columns, tuple(row for _, row in rows))
 
 
 _Runs = dict[tuple[tuple[str, str], ...], float]
@@ -211,8 +294,8 @@ def _answered(summary: Summary, layout: Layout) -> Answered:
 
 
 def _tables(summary: Summary, layout: Layout) -> tuple[Table, ...]:
-    table = rank_table(summary, layout)
-    return () if table is None else (table,)
+    made = (rank_table(summary, layout), configuration_table(summary, layout))
+    return tuple(table for table in made if table is not None)
 
 
 def _columns(level: str) -> tuple[CellColumn, ...]:
@@ -242,4 +325,4 @@ PAGE: Final = Page(
     ),
 )
 
-__all__ = ["PAGE", "rank_table", "sentences"]
+__all__ = ["PAGE", "configuration_table", "rank_table", "sentences"]
