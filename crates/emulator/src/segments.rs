@@ -93,7 +93,7 @@ impl Segments {
         let stated = usize::from(word(frame, transport_at + 4)?);
         let fits = found.packet_byte as usize == frame.len() - at && stated == frame.len() - transport_at && stated > 8;
         let is_datagram = found.udp_ports.is_some() && (usize::from(checksum.0), checksum.1) == (transport_at, 6);
-        (is_datagram && is_whole && fits).then_some(Self {
+        (is_datagram && is_whole && fits).then(|| Self {
             packet_at: at,
             transport_at,
             payload_at: transport_at + 8,
