@@ -240,6 +240,26 @@ def test_the_counter_in_java_brings_its_virtual_machine_into_a_guest(vtare: Path
         assert [(cell["language"], cell["runtime_ns"]["n"]) for cell in cells["cells"]] == [("java", 3), ("java", 3)]
 
 
+def test_the_io_load_of_a_guest_reaches_its_disk_on_the_host_by_either_access(vtare: Path, tmp_path: Path) -> None:
+    resources = Resources(disk_byte=64 << 20)
+    with one_guest(vtare, resources) as guest:
+        disk = qemu.directory_of(guest.name) / "disk"
+        before = disk.stat().st_blocks
+        words = ["load", "io", "--threads", "2", "--seconds", "1", "--json"]
+        child = guest.start(words, directory=tmp_path, stdout=tmp_path / "load.json", stderr=tmp_path / "log")
+        assert child.wait(120) == 0, (tmp_path / "log").read_text()
+        io = json.loads((tmp_path / "load.json").read_text())["io"]
+        assert io["file_system"] == {"type": "ext4", "device": "vda", "in_memory": False}
+        assert io["buffered"]["written_byte"] > 0
+        assert io["direct"]["written_byte"] > 0
+        # Its counters and those of its device are read one after the other, while the load goes on.
+        assert io["device"]["written_byte"] > io["written_byte"] / 2
+        # A stream's file of 16 MiB may have been whole before the load was ready: that much lies on the host.
+        assert disk.stat().st_blocks > before
+        assert dict(guest.facts())["guest"]["disk"]["byte"] == 64 << 20  # type: ignore[index]
+    assert not disk.exists()
+
+
 def test_a_guest_that_dies_costs_its_run_and_states_how(vtare: Path, tmp_path: Path) -> None:
     with one_guest(vtare, Resources()) as guest:
         child = guest.start(["load", "idle"], directory=tmp_path, stdout=tmp_path / "out", stderr=tmp_path / "log")

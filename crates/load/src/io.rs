@@ -3,7 +3,7 @@
 //! Kirova and others put an NFS server on the machine and sent and fetched data with ordinary read and write calls.
 //! Here a stream is a client thread and a server thread, joined by a TCP connection on 127.0.0.1. In each round the
 //! client sends 16 blocks; the server writes them to its file, forces them to the device, reads them back and returns
-//! them.
+//! them. Rounds take turns: one by way of the page cache, one past it (`O_DIRECT`).
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use vtare_sys::process;
 
 use crate::LoadError;
+use crate::aligned::AlignedBlock;
 use crate::workers::{Counters, Crew, Shared};
 
 /// One read or write call moves this many bytes.
@@ -106,23 +107,32 @@ fn serve(
     place: &Place,
 ) -> Result<(), LoadError> {
     let failed = |action| move |source| LoadError::Socket { action, source };
-    let mut block = vec![0_u8; BLOCK_BYTE];
+    let mut block = AlignedBlock::new(BLOCK_BYTE);
+    let block = block.bytes();
     let mut first = 0_u64;
     while !shared.stopping() {
+        // A file system that refuses has one access only, and its report states so.
+        let direct = first / ROUND_BLOCKS % 2 == 1 && process::set_direct(file, true).is_ok();
+        let moved = if direct { &counters.direct } else { &counters.buffered };
         for number in first..first + ROUND_BLOCKS {
-            socket.read_exact(&mut block).map_err(failed("receive"))?;
+            socket.read_exact(block).map_err(failed("receive"))?;
             Counters::add(&counters.socket_byte, BLOCK_BYTE as u64);
-            file.write_all_at(&block, offset(number)).map_err(|source| place.failed("write", source))?;
-            Counters::add(&counters.written_byte, BLOCK_BYTE as u64);
+            file.write_all_at(block, offset(number)).map_err(|source| place.failed("write", source))?;
+            Counters::add(&moved.written_byte, BLOCK_BYTE as u64);
+            Counters::add(&moved.operations, 1);
         }
         file.sync_data().map_err(|source| place.failed("sync", source))?;
         Counters::add(&counters.fsyncs, 1);
         // Without this the pages just written would be read from memory.
         process::drop_cached_pages(file).map_err(|source| place.failed("drop the cached pages of", source))?;
         for number in first..first + ROUND_BLOCKS {
-            file.read_exact_at(&mut block, offset(number)).map_err(|source| place.failed("read", source))?;
-            Counters::add(&counters.read_byte, BLOCK_BYTE as u64);
-            socket.write_all(&block).map_err(failed("send"))?;
+            file.read_exact_at(block, offset(number)).map_err(|source| place.failed("read", source))?;
+            Counters::add(&moved.read_byte, BLOCK_BYTE as u64);
+            Counters::add(&moved.operations, 1);
+            socket.write_all(block).map_err(failed("send"))?;
+        }
+        if direct {
+            process::set_direct(file, false).map_err(|source| place.failed("end direct access to", source))?;
         }
         if first == 0 {
             shared.note_working();

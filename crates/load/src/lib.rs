@@ -10,6 +10,7 @@
 //! the report is made from counters, not from threads that have been joined.
 #![forbid(unsafe_code)]
 
+mod aligned;
 mod cpu;
 mod error;
 mod io;
@@ -20,5 +21,5 @@ mod workers;
 
 pub use error::LoadError;
 pub use io::{BLOCK_BYTE, FILE_BYTE};
-pub use report::{IoReport, Report};
+pub use report::{IoReport, Moved, Report};
 pub use run::{Kind, Options, run};

@@ -1,4 +1,5 @@
 use serde::Serialize;
+use vtare_sys::block::{DeviceTraffic, FileSystem};
 
 /// The load that was really made, schema `vtare.load/1`. Counted from the moment all threads worked to the moment the
 /// load was asked to stop.
@@ -26,26 +27,102 @@ pub struct Report {
     pub net: Option<crate::net::NetReport>,
 }
 
-/// What the io load moved.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+/// What the io load moved, and where.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct IoReport {
-    /// Bytes written to files.
+    /// Bytes written to files, by either access.
     pub written_byte: u64,
-    /// Bytes read back from files.
+    /// Bytes read back from files, by either access.
     pub read_byte: u64,
     /// Times the written bytes were forced to the device (`fdatasync`).
     pub fsyncs: u64,
     /// Bytes received from sockets, both directions together.
     pub socket_byte: u64,
+    /// What went by way of the page cache.
+    pub buffered: Moved,
+    /// What went past it (`O_DIRECT`); `None` where the file system refuses that.
+    pub direct: Option<Moved>,
+    /// The file system of the files; `None` where the kernel does not show it.
+    pub file_system: Option<FileSystem>,
+    /// What the device under it moved meanwhile, for whomever; `None` where there is none or it does not count.
+    pub device: Option<DeviceTraffic>,
 }
 
-impl IoReport {
-    pub(crate) fn since(self, earlier: Self) -> Self {
+/// What one kind of access to files moved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Moved {
+    /// Bytes written.
+    pub written_byte: u64,
+    /// Bytes read back.
+    pub read_byte: u64,
+    /// Reads and writes, of [`crate::BLOCK_BYTE`] each.
+    pub operations: u64,
+}
+
+impl Moved {
+    fn plus(self, other: Self) -> Self {
+        Self {
+            written_byte: self.written_byte + other.written_byte,
+            read_byte: self.read_byte + other.read_byte,
+            operations: self.operations + other.operations,
+        }
+    }
+
+    fn since(self, earlier: Self) -> Self {
         Self {
             written_byte: self.written_byte.saturating_sub(earlier.written_byte),
             read_byte: self.read_byte.saturating_sub(earlier.read_byte),
+            operations: self.operations.saturating_sub(earlier.operations),
+        }
+    }
+}
+
+/// What all threads moved until now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct MovedAll {
+    pub(crate) buffered: Moved,
+    pub(crate) direct: Moved,
+    pub(crate) fsyncs: u64,
+    pub(crate) socket_byte: u64,
+}
+
+impl MovedAll {
+    pub(crate) fn plus(self, other: Self) -> Self {
+        Self {
+            buffered: self.buffered.plus(other.buffered),
+            direct: self.direct.plus(other.direct),
+            fsyncs: self.fsyncs + other.fsyncs,
+            socket_byte: self.socket_byte + other.socket_byte,
+        }
+    }
+
+    pub(crate) fn since(self, earlier: Self) -> Self {
+        Self {
+            buffered: self.buffered.since(earlier.buffered),
+            direct: self.direct.since(earlier.direct),
             fsyncs: self.fsyncs.saturating_sub(earlier.fsyncs),
             socket_byte: self.socket_byte.saturating_sub(earlier.socket_byte),
+        }
+    }
+}
+
+impl IoReport {
+    pub(crate) fn of(
+        moved: MovedAll,
+        takes_direct: bool,
+        file_system: Option<FileSystem>,
+        device: Option<DeviceTraffic>,
+    ) -> Self {
+        let both = moved.buffered.plus(moved.direct);
+        Self {
+            written_byte: both.written_byte,
+            read_byte: both.read_byte,
+            fsyncs: moved.fsyncs,
+            socket_byte: moved.socket_byte,
+            buffered: moved.buffered,
+            direct: takes_direct.then_some(moved.direct),
+            file_system,
+            device,
         }
     }
 }

@@ -1,13 +1,15 @@
 //! Starting a load, waiting for its end, and adding up what it did.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use vtare_sys::block::{self, DeviceTraffic, FileSystem};
 use vtare_sys::{clocks, process, sched};
 use vtare_units::{Monotonic, Span, Timestamp};
 
+use crate::report::MovedAll;
 use crate::workers::Crew;
-use crate::{LoadError, Report, cpu, io};
+use crate::{IoReport, LoadError, Report, cpu, io};
 
 /// How often the stop flag is looked at. A signal may be delivered to any thread, so it need not end this thread's
 /// sleep.
@@ -89,10 +91,12 @@ pub fn run(options: &Options, stop: &AtomicBool, ready: impl FnOnce()) -> Result
     let _ = sched::set_slice(Span::from_micros(100));
 
     let mut crew = Crew::new();
+    let mut place = None;
     match options.kind {
         Kind::Idle => {}
         Kind::Cpu => cpu::start(&mut crew, threads)?,
         Kind::Io => {
+            place = Some(IoPlace::of(&options.directory));
             if let Err(error) = io::start(&mut crew, threads, &options.directory) {
                 crew.stop();
                 return Err(error);
@@ -103,7 +107,7 @@ pub fn run(options: &Options, stop: &AtomicBool, ready: impl FnOnce()) -> Result
     while crew.shared.working() < threads && !ended(&crew) {
         wait(Span::from_millis(1), None);
     }
-    let start = Reading::take(&crew);
+    let start = Reading::take(&crew, place.as_ref());
     if !ended(&crew) {
         ready();
     }
@@ -111,7 +115,7 @@ pub fn run(options: &Options, stop: &AtomicBool, ready: impl FnOnce()) -> Result
     while !ended(&crew) && deadline.is_none_or(|deadline| clocks::now::<Monotonic>() < deadline) {
         wait(LOOK, deadline);
     }
-    let end = Reading::take(&crew);
+    let end = Reading::take(&crew, place.as_ref());
     crew.stop();
     let give_up = clocks::now::<Monotonic>() + GRACE;
     while crew.shared.ended() < crew.counters.len() && clocks::now::<Monotonic>() < give_up {
@@ -120,7 +124,31 @@ pub fn run(options: &Options, stop: &AtomicBool, ready: impl FnOnce()) -> Result
     if let Some(failure) = crew.shared.take_failure() {
         return Err(failure);
     }
-    Ok(report(options.kind, threads, sched::allowed_cpus().ok().map(|cpus| cpus.len()), &start, &end))
+    let report = report(options.kind, threads, sched::allowed_cpus().ok().map(|cpus| cpus.len()), &start, &end);
+    Ok(Report { io: place.map(|place| place.report(&start, &end)), ..report })
+}
+
+/// Where the io load has its files.
+struct IoPlace {
+    file_system: Option<FileSystem>,
+    takes_direct: bool,
+}
+
+impl IoPlace {
+    fn of(directory: &Path) -> Self {
+        // Whether it can be written is shown by the load itself.
+        let takes_direct = process::unnamed_file(directory).and_then(|file| process::set_direct(&file, true)).is_ok();
+        Self { file_system: block::file_system_of(directory), takes_direct }
+    }
+
+    fn traffic(&self) -> Option<DeviceTraffic> {
+        block::traffic_of(self.file_system.as_ref()?.device.as_ref()?)
+    }
+
+    fn report(self, start: &Reading, end: &Reading) -> IoReport {
+        let device = end.device.zip(start.device).map(|(end, start)| end.since(start));
+        IoReport::of(end.moved.since(start.moved), self.takes_direct, self.file_system, device)
+    }
 }
 
 /// Waits for `span`, no further than to `deadline`.
@@ -135,17 +163,24 @@ pub(crate) struct Reading {
     at: Timestamp<Monotonic>,
     cpu_time: Span,
     operations: u64,
-    io: crate::IoReport,
+    moved: MovedAll,
+    device: Option<DeviceTraffic>,
 }
 
 impl Reading {
     /// Of a load without a crew.
     pub(crate) fn bare(at: Timestamp<Monotonic>, cpu_time: Span) -> Self {
-        Self { at, cpu_time, operations: 0, io: crate::IoReport::default() }
+        Self { at, cpu_time, operations: 0, moved: MovedAll::default(), device: None }
     }
 
-    fn take(crew: &Crew) -> Self {
-        Self { at: clocks::now(), cpu_time: process::cpu_time(), operations: crew.operations(), io: crew.io() }
+    fn take(crew: &Crew, place: Option<&IoPlace>) -> Self {
+        Self {
+            at: clocks::now(),
+            cpu_time: process::cpu_time(),
+            operations: crew.operations(),
+            moved: crew.moved(),
+            device: place.and_then(IoPlace::traffic),
+        }
     }
 }
 
@@ -163,7 +198,7 @@ fn report(kind: Kind, threads: usize, cpus: Option<usize>, start: &Reading, end:
         cpu_fraction: cpus
             .filter(|cpus| *cpus > 0)
             .and_then(|cpus| per_second((end.cpu_time - start.cpu_time).as_secs_f64() / cpus as f64)),
-        io: (kind == Kind::Io).then(|| end.io.since(start.io)),
+        io: None,
         net: None,
     }
 }
@@ -178,7 +213,7 @@ pub(crate) fn net_report(start: &Reading, end: &Reading, net: crate::net::NetRep
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::IoReport;
+    use crate::Moved;
 
     fn options(kind: Kind, threads: usize) -> Options {
         Options { kind, threads: Some(threads), limit: Some(Span::from_millis(50)), directory: std::env::temp_dir() }
@@ -189,7 +224,12 @@ mod tests {
             at: Timestamp::from_nanos(at_ms * 1_000_000),
             cpu_time: Span::from_millis(cpu_ms),
             operations,
-            io: IoReport { written_byte: operations * 10, ..IoReport::default() },
+            moved: MovedAll {
+                buffered: Moved { written_byte: operations * 10, ..Moved::default() },
+                direct: Moved { written_byte: operations, ..Moved::default() },
+                ..MovedAll::default()
+            },
+            device: Some(DeviceTraffic { written_byte: operations * 100, read_byte: 7 }),
         }
     }
 
@@ -199,8 +239,17 @@ mod tests {
         assert_eq!((made.elapsed_s, made.operations, made.operations_per_s), (2.0, 1_000, Some(500.0)));
         assert_eq!(made.cpu_fraction, Some(0.75), "3 s of CPU time in 2 s on 2 CPUs");
         assert_eq!(made.io, None);
-        let made = report(Kind::Io, 2, Some(1), &reading(0, 0, 1), &reading(1_000, 0, 4));
-        assert_eq!(made.io.map(|io| io.written_byte), Some(30));
+    }
+
+    #[test]
+    fn buffered_and_direct_access_and_the_device_are_counted_apart() {
+        let (start, end) = (reading(0, 0, 1), reading(1_000, 0, 4));
+        let place = |takes_direct| IoPlace { file_system: None, takes_direct };
+        let made = place(true).report(&start, &end);
+        assert_eq!((made.written_byte, made.buffered.written_byte), (33, 30));
+        assert_eq!(made.direct.map(|moved| moved.written_byte), Some(3));
+        assert_eq!(made.device, Some(DeviceTraffic { written_byte: 300, read_byte: 0 }));
+        assert_eq!(place(false).report(&start, &end).direct, None, "refused is not zero");
     }
 
     #[test]
@@ -231,7 +280,9 @@ mod tests {
             assert_eq!(made.operations > 0, kind != Kind::Idle, "{made:?}");
             assert_eq!(made.io.is_some(), kind == Kind::Io);
             if let Some(io) = made.io {
-                assert!(io.socket_byte > 0, "{io:?}");
+                assert!(io.socket_byte > 0 && io.file_system.is_some(), "{io:?}");
+                let direct = io.direct.unwrap_or_default();
+                assert_eq!(io.written_byte, io.buffered.written_byte + direct.written_byte);
             }
         }
     }
@@ -254,7 +305,7 @@ mod tests {
 
     #[test]
     fn the_document_has_exactly_the_keys_of_the_contract() {
-        let made = report(Kind::Io, 2, Some(1), &reading(0, 0, 1), &reading(1_000, 0, 4));
+        let made = run(&options(Kind::Io, 2), &AtomicBool::new(false), || {}).expect("the load is made");
         let document = serde_json::to_value(made).expect("a report is plain data");
         let keys =
             |value: &serde_json::Value| value.as_object().expect("an object").keys().cloned().collect::<Vec<_>>();

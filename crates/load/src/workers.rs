@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-use crate::{IoReport, LoadError};
+use crate::LoadError;
+use crate::report::{Moved, MovedAll};
 
 /// What all threads of a load see.
 #[derive(Debug, Default)]
@@ -56,10 +57,29 @@ impl Shared {
 #[repr(align(128))]
 pub(crate) struct Counters {
     pub(crate) operations: AtomicU64,
-    pub(crate) written_byte: AtomicU64,
-    pub(crate) read_byte: AtomicU64,
+    pub(crate) buffered: MovedCounters,
+    pub(crate) direct: MovedCounters,
     pub(crate) fsyncs: AtomicU64,
     pub(crate) socket_byte: AtomicU64,
+}
+
+/// What one kind of access to files moved.
+#[derive(Debug, Default)]
+pub(crate) struct MovedCounters {
+    pub(crate) written_byte: AtomicU64,
+    pub(crate) read_byte: AtomicU64,
+    pub(crate) operations: AtomicU64,
+}
+
+impl MovedCounters {
+    fn read(&self) -> Moved {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Moved {
+            written_byte: read(&self.written_byte),
+            read_byte: read(&self.read_byte),
+            operations: read(&self.operations),
+        }
+    }
 }
 
 impl Counters {
@@ -67,13 +87,12 @@ impl Counters {
         counter.fetch_add(amount, Ordering::Relaxed);
     }
 
-    pub(crate) fn io(&self) -> IoReport {
-        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        IoReport {
-            written_byte: read(&self.written_byte),
-            read_byte: read(&self.read_byte),
-            fsyncs: read(&self.fsyncs),
-            socket_byte: read(&self.socket_byte),
+    fn moved(&self) -> MovedAll {
+        MovedAll {
+            buffered: self.buffered.read(),
+            direct: self.direct.read(),
+            fsyncs: self.fsyncs.load(Ordering::Relaxed),
+            socket_byte: self.socket_byte.load(Ordering::Relaxed),
         }
     }
 }
@@ -131,12 +150,7 @@ impl Crew {
         self.counters.iter().map(|counters| counters.operations.load(Ordering::Relaxed)).sum()
     }
 
-    pub(crate) fn io(&self) -> IoReport {
-        self.counters.iter().map(|counters| counters.io()).fold(IoReport::default(), |sum, one| IoReport {
-            written_byte: sum.written_byte + one.written_byte,
-            read_byte: sum.read_byte + one.read_byte,
-            fsyncs: sum.fsyncs + one.fsyncs,
-            socket_byte: sum.socket_byte + one.socket_byte,
-        })
+    pub(crate) fn moved(&self) -> MovedAll {
+        self.counters.iter().map(|counters| counters.moved()).fold(MovedAll::default(), MovedAll::plus)
     }
 }

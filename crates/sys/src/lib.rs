@@ -4,6 +4,7 @@
 //! `/proc` and `/sys`, and no decisions. What a reading means is decided in `vtare-clock` and above.
 #![allow(unsafe_code, reason = "the room for it: each block holds one operation and its proof")]
 
+pub mod block;
 pub mod bpf;
 pub mod clocks;
 pub mod confine;

@@ -139,6 +139,24 @@ pub fn drop_cached_pages(file: &File) -> io::Result<()> {
     }
 }
 
+/// Has reads and writes of `file` go past the page cache, or by way of it again (`O_DIRECT`).
+///
+/// # Errors
+/// `EINVAL` where its file system has no such access.
+pub fn set_direct(file: &File, direct: bool) -> io::Result<()> {
+    // SAFETY: the descriptor is open as long as `file` lives; the call takes no memory.
+    let found = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFL) };
+    if found < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let flags = if direct { found | libc::O_DIRECT } else { found & !libc::O_DIRECT };
+    // SAFETY: as above.
+    match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, flags) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 use serde::Serialize;
-use vtare_load::{Kind, LoadError, Options, Report};
+use vtare_load::{IoReport, Kind, LoadError, Options, Report};
+use vtare_sys::block::FileSystem;
 use vtare_sys::process;
 use vtare_units::Span;
 
@@ -150,23 +151,39 @@ fn sentence(report: &Report) -> String {
     if let Some(net) = &report.net {
         text.push_str(&load_net::in_words(net));
     }
-    if let Some(io) = report.io {
+    if let Some(io) = &report.io {
         let mebibyte = |byte: u64| byte as f64 / f64::from(1 << 20);
         text.push_str(&format!(
-            "files: {:.1} MiB written in {} forced writes, {:.1} MiB read; sockets: {:.1} MiB\n",
+            "files{}: {:.1} MiB written in {} forced writes, {:.1} MiB read; {}; sockets: {:.1} MiB\n",
+            place(io),
             mebibyte(io.written_byte),
             io.fsyncs,
             mebibyte(io.read_byte),
+            match io.direct {
+                Some(direct) =>
+                    format!("{:.1} MiB of both past the page cache", mebibyte(direct.written_byte + direct.read_byte)),
+                None => "the file system has no direct access".to_owned(),
+            },
             mebibyte(io.socket_byte),
         ));
     }
     text
 }
 
+/// Where files are, as in ` (ext4 on vda1)`.
+fn place(io: &IoReport) -> String {
+    match &io.file_system {
+        Some(FileSystem { kind, device: Some(device), .. }) => format!(" ({kind} on {device})"),
+        Some(FileSystem { kind, in_memory: true, .. }) => format!(" ({kind}: in memory, on no device)"),
+        Some(FileSystem { kind, .. }) => format!(" ({kind})"),
+        None => String::new(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use vtare_load::IoReport;
+    use vtare_load::Moved;
 
     fn report() -> Report {
         Report {
@@ -177,7 +194,19 @@ mod tests {
             operations: 640,
             operations_per_s: Some(320.0),
             cpu_fraction: Some(0.25),
-            io: Some(IoReport { written_byte: 20 << 20, read_byte: 19 << 20, fsyncs: 20, socket_byte: 40 << 20 }),
+            io: Some(IoReport {
+                written_byte: 20 << 20,
+                read_byte: 19 << 20,
+                fsyncs: 20,
+                socket_byte: 40 << 20,
+                direct: Some(Moved { written_byte: 10 << 20, read_byte: 9 << 20, operations: 304 }),
+                file_system: Some(FileSystem {
+                    kind: "ext4".to_owned(),
+                    device: Some("vda1".to_owned()),
+                    in_memory: false,
+                }),
+                ..IoReport::default()
+            }),
             net: None,
         }
     }
@@ -185,9 +214,14 @@ mod tests {
     #[test]
     fn the_sentence_names_the_load_that_was_made() {
         let text = sentence(&report());
-        for part in
-            ["io load, 4 threads, 2.00 s", "640 blocks", "25.0 %", "20.0 MiB written in 20 forced writes", "40.0 MiB"]
-        {
+        for part in [
+            "io load, 4 threads, 2.00 s",
+            "640 blocks",
+            "25.0 %",
+            "files (ext4 on vda1): 20.0 MiB written in 20 forced writes",
+            "19.0 MiB of both past the page cache",
+            "40.0 MiB",
+        ] {
             assert!(text.contains(part), "{part} is not in {text}");
         }
     }

@@ -1,7 +1,7 @@
 """What a plan's factors state of instances: what each is given, and which others run in the background.
 
-Resources: `vcpus`, `memory` ("256 MiB"), `affinity` ("off", or CPUs of the host as "0" and "0,1"), `nic` and
-`guest_clock`.
+Resources: `vcpus`, `memory` ("256 MiB"), `affinity` ("off", or CPUs of the host as "0" and "0,1"), `nic`,
+`guest_clock` and `disk` ("256 MiB", or "none").
 Background: `background` (how many instances), `background_load` (none, cpu, io, net, or a table with `threads` or
 `rate`), `background_side`, `background_platform` (that of the side where the plan does not state one).
 """
@@ -17,12 +17,15 @@ from vtare.path import rate_label, read_rate
 from vtare.platforms.protocol import DEFAULT_RESOURCES, Resources
 from vtare.quantities import QuantityError, parse, unit_of
 
-RESOURCE_FACTORS: Final = ("vcpus", "memory", "affinity", "nic", "guest_clock")
+RESOURCE_FACTORS: Final = ("vcpus", "memory", "affinity", "nic", "guest_clock", "disk")
 BACKGROUND_FACTORS: Final = ("background", "background_load", "background_side", "background_platform")
 BACKGROUND_LOADS: Final = ("none", "cpu", "io", "net")
 #: Addresses behind one bridge leave room for that many beside those that measure.
 MOST_BACKGROUND: Final = 128
 OFF: Final = "off"
+NO_DISK: Final = "none"
+#: The io load's smallest file, and the journal and tables of the file system.
+LEAST_DISK_BYTE: Final = 32 << 20
 _DEFAULT: Final = "default"
 _NET_RATE_BIT_PER_S: Final = 1_000_000_000
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]*")
@@ -75,6 +78,7 @@ def resources_of(values: Mapping[str, Any]) -> Resources:
         pinned=values.get("affinity"),
         nic=values.get("nic"),
         clock_source=values.get("guest_clock"),
+        disk_byte=values.get("disk"),
     )
 
 
@@ -105,6 +109,18 @@ def _memory(found: Any) -> tuple[str, Any]:
     if size != int(size) or not 1 << 20 <= size <= 1 << 44:
         raise QuantityError(f"found {found!r}, expected 1 MiB to 16 TiB")
     return " ".join(found.split()), int(size)
+
+
+def _disk(found: Any) -> tuple[str, Any]:
+    if found == NO_DISK:
+        return NO_DISK, 0
+    try:
+        label, byte = _memory(found)
+    except ValueError as error:
+        raise ValueError(f'{error}, or "{NO_DISK}"') from error
+    if byte < LEAST_DISK_BYTE:
+        raise QuantityError(f'found {found!r}, expected 32 MiB to 16 TiB, or "{NO_DISK}"')
+    return label, byte
 
 
 def _affinity(found: Any) -> tuple[str, Any]:
@@ -154,6 +170,7 @@ _READERS: Final[dict[str, Callable[[Any], tuple[str, Any]]]] = {
     "affinity": _affinity,
     "nic": _name,
     "guest_clock": _name,
+    "disk": _disk,
     "background": _integer(0, MOST_BACKGROUND),
     "background_load": _load,
 }

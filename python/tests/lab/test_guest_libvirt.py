@@ -11,7 +11,8 @@ import pytest
 
 from vtare.errors import BadInput, MachineCannot
 from vtare.platforms import Resources, open_platform, qemu
-from vtare.platforms.guest import cards, libvirt_machine, qemu_command, taps
+from vtare.platforms.guest import cards, disk, libvirt_machine, qemu_command, taps
+from vtare.platforms.guest.disk import Disk
 from vtare.platforms.guest.errors import GuestFailed
 from vtare.platforms.guest.libvirt_domain import domain_xml
 from vtare.platforms.guest.libvirt_machine import Manager, found_manager, remove_domain
@@ -49,6 +50,38 @@ def test_kvm_a_fast_card_and_no_card_are_described() -> None:
     assert domain.findall("seclabel") == []
     alone = ElementTree.fromstring(domain_xml(spec(network=None)))
     assert alone.findall("devices/interface") == []
+
+
+def test_a_disk_is_described_as_the_emulators_command_has_it() -> None:
+    guest = spec(disk=Disk(Path("/d/disk"), 64 << 20))
+    domain = ElementTree.fromstring(domain_xml(guest))
+    (found,) = domain.findall("devices/disk")
+    assert [(one.tag, dict(one.attrib)) for one in found] == [
+        ("driver", {"name": "qemu", "type": "raw", "cache": "writeback"}),
+        ("source", {"file": "/d/disk"}),
+        ("target", {"dev": "vda", "bus": "virtio"}),
+    ]
+    words = qemu_command.command(guest)
+    assert words[words.index("-drive") + 1].startswith("file=/d/disk,if=none,id=disk,format=raw,")
+    assert "vtare.disk=vda" in words[words.index("-append") + 1].split()
+    assert "-drive" not in qemu_command.command(spec())
+
+
+def test_a_new_disk_is_a_sparse_file_with_a_file_system(tmp_path: Path) -> None:
+    assert disk.missing(Resources()) is None
+    assert disk.disk_of(tmp_path, Resources(disk_byte=0)) is None
+    made = disk.disk_of(tmp_path, Resources())
+    assert made is not None
+    made.make()
+    facts = made.file.stat()
+    assert facts.st_size == disk.DEFAULT_BYTE
+    assert facts.st_blocks * 512 <= disk.OWN_BYTE
+    # The mark of ext4, at its place in the superblock.
+    assert made.file.read_bytes()[0x438:0x43A] == b"\x53\xef"
+    assert made.facts()["byte"] == disk.DEFAULT_BYTE
+    assert isinstance(made.facts()["host_file_system"], str)
+    with pytest.raises(FileExistsError):
+        made.make()
 
 
 def test_libvirt_that_is_not_there_is_stated_and_plain_qemu_taken(

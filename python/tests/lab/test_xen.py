@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import threading
 import tty
 from collections.abc import Sequence
@@ -18,6 +19,7 @@ from vtare.platforms.guest import xen_domain, xen_tools
 from vtare.platforms.guest.agent import Agent
 from vtare.platforms.guest.cards import Network
 from vtare.platforms.guest.channel import Terminal
+from vtare.platforms.guest.disk import Disk
 from vtare.platforms.guest.errors import GuestFailed
 from vtare.platforms.guest.frames import Decoder, Kind, encode
 from vtare.platforms.guest.xen_domain import DomainSpec
@@ -43,7 +45,9 @@ def reason(command: str) -> str:
 def dom0(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The root of a dom0 whose tools answer as recorded."""
     root = tmp_path / "root"
-    for path, text in {"sys/hypervisor/type": "xen\n", "proc/xen/capabilities": "control_d\n"}.items():
+    (root / "sys/bus/xen-backend/drivers/vbd").mkdir(parents=True)
+    facts = {"sys/hypervisor/type": "xen\n", "proc/xen/capabilities": "control_d\n", "dev/loop-control": ""}
+    for path, text in facts.items():
         (root / path).parent.mkdir(parents=True)
         (root / path).write_text(text)
 
@@ -116,6 +120,11 @@ def test_the_first_cause_is_shown_and_not_what_follows_from_it(command: str, wor
 
 def test_what_is_missing_is_stated_with_the_way_out(dom0: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert platform().missing() is None
+    (dom0 / "sys/bus/xen-backend/drivers/vbd").rmdir()
+    assert "run `modprobe xen-blkback`, or give guests no disk" in str(platform().missing())
+    (dom0 / "dev/loop-control").unlink()
+    assert "run `modprobe loop`, or give guests no disk" in str(platform().missing())
+    assert platform().missing(Resources(disk_byte=0)) is None
     (dom0 / "proc/xen/capabilities").write_text("")
     assert "is a guest of Xen (domU), which makes no domains; run the lab in dom0" in str(platform().missing())
     (dom0 / "proc/xen/capabilities").unlink()
@@ -184,6 +193,17 @@ def test_xl_is_shown_what_was_asked_for() -> None:
     bare = xen_domain.config(spec(network=None, pinned=None))
     assert "vif" not in bare
     assert "cpus = [" not in bare
+
+
+def test_a_disk_is_a_loop_device_that_blkback_gets_and_the_kernel_frees() -> None:
+    disk = Disk(Path("/d/disk"), 64 * MEBIBYTE)
+    lines = dict(line.split(" = ", 1) for line in xen_domain.config(spec(disk=disk)).splitlines())
+    assert json.loads(lines["disk"]) == ["format=raw,vdev=xvda,access=rw,script=/d/attach,target=/d/disk"]
+    assert "vtare.disk=xvda" in json.loads(lines["cmdline"]).split()
+    script = xen_domain.disk_script(disk).splitlines()
+    assert "    loop=$(losetup --find --show --direct-io=off /d/disk)" in script
+    assert any(line.startswith("remove) losetup --detach") for line in script)
+    assert subprocess.run(["sh", "-n"], input="\n".join(script), text=True, check=True).returncode == 0
 
 
 def test_the_script_puts_the_card_behind_the_bridge_under_the_ports_name() -> None:

@@ -80,6 +80,7 @@ COST_NS = {
     "rdtsc": 9.6, "lfence_rdtsc": 19.8, "clock_monotonic": 24.2, "clock_monotonic_syscall": 258.0, "vtare": 9.8,
     "gettimeofday": 25.1,
 }  # fmt: skip
+DISK = {"type": "ext4", "device": "vda1", "in_memory": False}
 COST_FACTOR = {"idle": 1.0, "cpu": 1.0, "io": 1.02}
 MISS_NS = {
     "idle": {"usleep": 78e3, "clock_nanosleep": 26e3, "two_phase": 60.0, "adaptive": 60.0, "spin": 50.0},
@@ -314,7 +315,11 @@ def load_document(run: Run) -> dict[str, Any] | None:
     kind = run.factors.get("load", "idle")
     if kind == "idle":
         return None
-    io = {"written_byte": 10**8, "read_byte": 10**8, "fsyncs": 300, "socket_byte": 10**9} if kind == "io" else None
+    io = (
+        {"written_byte": 10**8, "read_byte": 10**8, "fsyncs": 300, "socket_byte": 10**9, "file_system": DISK}
+        if kind == "io"
+        else None
+    )
     return {
         "schema": "vtare.load/1", "kind": kind, "elapsed_s": 1.0, "threads": 100 if kind == "cpu" else 4,
         "operations": 123456, "operations_per_s": 123456.0, "cpu_fraction": 0.98 if kind == "cpu" else 0.4, "io": io,

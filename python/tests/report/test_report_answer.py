@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import polars as pl
@@ -16,8 +18,10 @@ from vtare.report import text
 from vtare.report.claims import answer
 from vtare.report.content import layouts_of
 from vtare.report.main_table import at_a_glance, main_rows, main_tables
+from vtare.report.placement import standings
 from vtare.report.tables import cell_table, verdict_table
 from vtare.report.text import Shown
+from vtare.summary.context import loads, notes_on
 from vtare.summary.verdicts import word_of
 
 # --- the answer ---
@@ -387,6 +391,24 @@ def test_the_placement_table_agrees_with_the_papers(five_runs: Reported) -> None
     assert standing is not None
     assert standing.rank_text == "above all 5 published medians"
     assert standing.rank_text in plain(five_runs.html)
+
+
+def test_an_io_load_that_reached_no_device_is_placed_beside_no_published_one(five_runs: Reported) -> None:
+    summary = five_runs.summary
+    layout = layouts_of(summary)["sleeps"]
+    assert "io" in {standing.load for standing in standings(summary, layout)}
+    disk = {"type": "ext4", "device": "vda", "in_memory": False}
+    for place, reached in ((disk, True), ({**disk, "type": "tmpfs", "in_memory": True}, False), (None, False)):
+        document = {"kind": "io", "io": {"written_byte": 1, "file_system": place}, "operations_per_s": 1.0}
+        run = SimpleNamespace(control=None, factors={"load": "io"})
+        made = loads([SimpleNamespace(run=run, load=document)], summary.plan)  # type: ignore[list-item]
+        notes = notes_on(made)
+        found = standings(replace(summary, loads=made), layout)
+        assert ("io" in {standing.load for standing in found}) is reached
+        assert "cpu" in {standing.load for standing in found}
+        assert [note.text.partition(" on a disk: ")[2][:15] for note in notes] == (
+            [] if reached else ["load io on host"]
+        )
 
 
 def test_lampes_machines_stand_beside_the_counter(all_instruments: Reported) -> None:

@@ -83,7 +83,21 @@ fn set_up() -> (Settings, Vec<String>) {
             problems.push(format!("cannot load {path}: {error}"));
         }
     }
+    if let Some(disk) = &settings.disk
+        && let Err(problem) = mount_disk(disk)
+    {
+        problems.push(problem);
+    }
     (settings, problems)
+}
+
+/// Lays the disk's file system over `/tmp`, where loads have their files. Its tables of inodes stay as they are: a
+/// thread of the kernel that empties them later would run beside the measurement.
+fn mount_disk(disk: &str) -> Result<(), String> {
+    let device = format!("/dev/{disk}");
+    wait_for(|| fs::metadata(&device)).map_err(|error| format!("{device}: {error}"))?;
+    mount(device.as_str(), "/tmp", "ext4", MountFlags::NOATIME, c"noinit_itable")
+        .map_err(|error| format!("cannot mount {device} on /tmp: {error}"))
 }
 
 fn is_busy(error: &io::Error) -> bool {

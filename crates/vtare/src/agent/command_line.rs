@@ -9,6 +9,8 @@ pub(crate) struct Settings {
     pub(crate) port: String,
     /// `vtare.forward=1`: pass packets on between the interfaces.
     pub(crate) forward: bool,
+    /// `vtare.disk`: the block device, as in `vda`, whose ext4 file system becomes `/tmp`.
+    pub(crate) disk: Option<String>,
     /// Each `vtare.device` begins one, to which the words behind it belong; words before the first are eth0's.
     pub(crate) interfaces: Vec<Interface>,
 }
@@ -45,7 +47,7 @@ impl Interface {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { port: "org.vtare.agent".to_owned(), forward: false, interfaces: vec![Interface::of("eth0")] }
+        Self { port: "org.vtare.agent".to_owned(), forward: false, disk: None, interfaces: vec![Interface::of("eth0")] }
     }
 }
 
@@ -73,6 +75,8 @@ impl Settings {
             "vtare.port" => value.clone_into(&mut self.port),
             "vtare.forward" if value == "1" => self.forward = true,
             "vtare.forward" => return Err("vtare.forward=1, or no such word"),
+            "vtare.disk" if is_name(value) => self.disk = Some(value.to_owned()),
+            "vtare.disk" => return Err("the name of a block device, as in vda"),
             "vtare.device" => self.interfaces.push(Interface::of(value)),
             "vtare.address" => self.last().address = Some(network(value).ok_or("A.B.C.D/LENGTH")?),
             "vtare.mtu" => self.last().mtu_byte = Some(value.parse().map_err(|_| "a number of bytes")?),
@@ -88,10 +92,8 @@ impl Settings {
                 });
             }
             _ => {
-                return Err(
-                    "one of vtare.port, vtare.forward, vtare.device, vtare.address, vtare.mtu, vtare.neighbours, \
-                     vtare.queue",
-                );
+                return Err("one of vtare.port, vtare.forward, vtare.disk, vtare.device, vtare.address, vtare.mtu, \
+                     vtare.neighbours, vtare.queue");
             }
         }
         Ok(())
@@ -105,6 +107,10 @@ impl Settings {
         let at = self.interfaces.len() - 1;
         &mut self.interfaces[at]
     }
+}
+
+fn is_name(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
 fn network(text: &str) -> Option<(Ipv4Addr, u8)> {
@@ -134,7 +140,8 @@ mod tests {
     #[test]
     fn the_words_of_vtare_are_read_and_those_of_the_kernel_are_not() {
         let line = "console=ttyS0 quiet vtare.queue=etf vtare.address=10.77.1.2/16 clocksource=hpet vtare.mtu=9000 \
-                    vtare.port=/dev/ttyS1 vtare.neighbours=10.77.2.1@02:76:0a:4d:02:01,10.77.2.2@02:76:0a:4d:02:02 \
+                    vtare.disk=vda vtare.port=/dev/ttyS1 \
+                    vtare.neighbours=10.77.2.1@02:76:0a:4d:02:01,10.77.2.2@02:76:0a:4d:02:02 \
                     rdinit=/vtare -- agent --init";
         let (settings, problems) = Settings::parse(line);
         assert_eq!(problems, Vec::<String>::new());
@@ -148,7 +155,12 @@ mod tests {
             ],
             queue: Some(Queue::Etf),
         };
-        let wanted = Settings { port: "/dev/ttyS1".to_owned(), forward: false, interfaces: vec![eth0] };
+        let wanted = Settings {
+            port: "/dev/ttyS1".to_owned(),
+            forward: false,
+            disk: Some("vda".to_owned()),
+            interfaces: vec![eth0],
+        };
         assert_eq!(settings, wanted);
     }
 
@@ -178,15 +190,15 @@ mod tests {
     #[test]
     fn a_word_that_states_nothing_is_named_and_changes_nothing() {
         let line = "vtare.address=10.77.1.2/33 vtare.mtu=big vtare.neighbours=10.0.0.1@2:76:0a:4d:02:01 vtare.x=1 \
-            vtare.port vtare.forward=0 vtare.queue=fq_codel";
+            vtare.port vtare.forward=0 vtare.queue=fq_codel vtare.disk=../vda";
         let (settings, problems) = Settings::parse(line);
-        assert_eq!((settings, problems.len()), (Settings::default(), 7));
+        assert_eq!((settings, problems.len()), (Settings::default(), 8));
         assert!(problems[0].contains("'vtare.address=10.77.1.2/33', want A.B.C.D/LENGTH"), "{problems:?}");
     }
 
     proptest! {
         #[test]
-        fn any_line_is_survived(line in "(vtare\\.(port|forward|device|address|mtu|neighbours|queue)=[0-9a-f.:@,/ \
+        fn any_line_is_survived(line in "(vtare\\.(port|forward|disk|device|address|mtu|neighbours|queue)=[0-9a-f.:@,/ \
             é]{0,30} ?){0,5}") {
             Settings::parse(&line);
         }

@@ -67,6 +67,7 @@ FACTORS: Final = (
     FactorSpec("affinity", instance("affinity")),
     FactorSpec("nic", instance("nic")),
     FactorSpec("guest_clock", instance("guest_clock")),
+    FactorSpec("disk", instance("disk")),
     FactorSpec("background", instance("background")),
     FactorSpec("background_load", instance("background_load")),
     FactorSpec("background_platform", platform),

@@ -32,7 +32,8 @@ class Resources:
     `vcpus` is how many virtual CPUs a guest has, or how many CPUs' worth of time a container may take. `pinned` are
     CPUs of the host: vCPU n of a guest stays on the n-th of them, round and round; a container stays on all of them.
     `nic` is the model of the virtual network card (`virtio`, `vmxnet3`, `e1000`, `rtl8139`, or another that the
-    hypervisor offers), `clock_source` what the guest's kernel keeps time by (`tsc`, `kvm-clock`, `hpet`, `acpi_pm`).
+    hypervisor offers), `clock_source` what the guest's kernel keeps time by (`tsc`, `kvm-clock`, `hpet`, `acpi_pm`),
+    `disk_byte` the size of its virtual disk, 0 for none.
     """
 
     vcpus: int | None = None
@@ -40,6 +41,7 @@ class Resources:
     pinned: tuple[int, ...] | None = None
     nic: str | None = None
     clock_source: str | None = None
+    disk_byte: int | None = None
 
     def beyond(self, offered: frozenset[str]) -> str | None:
         """Why a platform that offers only these cannot give this, in words; None where it can."""
@@ -56,6 +58,7 @@ _WORDS: Final = {
     "pinned": "CPUs to pin to",
     "nic": "model of its network card",
     "clock_source": "clock source of its own",
+    "disk_byte": "disk of its own",
 }
 #: A container's: the kernel, its clock source and the virtual Ethernet device are the host's.
 CONTAINER_RESOURCES: Final = frozenset({"vcpus", "memory_byte", "pinned"})

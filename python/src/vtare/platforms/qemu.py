@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from vtare.errors import MachineCannot
 from vtare.platforms import network
 from vtare.platforms.base import BasePlatform, Forwards, Layer
-from vtare.platforms.guest import accelerator, taps
+from vtare.platforms.guest import accelerator, disk, taps
 from vtare.platforms.guest.cards import Network
 from vtare.platforms.guest.errors import GuestFailed
 from vtare.platforms.guest.image import image_for
@@ -35,7 +35,7 @@ from vtare.platforms.guest.instance import (
 )
 from vtare.platforms.guest.kernel import FLAVOURS, find_kernel, flavour_for, missing_kernel
 from vtare.platforms.guest.libvirt_machine import LibvirtMachine, Manager, found_manager, remove_domain
-from vtare.platforms.guest.modules import EMULATED_NICS, QUEUE_DRIVERS
+from vtare.platforms.guest.modules import EMULATED_NICS, QUEUE_DRIVERS, VIRTIO_DISK
 from vtare.platforms.guest.qemu_command import PROGRAM, GuestSpec
 from vtare.platforms.guest.qemu_machine import QemuMachine, missing_monitor
 from vtare.platforms.owner import owner_of, started_by, still_runs
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from vtare.platforms.child import ProcessChild
     from vtare.platforms.guest.accelerator import Accelerator
     from vtare.platforms.guest.cards import Card
+    from vtare.platforms.guest.disk import Disk
     from vtare.platforms.guest.machine import GuestMachine
     from vtare.platforms.network import Site
     from vtare.platforms.protocol import Settings
@@ -163,7 +164,7 @@ class QemuPlatform(BasePlatform[QemuInstance]):
                 return f"CPU {absent[0]} to pin to is not there; expected some of {sorted(os.sched_getaffinity(0))}"
             if manager.uri is None and missing_monitor() is not None:
                 return missing_monitor()
-        reason = missing_kernel(flavour)
+        reason = missing_kernel(flavour) or disk.missing(resources)
         if reason is not None:
             return reason
         try:
@@ -180,7 +181,8 @@ class QemuPlatform(BasePlatform[QemuInstance]):
         """What one guest takes: its memory and QEMU's own, a thread for each vCPU beside QEMU's own, and CPU time."""
         memory = resources.memory_byte or LEAST_MEMORY[flavour_for(resources.nic, self._kernel)]
         processes = (resources.vcpus or 1) + _OWN_THREADS
-        return Need(memory_byte=memory + _OWN_MEMORY, processes=processes, cpus=_IDLE_CPUS)
+        disk_byte = 0 if resources.disk_byte == 0 else disk.OWN_BYTE
+        return Need(memory_byte=memory + _OWN_MEMORY, processes=processes, disk_byte=disk_byte, cpus=_IDLE_CPUS)
 
     def _make(self, index: int, site: Site | None, resources: Resources) -> QemuInstance:
         return self._make_all(range(index, index + 1), site, resources)[0]
@@ -222,8 +224,10 @@ class QemuPlatform(BasePlatform[QemuInstance]):
             self._removals.callback(taps.remove_tap, *place)
             if manager.uri is None:
                 network.carry_out(taps.tap_steps(*place))
+        # Guests that forward do nothing else.
+        wanted = None if attachment.forwards else disk.disk_of(directory_of(attachment.name), resources)
         spec = replace(
-            self._spec(attachment.name, flavour, attachment.nic),
+            self._spec(attachment.name, flavour, attachment.nic, disk=wanted),
             accelerator=chosen.name,
             vcpus=resources.vcpus or 1,
             memory_byte=resources.memory_byte or LEAST_MEMORY[flavour],
@@ -238,11 +242,13 @@ class QemuPlatform(BasePlatform[QemuInstance]):
         self._removals.callback(machine.end)
         return machine
 
-    def _spec(self, name: str, flavour: str, nic: str | None) -> GuestSpec:
+    def _spec(self, name: str, flavour: str, nic: str | None, disk: Disk | None = None) -> GuestSpec:
         kernel = find_kernel(flavour)
         directory = directory_of(name)
-        image = image_for(kernel, self._binary, nic, queue=None if nic is None else self.queue)
-        return GuestSpec(name, directory, kernel.image, image, "tcg", self._type, memory_byte=LEAST_MEMORY[flavour])
+        queue = None if nic is None else self.queue
+        image = image_for(kernel, self._binary, nic, queue=queue, disk=None if disk is None else VIRTIO_DISK)
+        memory_byte = LEAST_MEMORY[flavour]
+        return GuestSpec(name, directory, kernel.image, image, "tcg", self._type, memory_byte=memory_byte, disk=disk)
 
     def _manager(self, *, forward: bool = False) -> Manager:
         if self._managed_by == "qemu":
@@ -279,6 +285,7 @@ def _ready(machine: GuestMachine, resources: Resources, chosen: Accelerator, man
         "nic": spec.all_cards[0].nic if spec.all_cards else None,
         "queue": spec.all_cards[0].queue if spec.all_cards else None,
         "vhost": spec.vhost,
+        "disk": None if spec.disk is None else {"device": "virtio-blk", **spec.disk.facts()},
         "kernel": inside.get("kernel"),
         "clock_source": inside.get("clock_source"),
         "agent": hello.get("version"),

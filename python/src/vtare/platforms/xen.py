@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from vtare.errors import MachineCannot
 from vtare.platforms import network
 from vtare.platforms.base import BasePlatform, Layer
-from vtare.platforms.guest import xen_tools
+from vtare.platforms.guest import disk, xen_tools
 from vtare.platforms.guest.cards import Network
 from vtare.platforms.guest.image import image_for
 from vtare.platforms.guest.instance import (
@@ -30,7 +30,7 @@ from vtare.platforms.guest.instance import (
     start_in_turn,
 )
 from vtare.platforms.guest.kernel import FLAVOURS, find_kernel, flavour_for, missing_kernel
-from vtare.platforms.guest.modules import NETFRONT
+from vtare.platforms.guest.modules import NETFRONT, XEN_DISK
 from vtare.platforms.guest.xen_domain import DomainSpec, XenDomain
 from vtare.platforms.owner import owner_of, still_runs
 from vtare.platforms.protocol import DEFAULT_RESOURCES, GUEST_RESOURCES, Leftover, Need, Resources
@@ -69,6 +69,7 @@ class XenPlatform(BasePlatform[GuestInstance[XenDomain]]):
     def _missing(self, resources: Resources) -> str | None:
         flavour = flavour_for(NETFRONT, self._kernel)
         reason = _beyond(resources, flavour) or xen_tools.missing_dom0() or missing_kernel(flavour)
+        reason = reason or disk.missing(resources) or (xen_tools.missing_disks() if resources.disk_byte != 0 else None)
         if reason is not None:
             return reason
         try:
@@ -82,7 +83,7 @@ class XenPlatform(BasePlatform[GuestInstance[XenDomain]]):
 
     def need(self, resources: Resources = DEFAULT_RESOURCES) -> Need:
         """What one guest takes of dom0: a guest's own memory is the hypervisor's, and looked at by `start`."""
-        return Need(memory_byte=_OWN_MEMORY, processes=2)
+        return Need(memory_byte=_OWN_MEMORY, processes=2, disk_byte=0 if resources.disk_byte == 0 else disk.OWN_BYTE)
 
     def _make(self, index: int, site: Site | None, resources: Resources) -> GuestInstance[XenDomain]:
         return self._make_all(range(index, index + 1), site, resources)[0]
@@ -107,18 +108,21 @@ class XenPlatform(BasePlatform[GuestInstance[XenDomain]]):
     def _create(self, index: int, site: Site | None, resources: Resources, flavour: str, memory_byte: int) -> XenDomain:
         name = f"{self._owner}-x{index}" if site is None else site.instance_namespace(index)
         kernel = find_kernel(flavour)
+        wanted = disk.disk_of(directory_of(name), resources)
+        driver = None if wanted is None else XEN_DISK
         domain = XenDomain(
             DomainSpec(
                 name,
                 directory_of(name),
                 kernel.image,
                 # The driver of a paravirtual guest's console is in its kernel.
-                image_for(kernel, self._binary, None if site is None else NETFRONT, channel=()),
+                image_for(kernel, self._binary, None if site is None else NETFRONT, channel=(), disk=driver),
                 memory_byte,
                 vcpus=resources.vcpus or 1,
                 pinned=resources.pinned,
                 clock_source=resources.clock_source,
                 network=None if site is None else Network(site, index, NETFRONT),
+                disk=wanted,
             )
         )
         self._removals.callback(domain.end)
@@ -171,6 +175,7 @@ def _ready(domain: XenDomain, resources: Resources, hypervisor: xen_tools.Hyperv
         "memory_byte": spec.memory_byte,
         "pinned": spec.vcpu_cpus,
         "nic": None if spec.network is None else spec.network.nic,
+        "disk": None if spec.disk is None else {"device": "xen-blkfront", **spec.disk.facts()},
         "kernel": inside.get("kernel"),
         "clock_source": inside.get("clock_source"),
         "agent": hello.get("version"),

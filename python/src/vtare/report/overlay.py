@@ -12,6 +12,7 @@ from vtare.report.pages import Beside, page_of
 from vtare.report.placement import placement_figures, placement_table
 from vtare.report.tables import Table
 from vtare.report.write import write_whole
+from vtare.summary.context import NO_DEVICE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -77,7 +78,10 @@ def overlay(summary: Summary, paper: str | None) -> Overlay:
         )
     placed = (panel.drawing for question in placement_figures(summary, chosen) for panel in question.panels)
     drawings = (*placed, *(drawing for one in beside for drawing in one.drawings))
-    notes = tuple(note for one in beside for note in one.notes)
+    notes = (
+        *(note for one in beside for note in one.notes),
+        *(note.text for note in summary.notes if note.id == NO_DEVICE),
+    )
     return Overlay(str(summary.store), papers, tables, drawings, notes)
 
 

@@ -44,11 +44,19 @@ def standings(summary: Summary, layout: Layout) -> list[Standing]:
     found = []
     main = layout.main
     for row in rows:
+        if _without_device(summary, row):
+            continue
         figures = (row[name] for name in (main.value, main.low, main.high))
         standing = placement.place(str(row[layout.series]), row.get("load") or "idle", *figures)
         if standing is not None:
             found.append(standing)
     return found
+
+
+def _without_device(summary: Summary, row: Mapping[str, Any]) -> bool:
+    """Whether the load of a cell is named after input and output, but reached no device: the papers' did."""
+    place = row.get("platform") or "host"
+    return any(made.kind == row.get("load") and place in made.no_device_on for made in summary.loads)
 
 
 def _one_group(layout: Layout, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -123,7 +123,7 @@ from vtare.design import design_frame
 from vtare.stored import Derived, derived_place, write_whole
 from vtare.summary import bandwidth, layers, round_trips
 from vtare.summary.cells import CONTROL_COLUMNS
-from vtare.summary.context import loads, machines, missing_frame, notes_for, statuses
+from vtare.summary.context import loads, machines, missing_frame, notes_for, notes_on, statuses
 from vtare.summary.measured import read_measured
 from vtare.summary.model import LoadMade, MachineFacts, Note, Summary
 from vtare.summary.work import RUN_COLUMNS
@@ -155,6 +155,7 @@ def summarise(store: Path, *, executor: Executor = ALONE) -> Summary:
     estimates = bandwidth.estimates_frame(samples, work.key_names)
     comparisons, tails = work.comparisons_frame(), work.tails_frame()
     pending = sum(1 for word in status.values() if word == "pending")
+    made = loads(samples.files, plan)
     return Summary(
         store=store,
         plan=plan,
@@ -180,9 +181,10 @@ def summarise(store: Path, *, executor: Executor = ALONE) -> Summary:
         failed=missing_frame(runs, entries, status, "failed", samples.problems, plan),
         pending_runs=pending,
         machines=machines(samples.files),
-        loads=loads(samples.files, plan),
+        loads=made,
         notes=(
             *notes_for(samples, flagged, pending, status, work.unsettled),
+            *notes_on(made),
             *round_trips.notes(runs_frame),
             *bandwidth.notes(estimates),
         ),

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from vtare.plan import Plan
     from vtare.samples import Problem, RunFile, SampleSet
 
+#: A note on io loads that reached no device.
+NO_DEVICE: Final = "io_reached_no_device"
+
 
 def statuses(
     runs: Sequence[Run],
@@ -114,9 +117,13 @@ def machines(files: Sequence[RunFile]) -> tuple[MachineFacts, ...]:
 def loads(files: Sequence[RunFile], plan: Plan) -> tuple[LoadMade, ...]:
     """What each level of load really did, in the plan's order."""
     groups: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    no_device_on: dict[str, set[str]] = defaultdict(set)
     for file in files:
         if file.load is not None and file.run.control is None:
-            groups[file.run.factors.get("load", "idle")].append(file.load)
+            label = file.run.factors.get("load", "idle")
+            groups[label].append(file.load)
+            if file.load.get("io") and (file.load["io"].get("file_system") or {}).get("in_memory") is not False:
+                no_device_on[label].add(file.run.factors.get("platform", "host"))
     order = [level.label for e in plan.experiments for f in e.factors if f.name == "load" for level in f.levels]
     found = []
     for label in sorted(groups, key=lambda name: order.index(name) if name in order else -1):
@@ -131,9 +138,23 @@ def loads(files: Sequence[RunFile], plan: Plan) -> tuple[LoadMade, ...]:
                 operations_per_s=stats.median(rates).value,
                 cpu_fraction=stats.median(fractions).value,
                 documents=tuple(documents),
+                no_device_on=frozenset(no_device_on[label]),
             )
         )
     return tuple(found)
+
+
+def notes_on(made: Sequence[LoadMade]) -> tuple[Note, ...]:
+    """Which loads are placed beside none of the papers', and why."""
+    found = [one for one in made if one.no_device_on]
+    if not found:
+        return ()
+    where = "; ".join(f"load {one.kind} on {', '.join(sorted(one.no_device_on))}" for one in found)
+    text = (
+        f"Not compared with papers, whose files were on a disk: {where}. Its files were in memory, or it does not "
+        "state where they were."
+    )
+    return (Note(NO_DEVICE, text, sum(one.runs for one in found)),)
 
 
 def notes_for(

@@ -56,6 +56,7 @@ class LoadMade:
     """The background load that was really made: `load.json` of all runs with this kind, summed up.
 
     `operations_per_s` and `cpu_fraction` are medians over runs; `documents` are the `vtare.load/1` documents.
+    `no_device_on` are the platforms on which an io load had its files in memory, or does not state where.
     """
 
     kind: str
@@ -64,6 +65,7 @@ class LoadMade:
     operations_per_s: float | None
     cpu_fraction: float | None
     documents: tuple[Mapping[str, Any], ...]
+    no_device_on: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

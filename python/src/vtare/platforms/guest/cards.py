@@ -57,7 +57,9 @@ class Network:
         return Card(self.nic, self.port, network.mac(self.address), address, site.mtu_byte, neighbours, self.queue)
 
 
-def words_of_all(port: str, clock_source: str | None, cards: Sequence[Card], *, forwards: bool = False) -> list[str]:
+def words_of_all(
+    port: str, clock_source: str | None, cards: Sequence[Card], *, forwards: bool = False, disk: str | None = None
+) -> list[str]:
     """The command line of every guest's kernel; words with `vtare.` are for its first process (docs/guests.md)."""
     # Without self-tests of ciphers and IPv6: time to boot, and packets that nobody asked for.
     words = ["panic=-1", "rdinit=/vtare", "cryptomgr.notests", "ipv6.disable=1"]
@@ -65,6 +67,7 @@ def words_of_all(port: str, clock_source: str | None, cards: Sequence[Card], *, 
         words.append(f"clocksource={clock_source}")
     words.append(f"vtare.port={port}")
     words += ["vtare.forward=1"] if forwards else []
+    words += [f"vtare.disk={disk}"] if disk is not None else []
     for card in cards:
         # The only card is eth0; of several, each is identified by its hardware address.
         words += [f"vtare.device={card.mac}"] if len(cards) > 1 else []

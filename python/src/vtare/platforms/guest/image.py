@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from vtare.errors import MachineCannot
 from vtare.platforms.guest import cpio
+from vtare.platforms.guest.disk import DRIVERS as DISK_FILE_SYSTEM
 from vtare.platforms.guest.kernel import Kernel, cache_directory
 from vtare.platforms.guest.modules import CHANNEL_DRIVERS, NIC_DRIVERS, QUEUE_DRIVERS, Modules
 from vtare.process import write_whole
@@ -26,8 +27,9 @@ def image_for(
     nic: str | None,
     channel: Sequence[str] = CHANNEL_DRIVERS,
     queue: str | None = None,
+    disk: str | None = None,
 ) -> Path:
-    """The initramfs for guests with this kernel, binary, card and its queue; made where it is not there yet.
+    """The initramfs for guests with this kernel, binary, card, queue and disk; made where it is not there yet.
 
     Raises:
         MachineCannot: the binary is not static, or the kernel lacks a driver.
@@ -40,6 +42,7 @@ def image_for(
         )
     card = [NIC_DRIVERS[nic]] if nic is not None else []
     drivers = [*channel, *card, *([QUEUE_DRIVERS[queue]] if queue is not None else [])]
+    drivers += [disk, *DISK_FILE_SYSTEM] if disk is not None else []
     booted = kernel.image.stat()
     made_of = (kernel.release, booted.st_size, booted.st_mtime_ns, *drivers)
     name = hashlib.sha256(program + repr(made_of).encode()).hexdigest()[:24]

@@ -49,6 +49,11 @@ def domain_xml(
     channel = _add(devices, "channel", type="unix")
     _add(channel, "source", mode="bind", path=str(spec.agent_socket))
     _add(channel, "target", type="virtio", name=PORT_NAME)
+    if spec.disk is not None:
+        disk = _add(devices, "disk", type="file", device="disk")
+        _add(disk, "driver", name="qemu", type="raw", cache="none" if spec.disk.direct else "writeback")
+        _add(disk, "source", file=str(spec.disk.file))
+        _add(disk, "target", dev="vda", bus="virtio")
     if spec.network is not None and tap is not None:
         card = _add(devices, "interface", type="ethernet")
         _add(card, "mac", address=network.mac(spec.network.address))

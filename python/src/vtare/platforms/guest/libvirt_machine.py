@@ -90,6 +90,8 @@ class LibvirtMachine(GuestMachine):
         self._connection: Any = None
         try:
             spec.directory.mkdir(mode=0o700)
+            if spec.disk is not None:
+                spec.disk.make()
             (spec.directory / _MARK).write_text(uri, encoding="utf-8")
             self._connection = libvirt.open(uri)
             security = _security_models(self._connection.getCapabilities())

@@ -38,6 +38,9 @@ NETFRONT: Final = "netfront"
 EMULATED_NICS: Final = tuple(nic for nic in NIC_DRIVERS if nic != NETFRONT)
 #: What the control channel of an emulated machine needs.
 CHANNEL_DRIVERS: Final = ("virtio_pci", "virtio_console")
+#: What a guest's virtual disk needs: virtio-blk, or Xen's.
+VIRTIO_DISK: Final = "virtio_blk"
+XEN_DISK: Final = "xen_blkfront"
 #: Queue discipline of a guest's network card -> its module. Both keep launch times (SO_TXTIME).
 QUEUE_DRIVERS: Final[Mapping[str, str]] = {"fq": "sch_fq", "etf": "sch_etf"}
 _SUFFIX: Final = re.compile(r"\.ko(\.(?P<packed>xz|gz|zst))?$")

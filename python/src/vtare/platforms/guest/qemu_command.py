@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from vtare.platforms.guest.cards import Card, Network
+    from vtare.platforms.guest.disk import Disk
 
 PROGRAM: Final = "qemu-system-x86_64"
 #: The name of the control channel's virtio port, as `vtare agent` looks for it.
@@ -43,6 +44,7 @@ class GuestSpec:
     cards: tuple[Card, ...] = ()
     namespace: str | None = None
     forwards: bool = False
+    disk: Disk | None = None
 
     @property
     def all_cards(self) -> tuple[Card, ...]:
@@ -75,7 +77,9 @@ def kernel_command_line(spec: GuestSpec) -> str:
     # Without a timer check: on a busy host an emulated timer may not tick within the time that the kernel gives it
     # before it panics.
     own = ("console=ttyS0", "quiet", "no_timer_check")
-    return " ".join((*own, *words_of_all(PORT_NAME, spec.clock_source, spec.all_cards, forwards=spec.forwards)))
+    disk = None if spec.disk is None else "vda"
+    cards = spec.all_cards
+    return " ".join((*own, *words_of_all(PORT_NAME, spec.clock_source, cards, forwards=spec.forwards, disk=disk)))
 
 
 def command(spec: GuestSpec) -> list[str]:
@@ -105,6 +109,11 @@ def command(spec: GuestSpec) -> list[str]:
         *("-chardev", f"socket,id=agent,path={spec.agent_socket},server=on,wait=off"),
         *("-device", f"virtserialport,chardev=agent,name={PORT_NAME}"),
     ]
+    if spec.disk is not None:
+        # What the guest forces to its disk is forced to the host's; in between nothing is.
+        cache = f"cache.direct={'on' if spec.disk.direct else 'off'},cache.no-flush=off"
+        drive = f"file={spec.disk.file},if=none,id=disk,format=raw,discard=unmap,{cache}"
+        words += ["-drive", drive, "-device", "virtio-blk-pci,drive=disk"]
     return [*words, *(word for number, card in enumerate(spec.all_cards) for word in _card(spec, number, card))]
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from vtare.platforms.child import ProcessChild
 
 _MONITOR_S: Final = 30.0
-#: The longest file that QEMU writes: its guest's console, on which a kernel prints some kilobytes.
+#: The longest file that QEMU writes, but for its guest's disk: the console, on which a kernel prints some kilobytes.
 MOST_CONSOLE_BYTE: Final = 16 << 20
 
 
@@ -38,8 +38,11 @@ class QemuMachine(GuestMachine):
         log = spec.directory / "log"
         try:
             spec.directory.mkdir(mode=0o700)
+            if spec.disk is not None:
+                spec.disk.make()
+            most_byte = MOST_CONSOLE_BYTE if spec.disk is None else max(MOST_CONSOLE_BYTE, spec.disk.byte)
             self._process: ProcessChild = start_child(
-                command(spec), directory=spec.directory, stdout=log, stderr=log, most_file_byte=MOST_CONSOLE_BYTE
+                command(spec), directory=spec.directory, stdout=log, stderr=log, most_file_byte=most_byte
             )
         except OSError as error:
             raise GuestFailed(f"guest {spec.name}: {error}") from error

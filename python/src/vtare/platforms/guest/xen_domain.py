@@ -23,9 +23,12 @@ if TYPE_CHECKING:
 
     from vtare.platforms.child import ProcessChild
     from vtare.platforms.guest.cards import Network
+    from vtare.platforms.guest.disk import Disk
 
 #: The guest's end of its console, which is the control channel.
 _PORT: Final = "/dev/hvc0"
+#: The guest's disk, as both sides call it.
+_DISK: Final = "xvda"
 #: On a console of this kind the kernel takes Ctrl-O for the beginning of a command to itself ("magic SysRq"), reboot
 #: among them, and for a byte like any other when it comes twice (drivers/tty/hvc/hvc_console.c, `hvc_poll`).
 _SYSRQ: Final = b"\x0f"
@@ -47,6 +50,7 @@ class DomainSpec:
     pinned: tuple[int, ...] | None = None
     clock_source: str | None = None
     network: Network | None = None
+    disk: Disk | None = None
 
     @property
     def config(self) -> Path:
@@ -59,6 +63,11 @@ class DomainSpec:
         return self.directory / "join"
 
     @property
+    def disk_script(self) -> Path:
+        """What `xl` runs to have the guest's disk as a block device, and to be rid of it."""
+        return self.directory / "attach"
+
+    @property
     def vcpu_cpus(self) -> list[int] | None:
         """The CPU on which each vCPU stays, round and round; None where none was asked for."""
         return None if self.pinned is None else chosen_cpus(self.vcpus, self.pinned)
@@ -68,7 +77,8 @@ def kernel_command_line(spec: DomainSpec) -> str:
     """The command line of the guest's kernel."""
     # The console is the control channel too: after its boot the kernel states there that it panics, and nothing else.
     cards = () if spec.network is None else (spec.network.card,)
-    return " ".join(("console=hvc0", "loglevel=1", *words_of_all(_PORT, spec.clock_source, cards)))
+    disk = None if spec.disk is None else _DISK
+    return " ".join(("console=hvc0", "loglevel=1", *words_of_all(_PORT, spec.clock_source, cards, disk=disk)))
 
 
 def config(spec: DomainSpec) -> str:
@@ -88,6 +98,8 @@ def config(spec: DomainSpec) -> str:
         told["cpus"] = [str(cpu) for cpu in spec.vcpu_cpus]
     if spec.network is not None:
         told["vif"] = [f"mac={network.mac(spec.network.address)},script={spec.script}"]
+    if spec.disk is not None:
+        told["disk"] = [f"format=raw,vdev={_DISK},access=rw,script={spec.disk_script},target={spec.disk.file}"]
     return "".join(f"{key} = {json.dumps(value)}\n" for key, value in told.items())
 
 
@@ -103,6 +115,27 @@ def script(place: Network) -> str:
         f"ip -n {inside} link set dev {port} mtu {place.site.mtu_byte}\n"
         f"ip -n {inside} link set dev {port} master {bridge} up\n"
         'xenstore-write "$XENBUS_PATH/hotplug-status" connected\n'
+    )
+
+
+def disk_script(disk: Disk) -> str:
+    """The script that gives blkback a guest's disk as a loop device, and frees the device once the guest is gone."""
+    file, direct = shlex.quote(str(disk.file)), "on" if disk.direct else "off"
+    return (
+        "#!/bin/sh\n"
+        "# Called by xl with the place of the disk in the store in $XENBUS_PATH.\n"
+        "set -e\n"
+        "PATH=$PATH:/usr/sbin:/sbin\n"
+        'case "$1" in\n'
+        "add)\n"
+        f"    loop=$(losetup --find --show --direct-io={direct} {file})\n"
+        '    xenstore-write "$XENBUS_PATH/node" "$loop"\n'
+        '    xenstore-write "$XENBUS_PATH/physical-device" "$(stat -L -c %t:%T "$loop")"\n'
+        '    xenstore-write "$XENBUS_PATH/hotplug-status" connected\n'
+        "    ;;\n"
+        # Where blkback still has it open, the kernel detaches it when that closes it.
+        'remove) losetup --detach "$(xenstore-read "$XENBUS_PATH/node")" ;;\n'
+        "esac\n"
     )
 
 
@@ -128,6 +161,10 @@ class XenDomain(RunningGuest):
             if spec.network is not None:
                 spec.script.write_text(script(spec.network), encoding="utf-8")
                 spec.script.chmod(0o700)
+            if spec.disk is not None:
+                spec.disk.make()
+                spec.disk_script.write_text(disk_script(spec.disk), encoding="utf-8")
+                spec.disk_script.chmod(0o700)
             self._process: ProcessChild = start_child(
                 (xen_tools.PROGRAM, "create", "-F", str(spec.config)),
                 directory=spec.directory,

@@ -24,6 +24,8 @@ INSTALL: Final = "apt-get install xen-system-amd64 xenstore-utils"
 _TOOLS: Final = {PROGRAM: INSTALL, "xenstore-read": INSTALL, "xenstore-write": INSTALL}
 _KIND: Final = Path("sys/hypervisor/type")
 _CAPABILITIES: Final = Path("proc/xen/capabilities")
+_LOOP: Final = Path("dev/loop-control")
+_BLKBACK: Final = Path("sys/bus/xen-backend/drivers/vbd")
 _SETTINGS: Final = Path("etc/xen/xl.conf")
 #: Where the files of this machine begin.
 ROOT = Path("/")
@@ -80,6 +82,16 @@ def missing_dom0() -> str | None:
         return "this machine is a guest of Xen (domU), which makes no domains; run the lab in dom0"
     if os.geteuid() != 0:
         return "needs root to make domains; run it with sudo"
+    return None
+
+
+def missing_disks() -> str | None:
+    """Why domains can have no disks from here, in words with the way out; None where they can."""
+    if shutil.which("losetup") is None and not Path("/usr/sbin/losetup").exists():
+        return "the program 'losetup' is missing; install mount (util-linux)"
+    for place, module in ((_LOOP, "loop"), (_BLKBACK, "xen-blkback")):
+        if not (ROOT / place).exists():
+            return f'there is no /{place}; run `modprobe {module}`, or give guests no disk (disk = "none")'
     return None
 
 
