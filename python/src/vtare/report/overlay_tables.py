@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from vtare.report.layout import Layout
     from vtare.summary import Summary
 
+#: Cells of a platform that are named; its others are one row.
+_MOST_OUTLYING: Final = 4
 _KACHAN: Final = (("Kite2", "underestimation_up_to_10G", -1.0), ("Yaz", "overestimation_up_to", 1.0))
 _KACHAN_LINK_MBPS: Final = 10_000.0
 _KIROVA_AVB_MBPS: Final = {"500 Mbps cross traffic": 500.0, "10G, 1 Gbps cross traffic": 9000.0}
@@ -50,6 +52,44 @@ def _shares(summary: Summary, layouts: dict[str, Layout]) -> Table | None:
         Column("published", "Oliveira, Table 3, KVM", numeric=False),
     )
     return Table("standing-shares", "Share of virtualization in round trips", columns, tuple(rows)) if rows else None
+
+
+def _outliers(summary: Summary, layouts: dict[str, Layout]) -> Table | None:
+    """Where the outliers of each technology are, beside Oliveira's tables 4 to 6: most first, then the rest."""
+    published: dict[str, list[str]] = {}
+    for row in read_rows("oliveira_rtt_tables"):
+        if row["record"] == "table" and row["statistic"] == "share_of_outliers":
+            place = ", ".join(part for part in (row["load_type"], row["load_location"], row["frequency_pps"])
+                              if part not in ("all", "other scenarios", ""))  # fmt: skip
+            published.setdefault(row["technology"], []).append(f"{place or 'other scenarios'} {row['value_percent']} %")
+    rows = []
+    for layout in layouts.values():
+        here = summary.outliers.filter(
+            (pl.col("experiment") == layout.experiment.name) & pl.col("pooled_share").is_not_null()
+        )
+        for technology, listed in published.items():
+            platform = "qemu" if technology == "KVM" else technology.lower()
+            if "platform" not in here.columns:
+                continue
+            own = here.filter(pl.col("platform") == platform).sort("pooled_share", descending=True)
+            shown = own.head(_MOST_OUTLYING).filter(pl.col("pooled_share") > 0)
+            cells = [(scenario_name(layout, row), row["pooled_share"]) for row in shown.iter_rows(named=True)]
+            rest = own.height - len(cells)
+            if cells and rest:
+                cells.append((f"{rest} others", max(0.0, 1.0 - sum(share for _, share in cells))))
+            rows += [
+                (text.words(layout.experiment.name), text.words(platform), text.words(name), text.percent(share, ""),
+                 text.words(f"{technology}: {'; '.join(listed)}"))
+                for name, share in cells
+            ]  # fmt: skip
+    columns = (
+        Column("experiment", "experiment", numeric=False),
+        Column("platform", "platform", numeric=False),
+        Column("cell", "cell", numeric=False),
+        Column("pooled_share", "share of its outliers", about="robust z among all cells of the platform"),
+        Column("published", "Oliveira, tables 4 to 6", numeric=False),
+    )
+    return Table("standing-outliers", "Where the outliers of a technology are", columns, tuple(rows)) if rows else None
 
 
 def published_errors(papers: tuple[str, ...]) -> list[tuple[str, str, float]]:
@@ -102,9 +142,9 @@ def _same_tool(method: str, tool: str) -> bool:
 
 
 def share_standing(summary: Summary, layouts: dict[str, Layout], papers: tuple[str, ...]) -> Beside:
-    """Shares of virtualization beside those of one paper."""
-    table = _shares(summary, layouts)
-    return Beside() if table is None else Beside((table,))
+    """Shares of virtualization, and where outliers are, beside those of one paper."""
+    made = (_shares(summary, layouts), _outliers(summary, layouts))
+    return Beside(tuple(table for table in made if table is not None))
 
 
 def error_standing(summary: Summary, layouts: dict[str, Layout], papers: tuple[str, ...]) -> Beside:

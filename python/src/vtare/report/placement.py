@@ -32,6 +32,10 @@ _LABELS: Final = {
 }
 
 
+#: A platform of the lab -> what Kirova et al. call it.
+PUBLISHED_PLATFORMS: Final = {"host": "HostOS", "qemu": "QEMU", "xen": "Xen", "virtualbox": "VBox", "esxi": "ESXi"}
+
+
 def standings(summary: Summary, layout: Layout) -> list[Standing]:
     """The standing of every cell of one experiment that has a published counterpart."""
     placement = page_of(layout.experiment.instrument).placement
@@ -200,6 +204,50 @@ def placement_table(summary: Summary, layouts: Mapping[str, Layout]) -> Table | 
         Column("published", "published medians", numeric=False),
     )
     return Table("placement", "Standing among published platforms", columns, tuple(rows))
+
+
+def platform_table(summary: Summary, layouts: Mapping[str, Layout]) -> Table | None:
+    """Each platform beside the published figure of the same platform; None where none of them is in a paper."""
+    rows: list[tuple[Shown, ...]] = []
+    for layout in layouts.values():
+        placement = page_of(layout.experiment.instrument).placement
+        if placement is None or placement.place is None or "platform" not in layout.order:
+            continue
+        main = layout.main
+        cells = summary.cells.filter(
+            (pl.col("experiment") == layout.experiment.name) & pl.col(main.value).is_not_null()
+        )
+        for row in sorted(cells.iter_rows(named=True), key=layout.sort_key):
+            here = (row[main.value], row[main.low], row[main.high])
+            found = placement.place(str(row[layout.series]), row.get("load") or "idle", *here)
+            name = PUBLISHED_PLATFORMS.get(row["platform"])
+            theirs = next((one for one in found.published if one.platform == name), None) if found else None
+            if found is None or theirs is None:
+                continue
+            rest = [key for key in layout.keys if key not in ("platform", "load", layout.series)]
+            where = ", ".join(key_text(key, row[key]) for key in rest if len(layout.order[key]) > 1)
+            rows.append((
+                text.words(layout.experiment.name), text.words(row["platform"]), text.words(found.load),
+                text.words(f"{found.what}, {where}" if where else found.what),
+                text.time(here[0], ""), text.interval(here[1], here[2], "needs 3 runs"),
+                text.words(f"{theirs.platform}, {found.function}"), text.time(theirs.median_ns, ""),
+                text.time(theirs.half_iqr_ns, "not printed"), text.ratio(here[0] / theirs.median_ns, None, None, ""),
+            ))  # fmt: skip
+    columns = (
+        Column("experiment", "experiment", numeric=False),
+        Column("platform", "platform", numeric=False),
+        Column("load", "load", numeric=False),
+        Column("measured", "measured", numeric=False),
+        Column("median_ns", "here"),
+        Column("median_interval_ns", f"{text.levels_text(summary.cells)} interval"),
+        Column("beside", "beside", numeric=False),
+        Column("published_ns", "published median"),
+        Column("published_half_iqr_ns", "published half IQR"),
+        Column("ratio", "here / published"),
+    )
+    return (
+        Table("placement-platforms", "Each platform beside the published one", columns, tuple(rows)) if rows else None
+    )
 
 
 def _is_by_argument(layout: Layout) -> bool:

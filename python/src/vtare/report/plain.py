@@ -84,40 +84,41 @@ def _sections(content: Content) -> list[tuple[str, str, tuple[Sentence, ...], li
 def markdown(content: Content) -> str:
     """The report as Markdown with pipe tables, all columns, as GitHub and pandoc read them."""
     summary = content.summary
-    lines = [f"# {_md(summary.plan.question)}", "", f"vtare report, {_md(summary.plan.name)}", ""]
+    lines = [f"# {md(summary.plan.question)}", "", f"vtare report, {md(summary.plan.name)}", ""]
     for sentence in content.answer.sentences:
-        lines += [_md(plain(sentence)), ""]
+        lines += [md(plain(sentence)), ""]
     if content.answer.key:
-        lines += [f"*{_md(content.answer.key)}*", ""]
+        lines += [f"*{md(content.answer.key)}*", ""]
     if content.main is not None:
-        lines += [f"### {_md(content.main.caption)}", "", *_md_table(content.main), ""]
-    lines += [_md(content.answer.certainty), ""]
+        lines += [f"### {md(content.main.caption)}", "", *md_table(content.main), ""]
+    lines += [md(content.answer.certainty), ""]
     if content.answer.limits:
-        lines += ["## What cannot be concluded?", "", *(f"- {_md(limit)}" for limit in content.answer.limits)]
+        lines += ["## What cannot be concluded?", "", *(f"- {md(limit)}" for limit in content.answer.limits)]
     for title, words, notes, tables in _sections(content):
-        lines += ["", f"## {_md(title)}", ""]
+        lines += ["", f"## {md(title)}", ""]
         if words:
-            lines += [_md(words), ""]
-        lines += [*(f"- {_md(plain(sentence))}" for sentence in notes), ""]
+            lines += [md(words), ""]
+        lines += [*(f"- {md(plain(sentence))}" for sentence in notes), ""]
         for table in tables:
-            lines += [f"### {_md(table.caption)}", "", *_md_table(table), ""]
-    lines += ["", f"## {METHOD}", "", *(f"- {_md(line)}" for line in method_of(summary, content.layouts))]
-    lines += ["", f"## {CAVEATS}", "", *(f"- {_md(line)}" for line in caveats_of(summary))]
-    lines += ["", f"Seed {summary.seed}. {_md('; '.join(versions(summary)))}"]
+            lines += [f"### {md(table.caption)}", "", *md_table(table), ""]
+    lines += ["", f"## {METHOD}", "", *(f"- {md(line)}" for line in method_of(summary, content.layouts))]
+    lines += ["", f"## {CAVEATS}", "", *(f"- {md(line)}" for line in caveats_of(summary))]
+    lines += ["", f"Seed {summary.seed}. {md('; '.join(versions(summary)))}"]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)) + "\n"
 
 
-def _md(words: str) -> str:
+def md(words: str) -> str:
     """Words that no Markdown reader takes for markup or HTML."""
     escaped = words.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     escaped = re.sub(r"([\\`*_\[\]|#])", r"\\\1", escaped)
     return re.sub(r"\s*[\r\n]+\s*", " ", escaped)
 
 
-def _md_table(table: Table) -> list[str]:
-    heads = [_md(column.label) for column in table.columns]
+def md_table(table: Table) -> list[str]:
+    """A table as lines of Markdown."""
+    heads = [md(column.label) for column in table.columns]
     rule = ["---:" if column.numeric else "---" for column in table.columns]
-    rows = [[_md(shown.text) for shown in row] for row in table.rows]
+    rows = [[md(shown.text) for shown in row] for row in table.rows]
     return ["| " + " | ".join(cells) + " |" for cells in (heads, rule, *rows)]
 
 
