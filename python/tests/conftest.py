@@ -92,7 +92,6 @@ class FakeHosts:
     """Two hosts that need no privileges."""
 
     made = 0
-    sender = responder = None
     platform = FakePlatform
 
     def __init__(self, owner: str) -> None:
@@ -101,6 +100,12 @@ class FakeHosts:
     @staticmethod
     def missing() -> str | None:
         return None
+
+    def site(self, side: str) -> None:
+        """None stands for no namespace."""
+
+    def server(self, side: str, binary: Path) -> FakeInstance:
+        return FakeInstance(binary)
 
     def make(self) -> None:
         FakeHosts.made += 1
@@ -150,7 +155,6 @@ def fake_the_hosts(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(surroundings_module, "_look", lambda: (0.0, None, 0.0))
     patch.setattr(hosts_module, "remove_leftovers", lambda *, elsewhere: ())
     patch.setattr(hosts_module, "open_platform", lambda name, *, binary, owner, settings: FakePlatform(name, binary))
-    patch.setattr(hosts_module, "HostInstance", lambda binary, site: FakeInstance(binary))
 
 
 class FakeBinary:
@@ -299,6 +303,12 @@ def run_campaign(fake: FakeBinary) -> Callable[[Store], CampaignResult]:
             return Campaign(store, fake.path, stop).run()
 
     return run
+
+
+@pytest.fixture(autouse=True)
+def own_notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Notes of machines elsewhere are each test's own."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import shutil
 import subprocess
 import time
@@ -11,10 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from machines import PATIENCE_S, Sshd, end_daemon, skip_unless_made, wait_until
+from machines import PATIENCE_S, Sshd, end_daemon, skip_unless_made, sshd_machine
 
 from vtare.links import TwoHosts
-from vtare.platforms import network
 from vtare.platforms.binary import not_static
 from vtare.platforms.owner import own_prefix
 
@@ -72,50 +70,6 @@ def docker_host(namespaces: None, tmp_path_factory: pytest.TempPathFactory) -> I
 
 @pytest.fixture(scope="session")
 def sshd(namespaces: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
-    """A running sshd in a namespace of its own, with keys of these tests' own."""
-    pytest.importorskip("asyncssh", reason="the Python package 'asyncssh' is missing: make platforms")
-    program = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
-    if program is None or shutil.which("ssh-keygen") is None:
-        pytest.skip("sshd or ssh-keygen is not installed (Debian: openssh-server)")
-    place = tmp_path_factory.mktemp("sshd")
-    for name in ("host_key", "user_key"):
-        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(place / name)], check=True)
-    third, fourth = secrets.randbelow(200) + 20, 4 * secrets.randbelow(60)
-    here, there = f"10.78.{third}.{fourth + 1}", f"10.78.{third}.{fourth + 2}"
-    port = 2222
-    (place / "authorized").write_bytes((place / "user_key.pub").read_bytes())
-    (place / "known").write_text(f"[{there}]:{port} {(place / 'host_key.pub').read_text()}")
-    (place / "config").write_text(
-        f"ListenAddress {there}:{port}\nHostKey {place}/host_key\nAuthorizedKeysFile {place}/authorized\n"
-        f"PidFile {place}/pid\nUsePAM no\nStrictModes no\nPermitRootLogin prohibit-password\n"
-        "Subsystem sftp internal-sftp\n"
-    )
-    name, pair = f"{own_prefix()}-ssh", f"vt{os.getpid()}"
-    Path("/run/sshd").mkdir(exist_ok=True)
-    network.carry_out(network.make_namespace(name))
-    try:
-        for words in (
-            ("ip", "link", "add", pair, "type", "veth", "peer", "name", "eth0", "netns", name),
-            ("ip", "addr", "add", f"{here}/30", "dev", pair),
-            ("ip", "link", "set", pair, "up"),
-            ("ip", "-n", name, "addr", "add", f"{there}/30", "dev", "eth0"),
-            ("ip", "-n", name, "link", "set", "eth0", "up"),
-        ):
-            network.run_tool(words)
-        with (place / "log").open("wb") as log:
-            daemon = subprocess.Popen(
-                ["ip", "netns", "exec", name, program, "-D", "-e", "-f", str(place / "config")],
-                stdout=log, stderr=log, stdin=subprocess.DEVNULL,
-            )  # fmt: skip
-        try:
-            wait_until(
-                "sshd listens", lambda: b"listening" in (place / "log").read_bytes() or daemon.poll() is not None
-            )
-            if daemon.poll() is not None:
-                pytest.skip(f"sshd does not work on this machine: {(place / 'log').read_text(errors='replace')[:300]}")
-            yield Sshd(there, port, place / "user_key", place / "known")
-        finally:
-            daemon.terminate()
-            daemon.wait()
-    finally:
-        network.remove_namespaces([name])
+    """A machine with sshd."""
+    with sshd_machine("ssh", tmp_path_factory.mktemp("sshd")) as made:
+        yield made

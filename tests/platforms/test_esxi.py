@@ -109,7 +109,7 @@ def test_a_machine_is_made_from_the_template_measured_on_and_deleted(
     login = {key: value for key, value in sshd.settings().items() if key != "host"}
     # All machines of one template have one key, whatever address each of them gets.
     known = tmp_path / "known"
-    key = sshd.known_hosts.read_text().split(maxsplit=1)[1]
+    key = (sshd.place / "known").read_text().split(maxsplit=1)[1]
     known.write_text(f"[template]:{sshd.port} {key}")
     login |= {"known_hosts": str(known), "host_key_alias": "template"}
     resources = Resources(vcpus=2, memory_byte=64 << 20, pinned=(0, 1), nic="e1000e")

@@ -116,7 +116,7 @@ def test_round_trips_of_a_guest_fall_into_pieces_with_every_model_of_card(
             made = TwoHostRun(
                 Roles(sender="qemu", responder="netns", capture="on"),
                 {"sender": sender, "responder": responder},
-                {side: HostInstance(vtare, site) for side, site in host_sides.items()},
+                {side: HostInstance.at(vtare, site) for side, site in host_sides.items()},
                 hosts.facts(),
             )
             run = run_of("rtt", rate_packet_per_s=100, seconds=1.0)
@@ -168,15 +168,15 @@ def test_packets_handed_over_together_leave_a_guest_one_by_one_at_the_times_that
             "rtt", peer=[hosts.sender.address], mode="icmp", pacing="txtime", gap_ns=gap_ns, packets=100, seconds=None
         )
         tap = tmp_path / "tap.parquet"
-        files = {name: tmp_path / f"tap.{name}" for name in ("stdout", "stderr")}
+        log = tmp_path / "tap.log"
         port = sender.capture_interface()
         assert port is not None
         asked = ["capture", port, "--icmp", "--out", str(tap)]
-        capture = HostInstance(vtare, hosts.sender).start(asked, directory=tmp_path, **files)
+        capture = HostInstance.at(vtare, hosts.sender).start(asked, directory=tmp_path, stdout=log, stderr=log)
         stack.callback(capture.kill)
-        wait_until("the capture is in place", lambda: "ready" in files["stderr"].read_text())
+        wait_until("the capture is in place", lambda: "ready" in log.read_text())
         outcome = measure(sender, tmp_path / "run", run, quiet())
-        assert capture.terminate(60) == 0, files["stderr"].read_text()
+        assert capture.terminate(60) == 0, log.read_text()
     assert outcome.status == "done", outcome
     samples = tmp_path / "run/samples.parquet"
     (cell,) = check_samples_file(samples, run_id=run.run_id, instrument="rtt")["result"]["cells"]

@@ -151,7 +151,7 @@ def test_round_trips_of_a_guest_under_libvirt_are_captured_in_front_of_it(
             made = TwoHostRun(
                 Roles(sender="qemu", responder="netns", capture="on"),
                 {"sender": sender, "responder": responder},
-                {side: HostInstance(static_vtare, site) for side, site in host_sides.items()},
+                {side: HostInstance.at(static_vtare, site) for side, site in host_sides.items()},
                 hosts.facts(),
             )
             parameters: dict[str, Any] = {"rate_packet_per_s": 100, "seconds": 1.0}

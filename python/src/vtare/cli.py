@@ -12,6 +12,7 @@ import signal
 import sys
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -412,6 +413,7 @@ def overhead(
     as_json: JsonOption = False,
 ) -> None:
     """Split round trips into pieces by place: join samples of `vtare rtt` with captures from the hosts."""
+    from vtare.clock_relation import read_relations
     from vtare.overhead import document, join, read_capture, read_round_trips
     from vtare.terminal.overhead import show_document
 
@@ -422,7 +424,8 @@ def overhead(
         )
     trips = read_round_trips(samples)
     sender, responder = (None if path is None else read_capture(path) for path in (sender_capture, responder_capture))
-    joined = [join(trips.frame, flow, sender=sender, responder=responder) for flow in trips.flows]
+    clock = (read_relations(samples.parent) or {}).get("responder")
+    joined = [join(trips.frame, flow, sender=sender, responder=responder, clock=clock) for flow in trips.flows]
     described = document(joined, samples=samples, sender=sender_capture, responder=responder_capture)
     if as_json:
         _print_json(described)
@@ -695,6 +698,7 @@ def _plan_document(plan: Plan, seed: int | None, runs: int, expected_s: float) -
         else {"precision_percent": plan.stop.precision_percent, "least_blocks": plan.stop.least_blocks},
         "runs": runs,
         "expected_s": expected_s,
+        "hosts": {role: asdict(host) for role, host in plan.hosts.items()},
         "experiments": [
             {
                 "name": e.name,

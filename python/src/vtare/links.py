@@ -23,12 +23,15 @@ from typing import TYPE_CHECKING, Any, Self
 
 from vtare.path import DEFAULT_MTU_BYTE, netem_steps, shape_steps
 from vtare.platforms import network
+from vtare.platforms.host import HostInstance
 from vtare.platforms.network import NetworkError, Site, Step
 
 if TYPE_CHECKING:
+    from pathlib import Path
     from types import TracebackType
 
     from vtare.path import PathSpec
+    from vtare.platforms.protocol import Server
 
 _UPLINK = "up0"
 _INWARD, _OUTWARD = "in0", "out0"
@@ -51,6 +54,14 @@ class TwoHosts:
     def missing() -> str | None:
         """Why this machine cannot make the topology, or None where it can."""
         return network.missing_tools()
+
+    def site(self, side: str) -> Site | None:
+        """The site of the instances of a side, `sender` or `responder`."""
+        return self.sender if side == "sender" else self.responder
+
+    def server(self, side: str, binary: Path) -> Server:
+        """The server of a side, where this `vtare` binary is started."""
+        return HostInstance.at(binary, self.site(side))
 
     def steps(self) -> list[Step]:
         """Every command that makes the topology, in order."""

@@ -57,7 +57,7 @@ class Host:
                 if self.first is not None:
                     await self.first(process)
                 process.stdout.write(self.architecture)
-            elif command.startswith("cat >/dev/null"):
+            elif command.startswith("lease="):
                 await process.stdin.read()
             elif command.startswith("cd ") and self.program is not None:
                 await self.program(process)
@@ -236,7 +236,7 @@ def test_a_machine_of_another_architecture_keeps_neither_directory_nor_connectio
     host.architecture = b"\x1b]0;z80\x07\n" * 99
     login = Login("127.0.0.1", "x", host.port, known_hosts=str(host.root / "known"))
     with pytest.raises(MachineCannot, match=r"z80.* the binary .* is for") as failed:
-        Machine(login, binary, "/tmp/vtare-1-2-ssh-0")
+        Machine(login, "/tmp/vtare-1-2-ssh-0", "vtare-1-2").open(binary)
     assert str(failed.value).isprintable()
-    assert host.commands[-1] == "rm -rf /tmp/vtare-1-2-ssh-0"
+    assert "rm -rf /tmp/vtare-1-2-ssh-0" in host.commands[-1]
     wait_until("the connection is gone", lambda: host.connections == 0)

@@ -115,9 +115,30 @@ class Neighbours:
         }
 
 
+class Processes:
+    """In place of a platform: plain processes on a machine that the plan names."""
+
+    name: Final = "host"
+
+    def __init__(self, server: Instance) -> None:
+        """Have them on this server."""
+        self._server = server
+
+    def need(self, resources: Resources) -> Need:
+        """They take nothing of this machine, or what their load takes."""
+        return Need()
+
+    def start(self, instances: int, site: Site | None, resources: Resources, *, first: int) -> Sequence[Instance]:
+        """The server itself, once for each."""
+        return [self._server] * instances
+
+    def stop(self) -> None:
+        """Do nothing: there is nothing but their loads."""
+
+
 @contextmanager
 def neighbours(
-    spec: Background, platform: Platform, site: Site | None, sink: Instance | None, resources: Resources
+    spec: Background, platform: Platform | Processes, site: Site | None, sink: Instance | None, resources: Resources
 ) -> Iterator[Neighbours]:
     """Start the background instances of one run and end them after it, whatever happens.
 

@@ -73,6 +73,7 @@ def execute(
         OSError: the program cannot be started or the directory cannot be written.
     """
     begin = time.monotonic()
+    setup.begins(settings.settle_s + settings.timeout_s)
     document = {
         "schema": RUN_SCHEMA,
         "run_id": run.run_id,

@@ -86,9 +86,9 @@ class Campaign:
         self._binary = binary
         self._stop = stop
         self._progress = progress or Silent()
-        owner, settings = own_prefix(), store.plan.platforms
-        self._one_host = OneHostSetup(binary, owner, settings)
-        self._two_hosts = TwoHostSetup(binary, owner, settings)
+        owner, settings, hosts = own_prefix(), store.plan.platforms, store.plan.hosts
+        self._one_host = OneHostSetup(binary, owner, settings, hosts)
+        self._two_hosts = TwoHostSetup(binary, owner, settings, hosts)
         self._forwarding = ForwardingSetup(binary, owner, settings)
         self._current: Setup[Any] | None = None
         self._pace = _Pace(store)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from vtare.campaign.background import neighbours
 from vtare.campaign.programs import CounterPrograms, room_for
 from vtare.campaign.setup import RunSetup, Setup, close_quietly
 from vtare.campaign.two_hosts import values_of
 from vtare.instance_factors import Background, background_of, resources_of
+from vtare.named_hosts import SENDER, TESTER, THIS_MACHINE
 from vtare.platforms import DEFAULT_RESOURCES, Instance, Platform, Resources, kind_of, open_platform
 
 if TYPE_CHECKING:
@@ -23,10 +24,9 @@ if TYPE_CHECKING:
     from vtare.campaign.files import Files
     from vtare.campaign.stop import StopRequest
     from vtare.design import Run
+    from vtare.named_hosts import HostSpec
     from vtare.plan import Experiment
     from vtare.platforms.protocol import Settings
-
-_HOST: Final = "host"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +42,19 @@ class OneHostPlacement:
 class OneHostSetup(Setup[OneHostPlacement]):
     """The one instance of a campaign that is alive outside a topology: another would take from what is measured."""
 
-    def __init__(self, binary: Path, owner: str, settings: Mapping[str, Settings] | None = None) -> None:
-        """Prepare; nothing is started yet. `owner` begins every name; `settings` are the plan's of each platform."""
+    def __init__(
+        self,
+        binary: Path,
+        owner: str,
+        settings: Mapping[str, Settings] | None = None,
+        hosts: Mapping[str, HostSpec] | None = None,
+    ) -> None:
+        """Prepare; nothing is started yet. `owner` begins every name; `settings` are the plan's of each platform.
+
+        Of the `hosts` that the plan names, the tester has what is between two ports, the sender everything else.
+        """
         self._binary = binary
+        self._hosts = hosts or {}
         self._owner = owner
         self._settings = settings or {}
         self._programs = CounterPrograms(binary)
@@ -53,9 +63,11 @@ class OneHostSetup(Setup[OneHostPlacement]):
         self._instance: Instance | None = None
 
     def wanted(self, run: Run, experiment: Experiment | None) -> OneHostPlacement:
-        """See `Setup.wanted`. A control run is on the host, with nothing in the background."""
+        """See `Setup.wanted`. A control run has nothing in the background."""
         values = {} if experiment is None else values_of(run, experiment)
-        name = values.get("platform", _HOST)
+        between_ports = experiment is not None and experiment.record.hosts == "ports"
+        home = self._hosts.get(TESTER if between_ports else SENDER)
+        name = values.get("platform", THIS_MACHINE if home is None else home.platform)
         resources = room_for(run, kind_of(name, self._settings.get(name)), resources_of(values))
         return OneHostPlacement(run, name, resources, background_of(values))
 
@@ -127,7 +139,7 @@ class OneHostRun(RunSetup):
     @contextmanager
     def at_work(self, directory: Path, files: Files, stop: StopRequest) -> Iterator[tuple[Helper, ...]]:
         """Write the document `vtare.platform/1`, where the instance is not the host itself."""
-        if self._wanted.platform != _HOST:
+        if self._wanted.platform != THIS_MACHINE:
             facts = {
                 "schema": "vtare.platform/1",
                 "platform": self._wanted.platform,

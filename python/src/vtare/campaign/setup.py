@@ -43,6 +43,9 @@ class RunSetup:
         """The plan's parameters, with those that the lab provides."""
         return dict(planned)
 
+    def begins(self, longest_s: float) -> None:
+        """The run begins, and is ended after `longest_s` at the latest: nothing of it may stay longer."""
+
     @contextmanager
     def at_work(self, directory: Path, files: Files, stop: StopRequest) -> Iterator[tuple[Helper, ...]]:
         """Write the facts of the setup into the run's directory; start what works beside the run and end it.

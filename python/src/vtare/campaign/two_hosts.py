@@ -16,8 +16,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from vtare.campaign.background import Neighbours, neighbours
+from vtare.campaign.background import Neighbours, Processes, neighbours
 from vtare.campaign.children import Helper, RunFailed, beginning, blame_helpers, end, has_line, wait_ready
+from vtare.campaign.host_clocks import HostClocks
 from vtare.campaign.path_helpers import PathHelpers, path_of
 from vtare.campaign.setup import RunSetup, Setup, close_quietly
 from vtare.campaign.store import KEY_NAME
@@ -25,6 +26,7 @@ from vtare.campaign.surroundings import Surroundings
 from vtare.errors import BadInput
 from vtare.instance_factors import NO_BACKGROUND, Background, background_of, resources_of
 from vtare.links import RoutedHosts, TwoHosts
+from vtare.named_hosts import RESPONDER, SENDER, NamedHosts
 from vtare.overhead import read_capture
 from vtare.plan import CAPTURE_OFF, CAPTURE_ON, ICMP, SAME
 from vtare.platforms import (
@@ -37,24 +39,28 @@ from vtare.platforms import (
     open_platform,
     remove_leftovers,
 )
-from vtare.platforms.host import HostInstance
 from vtare.process import ending_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from vtare.campaign.files import Files
     from vtare.campaign.stop import StopRequest
     from vtare.design import Run
+    from vtare.named_hosts import HostSpec
     from vtare.path import PathSpec
     from vtare.plan import Experiment, Program
-    from vtare.platforms.network import Site
+    from vtare.platforms.protocol import Server
 
 PORT: Final = 8462
 #: A far end that gives no sign of being ready gets this time.
 _UNSIGNED_S: Final = 1.0
-SIDES: Final = ("sender", "responder")
+#: What may pass around the measurement itself: starts, ends, files.
+_AROUND_S: Final = 180.0
+#: The longest capture that another machine may hand over: 100 million packets.
+_MOST_CAPTURE_BYTE: Final = 4 << 30
+SIDES: Final = (SENDER, RESPONDER)
 
 
 def capture_name(side: str) -> str:
@@ -124,17 +130,29 @@ def values_of(run: Run, experiment: Experiment) -> dict[str, Any]:
 class TwoHostSetup(Setup[Roles]):
     """The two hosts of one campaign, made when first needed and removed at its end."""
 
-    def __init__(self, binary: Path, owner: str, settings: Mapping[str, Mapping[str, str | int]] | None = None) -> None:
-        """Prepare; nothing is made yet. `owner` begins every name; `settings` are the plan's of each platform."""
+    def __init__(
+        self,
+        binary: Path,
+        owner: str,
+        settings: Mapping[str, Mapping[str, str | int]] | None = None,
+        named: Mapping[str, HostSpec] | None = None,
+    ) -> None:
+        """Prepare; nothing is made yet. `owner` begins every name; `settings` are the plan's of each platform.
+
+        `named` are the machines that the plan names by role, in place of namespaces of this one.
+        """
         self._binary = binary
         self._owner = owner
         self._settings = settings or {}
-        self._hosts: TwoHosts | None = None
+        self._named = named or {}
+        self._hosts: TwoHosts | NamedHosts | None = None
         self._wiring: tuple[int, bool] | None = None
 
     def missing(self, wanted: Roles) -> str | None:
         """Why this machine cannot give two hosts with these roles, or None where it can."""
         roles = wanted
+        if self._named:
+            return NamedHosts(self._named, self._platform).missing()
         for side, name in zip(SIDES, (roles.sender, roles.responder), strict=True):
             reason = None if roles.program is None else self._lacks_programs(name, roles.program)
             reason = reason or self._platform(name).missing(roles.resources_at(side))
@@ -152,28 +170,34 @@ class TwoHostSetup(Setup[Roles]):
         """See `Setup.wanted`."""
         if experiment is None:
             raise ValueError("a control run is on one host")
-        return Roles.of(run, experiment)
+        roles = Roles.of(run, experiment)
+        if self._named:
+            at = {side: self._named[side].platform for side in SIDES}
+            roles = replace(roles, sender=at[SENDER], responder=at[RESPONDER])
+        return roles
 
     @contextmanager
     def entered(self, wanted: Roles, directory: Path) -> Iterator[TwoHostRun]:
         """Start the instances of one run and end them after it. See `Setup.entered`."""
         roles = wanted
         hosts = self._hosts_for(roles.path)
-        sites = (hosts.sender, hosts.responder)
-        instances: list[Instance] = []
+        servers = {side: hosts.server(side, self._binary) for side in SIDES}
+        instances: dict[str, Instance] = {}
         with ExitStack() as stack:
-            for side, name, site in zip(SIDES, (roles.sender, roles.responder), sites, strict=True):
+            for side, name in zip(SIDES, (roles.sender, roles.responder), strict=True):
+                if self._named:
+                    instances[side] = servers[side]
+                    continue
                 platform = self._platform(name)
                 stack.callback(platform.stop)
-                instances.append(platform.start(1, site, roles.resources_at(side))[0])
-            host_sides = [HostInstance(self._binary, site) for site in sites]
-            beside = stack.enter_context(self._neighbours(roles, sites, host_sides))
+                (instances[side],) = platform.start(1, hosts.site(side), roles.resources_at(side))
+            beside = stack.enter_context(self._neighbours(roles, hosts, servers))
             link = hosts.facts()
             helpers = None
             if roles.path is not None and isinstance(hosts, RoutedHosts):
                 helpers = PathHelpers(self._binary, hosts, roles.path)
-            by_side = dict(zip(SIDES, instances, strict=True))
-            yield TwoHostRun(roles, by_side, dict(zip(SIDES, host_sides, strict=True)), link, helpers, beside)
+            clocks = HostClocks({role: hosts.server(role, self._binary) for role in self._named})
+            yield TwoHostRun(roles, instances, servers, link, helpers, beside, clocks)
 
     def _lacks_programs(self, name: str, program: Program) -> str | None:
         """Why a program of the plan cannot run in an instance of this platform; None where it can."""
@@ -191,29 +215,31 @@ class TwoHostSetup(Setup[Roles]):
 
     @contextmanager
     def _neighbours(
-        self, roles: Roles, sites: Sequence[Site], host_sides: Sequence[HostInstance]
+        self, roles: Roles, hosts: TwoHosts | NamedHosts, servers: Mapping[str, Server]
     ) -> Iterator[Neighbours | None]:
         """The instances in the background of one run; None where there are none."""
         if not roles.background.instances:
             yield None
             return
-        here = SIDES.index(roles.background.side)
-        platform = self._platform(roles.background_platform)
+        side = roles.background.side
         # What they send goes to the other server itself.
-        sink = host_sides[1 - here]
-        with neighbours(roles.background, platform, sites[here], sink, _background_resources(roles)) as beside:
+        (sink,) = (server for other, server in servers.items() if other != side)
+        platform = Processes(servers[side]) if self._named else self._platform(roles.background_platform)
+        with neighbours(roles.background, platform, hosts.site(side), sink, _background_resources(roles)) as beside:
             yield beside
 
-    def _hosts_for(self, path: PathSpec | None) -> TwoHosts:
+    def _hosts_for(self, path: PathSpec | None) -> TwoHosts | NamedHosts:
         """The two hosts, made where those of the run before are of another kind, and shaped."""
-        wiring = None if path is None else (path.mtu_byte, path.bottleneck != "link")
+        wiring = None if path is None or self._named else (path.mtu_byte, path.bottleneck != "link")
         if self._hosts is not None and self._wiring != wiring:
             close_quietly(self.close)
         hosts = self._hosts
         if hosts is None:
             # What a killed campaign left may still spin on a CPU of this machine.
             remove_leftovers(elsewhere=False)
-            if wiring is None:
+            if self._named:
+                hosts = NamedHosts(self._named, self._platform)
+            elif wiring is None:
                 hosts = TwoHosts(self._owner)
             else:
                 hosts = RoutedHosts(self._owner, mtu_byte=wiring[0], bridged=wiring[1])
@@ -242,18 +268,25 @@ class TwoHostRun(RunSetup):
         self,
         roles: Roles,
         instances: Mapping[str, Instance],
-        host_sides: Mapping[str, HostInstance],
+        servers: Mapping[str, Server],
         link: Mapping[str, Any],
         path_helpers: PathHelpers | None = None,
         beside: Neighbours | None = None,
+        clocks: HostClocks | None = None,
     ) -> None:
-        """Take over started instances, by side, and those in the background."""
+        """Take over started instances and their servers, by side, and those in the background."""
         super().__init__(instances["sender"], instances[roles.load_side], beside)
         self.roles = roles
         self._instances = instances
-        self._host_sides = host_sides
+        self._servers = servers
         self._link = link
         self._path_helpers = path_helpers
+        self._clocks = clocks or HostClocks({})
+
+    def begins(self, longest_s: float) -> None:
+        """See `RunSetup.begins`."""
+        for server in self._servers.values():
+            server.keep(longest_s + _AROUND_S)
 
     def parameters(self, planned: Mapping[str, Any], directory: Path) -> dict[str, Any]:
         """What the plan states, with the far end and the key that the lab provides."""
@@ -285,10 +318,11 @@ class TwoHostRun(RunSetup):
         surroundings = Surroundings()
         icmp = resolved.get("mode") == ICMP
         try:
+            _write_key(key)
+            self._clocks.start(directory, key, helpers, stop)
             if self.roles.program is not None:
                 self._start_far_end(self.roles.program, directory, helpers, stop)
             elif not icmp:
-                _write_key(key)
                 helpers.append(self._responder(directory, gso=bool(resolved.get("gso", True))))
                 wait_ready(helpers[-1], lambda: b"\n" in beginning(directory / "responder.json"), stop)
             if self.roles.captured:
@@ -299,14 +333,19 @@ class TwoHostRun(RunSetup):
             if self._path_helpers is not None:
                 self._path_helpers.start(directory, helpers, stop, seed=int(document["seed"]))
             files.write(directory / "topology.json", json.dumps(self._facts(), indent=2).encode())
+            self._clocks.compare(directory, key, stop)
             yield tuple(helpers)
             blame_helpers(helpers)
+            self._clocks.compare(directory, key, stop)
+            self._clocks.write(directory, files)
             # Captures first: what the responder does at its end is no part of the run.
             for helper in reversed(helpers):
                 code = end(helper.child, stop)
                 if helper.ended_well is not None and code not in helper.ended_well:
                     raise RunFailed(f"the {helper.name} ended with {ending_text(code)}", code, log=helper.log)
-            if self.roles.path is not None:
+            for side in SIDES if self.roles.captured else ():
+                self._servers[side].fetch(directory, {capture_name(side): _MOST_CAPTURE_BYTE})
+            if self.roles.path is not None and not self._clocks.several:
                 files.write(directory / "surroundings.json", json.dumps(surroundings.seen(), indent=2).encode())
         finally:
             for helper in helpers:
@@ -361,7 +400,7 @@ class TwoHostRun(RunSetup):
         arguments = ["capture", interface, "--out", str(directory / capture_name(side))]
         arguments += ["--hook", self.roles.capture] if self.roles.capture != CAPTURE_ON else []
         arguments += ["--icmp"] if icmp else []
-        child = self._host_sides[side].start(arguments, directory=directory, stdout=log, stderr=log)
+        child = self._servers[side].start(arguments, directory=directory, stdout=log, stderr=log)
         return Helper(f"capture at the {side}", child, log)
 
     def _facts(self) -> dict[str, Any]:
@@ -377,7 +416,7 @@ class TwoHostRun(RunSetup):
                 "instance": instance.name,
                 "address": instance.address,
                 "capture_interface": instance.capture_interface(),
-                "host_side": dict(self._host_sides[side].facts()),
+                "host_side": dict(self._servers[side].facts()),
                 **instance.facts(),
             }
         return found

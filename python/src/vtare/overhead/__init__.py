@@ -10,16 +10,18 @@ up to it exactly:
     turnaround          as the responder reports it
 
 Each is a difference of differences on one clock, so the two hosts need no common time, and the stamps of a capture may
-be on another clock than those of the samples.
+be on another clock than those of the samples. The wire's two ways do need one: where the hosts' clocks were compared
+(`vtare.clock_relation`) they are known to within the bound of that comparison.
 """
 
 from __future__ import annotations
 
-from vtare.overhead.figures import PIECES, describe, document, figures_of
+from vtare.overhead.figures import ONE_WAY, PIECES, describe, document, figures_of
 from vtare.overhead.files import Capture, Flow, RoundTrips, read_capture, read_round_trips
 from vtare.overhead.join import Joined, join, unwrapped
 
 __all__ = [
+    "ONE_WAY",
     "PIECES",
     "Capture",
     "Flow",

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from vtare.overhead.join import Joined
 
 OVERHEAD_SCHEMA: Final = "vtare.overhead/1"
+#: The wire's two ways, which need a common clock: known to within the bound of the clocks' comparison.
+ONE_WAY: Final = ("wire_out_ns", "wire_back_ns")
 PIECES: Final = ("sender_overhead_ns", "wire_ns", "responder_overhead_ns", "turnaround_ns")
 """The pieces of a round trip, in the order in which they stand around it; they add up to it packet by packet."""
 
@@ -63,6 +65,8 @@ def figures_of(joined: Joined) -> dict[str, Any]:
         "overhead_relative_percent": _percent(overhead, outside),
         "responder_side_ns": describe(packets["responder_side_ns"]),
         "pieces": pieces,
+        "one_way": {name: describe(packets[name]) for name in ONE_WAY},
+        "clock_bound_ns": joined.clock_bound_ns,
         "negative": {name: int((packets[name] < 0).sum()) for name in PIECES if pieces[name] is not None},
         "lost_at": dict(joined.lost),
         "not_captured": dict(joined.not_captured),

@@ -26,12 +26,14 @@ class Flow:
 
     `address` is where probes went (`10.0.0.2:8462`; for ICMP its port means nothing), `session` what the packets on the
     wire name as their owner: the session id as a signed 64-bit number, in short forms the handle, for ICMP and STAMP
-    the identifier. Each is None where the samples do not state it.
+    the identifier. Times in the samples count from `origin_monotonic_ns` on the sender's clock. Each is None where the
+    samples do not state it.
     """
 
     peer: str
     address: str | None = None
     session: int | None = None
+    origin_monotonic_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,8 @@ def _flow(peer: str, cell: Mapping[str, Any], frame: pl.DataFrame) -> Flow:
         # Samples of the first versions: only the id of a full session, in the footer.
         told = cell.get("session")
         session = signed(int(told, 16)) if isinstance(told, str) else None
-    return Flow(peer, cell.get("address"), session)
+    origin = cell.get("origin_monotonic_ns")
+    return Flow(peer, cell.get("address"), session, origin if isinstance(origin, int) else None)
 
 
 def signed(session: int) -> int:

@@ -11,6 +11,7 @@ import polars as pl
 from vtare.errors import BadInput
 
 if TYPE_CHECKING:
+    from vtare.clock_relation import ClockRelation
     from vtare.overhead.files import Capture, Flow
 
 _REQUESTS: Final = ("request", "echo_request", "stamp_request", "one_way")
@@ -28,7 +29,8 @@ class Joined:
     `packets` has one row per packet that came back in time and that every capture point saw on both ways: `sequence,
     rtt_ns, outside_ns` (sender's host side, reply minus request), `responder_side_ns` (the same at the responder's),
     `sender_overhead_ns, wire_ns, responder_overhead_ns, turnaround_ns`; null throughout where there was no such capture
-    point, or the responder reported no turnaround.
+    point, or the responder reported no turnaround. `wire_out_ns` and `wire_back_ns` are the wire's two ways: they need
+    a common clock and are known to within `clock_bound_ns`, all three null where the clocks were not compared.
 
     `lost` is where the lost packets were last seen, by place; `late` came back after the timeout; `not_captured`
     counts packets that came back though a capture point missed them, by stamp; `copies` are further captures of one
@@ -46,10 +48,20 @@ class Joined:
     copies: int
     unknown: int
     dropped: Mapping[str, int | None]
+    clock_bound_ns: float | None = None
 
 
-def join(samples: pl.DataFrame, flow: Flow, *, sender: Capture | None, responder: Capture | None) -> Joined:
+def join(
+    samples: pl.DataFrame,
+    flow: Flow,
+    *,
+    sender: Capture | None,
+    responder: Capture | None,
+    clock: ClockRelation | None = None,
+) -> Joined:
     """Join the samples of one far end with what was captured on either side. The first copy of each packet counts.
+
+    `clock` is how the responder's clock is related to the sender's; None where nobody compared them.
 
     Raises:
         BadInput: a capture holds nothing of this far end though packets came back, or several sessions that cannot be
@@ -76,7 +88,8 @@ def join(samples: pl.DataFrame, flow: Flow, *, sender: Capture | None, responder
     whole = back.filter(pl.all_horizontal(pl.col(name).is_not_null() for name in wanted)) if wanted else back
     return Joined(
         peer=flow.peer,
-        packets=_pieces(whole),
+        packets=_pieces(whole, clock),
+        clock_bound_ns=None if clock is None or sender is None or responder is None else clock.bound_ns,
         sent=rows.height,
         received=back.height,
         late=rows.filter(pl.col("fate") == "late").height,
@@ -88,9 +101,13 @@ def join(samples: pl.DataFrame, flow: Flow, *, sender: Capture | None, responder
     )
 
 
-def _pieces(rows: pl.DataFrame) -> pl.DataFrame:
+def _pieces(rows: pl.DataFrame, clock: ClockRelation | None) -> pl.DataFrame:
     outside = pl.col("sender_reply") - pl.col("sender_request")
     beyond = pl.col("responder_reply") - pl.col("responder_request")
+    ahead = pl.lit(None, pl.Int64)
+    if clock is not None and rows.get_column("sender_request").null_count() == 0:
+        found = clock.ahead(rows.get_column("sender_request").cast(pl.Float64).to_numpy())
+        ahead = pl.lit(pl.Series(found).round().cast(pl.Int64))
     return rows.select(
         "sequence",
         "rtt_ns",
@@ -98,6 +115,8 @@ def _pieces(rows: pl.DataFrame) -> pl.DataFrame:
         beyond.alias("responder_side_ns"),
         (pl.col("rtt_ns") - outside).alias("sender_overhead_ns"),
         (outside - beyond).alias("wire_ns"),
+        (pl.col("responder_request") - ahead - pl.col("sender_request")).alias("wire_out_ns"),
+        (pl.col("sender_reply") + ahead - pl.col("responder_reply")).alias("wire_back_ns"),
         (beyond - pl.col("turnaround_ns")).alias("responder_overhead_ns"),
         "turnaround_ns",
     )

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from vtare.instruments import Instrument
 from vtare.instruments import instrument as record_of
+from vtare.named_hosts import HostSpec
 from vtare.plan.factors import PORT_PARAMETERS, can_forward, has_far_end
 from vtare.plan.level import Level
 
@@ -66,7 +67,7 @@ class Experiment:
 
     `parameters` are resolved (units gone) and hold only what the plan sets. `exceed_ns` is the threshold of
     `exceed_per_s`; `run_timeout_s` ends a run that hangs; both may be None for the default. `cells` is one of
-    `CELLS`. `programs` are the plan's.
+    `CELLS`. `programs` and `hosts` are the plan's.
     """
 
     name: str
@@ -78,6 +79,7 @@ class Experiment:
     run_timeout_s: float | None = None
     cells: str = "all"
     programs: Mapping[str, Program] = field(default_factory=dict)
+    hosts: Mapping[str, HostSpec] = field(default_factory=dict)
 
     def program(self, parameters: Mapping[str, Any]) -> Program | None:
         """The plan's program that estimates with these parameters; None where vtare itself does."""
@@ -143,7 +145,10 @@ class StopRule:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A checked plan. `source` is the file it came from, `text` its exact bytes as text."""
+    """A checked plan. `source` is the file it came from, `text` its exact bytes as text.
+
+    `hosts` are the machines that the plan names by role; without them all is on this one.
+    """
 
     name: str
     question: str
@@ -157,6 +162,7 @@ class Plan:
     source: Path
     platforms: dict[str, dict[str, str | int]]
     text: str = field(repr=False)
+    hosts: Mapping[str, HostSpec] = field(default_factory=dict)
 
     def experiment(self, name: str) -> Experiment:
         """Return one experiment by name. Raises KeyError where there is none."""

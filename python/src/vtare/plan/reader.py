@@ -8,17 +8,25 @@ from typing import Any, Final
 from vtare.errors import did_you_mean
 from vtare.instruments import RECORDS, control_instrument
 from vtare.instruments import instrument as record_of
+from vtare.named_hosts import HOST_KEYS, ROLES, ROUTER, ROUTER_KEYS, THIS_MACHINE, HostSpec, host_kinds
 from vtare.plan.factors import can_forward, factors_of, has_far_end
 from vtare.plan.levels import Levels
 from vtare.plan.model import CELLS, LEAST_BLOCKS_TO_STOP, Analysis, Control, Experiment, Factor, Plan, Program, StopRule
-from vtare.plan.rules import check_background, check_cross, check_guests, check_programs, check_two_hosts
-from vtare.platforms import KINDS
+from vtare.plan.rules import (
+    check_background,
+    check_cross,
+    check_guests,
+    check_hosts,
+    check_programs,
+    check_two_hosts,
+)
+from vtare.platforms import KINDS, kind_of
 from vtare.quantities import unit_of
 
 PLAN_SCHEMA: Final = "vtare.plan/1"
 _TOP_KEYS: Final = (
-    "schema", "name", "question", "seed", "blocks", "settle", "control", "analysis", "stop", "platforms", "programs",
-    "experiment",
+    "schema", "name", "question", "seed", "blocks", "settle", "control", "analysis", "stop", "platforms", "hosts",
+    "programs", "experiment",
 )  # fmt: skip
 _EXPERIMENT_KEYS: Final = (
     "name", "instrument", "title", "parameters", "factors", "baseline", "exceed", "run_timeout", "cells",
@@ -39,11 +47,14 @@ class Reader(Levels):
             raise self.error("schema", f"found {schema!r}, expected '{PLAN_SCHEMA}'")
         self.known(table, _TOP_KEYS, "")
         self.platforms = self.platform_settings(table.get("platforms", {}))
+        hosts = self.host_table(table.get("hosts", {}))
         programs = self.program_tables(table.get("programs", {}))
         experiments = table.get("experiment")
         if not isinstance(experiments, list) or not experiments:
             raise self.error("experiment", "found none, expected at least one [[experiment]] table")
-        parsed = tuple(self.experiment(entry, f"experiment[{i}]", programs) for i, entry in enumerate(experiments))
+        parsed = tuple(
+            self.experiment(entry, f"experiment[{i}]", programs, hosts) for i, entry in enumerate(experiments)
+        )
         names = [experiment.name for experiment in parsed]
         for i, name in enumerate(names):
             if name in names[:i]:
@@ -69,16 +80,17 @@ class Reader(Levels):
             source=self.source,
             platforms=self.platforms,
             text=text,
+            hosts=hosts,
         )
 
-    def experiment(self, table: Any, path: str, programs: dict[str, Program]) -> Experiment:
+    def experiment(self, table: Any, path: str, programs: dict[str, Program], hosts: dict[str, HostSpec]) -> Experiment:
         """One `[[experiment]]` table."""
         if not isinstance(table, dict):
             raise self.error(path, f"found {table!r}, expected an [[experiment]] table")
         self.known(table, _EXPERIMENT_KEYS, path)
         instrument = self.text(table.get("instrument"), f"{path}.instrument")
         known = self.contract.parameters(instrument, f"{self.source}: {path}.instrument")
-        hosts = record_of(instrument).hosts
+        kind = record_of(instrument).hosts
         name = self.text(table.get("name", instrument), f"{path}.name")
         parameters = self.parameters(table.get("parameters", {}), instrument, f"{path}.parameters")
         factors_table = table.get("factors", {})
@@ -90,7 +102,7 @@ class Reader(Levels):
         factors = []
         for factor, levels in factors_table.items():
             where = f"{path}.factors.{factor}"
-            own = factors_of(hosts)
+            own = factors_of(kind)
             if factor not in own and factor not in known:
                 wanted = (*own, *known)
                 raise self.error(
@@ -107,15 +119,15 @@ class Reader(Levels):
         self.known(baselines, tuple(factors_table), f"{path}.baseline")
         check_two_hosts(self, instrument, parameters, tuple(factors_table), path)
         check_cross(self, tuple(factors), path)
-        if hosts == "routed":
+        if kind == "routed":
             check_programs(self, parameters, tuple(factors), tuple(programs), path)
-        if can_forward(hosts):
+        if can_forward(kind):
             check_guests(self, parameters, tuple(factors), path)
-        far_end = has_far_end(hosts) and "peer" not in parameters and "peer" not in factors_table
+        far_end = has_far_end(kind) and "peer" not in parameters and "peer" not in factors_table
         check_background(self, instrument, far_end, factors_table, path)
         exceed = table.get("exceed")
         timeout = table.get("run_timeout")
-        return Experiment(
+        made = Experiment(
             name=name,
             instrument=instrument,
             title=self.text(table.get("title", name), f"{path}.title"),
@@ -125,7 +137,10 @@ class Reader(Levels):
             run_timeout_s=None if timeout is None else self.run_timeout(timeout, f"{path}.run_timeout"),
             cells=self.choice(table.get("cells", CELLS[0]), CELLS, f"{path}.cells"),
             programs=programs,
+            hosts=hosts,
         )
+        check_hosts(self, made, path)
+        return made
 
     def program_tables(self, table: Any) -> dict[str, Program]:
         """The programs that estimate: `[programs.NAME]`."""
@@ -192,6 +207,36 @@ class Reader(Levels):
                 if isinstance(value, bool) or not isinstance(value, str | int):
                     raise self.error(f"{path}.{key}", f"found {value!r}, expected a string or an integer")
         return {name: dict(settings) for name, settings in table.items()}
+
+    def host_table(self, table: Any) -> dict[str, HostSpec]:
+        """The hosts by role: `[hosts]`, each the name of a platform, or a table with it."""
+        if not isinstance(table, dict):
+            raise self.error("hosts", f"found {table!r}, expected a table: role = platform")
+        self.known(table, ROLES, "hosts")
+        return {role: self.host(role, found, f"hosts.{role}") for role, found in table.items()}
+
+    def host(self, role: str, found: Any, path: str) -> HostSpec:
+        """One host."""
+        settings = {"platform": found} if isinstance(found, str) else found
+        if not isinstance(settings, dict):
+            raise self.error(path, f'found {found!r}, expected a platform such as "ssh", or a table with `platform`')
+        self.known(settings, (*HOST_KEYS, *(ROUTER_KEYS if role == ROUTER else ())), path)
+        named = self.text(settings.get("platform"), f"{path}.platform")
+        spec = HostSpec(
+            **{key: self.text(value, f"{path}.{key}") for key, value in settings.items()} | {"platform": named}
+        )
+        kinds = host_kinds()
+        if kind_of(spec.platform, self.platforms.get(spec.platform)) not in kinds:
+            names = [name for name, of in self.platforms.items() if kind_of(name, of) in kinds]
+            hint = did_you_mean(spec.platform, names)
+            raise self.error(
+                f"{path}.platform",
+                f"found '{spec.platform}'{hint}, expected '{THIS_MACHINE}' (this one), or one of the plan's tables "
+                f"[platforms.NAME] of the kinds {', '.join(kinds[1:])}: {', '.join(names) or 'none is there'}",
+            )
+        if spec.platform == THIS_MACHINE and spec.address is None:
+            raise self.error(f"{path}.address", "missing; expected this machine's address for measurements")
+        return spec
 
     def control(self, found: Any) -> Control | None:
         """The control cell: false for none, true for the usual one, or a table."""

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vtare.errors import did_you_mean
-from vtare.instance_factors import BACKGROUND_FACTORS
+from vtare.instance_factors import BACKGROUND_FACTORS, RESOURCE_FACTORS
 from vtare.instruments import instrument as record_of
+from vtare.named_hosts import RESPONDER, ROUTER, SENDER
 from vtare.path import IPERF3
 from vtare.plan.checks import Checks
 from vtare.plan.factors import (
     DEFAULT_GUESTS,
     GUEST_FACTORS,
     PATH_FACTORS,
+    PLATFORM_FACTORS,
     PORT_PARAMETERS,
     TIMERS_FACTOR,
     TWO_HOST_FACTORS,
@@ -20,6 +22,9 @@ from vtare.plan.factors import (
 )
 from vtare.plan.model import PROGRAM_PREFIX, Factor
 from vtare.platforms import kinds_with
+
+if TYPE_CHECKING:
+    from vtare.plan.model import Experiment
 
 
 def check_two_hosts(
@@ -52,6 +57,26 @@ def check_two_hosts(
             "found a STAMP far end, or 'mode' as a factor; the lab's own far end speaks udp or icmp: set one of "
             "them, or name a 'peer'",
         )
+
+
+def check_hosts(checks: Checks, experiment: Experiment, path: str) -> None:
+    """Refuse what machines that the plan names cannot be, and roles that an experiment lacks."""
+    hosts = experiment.hosts
+    if not hosts or not experiment.two_hosts:
+        return
+    routed = experiment.record.hosts == "routed"
+    for role in (SENDER, RESPONDER, *((ROUTER,) if routed else ())):
+        if role not in hosts:
+            raise checks.error(
+                f"hosts.{role}", f"missing; expected the machine of this role, as {path} ({experiment.instrument}) "
+                "needs it; or name no host, and all are namespaces of this machine",
+            )  # fmt: skip
+    for name in (*PLATFORM_FACTORS, *RESOURCE_FACTORS):
+        if name in (factor.name for factor in experiment.factors):
+            raise checks.error(
+                f"{path}.factors.{name}",
+                "states what instances are made for a run, but [hosts] names machines that are there; leave one out",
+            )
 
 
 def check_path(checks: Checks, parameters: dict[str, Any], factors: tuple[str, ...], path: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 from vtare.platforms import network
 from vtare.platforms.base import BasePlatform, Layer
@@ -18,37 +18,67 @@ if TYPE_CHECKING:
 
 
 class HostInstance:
-    """This machine, or one server of a topology. Files are shared with the program: `fetch` has nothing to do."""
+    """This machine, or a namespace that stands for one. Files are shared with the program: `fetch` has nothing to do.
 
-    def __init__(self, binary: Path, site: Site | None = None) -> None:
+    `address` is where others reach it, `interface` the device that has this address: None where a run needs none.
+    """
+
+    def __init__(
+        self, binary: Path, namespace: str | None = None, address: str | None = None, interface: str | None = None
+    ) -> None:
         """Use this `vtare` binary."""
         self._binary = binary
-        self._site = site
-        self.name = "host" if site is None else site.namespace
+        self._namespace = namespace
+        self._address = address
+        self._interface = interface
+        self.name = namespace or "host"
+
+    @classmethod
+    def at(cls, binary: Path, site: Site | None) -> Self:
+        """The server of a topology that is this site; this machine itself where there is none."""
+        return cls(binary) if site is None else cls(binary, site.namespace, site.address, site.bridge)
+
+    def stands_at(self, address: str, interface: str | None) -> None:
+        """See `Server.stands_at`."""
+        self._address, self._interface = address, interface
 
     @property
     def address(self) -> str | None:
-        """The server's address on its bridge; None for the machine itself."""
-        return None if self._site is None else self._site.address
+        """See `Instance.address`."""
+        return self._address
 
-    def start(self, arguments: Sequence[str], *, directory: Path, stdout: Path, stderr: Path) -> Child:
-        """Start the binary as a process that dies with this one. See `Instance.start`."""
-        if self._site is None:
-            return start_child([str(self._binary), *arguments], directory=directory, stdout=stdout, stderr=stderr)
-        return start_in_namespace(
-            self._site.namespace, self._binary, arguments, directory=directory, stdout=stdout, stderr=stderr
-        )
+    def start(
+        self, arguments: Sequence[str], *, directory: Path, stdout: Path, stderr: Path, before: Sequence[str] = ()
+    ) -> Child:
+        """Start the binary as a process that dies with this one. See `Server.start`."""
+        if self._namespace is not None:
+            return start_in_namespace(
+                self._namespace, self._binary, arguments,
+                directory=directory, stdout=stdout, stderr=stderr, before=before,
+            )  # fmt: skip
+        return start_child([*before, str(self._binary), *arguments], directory=directory, stdout=stdout, stderr=stderr)
+
+    def run(self, words: Sequence[str]) -> str:
+        """See `Server.run`."""
+        inside = () if self._namespace is None else ("ip", "netns", "exec", self._namespace)
+        return network.run_tool((*inside, *words))
+
+    def keep(self, seconds: float) -> None:
+        """Do nothing: what was started ends with the lab."""
+
+    def undo_with(self, commands: Sequence[Sequence[str]]) -> None:
+        """Do nothing: a namespace is removed as a whole."""
 
     def fetch(self, directory: Path, expected: Mapping[str, int]) -> None:
         """Do nothing: the program wrote to `directory` itself."""
 
     def facts(self) -> Mapping[str, object]:
-        """Facts of the server's bridge; nothing of the machine itself, whose facts are in each run's footer."""
-        return {} if self._site is None else {"device": network.interface_facts(self.name, self._site.bridge)}
+        """Facts of its device; nothing of the machine itself, whose facts are in each run's footer."""
+        return {} if self._interface is None else {"device": network.device_facts(self._interface, self.run)}
 
     def capture_interface(self) -> str | None:
-        """The bridge on which the process has its address; None on the machine itself, which has no such interface."""
-        return None if self._site is None else self._site.bridge
+        """The device on which the process has its address."""
+        return self._interface
 
 
 class HostPlatform(BasePlatform[HostInstance]):
@@ -67,4 +97,4 @@ class HostPlatform(BasePlatform[HostInstance]):
         # The host is one machine, or one server of a topology.
         if index:
             raise ValueError(f"the host is one machine, {index + 1} instances were asked for")
-        return HostInstance(self._binary, site)
+        return HostInstance.at(self._binary, site)

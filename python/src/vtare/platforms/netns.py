@@ -20,10 +20,17 @@ if TYPE_CHECKING:
 
 
 def start_in_namespace(
-    namespace: str, binary: Path, arguments: Sequence[str], *, directory: Path, stdout: Path, stderr: Path
+    namespace: str,
+    binary: Path,
+    arguments: Sequence[str],
+    *,
+    directory: Path,
+    stdout: Path,
+    stderr: Path,
+    before: Sequence[str] = (),
 ) -> Child:
     """Start the binary in a network namespace. `ip netns exec` becomes the program, so the child is the program."""
-    command = ["ip", "netns", "exec", namespace, str(binary), *arguments]
+    command = ["ip", "netns", "exec", namespace, *before, str(binary), *arguments]
     return start_child(command, directory=directory, stdout=stdout, stderr=stderr)
 
 

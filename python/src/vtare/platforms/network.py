@@ -19,7 +19,7 @@ from vtare.platforms.owner import owner_of, started_by, still_runs
 from vtare.platforms.protocol import Leftover
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
 _NAMESPACES: Final = Path("/run/netns")
 _READY_S: Final = 10.0
@@ -246,8 +246,13 @@ def run_tool(words: Sequence[str]) -> str:
     try:
         return process.run_tool(words)
     except process.ToolFailed as error:
-        refused = error.code is not None and any(word in error.reason for word in _REFUSALS)
-        raise (NetworkRefused if refused else NetworkError)(str(error)) from error
+        raise refusal(words, error.code, error.reason) from error
+
+
+def refusal(words: Sequence[str], code: int | None, reason: str) -> NetworkError:
+    """The error for a tool that ended with this code, None where it did not run."""
+    refused = code is not None and any(word in reason for word in _REFUSALS)
+    return (NetworkRefused if refused else NetworkError)(f"`{shlex.join(words)}`: {reason}")
 
 
 def namespaces() -> list[str]:
@@ -329,27 +334,27 @@ def _inside(name: str) -> list[int]:
 
 
 def interface_facts(namespace: str, device: str) -> dict[str, Any]:
-    """Facts of one device: MTU, queueing and offloads. What a missing tool would report is null."""
-    facts: dict[str, Any] = {"namespace": namespace, "interface": device}
+    """Facts of one device in a namespace. What a missing tool would report is null."""
+    inside = ("ip", "netns", "exec", namespace)
+    return {"namespace": namespace, **device_facts(device, lambda words: run_tool((*inside, *words)))}
+
+
+def device_facts(device: str, run: Callable[[Sequence[str]], str]) -> dict[str, Any]:
+    """The same of a device where `run` runs tools: MTU, queueing and offloads."""
+    facts: dict[str, Any] = {"interface": device}
     try:
-        (link,) = json.loads(run_tool(("ip", "-n", namespace, "-j", "-d", "link", "show", "dev", device)))
+        (link,) = json.loads(run(("ip", "-j", "-d", "link", "show", "dev", device)))
         kept = ("mtu", "qdisc", "txqlen", "num_tx_queues", "num_rx_queues", "gso_max_size", "gro_max_size")
         facts |= {key: link.get(key) for key in kept}
         facts["kind"] = link.get("linkinfo", {}).get("info_kind")
-    except (NetworkError, ValueError) as error:
+    except (VtareError, ValueError) as error:
         facts["error"] = str(error)
-    facts["offloads"] = _offloads(namespace, device)
-    return facts
-
-
-def _offloads(namespace: str, device: str) -> dict[str, bool] | None:
-    if shutil.which("ethtool") is None:
-        return None
     try:
-        text = run_tool(("ip", "netns", "exec", namespace, "ethtool", "-k", device))
-    except NetworkError:
-        return None
+        text = run(("ethtool", "-k", device))
+    except VtareError:
+        text = ""
     wanted = ("tcp-segmentation-offload", "generic-segmentation-offload", "generic-receive-offload",
               "tx-udp-segmentation", "rx-udp-gro-forwarding", "tx-checksumming")  # fmt: skip
     pairs = (line.strip().partition(": ") for line in text.splitlines())
-    return {key: value.startswith("on") for key, _, value in pairs if key in wanted}
+    facts["offloads"] = {key: value.startswith("on") for key, _, value in pairs if key in wanted} or None
+    return facts

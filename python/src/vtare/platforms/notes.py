@@ -57,12 +57,13 @@ class Notes:
 
     def leftovers(self, what: str, delete: Callable[[str], None]) -> tuple[Leftover, ...]:
         """What the notes of lab processes name; `delete` deletes a machine by its name."""
-        place = self._place()
-        if not place.is_dir():
-            return ()
-        names = [note.stem for note in sorted(place.glob("*.json"))]
-        owned = ((name, owner_of(name)) for name in names)
+        owned = ((name, owner_of(name)) for name in self.names())
         return tuple(Leftover(what, name, still_runs(owner), partial(delete, name)) for name, owner in owned if owner)
+
+    def names(self) -> list[str]:
+        """The names of all machines of which there is a note."""
+        place = self._place()
+        return [note.stem for note in sorted(place.glob("*.json"))] if place.is_dir() else []
 
     def _place(self) -> Path:
         state = os.environ.get("XDG_STATE_HOME")

@@ -148,6 +148,39 @@ class Instance(Protocol):
         ...
 
 
+class Server(Instance, Protocol):
+    """A machine, or a namespace that stands for one, whose tools the lab may run: a host of a topology.
+
+    Captures, loads, sources of cross traffic, shapers and counters run on servers, wherever these stand.
+    """
+
+    def start(
+        self, arguments: Sequence[str], *, directory: Path, stdout: Path, stderr: Path, before: Sequence[str] = ()
+    ) -> Child:
+        """See `Instance.start`. `before` are words in front of the program, such as those of `nice`."""
+        ...
+
+    def stands_at(self, address: str, interface: str | None) -> None:
+        """State its address for measurements, and the device on which packets to it are captured."""
+        ...
+
+    def run(self, words: Sequence[str]) -> str:
+        """Run a tool to its end and return what it prints.
+
+        Raises NetworkError where it fails, NetworkRefused where this user, or this kernel, never can, PlatformFailed
+        where the server cannot be reached.
+        """
+        ...
+
+    def keep(self, seconds: float) -> None:
+        """Let what was started run on for so long, should the lab not be heard of again."""
+        ...
+
+    def undo_with(self, commands: Sequence[Sequence[str]]) -> None:
+        """State the commands that undo what is changed here from now on, however the lab ends."""
+        ...
+
+
 class Platform(Protocol):
     """A kind of machine that can be started. Made by `Class(binary, owner, settings)`; making one starts nothing."""
 

@@ -54,6 +54,8 @@ class Reached:
             PlatformFailed: nobody answers in time.
         """
         way = SshPlatform(self._binary, self._owner, {"host": address, **self._login})
+        # It is deleted as a whole, and its own platform keeps a note of it.
+        way.noted = False
         deadline = time.monotonic() + LISTENS_S
         while True:
             try:

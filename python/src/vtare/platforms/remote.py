@@ -1,18 +1,22 @@
 """Another machine over SSH: one connection, files there and back, and programs that end with the connection.
 
 The connection lives in an event loop of its own thread, which sleeps unless a packet of the connection comes: nothing
-is asked for while a run measures. A program on the other machine ends where the connection does, and a directory there
-that holds the binary and the runs' files is removed by a keeper that ends with it, too: a killed lab leaves nothing
-behind.
+is asked for while a run measures; that the other machine is still there, the kernel finds out (TCP keepalive). A
+program on the other machine ends where the connection does. A directory there holds the binary, the runs' files and a
+script that ends what was started, undoes what was changed and removes the directory. A keeper runs the script when the
+connection ends, or when nothing was heard of the lab for as long as the longest run may take: neither a killed lab nor
+a cut cable leaves anything behind.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
+import math
 import os
 import shlex
 import signal
+import socket
 import threading
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -41,6 +45,26 @@ _STARTED_S: Final = 30.0
 _MOST_ANSWER_BYTE: Final = 1 << 16
 #: A file may take as long as an answer, and 1 s for each of these bytes.
 _SLOWEST_BYTE_PER_S: Final = 1 << 16
+#: A connection that has died is noticed after `_IDLE_S + _PROBES * _BETWEEN_S` seconds.
+_IDLE_S, _BETWEEN_S, _PROBES = 10, 5, 3
+#: How long what was started may run on without a word of the lab, where it states nothing else.
+_LEASE_S: Final = 86_400
+#: An sshd allows 10 sessions a connection (MaxSessions): the keeper has one, a command and a file one each.
+_MOST_PROGRAMS: Final = 6
+#: Ends what was started, undoes what was changed, removes the directory; by whoever comes first.
+_END: Final = """cd {place} || exit 0
+for file in pid-*; do
+  pid=$(cat "$file" 2>/dev/null) || continue
+  tr '\\0' '\\n' <"/proc/$pid/environ" 2>/dev/null | grep -qxF {mark} && kill -KILL "$pid"
+done
+[ -f undo ] && sh ./undo >/dev/null 2>&1
+cd / && rm -rf {place}
+"""
+#: Reads for how many seconds it shall wait for the next number, and ends all where none comes, or the connection ends.
+_KEEPER: Final = """lease={lease}
+while next=$(timeout $lease dd bs=16 count=1 2>/dev/null) && [ -n "$next" ]; do lease=$next; done
+{end}
+"""
 #: Runs a program, hands on its exit code, and ends it when its own input ends: the connection is gone then.
 _WRAPPER: Final = """cd {directory} || exit 127
 exec 3<&0
@@ -85,18 +109,33 @@ def missing_library() -> str | None:
 class Machine:
     """A connection to another machine, with the binary on it, checked by its hash."""
 
-    def __init__(self, login: Login, binary: Path, directory: str) -> None:
+    def __init__(self, login: Login, directory: str, owner: str) -> None:
+        """Name the directory there; nothing is connected yet. `owner` marks all that is started."""
+        self.login = login
+        self.directory = directory
+        self.binary = f"{directory}/vtare"
+        self._owner = owner
+        self._connections: list[_Connection] = []
+        self._keeper: Any = None
+        self._count = 0
+        self._ended = True
+
+    def reach(self) -> None:
+        """Connect.
+
+        Raises:
+            MachineCannot: the machine cannot be reached, or does not let this user in.
+        """
+        _call(self._reach())
+
+    def open(self, binary: Path) -> None:
         """Connect, make the directory and bring the binary into it.
 
         Raises:
             MachineCannot: the machine cannot be reached, does not let this user in, or is of another kind.
             PlatformFailed: the binary did not arrive as it is.
         """
-        self.login = login
-        self.directory = directory
-        self.binary = f"{directory}/vtare"
-        self._connection: Any = None
-        self._count = 0
+        self.reach()
         try:
             _call(self._open(binary))
         except BaseException:
@@ -125,11 +164,18 @@ class Machine:
         longest_s = _TIMEOUT_S + incoming.most_byte / _SLOWEST_BYTE_PER_S
         _call(self._get(f"{directory}/{incoming.path.name}", incoming), longest_s)
 
-    def start(self, arguments: Sequence[str], *, directory: str, stdout: Path, stderr: Path, owner: str) -> Child:
-        """Start `vtare ARGUMENTS` on the other machine; what it prints lands in the two files here."""
+    def keep(self, seconds: float) -> None:
+        """Let what is started run on for so long without a further word of the lab, and no longer."""
+        if self._keeper is not None:
+            _loop().call_soon_threadsafe(self._keeper.stdin.write, f"{math.ceil(seconds):>15d}\n".encode())
+
+    def start(
+        self, arguments: Sequence[str], *, directory: str, stdout: Path, stderr: Path, before: Sequence[str] = ()
+    ) -> Child:
+        """Start `BEFORE vtare ARGUMENTS` on the other machine; what it prints lands in the two files here."""
         self._count += 1
         pid_file = f"{self.directory}/pid-{self._count}"
-        program = shlex.join(["env", f"{OWNER_VARIABLE}={owner}", self.binary, *arguments])
+        program = shlex.join(["env", f"{OWNER_VARIABLE}={self._owner}", *before, self.binary, *arguments])
         wrapped = _WRAPPER.format(directory=shlex.quote(directory), program=program, pid_file=shlex.quote(pid_file))
         # Unbuffered: what a program prints is read while it runs.
         with ExitStack() as stack:
@@ -137,27 +183,31 @@ class Machine:
             started = _call(self._start(wrapped, pid_file, files, stack))
         return started
 
-    def close(self) -> None:
-        """End the connection, and with it every program and the directory. May be called twice."""
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            # Removed before the connection ends, not some time after it.
+    def close(self) -> bool:
+        """End the connection, and with it every program and the directory; whether they are known to have ended.
+
+        May be called twice.
+        """
+        connections, self._connections = self._connections, []
+        if connections:
+            self._ended = False
             with suppress(PlatformFailed):
-                _call(self._leave(connection))
+                # Removed before the connection ends, not some time after it.
+                self._ended = _call(self._leave(connections))
+        return self._ended
+
+    async def _reach(self) -> None:
+        import asyncssh
+
+        try:
+            await self._connect()
+        except (OSError, asyncssh.Error) as error:
+            raise MachineCannot(f"{self.login}: {printable(error) or type(error).__name__}") from error
 
     async def _open(self, binary: Path) -> None:
         import asyncssh
 
-        login = {
-            "port": self.login.port,
-            "username": self.login.user,
-            "client_keys": None if self.login.key_file is None else [str(Path(self.login.key_file).expanduser())],
-            "known_hosts": None if self.login.known_hosts is None else str(Path(self.login.known_hosts).expanduser()),
-            "host_key_alias": self.login.host_key_alias,
-        }
-        given = {key: value for key, value in login.items() if value is not None}
         try:
-            self._connection = await asyncssh.connect(self.login.host, connect_timeout=_TIMEOUT_S, **given)
             place = shlex.quote(self.directory)
             made = await self._run(f"umask 077 && mkdir {place} && uname -m")
             if made[0] != 0:
@@ -167,9 +217,12 @@ class Machine:
                     f"{self.login} is {printable(made[1])}, the binary {binary} is for {os.uname().machine}; "
                     "name one for that machine with --binary"
                 )
-            await self._connection.create_process(f"cat >/dev/null; rm -rf {place}")
+            mark = shlex.quote(f"{OWNER_VARIABLE}={self._owner}")
+            await self._put({"end": _END.format(place=place, mark=mark).encode()}, self.directory)
+            keeper = _KEEPER.format(lease=_LEASE_S, end=_end_of(self.directory))
+            self._keeper = await self._connections[0].connection.create_process(keeper, encoding=None)
             found = hashlib.sha256()
-            async with self._connection.start_sftp_client() as files:
+            async with self._connections[0].connection.start_sftp_client() as files:
                 await files.put(str(binary), self.binary)
                 await files.chmod(self.binary, 0o755)
                 async for piece in _pieces(files, self.binary, binary.stat().st_size):
@@ -181,9 +234,38 @@ class Machine:
                 f"{self.login}: the binary arrived with SHA-256 {found.hexdigest()}, expected {sent}; try again"
             )
 
+    async def _connect(self) -> _Connection:
+        import asyncssh
+
+        login = {
+            "port": self.login.port,
+            "username": self.login.user,
+            "client_keys": None if self.login.key_file is None else [str(Path(self.login.key_file).expanduser())],
+            "known_hosts": None if self.login.known_hosts is None else str(Path(self.login.known_hosts).expanduser()),
+            "host_key_alias": self.login.host_key_alias,
+        }
+        given = {key: value for key, value in login.items() if value is not None}
+        opened = _Connection(await asyncssh.connect(self.login.host, connect_timeout=_TIMEOUT_S, **given))
+        line = opened.connection.get_extra_info("socket")
+        for option, value in (
+            (socket.TCP_KEEPIDLE, _IDLE_S),
+            (socket.TCP_KEEPINTVL, _BETWEEN_S),
+            (socket.TCP_KEEPCNT, _PROBES),
+            (socket.TCP_USER_TIMEOUT, 1000 * (_IDLE_S + _PROBES * _BETWEEN_S)),
+        ):
+            line.setsockopt(socket.IPPROTO_TCP, option, value)
+        self._connections.append(opened)
+        return opened
+
+    def _first(self) -> Any:
+        """The connection for commands and files."""
+        if not self._connections:
+            raise PlatformFailed(f"{self.login}: the connection has ended")
+        return self._connections[0].connection
+
     async def _run(self, command: str, connection: Any = None) -> tuple[int, str]:
         async with asyncio.timeout(_TIMEOUT_S):
-            process = await (connection or self._connection).create_process(
+            process = await (connection or self._first()).create_process(
                 command, stderr=asyncio.subprocess.STDOUT, encoding=None
             )
             answer = bytearray()
@@ -202,7 +284,7 @@ class Machine:
         return (-1 if code is None else int(code)), answer.decode(errors="replace")
 
     async def _put(self, files: Mapping[str, bytes], directory: str) -> None:
-        async with self._connection.start_sftp_client() as client:
+        async with self._first().start_sftp_client() as client:
             await client.makedirs(directory, exist_ok=True)
             for name, content in files.items():
                 async with client.open(f"{directory}/{name}", "wb") as file:
@@ -213,7 +295,7 @@ class Machine:
         import asyncssh
 
         try:
-            async with self._connection.start_sftp_client() as client:
+            async with self._first().start_sftp_client() as client:
                 about = await client.lstat(path)
                 if about.type != asyncssh.FILEXFER_TYPE_REGULAR:
                     raise PlatformFailed(f"{self.login}: {incoming.path.name}: found no regular file, expected one")
@@ -226,20 +308,46 @@ class Machine:
     async def _start(self, command: str, pid_file: str, files: list[Any], opened: ExitStack) -> RemoteChild:
         import asyncssh
 
+        self._first()
+        free = [one for one in self._connections if one.programs < _MOST_PROGRAMS]
         try:
-            process = await self._connection.create_process(command, stdin=asyncssh.PIPE, encoding=None)
-        except asyncssh.Error as error:
+            used = free[0] if free else await self._connect()
+            process = await used.connection.create_process(command, stdin=asyncssh.PIPE, encoding=None)
+        except (OSError, asyncssh.Error) as error:
             raise PlatformFailed(f"{self.login}: {printable(error)}") from error
+        used.programs += 1
+        opened.callback(used.ended)
         return RemoteChild(self, process, pid_file, files, opened.pop_all())
 
-    async def _leave(self, connection: Any) -> None:
+    async def _leave(self, connections: list[_Connection]) -> bool:
         import asyncssh
 
+        code = -1
         with suppress(asyncssh.Error, OSError, TimeoutError, PlatformFailed):
-            await self._run(f"rm -rf {shlex.quote(self.directory)}", connection)
-        connection.close()
-        with suppress(asyncssh.Error, OSError, TimeoutError):
-            await asyncio.wait_for(connection.wait_closed(), _TIMEOUT_S)
+            code, _ = await self._run(_end_of(self.directory), connections[0].connection)
+        for one in connections:
+            one.connection.close()
+        for one in connections:
+            with suppress(asyncssh.Error, OSError, TimeoutError):
+                await asyncio.wait_for(one.connection.wait_closed(), _TIMEOUT_S)
+        return code == 0
+
+
+def _end_of(directory: str) -> str:
+    """The command that ends what runs from a directory, and removes it."""
+    place = shlex.quote(directory)
+    return f"if [ -f {place}/end ]; then sh {place}/end; else rm -rf {place}; fi"
+
+
+@dataclass(slots=True)
+class _Connection:
+    """A connection, and how many programs run through it."""
+
+    connection: Any
+    programs: int = 0
+
+    def ended(self) -> None:
+        self.programs -= 1
 
 
 class RemoteChild(Child):

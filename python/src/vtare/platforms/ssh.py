@@ -9,13 +9,19 @@ where that is another than `host`, `interface` the network device to capture on,
 
 from __future__ import annotations
 
+import shlex
+from dataclasses import asdict
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 from vtare.errors import BadInput, MachineCannot
+from vtare.platforms import network
 from vtare.platforms.base import BasePlatform, Layer
 from vtare.platforms.binary import digest, not_static
-from vtare.platforms.intake import Incoming
-from vtare.platforms.protocol import DEFAULT_RESOURCES, Need, PlatformFailed, Resources, Settings
+from vtare.platforms.intake import Incoming, printable
+from vtare.platforms.notes import Notes
+from vtare.platforms.owner import own_prefix, owner_of, still_runs
+from vtare.platforms.protocol import DEFAULT_RESOURCES, Leftover, Need, PlatformFailed, Resources, Settings
 from vtare.platforms.remote import Login, Machine, missing_library
 
 if TYPE_CHECKING:
@@ -26,7 +32,10 @@ if TYPE_CHECKING:
     from vtare.platforms.network import Site
 
 _TEXTS: Final = ("host", "user", "key_file", "known_hosts", "host_key_alias", "address", "interface", "directory")
+_NOTES: Final = Notes("ssh")
 _LARGEST_PORT: Final = 65_535
+#: Names of the notes of machines that this process is connected to.
+_open: Final[set[str]] = set()
 #: What a connection takes here.
 CONNECTION: Final = Need(memory_byte=4 << 20, processes=1)
 
@@ -34,12 +43,11 @@ CONNECTION: Final = Need(memory_byte=4 << 20, processes=1)
 class SshInstance:
     """One machine, reached over one connection."""
 
-    def __init__(self, machine: Machine, address: str, interface: str | None, owner: str, facts: Settings) -> None:
+    def __init__(self, machine: Machine, address: str, interface: str | None, facts: Settings) -> None:
         """Take over a connection."""
         self._machine = machine
         self._address = address
         self._interface = interface
-        self._owner = owner
         self._facts = facts
         self._about: Mapping[str, object] | None = None
         self.name = str(machine.login)
@@ -50,25 +58,49 @@ class SshInstance:
         self._about = about
         self._interface = interface
 
+    def stands_at(self, address: str, interface: str | None) -> None:
+        """See `Server.stands_at`."""
+        self._address, self._interface = address, interface
+
     @property
     def address(self) -> str | None:
         """Its address for measurements."""
         return self._address
 
-    def start(self, arguments: Sequence[str], *, directory: Path, stdout: Path, stderr: Path) -> Child:
-        """Copy the directory's files there and start the binary. See `Instance.start`.
+    def start(
+        self, arguments: Sequence[str], *, directory: Path, stdout: Path, stderr: Path, before: Sequence[str] = ()
+    ) -> Child:
+        """Copy the files there that the program is to read, and start it. See `Server.start`.
 
-        They lie elsewhere there: paths in arguments and in run.json are translated.
+        They lie elsewhere there: paths in arguments and in JSON files are translated.
         """
         here, there = str(directory), self._there(directory)
-        files = {path.name: path.read_bytes() for path in directory.iterdir() if path.is_file()}
-        translated = {
-            name: content.replace(here.encode(), there.encode()) if name == "run.json" else content
-            for name, content in files.items()
-        }
-        self._machine.put(translated, there)
+        self._machine.put(
+            {
+                name: content.replace(here.encode(), there.encode()) if name.endswith(".json") else content
+                for name, content in _named(directory, arguments).items()
+            },
+            there,
+        )
         words = [word.replace(here, there) for word in arguments]
-        return self._machine.start(words, directory=there, stdout=stdout, stderr=stderr, owner=self._owner)
+        return self._machine.start(words, directory=there, stdout=stdout, stderr=stderr, before=before)
+
+    def run(self, words: Sequence[str]) -> str:
+        """See `Server.run`."""
+        # A shell that nobody logged in to may lack the tools of the administrator.
+        code, text = self._machine.run(f"PATH=$PATH:/usr/sbin:/sbin {shlex.join(words)}")
+        if code != 0:
+            raise network.refusal(words, code, f"on {self._machine.login}: {printable(text)}")
+        return text
+
+    def keep(self, seconds: float) -> None:
+        """See `Server.keep`."""
+        self._machine.keep(seconds)
+
+    def undo_with(self, commands: Sequence[Sequence[str]]) -> None:
+        """See `Server.undo_with`."""
+        lines = ["PATH=$PATH:/usr/sbin:/sbin", *map(shlex.join, commands)]
+        self._machine.put({"undo": ("\n".join(lines) + "\n").encode()}, self._machine.directory)
 
     def fetch(self, directory: Path, expected: Mapping[str, int]) -> None:
         """Copy back what is expected. See `Instance.fetch`."""
@@ -90,6 +122,19 @@ class SshInstance:
         return f"{self._machine.directory}/{directory.name}"
 
 
+def _named(directory: Path, arguments: Sequence[str]) -> dict[str, bytes]:
+    """The files in a directory that the arguments name, and those that JSON files among them name."""
+    found: dict[str, bytes] = {}
+    texts = [word.encode() for word in arguments]
+    while texts:
+        text = texts.pop()
+        for path in directory.iterdir():
+            if path.is_file() and path.name not in found and str(path).encode() in text:
+                found[path.name] = path.read_bytes()
+                texts += [found[path.name]] if path.suffix == ".json" else []
+    return found
+
+
 class SshPlatform(BasePlatform[SshInstance]):
     """Machines that are there already. Whether one accepts this user is found out in `start`."""
 
@@ -97,7 +142,10 @@ class SshPlatform(BasePlatform[SshInstance]):
     LAYER = Layer.MACHINE
     FURNISHED = True
     REACHED = True
+    ELSEWHERE = True
     WORDS = "a machine over SSH"
+    #: Whether a note is kept of each machine until it is left: one that is made for a run has a note of its own.
+    noted = True
 
     def _checked(self, settings: dict[str, str | int]) -> dict[str, str | int]:
         return _checked(settings)
@@ -134,10 +182,60 @@ class SshPlatform(BasePlatform[SshInstance]):
             host_key_alias=text.get("host_key_alias"),
         )
         place = f"{text.get('directory', '/tmp').rstrip('/')}/{self._owner}-ssh-{id(self):x}-{number}"
-        machine = Machine(login, self._binary, place)
-        self._removals.callback(machine.close)
+        machine = Machine(login, place, self._owner)
+        self._removals.callback(self._leave, machine)
+        if self.noted:
+            _end_earlier(login)
+            _open.add(_name(machine))
+            _NOTES.write(_name(machine), {"directory": place, **asdict(login)})
+        machine.open(self._binary)
         facts = {"host": str(login), "binary_sha256": digest(self._binary)}
-        return SshInstance(machine, text.get("address", name), text.get("interface"), self._owner, facts)
+        return SshInstance(machine, text.get("address", name), text.get("interface"), facts)
+
+    def _leave(self, machine: Machine) -> None:
+        _open.discard(_name(machine))
+        if machine.close() and self.noted:
+            _NOTES.drop(_name(machine))
+
+
+def _name(machine: Machine) -> str:
+    """The name of a machine's note."""
+    return PurePosixPath(machine.directory).name
+
+
+def _end_earlier(login: Login) -> None:
+    """End what is left on a machine by connections that were cut, and by lab processes that are gone."""
+    for name in _NOTES.names():
+        owner = owner_of(name)
+        gone = owner is not None and (owner == own_prefix() or still_runs(owner) is None)
+        if gone and name not in _open and _noted(name) == login:
+            _remove(name)
+
+
+def _noted(name: str) -> Login | None:
+    """How to reach the machine of a note; None where there is none (any more)."""
+    note = _NOTES.read(name)
+    if note is None:
+        return None
+    note.pop("directory", None)
+    return Login(**note)
+
+
+def leftovers() -> tuple[Leftover, ...]:
+    """What gone lab processes may have left on machines of which they kept a note."""
+    return _NOTES.leftovers("directory on another machine", _remove)
+
+
+def _remove(name: str) -> None:
+    """End what runs from the directory of a note and remove it, then the note; one that is gone is fine."""
+    note, login = _NOTES.read(name), _noted(name)
+    if note is None or login is None:
+        return
+    machine = Machine(login, str(note["directory"]), str(owner_of(name)))
+    machine.reach()
+    if not machine.close():
+        raise PlatformFailed(f"{login}: {machine.directory} could not be removed; run `vtare clean` again")
+    _NOTES.drop(name)
 
 
 def refuse_site(site: Site | None) -> None:

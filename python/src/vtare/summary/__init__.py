@@ -32,9 +32,10 @@ disturbed_fraction, spin_ns_mean` (sleep), `cv, cv_within, cv_between, cv_thread
 time of one step of the counting function), `lost_fraction, gaps_per_s` (noise); for rtt, whose readings are the packets
 that came back, `sent, unsent, lost, late, lost_fraction, duplicate, reordered, achieved_packet_per_s, rtt_scheduled_ns,
 rtt_scheduled_p99_ns`, and where it was captured, medians of paired differences (docs/overhead.md): `overhead_ns,
-overhead_share_percent, overhead_relative_percent, sender_overhead_ns, wire_ns, responder_side_ns,
-responder_overhead_ns, turnaround_ns`, with `paired, not_captured, negative` (packets with all stamps, without, pieces
-below 0).
+overhead_share_percent, overhead_relative_percent, sender_overhead_ns, wire_ns, wire_out_ns, wire_back_ns,
+clock_bound_ns, responder_side_ns,
+responder_overhead_ns, turnaround_ns`, with `paired, not_captured, negative` (packets with all stamps, without,
+pieces below 0).
 
 For avb, whose readings are the answers in bit/s: `truth_bit_per_s, error_percent, error_half_iqr_percent,
 absolute_error_percent` (medians over the run's estimates, each beside the truth of its own window), `estimate_byte,

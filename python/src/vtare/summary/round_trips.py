@@ -8,6 +8,7 @@ import polars as pl
 
 from vtare import stats
 from vtare.campaign.two_hosts import SIDES, capture_name
+from vtare.clock_relation import ClockRelation, read_relations
 from vtare.overhead import figures_of, join, read_capture, read_round_trips
 from vtare.summary.model import Note
 
@@ -55,8 +56,13 @@ def _pieces(group: pl.DataFrame, samples: Path) -> dict[str, Any]:
         return {}
     peer = str(group["peer"][0])
     flow = next(flow for flow in read_round_trips(samples).flows if flow.peer == peer)
-    found = figures_of(join(group, flow, sender=captures.get("sender"), responder=captures.get("responder")))
-    pieces = {name: None if piece is None else piece["median"] for name, piece in found["pieces"].items()}
+    relations = read_relations(samples.parent)
+    # One machine has one clock, exactly.
+    clock = ClockRelation() if relations is None else relations.get("responder")
+    sides = {side: captures.get(side) for side in SIDES}
+    found = figures_of(join(group, flow, sender=sides["sender"], responder=sides["responder"], clock=clock))
+    described = found["pieces"] | found["one_way"]
+    pieces = {name: None if piece is None else piece["median"] for name, piece in described.items()}
     side = found["responder_side_ns"]
     return {
         **pieces,
@@ -64,6 +70,7 @@ def _pieces(group: pl.DataFrame, samples: Path) -> dict[str, Any]:
         "overhead_share_percent": found["overhead_share_percent"],
         "overhead_relative_percent": found["overhead_relative_percent"],
         "responder_side_ns": None if side is None else side["median"],
+        "clock_bound_ns": found["clock_bound_ns"],
         "paired": found["paired"],
         "not_captured": found["received"] - found["paired"],
         "negative": sum(found["negative"].values()),

@@ -18,6 +18,8 @@ _ROWS: Final = (
     ("at the responder's host side", "responder_side_ns"),
     ("sender's virtualization", "sender_overhead_ns"),
     ("wire", "wire_ns"),
+    ("wire there", "wire_out_ns"),
+    ("wire back", "wire_back_ns"),
     ("responder's virtualization", "responder_overhead_ns"),
     ("turnaround in the responder", "turnaround_ns"),
 )
@@ -51,12 +53,17 @@ def show_document(console: Console, document: Mapping[str, Any]) -> None:
         for heading in ("median", "half IQR", "min", "p99", "max"):
             table.add_column(heading, justify="right")
         for label, key in _ROWS:
-            figures = cell["pieces"][key] if key in cell["pieces"] else cell[key]
+            pieces = cell["pieces"] | cell["one_way"]
+            figures = pieces[key] if key in pieces else cell[key]
             if figures is not None:
                 shown = (figures[name] for name in ("median", "half_iqr", "min", "p99", "max"))
                 table.add_row(label, *(time_words(value) for value in shown))
         console.print(table)
         console.print()
+        if cell["clock_bound_ns"]:
+            console.print(
+                f"wire there and back: within {time_words(cell['clock_bound_ns'])}, as far as the clocks are compared"
+            )
         if cell["overhead_share_percent"] is not None:
             console.print(
                 f"overhead: {time_words(cell['overhead_ns']['median'])}, {cell['overhead_share_percent']:.3g} % of the "

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
 from rich.table import Table
 from rich.text import Text
 
 from vtare.campaign.status import STATUSES, run_status
+from vtare.named_hosts import THIS_MACHINE
+from vtare.platforms import kind_of
 from vtare.quantities import unit_of, write
 from vtare.terminal.progress import run_words
 from vtare.terminal.tables import duration
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from vtare.campaign.journal import Entry, Stopped
     from vtare.campaign.verify import Verification
     from vtare.design import Run
+    from vtare.named_hosts import HostSpec
     from vtare.plan import Plan
 
 
@@ -36,6 +40,10 @@ def show_plan(console: Console, plan: Plan, runs: Sequence[Run], seed: int | Non
         + f": {len(runs)} runs, about {duration(expected_s)}; "
         + (f"seed {seed}" if seed is not None else "the seed is drawn at the start")
     )
+    for role, host in plan.hosts.items():
+        stated = {key: value for key, value in asdict(host).items() if value is not None and key != "platform"}
+        about = "".join(f", {key} {value}" for key, value in stated.items())
+        console.print(f"{role} on {host.platform}{_reached(plan, host)}{about}")
     for experiment in plan.experiments:
         console.print(f"\n{experiment.name} ({experiment.instrument}): {experiment.title}")
         if experiment.cells != "all":
@@ -53,6 +61,15 @@ def show_plan(console: Console, plan: Plan, runs: Sequence[Run], seed: int | Non
             if run.block == 1:
                 table.add_row(str(run.position), Text(run_words(run)), run.run_id)
         console.print(table)
+
+
+def _reached(plan: Plan, host: HostSpec) -> str:
+    """How the machine of a host is reached."""
+    settings = plan.platforms.get(host.platform, {})
+    if "host" not in settings:
+        return " (this machine)" if host.platform == THIS_MACHINE else f" ({kind_of(host.platform, settings)})"
+    at = f"{settings['user']}@" if "user" in settings else ""
+    return f" ({kind_of(host.platform, settings)} {at}{settings['host']})"
 
 
 def _parameter_text(name: str, value: object) -> str:

@@ -194,7 +194,7 @@ def _first(summary: Summary, layout: Layout) -> Question | None:
     rows = _at_baseline(layout, _captured_cells(summary, layout))
     if not rows:
         return None
-    several = len({row["platform"] for row in rows}) == len(rows)
+    several = "platform" in layout.keys and len({row["platform"] for row in rows}) == len(rows)
     stacks = [_stack(row, text.level(row["platform"]) if several else layout.series_text(row)) for row in rows]
     drawing = plots.stacks(
         stacks, name=slug("answer", layout.experiment.name), names=PIECE_NAMES, label="round-trip time",
@@ -293,6 +293,10 @@ def _columns(level: str) -> tuple[CellColumn, ...]:
         (Column("overhead_relative_percent", "relative", about="overhead over the round-trip time at the host side"),
          lambda r: text.percent(_fraction(r["overhead_relative_percent"]), not_captured), False),
         piece("wire_ns", "wire", "from capture point to capture point, both ways"),
+        piece("wire_out_ns", "wire there", "one way, on the sender's clock"),
+        piece("wire_back_ns", "wire back", "one way, on the sender's clock"),
+        (Column("clock_bound_ns", "clocks within", about="how far off the wire's two ways may be"),
+         lambda r: text.time(r["clock_bound_ns"], not_captured), False),
         piece("responder_overhead_ns", "at the responder", "between its host's capture point and its program"),
         piece("turnaround_ns", "turnaround", "inside the responder, as it reports it"),
         (Column("not_captured", "not captured", about="round trips that a capture point missed"),
@@ -309,14 +313,23 @@ def _further(summary: Summary, layout: Layout) -> tuple[Question, ...]:
     return () if stacked is None else (stacked,)
 
 
+#: Where sender and responder are, by whether the plan names machines.
+_WHERE: Final = {
+    False: "two namespaces on this machine stand for the servers of sender and responder, each with its bridge and a "
+    "link between",
+    True: "sender and responder are the machines that the plan names (docs/hosts.md)",
+}
+
+
 def _method(layouts: Sequence[Layout]) -> tuple[str, ...]:
     if not any(layout.experiment.two_hosts for layout in layouts):
         return ()
     return (
-        "Round trips: two namespaces on this machine stand for the servers of sender and responder, each with its "
-        "bridge and a link between; every run starts instances and responder anew. Lost packets are counted and "
-        "are no readings. Pieces: requests and replies are captured on both host sides and joined by session and "
-        "sequence number; each piece is a median of paired differences on one clock (docs/overhead.md).",
+        f"Round trips: {_WHERE[any(layout.experiment.hosts for layout in layouts)]}; every run starts instances and "
+        "responder anew. Lost packets are counted and are no readings. Pieces: requests and replies are captured on "
+        "both host sides and joined by session and sequence number; each piece is a median of paired differences on "
+        "one clock (docs/overhead.md). The wire's two ways alone need a common one: they are known to within the "
+        "bound beside them.",
     )
 
 

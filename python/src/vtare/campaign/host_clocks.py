@@ -1,0 +1,127 @@
+"""Compare the clocks of the machines of a run with the sender's, before the run and after it."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+import polars as pl
+
+from vtare.campaign.children import Helper, RunFailed, beginning, end, wait_ready
+from vtare.clock_relation import CLOCKS_FILE, CLOCKS_SCHEMA, ClockRelation, Comparison
+from vtare.errors import BadInput, Interrupted
+from vtare.named_hosts import SENDER
+from vtare.overhead import RoundTrips, read_round_trips
+from vtare.process import ending_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from vtare.campaign.files import Files
+    from vtare.campaign.stop import StopRequest
+    from vtare.platforms.protocol import Server
+
+CLOCK_PORT: Final = 8463
+#: 20 ms: clocks that drift apart by 100 ppm move by 2 us meanwhile.
+_PACKETS: Final = ("--rate", "5000", "--count", "100", "--timeout", "500ms", "--no-gso")
+#: A busy machine may hold up all packets of a comparison: it is made again until what it leaves open is short.
+_NARROW_NS, _TRIES = 100_000, 3
+_LONGEST_S: Final = 30.0
+_MOST_BYTE: Final = 16 << 20
+
+
+class HostClocks:
+    """The clocks of the machines of one run; with none, or the sender's alone, there is nothing to compare."""
+
+    def __init__(self, servers: Mapping[str, Server]) -> None:
+        """Compare those of these servers, by role."""
+        self._sender = servers.get(SENDER)
+        self._others = {role: server for role, server in servers.items() if server is not self._sender}
+        self._found: dict[str, list[Comparison]] = {role: [] for role in self._others}
+
+    @property
+    def several(self) -> bool:
+        """Whether the run's hosts have clocks of their own."""
+        return bool(self._others)
+
+    def start(self, directory: Path, key: Path, helpers: list[Helper], stop: StopRequest) -> None:
+        """Start what answers on each of the others, and wait until it does; it sleeps while the run is made.
+
+        Raises:
+            RunFailed: one could not start.
+            Interrupted: a stop was requested.
+        """
+        for role, server in self._others.items():
+            log, ready = directory / f"clock-{role}.log", directory / f"clock-{role}.json"
+            words = ["serve", "--listen", f"{server.address}:{CLOCK_PORT}", "--key-file", str(key), "--json"]
+            child = server.start(words, directory=directory, stdout=ready, stderr=log)
+            helpers.append(Helper(f"clock of the {role}", child, log))
+            wait_ready(helpers[-1], lambda ready=ready: b"\n" in beginning(ready), stop)  # type: ignore[misc]
+
+    def compare(self, directory: Path, key: Path, stop: StopRequest) -> None:
+        """Compare each of the others with the sender's.
+
+        Raises:
+            RunFailed: a machine did not answer.
+            Interrupted: a stop was requested.
+        """
+        for role, server in self._others.items():
+            tried: list[Comparison] = []
+            while len(tried) < _TRIES and not any(one.width_ns < _NARROW_NS for one in tried):
+                tried.append(self._compared(role, server, directory, key, stop))
+            self._found[role].append(min(tried, key=lambda one: one.width_ns))
+
+    def write(self, directory: Path, files: Files) -> None:
+        """Write the document `vtare.clocks/1`, where there is more than one clock."""
+        if self.several:
+            hosts = {role: ClockRelation(tuple(found)).document() for role, found in self._found.items()}
+            document = {"schema": CLOCKS_SCHEMA, "hosts": hosts}
+            files.write(directory / CLOCKS_FILE, json.dumps(document, indent=2).encode())
+
+    def _compared(self, role: str, server: Server, directory: Path, key: Path, stop: StopRequest) -> Comparison:
+        assert self._sender is not None
+        out, log = directory / f"clock-{role}.parquet", directory / f"compare-{role}.log"
+        words = ["rtt", f"{server.address}:{CLOCK_PORT}", *_PACKETS, "--key-file", str(key), "--out", str(out)]
+        child = self._sender.start(words, directory=directory, stdout=log, stderr=log)
+        code = child.wait(_LONGEST_S, stop_fd=stop.fd)
+        if code is None:
+            end(child, stop)
+        if stop.requested:
+            raise Interrupted("stopped while clocks were compared")
+        if code != 0:
+            how = f"{_LONGEST_S:.0f} s were not enough" if code is None else ending_text(code)
+            raise RunFailed(f"the {role}'s clock could not be compared with the sender's ({how})", code, log=log)
+        self._sender.fetch(directory, {out.name: _MOST_BYTE})
+        try:
+            return compared(read_round_trips(out))
+        except BadInput as error:
+            raise RunFailed(f"the {role}'s clock could not be compared with the sender's: {error}") from error
+        finally:
+            for left in (out, log):
+                with suppress(OSError):
+                    left.unlink()
+
+
+def compared(trips: RoundTrips) -> Comparison:
+    """How far the far end's clock is ahead, from the stamps of round trips.
+
+    Raises:
+        BadInput: no packet came back with the far end's stamps.
+    """
+    (flow,) = trips.flows
+    if flow.origin_monotonic_ns is None:
+        raise BadInput(f"{trips.path}: states no origin of its times")
+    rows = trips.frame.select(
+        (flow.origin_monotonic_ns + pl.col("sent_ns")).alias("sent"),
+        (pl.col("peer_replied_ns") - flow.origin_monotonic_ns - pl.col("arrived_ns")).alias("low"),
+        (pl.col("peer_received_ns") - flow.origin_monotonic_ns - pl.col("sent_ns")).alias("high"),
+    ).drop_nulls()
+    if rows.height == 0:
+        raise BadInput(f"{trips.path}: no packet came back")
+    low, high = rows.select(pl.col("low").max(), pl.col("high").min()).row(0)
+    if low > high:
+        # The clocks moved against each other by more than the delays: the quickest round trip alone.
+        low, high = rows.sort(pl.col("high") - pl.col("low")).select("low", "high").row(0)
+    return Comparison(round(float(rows["sent"].mean())), int(low), int(high))  # type: ignore[arg-type]

@@ -1,0 +1,120 @@
+"""Hosts that a plan names by role: what is refused, what is shown, and how their clocks are related."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import numpy as np
+import polars as pl
+import pytest
+
+from vtare.campaign.host_clocks import compared
+from vtare.clock_relation import ClockRelation, Comparison, read_relations
+from vtare.errors import BadInput
+from vtare.named_hosts import HostSpec
+from vtare.overhead import Flow, RoundTrips
+from vtare.plan import Plan, parse_plan
+
+TWO_HOSTS = (Path(__file__).parents[1] / "two_hosts.toml").read_text(encoding="utf-8")
+ROUTED = (Path(__file__).parents[1] / "routed.toml").read_text(encoding="utf-8")
+HERE = 'sender = { platform = "host", address = "192.0.2.1" }'
+MACHINES = f"""
+[platforms.right]
+kind = "ssh"
+host = "192.0.2.2"
+user = "lab"
+
+[hosts]
+{HERE}
+responder = {{ platform = "right", interface = "eth1" }}
+"""
+
+
+def plan_of(*changes: tuple[str, str], text: str = TWO_HOSTS) -> Plan:
+    for line in ("platform = [", "responder_platform = ["):
+        text = "\n".join(part for part in text.splitlines() if not part.startswith(line))
+    text = text.replace('platform = "host", ', "") + MACHINES
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    return parse_plan(text, source=Path("hosts.toml"))
+
+
+def test_hosts_are_read_by_role() -> None:
+    assert plan_of().hosts == {
+        "sender": HostSpec("host", "192.0.2.1"),
+        "responder": HostSpec("right", None, "eth1"),
+    }
+
+
+def test_vtare_plan_prints_who_is_where(lab_command: Callable[..., CompletedProcess[str]], tmp_path: Path) -> None:
+    (tmp_path / "hosts.toml").write_text(plan_of().text)
+    out = lab_command("plan", str(tmp_path / "hosts.toml")).stdout
+    assert "sender on host (this machine), address 192.0.2.1" in out
+    assert "responder on right (ssh lab@192.0.2.2), interface eth1" in out
+
+
+WRONG = [
+    ((HERE, ""), r"hosts.sender: missing; expected the machine of this role, as experiment\[0\] \(rtt\) needs it"),
+    ((HERE, 'sender = "host"'), "hosts.sender.address: missing; expected this machine's address"),
+    (('"right", interface', '"rihgt", interface'), r"found 'rihgt' \(did you mean 'right'\?\), expected 'host'"),
+    (('kind = "ssh"', 'kind = "docker"'), r"hosts.responder.platform: found 'right', expected 'host' \(this one\)"),
+    (("responder = {", "responder = 5 # {"), "hosts.responder: found 5, expected a platform such as"),
+    (("responder = {", "rsponder = {"), r"unknown key 'rsponder' \(did you mean 'responder'\?\)"),
+    (('interface = "eth1"', 'device = "eth1"'), "hosts.responder: unknown key 'device'|unknown key 'device'"),
+    (('platform = "right", ', ""), "hosts.responder.platform: found nothing, expected a string|missing"),
+    (("responder_cpu = [1]", 'platform = ["netns"]'), r"factors.platform: states what instances are made for a run"),
+    (("responder_cpu = [1]", "vcpus = [1]"), r"factors.vcpus: states what instances are made for a run"),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), WRONG, ids=[case[0][1] or "no sender" for case in WRONG])
+def test_hosts_that_cannot_be_are_refused_with_the_way_out(change: tuple[str, str], message: str) -> None:
+    with pytest.raises(BadInput, match=message):
+        plan_of(change)
+
+
+def test_a_path_needs_a_router() -> None:
+    with pytest.raises(BadInput, match=r"hosts.router: missing; expected the machine of this role, as .* \(avb\)"):
+        plan_of(text=ROUTED)
+
+
+def trips(rows: list[tuple[int, int, int, int]]) -> RoundTrips:
+    names = ("sent_ns", "peer_received_ns", "peer_replied_ns", "arrived_ns")
+    frame = pl.DataFrame(rows, schema=names, orient="row")
+    return RoundTrips(Path("clock.parquet"), frame, (Flow("peer", origin_monotonic_ns=1_000_000),))
+
+
+def test_no_packet_arrives_before_it_is_sent_and_that_bounds_the_other_clock() -> None:
+    # The other clock is 7,000,000 ns ahead; there in 30 and 10 us, back in 20 and 40 us.
+    ahead = 1_000_000 + 7_000_000
+    rows = [(sent, ahead + sent + there, ahead + sent + there + 5_000, sent + there + 5_000 + back)
+            for sent, there, back in ((0, 30_000, 20_000), (200_000, 10_000, 40_000))]  # fmt: skip
+    found = compared(trips(rows))
+    assert found == Comparison(1_100_000, 7_000_000 - 20_000, 7_000_000 + 10_000)
+
+
+def test_clocks_that_moved_against_each_other_are_bounded_by_the_quickest_round_trip() -> None:
+    # Ahead by 0 at first, by 100 us later; 5 us each way, then 6.
+    rows = [(0, 1_005_000, 1_005_000, 10_000), (50_000, 1_156_000, 1_156_000, 62_000)]
+    assert compared(trips(rows)) == Comparison(1_025_000, -5_000, 5_000)
+
+
+def test_a_comparison_without_a_reply_is_refused() -> None:
+    with pytest.raises(BadInput, match="no packet came back"):
+        compared(trips([]).__class__(Path("x"), trips([(1, 1, 1, 1)]).frame.clear(), trips([]).flows))
+
+
+def test_between_two_comparisons_the_clocks_keep_their_rates(tmp_path: Path) -> None:
+    relation = ClockRelation((Comparison(0, -10, 30), Comparison(1000, 90, 110)))
+    assert relation.ahead(np.array([-5.0, 0.0, 500.0, 1000.0, 2000.0])).tolist() == [10.0, 10.0, 55.0, 100.0, 100.0]
+    assert relation.bound_ns == 20.0
+    assert ClockRelation().ahead(np.array([3.0])).tolist() == [0.0]
+    assert ClockRelation().bound_ns == 0.0
+    assert ClockRelation.of_document(relation.document()) == relation
+    assert read_relations(tmp_path) is None
+    (tmp_path / "clocks.json").write_text('{"schema": "vtare.clocks/1", "hosts": {"responder": [{"at_ns": 1}]}}')
+    with pytest.raises(BadInput, match="damaged, or not left by a run between machines"):
+        read_relations(tmp_path)
