@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 CLOCK_PORT: Final = 8463
 #: 20 ms: clocks that drift apart by 100 ppm move by 2 us meanwhile.
 _PACKETS: Final = ("--rate", "5000", "--count", "100", "--timeout", "500ms", "--no-gso")
-#: A busy machine may hold up all packets of a comparison: it is made again until what it leaves open is short.
+#: A busy machine may delay all packets of a comparison: it is made again until what it leaves open is short.
 _NARROW_NS, _TRIES = 100_000, 3
 _LONGEST_S: Final = 30.0
 _MOST_BYTE: Final = 16 << 20

@@ -173,7 +173,7 @@ class Server(Instance, Protocol):
         ...
 
     def keep(self, seconds: float) -> None:
-        """Let what was started run on for so long, should the lab not be heard of again."""
+        """Let what was started run on for so long, should nothing come from the lab any more."""
         ...
 
     def undo_with(self, commands: Sequence[Sequence[str]]) -> None:

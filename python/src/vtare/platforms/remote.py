@@ -4,7 +4,7 @@ The connection lives in an event loop of its own thread, which sleeps unless a p
 is asked for while a run measures; that the other machine is still there, the kernel finds out (TCP keepalive). A
 program on the other machine ends where the connection does. A directory there holds the binary, the runs' files and a
 script that ends what was started, undoes what was changed and removes the directory. A keeper runs the script when the
-connection ends, or when nothing was heard of the lab for as long as the longest run may take: neither a killed lab nor
+connection ends, or when nothing came from the lab for as long as the longest run may take: neither a killed lab nor
 a cut cable leaves anything behind.
 """
 
