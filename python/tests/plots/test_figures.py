@@ -51,6 +51,13 @@ def drawings() -> list[plots.Drawing]:
             names={"sender_overhead_ns": "sender", "wire_ns": "wire"},
             label="time by place",
         ),
+        plots.share_stacks(
+            [plots.Stack("netns", 5e4, (("sender_overhead_ns", 1.3e4), ("wire_ns", 3.7e4)), 0.26)],
+            name="share-stacks",
+            names={"sender_overhead_ns": "sender", "wire_ns": "wire"},
+            label="share",
+            main="sender_overhead_ns",
+        ),
         plots.control_drift(controls, centre=25.0, limit=1.5, name="drift"),
         plots.cv_by_argument(
             [

@@ -515,7 +515,7 @@ def check_sentences(seen: Seen, text: str, every: list[Cell], known: list[Found]
             value = float(match.group(1)) * SCALES[match.group(2)]
             names = ("median", "p99", "read cost", "throughput", "latency", "truth", "time", "bytes")
             figures = [cell.middle(name) for cell in every for name in names if cell.by_block(name)]
-            right = any(close(value, one) for one in figures) or "overhead" in line or "pass between" in plain
+            right = any(close(value, one) for one in figures) or "overhead" in line or "layer at the sender" in plain
             seen.expect("sentences", line[:80], right, match.group(0), "no figure of a cell")
 
 

@@ -83,7 +83,7 @@ def test_the_answer_has_three_sentences_at_most_and_the_box_below_states_what_is
     rows = [row for row in five_runs.summary.comparisons.iter_rows(named=True) if word_of(row) == "inconclusive"]
     more = max(row["runs_needed"] - row["n_blocks"] for row in rows)
     wanted = f"{len(rows)} of {five_runs.summary.comparisons.height} comparisons are inconclusive; {more} more blocks"
-    assert f"{wanted} would find 5 % with 80 %" in certainty_of(five_runs)
+    assert f"{wanted} would find a change of 5 % with a probability of 80 %" in certainty_of(five_runs)
 
 
 def test_a_campaign_without_limits_states_how_far_its_figures_carry(five_runs: Reported) -> None:

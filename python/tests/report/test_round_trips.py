@@ -36,8 +36,8 @@ def test_the_answer_is_the_round_trip_and_the_overhead_and_losses_stand_in_the_s
     assert sentences[0] == (f"A round trip takes 50.0 µs ({same}) from the host and 50.0 µs ({same}) from netns.")
     assert sentences[1] == (
         f"With captures on both hosts it takes 50.0 µs ({same}) from the host and 50.0 µs ({same}) from netns; of "
-        "them, 13.0 µs (13.0 to 13.0 µs) or 26.0 % and 13.0 µs (13.0 to 13.0 µs) or 26.0 % pass between program and "
-        "capture point, at the sender."
+        "it the layer at the sender takes 26.0 % or 13.0 µs (13.0 to 13.0 µs) from the host and 26.0 % or 13.0 µs "
+        "(13.0 to 13.0 µs) from netns."
     )
     assert len(sentences) == 2
     assert "16 of 6400 packets were lost" in details[0]
@@ -75,8 +75,8 @@ def test_where_all_was_captured_the_overhead_is_part_of_what_was_shown(summary: 
     captured = dataclasses.replace(summary, cells=summary.cells.filter(pl.col("capture") == "on"))
     sentences, _ = main_figure(captured)
     assert sentences[1] == (
-        "Of them, 13.0 µs (13.0 to 13.0 µs) or 26.0 % and 13.0 µs (13.0 to 13.0 µs) or 26.0 % pass between program and "
-        "capture point, at the sender."
+        "Of it the layer at the sender takes 26.0 % or 13.0 µs (13.0 to 13.0 µs) from the host and 26.0 % or 13.0 µs "
+        "(13.0 to 13.0 µs) from netns."
     )
 
 
@@ -108,8 +108,10 @@ def test_the_pieces_are_drawn_for_captured_cells_only(summary: Summary) -> None:
             "responder 20.0 µs (26.0 % of the whole is layer at the sender)" in words
         )
     assert "docker" not in words
-    # The main figure shows every captured cell: a second figure of the same bars is left out.
-    assert stack_figures(summary, layout) is None
+    # The main figure has shares, the second one times.
+    second = stack_figures(summary, layout)
+    assert second is not None
+    assert second.title == "Where does the time go?"
     drawn = content_of(summary).headline
     assert drawn is not None
     assert (drawn.id, drawn.title) == ("answer-rates", "How much of a round trip is the layer?")
@@ -141,12 +143,14 @@ def test_the_share_in_the_figure_is_that_of_the_sentence_and_of_the_table(summar
     content = content_of(summary)
     assert content.headline is not None
     drawn = content.headline.panels[0].drawing
-    shares = drawn.data.filter(pl.col("share").is_not_null())["share"].to_list()
+    shares = drawn.data.filter(pl.col("piece") == "layer at the sender")["share"].to_list()
+    for _, pieces in drawn.data.filter(pl.col("piece") != "whole").group_by("label"):
+        assert pieces["share"].sum() == pytest.approx(1.0)
     cells = summary.cells.filter((pl.col("experiment") == "rates") & pl.col("overhead_share_percent").is_not_null())
     assert shares
     assert set(shares) <= {share / 100 for share in cells["overhead_share_percent"]}
     said = " ".join(plain(sentence) for sentence in content.answer.sentences)
-    assert all(f"or {percent_text(share)}" in said for share in shares)
+    assert all(f"{percent_text(share)} or " in said for share in shares)
     assert all(f"({percent_text(share)} of the whole is layer at the sender)" in drawn.text for share in shares)
 
 

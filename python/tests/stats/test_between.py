@@ -146,12 +146,17 @@ def test_an_inconclusive_cell_names_the_campaigns_that_would_do(make: Make) -> N
     for row in found.cells:
         assert row["verdict"] == "inconclusive"
         assert row["campaigns_needed"] > 2
-        assert row["reason"] == f"{row['campaigns_needed']} campaigns a side would find a change of 5 % with 80 %"
+        assert (
+            row["reason"]
+            == f"{row['campaigns_needed']} campaigns a side would find a change of 5 % with a probability of 80 %"
+        )
     printed = io.StringIO()
     show_between(Console(width=200, file=printed), found)
     needed = [row["campaigns_needed"] for row in found.cells]
     line = f"{len(needed)} inconclusive: {min(needed)} to {max(needed)} campaigns a side would find a change of 5 %"
-    assert [text for text in printed.getvalue().splitlines() if "would find" in text] == [f"{line} with 80 %"]
+    assert [text for text in printed.getvalue().splitlines() if "would find" in text] == [
+        f"{line} with a probability of 80 %"
+    ]
 
 
 @pytest.mark.parametrize("offset", [0.0, 0.5, 1.0, 2.0])

@@ -55,7 +55,7 @@ RECORD: Final = Instrument(
     most_rows=_most_rows,
     metrics=(
         # An estimate is the path's, no merit; its error is the method's.
-        Metric("avb_bit_per_s", axis="available bandwidth"),
+        Metric("avb_bit_per_s", "available", "available bandwidth", "available bandwidth"),
         Metric("truth_bit_per_s"),
         Metric("true_capacity_bit_per_s"),
         Metric("error_percent", "error", better="less"),

@@ -30,7 +30,7 @@ from vtare.plots.rates import (
 )
 from vtare.plots.ratios import RatioMark, RatioRow, ratio_dots
 from vtare.plots.raw import raw_samples, raw_values
-from vtare.plots.stacks import stack_scale, stack_values, stacks
+from vtare.plots.stacks import share_stacks, stack_scale, stack_values, stacks
 from vtare.plots.svg import Drawing, png
 from vtare.plots.violins import Violin, violin, violin_values, violins
 
@@ -93,6 +93,7 @@ __all__ = [
     "run_box",
     "scale_for",
     "share_bars",
+    "share_stacks",
     "stack_scale",
     "stack_values",
     "stacks",

@@ -10,7 +10,7 @@ from vtare.plots.format import significant, time_text
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from vtare.summary import LoadMade, MachineFacts
+    from vtare.summary import LoadMade, MachineFacts, Summary
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,11 @@ class Fact:
 
 
 _UNSTABLE: Final = ("hpet", "acpi_pm", "jiffies", "refined-jiffies", "xen", "hyperv_clocksource_msr")
+
+
+def emulated(summary: Summary) -> list[str]:
+    """The platforms whose machines were emulated in software: their figures are the emulator's."""
+    return sorted({one.platform for one in summary.machines if one.machine.get("hypervisor") == "tcg"})
 
 
 def facts_of(machine: MachineFacts) -> tuple[Fact, ...]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from vtare.report import text
+from vtare.report.facts import emulated
 from vtare.report.layout import figure_name, key_name
 from vtare.report.tables import Column, Table, p_text, where_of
 from vtare.report.text import Shown, missing
@@ -33,11 +34,11 @@ def title(summary: Summary) -> str:
 
 def words(summary: Summary) -> str:
     """What the verdicts mean, and which platforms were emulated: their costs are the emulator's."""
-    emulated = sorted({m.platform for m in summary.machines if m.machine.get("hypervisor") == "tcg"})
-    if not emulated or title(summary) != _COSTS:
+    platforms = emulated(summary)
+    if not platforms or title(summary) != _COSTS:
         return _MEANING
-    are = "is" if len(emulated) == 1 else "are"
-    return f"{_MEANING} {text.listing(emulated)} {are} emulated in software (TCG), not virtualized."
+    are = "is" if len(platforms) == 1 else "are"
+    return f"{_MEANING} {text.listing(platforms)} {are} emulated in software (TCG), not virtualized."
 
 
 def verdict_text(summary: Summary, word: str) -> str:

@@ -10,6 +10,7 @@ import polars as pl
 from vtare import stats
 from vtare.plots.format import percent_text
 from vtare.report import needs, text
+from vtare.report.facts import emulated
 
 if TYPE_CHECKING:
     from vtare.summary import Summary
@@ -30,6 +31,7 @@ def limits_of(summary: Summary) -> tuple[Limit, ...]:
     """Every limit, the gravest first."""
     return (
         *_runs(summary),
+        *_emulated(summary),
         *_clock(summary),
         *_drift(summary),
         *_capped(summary),
@@ -67,6 +69,19 @@ def _runs(summary: Summary) -> list[Limit]:
             "blocks to rely on it.",
         )]  # fmt: skip
     return []
+
+
+def _emulated(summary: Summary) -> list[Limit]:
+    platforms = emulated(summary)
+    if not platforms:
+        return []
+    are = "is" if len(platforms) == 1 else "are"
+    short = f"{text.listing(platforms)} {are} emulated in software (TCG)"
+    return [Limit(
+        short,
+        f"{short}: their figures show that it works, not what a guest under KVM costs. Run the plan where /dev/kvm "
+        "works.",
+    )]  # fmt: skip
 
 
 def _clock(summary: Summary) -> list[Limit]:

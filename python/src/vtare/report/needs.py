@@ -23,8 +23,8 @@ _LISTED: Final = 3
 def inconclusive(summary: Summary) -> tuple[str, str] | None:
     """How many comparisons are inconclusive, and what would settle them: in a few words, and in full.
 
-    `3 of 4 comparisons are inconclusive; 9 more blocks would find 5 % with 80 %`. None where there are none, or none
-    could be tested.
+    `3 of 4 comparisons are inconclusive; 9 more blocks would find a change of 5 % with a probability of 80 %`. None
+    where there are none, or none could be tested.
     """
     rows = [row for row in summary.comparisons.iter_rows(named=True) if row["p_value"] is not None]
     left = [row for row in rows if word_of(row) == INCONCLUSIVE]
@@ -42,7 +42,7 @@ def inconclusive(summary: Summary) -> tuple[str, str] | None:
 def _more(summary: Summary, left: list[dict[str, Any]]) -> str:
     """How many more blocks would find a difference as large as the margin in these comparisons."""
     known = [more for row in left if (more := _missing_blocks(row)) is not None]
-    margin, chance = f"{summary.plan.analysis.margin_percent:g} %", f"{100 * _CHANCE:g} %"
+    margin, chance = f"a change of {summary.plan.analysis.margin_percent:g} %", f"a probability of {100 * _CHANCE:g} %"
     if not known:
         return f"no number of blocks up to 1000 would find {margin} with {chance}"
     if max(known) == 0:

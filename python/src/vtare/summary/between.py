@@ -328,7 +328,7 @@ def _verdict(row: Mapping[str, Any], p: float | None, analysis: Analysis) -> tup
     needed = row["campaigns_needed"]
     if needed is None:
         return "inconclusive", None
-    chance, size = f"{100 * _CHANCE:g} %", f"{analysis.margin_percent:g} %"
+    chance, size = f"a probability of {100 * _CHANCE:g} %", f"{analysis.margin_percent:g} %"
     return "inconclusive", f"{_campaigns(needed)} a side would find a change of {size} with {chance}"
 
 

@@ -11,6 +11,7 @@ from vtare.overhead import PIECES
 from vtare.plan import CAPTURE_OFF
 from vtare.plots.format import count_text, significant, time_range_text, time_text
 from vtare.report import text
+from vtare.report.facts import emulated
 from vtare.report.figures import Panel, Question, slug
 from vtare.report.layout import key_text
 from vtare.report.overlay_tables import share_standing
@@ -114,22 +115,21 @@ def _how_long(summary: Summary, layout: Layout, rows: Sequence[dict[str, Any]], 
 
 
 def _overhead(layout: Layout, rows: Sequence[dict[str, Any]], before: Sequence[dict[str, Any]]) -> Sentence:
-    """What passes between program and capture point; `before` are the cells of the sentence before."""
+    """What the layer at the sender takes of round trips; `before` are the cells of the sentence before."""
     parts: list[Sentence] = []
     for row in rows:
         low, high = row["overhead_low_ns"], row["overhead_high_ns"]
         interval = "" if low is None or high is None else time_range_text(low, high)
         share = row["overhead_share_percent"]
-        of = f" or {significant(share)} %" if share is not None else ""
-        parts.append((FigureText(time_text(row["overhead_ns"]), interval), of))
+        part: Sentence = () if share is None else (FigureText(f"{significant(share)} %"), " or ")
+        parts.append((*part, FigureText(time_text(row["overhead_ns"]), interval), _with(layout, row)))
     if not parts:
         return ()
-    told_of = "it" if len(rows) == 1 else "them"
+    takes = ("f it the layer at the sender takes ", *_joined(parts), ".")
     if rows == before:
-        return (f"Of {told_of}, ", *_joined(parts), " pass between program and capture point, at the sender.")
+        return ("O", *takes)
     whole = _joined([(main_figure(layout, row), _with(layout, row)) for row in rows])
-    passing = (f"; of {told_of}, ", *_joined(parts), " pass between program and capture point, at the sender.")
-    return ("With captures on both hosts it takes ", *whole, *passing)
+    return ("With captures on both hosts it takes ", *whole, "; o", *takes)
 
 
 def _lost(layout: Layout, rows: Sequence[dict[str, Any]]) -> Sentence:
@@ -192,29 +192,32 @@ def _extent(summary: Summary, layout: Layout) -> int:
 def _first(summary: Summary, layout: Layout) -> Question | None:
     """The answer: one bar for each platform, cut into its pieces; None where nothing was captured."""
     rows = _at_baseline(layout, _captured_cells(summary, layout))
-    if not rows:
+    if all(row["overhead_share_percent"] is None for row in rows):
         return None
     several = "platform" in layout.keys and len({row["platform"] for row in rows}) == len(rows)
-    stacks = [_stack(row, text.level(row["platform"]) if several else layout.series_text(row)) for row in rows]
-    drawing = plots.stacks(
-        stacks, name=slug("answer", layout.experiment.name), names=PIECE_NAMES, label="round-trip time",
+    stacks = [_stack(row, _platform(summary, row["platform"]) if several else layout.series_text(row)) for row in rows]
+    drawing = plots.share_stacks(
+        stacks, name=slug("answer", layout.experiment.name), names=PIECE_NAMES, label="share of the round trip",
         main=LAYER_PIECE,
     )  # fmt: skip
     caption = (
-        "Bars: medians over runs of each run's median piece of a round trip. The percentage at the right is the share "
-        "of the sender's layer, the time between its program and its host's network: the median over runs of each "
-        "run's. Dark tick and figure: the median round trip, which medians of pieces need not add up to."
+        "Each bar is a whole round trip; at the right its median over runs. The layer at the sender is the time "
+        "between the program and its host's network, both ways: the median over runs of each run's share. The rest is "
+        "divided as the medians of its pieces are."
     )
     title = "How much of a round trip is the layer?"
     panel = Panel(layout.experiment.title, drawing)
     return Question(slug("answer", layout.experiment.name), title, caption, (panel,))
 
 
+def _platform(summary: Summary, name: str) -> str:
+    return f"{text.level(name)} (emulated)" if name in emulated(summary) else text.level(name)
+
+
 def stack_figures(summary: Summary, layout: Layout) -> Question | None:
     """The pieces of the round trip by place, None where nothing was captured."""
     rows = _captured_cells(summary, layout)
-    if not rows or len(rows) == len(_at_baseline(layout, rows)):
-        # The main figure shows all of them.
+    if not rows:
         return None
     panels: dict[str | None, list[plots.Stack]] = {}
     varying = [key for key in layout.keys if key != layout.panel and len({row[key] for row in rows}) > 1]
