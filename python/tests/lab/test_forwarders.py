@@ -14,7 +14,7 @@ from vtare.campaign.children import RunFailed
 from vtare.campaign.forwarding import ForwardingRun, Placement, guests_of
 from vtare.design import Run
 from vtare.errors import BadInput
-from vtare.forwarders import MOST_GUESTS, ForwardingTopology, NamespaceGuests, QemuGuests
+from vtare.forwarders import MOST_GUESTS, ForwardingTopology, MachineGuests, NamespaceGuests
 from vtare.instruments import PartRows, instrument
 from vtare.plan import Plan, load_plan, parse_plan, shipped_plans
 from vtare.platforms import PlatformFailed, Resources, openvswitch
@@ -146,7 +146,7 @@ def test_only_platforms_that_can_forward_have_guests() -> None:
         assert found.name == name
     assert guests_of("ssh", Path("vtare"), "vtare-1-0") is None
     named = guests_of("old", Path("vtare"), "vtare-1-0", settings={"kind": "qemu", "machine": "pc"})
-    assert isinstance(named, QemuGuests)
+    assert isinstance(named, MachineGuests)
     with pytest.raises(BadInput, match="found the setting 'colour'"):
         guests_of("qemu", Path("vtare"), "vtare-1-0", settings={"colour": "red"})
     # What a kind cannot be given is a reason to skip the cell.
@@ -158,7 +158,7 @@ def test_only_platforms_that_can_forward_have_guests() -> None:
 def test_a_machine_between_the_bridges_gets_a_card_at_either_and_forwards(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[GuestAttachment] = []
     monkeypatch.setattr(QemuPlatform, "boot", lambda _, stands, __: asked.extend(stands) or [])
-    kind = QemuGuests(QemuPlatform(Path("vtare"), OWNER), Resources(nic="e1000"))
+    kind = MachineGuests(QemuPlatform(Path("vtare"), OWNER), Resources(nic="e1000"))
     room = ForwardingTopology(OWNER, 2, switch="linux", kind=kind, frame_byte=9000)
     kind.start(room.slots, room.bridge_namespace, room.mtu_byte)
     assert [stand.name for stand in asked] == list(room.guests)

@@ -14,10 +14,12 @@ import pytest
 from transcripts.replay import Entry, entries
 
 from vtare.errors import BadInput, MachineCannot
+from vtare.forwarders import MachineGuests, forwarding_guests
+from vtare.forwarders.slots import guest_slot
 from vtare.platforms import Resources, open_platform, xen
 from vtare.platforms.guest import xen_domain, xen_tools
 from vtare.platforms.guest.agent import Agent
-from vtare.platforms.guest.cards import Network
+from vtare.platforms.guest.cards import Card, Network
 from vtare.platforms.guest.channel import Terminal
 from vtare.platforms.guest.disk import Disk
 from vtare.platforms.guest.errors import GuestFailed
@@ -207,10 +209,27 @@ def test_a_disk_is_a_loop_device_that_blkback_gets_and_the_kernel_frees() -> Non
 
 
 def test_the_script_puts_the_card_behind_the_bridge_under_the_ports_name() -> None:
-    lines = xen_domain.script(Network(SITE, 3, "netfront")).splitlines()
+    lines = spec().scripts[Path("/d/join")].splitlines()
     assert 'ip link set dev "$vif" netns vtare-1-2-s name port3' in lines
     assert "ip -n vtare-1-2-s link set dev port3 master br0 up" in lines
     assert lines[-1] == 'xenstore-write "$XENBUS_PATH/hotplug-status" connected'
+
+
+def test_a_guest_that_forwards_has_a_card_towards_either_bridge() -> None:
+    slot = guest_slot("vtare-1-2", "abc", 0)
+    cards = tuple(Card("netfront", one.port, one.mac, one.address, 1500, one.neighbours) for one in slot.interfaces)
+    guest = spec(network=None, cards=cards, namespace="vtare-1-2-f", forwards=True)
+    lines = dict(line.split(" = ", 1) for line in xen_domain.config(guest).splitlines())
+    assert json.loads(lines["vif"]) == [
+        "mac=02:76:c6:01:00:01,script=/d/join0",
+        "mac=02:76:c6:02:00:01,script=/d/join1",
+    ]
+    assert {"vtare.forward=1", "vtare.device=02:76:c6:02:00:01"} <= {*json.loads(lines["cmdline"]).split()}
+    joins = [text.splitlines() for text in guest.scripts.values()]
+    for join, port in zip(joins, ("iabc0", "oabc0"), strict=True):
+        assert f'ip link set dev "$vif" netns vtare-1-2-f name {port}' in join
+        assert not any("master" in line for line in join)
+    assert isinstance(forwarding_guests(platform()), MachineGuests)
 
 
 def test_domains_of_gone_lab_processes_are_found_and_others_left_alone(

@@ -23,7 +23,7 @@ from vtare.forwarders.switches import SWITCHES, switch_here
 from vtare.lazy import attributes
 
 if TYPE_CHECKING:
-    from vtare.forwarders.kinds import ContainerGuests, Guests, NamespaceGuests, QemuGuests, forwarding_guests
+    from vtare.forwarders.kinds import ContainerGuests, Guests, MachineGuests, NamespaceGuests, forwarding_guests
     from vtare.forwarders.topology import ForwardingTopology
 
 __all__ = [
@@ -36,8 +36,8 @@ __all__ = [
     "GuestInterface",
     "GuestSlot",
     "Guests",
+    "MachineGuests",
     "NamespaceGuests",
-    "QemuGuests",
     "forwarding_guests",
     "switch_here",
 ]
@@ -45,7 +45,7 @@ __all__ = [
 __getattr__ = attributes(
     __name__,
     {
-        "kinds": ("ContainerGuests", "Guests", "NamespaceGuests", "QemuGuests", "forwarding_guests"),
+        "kinds": ("ContainerGuests", "Guests", "NamespaceGuests", "MachineGuests", "forwarding_guests"),
         "topology": ("ForwardingTopology",),
     },
 )

@@ -1,4 +1,4 @@
-"""What is between the bridges: network namespaces, those of containers, or machines under QEMU."""
+"""What is between the bridges: network namespaces, those of containers, or machines under QEMU or Xen."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from vtare.platforms import DEFAULT_RESOURCES, BasePlatform, Need, PlatformFailed, Resources, network
 from vtare.platforms.base import Forwards
-from vtare.platforms.guest.cards import Card
+from vtare.platforms.guest.cards import Card, GuestAttachment
 from vtare.platforms.network import Step
-from vtare.platforms.qemu import GuestAttachment, QemuInstance, QemuPlatform
+from vtare.platforms.qemu import QemuPlatform
+from vtare.platforms.xen import XenPlatform
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from vtare.forwarders.slots import GuestInterface, GuestSlot
     from vtare.platforms.child import ProcessChild
+    from vtare.platforms.guest.instance import GuestInstance
 
 
 class Guests(Protocol):
@@ -178,19 +180,18 @@ class ContainerGuests(_InNamespaces):
         self._platform.stop()
 
 
-class QemuGuests:
-    """Guests that are machines under QEMU, each with a kernel of its own that forwards between its two cards.
+class MachineGuests:
+    """Guests that are machines under QEMU or Xen, each with a kernel of its own that forwards between its two cards.
 
-    The taps are QEMU's own: they end with it, also in the namespace of the bridges, where Open vSwitch has its ports.
+    The host's ends of the cards end with them, also in the namespace of the bridges, where Open vSwitch has its ports.
     """
 
-    name: Final = "qemu"
-
-    def __init__(self, platform: QemuPlatform, resources: Resources = DEFAULT_RESOURCES) -> None:
+    def __init__(self, platform: QemuPlatform | XenPlatform, resources: Resources = DEFAULT_RESOURCES) -> None:
         """Prepare; nothing is started yet."""
         self._platform = platform
         self._resources = resources
-        self._started: list[QemuInstance] = []
+        self._started: Sequence[GuestInstance[Any]] = []
+        self.name: Final = platform.name
 
     def missing(self) -> str | None:
         """Why this machine cannot run such guests, or None. The first call may boot a guest to try KVM."""
@@ -206,7 +207,7 @@ class QemuGuests:
         Raises:
             MachineCannot, PlatformFailed: one did not come up.
         """
-        nic = self._resources.nic or "virtio"
+        nic = self._resources.nic or self._platform.CARD
 
         def card(interface: GuestInterface) -> Card:
             return Card(
@@ -246,11 +247,11 @@ class QemuGuests:
         return []
 
     def watched(self) -> list[tuple[str, ProcessChild, Path]]:
-        """QEMU's processes."""
+        """QEMU's processes, or those of `xl`."""
         return [(f"guest {instance.name}", instance.emulator, instance.directory / "log") for instance in self._started]
 
     def keep_off(self, cpu: int) -> None:
-        """Have QEMU's threads run on other CPUs, but for vCPUs that the plan pins itself."""
+        """Have the threads of what runs them run on other CPUs, but for vCPUs that the plan pins itself."""
         others = os.sched_getaffinity(0) - {cpu}
         if not others or self._resources.pinned is not None:
             return
@@ -287,8 +288,8 @@ def forwarding_guests(platform: BasePlatform[Any], resources: Resources = DEFAUL
             return NamespaceGuests(resources)
         case Forwards.CONTAINER:
             return ContainerGuests(platform, resources)
-        case Forwards.MACHINE if isinstance(platform, QemuPlatform):
-            return QemuGuests(platform, resources)
+        case Forwards.MACHINE if isinstance(platform, QemuPlatform | XenPlatform):
+            return MachineGuests(platform, resources)
         case _:
             return None
 

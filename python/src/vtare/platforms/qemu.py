@@ -13,7 +13,7 @@ import shutil
 import signal
 import tempfile
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
@@ -22,8 +22,7 @@ from vtare.errors import MachineCannot
 from vtare.platforms import network
 from vtare.platforms.base import BasePlatform, Forwards, Layer
 from vtare.platforms.guest import accelerator, disk, taps
-from vtare.platforms.guest.cards import Network
-from vtare.platforms.guest.errors import GuestFailed
+from vtare.platforms.guest.cards import GuestAttachment, Network
 from vtare.platforms.guest.image import image_for
 from vtare.platforms.guest.instance import (
     LEAST_MEMORY,
@@ -35,6 +34,7 @@ from vtare.platforms.guest.instance import (
 )
 from vtare.platforms.guest.kernel import FLAVOURS, find_kernel, flavour_for, missing_kernel
 from vtare.platforms.guest.libvirt_machine import LibvirtMachine, Manager, found_manager, remove_domain
+from vtare.platforms.guest.machine import GuestMachine
 from vtare.platforms.guest.modules import EMULATED_NICS, QUEUE_DRIVERS, VIRTIO_DISK
 from vtare.platforms.guest.qemu_command import PROGRAM, GuestSpec
 from vtare.platforms.guest.qemu_machine import QemuMachine, missing_monitor
@@ -45,11 +45,8 @@ from vtare.process import ToolFailed, run_tool
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from vtare.platforms.child import ProcessChild
     from vtare.platforms.guest.accelerator import Accelerator
-    from vtare.platforms.guest.cards import Card
     from vtare.platforms.guest.disk import Disk
-    from vtare.platforms.guest.machine import GuestMachine
     from vtare.platforms.network import Site
     from vtare.platforms.protocol import Settings
 
@@ -63,58 +60,16 @@ _SUFFIX: Final = "-qemu"
 _VHOST: Final = Path("/dev/vhost-net")
 
 
-class QemuInstance(GuestInstance["GuestMachine"]):
+class QemuInstance(GuestInstance[GuestMachine]):
     """One guest."""
-
-    @property
-    def directory(self) -> Path:
-        """Where its sockets and logs lie."""
-        return self._machine.spec.directory
-
-    @property
-    def emulator(self) -> ProcessChild:
-        """QEMU itself; what it states is in `directory / "log"`.
-
-        Raises:
-            GuestFailed: libvirt runs it.
-        """
-        if not isinstance(self._machine, QemuMachine):
-            raise GuestFailed(f"guest {self.name}: its emulator is libvirt's, not the lab's")
-        return self._machine.process
-
-    def last_words(self) -> str:
-        """How QEMU ended, and what it and the guest's kernel reported last."""
-        return self._machine.last_words()
-
-    def ask(self) -> None:
-        """Have the guest state something: it lives.
-
-        Raises:
-            GuestFailed: it is gone, or hangs.
-        """
-        self._machine.agent.facts()
-
-
-@dataclass(frozen=True, slots=True)
-class GuestAttachment:
-    """How one guest is attached: behind the bridge of a site, or with cards of its own and taps in a namespace."""
-
-    name: str
-    network: Network | None = None
-    cards: tuple[Card, ...] = ()
-    namespace: str | None = None
-    forwards: bool = False
-
-    @property
-    def nic(self) -> str | None:
-        """The model of its cards; None where it has none."""
-        return self.cards[0].nic if self.cards else None if self.network is None else self.network.nic
 
 
 class QemuPlatform(BasePlatform[QemuInstance]):
     """Micro guests under QEMU. Settings: `accelerator`, `machine`, `kernel`, `manager`, `queue` (of the card)."""
 
     name: Final = "qemu"
+    #: The model of network card where none is asked for.
+    CARD: Final = "virtio"
     LAYER = Layer.MACHINE
     BOOTS = True
     FORWARDS = Forwards.MACHINE
@@ -189,7 +144,7 @@ class QemuPlatform(BasePlatform[QemuInstance]):
 
     def _make_all(self, indices: range, site: Site | None, resources: Resources) -> Sequence[QemuInstance]:
         """Boot guests, four at a time."""
-        nic = resources.nic or "virtio"
+        nic = resources.nic or self.CARD
         if site is None:
             return self.boot([GuestAttachment(f"{self._owner}-q{index}") for index in indices], resources)
         started = self.boot(

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from vtare.errors import MachineCannot
 from vtare.platforms import network
-from vtare.platforms.base import BasePlatform, Layer
+from vtare.platforms.base import BasePlatform, Forwards, Layer
 from vtare.platforms.guest import disk, xen_tools
-from vtare.platforms.guest.cards import Network
+from vtare.platforms.guest.cards import GuestAttachment, Network
 from vtare.platforms.guest.image import image_for
 from vtare.platforms.guest.instance import (
     LEAST_MEMORY,
@@ -58,6 +58,11 @@ class XenPlatform(BasePlatform[GuestInstance[XenDomain]]):
     TRIED_WITH_ALL = False
     WORDS = "a guest"
     OFFERED = GUEST_RESOURCES
+    FORWARDS = Forwards.MACHINE
+    #: The model of network card where none is asked for.
+    CARD: Final = NETFRONT
+    #: The queue discipline that guests give their cards: the kernel's own choice.
+    queue: Final = None
     SETTINGS: ClassVar[Mapping[str, Sequence[str]]] = {"kernel": FLAVOURS}
 
     @property
@@ -89,26 +94,40 @@ class XenPlatform(BasePlatform[GuestInstance[XenDomain]]):
         return self._make_all(range(index, index + 1), site, resources)[0]
 
     def _make_all(self, indices: range, site: Site | None, resources: Resources) -> Sequence[GuestInstance[XenDomain]]:
-        """Create guests, four at a time. A paravirtual guest's memory is the hypervisor's, which is asked first."""
+        """Create guests at a site, or at none."""
+        if site is None:
+            return self.boot([GuestAttachment(f"{self._owner}-x{index}") for index in indices], resources)
+        started = self.boot(
+            [GuestAttachment(site.instance_namespace(index), Network(site, index, NETFRONT)) for index in indices],
+            resources,
+        )
+        network.wait_forwarding([(site.namespace, site.port(index)) for index in indices])
+        return started
+
+    def boot(
+        self, attachments: Sequence[GuestAttachment], resources: Resources = DEFAULT_RESOURCES
+    ) -> list[GuestInstance[XenDomain]]:
+        """Create a guest at each of these places, four at a time. See `start`.
+
+        A paravirtual guest's memory is the hypervisor's, which is asked first.
+        """
         flavour = flavour_for(NETFRONT, self._kernel)
         memory_byte = resources.memory_byte or LEAST_MEMORY[flavour]
         hypervisor = xen_tools.ask_hypervisor()
-        short = short_of_memory(hypervisor, len(indices), memory_byte)
+        short = short_of_memory(hypervisor, len(attachments), memory_byte)
         if short is not None:
             raise MachineCannot(short)
-        started = start_in_turn(
-            indices,
-            lambda index: self._create(index, site, resources, flavour, memory_byte),
+        return start_in_turn(
+            attachments,
+            lambda attachment: self._create(attachment, resources, flavour, memory_byte),
             lambda domain: _ready(domain, resources, hypervisor),
         )
-        if site is not None:
-            network.wait_forwarding([(site.namespace, site.port(index)) for index in indices])
-        return started
 
-    def _create(self, index: int, site: Site | None, resources: Resources, flavour: str, memory_byte: int) -> XenDomain:
-        name = f"{self._owner}-x{index}" if site is None else site.instance_namespace(index)
+    def _create(self, attachment: GuestAttachment, resources: Resources, flavour: str, memory_byte: int) -> XenDomain:
+        name = attachment.name
         kernel = find_kernel(flavour)
-        wanted = disk.disk_of(directory_of(name), resources)
+        # Guests that forward do nothing else.
+        wanted = None if attachment.forwards else disk.disk_of(directory_of(name), resources)
         driver = None if wanted is None else XEN_DISK
         domain = XenDomain(
             DomainSpec(
@@ -116,12 +135,15 @@ class XenPlatform(BasePlatform[GuestInstance[XenDomain]]):
                 directory_of(name),
                 kernel.image,
                 # The driver of a paravirtual guest's console is in its kernel.
-                image_for(kernel, self._binary, None if site is None else NETFRONT, channel=(), disk=driver),
+                image_for(kernel, self._binary, attachment.nic, channel=(), disk=driver),
                 memory_byte,
                 vcpus=resources.vcpus or 1,
                 pinned=resources.pinned,
                 clock_source=resources.clock_source,
-                network=None if site is None else Network(site, index, NETFRONT),
+                network=attachment.network,
+                cards=attachment.cards,
+                namespace=attachment.namespace,
+                forwards=attachment.forwards,
                 disk=wanted,
             )
         )
@@ -174,7 +196,7 @@ def _ready(domain: XenDomain, resources: Resources, hypervisor: xen_tools.Hyperv
         "vcpus": spec.vcpus,
         "memory_byte": spec.memory_byte,
         "pinned": spec.vcpu_cpus,
-        "nic": None if spec.network is None else spec.network.nic,
+        "nic": spec.all_cards[0].nic if spec.all_cards else None,
         "disk": None if spec.disk is None else {"device": "xen-blkfront", **spec.disk.facts()},
         "kernel": inside.get("kernel"),
         "clock_source": inside.get("clock_source"),

@@ -57,6 +57,22 @@ class Network:
         return Card(self.nic, self.port, network.mac(self.address), address, site.mtu_byte, neighbours, self.queue)
 
 
+@dataclass(frozen=True, slots=True)
+class GuestAttachment:
+    """How one guest is attached: behind the bridge of a site, or with cards of its own and taps in a namespace."""
+
+    name: str
+    network: Network | None = None
+    cards: tuple[Card, ...] = ()
+    namespace: str | None = None
+    forwards: bool = False
+
+    @property
+    def nic(self) -> str | None:
+        """The model of its cards; None where it has none."""
+        return self.cards[0].nic if self.cards else None if self.network is None else self.network.nic
+
+
 def words_of_all(
     port: str, clock_source: str | None, cards: Sequence[Card], *, forwards: bool = False, disk: str | None = None
 ) -> list[str]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from vtare.errors import MachineCannot
 from vtare.platforms import network
+from vtare.platforms.guest.errors import GuestFailed
 from vtare.platforms.guest.machine import RunningGuest
 from vtare.platforms.intake import Incoming, printable
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from vtare.platforms.child import Child
+    from vtare.platforms.child import Child, ProcessChild
     from vtare.platforms.guest.agent import Agent
 
 MEBIBYTE: Final = 1 << 20
@@ -49,6 +50,35 @@ class GuestInstance(Generic[_Made]):
         """Its address behind the site's bridge."""
         place = self._machine.network
         return None if place is None else place.address
+
+    @property
+    def directory(self) -> Path:
+        """Where its files lie; what runs it states in `log` there why it ended."""
+        return self._machine.directory
+
+    @property
+    def emulator(self) -> ProcessChild:
+        """The process that ends with the guest: QEMU, or `xl create`.
+
+        Raises:
+            GuestFailed: libvirt runs it.
+        """
+        process = self._machine.process
+        if process is None:
+            raise GuestFailed(f"guest {self.name}: its emulator is libvirt's, not the lab's")
+        return process
+
+    def last_words(self) -> str:
+        """How what runs it ended, and what that and the guest's kernel reported last."""
+        return self._machine.last_words()
+
+    def ask(self) -> None:
+        """Have the guest state something: it lives.
+
+        Raises:
+            GuestFailed: it is gone, or hangs.
+        """
+        self._machine.agent.facts()
 
     @property
     def alive(self) -> bool:

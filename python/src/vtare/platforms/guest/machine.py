@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from vtare.platforms.child import ProcessChild
     from vtare.platforms.guest.cards import Network
     from vtare.platforms.guest.channel import Channel
     from vtare.platforms.guest.qemu_command import GuestSpec
@@ -27,9 +28,10 @@ TAIL_BYTE: Final = 400
 class RunningGuest(ABC):
     """A started guest. Its agent may be asked once `wait_ready` has returned."""
 
-    def __init__(self, name: str, network: Network | None) -> None:
+    def __init__(self, name: str, directory: Path, network: Network | None) -> None:
         """Take over what is being started under this name, with its card at this place where it has one."""
         self.name = name
+        self.directory = directory
         self.network = network
         self._agent: Agent | None = None
 
@@ -39,6 +41,11 @@ class RunningGuest(ABC):
         if self._agent is None:
             raise GuestFailed(f"guest {self.name}: its control channel was never opened")
         return self._agent
+
+    @property
+    def process(self) -> ProcessChild | None:
+        """The process of the lab's own that ends with the guest; None where there is none."""
+        return None
 
     @property
     def alive(self) -> bool:
@@ -82,7 +89,7 @@ class GuestMachine(RunningGuest):
 
     def __init__(self, spec: GuestSpec) -> None:
         """Take over what is being started as `spec` states."""
-        super().__init__(spec.name, spec.network)
+        super().__init__(spec.name, spec.directory, spec.network)
         self.spec = spec
 
     @abstractmethod

@@ -9,7 +9,6 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from vtare.platforms import network
 from vtare.platforms.child import start_child
 from vtare.platforms.guest import xen_tools
 from vtare.platforms.guest.cards import words_of_all
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from vtare.platforms.child import ProcessChild
-    from vtare.platforms.guest.cards import Network
+    from vtare.platforms.guest.cards import Card, Network
     from vtare.platforms.guest.disk import Disk
 
 #: The guest's end of its console, which is the control channel.
@@ -39,7 +38,11 @@ _LOOK_S: Final = 0.2
 
 @dataclass(frozen=True, slots=True)
 class DomainSpec:
-    """One guest. `directory` is its own: the configuration for `xl`, its output, and the script that joins its card."""
+    """One guest. `directory` is its own: the configuration for `xl`, its output, and the scripts that `xl` runs.
+
+    It stands in `network`, behind the bridge of a site; or it has `cards` of its own whose ends on the host go to
+    `namespace`, and `forwards` what comes in by one of them and is for another network.
+    """
 
     name: str
     directory: Path
@@ -50,6 +53,9 @@ class DomainSpec:
     pinned: tuple[int, ...] | None = None
     clock_source: str | None = None
     network: Network | None = None
+    cards: tuple[Card, ...] = ()
+    namespace: str | None = None
+    forwards: bool = False
     disk: Disk | None = None
 
     @property
@@ -58,9 +64,23 @@ class DomainSpec:
         return self.directory / "domain.cfg"
 
     @property
-    def script(self) -> Path:
-        """What `xl` runs when the host's end of the guest's card is there."""
-        return self.directory / "join"
+    def all_cards(self) -> tuple[Card, ...]:
+        """Its network cards."""
+        return self.cards if self.network is None else (self.network.card,)
+
+    @property
+    def scripts(self) -> dict[Path, str]:
+        """What `xl` runs: for each card when the host's end of it is there, and to attach the disk."""
+        if self.network is not None:
+            site = self.network.site
+            return {self.directory / "join": script(self.network.card, site.namespace, site.bridge), **self._of_disk}
+        inside = self.namespace or ""
+        joins = {self.directory / f"join{n}": script(card, inside, None) for n, card in enumerate(self.cards)}
+        return {**joins, **self._of_disk}
+
+    @property
+    def _of_disk(self) -> dict[Path, str]:
+        return {} if self.disk is None else {self.disk_script: disk_script(self.disk)}
 
     @property
     def disk_script(self) -> Path:
@@ -76,9 +96,9 @@ class DomainSpec:
 def kernel_command_line(spec: DomainSpec) -> str:
     """The command line of the guest's kernel."""
     # The console is the control channel too: after its boot the kernel states there that it panics, and nothing else.
-    cards = () if spec.network is None else (spec.network.card,)
     disk = None if spec.disk is None else _DISK
-    return " ".join(("console=hvc0", "loglevel=1", *words_of_all(_PORT, spec.clock_source, cards, disk=disk)))
+    words = words_of_all(_PORT, spec.clock_source, spec.all_cards, forwards=spec.forwards, disk=disk)
+    return " ".join(("console=hvc0", "loglevel=1", *words))
 
 
 def config(spec: DomainSpec) -> str:
@@ -96,24 +116,27 @@ def config(spec: DomainSpec) -> str:
     }
     if spec.vcpu_cpus is not None:
         told["cpus"] = [str(cpu) for cpu in spec.vcpu_cpus]
-    if spec.network is not None:
-        told["vif"] = [f"mac={network.mac(spec.network.address)},script={spec.script}"]
+    if spec.all_cards:
+        told["vif"] = [
+            f"mac={card.mac},script={place}" for card, place in zip(spec.all_cards, spec.scripts, strict=False)
+        ]
     if spec.disk is not None:
         told["disk"] = [f"format=raw,vdev={_DISK},access=rw,script={spec.disk_script},target={spec.disk.file}"]
     return "".join(f"{key} = {json.dumps(value)}\n" for key, value in told.items())
 
 
-def script(place: Network) -> str:
-    """The script that moves the host's end of a guest's card behind its site's bridge, under the port's name."""
-    inside, port, bridge = (shlex.quote(word) for word in (place.site.namespace, place.port, place.site.bridge))
+def script(card: Card, namespace: str, bridge: str | None) -> str:
+    """The script that moves the host's end of a card into a namespace under the port's name, and behind a bridge."""
+    inside, port = shlex.quote(namespace), shlex.quote(card.port)
+    joined = "" if bridge is None else f"ip -n {inside} link set dev {port} master {shlex.quote(bridge)} up\n"
     return (
         "#!/bin/sh\n"
         "# Called by xl with the name of the device in $vif and its place in the store in $XENBUS_PATH.\n"
         "set -e\n"
         '[ "$1" = online ] || exit 0\n'
         f'ip link set dev "$vif" netns {inside} name {port}\n'
-        f"ip -n {inside} link set dev {port} mtu {place.site.mtu_byte}\n"
-        f"ip -n {inside} link set dev {port} master {bridge} up\n"
+        f"ip -n {inside} link set dev {port} mtu {card.mtu_byte}\n"
+        f"{joined}"
         'xenstore-write "$XENBUS_PATH/hotplug-status" connected\n'
     )
 
@@ -152,19 +175,17 @@ class XenDomain(RunningGuest):
         Raises:
             GuestFailed: its directory cannot be made or `xl` cannot be started.
         """
-        super().__init__(spec.name, spec.network)
+        super().__init__(spec.name, spec.directory, spec.network)
         self.spec = spec
         self._log = spec.directory / "log"
         try:
             spec.directory.mkdir(mode=0o700)
             spec.config.write_text(config(spec), encoding="utf-8")
-            if spec.network is not None:
-                spec.script.write_text(script(spec.network), encoding="utf-8")
-                spec.script.chmod(0o700)
             if spec.disk is not None:
                 spec.disk.make()
-                spec.disk_script.write_text(disk_script(spec.disk), encoding="utf-8")
-                spec.disk_script.chmod(0o700)
+            for place, text in spec.scripts.items():
+                place.write_text(text, encoding="utf-8")
+                place.chmod(0o700)
             self._process: ProcessChild = start_child(
                 (xen_tools.PROGRAM, "create", "-F", str(spec.config)),
                 directory=spec.directory,
@@ -173,6 +194,11 @@ class XenDomain(RunningGuest):
             )
         except OSError as error:
             raise GuestFailed(f"guest {spec.name}: {error}") from error
+
+    @property
+    def process(self) -> ProcessChild:
+        """`xl create`, which ends with the guest."""
+        return self._process
 
     def ended(self) -> str | None:
         """See `RunningGuest.ended`."""
