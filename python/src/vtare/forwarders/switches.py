@@ -34,6 +34,10 @@ class Switch(Protocol):
         """Steps that make a device a port of a bridge, behind which is this hardware address."""
         ...
 
+    def isolate(self, bridge_namespace: str, port: str, bridge: str, tester: str) -> list[Step]:
+        """Steps that have frames from a guest's port go to the tester's port alone, never to another guest."""
+        ...
+
     def remove(self) -> None:
         """Remove what does not end with the namespace. May be called twice."""
         ...
@@ -88,6 +92,10 @@ class LinuxBridges:
             Step(("bridge", "-n", bridge_namespace, "fdb", "replace", mac, "dev", port, "master", "static")),
         ]
 
+    def isolate(self, bridge_namespace: str, port: str, bridge: str, tester: str) -> list[Step]:
+        """See `Switch.isolate`: a bridge passes no frame between two isolated ports, and the tester's is none."""
+        return [Step(("bridge", "-n", bridge_namespace, "link", "set", "dev", port, "isolated", "on"))]
+
     def remove(self) -> None:
         """Do nothing: bridges end with their namespace."""
 
@@ -122,6 +130,10 @@ class OpenVSwitch:
     def plug(self, bridge_namespace: str, port: str, bridge: str, mac: str) -> list[Step]:
         """See `Switch.plug`."""
         return openvswitch.plug(port, self._names[bridge], mac)
+
+    def isolate(self, bridge_namespace: str, port: str, bridge: str, tester: str) -> list[Step]:
+        """See `Switch.isolate`."""
+        return [openvswitch.isolate(port, self._names[bridge], tester)]
 
     def remove(self) -> None:
         """Remove the bridges."""

@@ -109,6 +109,8 @@ class ForwardingTopology:
         found = self.kind.attach(self.slots[index], self.bridge_namespace, self.mtu_byte)
         for interface in self.slots[index].interfaces:
             found += self._switch.plug(self.bridge_namespace, interface.port, interface.bridge, interface.mac)
+            tester = self._ingress if interface.bridge == BRIDGE_IN else self._egress
+            found += self._switch.isolate(self.bridge_namespace, interface.port, interface.bridge, tester)
         return found
 
     def make(self) -> None:

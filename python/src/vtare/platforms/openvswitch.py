@@ -77,6 +77,11 @@ def plug(port: str, bridge: str, mac: str) -> list[Step]:
     ]
 
 
+def isolate(port: str, bridge: str, outlet: str) -> Step:
+    """The step that has every frame from a port leave by one other port, above the rules for hardware addresses."""
+    return Step(("ovs-ofctl", "add-flow", bridge, f'priority=20,in_port="{port}",actions=output:"{outlet}"'))
+
+
 def remove(bridges: Iterable[str]) -> None:
     """Remove bridges, with their ports; one that is not there is fine, and so is a daemon that does not answer."""
     if shutil.which("ovs-vsctl") is not None:
