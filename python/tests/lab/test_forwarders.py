@@ -95,12 +95,15 @@ def test_every_guest_has_addresses_of_its_own_and_forwards_to_the_second_port() 
 
 def test_the_switch_knows_beforehand_who_is_behind_each_port() -> None:
     room, steps = every_step()
-    known = {step.words[5]: step.words[7] for step in steps if step.words[:1] == ("bridge",)}
+    known = {step.words[5]: step.words[7] for step in steps if step.words[:1] == ("bridge",) and step.words[3] == "fdb"}
+    isolated = {step.words[6] for step in steps if step.words[-2:] == ("isolated", "on")}
     interfaces = [interface for slot in room.slots for interface in slot.interfaces]
     assert {mac: port for mac, port in known.items() if not mac.startswith("02:76:c6:00")} == {
         interface.mac: interface.port for interface in interfaces
     }
     assert len(known) == 2 * 12 + 2
+    # No guest reaches another, and all reach the tester.
+    assert isolated == {interface.port for interface in interfaces}
     # A frame goes to the guest whose address it bears.
     assert [flow.split("/")[0] for flow in room.flows] == [slot.interfaces[0].mac for slot in room.slots]
 
