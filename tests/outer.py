@@ -8,34 +8,46 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from vtare.campaign import Journal
 from vtare.errors import MachineCannot
 from vtare.platforms.guest import cpio
 from vtare.platforms.guest.image import image_for, is_dynamic
 from vtare.platforms.guest.kernel import Kernel, find_kernel
-from vtare.platforms.guest.modules import Modules
+from vtare.platforms.guest.modules import VIRTIO_DISK, XEN_DISK, Modules
 from vtare.platforms.guest.qemu_command import PROGRAM
 from vtare.platforms.intake import OUTPUT_LOST
+from vtare.summary import summarise
 
 HERE = Path(__file__).resolve().parent / "hypervisors"
 #: Its root over 9p, and what networks between its guests are made of.
 DRIVERS = ("virtio_pci", "9pnet_virtio", "9p", "tun", "bridge", "veth")
+#: What is shown of each cell of the campaign.
+SHOWN = (
+    *("experiment", "source", "nic", "load", "quantity", "n", "median", "overhead_ns", "lost", "estimates"),
+    *("unanswered", "truth_bit_per_s", "error_percent", "throughput_bit_per_s", "latency_ns"),
+)
 #: 2 to 5 minutes on two busy cores.
 TIME_LIMIT_S = 900
 
 
 @dataclass(frozen=True)
 class JobOutput:
-    """The lines that the job printed, and all other output, for whoever looks at a failure."""
+    """The lines that the job printed, and all other output, for whoever looks at a failure.
+
+    `campaign` is what it printed of its campaign, `store` where that left its runs.
+    """
 
     lines: list[dict[str, Any]]
     text: str
+    campaign: dict[str, Any]
+    store: Path
 
     @property
     def damaged(self) -> bool:
@@ -94,11 +106,12 @@ def prepare_job(
     *,
     platform: str,
     before: str = "",
+    plan: str | None = None,
 ) -> None:
     """Lay out the directory of the job: what the adapter in there finds in its cache, and what is run.
 
     `guests` are kernels' flavours, models of card and drivers of the control channel; `before` is shell that is run
-    first.
+    first; `plan` is the text of a plan that is run as a campaign afterwards, its store left in the job's directory.
     """
     images = job / "cache/vtare/images"
     images.mkdir(parents=True)
@@ -106,19 +119,27 @@ def prepare_job(
         place = job / "cache/vtare/kernels" / flavour
         place.mkdir(parents=True)
         (place / "kept").symlink_to(kernel.modules.parents[2])
+    driver = XEN_DISK if platform == "xen" else VIRTIO_DISK
     for flavour, nic, channel in guests:
         try:
-            shutil.copy(image_for(kernels[flavour], vtare, nic, channel), images)
+            # With a card and a disk; without a card; and without a disk, which guests that forward lack.
+            for card, disk in ((nic, driver), (None, driver), (nic, None)):
+                shutil.copy(image_for(kernels[flavour], vtare, card, channel, disk=disk), images)
         except MachineCannot as error:
             pytest.skip(str(error))
     nics = [nic for _, nic, _ in guests]
     words = [sys.executable, str(HERE / "inner_job.py"), str(vtare.resolve()), platform, *nics]
+    campaign = ""
+    if plan is not None:
+        (job / "plan.toml").write_text(plan)
+        inner = [sys.executable, str(HERE / "inner_campaign.py"), str(vtare.resolve())]
+        campaign = shlex.join([*inner, "/run/job/plan.toml", "/run/job/store"]) + " >/run/job/campaign\n"
     paths = os.pathsep.join(path for path in sys.path if path)
     # All but /run is read-only in there.
     (job / "job.sh").write_text(
         "export HOME=/run/tmp TMPDIR=/run/tmp XDG_CACHE_HOME=/run/job/cache PYTHONDONTWRITEBYTECODE=1\n"
         f"export PATH={shlex.quote(os.environ['PATH'])}:/usr/sbin:/sbin PYTHONPATH={shlex.quote(paths)}\n"
-        f"{before}{shlex.join(words)} >/run/job/output\n"
+        f"{before}{shlex.join(words)} >/run/job/output\n{campaign}"
     )
 
 
@@ -139,7 +160,10 @@ def boot(machine: Sequence[str], job: Path) -> JobOutput:
     last = console.read_text(errors="replace")[-2000:] if console.is_file() else ""
     # One that was killed may have left half a line.
     lines = [json.loads(line) for line in texts[0].splitlines(keepends=True) if line.endswith("\n")]
-    return JobOutput(lines, "\n".join([*texts, errors, last]))
+    report = job / "campaign"
+    text = report.read_text() if report.is_file() else ""
+    campaign = json.loads(text) if text.endswith("\n") else {}
+    return JobOutput(lines, "\n".join([*texts, errors, last]), campaign, job / "store")
 
 
 def check_runs(lines: list[dict[str, Any]], hypervisor: str) -> None:
@@ -158,3 +182,41 @@ def check_runs(lines: list[dict[str, Any]], hypervisor: str) -> None:
     capture = lines[5]
     assert (capture["code"], capture["interface"]) == (0, "port0"), capture["log"]
     assert sum(seen["packets"] for seen in capture["document"]["cells"]) >= cell["sent"] + cell["received"]
+
+
+def plan(platform: str, nics: Sequence[str], settings: str = "") -> str:
+    """The text of the campaign's plan for this hypervisor."""
+    text = (HERE / "plan.toml").read_text()
+    cards = json.dumps(list(nics))
+    for word, value in (("PLATFORM", platform), ("NICS", cards), ("BASE", json.dumps(nics[0])), ("SETTINGS", settings)):
+        text = text.replace(word, value)
+    return text
+
+
+def check_campaign(output: JobOutput, accelerator: str, show: Callable[[str], None]) -> None:
+    """Every run of the campaign is done, in guests under this hypervisor; print its tables."""
+    assert output.campaign, output.text
+    with Journal(output.store / "journal.sqlite", read_only=True) as journal:
+        entries = journal.entries()
+    failed = {name: entry for name, entry in entries.items() if entry.status != "done"}
+    logs = [path.read_text()[-2000:] for path in output.store.glob("**/log")] if failed else []
+    assert not failed, "\n".join([str(failed), *logs, output.text])
+    for path in output.store.glob("runs/*/platform.json"):
+        assert json.loads(path.read_text())["guest"]["accelerator"] == accelerator
+    loads = [json.loads(path.read_text()) for path in output.store.glob("runs/*/load.json")]
+    moved = [load["io"] for load in loads if load["kind"] == "io"]
+    assert moved
+    for io in moved:
+        assert (io["file_system"]["type"], io["file_system"]["in_memory"]) == ("ext4", False)
+        assert io["device"]["written_byte"] > 0
+    summary = summarise(output.store)
+    shown = [name for name in SHOWN if name in summary.cells.columns]
+    cells = summary.cells.select(shown).rows(named=True)
+    assert {cell["experiment"] for cell in cells} == {"timers", "round-trips", "bandwidth", "forwarding"}
+    # Estimates may find no answer on a processor that is emulated: they are made, and counted.
+    assert all((cell["estimates"] if cell["experiment"] == "bandwidth" else cell["median"]) for cell in cells)
+    # Round trips fall into what the guest's program saw and what its card's end on the host did.
+    assert all(cell["overhead_ns"] is not None for cell in cells if cell["experiment"] == "round-trips")
+    show(f"\n{accelerator}: {output.campaign}")
+    for cell in cells:
+        show(", ".join(f"{key} {value}" for key, value in cell.items() if value is not None))

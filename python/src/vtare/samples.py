@@ -286,7 +286,9 @@ def _by_levels(
     for file in files:
         value = file.footer.get(part, {}).get(key)
         if value is not None:
-            levels = tuple(file.run.factors.get(factor, _ELSE.get(factor)) for factor in factors)
+            # Between two ports the host of the guests measures, whatever they are.
+            given = {} if record_of(file.run.instrument).hosts == "ports" else file.run.factors
+            levels = tuple(given.get(factor, _ELSE.get(factor)) for factor in factors)
             alike[levels][str(value)].append(file)
     return alike
 

@@ -1,0 +1,31 @@
+"""The campaign of the outer machine: a plan run by the lab itself, and its store left for who waits outside.
+
+What evaluates a store is not loaded here: this machine's processor is emulated, and the store is read outside.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import time
+from pathlib import Path
+
+
+def main(binary: Path, plan: Path, to: Path) -> None:
+    """Run the plan in a store on this machine, and copy that: a database with a log does not work over 9p."""
+    began = time.monotonic()
+    from vtare.campaign import Campaign, Silent, StopRequest, Store, binary_and_contract
+    from vtare.plan import load_plan
+
+    program, contract = binary_and_contract(binary)
+    loaded_s = round(time.monotonic() - began, 1)
+    store = Path("/run/tmp/store")
+    with Store.create(store, load_plan(plan, contract=contract), 1) as opened, StopRequest() as stop:
+        result = Campaign(opened, program, stop, Silent()).run()
+    print(json.dumps({"loaded_s": loaded_s, "elapsed_s": round(result.elapsed_s, 1), "done": result.done}), flush=True)
+    shutil.copytree(store, to)
+
+
+if __name__ == "__main__":
+    main(*map(Path, sys.argv[1:]))
