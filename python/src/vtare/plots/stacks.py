@@ -96,10 +96,10 @@ def share_stacks(rows: Sequence[Stack], *, name: str, names: dict[str, str], lab
         at_right, colour = axes.get_yaxis_transform(), style_of(main).hue.light
         for y, row in enumerate(known):
             assert row.share is not None, "rows without one are left out"
-            axes.text(1.02, y, percent_text(row.share), transform=at_right, va="center", fontsize=10,
+            axes.text(1.015, y, percent_text(row.share), transform=at_right, va="center", fontsize=9,
                       fontweight="bold", color=colour)  # fmt: skip
-            axes.text(1.28, y, f"of {time_text(row.whole)}", transform=at_right, va="center", fontsize=8)
-        axes.text(1.02, -0.62, names[main], transform=at_right, va="bottom", fontsize=8, color=colour)
+            axes.text(1.235, y, f"of {time_text(row.whole)}", transform=at_right, va="center", fontsize=8)
+        axes.text(1.015, -0.62, names[main], transform=at_right, va="bottom", fontsize=8, color=colour)
         low = min(0.0, *(100 * share for one in shares for _, share in one))
         axes.set_xlim(low, 100 - min(low, 0.0))
         axes.set_xticks([0, 25, 50, 75, 100])
