@@ -129,10 +129,11 @@ def test_batallas_plan_has_each_spread_of_the_load_and_each_frame_size() -> None
 
 def test_kachans_plan_changes_the_capacity_three_times_over_and_raises_delay_and_loss() -> None:
     kachan = plan("kachan-avb")
-    shaped, stress = experiment(kachan, "shaped"), experiment(kachan, "stress")
+    shaped, emulated, stress = (experiment(kachan, name) for name in ("shaped", "emulated", "stress"))
     rows = read_rows("kachan_prose")
     published = [float(row["value_mbps"]) * 1e6 for row in rows if row["quantity"] == "capacity_step"]
     (steps,) = (found.levels for found in shaped.factors if found.name == "capacity_steps")
+    assert labels(shaped, "capacity_steps") == labels(emulated, "capacity_steps") == labels(stress, "capacity_steps")
     (seconds,) = (float(row["value_s"]) for row in rows if row["quantity"] == "measurement_duration")
     (cycles,) = (int(row["value_as_printed"]) for row in rows if row["quantity"] == "capacity_variation_iterations")
     assert [phase.bit_per_s for phase in steps[0].value] == published
@@ -144,7 +145,8 @@ def test_kachans_plan_changes_the_capacity_three_times_over_and_raises_delay_and
     tools = {"Yaz": "yaz", "Kite (Estimator)": "kite", "Kite2": "kite2"}
     for row in read_rows("kachan_table2_config"):
         for settings in ("default", "optimized"):
-            assert f"{tools[row['tool']]}:kachan-{settings}" in labels(shaped, "method"), row
+            wanted = f"{tools[row['tool']]}:kachan-{settings}"
+            assert wanted in labels(shaped, "method") & labels(emulated, "method"), row
 
 
 def test_kirovas_paths_have_the_published_round_trip_and_number_of_estimates() -> None:
@@ -156,6 +158,7 @@ def test_kirovas_paths_have_the_published_round_trip_and_number_of_estimates() -
         assert found.parameters["estimates"] * kirova.blocks >= wanted, name
         assert {"host", "qemu", "xen", "esxi", "virtualbox"} <= labels(found, "platform"), name
     one_way_ns = int(rows["rtt_scenario3"]["value_ns"]) / 2
-    for name in ("10-gbit", "wide-area"):
+    for name in ("10-gbit", "wide-area", "wide-area-10-gbit"):
+        assert experiment(kirova, name).parameters["estimates"] * kirova.blocks >= wanted, name
         delays = [each for each in experiment(kirova, name).factors if each.name == "delay"]
         assert one_way_ns in {level.value for each in delays for level in each.levels}, name
