@@ -106,6 +106,10 @@ class Sshd:
         pids = map(int, network.run_tool(("ip", "netns", "pids", self.namespace)).split())
         return [pid for pid in pids if not _command(pid).startswith("sshd") and b"sshd" not in _words(pid)[:1]]
 
+    def runs(self, words: Sequence[bytes]) -> bool:
+        """Whether a program with all of these words runs there."""
+        return any(all(word in _words(pid) for word in words) for pid in self.processes())
+
     def kill(self) -> None:
         """End everything there at once, as a power failure does."""
         for word in network.run_tool(("ip", "netns", "pids", self.namespace)).split():

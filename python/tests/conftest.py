@@ -23,7 +23,6 @@ from vtare.cli import main as command_line
 from vtare.path import PathSpec
 from vtare.plan import Plan, parse_plan
 from vtare.platforms import DEFAULT_RESOURCES, Need, Resources
-from vtare.platforms.child import Child, start_child
 from vtare.platforms.host import HostInstance
 
 TINY = """
@@ -120,10 +119,8 @@ class FakeHosts:
 class FakeRoutedHosts(FakeHosts):
     """Two hosts with a router between, of nothing."""
 
+    router = "none"
     inward, outward = "in0", "out0"
-    router = source_namespace = sink_namespace = "none"
-    sink_address = "127.0.0.1"
-    behind_the_link = ("none", "up0")
 
     def __init__(self, owner: str, *, mtu_byte: int, bridged: bool) -> None:
         super().__init__(owner)
@@ -135,20 +132,12 @@ class FakeRoutedHosts(FakeHosts):
     shaped: ClassVar[list[tuple[PathSpec, tuple[int, bool]]]] = []
 
 
-def start_here(
-    namespace: str, binary: Path, arguments: list[str], *, directory: Path, stdout: Path, stderr: Path
-) -> Child:
-    """Start a helper of the path as a plain process."""
-    return start_child([str(binary), *arguments], directory=directory, stdout=stdout, stderr=stderr)
-
-
 def fake_the_hosts(patch: pytest.MonkeyPatch) -> None:
     """Let campaigns between two hosts run without privileges: no namespaces, every instance a plain process."""
     FakeHosts.made = FakePlatform.running = 0
     FakeRoutedHosts.shaped.clear()
     patch.setattr(hosts_module, "TwoHosts", FakeHosts)
     patch.setattr(hosts_module, "RoutedHosts", FakeRoutedHosts)
-    patch.setattr(path_helpers_module, "start_in_namespace", start_here)
     # Nothing passes a link of nothing.
     patch.setattr(path_helpers_module.PathHelpers, "_add_link_counter", lambda *_: None)
     # What else runs on the machine of these tests is no part of them.

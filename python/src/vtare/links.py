@@ -17,8 +17,10 @@ The router joins its interfaces by a bridge with a kernel shaper on `out0`, or l
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 from vtare.path import DEFAULT_MTU_BYTE, netem_steps, shape_steps
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
     from vtare.path import PathSpec
     from vtare.platforms.protocol import Server
 
+#: How tools are run on a server, and one of its devices.
+Place = tuple[Callable[[Sequence[str]], str], str]
 _UPLINK = "up0"
 _INWARD, _OUTWARD = "in0", "out0"
 #: The index of the source and the sink of cross traffic behind their servers: above that of any instance
@@ -146,20 +150,14 @@ class RoutedHosts(TwoHosts):
             return "the program 'tc' is missing; install iproute2"
         return network.missing_tools()
 
-    @property
-    def source_namespace(self) -> str:
-        """Where cross traffic comes from."""
-        return self._source.instance_namespace(_CROSS)
-
-    @property
-    def sink_namespace(self) -> str:
-        """Where cross traffic goes to."""
-        return self._sink.instance_namespace(_CROSS)
-
-    @property
-    def sink_address(self) -> str:
-        """The address of the sink."""
-        return self._sink.instance_address(_CROSS)
+    def server(self, side: str, binary: Path) -> Server:
+        """The server of a side; the router, and where cross traffic comes from (`source`) and goes to (`sink`)."""
+        if side == "router":
+            return HostInstance(binary, self.router)
+        if side in ("source", "sink"):
+            site = self._source if side == "source" else self._sink
+            return HostInstance(binary, site.instance_namespace(_CROSS), site.instance_address(_CROSS))
+        return super().server(side, binary)
 
     @property
     def behind_the_link(self) -> tuple[str, str]:
@@ -181,34 +179,22 @@ class RoutedHosts(TwoHosts):
         Raises:
             NetworkError: a step failed; NetworkRefused where this kernel has no such shaper.
         """
-        for namespace, device in (self._egress(), *self._ways_in()):
-            # A device without a shaper of its own has nothing to remove.
-            with suppress(NetworkError):
-                network.run_tool(("tc", "-n", namespace, "qdisc", "del", "dev", device, "root"))
-        network.carry_out(self.shape_steps(path))
-
-    def shape_steps(self, path: PathSpec) -> list[Step]:
-        """The commands that give an unshaped path its capacity, delay and loss."""
-        return [*shape_steps(path, *self._egress()), *netem_steps(path, self._ways_in())]
+        shape(path, *((partial(_run_in, namespace), device) for namespace, device in self._shaped()))
 
     def facts(self) -> dict[str, Any]:
         """What the path between the servers is made of, with the shapers as the kernel reports them."""
         devices = {"router in": (self.router, _INWARD), "router out": (self.router, _OUTWARD)}
         found = super().facts() | {name: network.interface_facts(*place) for name, place in devices.items()}
-        shaped = (self._egress(), *self._ways_in())
         with suppress(NetworkError):
             found["shapers"] = {
-                f"{device} in {namespace}": network.run_tool(("tc", "-n", namespace, "qdisc", "show", "dev", device))
-                for namespace, device in shaped
+                f"{device} in {namespace}": _run_in(namespace, ("tc", "qdisc", "show", "dev", device))
+                for namespace, device in self._shaped()
             }
         return found
 
-    def _egress(self) -> tuple[str, str]:
-        return (self.router, _OUTWARD)
-
-    def _ways_in(self) -> tuple[tuple[str, str], tuple[str, str]]:
-        """Where packets leave for the router, forward and back."""
-        return ((self.sender.namespace, _UPLINK), (self.responder.namespace, _UPLINK))
+    def _shaped(self) -> tuple[tuple[str, str], ...]:
+        """Where the bottleneck is, and where packets leave for the router, forward and back."""
+        return ((self.router, _OUTWARD), (self.sender.namespace, _UPLINK), (self.responder.namespace, _UPLINK))
 
     def _between(self) -> list[Step]:
         mtu = self.sender.mtu_byte
@@ -230,4 +216,30 @@ class RoutedHosts(TwoHosts):
         return [self.router]
 
 
-__all__ = ["NetworkError", "RoutedHosts", "TwoHosts"]
+def _run_in(namespace: str, words: Sequence[str]) -> str:
+    return network.run_tool(("ip", "netns", "exec", namespace, *words))
+
+
+def shape(path: PathSpec, egress: Place, forward: Place, back: Place) -> None:
+    """Give a path its capacity at the router's egress, and delay and loss where packets leave for the router.
+
+    What was there before is replaced.
+
+    Raises:
+        NetworkError: a step failed; NetworkRefused where a kernel has no such shaper.
+    """
+    for run, device in (egress, forward, back):
+        # A device without a shaper of its own has nothing to remove.
+        with suppress(NetworkError):
+            run(("tc", "qdisc", "del", "dev", device, "root"))
+    steps = (
+        (egress, shape_steps(path, egress[1])),
+        (forward, netem_steps(path, forward[1], forward=True)),
+        (back, netem_steps(path, back[1], forward=False)),
+    )
+    for (run, _), some in steps:
+        for step in some:
+            run(step.words)
+
+
+__all__ = ["NetworkError", "Place", "RoutedHosts", "TwoHosts", "shape"]

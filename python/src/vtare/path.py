@@ -167,33 +167,33 @@ def steps_label(phases: tuple[Phase, ...]) -> str:
     )
 
 
-def shape_steps(path: PathSpec, namespace: str, device: str) -> list[Step]:
+def shape_steps(path: PathSpec, device: str) -> list[Step]:
     """Steps that put the kernel's shaper on a device; none where `vtare link` is the bottleneck."""
     if path.bottleneck == "link":
         return []
     rate = path.phases[0].bit_per_s
     if path.bottleneck == "tbf":
-        return [rate_step(path, namespace, device, rate, verb="add")]
+        return [rate_step(path, device, rate, verb="add")]
     size = _size_words(path)
     return [
-        _tc(namespace, "qdisc", "add", "dev", device, "root", "handle", "1:", *size, "htb", "default", "1"),
-        rate_step(path, namespace, device, rate, verb="add"),
-        _tc(namespace, "qdisc", "add", "dev", device, "parent", "1:1", "handle", "10:", "bfifo", "limit",
+        _tc("qdisc", "add", "dev", device, "root", "handle", "1:", *size, "htb", "default", "1"),
+        rate_step(path, device, rate, verb="add"),
+        _tc("qdisc", "add", "dev", device, "parent", "1:1", "handle", "10:", "bfifo", "limit",
             str(path.queue_byte)),
     ]  # fmt: skip
 
 
-def rate_step(path: PathSpec, namespace: str, device: str, bit_per_s: int, *, verb: str = "change") -> Step:
+def rate_step(path: PathSpec, device: str, bit_per_s: int, *, verb: str = "change") -> Step:
     """The step that sets the shaper's rate, at first (`add`) or while it works (`change`)."""
     # Else a bucket of the highest rate would be a burst of many packets at the lowest.
     bucket = str(path.bucket_at(bit_per_s))
     rated = f"{_rate_as_counted(path, bit_per_s)}bit"
     if path.bottleneck == "htb":
         rate = ("rate", rated, "ceil", rated, "burst", bucket, "cburst", bucket)
-        return _tc(namespace, "class", verb, "dev", device, "parent", "1:", "classid", "1:1", "htb", *rate)
+        return _tc("class", verb, "dev", device, "parent", "1:", "classid", "1:1", "htb", *rate)
     size = _size_words(path)
     words = ("tbf", "rate", rated, "burst", bucket, "limit", str(path.queue_byte))
-    return _tc(namespace, "qdisc", verb, "dev", device, "root", "handle", "1:", *size, *words)
+    return _tc("qdisc", verb, "dev", device, "root", "handle", "1:", *size, *words)
 
 
 def _size_words(path: PathSpec) -> tuple[str, ...]:
@@ -213,21 +213,17 @@ def _rate_as_counted(path: PathSpec, bit_per_s: int) -> int:
     return bit_per_s * (path.mtu_byte + _ETHERNET_BYTE) // path.mtu_byte
 
 
-def netem_steps(path: PathSpec, ends: tuple[tuple[str, str], tuple[str, str]]) -> list[Step]:
+def netem_steps(path: PathSpec, device: str, *, forward: bool) -> list[Step]:
     """Steps for delay and loss where the bottleneck is the kernel's: netem, which not every kernel has.
 
-    `ends` are namespace and device where packets leave forward and back.
+    `device` is where packets leave for the router, forward or back.
     """
-    if path.bottleneck == "link" or not (path.delay_ns or path.loss_fraction):
+    words = ["limit", str(10 * _QUEUE_PACKETS)]
+    words += ["delay", f"{path.delay_ns / 1000:g}us"] if path.delay_ns else []
+    words += ["loss", f"{100 * path.loss_fraction:g}%"] if path.loss_fraction and forward else []
+    if path.bottleneck == "link" or len(words) == 2:
         return []
-    found = []
-    for forward, (namespace, device) in zip((True, False), ends, strict=True):
-        words = ["limit", str(10 * _QUEUE_PACKETS)]
-        words += ["delay", f"{path.delay_ns / 1000:g}us"] if path.delay_ns else []
-        words += ["loss", f"{100 * path.loss_fraction:g}%"] if path.loss_fraction and forward else []
-        if len(words) > 2:
-            found.append(_tc(namespace, "qdisc", "add", "dev", device, "root", "netem", *words))
-    return found
+    return [_tc("qdisc", "add", "dev", device, "root", "netem", *words)]
 
 
 def link_arguments(path: PathSpec, inward: str, outward: str, log: str) -> list[str]:
@@ -244,5 +240,5 @@ def link_arguments(path: PathSpec, inward: str, outward: str, log: str) -> list[
     return [*found, "--log", log, "--json"]
 
 
-def _tc(namespace: str, *words: str) -> Step:
-    return Step(("tc", "-n", namespace, *words))
+def _tc(*words: str) -> Step:
+    return Step(("tc", *words))

@@ -35,9 +35,10 @@ def work(job: dict[str, Any]) -> int:
     with Path(job["log"]).open("w", encoding="utf-8") as log:
         while True:
             phase = spec.phases[number % len(spec.phases)]
-            step = rate_step(spec, job["namespace"], job["device"], phase.bit_per_s)
+            step = rate_step(spec, job["device"], phase.bit_per_s)
             before_ns = time.monotonic_ns()
-            done = subprocess.run(step.words, capture_output=True, text=True, check=False)
+            words = ("ip", "netns", "exec", job["namespace"], *step.words)
+            done = subprocess.run(words, capture_output=True, text=True, check=False)
             after_ns = time.monotonic_ns()
             if done.returncode != 0:
                 print(f"`{step}`: {done.stderr.strip()}", file=sys.stderr)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -44,38 +45,38 @@ def test_a_bucket_holds_two_of_the_largest_packets() -> None:
 
 
 def test_the_token_bucket_counts_ip_bytes() -> None:
-    (step,) = shape_steps(steady(3 * 10**8), "r", "out0")
+    (step,) = shape_steps(steady(3 * 10**8), "out0")
     assert str(step) == (
-        "tc -n r qdisc add dev out0 root handle 1: stab overhead -14 tbf rate 300000000bit burst 3200 limit 1500000"
+        "tc qdisc add dev out0 root handle 1: stab overhead -14 tbf rate 300000000bit burst 3200 limit 1500000"
     )
 
 
 def test_htb_shapes_one_class_and_has_a_queue_in_bytes() -> None:
-    root, one, queue = shape_steps(steady(9 * 10**8, "htb"), "r", "out0")
+    root, one, queue = shape_steps(steady(9 * 10**8, "htb"), "out0")
     assert "stab overhead -14 htb default 1" in str(root)
     assert "rate 900000000bit ceil 900000000bit burst 8100 cburst 8100" in str(one)
     assert "bfifo limit 1500000" in str(queue)
 
 
 def test_where_packets_come_in_groups_the_shaper_counts_frames_at_their_rate() -> None:
-    (step,) = shape_steps(steady(10**9), "r", "out0")
+    (step,) = shape_steps(steady(10**9), "out0")
     assert "stab" not in str(step)
     assert f"tbf rate {10**9 * 1514 // 1500}bit burst 9000" in str(step)
-    root, one, _ = shape_steps(steady(10**10, "htb", mtu_byte=9000), "r", "out0")
+    root, one, _ = shape_steps(steady(10**10, "htb", mtu_byte=9000), "out0")
     assert "stab" not in str(root)
     assert f"rate {10**10 * 9014 // 9000}bit" in str(one)
 
 
 def test_a_change_of_rate_changes_its_bucket_too() -> None:
     path = PathSpec("tbf", (Phase(10**9, 10**9), Phase(10**10, 10**9)))
-    assert "tc -n r qdisc change" in str(rate_step(path, "r", "out0", 10**9))
-    assert "burst 9000" in str(rate_step(path, "r", "out0", 10**9))
-    assert "burst 90000" in str(rate_step(path, "r", "out0", 10**10))
+    assert "tc qdisc change" in str(rate_step(path, "out0", 10**9))
+    assert "burst 9000" in str(rate_step(path, "out0", 10**9))
+    assert "burst 90000" in str(rate_step(path, "out0", 10**10))
 
 
 def test_the_emulator_is_shown_all_and_the_kernel_nothing() -> None:
     path = PathSpec("link", (Phase(2 * 10**9, 10**10), Phase(7 * 10**9, 10**10)), delay_ns=500_000, loss_fraction=0.01)
-    assert shape_steps(path, "r", "out0") == netem_steps(path, (("s", "up0"), ("d", "up0"))) == []
+    assert shape_steps(path, "out0") == netem_steps(path, "up0", forward=True) == []
     words = " ".join(link_arguments(path, "in0", "out0", "/log"))
     assert words.startswith("link in0 out0 --ab-rate-steps 2000000000:10000000000ns,7000000000:10000000000ns")
     assert "--delay 500000ns" in words
@@ -85,13 +86,16 @@ def test_the_emulator_is_shown_all_and_the_kernel_nothing() -> None:
 
 
 def test_netem_delays_both_ways_and_loses_forward() -> None:
-    found = netem_steps(steady(10**9, delay_ns=500_000, loss_fraction=0.01), (("s", "up0"), ("d", "up0")))
-    assert [str(step) for step in found] == [
-        "tc -n s qdisc add dev up0 root netem limit 10000 delay 500us loss 1%",
-        "tc -n d qdisc add dev up0 root netem limit 10000 delay 500us",
+    path = steady(10**9, delay_ns=500_000, loss_fraction=0.01)
+    found = [str(step) for way in (True, False) for step in netem_steps(path, "up0", forward=way)]
+    assert found == [
+        "tc qdisc add dev up0 root netem limit 10000 delay 500us loss 1%",
+        "tc qdisc add dev up0 root netem limit 10000 delay 500us",
     ]
-    (only,) = netem_steps(steady(10**9, loss_fraction=0.5), (("s", "up0"), ("d", "up0")))
+    lossy = steady(10**9, loss_fraction=0.5)
+    (only,) = netem_steps(lossy, "up0", forward=True)
     assert "loss 50%" in str(only)
+    assert netem_steps(lossy, "up0", forward=False) == []
 
 
 @given(st.lists(st.tuples(rates, st.integers(1, 10**6)), min_size=2, max_size=5))
@@ -143,7 +147,7 @@ def namespaces_of(step: Step) -> set[str]:
 def test_every_namespace_of_a_routed_path_is_made_first_and_is_the_labs_own(bridged: bool) -> None:
     hosts = RoutedHosts(OWNER, mtu_byte=9000, bridged=bridged)
     made: set[str] = set()
-    for step in [*hosts.steps(), *hosts.shape_steps(steady(10**9, delay_ns=1000))]:
+    for step in hosts.steps():
         named = namespaces_of(step)
         assert named
         assert all(name.startswith(f"{OWNER}-") for name in named)
@@ -151,7 +155,8 @@ def test_every_namespace_of_a_routed_path_is_made_first_and_is_the_labs_own(brid
             made |= named
         else:
             assert named <= made
-    assert {hosts.router, hosts.source_namespace, hosts.sink_namespace} <= made
+    ends = {hosts.server(end, Path("/vtare")).name for end in ("source", "sink")}
+    assert {hosts.router, *ends} <= made
 
 
 def test_only_a_kernel_shaper_needs_the_routers_bridge() -> None:

@@ -44,7 +44,8 @@ def test_cross_traffic_stands_where_no_instance_in_the_background_can() -> None:
         instances = range(MOST_BACKGROUND + 1)
         taken = {site.instance_namespace(index) for index in instances}
         taken |= {site.instance_address(index) for index in instances}
-        assert taken.isdisjoint({routed.source_namespace, routed.sink_namespace, routed.sink_address})
+        ends = [routed.server(end, Path("/vtare")) for end in ("source", "sink")]
+        assert taken.isdisjoint({*(end.name for end in ends), ends[1].address})
 
 
 EXPERIMENTS: dict[str, Any] = {

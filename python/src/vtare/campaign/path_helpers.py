@@ -18,9 +18,9 @@ from vtare import shaper
 from vtare.campaign.children import Helper, RunFailed, has_line, wait_ready
 from vtare.errors import BadInput
 from vtare.link_counter import CAME, CROSS, LEFT, LINK_COUNTER
+from vtare.named_hosts import NamedHosts
 from vtare.path import DEFAULT_MTU_BYTE, IPERF3, PathSpec, Phase, link_arguments
 from vtare.platforms.child import start_child
-from vtare.platforms.netns import start_in_namespace
 from vtare.truth import CAPACITY_LOG, CROSS_LOG, LINK_LOG, SENT_LOG, read_capacity, read_cross, read_link_counter
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from vtare.design import Run
     from vtare.links import RoutedHosts
     from vtare.plan import Experiment
+    from vtare.platforms.protocol import Server
 
 CROSS_PORT: Final = 5001
 _PACKAGES: Final = Path(shaper.__file__).resolve().parents[1]
@@ -39,7 +40,9 @@ _HOUR_NS: Final = 3_600_000_000_000
 #: The headers of UDP over IPv4.
 _HEADERS_BYTE: Final = 28
 #: Cross traffic that others keep from the CPU is not sent: it goes before them.
-_NICE: Final = ("-n", "-19")
+_NICE: Final = ("nice", "-n", "-19")
+#: The longest log that another machine may hand over.
+_MOST_LOG_BYTE: Final = 1 << 30
 #: The longest time that iperf3 takes: it is ended before.
 _LONGEST_S: Final = "86400"
 #: Windows are as short as a train of 2 ms: what was sent in them must be known better than to a millisecond.
@@ -71,11 +74,12 @@ def path_of(run: Run, experiment: Experiment) -> PathSpec | None:
 class PathHelpers:
     """The programs on the path of one run."""
 
-    def __init__(self, binary: Path, hosts: RoutedHosts, path: PathSpec) -> None:
+    def __init__(self, binary: Path, hosts: RoutedHosts | NamedHosts, path: PathSpec) -> None:
         """Prepare for this path over these hosts, which are made and shaped."""
         self._binary = binary
         self._hosts = hosts
         self._path = path
+        self._router, self._source, self._sink = (hosts.server(one, binary) for one in ("router", "source", "sink"))
 
     def start(self, directory: Path, helpers: list[Helper], stop: StopRequest, *, seed: int) -> None:
         """Start what the path needs and wait until each is ready; `helpers` takes them in as they start.
@@ -84,25 +88,28 @@ class PathHelpers:
             RunFailed: one of them could not start.
             Interrupted: a stop was requested.
         """
-        if self._path.bottleneck == "link":
-            words = link_arguments(self._path, self._hosts.inward, self._hosts.outward, str(directory / LINK_LOG))
-            words += ["--seed", str(seed)]
-            self._add("link", self._hosts.router, words, directory, helpers, stop)
-        else:
-            self._add_link_counter(directory, helpers, stop)
-            if self._path.steady_bit_per_s is None:
-                self._add_shaper(directory, helpers, stop)
+        # The queue of a router that a plan names is its kernel's, and steady.
+        if not isinstance(self._hosts, NamedHosts):
+            self._add_at_bottleneck(self._hosts, directory, helpers, stop, seed=seed)
         if self._path.cross_bit_per_s and self._path.cross_arrivals == IPERF3:
             self._add_iperf3(directory, helpers, stop)
         elif self._path.cross_bit_per_s:
-            sink = f"{self._hosts.sink_address}:{CROSS_PORT}"
+            sink = f"{self._sink.address}:{CROSS_PORT}"
             words = ["load", "net", "--sink", sink, "--out", str(directory / CROSS_LOG), "--json"]
-            self._add("sink", self._hosts.sink_namespace, words, directory, helpers, stop)
+            self._add("sink", self._sink, words, directory, helpers, stop)
             words = ["load", "net", "--to", sink, "--rate", str(self._path.cross_bit_per_s), "--seed", str(seed)]
             words += ["--arrivals", self._path.cross_arrivals, "--size", str(self._path.mtu_byte - _HEADERS_BYTE)]
             words += ["--out", str(directory / SENT_LOG), "--bin", _SENT_BIN]
             words += ["--cpu", str(self._path.cross_cpu)] if self._path.cross_cpu is not None else []
-            self._add("cross", self._hosts.source_namespace, [*words, "--json"], directory, helpers, stop)
+            self._add("cross", self._source, [*words, "--json"], directory, helpers, stop)
+
+    def fetch(self, directory: Path) -> None:
+        """Bring what the programs left from where they ran. Raises PlatformFailed where one is missing."""
+        if self._path.cross_bit_per_s and self._path.cross_arrivals != IPERF3:
+            self._source.fetch(directory, {SENT_LOG: _MOST_LOG_BYTE})
+            self._sink.fetch(directory, {CROSS_LOG: _MOST_LOG_BYTE})
+        if self._path.bottleneck == "link":
+            self._router.fetch(directory, {LINK_LOG: _MOST_LOG_BYTE})
 
     def check(self, directory: Path) -> None:
         """Check what the programs left.
@@ -120,54 +127,61 @@ class PathHelpers:
             raise RunFailed(str(error)) from error
 
     def _add(
-        self, name: str, namespace: str, words: Sequence[str], directory: Path, helpers: list[Helper], stop: StopRequest
+        self, name: str, server: Server, words: Sequence[str], directory: Path, helpers: list[Helper], stop: StopRequest
     ) -> None:
         log = directory / f"{name}.log"
-        child = start_in_namespace(
-            namespace, Path("nice"), [*_NICE, str(self._binary), *words],
-            directory=directory, stdout=directory / f"{name}.json", stderr=log,
-        )  # fmt: skip
+        child = server.start(words, directory=directory, stdout=directory / f"{name}.json", stderr=log, before=_NICE)
         helpers.append(Helper(_NAMES[name], child, log))
         wait_ready(helpers[-1], lambda: has_line(log, b"ready"), stop)
 
     def _add_iperf3(self, directory: Path, helpers: list[Helper], stop: StopRequest) -> None:
         """Cross traffic as in the papers. It leaves no account of its own: the truth is counted at the link."""
-        program = shutil.which(IPERF3)
-        if program is None:
+        if not isinstance(self._hosts, NamedHosts) and shutil.which(IPERF3) is None:
             raise RunFailed(
                 "cross traffic by iperf3: it is not on PATH; install it (`apt install iperf3`)", None, "skipped"
             )
-        hosts, path = self._hosts, self._path
+        path = self._path
         payload_byte = path.mtu_byte - _HEADERS_BYTE
         # Its rate counts payload, that of the path IP packets.
         rate = path.cross_bit_per_s * payload_byte // path.mtu_byte
         common = ["--port", str(CROSS_PORT), "--forceflush"]
-        at = str(hosts.sink_address)
+        at = str(self._sink.address)
         send = ["--client", at, "--udp", "--bitrate", str(rate), "--length", str(payload_byte), "--time", _LONGEST_S]
         send += ["--affinity", str(path.cross_cpu)] if path.cross_cpu is not None else []
-        for name, namespace, words, sign in (
-            ("sink", hosts.sink_namespace, ["--server", "--bind", at], b"Server listening"),
-            ("cross", hosts.source_namespace, send, b" connected to "),
+        for name, server, words, sign in (
+            ("sink", self._sink, ["--server", "--bind", at], b"Server listening"),
+            ("cross", self._source, send, b" connected to "),
         ):
             log = directory / f"{name}.log"
-            child = start_in_namespace(
-                namespace, Path("nice"), [*_NICE, program, *words, *common], directory=directory, stdout=log, stderr=log
-            )
+            program = ["exec", "--plain", "--with-parent", "--", IPERF3, *words, *common]
+            child = server.start(program, directory=directory, stdout=log, stderr=log, before=_NICE)
             # It reports SIGTERM as an interruption.
             helpers.append(Helper(_NAMES[name], child, log, ended_well=(0, 1)))
             wait_ready(helpers[-1], partial(_has_sign, log, sign), stop)
 
-    def _add_shaper(self, directory: Path, helpers: list[Helper], stop: StopRequest) -> None:
+    def _add_at_bottleneck(
+        self, hosts: RoutedHosts, directory: Path, helpers: list[Helper], stop: StopRequest, *, seed: int
+    ) -> None:
+        """What is the bottleneck, changes it, or counts at it."""
+        if self._path.bottleneck == "link":
+            words = link_arguments(self._path, hosts.inward, hosts.outward, str(directory / LINK_LOG))
+            self._add("link", self._router, [*words, "--seed", str(seed)], directory, helpers, stop)
+            return
+        self._add_link_counter(hosts, directory, helpers, stop)
+        if self._path.steady_bit_per_s is None:
+            self._add_shaper(hosts, directory, helpers, stop)
+
+    def _add_shaper(self, hosts: RoutedHosts, directory: Path, helpers: list[Helper], stop: StopRequest) -> None:
         job = directory / "shaper.json"
-        place = {"namespace": self._hosts.router, "device": self._hosts.outward}
+        place = {"namespace": hosts.router, "device": hosts.outward}
         shaper.write_job(job, self._path, **place, log=directory / CAPACITY_LOG)
         # The child works elsewhere: a relative entry of PYTHONPATH would not find this package there.
         code = f"import sys; sys.path.insert(0, {str(_PACKAGES)!r}); from {shaper.__name__} import main; main()"
         command = [sys.executable, "-c", code, str(job)]
         _add_own("shaper", command, directory / "shaper.log", helpers, stop)
 
-    def _add_link_counter(self, directory: Path, helpers: list[Helper], stop: StopRequest) -> None:
-        hosts, path = self._hosts, self._path
+    def _add_link_counter(self, hosts: RoutedHosts, directory: Path, helpers: list[Helper], stop: StopRequest) -> None:
+        path = self._path
         inward = {"namespace": hosts.router, "device": hosts.inward}
         behind = dict(zip(("namespace", "device"), hosts.behind_the_link, strict=True))
         taps = {CAME: inward, CROSS: inward | {"port": CROSS_PORT}, LEFT: behind}

@@ -42,7 +42,7 @@ from vtare.platforms import (
 from vtare.process import ending_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from vtare.campaign.files import Files
@@ -194,7 +194,7 @@ class TwoHostSetup(Setup[Roles]):
             beside = stack.enter_context(self._neighbours(roles, hosts, servers))
             link = hosts.facts()
             helpers = None
-            if roles.path is not None and isinstance(hosts, RoutedHosts):
+            if roles.path is not None and isinstance(hosts, (RoutedHosts, NamedHosts)):
                 helpers = PathHelpers(self._binary, hosts, roles.path)
             clocks = HostClocks({role: hosts.server(role, self._binary) for role in self._named})
             yield TwoHostRun(roles, instances, servers, link, helpers, beside, clocks)
@@ -245,7 +245,7 @@ class TwoHostSetup(Setup[Roles]):
                 hosts = RoutedHosts(self._owner, mtu_byte=wiring[0], bridged=wiring[1])
             hosts.make()
             self._hosts, self._wiring = hosts, wiring
-        if path is not None and isinstance(hosts, RoutedHosts):
+        if path is not None and isinstance(hosts, (RoutedHosts, NamedHosts)):
             hosts.shape(path)
         return hosts
 
@@ -319,7 +319,10 @@ class TwoHostRun(RunSetup):
         icmp = resolved.get("mode") == ICMP
         try:
             _write_key(key)
+            # While nothing else is sent: packets that wait bound a clock less narrowly.
             self._clocks.start(directory, key, helpers, stop)
+            self._clocks.compare(directory, key, stop)
+            clocks = len(helpers)
             if self.roles.program is not None:
                 self._start_far_end(self.roles.program, directory, helpers, stop)
             elif not icmp:
@@ -333,18 +336,17 @@ class TwoHostRun(RunSetup):
             if self._path_helpers is not None:
                 self._path_helpers.start(directory, helpers, stop, seed=int(document["seed"]))
             files.write(directory / "topology.json", json.dumps(self._facts(), indent=2).encode())
-            self._clocks.compare(directory, key, stop)
             yield tuple(helpers)
             blame_helpers(helpers)
+            # Captures first: what the responder does at its end is no part of the run.
+            _end_all(helpers[clocks:], stop)
             self._clocks.compare(directory, key, stop)
             self._clocks.write(directory, files)
-            # Captures first: what the responder does at its end is no part of the run.
-            for helper in reversed(helpers):
-                code = end(helper.child, stop)
-                if helper.ended_well is not None and code not in helper.ended_well:
-                    raise RunFailed(f"the {helper.name} ended with {ending_text(code)}", code, log=helper.log)
+            _end_all(helpers[:clocks], stop)
             for side in SIDES if self.roles.captured else ():
                 self._servers[side].fetch(directory, {capture_name(side): _MOST_CAPTURE_BYTE})
+            if self._path_helpers is not None:
+                self._path_helpers.fetch(directory)
             if self.roles.path is not None and not self._clocks.several:
                 files.write(directory / "surroundings.json", json.dumps(surroundings.seen(), indent=2).encode())
         finally:
@@ -420,6 +422,18 @@ class TwoHostRun(RunSetup):
                 **instance.facts(),
             }
         return found
+
+
+def _end_all(helpers: Sequence[Helper], stop: StopRequest) -> None:
+    """End helpers, the last first.
+
+    Raises:
+        RunFailed: one ended badly.
+    """
+    for helper in reversed(helpers):
+        code = end(helper.child, stop)
+        if helper.ended_well is not None and code not in helper.ended_well:
+            raise RunFailed(f"the {helper.name} ended with {ending_text(code)}", code, log=helper.log)
 
 
 def _write_key(path: Path) -> None:

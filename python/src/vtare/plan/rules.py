@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from vtare.errors import did_you_mean
 from vtare.instance_factors import BACKGROUND_FACTORS, RESOURCE_FACTORS
 from vtare.instruments import instrument as record_of
-from vtare.named_hosts import RESPONDER, ROUTER, SENDER
+from vtare.named_hosts import RESPONDER, ROUTER, SENDER, THIS_MACHINE
 from vtare.path import IPERF3
 from vtare.plan.checks import Checks
 from vtare.plan.factors import (
@@ -71,11 +71,25 @@ def check_hosts(checks: Checks, experiment: Experiment, path: str) -> None:
                 f"hosts.{role}", f"missing; expected the machine of this role, as {path} ({experiment.instrument}) "
                 "needs it; or name no host, and all are namespaces of this machine",
             )  # fmt: skip
-    for name in (*PLATFORM_FACTORS, *RESOURCE_FACTORS):
-        if name in (factor.name for factor in experiment.factors):
+    given = {factor.name: [level.label for level in factor.levels] for factor in experiment.factors}
+    if routed and hosts[ROUTER].platform == THIS_MACHINE:
+        raise checks.error(
+            "hosts.router.platform",
+            "found 'host'; expected a machine over SSH (this one by ssh to itself): there a program beside the lab "
+            "undoes what the router's queue is given, also where the lab is killed",
+        )
+    if "capacity_steps" in given or "link" in given.get("bottleneck", ()):
+        name = "capacity_steps" if "capacity_steps" in given else "bottleneck"
+        raise checks.error(
+            f"{path}.factors.{name}",
+            "the router of [hosts] has a steady shaper of its kernel; expected 'capacity' with the bottlenecks tbf and "
+            "htb, or no [hosts]",
+        )
+    for name in (*PLATFORM_FACTORS, *RESOURCE_FACTORS, "mtu_byte"):
+        if name in given:
             raise checks.error(
                 f"{path}.factors.{name}",
-                "states what instances are made for a run, but [hosts] names machines that are there; leave one out",
+                "states what is made for a run, but [hosts] names machines that are there; leave one out",
             )
 
 
