@@ -175,7 +175,7 @@ def test_a_path_over_a_routers_queue_with_cross_traffic_has_a_truth(
     # Cross traffic takes some of the router's 40 Mbit/s all the time.
     assert estimates["truth_bit_per_s"].is_between(15e6, 40e6, closed="none").all()
     topology = json.loads((directory / "topology.json").read_text())
-    assert "tbf" in topology["shapers"]["out0"]
+    assert "tbf" in topology["link"]["shapers"]["out0"]
     sent, came = (json.loads((directory / f"{name}.json").read_text())["net"] for name in ("cross", "sink"))
     assert 0 < came["packets"] <= sent["packets"]
     relations = read_relations(directory)
