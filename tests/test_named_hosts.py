@@ -186,7 +186,7 @@ def test_a_path_over_a_routers_queue_with_cross_traffic_has_a_truth(
 
 
 #: How many faults are injected, each drawn by its number.
-FAULTS = int(os.environ.get("VTARE_FAULTS", "3"))
+FAULTS = int(os.environ.get("VTARE_FAULTS", "1"))
 
 
 @pytest.mark.parametrize("number", range(FAULTS))
@@ -194,7 +194,7 @@ def test_a_fault_in_mid_run_loses_no_finished_run_and_leaves_nothing(
     vtare: Path, tmp_path: Path, machines: dict[str, Sshd], number: int
 ) -> None:
     drawn = random.Random(number)
-    fault = ("lab killed", "connection cut", "host killed")[number % 3]
+    fault = ("host killed", "lab killed", "connection cut")[number % 3]
     hit = machines[drawn.choice(("sender", "responder"))]
     text = PLAN[: PLAN.index("[experiment.factors]")].replace(', seconds = "0.3 s"', "")
     text += '[experiment.factors]\nseconds = ["0.1 s", "60 s"]\n' + plan_tables(machines, ("sender", "responder"))
