@@ -70,18 +70,17 @@ class SshInstance:
     def start(
         self, arguments: Sequence[str], *, directory: Path, stdout: Path, stderr: Path, before: Sequence[str] = ()
     ) -> Child:
-        """Copy the files there that the program is to read, and start it. See `Server.start`.
+        """Copy the directory's files there and start the binary. See `Server.start`.
 
         They lie elsewhere there: paths in arguments and in JSON files are translated.
         """
         here, there = str(directory), self._there(directory)
-        self._machine.put(
-            {
-                name: content.replace(here.encode(), there.encode()) if name.endswith(".json") else content
-                for name, content in _named(directory, arguments).items()
-            },
-            there,
-        )
+        files = {path.name: path.read_bytes() for path in directory.iterdir() if path.is_file()}
+        translated = {
+            name: content.replace(here.encode(), there.encode()) if name == "run.json" else content
+            for name, content in files.items()
+        }
+        self._machine.put(translated, there)
         words = [word.replace(here, there) for word in arguments]
         return self._machine.start(words, directory=there, stdout=stdout, stderr=stderr, before=before)
 
@@ -120,19 +119,6 @@ class SshInstance:
 
     def _there(self, directory: Path) -> str:
         return f"{self._machine.directory}/{directory.name}"
-
-
-def _named(directory: Path, arguments: Sequence[str]) -> dict[str, bytes]:
-    """The files in a directory that the arguments name, and those that JSON files among them name."""
-    found: dict[str, bytes] = {}
-    texts = [word.encode() for word in arguments]
-    while texts:
-        text = texts.pop()
-        for path in directory.iterdir():
-            if path.is_file() and path.name not in found and str(path).encode() in text:
-                found[path.name] = path.read_bytes()
-                texts += [found[path.name]] if path.suffix == ".json" else []
-    return found
 
 
 class SshPlatform(BasePlatform[SshInstance]):
