@@ -1,4 +1,3 @@
-use super::points::{Point, median};
 use super::tuning as t;
 use crate::avb::Observation;
 
@@ -8,17 +7,16 @@ use crate::avb::Observation;
 pub(super) struct Capacity {
     /// Time per bit between neighbours that were sent back to back, ns, sorted.
     per_bit_ns: Vec<f64>,
+    /// Bits of a packet.
+    packet_bit: f64,
     /// Packets of all those neighbours.
     packets: f64,
     /// Highest rate at which back-to-back packets arrived, bit/s.
     arrived: f64,
     /// Packets that were handed over with the one before, at a stamp of their own, and all packets.
     clumped: (f64, f64),
-    /// Bits of the longest back-to-back train behind the packets that came first together, and the time in which they
-    /// came, ns.
-    longest: (f64, f64),
-    /// Rates at which stretches of trains came that had been sent much faster, bit/s: the fastest of each train.
-    stretches: Vec<f64>,
+    /// Bits of back-to-back packets behind those that passed a token bucket, and the time in which they came, ns.
+    tails: (f64, f64),
     /// Bits that came first together, beyond a packet: what a token bucket passes at once, and what is to be sent
     /// before there is a queue.
     credit_bit: f64,
@@ -63,6 +61,51 @@ pub(super) fn arrival_rate(observation: &Observation, head: usize, least: usize)
     (groups.len() >= least && last.1 > first.1).then(|| bits * 1e9 / (last.1 - first.1) as f64)
 }
 
+/// What came of packets sent back to back behind what a token bucket let through at once.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Tail {
+    /// Packets that passed at once: they show the line before the bucket, and not the link.
+    pub(super) credit: usize,
+    /// Bits behind them, and the time in which those came, ns.
+    pub(super) bits: f64,
+    pub(super) ns: f64,
+}
+
+impl Tail {
+    /// The rate of the link, bit/s.
+    pub(super) fn rate(&self) -> f64 {
+        self.bits * 1e9 / self.ns
+    }
+}
+
+/// The first `head` packets, apart at the last place up to which hardly any queue grew although they came much faster
+/// than the second half of them did.
+pub(super) fn tail(observation: &Observation, head: usize) -> Option<Tail> {
+    let groups: Vec<_> = groups(observation, head, 0).into_iter().filter(|group| !group.2.is_nan()).collect();
+    let (first, last) = (groups.first()?, groups.last()?);
+    let mut sum = 0.0;
+    let add = |group: &(u64, u64, f64)| {
+        sum += group.2;
+        sum
+    };
+    let sums: Vec<f64> = groups.iter().map(add).collect();
+    let half = groups.len() / 2;
+    let (since, all) = ((last.1 - groups[half].1) as f64, (last.1 - first.1) as f64);
+    let per_bit_ns = since / (sum - sums[half]);
+    let passed = |place: &usize| {
+        let bits = sums[*place] - first.2;
+        let came_ns = (groups[*place].1 - first.1) as f64;
+        let delay_ns = came_ns - groups[*place].0.saturating_sub(first.0) as f64;
+        let least_ns = bits * per_bit_ns;
+        delay_ns < t::CREDIT_DELAY * least_ns && came_ns < t::CREDIT_TIME * least_ns
+    };
+    let place = (t::CREDIT_LEAST..groups.len()).rev().find(passed).unwrap_or(0);
+    let ns = all - (groups[place].1 - first.1) as f64;
+    let packet_bit = f64::from(observation.train.size_byte) * 8.0;
+    let credit = if place > 0 { (sums[place] / packet_bit).round() as usize } else { 0 };
+    (ns > 0.0).then(|| Tail { credit, bits: sum - sums[place], ns })
+}
+
 /// The highest rate at which a stretch of a train arrived that took so long, ns, bit/s; not of its start, which a token
 /// bucket may pass.
 pub(super) fn fastest(observation: &Observation, least_ns: u64) -> Option<f64> {
@@ -87,15 +130,29 @@ pub(super) fn fastest(observation: &Observation, least_ns: u64) -> Option<f64> {
 impl Capacity {
     /// Takes the neighbours that left faster than they arrived.
     pub(super) fn add(&mut self, observation: &Observation, head: usize) {
-        self.arrived = self.arrived.max(arrival_rate(observation, head, t::RATE_STAMPS).unwrap_or(0.0));
-        let bits = f64::from(observation.train.size_byte) * 8.0;
-        let clump_ns = if self.arrived > 0.0 { bits * 1e9 / (t::CLUMPED * self.arrived) } else { 0.0 };
-        let each = groups(observation, head, 0).len() as f64;
-        let groups = groups(observation, head, clump_ns as u64);
+        let Some(tail) = tail(observation, head) else { return };
+        let packet_bit = f64::from(observation.train.size_byte) * 8.0;
+        self.packet_bit = packet_bit;
+        if tail.bits >= t::TAIL_LEAST * packet_bit {
+            self.arrived = self.arrived.max(tail.rate());
+            self.tails.0 += tail.bits;
+            self.tails.1 += tail.ns;
+        }
+        let clump_ns = if self.arrived > 0.0 { packet_bit * 1e9 / (t::CLUMPED * self.arrived) } else { 0.0 };
+        let behind = |clump_ns: u64| {
+            let mut left = tail.credit as f64 * packet_bit;
+            let mut groups = groups(observation, head, clump_ns);
+            groups.retain(|group| {
+                left -= if group.2.is_nan() { packet_bit } else { group.2 };
+                left < 0.0
+            });
+            groups
+        };
+        let each = behind(0).len() as f64;
+        let groups = behind(clump_ns as u64);
         self.clumped.0 += each - groups.len() as f64;
         self.clumped.1 += each;
-        self.see_whole(&groups, bits);
-        let packet_bit = f64::from(observation.train.size_byte) * 8.0;
+        self.credit_bit = self.credit_bit.max(groups.first().map_or(0.0, |first| first.2 - packet_bit));
         for pair in groups.windows(2) {
             let (before, after) = (pair[0], pair[1]);
             if before.2.is_nan() || after.2.is_nan() || after.1 <= before.1 {
@@ -110,33 +167,6 @@ impl Capacity {
         self.per_bit_ns.sort_by(f64::total_cmp);
     }
 
-    /// Takes a train whose packets came at its link's rate as a whole.
-    fn see_whole(&mut self, groups: &[(u64, u64, f64)], packet_bit: f64) {
-        let whole = groups.iter().all(|group| !group.2.is_nan());
-        let [first, .., last] = groups else { return };
-        let came_ns = last.1.saturating_sub(first.1) as f64;
-        let bits: f64 = groups[1..].iter().map(|group| group.2).sum();
-        // What a token bucket passes at once is in the first clump.
-        if whole && bits > self.longest.0 && (last.0.saturating_sub(first.0) as f64) < 0.9 * came_ns {
-            self.longest = (bits, came_ns);
-            self.credit_bit = (first.2 - packet_bit).max(0.0);
-        }
-    }
-
-    /// Takes the fastest stretch of a train that shows the link's rate.
-    pub(super) fn see_stretch(&mut self, points: &[Point], packet_bit: f64) {
-        let came_ns = |point: &Point| point.at_ns + point.delay_ns;
-        let stretches = points.iter().enumerate().filter_map(|(place, first)| {
-            let rest = &points[place..];
-            let long = rest.partition_point(|it| it.arrived_bit - first.arrived_bit < t::STRETCH_PACKETS * packet_bit);
-            let last = rest.get(long.max(t::STRETCH_POINTS))?;
-            let (sent_ns, seconds) = (last.at_ns - first.at_ns, (came_ns(last) - came_ns(first)) / 1e9);
-            let told = seconds > 0.0 && sent_ns / 1e9 < t::STRETCH_SENT * seconds;
-            told.then(|| (last.arrived_bit - first.arrived_bit) / seconds)
-        });
-        self.stretches.extend(stretches.max_by(f64::total_cmp));
-    }
-
     /// What passes before there is a queue, bits; 0 where packets come one by one.
     pub(super) fn credit_bit(&self) -> f64 {
         if self.clumps() { self.credit_bit } else { 0.0 }
@@ -144,17 +174,15 @@ impl Capacity {
 
     /// Whether gaps are those of a hand-over.
     pub(super) fn clumps(&self) -> bool {
-        self.clumped.0 > t::CLUMPED_SHARE * self.clumped.1 && self.longest.1 > 0.0
+        self.clumped.0 > t::CLUMPED_SHARE * self.clumped.1 && self.tails.1 > 0.0
     }
 
     /// Capacity, bit/s, and its standard error as a share of it; `None` below 3 pairs.
     pub(super) fn estimate(&self) -> Option<(f64, f64)> {
         if self.clumps() {
-            return Some(match self.stretches.len() {
-                0 => (self.longest.0 * 1e9 / self.longest.1, t::CLUMPED_ERROR),
-                1 => (self.stretches[0], t::STRETCH_ERROR),
-                _ => (median(&mut self.stretches.clone()), t::STRETCHES_ERROR),
-            });
+            // A clump of a few packets more or less at either end.
+            let packets = self.tails.0 / self.packet_bit;
+            return Some((self.tails.0 * 1e9 / self.tails.1, t::CLUMPED_ERROR + t::CLUMP_PACKETS / packets));
         }
         if self.per_bit_ns.len() < 3 {
             return None;
@@ -249,36 +277,6 @@ mod tests {
             let (found, error) = capacity.estimate().expect("pairs");
             assert!((found / 1e9 - 1.0).abs() < 0.05, "{clump}: {found} {error}");
             assert_eq!(error >= t::CLUMPED_ERROR, clump > 1, "{clump}: {error}");
-        }
-    }
-
-    /// Points 60 us apart in arrival at 1 Gbit/s, five packets each, of which the first `fast` were sent at ten times
-    /// that rate, the others slower, since cross traffic doubled their time.
-    fn arrived(fast: u32, all: u32) -> Vec<Point> {
-        let point = |i: u32| {
-            let (at, slow) = (f64::from(i.min(fast)), f64::from(i.saturating_sub(fast)));
-            let at_ns = at * 6_000.0 + slow * 120_000.0;
-            let came_ns = 100_000.0 + at * 60_000.0 + slow * 120_000.0;
-            let bits = f64::from(i * 5) * 12e3;
-            Point { index: i * 5, at_ns, delay_ns: came_ns - at_ns, sent_bit: bits, arrived_bit: bits, call_bit: 12e3 }
-        };
-        (0..all).map(point).collect()
-    }
-
-    #[test]
-    fn a_stretch_that_was_sent_much_faster_than_it_came_shows_a_link_whose_packets_come_in_clumps() {
-        let mut capacity = Capacity::default();
-        capacity.add(&let_go(48, 6), 48);
-        // What was sent slowly may have had anything between it, and a short stretch is as long as a clump.
-        for points in [arrived(0, 60), arrived(20, 60), arrived(20, 21)] {
-            capacity.see_stretch(&points, 12e3);
-            assert_eq!(capacity.estimate().expect("clumps").1, t::CLUMPED_ERROR);
-        }
-        for error in [t::STRETCH_ERROR, t::STRETCHES_ERROR] {
-            capacity.see_stretch(&arrived(40, 60), 12e3);
-            let (found, stated) = capacity.estimate().expect("a stretch");
-            assert!((found / 1e9 - 1.0).abs() < 0.01, "{found}");
-            assert_eq!(stated, error);
         }
     }
 

@@ -16,8 +16,6 @@ pub enum Case {
     LeastDelayFell,
     /// The account begins when links before the tight one have drained.
     Settled,
-    /// The capacity from stretches of trains where packets come in clumps.
-    Stretches,
     /// More bytes where the tight link may be another than the narrow one.
     Several,
     /// A stream before the tight link that the narrow link has made slower.
@@ -26,7 +24,7 @@ pub enum Case {
 
 impl Case {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 9] = [
         Self::TightLink,
         Self::Moving,
         Self::Part,
@@ -34,7 +32,6 @@ impl Case {
         Self::DelayedWhole,
         Self::LeastDelayFell,
         Self::Settled,
-        Self::Stretches,
         Self::Several,
         Self::Inflow,
     ];

@@ -190,7 +190,10 @@ impl History {
 
 /// Whether a train showed nothing that crosses: evenly spaced traffic in the first train looks like a slower link.
 fn stays_calm(whole: &Bounds, capacity: f64) -> bool {
-    whole.dispersion < t::CALM_DISPERSION && whole.value() + t::SIDES * whole.error > t::CALM_VALUE * capacity
+    // Where a stream above the capacity finds no queue, a shaper loses tokens only while it has one.
+    whole.dispersion < t::CALM_DISPERSION
+        && whole.value() + t::SIDES * whole.error > t::CALM_VALUE * capacity
+        && whole.value() < t::CALM_EXCEEDED * capacity
 }
 
 /// Where the tight link may not be the narrow one, a value that still moves from train to train may go on moving: other

@@ -382,6 +382,8 @@ impl Abacus {
             self.faults.spoiled += 1;
             return;
         };
+        let tail = capacity::tail(observation, self.head as usize).filter(|tail| tail.credit > 0);
+        let received = tail.map_or(received, |tail| tail.rate());
         let sent = observation.sent_bit_per_s().unwrap_or(f64::INFINITY);
         self.history.line = if sent.is_finite() { sent } else { self.history.line };
         if received > 0.9 * sent {
@@ -403,10 +405,22 @@ impl Abacus {
                 Stage::Burst { packets: (4 * self.head).min(most.max(self.head)), sent_before_bit, came: received };
             return;
         }
+        // What came before it came out of the same bucket.
+        let credit_byte = |tail: capacity::Tail| (sent_before_bit + tail.credit as f64 * self.packet_bit()) / 8.0;
+        let credit_byte = tail.filter(|tail| tail.credit >= 6).map(credit_byte);
+        let short = |tail: capacity::Tail| tail.bits < t::TAIL_PACKETS * self.packet_bit();
+        let packets = (4 * self.head).min(self.setup.ability.most_packets);
+        if tail.is_some_and(short) && u64::from(packets * self.packet_byte) < self.bytes_left() / 4 {
+            // What a token bucket let through at once is most of it: more, while the bucket is empty.
+            self.history.bucket_byte = self.history.bucket_byte.or(credit_byte);
+            let sent_before_bit = sent_before_bit + observation.sent() as f64 * self.packet_bit();
+            self.stage = Stage::Burst { packets, sent_before_bit, came: received };
+            return;
+        }
         let (capacity, error) = self.history.capacity.estimate().unwrap_or((received, 0.3));
         let base_ns = self.history.base_ns;
-        self.history.bucket_byte =
-            anomalies::bucket_byte(points, base_ns, capacity.max(received), self.packet_bit(), sent_before_bit);
+        let seen = anomalies::bucket_byte(points, base_ns, capacity.max(received), self.packet_bit(), sent_before_bit);
+        self.history.bucket_byte = self.history.bucket_byte.or(seen).or(credit_byte);
         let bucket = self.history.bucket_byte.is_some();
         // What a bucket passed at once came faster than the link is.
         self.history.at_least = if bucket { 0.0 } else { received };
@@ -468,9 +482,6 @@ impl Abacus {
         let Some(before) = self.evidence() else { return };
         let packet_bit = self.packet_bit();
         self.history.capacity.add(observation, self.head as usize);
-        if self.history.has(Case::Stretches) {
-            self.history.capacity.see_stretch(points, packet_bit);
-        }
         // The account begins when links before the tight one have sent on what they held of the head.
         let begin_ns = observation.packets.iter().find_map(Packet::left).map_or(0.0, |left| epoch.since_ns(left));
         let head_bit = f64::from(self.head) * packet_bit;
@@ -520,15 +531,7 @@ impl Abacus {
         if out > t::OUTGROWN * evidence.path.capacity {
             self.history.at_least = self.history.at_least.max(out);
         }
-        // A stream above the capacity that found no queue: the link is faster than it was.
-        let no_queue =
-            evidence.calm && last.whole.least - t::SIDES * last.whole.error > t::CALM_EXCEEDED * evidence.path.capacity;
-        if no_queue && self.settled.is_none() {
-            self.faults.spoiled += 1;
-            self.begin_anew();
-            return;
-        }
-        if no_queue || self.has_changed(&last.whole, &evidence) {
+        if self.has_changed(&last.whole, &evidence) {
             self.begin_anew();
             self.begin_round();
             return;

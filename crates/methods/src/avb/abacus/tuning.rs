@@ -121,7 +121,7 @@ pub(super) const CALM_DISPERSION: f64 = 0.05;
 /// Unit: share of the capacity. And where this may be free.
 /// Half: cover 96.0 %, beyond 1.3 %; double: nothing.
 pub(super) const CALM_VALUE: f64 = 0.95;
-/// Unit: capacities. A stream on such a path that shows more, without a queue: the link is faster than it was.
+/// Unit: capacities. A stream on such a path that shows more found no queue: a queue is filled first.
 /// Half: 1932 kB; double: nothing.
 pub(super) const CALM_EXCEEDED: f64 = 1.01;
 /// Unit: times. A short stream there is made twice as long this number of times.
@@ -278,25 +278,25 @@ pub(super) const CLUMPED: f64 = 3.5;
 pub(super) const CLUMPED_SHARE: f64 = 0.15;
 /// Unit: share of the capacity. How well it is known from such a train.
 /// Half: nothing; double: nothing.
-pub(super) const CLUMPED_ERROR: f64 = 0.2;
-/// Unit: stamps. This number of different ones shows a rate of arrival.
-/// Half: nothing; double: nothing.
-pub(super) const RATE_STAMPS: usize = 8;
-/// Unit: packets. A stretch of a train shows the link's rate if it has this number,
-/// Half: nothing; double: nothing.
-pub(super) const STRETCH_PACKETS: f64 = 128.0;
-/// Unit: points. came at this number of times,
-/// Half: nothing; double: nothing.
-pub(super) const STRETCH_POINTS: usize = 8;
-/// Unit: share of the time it came in. and was sent in less: hardly anything could come between.
-/// Half: nothing; double: nothing.
-pub(super) const STRETCH_SENT: f64 = 0.25;
-/// Unit: share of the capacity. How well one such stretch shows it,
-/// Half: nothing; double: nothing.
-pub(super) const STRETCH_ERROR: f64 = 0.08;
-/// Unit: share of the capacity. and several.
-/// Half: nothing; double: nothing.
-pub(super) const STRETCHES_ERROR: f64 = 0.04;
+pub(super) const CLUMPED_ERROR: f64 = 0.03;
+/// Unit: packets. Clumps at the ends of such trains make them longer or shorter by this.
+/// Half: not measured yet; double: not measured yet.
+pub(super) const CLUMP_PACKETS: f64 = 4.0;
+/// Unit: share of the time that the link takes. A token bucket let those through that waited less,
+/// Half: not measured yet; double: not measured yet.
+pub(super) const CREDIT_DELAY: f64 = 0.2;
+/// Unit: share of the time that the link takes. and came within this,
+/// Half: not measured yet; double: not measured yet.
+pub(super) const CREDIT_TIME: f64 = 0.5;
+/// Unit: packets. and were more than this.
+/// Half: not measured yet; double: not measured yet.
+pub(super) const CREDIT_LEAST: usize = 3;
+/// Unit: packets. A train shows the rate of the link with this number behind them.
+/// Half: not measured yet; double: not measured yet.
+pub(super) const TAIL_LEAST: f64 = 8.0;
+/// Unit: packets. Behind a bucket the first train is to have this number.
+/// Half: not measured yet; double: not measured yet.
+pub(super) const TAIL_PACKETS: f64 = 64.0;
 /// Unit: share of the capacity. The error of a capacity from gaps of which no two are alike, or from a bound.
 /// Half: nothing; double: nothing.
 pub(super) const SCATTERED_ERROR: f64 = 0.3;
