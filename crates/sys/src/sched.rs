@@ -101,23 +101,26 @@ pub fn set_class(class: Class) -> Result<(), SysError> {
     }
 }
 
-/// The timer slack of this thread: how much later than asked the kernel may wake it, to save wake-ups.
+/// The timer slack of this thread: how much later than asked the kernel may wake it, to save wake-ups. `None` where the
+/// kernel has none (gVisor).
 #[must_use]
-pub fn timer_slack() -> Span {
+pub fn timer_slack() -> Option<Span> {
     // SAFETY: PR_GET_TIMERSLACK takes nothing and returns the slack in ns.
-    Span::from_nanos(i64::from(unsafe { libc::prctl(libc::PR_GET_TIMERSLACK) }))
+    let slack = unsafe { libc::prctl(libc::PR_GET_TIMERSLACK) };
+    (slack >= 0).then(|| Span::from_nanos(i64::from(slack)))
 }
 
 /// Sets the timer slack of this thread. 1 ns is the least; 0 means the default of the process.
 ///
 /// # Errors
-/// Never on Linux since 2.6.28; the kernel's word is passed on all the same.
+/// Never on Linux since 2.6.28; gVisor, which has no slack, refuses.
 pub fn set_timer_slack(slack: Span) -> Result<(), SysError> {
     // SAFETY: takes numbers only.
     if unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, slack.as_nanos_unsigned() as libc::c_ulong) } == 0 {
         Ok(())
     } else {
-        Err(SysError::last(format!("prctl(PR_SET_TIMERSLACK, {})", slack.as_nanos()), ""))
+        let call = format!("prctl(PR_SET_TIMERSLACK, {})", slack.as_nanos());
+        Err(SysError::last(call, ": this kernel, such as that of a sandbox, lets no program choose its timer slack"))
     }
 }
 
@@ -224,7 +227,7 @@ mod tests {
     fn slack_is_kept_as_set() {
         std::thread::spawn(|| {
             set_timer_slack(Span::from_nanos(1)).expect("slack is always accepted");
-            assert_eq!(timer_slack(), Span::from_nanos(1));
+            assert_eq!(timer_slack(), Some(Span::from_nanos(1)));
         })
         .join()
         .expect("the thread ran");

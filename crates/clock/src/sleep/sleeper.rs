@@ -138,7 +138,8 @@ impl<'c> Sleeper<'c> {
     /// Sets the thread up at its first sleep.
     #[cold]
     fn set_up_thread(&self) -> Span {
-        let own = sched::timer_slack();
+        // A kernel without slack has nothing to lower.
+        let own = sched::timer_slack().unwrap_or(Span::ZERO);
         let mut refused = Refused::default();
         if self.method.learns()
             && let Some(slice) = self.options.slice
@@ -166,7 +167,7 @@ impl<'c> Sleeper<'c> {
             && let Some(slack) = self.options.slack
             && slack < own
         {
-            // A refusal (no kernel refuses) leaves the sleep less precise, which the policy then sees.
+            // A refusal leaves the sleep less precise, which the policy then sees.
             let _ = sched::set_timer_slack(slack);
         }
     }

@@ -13,13 +13,20 @@ pub(super) struct Signs {
     pub(super) podman_file: bool,
     /// `/.dockerenv` exists.
     pub(super) docker_file: bool,
+    /// The kernel is gVisor's own: `/proc/gvisor` exists, or its release ends in `-gvisor`.
+    pub(super) gvisor_kernel: bool,
     /// A pod's secrets are mounted.
     pub(super) kubernetes_secret: bool,
 }
 
-/// The container's kind. Kubernetes comes first because it runs on one of the others; a name that the manager gives
-/// itself (`container=`) before files, files before paths of control groups, which namespaces hide.
+/// The container's kind. gVisor comes before the engine that started it, since its kernel answers the system calls,
+/// and before the marks of the host, whose files it may show. Kubernetes comes next because it runs on one of the
+/// others; a name that the manager gives itself (`container=`) before files, files before paths of control groups,
+/// which namespaces hide.
 pub(super) fn name(signs: &Signs) -> Option<String> {
+    if signs.gvisor_kernel {
+        return Some("gvisor".to_owned());
+    }
     let environment = signs.environment_of_init.as_deref().unwrap_or("");
     let entry =
         |key: &str| environment.split('\0').find_map(|entry| entry.strip_prefix(key)).filter(|value| !value.is_empty());
@@ -104,6 +111,12 @@ mod tests {
         assert_eq!(from_cgroup("0::/machine.slice/libpod-3f1a.scope/container\n").as_deref(), Some("podman"));
         assert_eq!(from_cgroup("4:memory:/lxc/web\n").as_deref(), Some("lxc"));
         assert_eq!(from_cgroup("0::/lxc.payload.web/init.scope\n").as_deref(), Some("lxc"));
+    }
+
+    #[test]
+    fn gvisor_comes_before_the_files_of_the_host_that_it_shows() {
+        let signs = Signs { gvisor_kernel: true, docker_file: true, kubernetes_secret: true, ..Signs::default() };
+        assert_eq!(name(&signs).as_deref(), Some("gvisor"));
     }
 
     #[test]

@@ -58,7 +58,7 @@ pub struct MachineFacts {
     /// The identity of this boot.
     pub boot_id: Option<String>,
     /// How much later than asked the kernel may wake this thread, in ns.
-    pub timer_slack_ns: i64,
+    pub timer_slack_ns: Option<i64>,
     /// The limits of the control groups around this process.
     pub cgroup: CgroupLimits,
     /// Time stolen from all CPUs since boot when the facts were read, in ns. Moves in steps of 1/USER_HZ.
@@ -94,7 +94,7 @@ impl MachineFacts {
         facts.hypervisor = nearest(facts.hypervisor, features.hypervisor_name());
         facts.cpus_allowed = sched::allowed_cpus().ok();
         facts.hz = tick_period().and_then(tick::hz_of);
-        facts.timer_slack_ns = sched::timer_slack().as_nanos();
+        facts.timer_slack_ns = sched::timer_slack().map(vtare_units::Span::as_nanos);
         facts
     }
 
@@ -134,7 +134,7 @@ impl MachineFacts {
                 _ => None,
             }),
             boot_id: tree.line("proc/sys/kernel/random/boot_id"),
-            timer_slack_ns: 0,
+            timer_slack_ns: None,
             cgroup: tree.cgroup_limits(),
             steal_ns_before: tree.steal_ns(),
             steal_ns_after: None,
@@ -187,6 +187,8 @@ impl Tree {
             systemd_says: self.line("run/systemd/container"),
             podman_file: self.exists("run/.containerenv"),
             docker_file: self.exists(".dockerenv"),
+            gvisor_kernel: self.exists("proc/gvisor")
+                || self.line("proc/sys/kernel/osrelease").is_some_and(|release| release.ends_with("-gvisor")),
             kubernetes_secret: self.exists("run/secrets/kubernetes.io") || self.exists("var/run/secrets/kubernetes.io"),
         }
     }

@@ -35,6 +35,13 @@ fn a_paravirtual_guest_of_xen_is_not_taken_for_one_of_the_hypervisor_below_xen()
 }
 
 #[test]
+fn gvisor_is_known_by_its_kernel_although_it_shows_the_hosts_mark_of_docker() {
+    let files = [("proc/sys/kernel/osrelease", "4.19.0-gvisor\n"), (".dockerenv", "")];
+    let recorded = Recorded::new("gvisor", &files);
+    assert_eq!(MachineFacts::read_tree(&recorded.tree).container.as_deref(), Some("gvisor"));
+}
+
+#[test]
 fn a_recorded_guest_is_read_in_full() {
     let recorded = Recorded::new(
         "guest",

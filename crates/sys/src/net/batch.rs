@@ -88,6 +88,8 @@ pub struct ReceiveBatch {
     aimed: bool,
     /// Headers, from the first, that the kernel may have written to.
     filled: usize,
+    /// The kernel knows no MSG_WAITFORONE (gVisor).
+    one_at_a_time: bool,
 }
 
 // SAFETY: the pointers in `headers` and `vectors` are into memory that this batch owns alone, that never moves, and
@@ -126,6 +128,7 @@ impl ReceiveBatch {
             names: vec![empty_name(); slots],
             aimed: false,
             filled: 0,
+            one_at_a_time: false,
         }
     }
 
@@ -150,8 +153,18 @@ impl ReceiveBatch {
     /// # Errors
     /// The kernel's error.
     pub fn receive_waiting(&mut self, socket: &Socket, most: usize) -> io::Result<usize> {
-        self.call(socket, most, libc::MSG_WAITFORONE)
-            .or_else(|error| if error.kind() == io::ErrorKind::Interrupted { Ok(0) } else { Err(error) })
+        let answer = match self.one_at_a_time {
+            false => self.call(socket, most, libc::MSG_WAITFORONE),
+            true => self.call(socket, most.min(1), 0),
+        };
+        match answer {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(0),
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) && !self.one_at_a_time => {
+                self.one_at_a_time = true;
+                self.receive_waiting(socket, most)
+            }
+            answer => answer,
+        }
     }
 
     /// As [`ReceiveBatch::receive`], from the error queue: stamps of departures and refusals.

@@ -84,6 +84,19 @@ impl Socket {
         if answer == 0 { Ok(()) } else { Err(SysError::last(call, remedy)) }
     }
 
+    /// As [`Socket::set`], of an option that a sandbox takes without a word and does not have: it is read back.
+    fn set_for_real(
+        &self,
+        level: i32,
+        option: i32,
+        value: i32,
+        call: &str,
+        remedy: &'static str,
+    ) -> Result<(), SysError> {
+        self.set(level, option, value, call, remedy)?;
+        self.get(level, option, &format!("{call}: taken without effect, getsockopt")).map(drop)
+    }
+
     fn get(&self, level: i32, option: i32, call: &str) -> Result<i32, SysError> {
         let (mut value, mut length) = (0_i32, size_of::<i32>() as libc::socklen_t);
         let (place, room) = ((&raw mut value).cast(), &raw mut length);
@@ -114,7 +127,7 @@ impl Socket {
         // The kernel sets its count to 0 where the flag is new.
         let call = format!("setsockopt(SO_TIMESTAMPING, {bits:#x})");
         self.set(libc::SOL_SOCKET, libc::SO_TIMESTAMPING, bits & !libc::SOF_TIMESTAMPING_OPT_ID, &call, "")?;
-        self.set(libc::SOL_SOCKET, libc::SO_TIMESTAMPING, bits, &call, "")
+        self.set_for_real(libc::SOL_SOCKET, libc::SO_TIMESTAMPING, bits.cast_signed(), &call, "")
     }
 
     /// Has the kernel count datagrams that found the receive buffer full (SO_RXQ_OVFL).
@@ -122,7 +135,7 @@ impl Socket {
     /// # Errors
     /// Where the kernel refuses.
     pub fn count_overflow(&self) -> Result<(), SysError> {
-        self.set(libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1_i32, "setsockopt(SO_RXQ_OVFL)", "")
+        self.set_for_real(libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1, "setsockopt(SO_RXQ_OVFL)", "")
     }
 
     /// Datagrams that this socket has dropped so far, whether or not one arrived since (SO_MEMINFO).
@@ -190,7 +203,8 @@ impl Socket {
     /// # Errors
     /// Before Linux 4.18, and on sockets other than UDP.
     pub fn probe_segmentation(&self) -> Result<(), SysError> {
-        self.set(libc::SOL_UDP, libc::UDP_SEGMENT, 0_i32, "setsockopt(UDP_SEGMENT)", ": needs Linux 4.18 or later")
+        let remedy = ": needs Linux 4.18 or later";
+        self.set_for_real(libc::SOL_UDP, libc::UDP_SEGMENT, 0, "setsockopt(UDP_SEGMENT)", remedy)
     }
 
     /// Lets arrivals come several at once as one large datagram (UDP_GRO).

@@ -47,6 +47,7 @@ pub(super) fn advice(figures: &Measured, machine: &MachineFacts, around: Surroun
         clock_source(figures, machine),
         busy(figures),
         quota(machine),
+        sandbox(figures, machine),
         host(figures, machine),
         governor(machine),
         quiet_cpu(figures),
@@ -114,6 +115,22 @@ fn quota(machine: &MachineFacts) -> Option<Advice> {
     })
 }
 
+fn sandbox(figures: &Measured, machine: &MachineFacts) -> Option<Advice> {
+    if machine.container.as_deref() != Some("gvisor") {
+        return None;
+    }
+    let late = figures.sleep("usleep", VERDICT_TARGET_NS)?.miss_ns.median?;
+    Some(Advice {
+        id: "sandbox_sleep",
+        text: format!(
+            "gVisor answers each system call itself, and usleep of 50 us wakes {} late there: let programs sleep and \
+             read the time without system calls.",
+            time(Some(late))
+        ),
+        command: "vtare exec -- PROGRAM".to_owned(),
+    })
+}
+
 fn host(figures: &Measured, machine: &MachineFacts) -> Option<Advice> {
     let hypervisor = machine.hypervisor.as_deref()?;
     let lost = figures.lost_fraction().filter(|lost| *lost > LOST_WORTH_A_CHANGE)?;
@@ -123,6 +140,9 @@ fn host(figures: &Measured, machine: &MachineFacts) -> Option<Advice> {
         return None;
     }
     let command = match hypervisor {
+        _ if machine.container.as_deref() == Some("gvisor") => {
+            "on the host: taskset -c CORES runsc run CONTAINER; ask its operator for cores of their own"
+        }
         "kvm" | "tcg" => "on the host, for each vCPU: virsh vcpupin DOMAIN VCPU CORE",
         "xen" => "on the host, for each vCPU: xl vcpu-pin DOMAIN VCPU CORE",
         "vmware" => "VM settings: latency sensitivity high; reserve all CPU and memory",
@@ -186,7 +206,7 @@ fn isolate(figures: &Measured, machine: &MachineFacts) -> Option<Advice> {
 }
 
 fn slack(figures: &Measured, machine: &MachineFacts) -> Option<Advice> {
-    let slack = machine.timer_slack_ns;
+    let slack = machine.timer_slack_ns?;
     let late = figures.sleep("usleep", VERDICT_TARGET_NS)?.miss_ns.median?;
     (slack > 1_000 && late > slack as f64 / 2.0).then(|| Advice {
         id: "timer_slack",
@@ -255,7 +275,7 @@ mod tests {
             load_average_1min: Some(0.1),
             cpus_online: Some(4),
             isolated_cpus: Some(vec![3]),
-            timer_slack_ns: 1,
+            timer_slack_ns: Some(1),
             ..machine()
         };
         let figures = Measured {
@@ -300,6 +320,21 @@ mod tests {
     }
 
     #[test]
+    fn a_program_in_gvisor_is_shown_the_way_around_its_system_calls_and_no_vcpu_to_pin() {
+        let machine =
+            MachineFacts { hypervisor: Some("kvm".to_owned()), container: Some("gvisor".to_owned()), ..machine() };
+        let figures = Measured {
+            noise: vec![lost(0, 0.02, 5, 95)],
+            sleep: vec![late("usleep", 1_050_000.0)],
+            ..Measured::default()
+        };
+        let found = advice(&figures, &machine, Surroundings::default());
+        assert_eq!(found.iter().map(|advice| advice.id).collect::<Vec<_>>(), ["sandbox_sleep", "host_cpus"]);
+        assert!(found[0].text.contains("1.05 ms") && found[0].command == "vtare exec -- PROGRAM", "{found:?}");
+        assert!(found[1].command.contains("runsc"), "{found:?}");
+    }
+
+    #[test]
     fn busy_neighbours_inside_the_system_are_named_pinned_away_from_and_shut_out() {
         let machine = MachineFacts {
             load_average_1min: Some(2.4),
@@ -326,7 +361,7 @@ mod tests {
             sleep: vec![late("usleep", 80_000.0), late("clock_nanosleep", 20_000.0)],
             ..Measured::default()
         };
-        let slack = MachineFacts { timer_slack_ns: 50_000, ..machine() };
+        let slack = MachineFacts { timer_slack_ns: Some(50_000), ..machine() };
         let around = Surroundings { dma_latency_device: true, idle_states: true };
         assert_eq!(ids(&figures, &slack, around), ["timer_slack", "cpu_dma_latency"]);
         assert_eq!(ids(&figures, &slack, Surroundings { idle_states: false, ..around }), ["timer_slack"]);

@@ -250,7 +250,7 @@ mod tests {
             clock_source: Some("hpet".to_owned()),
             clock_sources_available: Some(vec!["tsc".to_owned()]),
             architecture: "x86_64".to_owned(),
-            timer_slack_ns: 50_000,
+            timer_slack_ns: Some(50_000),
             ..MachineFacts::default()
         };
         let around = advice::Surroundings { dma_latency_device: true, idle_states: true };

@@ -128,7 +128,9 @@ pub(crate) fn command(arguments: &ExecArguments) -> Result<Exit, Failure> {
     let settings =
         Settings { clock: arguments.clock, sleep: arguments.sleep, report: counts.as_ref().map(Counts::path) };
     // Kept by the kernel across fork and exec: every thread of the program begins with it.
-    sched::set_timer_slack(Span::from_nanos(arguments.slack_ns))?;
+    if let Err(error) = sched::set_timer_slack(Span::from_nanos(arguments.slack_ns)) {
+        message!("vtare: {error}");
+    }
     let mut start = Command::new(&program.file);
     start.arg0(name).args(rest).env(settings::VARIABLE, settings.to_string());
     if !program.limit.as_ref().is_some_and(program::Limit::rejects_library) {

@@ -20,7 +20,9 @@ pub(crate) fn take(cpu: Option<usize>, fifo: Option<u8>, spins: bool) -> Result<
         notes.push(Note::new("not_pinned", "the sending thread could move between CPUs; --cpu N keeps it on one"));
     }
     // The least slack: sleeps between packets end when they are meant to.
-    sched::set_timer_slack(Span::from_nanos(1))?;
+    if let Err(error) = sched::set_timer_slack(Span::from_nanos(1)) {
+        notes.push(Note::new("slack_refused", error.to_string()));
+    }
     if let Some(priority) = fifo {
         match sched::set_class(Class::Fifo(priority.into())) {
             Ok(()) if spins => notes.push(Note::new(

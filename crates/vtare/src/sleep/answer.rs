@@ -73,7 +73,7 @@ pub(super) fn of(outcome: &Outcome<SleepCell>, parameters: &Parameters, line: &C
         let seconds = (1.2 * longest_s).ceil().max(parameters.seconds.unwrap_or_default() + 1.0);
         answer.change("Give each cell the time that its sleeps take.", line.with("--seconds", seconds));
     }
-    let slack_ns = vtare_sys::sched::timer_slack().as_nanos() as f64;
+    let slack_ns = vtare_sys::sched::timer_slack().map_or(0.0, |slack| slack.as_nanos() as f64);
     let late = methods
         .iter()
         .any(|worst| matches!(worst.method, Method::Usleep | Method::ClockNanosleep) && worst.off_ns > slack_ns / 2.0);

@@ -20,6 +20,9 @@ pub(super) fn of(parameters: &Parameters, cells: &[Measured], interrupted: bool)
         let text = "the scheduler took no time slice of 100 us for the adaptive method (sched_setattr refused)";
         notes.push(Note::new("slice_refused", text));
     }
+    if let Some(why) = cells.iter().find_map(|cell| cell.refused.slack.as_deref()) {
+        notes.push(Note::new("slack_refused", why));
+    }
     if !interrupted {
         notes.extend(time_capped(parameters, cells));
     }
@@ -29,11 +32,15 @@ pub(super) fn of(parameters: &Parameters, cells: &[Measured], interrupted: bool)
 fn slack(parameters: &Parameters) -> Note {
     match parameters.slack_ns {
         Some(set) => Note::new("slack_set", format!("timer slack of the sleeping threads set to {set} ns")),
-        None => {
-            let slack = vtare_sys::sched::timer_slack();
-            let text = format!("timer slack left at {slack}, which usleep and clock_nanosleep may add to each sleep");
-            Note::new("slack_kept", text)
-        }
+        None => match vtare_sys::sched::timer_slack() {
+            Some(slack) => Note::new(
+                "slack_kept",
+                format!("timer slack left at {slack}, which usleep and clock_nanosleep may add to each sleep"),
+            ),
+            None => {
+                Note::new("slack_unknown", "this kernel has no timer slack to read (prctl(PR_GET_TIMERSLACK) fails)")
+            }
+        },
     }
 }
 
@@ -103,7 +110,7 @@ mod tests {
     #[test]
     fn a_refused_priority_is_named_with_its_methods_and_reason() {
         let asked = Parameters { fifo: Some(7), samples: 3, ..Parameters::default() };
-        let no = || Refused { fifo: Some("EPERM: raise RLIMIT_RTPRIO".to_owned()), slice: false };
+        let no = || Refused { fifo: Some("EPERM: raise RLIMIT_RTPRIO".to_owned()), slice: false, slack: None };
         let cells = [cell(Method::Usleep, no()), cell(Method::Usleep, no()), cell(Method::Spin, no())];
         let notes = noted(&asked, &cells);
         let text = "real-time priority 7 refused, so these slept without it: usleep, spin: EPERM: raise RLIMIT_RTPRIO";
@@ -124,7 +131,7 @@ mod tests {
     #[test]
     fn a_refused_slice_and_missing_sleeps_are_stated_too() {
         let asked = Parameters { samples: 10, ..Parameters::default() };
-        let cells = [cell(Method::Adaptive, Refused { fifo: None, slice: true })];
+        let cells = [cell(Method::Adaptive, Refused { fifo: None, slice: true, slack: None })];
         let ids: Vec<String> = noted(&asked, &cells).into_iter().map(|(id, _)| id).collect();
         assert_eq!(ids, ["slack_kept", "not_pinned", "slice_refused", "time_capped"]);
     }

@@ -38,6 +38,8 @@ pub(super) struct Refused {
     pub(super) fifo: Option<String>,
     /// The scheduler took no time slice for a method that learns.
     pub(super) slice: bool,
+    /// The timer slack that was asked for was not set, and why.
+    pub(super) slack: Option<String>,
 }
 
 /// One turn to sleep: at most `sleeps` sleeps, and none begun after `time` has passed.
@@ -110,29 +112,29 @@ impl Worker {
 
 /// Sets the thread up: its sleeper, and why the system gave it no real-time priority, where one was asked for and
 /// refused.
-fn set_up(clock: &Clock, method: Method, settings: Settings) -> Result<(Sleeper<'_>, Option<String>), Failure> {
+fn set_up(clock: &Clock, method: Method, settings: Settings) -> Result<(Sleeper<'_>, Refused), Failure> {
     if let Some(cpu) = settings.cpu {
         sched::pin_to(&[cpu])?;
     }
-    if let Some(slack) = settings.slack_ns {
-        sched::set_timer_slack(Span::from_nanos(slack.cast_signed()))?;
-    }
+    let slack = settings.slack_ns.map(|slack| sched::set_timer_slack(Span::from_nanos(slack.cast_signed())));
     // Here and not by the sleeper, which sets its thread up at its first sleep in the kernel: spinning never gets
     // there.
     let class = settings.fifo.map(|priority| sched::set_class(sched::Class::Fifo(priority.into())));
-    let fifo_refused = class.and_then(Result::err).map(|error| error.to_string());
+    let reason =
+        |answer: Option<Result<(), vtare_sys::SysError>>| answer.and_then(Result::err).map(|error| error.to_string());
+    let refused = Refused { fifo: reason(class), slack: reason(slack), slice: false };
     let default = SleepOptions::default();
     let nanos = |ns: u64| Span::from_nanos(ns.cast_signed());
     // The methods that learn set the slack themselves, unless the run sets it.
     let slack = settings.slack_ns.map(nanos).or(default.slack);
     let (lambda, tolerance) = (nanos(settings.lambda_ns), nanos(settings.tolerance_ns));
     let options = SleepOptions { cpu_share: settings.cpu_share, lambda, tolerance, slack, ..default };
-    Ok((Sleeper::new(clock, method, options), fifo_refused))
+    Ok((Sleeper::new(clock, method, options), refused))
 }
 
 /// Adds what is known of refusals once the thread has slept.
-fn note_refused(turn: Batch, sleeper: &Sleeper<'_>, fifo: &Option<String>) -> Batch {
-    Batch { refused: Refused { fifo: fifo.clone(), slice: sleeper.refused().slice }, ..turn }
+fn note_refused(turn: Batch, sleeper: &Sleeper<'_>, refused: &Refused) -> Batch {
+    Batch { refused: Refused { slice: sleeper.refused().slice, ..refused.clone() }, ..turn }
 }
 
 fn sleep(sleeper: &mut Sleeper<'_>, order: Order, clock: &Clock, context: &Context) -> Result<Batch, Failure> {
