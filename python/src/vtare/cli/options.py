@@ -1,0 +1,89 @@
+"""What the commands share: options, the two streams of output, summaries of stores and the exit code that they give."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+from vtare.arguments import integer
+from vtare.campaign import forget_keys
+from vtare.terminal.logs import start_logging
+
+if TYPE_CHECKING:
+    from vtare.bulk import Executor
+    from vtare.summary import Summary
+
+OUT = Console(highlight=False, markup=False, soft_wrap=True)
+ERR = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
+_LOG = logging.getLogger(__name__)
+
+
+PlanArgument = Annotated[str, typer.Argument(metavar="PLAN", help="A plan file, or the name of a shipped plan.")]
+StoreArgument = Annotated[Path, typer.Argument(metavar="STORE", help="The directory a campaign left.")]
+StoreOption = Annotated[Path | None, typer.Option("--store", help="Where to keep it (default vtare-store/NAME).")]
+BinaryOption = Annotated[Path | None, typer.Option("--binary", help="The vtare binary that measures.")]
+SeedOption = Annotated[
+    int | None,
+    typer.Option(
+        "--seed", parser=integer("--seed", 0), metavar="N", help="Seed of the design (default: the plan's, else drawn)."
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout, nothing else.")]
+
+
+def _verbose(wanted: bool) -> bool:
+    if wanted:
+        start_logging(verbose=True)
+    return wanted
+
+
+VerboseOption = Annotated[
+    bool,
+    typer.Option("--verbose", "-v", callback=_verbose, help="Log each run and each tool that is called, on stderr."),
+]
+DaskOption = Annotated[
+    str | None,
+    typer.Option(
+        "--dask",
+        metavar="ADDRESS",
+        help="Read the store on the workers of this Dask scheduler, which see it under the same path.",
+    ),
+]
+OutOption = Annotated[
+    Path | None, typer.Option("--out", help="The file to write (default STORE/report.html, .md or .tex).")
+]
+
+
+def print_json(document: dict[str, Any]) -> None:
+    """Print one document, and nothing else."""
+    sys.stdout.write(json.dumps(document, indent=2, allow_nan=False) + "\n")
+
+
+def summary_of(store: Path, executor: Executor | None = None) -> Summary:
+    """The summary of a store, read by an executor; where no run can be used, the reasons are reported first."""
+    from vtare.bulk import ALONE
+    from vtare.summary import summarise
+
+    forget_keys(store)
+    summary = summarise(store, executor=ALONE if executor is None else executor)
+    derived = summary.derived
+    if derived is not None and derived.reason is not None:
+        _LOG.warning(f"{store} cannot be written ({derived.reason}); files made from it are in {derived.directory}")
+    if summary.runs.height == 0:
+        for problem in summary.sample_set.problems:
+            _LOG.warning(f"left out: {problem.reason}")
+    return summary
+
+
+def exit_with_problems(summary: Summary) -> None:
+    """Name every run that could not be used, and end with 1 where there is one."""
+    for problem in summary.sample_set.problems:
+        _LOG.warning(f"left out: {problem.reason}")
+    if summary.sample_set.problems:
+        raise typer.Exit(1)

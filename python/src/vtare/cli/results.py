@@ -1,0 +1,193 @@
+"""Commands on what was measured: `report`, `plot`, `serve-report`, `compare`, `overhead`."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from vtare.arguments import integer, percentage
+from vtare.campaign import forget_keys, read_store
+from vtare.cli.options import (
+    OUT,
+    DaskOption,
+    JsonOption,
+    OutOption,
+    StoreArgument,
+    exit_with_problems,
+    print_json,
+    summary_of,
+)
+from vtare.errors import BadInput
+
+_LOG = logging.getLogger(__name__)
+
+
+def report(
+    store: StoreArgument,
+    out: OutOption = None,
+    form: Annotated[
+        str, typer.Option("--format", metavar="FORM", help="html, md (Markdown), latex (tables for a paper) or json.")
+    ] = "html",
+    dask: DaskOption = None,
+) -> None:
+    """Write the report of a campaign, finished or not. Exits with 1 where a run could not be used."""
+    from vtare.bulk import ALONE, dask_executor
+    from vtare.report.write import default_name, write_summary
+
+    if form not in ("html", "md", "latex", "json"):
+        raise BadInput(f"--format: found '{form}', expected html, md, latex or json")
+    with nullcontext(ALONE) if dask is None else dask_executor(dask) as executor:
+        # Workers have working directories of their own.
+        summary = summary_of(store if dask is None else store.resolve(), executor)
+        OUT.print(str(write_summary(summary, out or default_name(form), form=form)))
+    exit_with_problems(summary)
+
+
+def plot(
+    store: StoreArgument,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="Where to write them (default STORE/figures).")
+    ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option("--only", metavar="WORD", help="Only figures with this in their name; repeatable."),
+    ] = None,
+    forms: Annotated[
+        list[str] | None,
+        typer.Option("--format", metavar="FORM", help="svg (default), png, csv (what is drawn); repeatable."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Write every figure of the report as files of its own, for papers and print: picture, data or both."""
+    from vtare.report.content import content_of
+    from vtare.report.write import FIGURE_FORMS, figures_place, refuse_empty, write_figures
+
+    asked = tuple(dict.fromkeys(forms or ("svg",)))
+    if unknown := [form for form in asked if form not in FIGURE_FORMS]:
+        raise BadInput(f"--format: found '{unknown[0]}', expected {', '.join(FIGURE_FORMS)}")
+    summary = summary_of(store)
+    refuse_empty(summary)
+    directory = out if out is not None else figures_place(summary)
+    written = write_figures(content_of(summary), directory, only=tuple(only or ()), forms=asked)
+    if as_json:
+        left_out = [problem.reason for problem in summary.sample_set.problems]
+        print_json({"schema": "vtare.plot/1", "figures": [str(path) for path in written], "left_out": left_out})
+    else:
+        for path in written:
+            OUT.print(str(path))
+    exit_with_problems(summary)
+
+
+def serve_report(
+    store: StoreArgument,
+    port: Annotated[
+        int,
+        typer.Option(
+            "--port",
+            parser=integer("--port", 0, 65_535),
+            metavar="N",
+            help="Port on the loopback address; 0 takes any free one.",
+        ),
+    ] = 0,
+    every: Annotated[
+        str, typer.Option("--every", metavar="TIME", help="Least time between two reports made anew.")
+    ] = "30 s",
+) -> None:
+    """Show the report in a browser while its campaign runs: on this machine only, made anew as runs finish."""
+    from vtare.quantities import QuantityError, Unit, parse, unit_of
+    from vtare.report.live import serve
+
+    try:
+        every_s = float(parse(every, unit_of("seconds") or Unit("s", {})))
+    except QuantityError as error:
+        raise BadInput(f"--every: {error}") from error
+    if not 0.0 <= every_s <= 86_400.0:
+        raise BadInput(f"--every: found {every}, expected 0 s to 24 h")
+    forget_keys(store)
+    read_store(store)
+    serve(store, port=port, every_s=every_s, say=OUT.print)
+
+
+def compare(
+    before: Annotated[Path, typer.Argument(metavar="BEFORE", help="The store of a campaign before the change.")],
+    after: Annotated[Path, typer.Argument(metavar="AFTER", help="The store of a campaign after it.")],
+    more_before: Annotated[
+        list[Path] | None, typer.Option("--before", metavar="STORE", help="Another campaign before; may be repeated.")
+    ] = None,
+    more_after: Annotated[
+        list[Path] | None, typer.Option("--after", metavar="STORE", help="Another campaign after; may be repeated.")
+    ] = None,
+    fail_on_regression: Annotated[
+        bool,
+        typer.Option(
+            "--fail-on-regression",
+            help="Exit with 1 where a median or a tail got worse; needs two campaigns on each side.",
+        ),
+    ] = False,
+    margin: Annotated[
+        float | None,
+        typer.Option(
+            "--margin",
+            parser=percentage("--margin", 0.0, 100.0),
+            metavar="PERCENT",
+            help="Margin of equivalence (default AFTER's plan's).",
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Compare campaigns before and after a change, cell by cell, with intervals and verdicts.
+
+    A verdict takes at least two campaigns on each side: one cannot separate a change from a campaign's own offset.
+    """
+    from vtare.summary.between import compare_stores, refuse_undecidable
+    from vtare.terminal.between import show_between
+
+    sides = [before, *(more_before or [])], [after, *(more_after or [])]
+    for store in (*sides[0], *sides[1]):
+        forget_keys(store)
+    if fail_on_regression:
+        refuse_undecidable(*sides)
+    found = compare_stores(*sides, margin_percent=margin)
+    if as_json:
+        print_json(found.document())
+    else:
+        show_between(OUT, found)
+    for reason in (*found.left_out_before, *found.left_out_after):
+        _LOG.warning(f"left out: {reason}")
+    if found.damaged or (fail_on_regression and found.regressions):
+        raise typer.Exit(1)
+
+
+def overhead(
+    samples: Annotated[Path, typer.Argument(metavar="SAMPLES", help="Samples of `vtare rtt` (--out).")],
+    sender_capture: Annotated[
+        Path | None, typer.Option("--sender-capture", help="What `vtare capture` saw on the sender's host side.")
+    ] = None,
+    responder_capture: Annotated[
+        Path | None, typer.Option("--responder-capture", help="What it saw on the responder's host side.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Split round trips into pieces by place: join samples of `vtare rtt` with captures from the hosts."""
+    from vtare.clock_relation import read_relations
+    from vtare.overhead import document, join, read_capture, read_round_trips
+    from vtare.terminal.overhead import show_document
+
+    if sender_capture is None and responder_capture is None:
+        raise BadInput(
+            "found no capture, expected --sender-capture FILE, --responder-capture FILE or both "
+            "(`vtare capture IFACE --out FILE.parquet` on the host)"
+        )
+    trips = read_round_trips(samples)
+    sender, responder = (None if path is None else read_capture(path) for path in (sender_capture, responder_capture))
+    clock = (read_relations(samples.parent) or {}).get("responder")
+    joined = [join(trips.frame, flow, sender=sender, responder=responder, clock=clock) for flow in trips.flows]
+    described = document(joined, samples=samples, sender=sender_capture, responder=responder_capture)
+    if as_json:
+        print_json(described)
+    else:
+        show_document(OUT, described)
