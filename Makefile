@@ -168,7 +168,8 @@ $(DONE)/platforms: requirements/platforms.txt $(DONE)/dependencies
 
 platforms: $(DONE)/platforms
 
-# Compiled against this machine's libvirt. Looked for each time until it is there; without it the tests under libvirt skip with the reason.
+# Compiled against this machine's libvirt. Looked for each time until it is there; without it the tests under libvirt
+# skip with the reason.
 $(DONE)/libvirt: requirements/libvirt.txt $(DONE)/dependencies
 	@if pkg-config --exists libvirt 2>/dev/null; then \
 	  if $(call pinned,libvirt); then touch $@; \

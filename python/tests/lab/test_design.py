@@ -102,13 +102,16 @@ def test_shipped_plan_is_expected_to_keep_its_time_on_two_cpus(
 
 @pytest.mark.parametrize(
     # What they took on a machine of two CPUs with other work on it, from the first run to the last.
-    ("name", "took_s"),
-    [("kirova-avb-quick", 256), ("kachan-avb-quick", 403)],
+    # The second of them beside two CPUs' worth of other work: no figure of a quiet machine is known.
+    ("name", "took_s", "within"),
+    [("kirova-avb-quick", 256, 0.15), ("kachan-avb-quick", 403, 0.25)],
 )
-def test_plans_of_available_bandwidth_are_expected_to_take_what_they_took(name: str, took_s: float) -> None:
+def test_plans_of_available_bandwidth_are_expected_to_take_what_they_took(
+    name: str, took_s: float, within: float
+) -> None:
     plan = load_plan(shipped_plans()[name])
     expected_s = sum(expected_run_s(run, plan) for run in make_design(plan, 1))
-    assert expected_s == pytest.approx(took_s, rel=0.25)
+    assert expected_s == pytest.approx(took_s, rel=within)
 
 
 def test_an_estimate_is_expected_to_take_what_its_method_takes_and_no_longer_than_it_may(tiny_plan: Plan) -> None:

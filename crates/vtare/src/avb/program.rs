@@ -73,7 +73,14 @@ impl Settings {
                 )));
             }
         }
-        Ok(Self { words, pattern, unit: parameters.unit, timing: timing(parameters.clock, parameters.sleep) })
+        let timing = timing(parameters.clock, parameters.sleep).ok_or_else(|| {
+            let found = parameters.sleep;
+            wrong(format!(
+                "sleep: found {found}, want one that vtare exec has: spin, adaptive, two_phase, clock_nanosleep or \
+                 usleep"
+            ))
+        })?;
+        Ok(Self { words, pattern, unit: parameters.unit, timing })
     }
 
     /// The value in what a program printed: of its last match, the first group, else all of it.
@@ -88,19 +95,20 @@ impl Settings {
     }
 }
 
-/// How `vtare exec` runs the program: as it is, or on which clock and sleeps.
-fn timing(clock: ClockChoice, sleep: SleepMethod) -> Vec<&'static str> {
+/// How `vtare exec` runs the program: as it is, or on which clock and sleeps; `None` for a sleep that it does not have.
+fn timing(clock: ClockChoice, sleep: SleepMethod) -> Option<Vec<&'static str>> {
     let sleep = match sleep {
         SleepMethod::Spin => "spin",
-        SleepMethod::Adaptive | SleepMethod::Cheap | SleepMethod::NeverEarly => "adaptive",
+        SleepMethod::Adaptive => "adaptive",
         SleepMethod::TwoPhase | SleepMethod::TwoPhaseCapped => "two_phase",
         SleepMethod::ClockNanosleep | SleepMethod::Usleep => "os",
+        SleepMethod::Cheap | SleepMethod::NeverEarly => return None,
     };
-    match (clock, sleep) {
+    Some(match (clock, sleep) {
         (ClockChoice::Os, "os") => vec!["--plain"],
         (ClockChoice::Os, sleep) => vec!["--clock", "os", "--sleep", sleep],
         (ClockChoice::Vtare, sleep) => vec!["--clock", "unordered", "--sleep", sleep],
-    }
+    })
 }
 
 /// The end of what was printed, for a message.
@@ -314,9 +322,16 @@ mod tests {
 
     #[test]
     fn clock_and_sleep_choose_how_exec_runs_it() {
-        assert_eq!(timing(ClockChoice::Os, SleepMethod::Usleep), ["--plain"]);
-        assert_eq!(timing(ClockChoice::Vtare, SleepMethod::Spin), ["--clock", "unordered", "--sleep", "spin"]);
-        assert_eq!(timing(ClockChoice::Vtare, SleepMethod::Usleep), ["--clock", "unordered", "--sleep", "os"]);
-        assert_eq!(timing(ClockChoice::Os, SleepMethod::TwoPhaseCapped), ["--clock", "os", "--sleep", "two_phase"]);
+        for (clock, sleep, words) in [
+            (ClockChoice::Os, SleepMethod::Usleep, vec!["--plain"]),
+            (ClockChoice::Vtare, SleepMethod::Spin, vec!["--clock", "unordered", "--sleep", "spin"]),
+            (ClockChoice::Vtare, SleepMethod::Usleep, vec!["--clock", "unordered", "--sleep", "os"]),
+            (ClockChoice::Os, SleepMethod::TwoPhaseCapped, vec!["--clock", "os", "--sleep", "two_phase"]),
+        ] {
+            assert_eq!(timing(clock, sleep), Some(words));
+        }
+        for sleep in [SleepMethod::Cheap, SleepMethod::NeverEarly] {
+            assert_eq!(timing(ClockChoice::Vtare, sleep), None, "exec has no such sleep, and no other takes its place");
+        }
     }
 }
