@@ -30,7 +30,7 @@ pub(super) fn of(outcome: &Outcome<ThroughputCell>, parameters: &Parameters, lin
         format!("{bound}{} ({bits}) in frames of {} B through {loaded}", frames(Some(rate)), cell.frame_byte)
     };
     let mut answer = match found[..] {
-        [] => Answer::none(format!("No load was found that passes {allowed}.")),
+        [] => Answer::none(format!("No load was found that passes {allowed}{}.", one_trial(cells))),
         [only] => Answer::new(format!("{} passes {allowed}{}.", capital(&passes(only)), latency(only.0))),
         [least, .., most] => Answer::new(format!("From {} to {} passes {allowed}.", passes(least), passes(most))),
     };
@@ -45,13 +45,22 @@ pub(super) fn of(outcome: &Outcome<ThroughputCell>, parameters: &Parameters, lin
     }
     let disturbed: u64 = cells.iter().map(|cell| cell.disturbed_trials).sum();
     if disturbed > 0 {
+        let trials = if disturbed == 1 { "trial" } else { "trials" };
         answer.limit(format!(
-            "{disturbed} trials counted although other programs used the CPUs: they lost no more than they may, or \
-             were no better when repeated."
+            "{disturbed} {trials} counted although other programs used the CPUs: no more was lost than may be, or \
+             repeating it changed nothing."
         ));
-        if let (None, Some(cpu)) = (parameters.cpu, spare_cpu()) {
-            answer.covers(&outcome.notes, "not_pinned");
-            answer.change("Keep the sending thread on a CPU that nothing else uses.", line.with("--cpu", cpu));
+    }
+    let void = cells.iter().filter(|cell| cell.void_trials > cell.trials);
+    let lacks_cpu = void.filter(|cell| matches!(cell.void_because, Some("generator_short" | "stalled" | "busy")));
+    if disturbed > 0 || lacks_cpu.count() > 0 {
+        match (parameters.cpu, spare_cpu()) {
+            (None, Some(cpu)) => {
+                answer.covers(&outcome.notes, "not_pinned");
+                answer.change("Keep the sending thread on a CPU that nothing else uses.", line.with("--cpu", cpu));
+            }
+            (Some(cpu), _) => answer.change("See what takes that CPU.", format!("vtare noise --cpu {cpu}")),
+            (None, None) => answer.change("See what takes the CPU.", "vtare noise"),
         }
     }
     answer
@@ -64,6 +73,16 @@ fn capital(text: &str) -> String {
 
 fn latency(cell: &ThroughputCell) -> String {
     cell.latency_ns.median.map_or_else(String::new, |ns| format!(", and takes {} in the median", time(Some(ns))))
+}
+
+/// What single trials passed where no search has an answer.
+fn one_trial(cells: &[ThroughputCell]) -> String {
+    cells.iter().filter_map(|cell| cell.zero_loss_packet_per_s).max_by(f64::total_cmp).map_or_else(
+        String::new,
+        |rate| {
+            format!(" in enough trials; up to {} passed without loss in the trials that counted", frames(Some(rate)))
+        },
+    )
 }
 
 /// Why more may pass than was found, or why nothing was.
@@ -103,9 +122,12 @@ fn limits(answer: &mut Answer, cell: &ThroughputCell, parameters: &Parameters, l
             answer.change("Give the searches more time.", line);
         }
     }
+    if cell.void_trials > cell.trials {
+        void(answer, cell, &cell_name);
+    }
     if cell.unanswered > 0 {
         answer.limit(format!(
-            "{cell_name}: {} of {} searches found no load at which it holds.",
+            "{cell_name}: {} of {} searches found no load at which so few frames are lost.",
             cell.unanswered, cell.searches
         ));
         if cell.throughput_packet_per_s.is_none() && cell.out_of_time == 0 {
@@ -113,6 +135,23 @@ fn limits(answer: &mut Answer, cell: &ThroughputCell, parameters: &Parameters, l
             answer.change("See whether frames arrive at all.", format!("ip -s link show dev {port}"));
         }
     }
+}
+
+/// Why most trials did not count.
+fn void(answer: &mut Answer, cell: &ThroughputCell, name: &str) {
+    let because = match cell.void_because {
+        Some("generator_short") => "the sender missed its rate",
+        Some("stalled") => "the sending thread stalled",
+        Some("busy") => "other programs used the CPUs",
+        Some("uncounted") => "frames arrived changed",
+        Some("overrun") => "the analyser had no room for all frames",
+        _ => return,
+    };
+    let all = cell.trials + cell.void_trials;
+    answer.limit(format!(
+        "{name}: {} of {all} trials were void and were repeated, most since {because}.",
+        cell.void_trials
+    ));
 }
 
 #[cfg(test)]
@@ -152,12 +191,12 @@ mod tests {
     fn the_sentence_has_rate_frames_guests_losses_and_latency() {
         let mut one = cell(Some(100e3), 64);
         one.latency_ns = Figures { median: Some(2e6), ..Figures::default() };
-        let sentence = "  100.0 kfps (51.2 Mbit/s) in frames of 64 B through 4 guests passes with up to 0.5 % lost, \
+        let sentence = "  100.0 kframes/s (51.2 Mbit/s) in frames of 64 B through 4 guests passes with up to 0.5 % lost, \
                         and takes 2.00 ms in the median.\n\n";
         assert_eq!(shown(vec![one.clone()], &[]), sentence);
         one.loaded = 1;
         let text = shown(vec![cell(Some(50e3), 1_518), one], &[]);
-        let range = "  From 50.0 kfps (607 Mbit/s) in frames of 1518 B through 4 guests to 100.0 kfps (51.2 Mbit/s) in \
+        let range = "  From 50.0 kframes/s (607 Mbit/s) in frames of 1518 B through 4 guests to 100.0 kframes/s (51.2 Mbit/s) in \
                      frames of 64 B through 4 guests, 1 of them loaded passes with up to 0.5 % lost.\n\n";
         assert_eq!(text, range);
         assert!(
@@ -168,7 +207,10 @@ mod tests {
     #[test]
     fn a_censored_search_is_a_bound_with_the_command_that_shows_more() {
         let text = shown(vec![ThroughputCell { censored: Some("range"), ..cell(Some(2e3), 64) }], &[]);
-        assert!(text.starts_with("  At least 2.0 kfps") && text.contains("a lower bound, since that is"), "{text}");
+        assert!(
+            text.starts_with("  At least 2.0 kframes/s") && text.contains("a lower bound, since that is"),
+            "{text}"
+        );
         assert!(text.contains("      vtare throughput --tx a --rx b --max-rate 8000\n"), "{text}");
         let text =
             shown(vec![ThroughputCell { censored: Some("time_budget"), out_of_time: 5, ..cell(Some(2e3), 64) }], &[]);
@@ -181,6 +223,27 @@ mod tests {
         waits.latency_ns.p99 = Some(60e6);
         let text = shown(vec![waits], &[Note::new("queues", "queues hold frames")]);
         assert!(text.contains("  - queues hold frames\n") && text.contains("--trial 1200ms\n"), "{text}");
+    }
+
+    #[test]
+    fn where_most_trials_are_void_the_reason_and_what_to_change_are_named() {
+        let void = ThroughputCell {
+            trials: 1,
+            void_trials: 72,
+            void_because: Some("generator_short"),
+            unanswered: 5,
+            out_of_time: 5,
+            zero_loss_packet_per_s: Some(131_900.0),
+            ..cell(None, 64)
+        };
+        let text = shown(vec![void.clone()], &[]);
+        let sentence = "  No load was found that passes with up to 0.5 % lost in enough trials; up to 131.9 kframes/s \
+                        passed without loss in the trials that counted.\n";
+        assert!(text.starts_with(sentence), "{text}");
+        assert!(text.contains("72 of 73 trials were void and were repeated, most since the sender missed its rate."));
+        assert!(text.contains("      vtare noise --cpu 1\n"), "{text}");
+        let few = ThroughputCell { trials: 100, ..void };
+        assert!(!shown(vec![few], &[]).contains("void"));
     }
 
     #[test]

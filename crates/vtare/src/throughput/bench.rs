@@ -11,6 +11,7 @@ use super::parameters::Parameters;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::instrument::Note;
+use crate::table::time;
 
 /// A self-test's duration, ns.
 const SELF_TEST_NS: u64 = 40_000_000;
@@ -271,7 +272,8 @@ fn choose(parameters: &Parameters, frame_byte: u32, notes: &mut Vec<Note>) -> Re
     let rates: Vec<String> =
         tried.iter().map(|(engine, rate)| format!("{} {:.0}", engine.name(), rate / 1e3)).collect();
     let because = if engines.len() == 1 { "asked for" } else { "the fastest here" };
-    let because = format!("{because}; self-test of {SELF_TEST_NS} ns, kframes/s: {}", rates.join(", "));
+    let because =
+        format!("{because}; self-test of {}, kframes/s: {}", time(Some(SELF_TEST_NS as f64)), rates.join(", "));
     Ok((engine, Chosen { engine: engine.name(), packet_per_s, because }))
 }
 

@@ -1,5 +1,7 @@
 //! The figures of a cell, and its samples: one row a trial, one a search.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use vtare_methods::throughput::{Answer, Cap, Distribution, Repeated, Stopped, total_latency_ns};
 use vtare_tester::FlowSeen;
@@ -298,6 +300,8 @@ pub(crate) struct ThroughputCell {
     pub(crate) trials: u64,
     /// Trials that were void, and repeated.
     pub(crate) void_trials: u64,
+    /// What made the most of them void.
+    pub(crate) void_because: Option<&'static str>,
     /// Trials that counted although others disturbed them, since they lost no more than they may, or were no better
     /// when repeated.
     pub(crate) disturbed_trials: u64,
@@ -333,11 +337,15 @@ pub(super) struct Gathered {
     answers: Vec<Answer>,
     sent: Vec<u64>,
     totals: [u64; 4],
+    voids: BTreeMap<&'static str, u64>,
 }
 
 impl Gathered {
     /// A trial of a search.
     pub(super) fn trial(&mut self, run: &TrialRun) {
+        if let Some(void) = run.void {
+            *self.voids.entry(void.name()).or_default() += 1;
+        }
         self.sent.resize(run.result.flows.len(), 0);
         for (sum, flow) in self.sent.iter_mut().zip(&run.result.flows) {
             *sum += flow.sent;
@@ -384,6 +392,7 @@ impl Gathered {
         cell.irregular = found.iter().filter(|found| found.throughput.is_some() && !found.regular).count() as u64;
         let sum = |of: fn(&Answer) -> u64| self.answers.iter().map(of).sum::<u64>();
         (cell.trials, cell.void_trials) = (sum(|it| it.trials), sum(|it| it.void_trials));
+        cell.void_because = self.voids.iter().max_by_key(|(_, trials)| **trials).map(|(name, _)| *name);
         cell.disturbed_trials = sum(|it| it.disturbed_trials);
         cell.trial_s = self.answers.iter().map(|it| it.trial_s).sum();
         [cell.sent, cell.received, cell.duplicate, cell.reordered] = self.totals;
