@@ -178,6 +178,11 @@ impl Gathered {
         self.timed.len() as u64
     }
 
+    /// The link's capacity, as far as the estimates found one: their median.
+    pub(super) fn capacity_bit_per_s(&self) -> Option<f64> {
+        median(self.timed.iter().filter_map(|timed| timed.estimate.capacity_bit_per_s).collect())
+    }
+
     /// Fills in the figures of all estimates together.
     pub(super) fn sum_up(&self, cell: &mut AvbCell, counters: Option<&Counters>) {
         let all = || self.timed.iter().map(|timed| &timed.estimate);
@@ -206,14 +211,14 @@ impl Gathered {
             }
             _ => low.zip(high).map(|(low, high)| [low, high]),
         };
-        cell.capacity_bit_per_s = of(&|it| it.capacity_bit_per_s);
+        cell.capacity_bit_per_s = self.capacity_bit_per_s();
         cell.token_bucket_byte = of(&|it| it.token_bucket_byte);
         cell.queued_ns = of(&|it| it.queued_ns);
         cell.occupied_bit_per_s = of(&|it| it.occupied_bit_per_s);
         cell.occupied_share = of(&occupied_share);
         cell.estimates = self.len();
         cell.unanswered = all().filter(|it| it.avb_bit_per_s.is_none()).count() as u64;
-        cell.uninformative = all().filter(|it| uninformative(it)).count() as u64;
+        cell.uninformative = all().filter(|it| uninformative(it, cell.capacity_bit_per_s)).count() as u64;
         cell.at_least = 2 * all().filter(|it| it.at_least).count() >= self.timed.len().max(1);
         cell.elapsed_s = all().map(|it| it.elapsed_s).sum();
         cell.probe_byte = (!cell.foreign).then(|| all().map(|it| it.probe_byte).sum());
@@ -251,12 +256,13 @@ fn hull(one: Option<[f64; 2]>, other: Option<[f64; 2]>) -> Option<[f64; 2]> {
     }
 }
 
-/// Whether an estimate excludes nothing: its interval is as wide as the link, or where no capacity was found, as high
-/// as it is wide.
-fn uninformative(estimate: &Estimate) -> bool {
-    estimate.interval_bit_per_s.is_some_and(|[low, high]| {
-        !estimate.at_least && high > low && high - low >= estimate.capacity_bit_per_s.unwrap_or(high)
-    })
+/// Whether an estimate excludes nothing: its interval is as wide as the link, by its own capacity or by that of all
+/// estimates; where no capacity was found, as wide as its upper end is high.
+fn uninformative(estimate: &Estimate, capacity_bit_per_s: Option<f64>) -> bool {
+    let capacity = [estimate.capacity_bit_per_s, capacity_bit_per_s].into_iter().flatten().reduce(f64::min);
+    estimate
+        .interval_bit_per_s
+        .is_some_and(|[low, high]| !estimate.at_least && high > low && high - low >= capacity.unwrap_or(high))
 }
 
 /// The share of the link that probes took: of the capacity that the same estimate found.
@@ -306,9 +312,10 @@ pub(super) struct StreamLine<'a> {
 }
 
 impl<'a> StreamLine<'a> {
+    /// The newest of these estimates.
     pub(super) fn new(
         cell: &'a AvbCell,
-        number: u64,
+        gathered: &Gathered,
         timed: &'a TimedEstimate,
         started: Timestamp<Monotonic>,
         now: Timestamp<Monotonic>,
@@ -319,13 +326,13 @@ impl<'a> StreamLine<'a> {
             peer: &cell.peer,
             method: &cell.method,
             direction: cell.direction,
-            estimate_number: number,
+            estimate_number: gathered.len().saturating_sub(1),
             at_s: at.as_secs_f64(),
             estimate: &timed.estimate,
             extra_byte: timed.extra_byte,
             occupied_share: occupied_share(&timed.estimate),
             foreign: cell.foreign,
-            uninformative: uninformative(&timed.estimate),
+            uninformative: uninformative(&timed.estimate, gathered.capacity_bit_per_s()),
         }
     }
 }
@@ -427,10 +434,16 @@ mod tests {
         let of = |interval, capacity| {
             let mut estimate = timed(Some(100e6), Stopped::Converged).estimate;
             (estimate.interval_bit_per_s, estimate.capacity_bit_per_s) = (Some(interval), capacity);
-            uninformative(&estimate)
+            uninformative(&estimate, Some(500e6))
         };
-        assert!(of([0.0, 666e6], Some(500e6)) && of([0.0, 150e6], None));
-        assert!(!of([10e6, 490e6], Some(500e6)) && !of([10e6, 150e6], None) && !of([0.0, 0.0], None));
+        assert!(of([0.0, 666e6], Some(500e6)) && of([0.0, 150e6], Some(150e6)));
+        assert!(of([40e6, 600e6], Some(700e6)), "wider than the link that all estimates found");
+        assert!(!of([10e6, 490e6], Some(500e6)) && !of([0.0, 150e6], None) && !of([0.0, 0.0], None));
+        let mut alone = timed(Some(100e6), Stopped::Converged).estimate;
+        (alone.interval_bit_per_s, alone.capacity_bit_per_s) = (Some([0.0, 150e6]), None);
+        assert!(uninformative(&alone, None));
+        alone.interval_bit_per_s = Some([10e6, 150e6]);
+        assert!(!uninformative(&alone, None));
     }
 
     #[test]
@@ -462,7 +475,7 @@ mod tests {
     fn an_estimate_is_shown_to_people_in_a_line() {
         let shown = |timed: &TimedEstimate| {
             let now = Timestamp::ZERO + Span::from_millis(2_040);
-            StreamLine::new(&AvbCell::default(), 0, timed, Timestamp::ZERO, now).in_words()
+            StreamLine::new(&AvbCell::default(), &Gathered::default(), timed, Timestamp::ZERO, now).in_words()
         };
         let line = "    2.0 s  100 Mbit/s  (90.0 Mbit/s to 110 Mbit/s)  mean of 10.0 ms";
         assert_eq!(shown(&timed(Some(100e6), Stopped::Running)), line);

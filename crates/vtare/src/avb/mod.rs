@@ -115,7 +115,7 @@ impl Instrument for Avb {
             progress.set(number + 1);
             progress.label(&format!("avb {}: {}", cell.peer, megabits(timed.estimate.avb_bit_per_s)));
             if parameters.stream != Stream::Off {
-                let line = StreamLine::new(&cell, number, timed, started, clock.now());
+                let line = StreamLine::new(&cell, &gathered, timed, started, clock.now());
                 return cell::show(&line, parameters.stream, &mut notes).unwrap_or_else(|error| {
                     failed = Err(error);
                     ControlFlow::Break(())

@@ -52,7 +52,7 @@ pub(super) fn repeat(
         interrupted = stopped;
         session.peer_lost = lost.map(|why| format!("{}: {why}", parameters.peer));
         if parameters.stream != Stream::Off {
-            let line = StreamLine::new(&cell, number, &timed, started, clocks::now());
+            let line = StreamLine::new(&cell, &gathered, &timed, started, clocks::now());
             if cell::show(&line, parameters.stream, &mut notes)?.is_break() {
                 break;
             }
