@@ -191,13 +191,13 @@ mod tests {
     fn the_sentence_has_rate_frames_guests_losses_and_latency() {
         let mut one = cell(Some(100e3), 64);
         one.latency_ns = Figures { median: Some(2e6), ..Figures::default() };
-        let sentence = "  100.0 kframes/s (51.2 Mbit/s) in frames of 64 B through 4 guests passes with up to 0.5 % lost, \
-                        and takes 2.00 ms in the median.\n\n";
+        let sentence = "  100.0 kpacket/s (51.2 Mbit/s) in frames of 64 B through 4 guests passes with up to 0.5 % \
+                        lost, and takes 2.00 ms in the median.\n\n";
         assert_eq!(shown(vec![one.clone()], &[]), sentence);
         one.loaded = 1;
         let text = shown(vec![cell(Some(50e3), 1_518), one], &[]);
-        let range = "  From 50.0 kframes/s (607 Mbit/s) in frames of 1518 B through 4 guests to 100.0 kframes/s (51.2 Mbit/s) in \
-                     frames of 64 B through 4 guests, 1 of them loaded passes with up to 0.5 % lost.\n\n";
+        let range = "  From 50.0 kpacket/s (607 Mbit/s) in frames of 1518 B through 4 guests to 100.0 kpacket/s (51.2 \
+                     Mbit/s) in frames of 64 B through 4 guests, 1 of them loaded passes with up to 0.5 % lost.\n\n";
         assert_eq!(text, range);
         assert!(
             shown(vec![cell(None, 64)], &[]).starts_with("  No load was found that passes with up to 0.5 % lost.\n")
@@ -208,7 +208,7 @@ mod tests {
     fn a_censored_search_is_a_bound_with_the_command_that_shows_more() {
         let text = shown(vec![ThroughputCell { censored: Some("range"), ..cell(Some(2e3), 64) }], &[]);
         assert!(
-            text.starts_with("  At least 2.0 kframes/s") && text.contains("a lower bound, since that is"),
+            text.starts_with("  At least 2.0 kpacket/s") && text.contains("a lower bound, since that is"),
             "{text}"
         );
         assert!(text.contains("      vtare throughput --tx a --rx b --max-rate 8000\n"), "{text}");
@@ -237,7 +237,7 @@ mod tests {
             ..cell(None, 64)
         };
         let text = shown(vec![void.clone()], &[]);
-        let sentence = "  No load was found that passes with up to 0.5 % lost in enough trials; up to 131.9 kframes/s \
+        let sentence = "  No load was found that passes with up to 0.5 % lost in enough trials; up to 131.9 kpacket/s \
                         passed without loss in the trials that counted.\n";
         assert!(text.starts_with(sentence), "{text}");
         assert!(text.contains("72 of 73 trials were void and were repeated, most since the sender missed its rate."));

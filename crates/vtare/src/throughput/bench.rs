@@ -273,7 +273,7 @@ fn choose(parameters: &Parameters, frame_byte: u32, notes: &mut Vec<Note>) -> Re
         tried.iter().map(|(engine, rate)| format!("{} {:.0}", engine.name(), rate / 1e3)).collect();
     let because = if engines.len() == 1 { "asked for" } else { "the fastest here" };
     let because =
-        format!("{because}; self-test of {}, kframes/s: {}", time(Some(SELF_TEST_NS as f64)), rates.join(", "));
+        format!("{because}; self-test of {}, kpacket/s: {}", time(Some(SELF_TEST_NS as f64)), rates.join(", "));
     Ok((engine, Chosen { engine: engine.name(), packet_per_s, because }))
 }
 

@@ -8,9 +8,9 @@ pub(super) const MOST_QUEUED: f64 = 0.05;
 pub(super) fn frames(rate: Option<f64>) -> String {
     match rate {
         None => "-".to_owned(),
-        Some(rate) if rate < 999.5 => format!("{rate:.0} frames/s"),
-        Some(rate) if rate < 999.5e3 => format!("{:.1} kframes/s", rate / 1e3),
-        Some(rate) => format!("{:.3} Mframes/s", rate / 1e6),
+        Some(rate) if rate < 999.5 => format!("{rate:.0} packet/s"),
+        Some(rate) if rate < 999.5e3 => format!("{:.1} kpacket/s", rate / 1e3),
+        Some(rate) => format!("{:.3} Mpacket/s", rate / 1e6),
     }
 }
 
@@ -22,7 +22,7 @@ mod tests {
     fn frames_a_second_are_shown_in_the_unit_that_fits() {
         assert_eq!(
             [None, Some(12.0), Some(194_300.0), Some(1.25e6)].map(frames),
-            ["-", "12 frames/s", "194.3 kframes/s", "1.250 Mframes/s"]
+            ["-", "12 packet/s", "194.3 kpacket/s", "1.250 Mpacket/s"]
         );
     }
 }
