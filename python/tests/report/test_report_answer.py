@@ -236,7 +236,7 @@ def test_a_plan_without_loads_is_answered_without_them(tmp_path: Path) -> None:
     plan = PLAN.format(blocks=4, targets='["1 ms"]')
     assert plan.count(LOADS) == 2
     (sleep, timer), certainty = answer_to(tmp_path, plan.replace(LOADS, ""))
-    assert sleep.startswith("A sleep of 1 ms ends ")
+    assert sleep.startswith("A sleep of 1\N{NO-BREAK SPACE}ms ends ")
     assert timer.startswith("One reading of the clock costs ")
     assert certainty == "Not certain: intervals over 4 runs are rough."
 
@@ -417,12 +417,6 @@ def test_lampes_machines_stand_beside_the_counter(all_instruments: Reported) -> 
 
 
 # --- words ---
-
-
-def test_levels_are_written_with_the_micro_sign() -> None:
-    assert text.level("100 us") == "100\u00a0\N{MICRO SIGN}s"
-    assert text.level("usleep") == "usleep"
-    assert text.level(None) == "\N{EN DASH}"
 
 
 def test_missing_figures_are_empty_in_the_csv_file() -> None:

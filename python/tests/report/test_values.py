@@ -11,6 +11,7 @@ from vtare.plots.quantity import quantity_of
 from vtare.report import text
 from vtare.report.content import content_of, layouts_of
 from vtare.report.inference import interaction_figures
+from vtare.report.layout import level_text
 from vtare.report.tables import verdict_table
 from vtare.terminal.between import figure_text
 
@@ -26,9 +27,20 @@ def test_compare_writes_each_figure_in_its_own_unit() -> None:
         assert figure_text({"quantity": quantity, "after": value}, "after") == wanted
 
 
-def test_frame_sizes_are_written_in_bytes_and_round_sizes_as_they_are() -> None:
-    labels = ("1.024 kB", "1.28 kB", "1.518 kB", "1.5 kB", "9 kB", "64 B")
-    assert [text.level(label) for label in labels] == ["1024 B", "1280 B", "1518 B", "1500 B", "9 kB", "64 B"]
+def test_frame_sizes_are_written_in_bytes_and_large_sizes_in_units_that_fit() -> None:
+    numbers = {"frame_byte": {"1.024 kB": 1024.0, "1.28 kB": 1280.0, "9 kB": 9000.0, "64 B": 64.0, "64 kB": 64e3}}
+    written = [level_text(numbers, "frame_byte", label).replace(text.NO_BREAK, " ") for label in numbers["frame_byte"]]
+    assert written == ["1024 B", "1280 B", "9000 B", "64 B", "64 kB"]
+
+
+def test_a_level_is_written_from_its_number_in_the_unit_of_its_key_and_never_read_from_its_label() -> None:
+    numbers = {"target_ns": {"a": 1e5}, "capacity": {"b": 1e9}, "loss": {"c": 0.01}, "cpu": {"3": 3.0}}
+    written = {
+        key: level_text(numbers, key, label).replace(text.NO_BREAK, " ") for key, by in numbers.items() for label in by
+    }
+    assert written == {"target_ns": "100 \N{MICRO SIGN}s", "capacity": "1 Gbit/s", "loss": "1 %", "cpu": "3"}
+    assert level_text(numbers, "target_ns", "usleep") == "usleep"
+    assert level_text(numbers, "target_ns", None) == "\N{EN DASH}"
 
 
 def test_a_label_with_a_comma_loses_no_panel_of_an_interaction(five_runs: Reported) -> None:

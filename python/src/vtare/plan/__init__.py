@@ -24,6 +24,7 @@ from vtare.plan.factors import (
     PLATFORM_FACTORS,
     TIMERS_FACTOR,
     TWO_HOST_FACTORS,
+    symbol_of_key,
 )
 from vtare.plan.files import find_plan, load_plan, parse_plan, shipped_plans
 from vtare.plan.level import Level
@@ -60,4 +61,5 @@ __all__ = [
     "load_plan",
     "parse_plan",
     "shipped_plans",
+    "symbol_of_key",
 ]

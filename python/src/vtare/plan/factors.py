@@ -14,6 +14,7 @@ from vtare.instruments import Hosts
 from vtare.path import ARRIVALS, BOTTLENECKS, TIMERS
 from vtare.plan import readers
 from vtare.plan.readers import Reader, choice, cpu, instance, integer, platform, rate, responder
+from vtare.quantities import symbol_of
 
 CAPTURE_OFF: Final = "off"
 CAPTURE_ON: Final = "on"
@@ -38,12 +39,16 @@ class AppliesTo(Enum):
 
 @dataclass(frozen=True, slots=True)
 class FactorSpec:
-    """One factor of the lab. `hosts` is None where it goes with every instrument."""
+    """One factor of the lab. `hosts` is None where it goes with every instrument.
+
+    `unit` is what its levels count in, None where they are words, or its name states the unit.
+    """
 
     name: str
     read: Reader
     hosts: tuple[Hosts, ...] | None = None
     applies_to: AppliesTo = AppliesTo.EVERY_RUN
+    unit: str | None = None
 
     def goes_with(self, hosts: Hosts) -> bool:
         """Whether an experiment of an instrument that needs such hosts may have it."""
@@ -78,13 +83,13 @@ FACTORS: Final = (
     FactorSpec("responder_cpu", cpu, _BOTH, _TWO),
     FactorSpec("background_side", choice(*_SIDES), _BOTH, _TWO),
     FactorSpec("bottleneck", choice(*BOTTLENECKS), _ROUTED, _PATH),
-    FactorSpec("capacity", rate(1000), _ROUTED, _PATH),
+    FactorSpec("capacity", rate(1000), _ROUTED, _PATH, "bit/s"),
     FactorSpec("capacity_steps", readers.steps, _ROUTED, _PATH),
-    FactorSpec("cross", rate(0), _ROUTED, _PATH),
+    FactorSpec("cross", rate(0), _ROUTED, _PATH, "bit/s"),
     FactorSpec("cross_arrivals", choice(*ARRIVALS), _ROUTED, _PATH),
     FactorSpec("cross_cpu", cpu, _ROUTED, _PATH),
-    FactorSpec("delay", readers.delay, _ROUTED, _PATH),
-    FactorSpec("loss", readers.loss, _ROUTED, _PATH),
+    FactorSpec("delay", readers.delay, _ROUTED, _PATH, "ns"),
+    FactorSpec("loss", readers.loss, _ROUTED, _PATH, "1"),
     FactorSpec("mtu_byte", readers.mtu, _ROUTED, _PATH),
     FactorSpec("guests", integer(1, MOST_GUESTS), _PORTS, _FORWARDING),
     FactorSpec("switch", choice(*SWITCHES), _PORTS, _FORWARDING),
@@ -114,6 +119,15 @@ OWN_FACTORS: Final = tuple(BY_NAME)
 def factors_of(hosts: Hosts) -> tuple[str, ...]:
     """The lab's own factors that an experiment of an instrument with such hosts may have."""
     return tuple(spec.name for spec in FACTORS if spec.goes_with(hosts))
+
+
+def symbol_of_key(key: str) -> str | None:
+    """The unit that the levels of a factor, or the parts of a run, count in; None where they are no quantity.
+
+    >>> symbol_of_key("target_ns"), symbol_of_key("capacity"), symbol_of_key("load")
+    ('ns', 'bit/s', None)
+    """
+    return BY_NAME[key].unit or symbol_of(key) if key in BY_NAME else symbol_of(key)
 
 
 def has_far_end(hosts: Hosts) -> bool:

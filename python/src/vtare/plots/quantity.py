@@ -77,6 +77,11 @@ def _fraction_tick(fraction: float) -> str:
     return _percent_tick(100 * fraction)
 
 
+def _byte_tick(byte: float) -> str:
+    """Sizes of frames and packets are written in bytes: 1518 B, 9000 B."""
+    return f"{byte:g} B" if byte < 10_000 else byte_text(byte)
+
+
 _NUMBER: Final = Quantity("", "", significant, significant, partial(_joined, significant), "{:.6g}".format)
 _unsigned_percent: Final = partial(percent_points, signed=False)
 _BY_SYMBOL: Final = {
@@ -88,7 +93,7 @@ _BY_SYMBOL: Final = {
         Quantity("bit/s", "_bit_per_s", rate_text, rate_text, rate_range_text, partial(_scaled_tick, rate_unit)),
         Quantity("packet/s", "_packet_per_s", packet_rate_text, packet_rate_text, packet_rate_range_text,
                  partial(_scaled_tick, packet_rate_unit)),
-        Quantity("B", "_byte", byte_text, byte_text, partial(_joined, byte_text), byte_text),
+        Quantity("B", "_byte", byte_text, byte_text, partial(_joined, byte_text), _byte_tick),
     )
 }  # fmt: skip
 
@@ -102,9 +107,19 @@ def quantity_of(name: str) -> Quantity:
     return _BY_SYMBOL.get(metric(name).symbol or "", _NUMBER)
 
 
+def level_text(symbol: str | None, number: float) -> str | None:
+    """A level that counts in a unit, with all its digits; None where figures have no such unit.
+
+    >>> level_text("B", 1518.0), level_text("bit/s", 1e9), level_text(None, 4.0)
+    ('1518 B', '1 Gbit/s', None)
+    """
+    found = _BY_SYMBOL.get(symbol or "")
+    return None if found is None else found.tick(number)
+
+
 def axis_label(name: str) -> str:
     """What a figure is called on an axis; its unit stands on every tick."""
     return metric(name).axis or name
 
 
-__all__ = ["Quantity", "axis_label", "quantity_of"]
+__all__ = ["Quantity", "axis_label", "level_text", "quantity_of"]

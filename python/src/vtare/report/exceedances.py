@@ -5,12 +5,11 @@ A run without enough readings has no p99; the share of its readings above 1 ms i
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from vtare.plots.format import count_text, percent_range_text, percent_text
+from vtare.plots.format import count_text, percent_range_text, percent_text, tick_text
 from vtare.report import text
 from vtare.report.layout import LATE, figure_name, key_name
 from vtare.report.tables import Column, Table
@@ -44,7 +43,7 @@ def exceedance_table(summary: Summary, layout: Layout) -> Table | None:
         of_cell = by_cell.get(tuple(cell[key] for key in layout.keys))
         if of_cell is None:
             continue
-        shown = [text.words(cell[key], layout.rank(key, cell[key])) for key in layout.keys]
+        shown = [layout.shown(key, cell[key]) for key in layout.keys]
         shown += [_completed(cell)] if cut else []
         shown += [_late(cell)] if late else []
         shown += [_share(of_cell[name].drop_nulls().to_list(), cell["n"]) for name in named]
@@ -58,14 +57,12 @@ def exceedance_table(summary: Summary, layout: Layout) -> Table | None:
         columns += [
             Column(LATE, "time late", about="time spent after the targets over the time of all sleeps, over runs"),
         ]
-    columns += [Column(name, f"P({what} > {_threshold(name)})", about="mean share over runs") for name in named]
+    columns += [
+        Column(name, f"P({what} > {text.keep(tick_text(THRESHOLDS_NS[name]))})", about="mean share over runs")
+        for name in named
+    ]
     title = f"{layout.experiment.title}: readings above common thresholds"
     return Table(f"exceedances-{layout.experiment.name}", title, tuple(columns), tuple(rows))
-
-
-def _threshold(name: str) -> str:
-    """A threshold as a level is written: `above_10ms` is `10 ms`."""
-    return text.keep(text.level(re.sub(r"above_(\d+)", r"\1 ", name)))
 
 
 def _completed(cell: Mapping[str, Any]) -> Shown:

@@ -12,7 +12,7 @@ import polars as pl
 from vtare import plots
 from vtare.plots.format import percent_text
 from vtare.report import text
-from vtare.report.layout import figure_name, key_text
+from vtare.report.layout import figure_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -56,7 +56,7 @@ def _panels(layout: Layout) -> list[str | None]:
 
 
 def _heading(layout: Layout, panel: str | None) -> str:
-    return layout.experiment.title if layout.panel is None else key_text(layout.panel, panel)
+    return layout.experiment.title if layout.panel is None else layout.key_text(layout.panel, panel)
 
 
 def _rows(layout: Layout, frame: pl.DataFrame, panel: str | None) -> list[dict[str, Any]]:
@@ -252,7 +252,7 @@ def _raw_figures(summary: Summary, layout: Layout) -> Question:
         series = _raw_series(summary, layout, row, run)
         name = slug("raw", layout.experiment.name, *(row[key] for key in layout.keys))
         heading = ", ".join(
-            layout.series_text(row) if key == layout.series else text.level(row[key])
+            layout.series_text(row) if key == layout.series else layout.level(key, row[key])
             for key in layout.keys
             if key == layout.series or len(layout.order[key]) > 1
         )
@@ -330,7 +330,7 @@ def drift_figure(summary: Summary) -> Question | None:
         drawing = plots.control_drift(
             points, centre=first["centre"], limit=first["limit"], name=slug("drift", what), quantity=first["quantity"]
         )
-        panels.append(Panel(f"control cell: {text.level(what)}", drawing))
+        panels.append(Panel(f"control cell: {what}", drawing))
     caption = (
         "The idle control cell opens, centres and closes each block. Line: median of all control medians. Band: 3 "
         "times the "

@@ -12,9 +12,9 @@ from vtare.plots.format import percent_text, ratio_text
 from vtare.plots.quantity import quantity_of
 from vtare.report import text
 from vtare.report.figures import Panel, Question, slug
-from vtare.report.layout import ERROR, figure_name, key_name, key_text
+from vtare.report.layout import ERROR, figure_name, key_name
 from vtare.report.pages import page_of
-from vtare.report.tables import place_text, where_of
+from vtare.report.tables import change_text, place_text, where_of
 from vtare.summary.contrasts import TAIL_NAMES
 from vtare.summary.factors import place_of
 
@@ -85,10 +85,10 @@ def _effect_panel(layout: Layout, factor: str, rows: Sequence[Mapping[str, Any]]
     more_is, less_is = words.get(rows[0]["quantity"], (more_is, less_is))
     drawing = plots.matrix(
         shown,
-        [text.level(level) for level in levels],
+        [layout.level(factor, level) for level in levels],
         [[squares.get((place, level)) for level in levels] for place in shown],
         name=slug("effects", layout.experiment.name, factor),
-        label=f"{key_name(factor)}, against {text.level(baseline)}",
+        label=f"{key_name(factor)}, against {layout.level(factor, baseline)}",
         ends=plots.Ends(less_is, more_is, "higher or lower", "equivalent", "inconclusive"),
     )
     heading = f"{layout.experiment.title}: {key_name(factor)}"
@@ -106,7 +106,7 @@ def tail_figures(summary: Summary, layout: Layout) -> Question | None:
             part.iter_rows(named=True), key=lambda row: (layout.rank(str(factor), row["level"]), layout.sort_key(row))
         )
         for row in ordered:
-            group = f"{key_name(str(factor))}: {text.level(row['level'])} against {text.level(row['baseline'])}"
+            group = change_text(layout, row)
             sure = row["p_adjusted"] is not None and row["p_adjusted"] <= summary.plan.analysis.alpha
             mark = plots.RatioMark(TAIL_NAMES[row["tail"]], row["ratio"], sure)
             rows.setdefault((group, where_of(layout, row, without=str(factor)) or "everywhere"), []).append(mark)
@@ -151,15 +151,15 @@ def percentile_figures(summary: Summary, layout: Layout) -> Question | None:
             if points:
                 lines.append(plots.Profile(name, f"quantile:{name}", points))
         heading = ", ".join(
-            layout.series_text(rows[0]) if other == layout.series else key_text(other, label)
+            layout.series_text(rows[0]) if other == layout.series else layout.key_text(other, label)
             for other, label in zip(rest, labels, strict=True)
             if other == layout.series or len(layout.order[other]) > 1
         )
         made.append((slug("percentiles", layout.experiment.name, *labels), heading, lines))
     scale = plots.scale_for([value for _, _, lines in made for value in plots.profile_values(lines)])
     panels = tuple(
-        Panel(heading, plots.profiles(lines, [text.level(level) for level in levels], name=name, label=key_name(key),
-                                      quantity=layout.quantity, scale=scale))
+        Panel(heading, plots.profiles(lines, [layout.level(key, level) for level in levels], name=name,
+                                      label=key_name(key), quantity=layout.quantity, scale=scale))
         for name, heading, lines in made
     )  # fmt: skip
     left = len(groups) - len(panels)
@@ -214,16 +214,18 @@ def _interaction_panel(layout: Layout, row: Mapping[str, Any], cells: Sequence[M
             if values:
                 points.append(plots.Point(at, math.exp(sum(math.log(value) for value in values) / len(values))))
         if points:
-            label = layout.series_text({lines_of: level}) if lines_of == layout.series else key_text(lines_of, level)
+            is_series = lines_of == layout.series
+            label = layout.series_text({lines_of: level}) if is_series else layout.key_text(lines_of, level)
             lines.append(plots.Profile(label, str(level), tuple(points)))
     if not lines:
         return None
     name = slug("interaction", layout.experiment.name, *factors, *(f"{key} {label}" for key, label in place.items()))
     drawing = plots.profiles(
-        lines, [text.level(level) for level in layout.order[along]], name=name, label=key_name(along),
+        lines, [layout.level(along, level) for level in layout.order[along]], name=name, label=key_name(along),
         quantity=ERROR if error else layout.main.quantity,
     )  # fmt: skip
-    where = "".join(f", {key_text(key, label)}" for key, label in place.items() if len(layout.order.get(key, ())) > 1)
+    shown = (layout.key_text(key, label) for key, label in place.items() if len(layout.order.get(key, ())) > 1)
+    where = "".join(f", {one}" for one in shown)
     verdict = f"refused: {row['refused']}" if row["refused"] else f"p {row['p_text']}"
     effect = " x ".join(key_name(factor) for factor in row["factors"])
     return Panel(f"{effect}{where} ({verdict})", drawing)
@@ -249,14 +251,14 @@ def level_figures(summary: Summary, layout: Layout) -> Question | None:
             shown = f"{row['tau_b']:+.2f}"
             squares[row["factor"], row["level"], row["figure"]] = plots.Square(tint, shown, "sure" if sure else "open")
         drawing = plots.matrix(
-            [_level_name(factor, level) for factor, level in rows],
+            [_level_name(layout, factor, level) for factor, level in rows],
             [figure_name(figure, short=True) for figure in figures],
             [[squares.get((factor, level, figure)) for figure in figures] for factor, level in rows],
             name=slug("levels", layout.experiment.name, *(f"{key} {label}" for key, label in where)),
             label="Kendall's tau-b with this figure of the runs",
             ends=plots.Ends("less with it", "more with it", "sure (adjusted p)", None, "may be chance"),
         )
-        panels.append(Panel(place_text(dict(where)) if where else layout.experiment.title, drawing))
+        panels.append(Panel(place_text(summary, dict(where)) if where else layout.experiment.title, drawing))
     caption = (
         "Kendall's tau-b of a figure of each run with being at a level, over all other factors. The tint is tau-b over "
         "the most it can reach there, about the root of 2 p (1 - p) for a level of share p: a level that one run in "
@@ -266,8 +268,8 @@ def level_figures(summary: Summary, layout: Layout) -> Question | None:
     return Question(slug("levels", layout.experiment.name), title, caption, tuple(panels[:_MOST_PANELS]), folded=True)
 
 
-def _level_name(factor: str, level: str | None) -> str:
-    return f"{key_name(factor)} (as a number)" if level is None else key_text(factor, level)
+def _level_name(layout: Layout, factor: str, level: str | None) -> str:
+    return f"{key_name(factor)} (as a number)" if level is None else layout.key_text(factor, level)
 
 
 def outlier_figures(summary: Summary, layout: Layout) -> Question | None:
@@ -299,7 +301,7 @@ def outlier_figures(summary: Summary, layout: Layout) -> Question | None:
 def scenario_name(layout: Layout, row: Mapping[str, Any]) -> str:
     """A cell in a few words: the series, then every key that varies."""
     parts = [
-        layout.series_text(dict(row)) if key == layout.series else key_text(key, row[key])
+        layout.series_text(dict(row)) if key == layout.series else layout.key_text(key, row[key])
         for key in (layout.series, *layout.groups, *((layout.panel,) if layout.panel is not None else ()))
         if key == layout.series or len(layout.order[key]) > 1
     ]

@@ -11,7 +11,7 @@ from vtare.report import text
 from vtare.report.exceedances import exceedance_table
 from vtare.report.inference import scenario_name
 from vtare.report.layout import figure_name, key_name
-from vtare.report.tables import Column, Table, p_text, place_text, where_of
+from vtare.report.tables import Column, Table, change_text, p_text, place_text, where_of
 from vtare.report.text import Shown, missing
 from vtare.summary.contrasts import TAIL_NAMES
 from vtare.summary.factors import place_of
@@ -70,7 +70,7 @@ def _tails(summary: Summary, layout: Layout) -> Table | None:
         factor = row["factor"]
         rows.append((
             text.words(where_of(layout, row, without=factor) or "everywhere"),
-            text.words(f"{key_name(factor)}: {row['level']} against {row['baseline']}"),
+            text.words(change_text(layout, row)),
             text.words(TAIL_NAMES[row["tail"]]),
             text.ratio(row["ratio"], row["ratio_low"], row["ratio_high"], "not estimable"),
             text.change(row["quantity"], row["difference"], "not estimable"),
@@ -104,7 +104,7 @@ def _interactions(summary: Summary, layout: Layout) -> Table | None:
     for row in _of(summary.interactions, layout):
         rows.append((
             text.words(" x ".join(key_name(factor) for factor in row["factors"])),
-            text.words(place_text(place_of(row))),
+            text.words(place_text(summary, place_of(row))),
             text.number(row["f"], "refused"),
             _freedoms(row),
             *_p(row), text.count(row["n_runs"], "unknown"), text.words(row["scale"]), _family(row),
@@ -137,7 +137,7 @@ def _levels(summary: Summary, layout: Layout) -> Table | None:
         rows.append((
             text.words(key_name(row["factor"])),
             text.words(row["level"] or "as a number"),
-            text.words(place_text(place_of(row))),
+            text.words(place_text(summary, place_of(row))),
             text.words(figure_name(row["figure"], short=True)),
             text.number(row["tau_b"], "refused"),
             text.number(row["tau_bound"], "not estimable"),

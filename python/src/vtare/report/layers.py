@@ -8,8 +8,8 @@ import polars as pl
 
 from vtare.report import text
 from vtare.report.facts import emulated
-from vtare.report.layout import figure_name, key_name
-from vtare.report.tables import Column, Table, p_text, where_of
+from vtare.report.layout import figure_name
+from vtare.report.tables import Column, Table, change_text, p_text, where_of
 from vtare.report.text import Shown, missing
 from vtare.summary.verdicts import EQUIVALENT, WORDS
 
@@ -63,7 +63,7 @@ def table(summary: Summary, layouts: Mapping[str, Layout]) -> Table | None:
             text.words("cost" if row["kind"] == "cost" else "tail"),
             text.words(figure_name(row["figure"])),
             text.words(where_of(layout, row, without=factor) or "everywhere"),
-            text.words(f"{key_name(factor)}: {row['level']} against {row['against']}"),
+            text.words(change_text(layout, {**row, "baseline": row["against"]})),
             text.ratio(row["ratio"], row["ratio_low"], row["ratio_high"], "not estimable"),
             shown_verdict,
             missing("refused") if p is None else Shown(p_text(p), str(p), p),

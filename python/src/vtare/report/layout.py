@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from vtare.instruments import end_column, metric
-from vtare.plan import PATH_FACTORS
+from vtare.plan import PATH_FACTORS, symbol_of_key
+from vtare.plots import quantity
 from vtare.report import text
+from vtare.report.text import Shown
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     import polars as pl
 
@@ -80,6 +83,22 @@ class Layout:
         """The number that a label stands for, in the unit of its key: 1518 of `1518 B`; None where it is a word."""
         return None if label is None else self.numbers.get(key, {}).get(label)
 
+    def label(self, key: str, number: float) -> str | None:
+        """The label of a number, as `number` gives the number of a label; None where it is no level."""
+        return next((label for label in self.order[key] if self.number(key, label) == number), None)
+
+    def level(self, key: str, label: str | None) -> str:
+        """A level as the report writes it: a number with its unit, else its label."""
+        return level_text(self.numbers, key, label)
+
+    def key_text(self, key: str, label: str | None) -> str:
+        """A key with its level: `target 1 ms`, `load idle`."""
+        return key_text(self.numbers, key, label)
+
+    def shown(self, key: str, label: str | None) -> Shown:
+        """A level as a table cell, in the plan's order; the CSV file has its label."""
+        return Shown(self.level(key, label), label or "", self.rank(key, label))
+
     def rank(self, key: str, label: str | None) -> int:
         """Position of a level in the plan's order; unknown levels come last."""
         levels = self.order.get(key, ())
@@ -91,17 +110,17 @@ class Layout:
 
     def group_text(self, row: dict[str, Any]) -> str | None:
         """Heading of a row's group: `target 1 ms`; None where nothing varies but panel and series."""
-        parts = [key_text(key, row.get(key)) for key in self.groups if len(self.order[key]) > 1]
+        parts = [self.key_text(key, row.get(key)) for key in self.groups if len(self.order[key]) > 1]
         return ", ".join(parts) or None
 
     def series_text(self, row: dict[str, Any]) -> str:
         """Label of a row or curve: `usleep`, but `CPU 0` and `argument 4`, for a bare number means nothing."""
         label = row.get(self.series)
-        return key_text(self.series, label) if str(label).isdigit() else text.level(label)
+        return self.key_text(self.series, label) if str(label).isdigit() else self.level(self.series, label)
 
     def fixed_text(self) -> str:
         """The keys that have only one level, as words: `target 1 ms, platform host`."""
-        return ", ".join(key_text(key, self.order[key][0]) for key in self.keys if len(self.order[key]) == 1)
+        return ", ".join(self.key_text(key, self.order[key][0]) for key in self.keys if len(self.order[key]) == 1)
 
 
 _KEY_NAMES: Final = {
@@ -126,9 +145,30 @@ def figure_name(figure: str, *, short: bool = False) -> str:
     return (found.short if short else found.words or found.short) or plain
 
 
-def key_text(key: str, label: str | None) -> str:
+_Numbers = Mapping[str, Mapping[str, float]]
+
+
+def level_text(numbers: _Numbers, key: str, label: str | None) -> str:
+    """A level as the report writes it, `numbers` being those of the summary; a missing level is a dash."""
+    if label is None:
+        return "\N{EN DASH}"
+    number = numbers.get(key, {}).get(label)
+    # A zero has the unit of its label: none of those that fit.
+    return text.keep((quantity.level_text(symbol_of_key(key), number) if number else None) or label)
+
+
+def key_text(numbers: _Numbers, key: str, label: str | None) -> str:
     """A key with its level: `target 1 ms`, `load idle`."""
-    return f"{key_name(key)} {text.level(label)}"
+    return f"{key_name(key)} {level_text(numbers, key, label)}"
+
+
+#: The sleep that is described where it was measured.
+_USUAL_TARGET_NS: Final = 1e6
+
+
+def usual_level(layout: Layout, key: str) -> str | None:
+    """The level of a key that is described where it was measured: a sleep of 1 ms; None where there is none."""
+    return layout.label(key, _USUAL_TARGET_NS) if key == "target_ns" else None
 
 
 def layout_of(summary: Summary, experiment: Experiment, cells: pl.DataFrame) -> Layout:

@@ -11,7 +11,7 @@ import polars as pl
 from vtare.plots.quantity import quantity_of
 from vtare.report import text
 from vtare.report.layers import ratio_level, verdict_text
-from vtare.report.layout import figure_name, key_text
+from vtare.report.layout import figure_name
 from vtare.report.tables import Column, Table, where_of
 from vtare.report.text import Shown
 from vtare.summary.cells import COMPARED_PARTS
@@ -198,7 +198,7 @@ def _table(summary: Summary, layouts: Mapping[str, Layout], rows: Sequence[MainR
 def _side(layout: Layout, row: MainRow, level: str, value: float | None) -> Shown:
     """One side of a comparison: its level, and its figure where the cells keep it."""
     is_name = row.factor in ("platform", layout.series) and not level.isdigit()
-    name = text.level(level) if is_name else key_text(row.factor, level)
+    name = layout.level(row.factor, level) if is_name else layout.key_text(row.factor, level)
     figure = "" if value is None else f": {text.keep(quantity_of(row.quantity).text(value))}"
     return Shown(f"{name}{figure}", level, layout.rank(row.factor, level))
 

@@ -47,7 +47,7 @@ def method_of(summary: Summary, layouts: Mapping[str, Layout]) -> tuple[str, ...
         lines.append(_stopping(summary, plan.stop))
     for layout in layouts.values():
         factors = "; ".join(
-            f"{key_name(factor.name)}: {', '.join(text.level(level.label) for level in factor.levels)}"
+            f"{key_name(factor.name)}: {', '.join(layout.level(factor.name, level.label) for level in factor.levels)}"
             for factor in layout.experiment.factors
         )
         lines.append(

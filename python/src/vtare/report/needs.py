@@ -9,6 +9,7 @@ import polars as pl
 from vtare import stats
 from vtare.plots.format import significant
 from vtare.report import text
+from vtare.report.layout import level_text
 from vtare.summary.verdicts import INCONCLUSIVE, word_of
 
 if TYPE_CHECKING:
@@ -111,9 +112,9 @@ def sensitive(summary: Summary) -> list[str]:
             "the table of comparisons, with the ratio by ranks in the tip."
         )
     modes = dict.fromkeys(
-        f"{row['experiment']}, {text.level(row['level' if side == 'modes' else 'baseline'])}: {row[side]}"
+        f"{row['experiment']}, {level_text(summary.numbers, row['factor'], row[level])}: {row[side]}"
         for row in summary.comparisons.iter_rows(named=True)
-        for side in ("modes", "modes_baseline")
+        for side, level in (("modes", "level"), ("modes_baseline", "baseline"))
         if row[side] is not None
     )
     return found + [f"{one}." for one in list(modes)[: 2 * _LISTED]]

@@ -16,7 +16,6 @@ from vtare.plots.format import significant, time_text
 from vtare.report import text
 from vtare.report.figures import slug
 from vtare.report.inference import scenario_name
-from vtare.report.layout import key_text
 from vtare.report.pages.model import Beside
 from vtare.report.tables import Column, Table
 from vtare.report.text import Shown
@@ -189,7 +188,9 @@ def _gains(summary: Summary, layouts: Sequence[Layout]) -> Table | None:
             if least is most or not least["median"]:
                 continue
             where = ", ".join(
-                key_text(key, label) for key, label in zip(others, place, strict=True) if len(layout.order[key]) > 1
+                layout.key_text(key, label)
+                for key, label in zip(others, place, strict=True)
+                if len(layout.order[key]) > 1
             )
             rows.append((
                 text.words(layout.experiment.name), text.words(where or "all"), text.number(least["jain"], ""),

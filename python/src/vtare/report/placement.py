@@ -12,7 +12,7 @@ from vtare.papers.published import LAMPE_CV_QUANTUM
 from vtare.papers.standing import lampe_lines
 from vtare.report import text
 from vtare.report.figures import Panel, Question, slug
-from vtare.report.layout import key_text
+from vtare.report.layout import usual_level
 from vtare.report.pages import page_of
 from vtare.report.tables import Column, Table
 from vtare.report.text import Shown
@@ -68,7 +68,7 @@ def _one_group(layout: Layout, rows: list[dict[str, Any]]) -> list[dict[str, Any
     for key in layout.keys:
         if key in (layout.series, "load"):
             continue
-        chosen = "1 ms" if "1 ms" in layout.order[key] else layout.order[key][0]
+        chosen = usual_level(layout, key) or layout.order[key][0]
         rows = [row for row in rows if row[key] == chosen]
     return rows
 
@@ -86,7 +86,7 @@ def placement_figures(summary: Summary, layouts: Mapping[str, Layout]) -> list[Q
             continue
         panels = _standing_panels(standings(summary, layout), layout.experiment.name)
         if panels:
-            fixed = [key_text(key, "1 ms" if "1 ms" in layout.order[key] else layout.order[key][0])
+            fixed = [layout.key_text(key, usual_level(layout, key) or layout.order[key][0])
                      for key in layout.keys if key not in (layout.series, "load", "platform")]  # fmt: skip
             cells = summary.cells.filter(pl.col("experiment") == layout.experiment.name)
             caption = placement.caption.format(level=text.levels_text(cells))
@@ -151,7 +151,7 @@ def _cv_question(summary: Summary, layout: Layout, caption: str) -> Question | N
             lines.append(plots.CvLine(name or "here", name or "adaptive", arguments, tuple(row["cv"] for row in rows)))
         if lines:
             heading = "coefficient of variation by argument"
-            heading += "" if layout.panel is None else f", {key_text(layout.panel, level)}"
+            heading += "" if layout.panel is None else f", {layout.key_text(layout.panel, level)}"
             name = slug("placement", layout.experiment.name, level)
             drawing = plots.cv_by_argument([*published, *lines], name=name, cv_quantum=LAMPE_CV_QUANTUM)
             panels.append(Panel(heading, drawing))
@@ -167,7 +167,7 @@ def _line_name(layout: Layout, row: Mapping[str, Any]) -> str:
     varying = [key for key in layout.groups if len(layout.order[key]) > 1]
     levels = [str(row[key]) for key in varying]
     return ", ".join(
-        key_text(key, label) if label.isdigit() else label for key, label in zip(varying, levels, strict=True)
+        layout.key_text(key, label) if label.isdigit() else label for key, label in zip(varying, levels, strict=True)
     )
 
 
@@ -225,7 +225,7 @@ def platform_table(summary: Summary, layouts: Mapping[str, Layout]) -> Table | N
             if found is None or theirs is None:
                 continue
             rest = [key for key in layout.keys if key not in ("platform", "load", layout.series)]
-            where = ", ".join(key_text(key, row[key]) for key in rest if len(layout.order[key]) > 1)
+            where = ", ".join(layout.key_text(key, row[key]) for key in rest if len(layout.order[key]) > 1)
             rows.append((
                 text.words(layout.experiment.name), text.words(row["platform"]), text.words(found.load),
                 text.words(f"{found.what}, {where}" if where else found.what),

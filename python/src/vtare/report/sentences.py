@@ -16,7 +16,7 @@ from vtare.plots.format import (
 )
 from vtare.plots.quantity import quantity_of
 from vtare.report import text
-from vtare.report.layout import key_name, key_text
+from vtare.report.layout import key_name, usual_level
 from vtare.report.pages import page_of
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def load_phrase(summary: Summary, label: str | None) -> str:
     made = next((load for load in summary.loads if load.kind == label), None)
     if kind == "cpu" and made is not None and made.threads is not None:
         return f"With {made.threads} busy threads"
-    return "Under the disk and network load" if label == "io" else f"Under the load {text.level(label)}"
+    return "Under the disk and network load" if label == "io" else f"Under the load {label}"
 
 
 def cell_rows(summary: Summary, layout: Layout) -> list[dict[str, Any]]:
@@ -138,7 +138,7 @@ class Scene:
     def name(self, series: str) -> str:
         """A series as a sentence calls it."""
         page = page_of(self.layout.experiment.instrument)
-        return {**page.system, **page.ours}.get(series, text.level(series))
+        return {**page.system, **page.ours}.get(series, self.layout.level(self.layout.series, series))
 
 
 def scene_of(summary: Summary, layout: Layout) -> Scene | None:
@@ -151,10 +151,11 @@ def scene_of(summary: Summary, layout: Layout) -> Scene | None:
         if key in (layout.series, "load"):
             continue
         present = [label for label in layout.order[key] if any(row[key] == label for row in rows)]
-        chosen = "1 ms" if "1 ms" in present else _home(layout, key, present)
+        usual = usual_level(layout, key)
+        chosen = usual if usual in present else _home(layout, key, present)
         rows = [row for row in rows if row[key] == chosen]
         if len(layout.order[key]) > 1 and key != "target_ns":
-            picked.append(key_text(key, chosen))
+            picked.append(layout.key_text(key, chosen))
     loads: list[str | None] = [
         load for load in layout.order.get("load", ()) if any(row["load"] == load for row in rows)
     ] or [None]
@@ -199,7 +200,7 @@ def against_baseline(
     for level in layout.order.get(factor, ()):
         row = comparison(summary, layout, {**cell, factor: level}, factor)
         if row is not None:
-            rows.append((text.level(level), row))
+            rows.append((layout.level(factor, level), row))
     named = str(key_name(factor))
     differ = [(level, row) for level, row in rows if row["verdict"] == "differs"]
     pieces: list[str | FigureText] = []

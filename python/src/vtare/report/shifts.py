@@ -10,8 +10,7 @@ import polars as pl
 from vtare import plots
 from vtare.report import text
 from vtare.report.figures import Panel, Question, slug
-from vtare.report.layout import key_name
-from vtare.report.tables import Column, Table, where_of
+from vtare.report.tables import Column, Table, change_text, where_of
 from vtare.report.text import Shown
 from vtare.summary.cells import rng_for
 from vtare.summary.shift import ORDER, Shift, pairs_of, shift_function
@@ -88,7 +87,7 @@ def shift_table(summary: Summary, layout: Layout, found: _Found) -> Table | None
     for row, shifts in found:
         by_name = {shift.quantile: shift for shift in shifts}
         where = text.words(where_of(layout, row, without=row["factor"]) or "everywhere")
-        change = text.words(f"{key_name(row['factor'])}: {row['level']} against {row['baseline']}")
+        change = text.words(change_text(layout, row))
         rows.append((where, change, *(_cell(by_name.get(name)) for name in shown)))
     columns = (
         Column("where", "where", numeric=False, about="the levels that both cells share"),
@@ -110,7 +109,7 @@ def _cell(shift: Shift | None) -> Shown:
 
 def _compared(layout: Layout, row: Mapping[str, Any]) -> str:
     where = where_of(layout, row, without=row["factor"])
-    change = f"{key_name(row['factor'])} {text.level(row['level'])} against {text.level(row['baseline'])}"
+    change = change_text(layout, row)
     return f"{where}: {change}" if where else change
 
 

@@ -12,7 +12,7 @@ from vtare.instruments import end_column
 from vtare.plots.format import time_text
 from vtare.plots.quantity import quantity_of
 from vtare.report import needs, text
-from vtare.report.layout import figure_name, key_name, key_text
+from vtare.report.layout import figure_name, key_name, key_text, level_text
 from vtare.report.pages import page_of
 from vtare.report.text import Shown, missing
 from vtare.summary.cells import CELL_COLUMNS
@@ -145,7 +145,7 @@ def where_of(layout: Layout, row: Mapping[str, Any], *, without: str) -> str:
     parts = [
         layout.series_text(dict(row))
         if key == layout.series and key not in ("argument", "cpu")
-        else f"{key_name(key)} {text.level(row[key])}"
+        else f"{layout.key_text(key, row[key])}"
         for key in layout.keys
         if key != without and len(layout.order[key]) > 1 and row.get(key) is not None
     ]
@@ -162,7 +162,7 @@ def _verdict_row(
     return (
         text.words(layout.experiment.name),
         text.words(where_of(layout, row, without=factor) or "everywhere"),
-        text.words(f"{key_name(factor)}: {row['level']} against {row['baseline']}"),
+        text.words(change_text(layout, row)),
         text.words(figure_name(row["quantity"], short=True)),
         text.ratio(row["ratio"], row["ratio_low"], row["ratio_high"], "a median is not above 0"),
         *((_at_every_look(row),) if summary.pending_runs else ()),
@@ -195,9 +195,15 @@ def _difference(row: Mapping[str, Any]) -> Shown:
     return _with_interval(shown, row["quantity"], row["difference_low"], row["difference_high"])
 
 
-def place_text(place: Mapping[str, str]) -> str:
+def change_text(layout: Layout, row: Mapping[str, Any]) -> str:
+    """What a comparison compares: `load: cpu against idle`."""
+    level, baseline = (layout.level(row["factor"], row[end]) for end in ("level", "baseline"))
+    return f"{key_name(row['factor'])}: {level} against {baseline}"
+
+
+def place_text(summary: Summary, place: Mapping[str, str]) -> str:
     """The place of a test in words: `load idle, target 1 ms`."""
-    return ", ".join(key_text(key, label) for key, label in place.items()) or "everywhere"
+    return ", ".join(key_text(summary.numbers, key, label) for key, label in place.items()) or "everywhere"
 
 
 def _p_value(row: Mapping[str, Any]) -> Shown:
@@ -225,7 +231,7 @@ def test_table(summary: Summary) -> Table | None:
         rows.append((
             text.words(test["experiment"]),
             text.words(key_name(test["factor"])),
-            text.words(place_text(place_of(test))),
+            text.words(place_text(summary, place_of(test))),
             text.words(figure_name(test["figure"], short=True)),
             text.words(str(test["test"]).replace("_", "-")),
             missing("refused") if refused else text.number(test["statistic"], "not estimable"),
@@ -233,7 +239,7 @@ def test_table(summary: Summary) -> Table | None:
             missing("refused")
             if refused
             else Shown(p_text(test["p_adjusted"]), str(test["p_adjusted"]), test["p_adjusted"]),
-            text.words(_differing(test["pairs"])),
+            text.words(_differing(summary, test)),
             text.words(f"{test['family']} ({test['adjustment']})"),
             text.count(test["n_runs"], "unknown"),
                 text.words(refused),
@@ -255,10 +261,14 @@ def test_table(summary: Summary) -> Table | None:
     return Table("tests", "Tests of whole factors, on figures of runs", columns, tuple(rows))
 
 
-def _differing(pairs: Sequence[Mapping[str, Any]]) -> str:
+def _differing(summary: Summary, test: Mapping[str, Any]) -> str:
     """The pairs of levels that differ: `netns < docker (0.012), host < docker (0.034)`."""
+
+    def named(label: str) -> str:
+        return level_text(summary.numbers, test["factor"], label)
+
     return ", ".join(
-        f"{text.level(pair['less'])} < {text.level(pair['more'])} ({p_text(pair['p_adjusted'])})" for pair in pairs
+        f"{named(pair['less'])} < {named(pair['more'])} ({p_text(pair['p_adjusted'])})" for pair in test["pairs"]
     )
 
 
@@ -273,7 +283,7 @@ def cell_table(layout: Layout, cells: pl.DataFrame, quantum_ns: float | None, th
     for key in layout.keys:
         columns.append(Column(key, key_name(key), numeric=False))
         for at, row in enumerate(rows):
-            cellwise[at].append(text.words(row[key], layout.rank(key, row[key])))
+            cellwise[at].append(layout.shown(key, row[key]))
     for column, show, always in _cell_columns(layout, cells, quantum_ns, threshold_ns):
         if always or any(row.get(_source_of(column.key)) is not None for row in rows):
             columns.append(column)

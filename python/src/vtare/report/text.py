@@ -40,20 +40,11 @@ class Shown:
     title: str = ""
 
 
-def level(label: str | None) -> str:
-    """A level as the report writes it: `100 us` with the micro sign; a missing level is a dash."""
-    if label is None:
-        return "\N{EN DASH}"
-    # Frame sizes are written in bytes: 1280 B, 1518 B.
-    label = re.sub(r"\b(\d)\.(\d{1,3}) kB\b", lambda found: f"{found[1]}{found[2]:0<3} B", label)
-    return re.sub(r"(?<=\d) us\b", f"{NO_BREAK}\N{MICRO SIGN}s", label)
-
-
 def words(text: str | None, order: float | None = None) -> Shown:
     """A text cell, sorted by `order` where given (the plan's order of the levels)."""
     if text is None:
         return Shown("\N{EN DASH}", "", order if order is not None else "")
-    return Shown(level(text), text, order if order is not None else text.lower())
+    return Shown(keep(text), text.replace(NO_BREAK, " "), order if order is not None else text.lower())
 
 
 def missing(why: str) -> Shown:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from vtare.report.layout import figure_name, key_text
+from vtare.report.layout import figure_name
 from vtare.report.pages.model import Answered, Page
 from vtare.report.sentences import Sentence, cell_rows, load_phrase, main_figure, scene_of
 
@@ -23,7 +23,7 @@ def _sentences(summary: Summary, layout: Layout) -> Answered:
         row = scene.row(scene.system, load)
         if row is not None:
             varying = len({one[layout.series] for one in cell_rows(summary, layout)}) > 1
-            of = f" ({key_text(layout.series, scene.system)})" if varying else ""
+            of = f" ({layout.key_text(layout.series, scene.system)})" if varying else ""
             start = f"{load_phrase(summary, load)}{scene.elsewhere}, the median {figure_name(layout.main.quantity)} is "
             made.append((start, main_figure(layout, row), f"{of}."))
     return made[:1], made[1:]

@@ -18,7 +18,7 @@ from scipy.stats import rankdata
 from vtare import stats
 from vtare.plots.format import percent_range_text, percent_text, time_text
 from vtare.report import text
-from vtare.report.layout import key_name, key_text
+from vtare.report.layout import key_name
 from vtare.report.pages.model import Answered, CellColumn, Page, Placement
 from vtare.report.sentences import FigureText, Sentence, cell_rows, load_phrase, ratio_figure
 from vtare.report.tables import Column, Table, p_text
@@ -69,7 +69,7 @@ def sentences(summary: Summary, layout: Layout) -> list[Sentence]:
     home = {factor.name: factor.baseline for factor in factors}
     shortest = min(rows, key=lambda row: layout.number("argument", row["argument"]) or 0.0)["argument"]
     base = next((r for r in rows if r["argument"] == shortest and all(r[k] == v for k, v in home.items())), rows[0])
-    where = [key_text(key, base[key]) for key in home if key != "load"]
+    where = [layout.key_text(key, base[key]) for key in home if key != "load"]
     start = f"{load_phrase(summary, base['load'])}, a" if "load" in home else "A"
     place = f" ({', '.join(where)})" if where else ""
     interval = "" if (ends := layout.ends(base)) is None else percent_range_text(*ends)
@@ -87,9 +87,9 @@ def _ranking_sentence(summary: Summary, layout: Layout, ranking: _Ranking) -> Se
     """How many times the baseline's CV each level has, and the verdict: `it is 2.16x (1.51 to 3.31) with ...`."""
     others = [level for level in ranking.levels if level.name != ranking.baseline]
     others.sort(key=lambda level: layout.rank(ranking.factor, level.name))
-    pieces: list[str | FigureText] = [f"Against {key_text(ranking.factor, ranking.baseline)} it is "]
+    pieces: list[str | FigureText] = [f"Against {layout.key_text(ranking.factor, ranking.baseline)} it is "]
     for at, level in enumerate(others):
-        name = key_text(ranking.factor, level.name) if level.name.isdigit() else text.level(level.name)
+        name = (layout.key_text if level.name.isdigit() else layout.level)(ranking.factor, level.name)
         pieces += [", " if at else "", ratio_figure(level.ratio, level.low, level.high), f" with {name}"]
     sure = ranking.p is not None and ranking.p.adjusted is not None
     if ranking.p is None or not sure:
@@ -239,13 +239,13 @@ def configuration_table(summary: Summary, layout: Layout) -> Table | None:
             if a in by else text.missing("not estimable")
             for a in arguments
         ]  # fmt: skip
-        name = ", ".join(key_text(key, label) for key, label in zip(names, labels, strict=True))
+        name = ", ".join(layout.key_text(key, label) for key, label in zip(names, labels, strict=True))
         mean = sum(own) / len(own)
         rows.append((mean, (text.words(name), *shown, text.number(mean, ""))))
     rows.sort(key=lambda row: row[0])
     columns = (
         Column("configuration", "configuration", numeric=False),
-        *(Column(f"argument_{a}", key_text("argument", a), about="CV, and its rank among the configurations")
+        *(Column(f"argument_{a}", layout.key_text("argument", a), about="CV, and its rank among the configurations")
           for a in arguments),
         Column("mean_rank", "mean rank"),
     )  # fmt: skip

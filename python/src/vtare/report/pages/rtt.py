@@ -13,7 +13,6 @@ from vtare.plots.format import count_text, significant, time_range_text, time_te
 from vtare.report import text
 from vtare.report.facts import emulated
 from vtare.report.figures import Panel, Question, slug
-from vtare.report.layout import key_text
 from vtare.report.overlay_tables import share_standing
 from vtare.report.pages.model import CellColumn, Page
 from vtare.report.sentences import (
@@ -40,7 +39,7 @@ PIECE_NAMES: Final = {
 }
 LAYER_PIECE: Final = "sender_overhead_ns"
 """The pieces whose share of the round trip is what a plan on layers asks for."""
-_USUAL: Final = {"rate_packet_per_s": "1 kpacket/s", "size_byte": "64 B"}
+_USUAL: Final = {"rate_packet_per_s": 1e3, "size_byte": 64.0}
 _SHORT_OF: Final = 0.95
 """Below this share of the rate asked for, the rate achieved is stated."""
 
@@ -76,7 +75,8 @@ def _picked(
     for key in layout.keys:
         if key not in (layout.series, "load"):
             present = [label for label in layout.order[key] if any(row[key] == label for row in found)]
-            chosen = _USUAL.get(key) if _USUAL.get(key) in present else (present[0] if present else None)
+            usual = layout.label(key, _USUAL[key]) if key in _USUAL else None
+            chosen = usual if usual in present else (present[0] if present else None)
             found = [row for row in found if row[key] == chosen]
     return found
 
@@ -84,17 +84,17 @@ def _picked(
 def _where(layout: Layout, row: Mapping[str, Any]) -> str:
     """The levels that were picked out of several."""
     keys = [key for key in layout.keys if key not in (layout.series, "load", "capture") and len(layout.order[key]) > 1]
-    return f" ({', '.join(key_text(key, row[key]) for key in keys)})" if keys else ""
+    return f" ({', '.join(layout.key_text(key, row[key]) for key in keys)})" if keys else ""
 
 
 def _with(layout: Layout, row: Mapping[str, Any]) -> str:
     """The series in a sentence; nothing where there is but one."""
     if len(layout.order[layout.series]) == 1:
         return ""
-    label = text.level(row[layout.series])
+    label = layout.level(layout.series, row[layout.series])
     if layout.series in ("platform", "responder_platform"):
         return f" {'from' if layout.series == 'platform' else 'to'} {'the host' if label == 'host' else label}"
-    return f" with {key_text(layout.series, row[layout.series])}"
+    return f" with {layout.key_text(layout.series, row[layout.series])}"
 
 
 def _joined(parts: Sequence[Sentence]) -> Sentence:
@@ -139,7 +139,7 @@ def _lost(layout: Layout, rows: Sequence[dict[str, Any]]) -> Sentence:
     if not lost:
         return ("None of ", FigureText(count_text(sent)), " packets was lost.")
     worst = max((row for row in rows if row["lost_fraction"] is not None), key=lambda row: row["lost_fraction"])
-    place = ", ".join(key_text(key, worst[key]) for key in layout.keys if len(layout.order[key]) > 1)
+    place = ", ".join(layout.key_text(key, worst[key]) for key in layout.keys if len(layout.order[key]) > 1)
     share = FigureText(f"{significant(100 * worst['lost_fraction'])} %")
     where = (f", most at {place} (", share, ")") if place and worst["lost_fraction"] > 0 else ()
     return (FigureText(count_text(lost)), f" of {count_text(sent)} packets were lost", *where, ".")
@@ -211,7 +211,7 @@ def _first(summary: Summary, layout: Layout) -> Question | None:
 
 
 def _platform(summary: Summary, name: str) -> str:
-    return f"{text.level(name)} (emulated)" if name in emulated(summary) else text.level(name)
+    return f"{name} (emulated)" if name in emulated(summary) else name
 
 
 def stack_figures(summary: Summary, layout: Layout) -> Question | None:
@@ -222,7 +222,7 @@ def stack_figures(summary: Summary, layout: Layout) -> Question | None:
     panels: dict[str | None, list[plots.Stack]] = {}
     varying = [key for key in layout.keys if key != layout.panel and len({row[key] for row in rows}) > 1]
     for row in rows:
-        label = ", ".join(text.level(row[key]) for key in reversed(varying)) or layout.series_text(row)
+        label = ", ".join(layout.level(key, row[key]) for key in reversed(varying)) or layout.series_text(row)
         panels.setdefault(row[layout.panel] if layout.panel is not None else None, []).append(_stack(row, label))
     # Panels of round trips that differ by far each get their own axis: on one, the shorter bars could not be seen.
     ends = {panel: plots.stack_values(some) for panel, some in panels.items()}
@@ -231,7 +231,7 @@ def stack_figures(summary: Summary, layout: Layout) -> Question | None:
     scale = plots.stack_scale([value for values in ends.values() for value in values]) if shared else None
     drawn = tuple(
         Panel(
-            layout.experiment.title if layout.panel is None else key_text(layout.panel, panel),
+            layout.experiment.title if layout.panel is None else layout.key_text(layout.panel, panel),
             plots.stacks(
                 some,
                 name=slug("pieces", layout.experiment.name, panel),

@@ -31,7 +31,7 @@ def _sentences(summary: Summary, layout: Layout) -> Answered:
 def _answer(summary: Summary, scene: Scene) -> list[Sentence]:
     """What the sleep really takes: without load, and under the load that moves the system's sleep most."""
     target = scene.rows[0].get("target_ns")
-    what = f"a sleep of {text.level(target)}" if target is not None else "a sleep"
+    what = "a sleep" if target is None else f"a sleep of {scene.layout.level('target_ns', target)}"
     base = scene.loads[0]
     verb = "is late for" if by_time(scene, base) else "ends"
     start = f"{load_phrase(summary, base)}{scene.elsewhere}, {what} {verb} "
@@ -67,7 +67,7 @@ def _tail_change(summary: Summary, cell: Mapping[str, Any] | None) -> list[str |
     sure = row["p_adjusted"] is not None and row["p_adjusted"] <= summary.plan.analysis.alpha
     word = "" if sure else ", inconclusive"
     ratio = ratio_figure(row["ratio"], row["ratio_low"], row["ratio_high"])
-    return ["; its p99 is ", ratio, f" that of {text.level(row['baseline'])}{word}"]
+    return ["; its p99 is ", ratio, f" that of {row['baseline']}{word}"]
 
 
 def _exceedances(summary: Summary, cell: Mapping[str, Any], row: Mapping[str, Any]) -> list[str | FigureText]:
@@ -79,7 +79,7 @@ def _exceedances(summary: Summary, cell: Mapping[str, Any], row: Mapping[str, An
     with_p99 = f"{row['n_runs']} of {row['n_runs'] + row['without']} runs have a p99"
     pieces: list[str | FigureText] = ["; it is more than 1 ms late in ", FigureText(percent_text(cell["above_1ms"]))]
     if base is not None and base["above_1ms"] is not None:
-        pieces += [" of sleeps, ", FigureText(percent_text(base["above_1ms"])), f" with {text.level(row['baseline'])}"]
+        pieces += [" of sleeps, ", FigureText(percent_text(base["above_1ms"])), f" with {row['baseline']}"]
     else:
         pieces.append(" of sleeps")
     return [*pieces, f" ({with_p99})"]
@@ -105,7 +105,7 @@ def _verdict_words(summary: Summary, scene: Scene, load: str) -> str:
             found.append((scene.name(series).removesuffix(" adaptive sleep"), row))
     if not found:
         return ""
-    base = text.level(found[0][1]["baseline"])
+    base = found[0][1]["baseline"]
     words = {row["verdict"] for _, row in found}
     if len(found) == 2 and len(words) == 1:
         margin = f"{significant(100 * (found[0][1]['margin_ratio'] - 1))} %"

@@ -11,7 +11,7 @@ from vtare import plots
 from vtare.plots.format import packet_rate_range_text, packet_rate_text, time_text
 from vtare.report import text
 from vtare.report.figures import Panel, Question, slug
-from vtare.report.layout import key_name, key_text
+from vtare.report.layout import key_name
 from vtare.report.overlay_throughput import throughput_standing
 from vtare.report.pages.model import Page
 from vtare.report.sentences import FigureText, Sentence, cell_rows
@@ -52,11 +52,11 @@ def sentences(summary: Summary, layout: Layout) -> tuple[list[Sentence], list[Se
 
 def _where(layout: Layout, row: Mapping[str, Any]) -> str:
     varying = [key for key in layout.keys if len(layout.order[key]) > 1]
-    return ", ".join(_key(key, row[key]) for key in varying)
+    return ", ".join(_key(layout, key, row[key]) for key in varying)
 
 
-def _key(key: str, label: str | None) -> str:
-    return f"{label} loaded" if key == "loaded" else key_text(key, label)
+def _key(layout: Layout, key: str, label: str | None) -> str:
+    return f"{label} loaded" if key == "loaded" else layout.key_text(key, label)
 
 
 def _censored(row: Mapping[str, Any]) -> bool:
@@ -92,7 +92,8 @@ def _spread(layout: Layout, rows: Sequence[Mapping[str, Any]]) -> Sentence:
     if len(own) < 2:
         return ()
     uneven, even = (pick(own, key=lambda row: row["jain"]) for pick in (min, max))
-    where = ", ".join(_key(key, label) for key, label in zip(others, place, strict=True) if len(layout.order[key]) > 1)
+    varying = [(key, label) for key, label in zip(others, place, strict=True) if len(layout.order[key]) > 1]
+    where = ", ".join(_key(layout, key, label) for key, label in varying)
     beginning = f"With {where}, the least even load (J {uneven['jain']:.2f}) passes " if where else (
         f"The least even load (J {uneven['jain']:.2f}) passes "
     )  # fmt: skip
@@ -164,10 +165,10 @@ def _panels(
         by = [lines_by] if lines_by in layout.keys else []
         lines = []
         for labels, some in _groups(layout, own, by).items():
-            label = _key(lines_by, labels[0]) if labels else "all"
+            label = _key(layout, lines_by, labels[0]) if labels else "all"
             style = _style(layout, lines_by, labels[0]) if labels else label
-            lines.append(plots.Curve(text.level(label), style, tuple(point(row) for row in some)))
-        heading = ", ".join(_key(key, label) for key, label in zip(rest, place, strict=True))
+            lines.append(plots.Curve(label, style, tuple(point(row) for row in some)))
+        heading = ", ".join(_key(layout, key, label) for key, label in zip(rest, place, strict=True))
         heading = heading or layout.experiment.title
         drawing = plots.curves(lines, name=slug(name, layout.experiment.name, heading), **axes)
         panels.append(Panel(heading, drawing, partial(plots.curves_chart, lines, **axes)))
@@ -278,7 +279,7 @@ def cell_table(layout: Layout, cells: pl.DataFrame) -> Table:
     keys = [Column(key, key_name(key), numeric=False) for key in varying]
     shown = []
     for row in sorted(cells.iter_rows(named=True), key=layout.sort_key):
-        labels = [text.words(row[key], layout.rank(key, row[key])) for key in varying]
+        labels = [layout.shown(key, row[key]) for key in varying]
         empty = text.missing(why_empty(row))
         shown.append((*labels, *(show(row) if row["n_runs"] else empty for _, show in columns)))
     title = f"{layout.experiment.title}: all cells"

@@ -48,7 +48,7 @@ def _load_changes(summary: Summary, scene: Scene) -> list[str | FigureText]:
     if differs:
         series, most = max(differs, key=lambda found: abs(math.log(found[1]["ratio"])))
         ratio = ratio_figure(most["ratio"], most["ratio_low"], most["ratio_high"])
-        return [f"; load changes that, most for {scene.name(series)} under {text.level(most['level'])}: ", ratio]
+        return [f"; load changes that, most for {scene.name(series)} under {most['level']}: ", ratio]
     same = sum(row["verdict"] == "equivalent" for _, row in rows)
     margin = f"{summary.plan.analysis.margin_percent:g} %"
     if same == len(rows):

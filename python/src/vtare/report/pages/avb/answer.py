@@ -9,7 +9,6 @@ import polars as pl
 from vtare.plan import PATH_FACTORS
 from vtare.plots.format import byte_text, percent_points, rate_range_text, rate_text, time_text
 from vtare.report import text
-from vtare.report.layout import key_text
 from vtare.report.pages.avb.rows import estimates_of
 from vtare.report.sentences import FigureText, Sentence, cell_rows
 from vtare.summary.bandwidth import reasons
@@ -51,7 +50,7 @@ def _one_path(layout: Layout, rows: Sequence[dict[str, Any]]) -> Sentence:
     if not rows:
         return ()
     varying = [key for key in layout.keys if key != layout.series and len(layout.order[key]) > 1]
-    where = ", ".join(key_text(key, rows[0][key]) for key in varying)
+    where = ", ".join(layout.key_text(key, rows[0][key]) for key in varying)
     truth = FigureText(rate_text(rows[0]["truth_bit_per_s"]))
     pieces: list[str | FigureText] = [f"With {where}, where " if where else "Where ", truth, " are available, "]
     for at, row in enumerate(rows):

@@ -11,7 +11,6 @@ from vtare import plots
 from vtare.plan import PATH_FACTORS
 from vtare.report import text
 from vtare.report.figures import Panel, Question, slug
-from vtare.report.layout import key_text
 from vtare.report.pages.avb.rows import estimates_of
 from vtare.summary.bandwidth import truth_line
 
@@ -77,7 +76,7 @@ def _against_truth(layout: Layout, estimates: pl.DataFrame) -> Question | None:
     panels = []
     limit = plots.rate_limit(_marks(known), float(known["truth_bit_per_s"].max()))  # type: ignore[arg-type]
     for labels, part in _split(layout, known, by):
-        heading = ", ".join(key_text(key, label) for key, label in zip(by, labels, strict=True))
+        heading = ", ".join(layout.key_text(key, label) for key, label in zip(by, labels, strict=True))
         name = slug("against", layout.experiment.name, *labels)
         drawing = plots.estimates_against_truth(_in_order(layout, _marks(part)), name=name, limit=limit)
         panels.append(Panel(heading or layout.experiment.title, drawing))
@@ -106,7 +105,7 @@ def _cells(layout: Layout, frame: pl.DataFrame) -> list[tuple[dict[str, Any], pl
 
 
 def _panel(layout: Layout, row: Mapping[str, Any]) -> str:
-    return layout.experiment.title if layout.panel is None else key_text(layout.panel, row[layout.panel])
+    return layout.experiment.title if layout.panel is None else layout.key_text(layout.panel, row[layout.panel])
 
 
 def _errors(layout: Layout, known: pl.DataFrame) -> Question | None:
@@ -151,13 +150,15 @@ def _over_time(summary: Summary, layout: Layout, estimates: pl.DataFrame) -> Que
     panels = []
     for (row, line, marks, begin), top in zip(drawn, tops, strict=True):
         varying = [key for key in reversed(layout.keys) if len(layout.order[key]) > 1]
-        words = [row[key] if key == layout.series else key_text(key, row[key]) for key in varying]
+        words = [
+            layout.level(key, row[key]) if key == layout.series else layout.key_text(key, row[key]) for key in varying
+        ]
         name = slug("course", layout.experiment.name, *(row[key] for key in layout.keys))
         limit = plots.rate_limit(marks, top or max(tops))
         edges = (line.edges_ns - begin) / 1e9
         drawing = plots.estimates_over_time(edges, line.bit_per_s, marks, name=name, limit=limit)
         chart = partial(plots.estimates_chart, edges, line.bit_per_s, marks, limit=limit)
-        panels.append(Panel(", ".join(text.level(word) for word in words) or layout.experiment.title, drawing, chart))
+        panels.append(Panel(", ".join(words) or layout.experiment.title, drawing, chart))
     left = len(_cells(layout, estimates)) - len(panels)
     more = f" {text.plural(left, 'cell')} more in the other figures." if left > 0 else ""
     caption = (

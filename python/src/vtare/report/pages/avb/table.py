@@ -80,7 +80,7 @@ def cell_table(summary: Summary, layout: Layout, cells: pl.DataFrame) -> Table:
     keys = [Column(key, key_name(key), numeric=False) for key in varying]
     shown = []
     for row in rows:
-        labels = [text.words(row[key], layout.rank(key, row[key])) for key in varying]
+        labels = [layout.shown(key, row[key]) for key in varying]
         empty = text.missing(why_empty(row))
         shown.append((*labels, *(show(row) if row["n_runs"] else empty for _, show in columns)))
     title = f"{layout.experiment.title}: all cells"
