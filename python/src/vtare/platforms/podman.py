@@ -1,0 +1,137 @@
+"""The `podman` platform: an instance is a container of Podman, in whose empty root the static binary is mounted.
+
+The container's first process is `vtare load idle`; every program of a run is started in it by `podman exec`. There is
+no image: Podman takes the root directory as it is. Setting: `runtime`, the OCI runtime that makes the container.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import secrets
+import shutil
+import signal
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from vtare.platforms import network
+from vtare.platforms.base import Forwards
+from vtare.platforms.protocol import CONTAINER_RESOURCES, DEFAULT_RESOURCES, Leftover, Need, Resources
+from vtare.platforms.rooted import BINARY, ROOT, RootedInstance, RootedPlatform, ToolChild, places_left
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from vtare.platforms.network import Site
+
+_UNIFIED: Final = Path("/sys/fs/cgroup/unified")
+_PID_MAX: Final = Path("/proc/sys/kernel/pid_max")
+_PERIOD_US: Final = 100_000
+#: In the environment of every program that is started in a container: which start it was.
+_START_VARIABLE: Final = "VTARE_START"
+
+
+class PodmanInstance(RootedInstance):
+    """One running container."""
+
+    def __init__(self, root: Path, site: Site | None, index: int, about: Mapping[str, object], pid: int) -> None:
+        """Take over a running container, whose root this is; `pid` is its first process, as this machine knows it."""
+        super().__init__(root, site, index, about)
+        self.pid = pid
+
+    def _enter(self, program: Sequence[str], directory: Path, stdout: Path, stderr: Path) -> ToolChild:
+        # The program is no descendant of `podman exec`, so it is marked.
+        mark = f"{_START_VARIABLE}={secrets.token_hex(8)}"
+        command = podman("exec", "--env", mark, "--workdir", str(directory), self.name, *program)
+        return ToolChild(
+            command, directory, stdout=stdout, stderr=stderr,
+            deliver=lambda _, number: _signal_marked(mark.encode(), number),
+        )  # fmt: skip
+
+
+class PodmanPlatform(RootedPlatform):
+    """Containers of Podman, made by crun where no other runtime is named."""
+
+    name: Final = "podman"
+    FORWARDS = Forwards.CONTAINER
+    OFFERED = CONTAINER_RESOURCES
+    TOOLS: ClassVar[Mapping[str, str]] = {"podman": "podman", "conmon": "conmon"}
+    SETTINGS: ClassVar[Mapping[str, Sequence[str]]] = {"runtime": ("crun", "runc")}
+
+    def _missing(self, resources: Resources) -> str | None:
+        if shutil.which(self._runtime) is None:
+            return f"the program '{self._runtime}' is missing; install {self._runtime}"
+        return super()._missing(resources)
+
+    @property
+    def _runtime(self) -> str:
+        return str(self._settings.get("runtime", "crun"))
+
+    def need(self, resources: Resources = DEFAULT_RESOURCES) -> Need:
+        """What one container takes: its first process, conmon, and the process and conmon of each program."""
+        return Need(memory_byte=8 << 20, processes=16, disk_byte=1 << 20)
+
+    def _run(
+        self, root: Path, site: Site | None, index: int, resources: Resources, about: dict[str, object]
+    ) -> RootedInstance:
+        name = root.parent.name
+        inside = "none" if site is None else f"ns:/run/netns/{site.instance_namespace(index)}"
+        network.run_tool(podman(
+            "run", "--detach", "--name", name, "--hostname", "vtare-podman", "--network", inside,
+            *_limits(resources), "--volume", f"{self._binary}:{BINARY}:ro", "--rootfs", str(root),
+            BINARY, "load", "idle", runtime=self._runtime,
+        ))  # fmt: skip
+        pid = int(network.run_tool(podman("inspect", name, "--format", "{{.State.Pid}}")))
+        about |= {"runtime": self._runtime, "version": network.run_tool(("podman", "--version")).strip()}
+        return PodmanInstance(root, site, index, about, pid)
+
+    @classmethod
+    def remove(cls, place: Path) -> None:
+        """Remove a container and its files; one that is gone is fine."""
+        if (place / ROOT).exists():
+            network.run_tool(podman("rm", "--force", "--ignore", "--time", "0", place.name))
+        super().remove(place)
+
+
+def podman(*words: str, runtime: str | None = None) -> list[str]:
+    """The words of a command of Podman on this machine.
+
+    crun refuses a machine that has control groups of both versions, so there it does not see those of version 2.
+    """
+    command = ["podman", "--cgroup-manager=cgroupfs", *([] if runtime is None else ["--runtime", runtime]), *words]
+    if not _UNIFIED.is_dir():
+        return command
+    hide = f'umount {_UNIFIED} && exec "$@"'
+    return ["unshare", "--mount", "--propagation", "private", "sh", "-c", hide, "sh", *command]
+
+
+def _limits(resources: Resources) -> list[str]:
+    # Podman asks for more than a process without CAP_SYS_RESOURCE may give; what it has, it may hand on.
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = min(resource.getrlimit(resource.RLIMIT_NPROC)[1] % (1 << 32), int(_PID_MAX.read_text(encoding="ascii")))
+    found = [f"--ulimit=nofile={files[0]}:{files[1]}", f"--ulimit=nproc={most}:{most}"]
+    if resources.vcpus is not None:
+        found += [f"--cpu-period={_PERIOD_US}", f"--cpu-quota={_PERIOD_US * resources.vcpus}"]
+    if resources.memory_byte is not None:
+        found += [f"--memory={resources.memory_byte}", f"--memory-swap={resources.memory_byte}"]
+    if resources.pinned is not None:
+        found.append(f"--cpuset-cpus={','.join(map(str, resources.pinned))}")
+    return found
+
+
+def _signal_marked(mark: bytes, number: signal.Signals) -> bool:
+    """Send a signal to the program that was started with this mark in its environment, and to all that it started."""
+    found = False
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError):
+                if mark in (entry / "environ").read_bytes().split(b"\0"):
+                    os.kill(int(entry.name), number)
+                    found = True
+    return found
+
+
+def leftovers() -> tuple[Leftover, ...]:
+    """Containers that lab processes left, running or not."""
+    return places_left(PodmanPlatform.name, PodmanPlatform.remove)

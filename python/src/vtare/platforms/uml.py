@@ -1,0 +1,207 @@
+"""The `uml` platform: micro guests of user-mode Linux, a kernel that runs as a process and needs no hypervisor.
+
+A guest boots vtare's own binary as first process, as under `qemu` (docs/guests.md); its serial line is the control
+channel, so that its network card carries the measured packets alone. The card is a tap, a port of the site's bridge:
+there the host captures. Such a kernel has one CPU, and its processes' system calls are intercepted by ptrace.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+import time
+from functools import cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from vtare.platforms import network
+from vtare.platforms.base import BasePlatform, Layer
+from vtare.platforms.binary import digest, not_static
+from vtare.platforms.child import start_child
+from vtare.platforms.guest import taps
+from vtare.platforms.guest.cards import GuestAttachment, Network, words_of_all
+from vtare.platforms.guest.channel import Terminal
+from vtare.platforms.guest.errors import GuestFailed
+from vtare.platforms.guest.image import initramfs
+from vtare.platforms.guest.instance import MEBIBYTE, GuestInstance, settled_facts, start_in_turn
+from vtare.platforms.guest.machine import RunningGuest, how, tail
+from vtare.platforms.owner import owner_of, still_runs
+from vtare.platforms.protocol import DEFAULT_RESOURCES, Leftover, Need, Resources
+from vtare.platforms.rooted import pinning
+from vtare.process import run_tool
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from vtare.platforms.child import ProcessChild
+    from vtare.platforms.guest.channel import Channel
+    from vtare.platforms.network import Site
+
+PROGRAM: Final = "linux.uml"
+#: The guest's end of its serial line.
+_PORT: Final = "/dev/ttyS0"
+_SERIAL: Final = re.compile(r"Serial line 0 assigned device '(?P<path>/dev/pts/\d+)'")
+_USUAL_MEMORY: Final = 128 * MEBIBYTE
+_LEAST_MEMORY: Final = 96 * MEBIBYTE
+_READY_S: Final = 60.0
+_LOOK_S: Final = 0.02
+_SUFFIX: Final = "-uml"
+
+
+class UmlMachine(RunningGuest):
+    """A guest in a process of the lab's own."""
+
+    def __init__(self, name: str, place: Network | None, binary: Path, memory_byte: int, before: Sequence[str]) -> None:
+        """Start the kernel, with `before` in front of it.
+
+        Raises:
+            GuestFailed: its directory cannot be made, or it cannot be started.
+        """
+        super().__init__(name, directory_of(name), place)
+        self._log = self.directory / "log"
+        cards = () if place is None else (place.card,)
+        image = self.directory / "initramfs"
+        inside = [] if place is None else ["ip", "netns", "exec", place.site.namespace]
+        devices = [] if place is None else [f"vec0:transport=tap,ifname={place.port},mac={place.card.mac},depth=128"]
+        words = [word.replace("vtare.address", "vtare.device=vec0 vtare.address", 1) for word in
+                 words_of_all(_PORT, None, cards)]  # fmt: skip
+        command = [
+            *inside, *before, PROGRAM, f"mem={memory_byte // MEBIBYTE}M", f"initrd={image}", f"umid={name}",
+            f"uml_dir={self.directory}",
+            # Given, so that the kernel adds none of its own behind the words for the first process.
+            "root=/dev/ram0", "console=tty0", "con0=null,fd:1", "con=null", "ssl0=pts", "ssl=null",
+            *devices, *(part for word in words for part in word.split(" ")),
+        ]  # fmt: skip
+        try:
+            self.directory.mkdir(mode=0o700)
+            image.write_bytes(initramfs(binary.read_bytes(), []))
+            self._process = start_child(command, directory=self.directory, stdout=self._log, stderr=self._log)
+        except OSError as error:
+            raise GuestFailed(f"guest {name}: {error}") from error
+
+    @property
+    def process(self) -> ProcessChild:
+        """The kernel."""
+        return self._process
+
+    def ended(self) -> str | None:
+        """See `RunningGuest.ended`."""
+        code = self._process.returncode
+        return None if code is None else f"{PROGRAM} ended with {how(code)}"
+
+    def end(self) -> None:
+        """End the guest and remove its files. May be called twice."""
+        self._process.kill()
+        if self._agent is not None:
+            self._agent.close()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def last_words(self) -> str:
+        """How the kernel ended, and what it reported last."""
+        self._process.wait(0.5)
+        return "; ".join(part for part in (self.ended() or f"{PROGRAM} still runs", tail(self._log)) if part)
+
+    def _open_channel(self) -> Channel:
+        deadline = time.monotonic() + _READY_S
+        while (found := _SERIAL.search(self._log.read_text(encoding="utf-8", errors="replace"))) is None:
+            if self.ended() is not None or time.monotonic() > deadline:
+                raise GuestFailed(f"guest {self.name}: has no serial line; {self.last_words()}")
+            time.sleep(_LOOK_S)
+        return Terminal(Path(found["path"]))
+
+
+class UmlPlatform(BasePlatform[GuestInstance[UmlMachine]]):
+    """Micro guests of user-mode Linux."""
+
+    name: Final = "uml"
+    LAYER = Layer.MACHINE
+    BOOTS = True
+    #: Its agent starts few commands only: tests/platforms/test_uml.py.
+    TRIED_WITH_ALL = False
+    WORDS = "a guest of user-mode Linux"
+    OFFERED = frozenset({"memory_byte", "pinned"})
+    PACKAGE: ClassVar[str] = "user-mode-linux"
+
+    def _missing(self, resources: Resources) -> str | None:
+        if shutil.which(PROGRAM) is None:
+            return f"the program '{PROGRAM}' is missing; install {self.PACKAGE}"
+        if resources.memory_byte is not None and resources.memory_byte < _LEAST_MEMORY:
+            found = resources.memory_byte / MEBIBYTE
+            return f"a guest of {found:.0f} MiB does not boot; give it {_LEAST_MEMORY // MEBIBYTE} MiB or more"
+        return not_static(self._binary) or network.missing_tools()
+
+    def need(self, resources: Resources = DEFAULT_RESOURCES) -> Need:
+        """What one guest takes: its memory, its image, and a process of the host for each of its own."""
+        memory = resources.memory_byte or _USUAL_MEMORY
+        return Need(memory_byte=memory + 32 * MEBIBYTE, processes=24, disk_byte=16 * MEBIBYTE)
+
+    def _make(self, index: int, site: Site | None, resources: Resources) -> GuestInstance[UmlMachine]:
+        return self._make_all(range(index, index + 1), site, resources)[0]
+
+    def _make_all(self, indices: range, site: Site | None, resources: Resources) -> Sequence[GuestInstance[UmlMachine]]:
+        """Boot guests, four at a time."""
+        attachments = [
+            GuestAttachment(f"{self._owner}-u{index}")
+            if site is None
+            else GuestAttachment(site.instance_namespace(index), Network(site, index, "tap"))
+            for index in indices
+        ]
+        started = start_in_turn(
+            attachments, lambda one: self._boot(one, resources), lambda machine: self._ready(machine, resources)
+        )
+        if site is not None:
+            network.wait_forwarding([(site.namespace, site.port(index)) for index in indices])
+        return started
+
+    def _boot(self, attachment: GuestAttachment, resources: Resources) -> UmlMachine:
+        place = attachment.network
+        if place is not None:
+            self._removals.callback(taps.remove_tap, place.site, place.index)
+            network.carry_out(taps.tap_steps(place.site, place.index))
+        self._removals.callback(_remove, directory_of(attachment.name))
+        memory = resources.memory_byte or _USUAL_MEMORY
+        machine = UmlMachine(attachment.name, place, self._binary, memory, pinning(resources))
+        self._removals.callback(machine.end)
+        return machine
+
+    def _ready(self, machine: UmlMachine, resources: Resources) -> GuestInstance[UmlMachine]:
+        hello = machine.wait_ready(_READY_S)
+        inside = settled_facts(machine.agent, machine.name, None)
+        facts: dict[str, Any] = {
+            "emulator": f"user-mode Linux {_version()}",
+            "accelerator": "uml",
+            "vcpus": 1,
+            "memory_byte": resources.memory_byte or _USUAL_MEMORY,
+            "pinned": None if resources.pinned is None else list(resources.pinned),
+            "nic": None if machine.network is None else machine.network.nic,
+            "kernel": inside.get("kernel"),
+            "clock_source": inside.get("clock_source"),
+            "agent": hello.get("version"),
+            "binary_sha256": digest(self._binary),
+        }
+        return GuestInstance(machine, facts)
+
+
+@cache
+def _version() -> str:
+    return run_tool((PROGRAM, "--version")).strip()
+
+
+def directory_of(name: str) -> Path:
+    """The directory of the guest with this name: its image and its log."""
+    return Path(tempfile.gettempdir()) / f"{name}{_SUFFIX}"
+
+
+def leftovers() -> tuple[Leftover, ...]:
+    """Directories of guests that lab processes left: the kernels themselves have ended with the lab."""
+    found = []
+    for directory in sorted(Path(tempfile.gettempdir()).glob(f"vtare-*{_SUFFIX}")):
+        owner = owner_of(directory.name)
+        if owner is not None and directory.is_dir():
+            found.append(Leftover("guest", directory.name, still_runs(owner), partial(_remove, directory)))
+    return tuple(found)
+
+
+def _remove(directory: Path) -> None:
+    shutil.rmtree(directory, ignore_errors=True)
