@@ -3,9 +3,12 @@
 use std::ffi::CString;
 use std::fs::File;
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
+use std::process::{Child, ExitStatus};
 
 use vtare_units::Span;
 
@@ -18,6 +21,62 @@ pub fn cpu_time() -> Span {
     // SAFETY: the clock exists on every Linux this builds for, and `used` is a live timespec; so the call cannot fail.
     unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut used) };
     Span::from_secs(used.tv_sec) + Span::from_nanos(used.tv_nsec)
+}
+
+/// What a program that has ended used, with all that it started and waited for (getrusage(2)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Used {
+    /// CPU time in user mode.
+    pub user: Span,
+    /// CPU time in the kernel.
+    pub system: Span,
+    /// The most memory that one of its processes held at a time, bytes. Not less than the program that started it held
+    /// itself: the kernel counts a process from its start on, before it becomes another program.
+    pub most_resident_byte: u64,
+    /// Pages that were found in memory.
+    pub minor_faults: u64,
+    /// Pages that had to be read from a device.
+    pub major_faults: u64,
+    /// Switches away because a thread waited.
+    pub voluntary_switches: u64,
+    /// Switches away although a thread could have run on.
+    pub involuntary_switches: u64,
+}
+
+/// Waits until `child` has ended, and says what it used. Nobody else may wait for it: `child` is to be dropped after
+/// this.
+///
+/// # Errors
+/// Where it is no child of this process, or somebody else has waited for it.
+pub fn reap(child: &Child) -> Result<(ExitStatus, Used), SysError> {
+    let pid = child.id().cast_signed();
+    let mut status = 0;
+    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+    loop {
+        // SAFETY: both places are live and of the types that wait4 writes.
+        let answer = unsafe { libc::wait4(pid, &raw mut status, 0, usage.as_mut_ptr()) };
+        if answer == pid {
+            break;
+        }
+        let error = SysError::last(format!("wait4({pid})"), "");
+        if error.errno() != Some(libc::EINTR) {
+            return Err(error);
+        }
+    }
+    // SAFETY: all-zero is a valid rusage, and the kernel filled in the rest.
+    let usage = unsafe { usage.assume_init() };
+    let span = |time: libc::timeval| Span::from_secs(time.tv_sec) + Span::from_micros(time.tv_usec);
+    let used = Used {
+        user: span(usage.ru_utime),
+        system: span(usage.ru_stime),
+        // Linux counts in units of 1024 bytes.
+        most_resident_byte: usage.ru_maxrss.cast_unsigned() * 1024,
+        minor_faults: usage.ru_minflt.cast_unsigned(),
+        major_faults: usage.ru_majflt.cast_unsigned(),
+        voluntary_switches: usage.ru_nvcsw.cast_unsigned(),
+        involuntary_switches: usage.ru_nivcsw.cast_unsigned(),
+    };
+    Ok((ExitStatus::from_raw(status), used))
 }
 
 /// Has the kernel send SIGTERM to this process when its parent dies (`PR_SET_PDEATHSIG`), so that a killed parent takes
@@ -201,6 +260,17 @@ mod tests {
         assert_eq!(error.kind(), io::ErrorKind::NotFound);
         let error = nameless_file(Path::new("/nonexistent/vtare"), 0o600).expect_err("there is no such directory");
         assert_eq!(error.kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn a_program_that_ended_says_what_it_used() {
+        let start = |script: &str| std::process::Command::new("sh").args(["-c", script]).spawn().expect("sh starts");
+        let (status, used) = reap(&start("i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; exit 3")).expect("it ran");
+        assert_eq!(status.code(), Some(3));
+        assert!(used.user + used.system > Span::from_millis(1), "{used:?}");
+        assert!(used.most_resident_byte > 100_000 && used.minor_faults > 0, "{used:?}");
+        let (status, _) = reap(&start("kill -9 $$")).expect("it ran");
+        assert_eq!(status.signal(), Some(9));
     }
 
     #[test]

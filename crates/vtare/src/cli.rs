@@ -17,7 +17,7 @@ use crate::throughput::Throughput;
 use crate::timer::Timer;
 use crate::{
     agent, avb, check, exec, generate, instrument, lab, link, link_counter, load_command, measure, rtt, schema, serve,
-    torture,
+    torture, trials,
 };
 
 /// The command line of instrument `I`.
@@ -71,6 +71,8 @@ enum Command {
     Agent(agent::AgentArguments),
     /// Count what comes to a shaped link and leaves it (plumbing, for the lab)
     LinkCounter(link_counter::LinkCounterArguments),
+    /// Run programs and weigh each (plumbing, for the lab)
+    Trials(trials::TrialsArguments),
     /// Print the schema of run.json, or the columns of the samples
     Schema(schema::SchemaArguments),
     /// Write man pages or shell completions (plumbing, for make install)
@@ -100,6 +102,9 @@ enum Command {
     /// Compare two campaigns, before and after (lab)
     #[command(disable_help_flag = true)]
     Compare(lab::LabArguments),
+    /// Compare commands: is B slower than A, on a noisy machine? (lab)
+    #[command(disable_help_flag = true)]
+    Ab(lab::LabArguments),
     /// Show the published tables, and what of their claims reproduces (lab)
     #[command(disable_help_flag = true)]
     Papers(lab::LabArguments),
@@ -207,6 +212,7 @@ fn dispatch(command: &Command) -> Result<Exit, Failure> {
         Command::Measure(arguments) => measure::command(arguments, &context()?),
         Command::Agent(arguments) => agent::command(arguments),
         Command::LinkCounter(arguments) => link_counter::command(arguments, &context()?),
+        Command::Trials(arguments) => trials::command(arguments, &context()?),
         Command::Schema(arguments) => schema::command(arguments),
         Command::Generate(arguments) => generate::command(arguments, &Cli::command()),
         Command::Run(arguments) => lab::hand_over("run", arguments),
@@ -217,6 +223,7 @@ fn dispatch(command: &Command) -> Result<Exit, Failure> {
         Command::Plot(arguments) => lab::hand_over("plot", arguments),
         Command::ServeReport(arguments) => lab::hand_over("serve-report", arguments),
         Command::Compare(arguments) => lab::hand_over("compare", arguments),
+        Command::Ab(arguments) => lab::hand_over("ab", arguments),
         Command::Papers(arguments) => lab::hand_over("papers", arguments),
         Command::Overhead(arguments) => lab::hand_over("overhead", arguments),
         Command::Clean(arguments) => lab::hand_over("clean", arguments),

@@ -33,7 +33,9 @@ pub(crate) fn hand_over(subcommand: &str, arguments: &LabArguments) -> Result<Ex
              with 'python3 -m pip install .' in a clone of vtare (the instruments work without it)"
         ))
     })?;
-    let error = Command::new(&lab).arg(subcommand).args(&arguments.arguments).exec();
+    // As they were typed: clap takes the first `--` for its own, and commands that `ab` compares stand between those.
+    let typed = std::env::args_os().skip_while(|word| word != subcommand).skip(1);
+    let error = Command::new(&lab).arg(subcommand).args(typed).exec();
     Err(Failure::Machine(format!("cannot start {}: {error}", lab.display())))
 }
 

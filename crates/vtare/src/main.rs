@@ -48,6 +48,7 @@ mod terminal;
 mod throughput;
 mod timer;
 mod torture;
+mod trials;
 
 fn main() -> std::process::ExitCode {
     cli::main()

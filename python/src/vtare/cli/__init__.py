@@ -15,7 +15,7 @@ import typer
 
 from vtare import __version__
 from vtare.arguments import forgive_lost_readers
-from vtare.cli import campaigns, papers, plans, results
+from vtare.cli import ab, campaigns, papers, plans, results
 from vtare.cli.options import OUT, print_json
 from vtare.errors import MachineCannot, VtareError, refusal_of
 from vtare.terminal.logs import start_logging
@@ -37,6 +37,7 @@ _COMMANDS: Final[dict[str, Callable[..., None]]] = {
     "plan": plans.plan,
     "overhead": results.overhead,
     "clean": campaigns.clean,
+    "ab": ab.ab,
     "papers": papers.papers,
 }
 _LOG = logging.getLogger(__name__)

@@ -47,6 +47,7 @@ from vtare.stats.posthoc import PairTest, dunn, nemenyi, nemenyi_friedman, tukey
 from vtare.stats.pvalues import Adjustment, PValue, adjust, write_p
 from vtare.stats.rank_tests import RankTest, friedman, kendall_tau_b, kruskal_wallis
 from vtare.stats.sensitivity import Influence, Modes, RankEstimate, find_modes, hodges_lehmann, influence
+from vtare.stats.sequential import Looks, PairedShift, paired_shift, walsh_averages
 from vtare.stats.steady import LONG_SERIES, Warmup, mser5, settle
 from vtare.stats.t_rule import MeanDifference, paired_t, t_p, t_quantile, welch_t
 from vtare.stats.tally import Adder, Tally, merge, tally
@@ -77,10 +78,12 @@ __all__ = [
     "InteractionTest",
     "Interval",
     "LevelAssociation",
+    "Looks",
     "MeanDifference",
     "Modes",
     "PValue",
     "PairTest",
+    "PairedShift",
     "RankEstimate",
     "RankTest",
     "Resampled",
@@ -130,6 +133,7 @@ __all__ = [
     "nemenyi",
     "nemenyi_friedman",
     "outliers_by_scenario",
+    "paired_shift",
     "paired_t",
     "power",
     "quantile",
@@ -154,6 +158,7 @@ __all__ = [
     "tied_step",
     "tukey_on_ranks",
     "verdict",
+    "walsh_averages",
     "welch_t",
     "write_p",
 ]

@@ -1,0 +1,280 @@
+//! `vtare trials`: runs programs one at a time or at once and weighs each, for `vtare ab` (docs/ab.md).
+//!
+//! One JSON document a line on stdin asks for one trial, one line on stdout answers it. The program that starts the
+//! others is small and does nothing else, so that neither the memory nor the wake-ups of an interpreter are in what is
+//! measured.
+
+use std::fs::File;
+use std::io::BufRead as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Barrier;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use vtare_sys::proc::{Difference, Snapshot};
+use vtare_sys::{clocks, process, sched};
+use vtare_units::{Monotonic, Span, Timestamp};
+
+use crate::context::Context;
+use crate::failure::{Exit, Failure};
+use crate::output::{print_on, to_json};
+
+/// How long a request to stop may go unseen while programs run.
+const LOOK_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 250_000_000 };
+
+/// Arguments of `vtare trials`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct TrialsArguments {}
+
+/// Programs that run at once.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Trial {
+    programs: Vec<Program>,
+    /// What runs longer is killed.
+    most_s: f64,
+}
+
+/// One of them.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Program {
+    words: Vec<String>,
+    /// CPUs that it may use; none named: all.
+    #[serde(default)]
+    cpus: Vec<usize>,
+    /// Files that take what it prints; none named: it is thrown away.
+    stdout: Option<PathBuf>,
+    stderr: Option<PathBuf>,
+}
+
+/// What a program did.
+#[derive(Debug, Serialize)]
+struct Weighed {
+    /// On CLOCK_MONOTONIC.
+    begin_ns: u64,
+    /// From the call that starts it until its end is seen.
+    wall_ns: u64,
+    user_ns: u64,
+    system_ns: u64,
+    most_resident_byte: u64,
+    minor_faults: u64,
+    major_faults: u64,
+    voluntary_switches: u64,
+    involuntary_switches: u64,
+    /// `None` where a signal ended it.
+    exit_code: Option<i32>,
+    signal: Option<i32>,
+    /// It ran for longer than was allowed, and was killed.
+    timed_out: bool,
+}
+
+/// What went on beside the programs, all CPUs together. `None` where the system does not report it.
+#[derive(Debug, Serialize)]
+struct Beside {
+    steal_ns: Option<u64>,
+    /// CPU time of all programs of the machine, those of the trial as well.
+    busy_ns: Option<u64>,
+    cpu_pressure_ns: Option<u64>,
+    io_pressure_ns: Option<u64>,
+    span_ns: u64,
+}
+
+/// Carries out trials until stdin ends.
+///
+/// # Errors
+/// For a request that is no trial, and where programs cannot be started or waited for.
+pub(crate) fn command(_: &TrialsArguments, context: &Context) -> Result<Exit, Failure> {
+    if !process::end_with_parent()? {
+        return Ok(Exit::Interrupted);
+    }
+    for line in std::io::stdin().lock().lines() {
+        let line = line.map_err(|error| Failure::Machine(format!("cannot read standard input: {error}")))?;
+        let trial: Trial = serde_json::from_str(&line)
+            .map_err(|error| Failure::Input(format!("trials: {error}; expected one trial a line (docs/ab.md)")))?;
+        let answer = match carry_out(&trial, context) {
+            Ok((weighed, beside)) => {
+                json!({"programs": weighed, "beside": to_json(&beside), "least_byte": most_resident_byte()})
+            }
+            Err(Failure::Program { code, message }) => json!({"error": message, "exit_code": code}),
+            Err(failure) => return Err(failure),
+        };
+        if context.stop_requested() {
+            return Ok(Exit::Interrupted);
+        }
+        if print_on(&format!("{answer}\n"))?.is_break() {
+            break;
+        }
+    }
+    Ok(Exit::Measured)
+}
+
+/// The most memory that this program held: the kernel counts no program that it started with less.
+fn most_resident_byte() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let kib = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.split_whitespace().next()?.parse().ok());
+    kib.map(|kib: u64| kib * 1024)
+}
+
+fn carry_out(trial: &Trial, context: &Context) -> Result<(Vec<Weighed>, Beside), Failure> {
+    if trial.programs.is_empty() || !(trial.most_s > 0.0) {
+        return Err(Failure::Input("trials: found a trial without program or time, expected both".to_owned()));
+    }
+    let all = sched::allowed_cpus()?;
+    let together = Barrier::new(trial.programs.len());
+    let (before, began) = (Snapshot::take(), clocks::now::<Monotonic>());
+    let weighed: Vec<_> = std::thread::scope(|scope| {
+        let (all, together) = (&all, &together);
+        let one = |program| scope.spawn(move || weigh(program, trial.most_s, all, together, context));
+        let threads: Vec<_> = trial.programs.iter().map(one).collect();
+        threads.into_iter().map(|thread| thread.join().expect("no thread of this program panics")).collect()
+    });
+    let span = clocks::now::<Monotonic>() - began;
+    let weighed = weighed.into_iter().collect::<Result<_, _>>()?;
+    Ok((weighed, Beside::of(&Snapshot::take().since(&before), span)))
+}
+
+impl Beside {
+    fn of(gained: &Difference, span: Span) -> Self {
+        let all = |part: fn(&vtare_sys::proc::CpuTimes) -> Span| {
+            Some(gained.cpus.as_ref()?.values().map(|times| part(times).as_nanos_unsigned()).sum())
+        };
+        Self {
+            steal_ns: all(|times| times.steal),
+            busy_ns: all(|times| times.user + times.system + times.interrupts),
+            cpu_pressure_ns: gained.cpu_pressure.map(|it| it.some.as_nanos_unsigned()),
+            io_pressure_ns: gained.io_pressure.map(|it| it.some.as_nanos_unsigned()),
+            span_ns: span.as_nanos_unsigned(),
+        }
+    }
+}
+
+/// Starts a program on this thread, whose CPUs it inherits, and weighs it.
+fn weigh(
+    program: &Program,
+    most_s: f64,
+    all: &[usize],
+    together: &Barrier,
+    context: &Context,
+) -> Result<Weighed, Failure> {
+    let prepared = prepare(program, all);
+    // Reached whatever happened: the others wait.
+    together.wait();
+    let mut prepared = prepared?;
+    let began = clocks::now::<Monotonic>();
+    let child = prepared.spawn().map_err(|error| {
+        let code = if error.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 };
+        Failure::Program { code, message: format!("{}: cannot be started: {error}", program.words[0]) }
+    })?;
+    // Longer than the clock reaches: without a limit.
+    let until = Span::try_from_secs_f64(most_s).and_then(|most| began.checked_add(most));
+    let timed_out = !ends_by_itself(&child, until, context)?;
+    let wall = clocks::now::<Monotonic>() - began;
+    let (status, used) = process::reap(&child)?;
+    Ok(Weighed {
+        begin_ns: began.as_nanos(),
+        wall_ns: wall.as_nanos_unsigned(),
+        user_ns: used.user.as_nanos_unsigned(),
+        system_ns: used.system.as_nanos_unsigned(),
+        most_resident_byte: used.most_resident_byte,
+        minor_faults: used.minor_faults,
+        major_faults: used.major_faults,
+        voluntary_switches: used.voluntary_switches,
+        involuntary_switches: used.involuntary_switches,
+        exit_code: status.code(),
+        signal: status.signal(),
+        timed_out,
+    })
+}
+
+fn prepare(program: &Program, all: &[usize]) -> Result<Command, Failure> {
+    let Some((name, rest)) = program.words.split_first() else {
+        return Err(Failure::Input("trials: found a program without a word, expected its name".to_owned()));
+    };
+    sched::pin_to(if program.cpus.is_empty() { all } else { &program.cpus })?;
+    let into = |file: Option<&Path>| match file {
+        None => Ok(Stdio::null()),
+        Some(file) => File::create(file)
+            .map(Stdio::from)
+            .map_err(|error| Failure::Input(format!("trials: cannot write {}: {error}", file.display()))),
+    };
+    let mut command = Command::new(name);
+    // A group of its own: what it leaves behind can be ended with it.
+    command.args(rest).process_group(0).stdin(Stdio::null());
+    command.stdout(into(program.stdout.as_deref())?).stderr(into(program.stderr.as_deref())?);
+    Ok(command)
+}
+
+/// Waits for a program's end; kills it, with its group, where it takes too long or this program is to stop.
+fn ends_by_itself(child: &Child, until: Option<Timestamp<Monotonic>>, context: &Context) -> Result<bool, Failure> {
+    let failed = |error| Failure::Machine(format!("cannot wait for a program: {error}: needs Linux 5.3 or later"));
+    let end = pidfd_open(Pid::from_child(child), PidfdFlags::empty()).map_err(failed)?;
+    loop {
+        match poll(&mut [PollFd::new(&end, PollFlags::IN)], Some(&LOOK_EVERY)) {
+            Ok(1..) => return Ok(true),
+            Ok(0) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(failed(error)),
+        }
+        if context.stop_requested() || until.is_some_and(|until| clocks::now::<Monotonic>() >= until) {
+            end_group(child);
+            return Ok(false);
+        }
+    }
+}
+
+fn end_group(child: &Child) {
+    // It may have ended meanwhile.
+    let _ = kill_process_group(Pid::from_child(child), Signal::KILL);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trial(scripts: &[&str], most_s: f64) -> Trial {
+        let program = |script: &&str| Program {
+            words: ["sh", "-c", script].map(str::to_owned).to_vec(),
+            cpus: Vec::new(),
+            stdout: None,
+            stderr: None,
+        };
+        Trial { programs: scripts.iter().map(program).collect(), most_s }
+    }
+
+    #[test]
+    fn programs_run_at_once_and_each_is_weighed() {
+        let context = Context::without_signals();
+        let (weighed, beside) =
+            carry_out(&trial(&["sleep 0.3", "sleep 0.3; exit 4"], 10.0), &context).expect("they ran");
+        let codes: Vec<_> = weighed.iter().map(|it| it.exit_code).collect();
+        assert_eq!(codes, [Some(0), Some(4)]);
+        let walls: u64 = weighed.iter().map(|it| it.wall_ns).sum();
+        assert!(weighed.iter().all(|it| it.wall_ns >= 300_000_000), "{weighed:?}");
+        assert!(beside.span_ns < walls, "one after the other: {beside:?} {weighed:?}");
+    }
+
+    #[test]
+    fn what_takes_too_long_is_killed_with_all_that_it_started() {
+        let context = Context::without_signals();
+        let mark = format!("sleep 77.{}", std::process::id());
+        let (weighed, _) = carry_out(&trial(&[&format!("{mark} & {mark}")], 0.1), &context).expect("it ran");
+        assert!(weighed[0].timed_out && weighed[0].signal == Some(9), "{weighed:?}");
+        let entries = std::fs::read_dir("/proc").expect("it is mounted").flatten();
+        let words = |entry: std::fs::DirEntry| std::fs::read_to_string(entry.path().join("cmdline")).ok();
+        let left: Vec<_> = entries.filter_map(words).filter(|it| it.replace('\0', " ").starts_with(&mark)).collect();
+        assert!(left.is_empty(), "{left:?}");
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_is_named() {
+        let mut asked = trial(&["true"], 1.0);
+        asked.programs[0].words = vec!["/nonexistent/program".to_owned()];
+        let failure = carry_out(&asked, &Context::without_signals()).expect_err("there is no such program");
+        assert_eq!(failure.code(), 127);
+        assert!(failure.to_string().contains("/nonexistent/program"), "{failure}");
+    }
+}

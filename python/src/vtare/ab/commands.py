@@ -1,0 +1,60 @@
+"""The commands that are compared, as they were typed."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from vtare.errors import BadInput
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One of them: `words` are started; `text` is how it is named."""
+
+    words: tuple[str, ...]
+    text: str
+
+
+def read_commands(typed: Sequence[str]) -> tuple[Command, ...]:
+    """Return the commands: `A -- B -- C`, or one word each. One word with blanks or other signs goes to `sh -c`.
+
+    >>> [command.words for command in read_commands(["gzip -1 x | wc", "--", "gzip", "-9", "x"])]
+    [('sh', '-c', 'gzip -1 x | wc'), ('gzip', '-9', 'x')]
+
+    Raises:
+        BadInput: fewer than two commands, or one without a word.
+    """
+    parts: list[list[str]] = [[]]
+    if "--" in typed:
+        for word in typed:
+            if word == "--":
+                parts.append([])
+            else:
+                parts[-1].append(word)
+    else:
+        parts = [[word] for word in typed]
+    if len(parts) < 2 or not all(parts) or not all(part[0].strip() for part in parts):
+        raise BadInput(
+            f"found {sum(map(bool, parts))} command(s), expected at least two, none of them empty: "
+            "vtare ab -- 'A' -- 'B'"
+        )
+    return tuple(_command(part) for part in parts)
+
+
+def _command(words: Sequence[str]) -> Command:
+    if len(words) > 1:
+        return Command(tuple(words), shlex.join(words))
+    (text,) = words
+    try:
+        plain = shlex.split(text)
+    except ValueError as error:
+        raise BadInput(f"found the command {text!r}, which no shell reads: {error}") from error
+    # What is the same without a shell does without: its start would be in every figure.
+    if shlex.join(plain) == text.strip() and plain and "=" not in plain[0]:
+        return Command(tuple(plain), text)
+    return Command(("sh", "-c", text), text)

@@ -1,0 +1,260 @@
+"""Pairs until the answer is known: looks at what has come, with one error for all of them together."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+import numpy as np
+
+from vtare import stats
+from vtare.ab.designs import Chosen, DesignWord, Orders, Pair, choose, run_pair
+from vtare.errors import BadInput
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from vtare.ab.commands import Command
+    from vtare.ab.figures import Figure
+    from vtare.ab.trials import Trials
+
+LEAST_PAIRS: Final = 8
+_GROWTH: Final = 1.4
+"""From look to look there are so many times as many pairs."""
+
+VerdictWord = Literal["worse", "better", "equivalent", "too noisy"]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is to be known, and what it may cost.
+
+    `margin` is the share below which a difference does not matter: the interval is made half as wide to either side.
+    `most_s` and `most_pairs` end it whatever is known by then.
+    """
+
+    margin: float = 0.02
+    alpha: float = 0.05
+    most_s: float = 300.0
+    most_pairs: int | None = None
+    design: DesignWord | None = None
+
+    @property
+    def half_width(self) -> float:
+        """The half-width that is wanted, of a log ratio."""
+        return math.log1p(self.margin) / 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A figure of one command against the first one's.
+
+    `ratio`, `low` and `high` are of the command over the first; the interval holds at `level`, at all looks together.
+    `more_pairs`: about so many more would make the interval as narrow as asked for; 0 where it is.
+    """
+
+    figure: Figure
+    command: int
+    ratio: float | None
+    low: float | None
+    high: float | None
+    level: float
+    verdict: VerdictWord
+    more_pairs: int
+    pairs: int
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What was found: `primary` has a finding for each command but the first, `others` those of the other figures."""
+
+    commands: tuple[Command, ...]
+    asked: Asked
+    chosen: Chosen
+    pairs: tuple[Pair, ...]
+    primary: tuple[Finding, ...]
+    others: tuple[Finding, ...]
+    elapsed_s: float
+    stopped: Literal["known", "time", "pairs", "interrupted"]
+
+
+def compare(
+    trials: Trials,
+    commands: Sequence[Command],
+    figures: Sequence[Figure],
+    asked: Asked,
+    *,
+    rng: np.random.Generator,
+    tell: Callable[[str], None] = lambda text: None,
+) -> Compared:
+    """Run pairs until each command is known to be worse, better or equivalent by the first figure.
+
+    Ctrl-C ends it early: what has come by then is the answer.
+
+    Raises:
+        BadInput: a command fails, or the first figure is not above 0.
+    """
+    begin = time.monotonic()
+    orders = Orders(len(commands), rng)
+    chosen = choose(trials, commands, figures[0], orders, wanted=asked.design, tell=tell)
+    if chosen.design == "sequential":
+        return _one_after_the_other(trials, commands, figures, asked, chosen, begin, tell)
+    pairs: list[Pair] = []
+    alpha = asked.alpha / (len(commands) - 1)
+    watched = [_Watched(figures[0], k, alpha, asked) for k in range(1, len(commands))]
+    look = LEAST_PAIRS
+    stopped: Literal["known", "time", "pairs", "interrupted"] = "known"
+    try:
+        while True:
+            pairs.append(run_pair(trials, commands, chosen, orders.next()))
+            tell(f"{len(pairs)} pairs" + watched[0].progress)
+            took_s = (time.monotonic() - begin) / len(pairs)
+            if len(pairs) == asked.most_pairs:
+                stopped = "pairs"
+            elif time.monotonic() - begin + took_s > asked.most_s:
+                stopped = "time"
+            last = stopped != "known"
+            if len(pairs) < look and not last:
+                continue
+            for one in watched:
+                one.look(pairs, last=last)
+            if last or all(one.finding is not None for one in watched):
+                break
+            needed = max(one.pairs_needed for one in watched if one.finding is None)
+            look = max(len(pairs) + 2, min(math.ceil(_GROWTH * len(pairs)), needed))
+    except KeyboardInterrupt:
+        if not pairs:
+            raise
+        stopped = "interrupted"
+        for one in watched:
+            one.look(pairs, last=True)
+    others = [
+        _once(figure, k, pairs, asked)
+        for figure in figures[1:]
+        for k in range(1, len(commands))
+    ]  # fmt: skip
+    primary = tuple(one.finding for one in watched if one.finding is not None)
+    return Compared(
+        tuple(commands), asked, chosen, tuple(pairs), primary, tuple(others), time.monotonic() - begin, stopped
+    )
+
+
+def _one_after_the_other(
+    trials: Trials,
+    commands: Sequence[Command],
+    figures: Sequence[Figure],
+    asked: Asked,
+    chosen: Chosen,
+    begin: float,
+    tell: Callable[[str], None],
+) -> Compared:
+    """All runs of one command, then all of the next: what drifts in between counts as a difference."""
+    n = asked.most_pairs
+    if n is None:
+        raise BadInput("--design sequential: found no number of runs, expected --pairs N: it cannot stop by itself")
+    columns = []
+    for command in commands:
+        tell(f"{n} runs of {command.text}")
+        columns.append([trials.run([command]) for _ in range(n)])
+    rows = zip(*columns, strict=True)
+    pairs = [Pair(tuple(r[0][0] for r in row), (), tuple(r[1] for r in row)) for row in rows]
+    alpha = asked.alpha / (len(commands) - 1)
+    found = [
+        _unpaired(figure, k, pairs, asked, alpha if at == 0 else asked.alpha)
+        for at, figure in enumerate(figures)
+        for k in range(1, len(commands))
+    ]
+    primary, others = tuple(found[: len(commands) - 1]), tuple(found[len(commands) - 1 :])
+    elapsed_s = time.monotonic() - begin
+    return Compared(tuple(commands), asked, chosen, tuple(pairs), primary, others, elapsed_s, "pairs")
+
+
+def _unpaired(figure: Figure, command: int, pairs: Sequence[Pair], asked: Asked, alpha: float) -> Finding:
+    own, first = ([figure.read(pair.runs[k]) for pair in pairs] for k in (command, 0))
+    found = stats.compare_runs(own, first, alpha=alpha)
+    if found.ratio is None or found.low is None or found.high is None or found.low <= 0:
+        why = found.reason or "a value is 0: it has no ratio"
+        return Finding(figure, command, found.ratio, None, None, 1 - alpha, "too noisy", 0, len(pairs), why)
+    shift = stats.PairedShift(found.shift, math.log(found.low), math.log(found.high), len(pairs), 1 - alpha)
+    needed = math.ceil(len(pairs) * ((shift.half_width or 0.0) / asked.half_width) ** 2)
+    return _finding(figure, command, shift, asked, alpha, needed)
+
+
+class _Watched:
+    """The looks at one command's first figure."""
+
+    def __init__(self, figure: Figure, command: int, alpha: float, asked: Asked) -> None:
+        self._figure = figure
+        self._command = command
+        self._alpha = alpha
+        self._asked = asked
+        self._looks = stats.Looks(alpha=alpha)
+        self.finding: Finding | None = None
+        self.pairs_needed = 0
+        self.progress = ""
+
+    def look(self, pairs: Sequence[Pair], *, last: bool) -> None:
+        """Look once more; at the last look, or where it is known, there is a finding."""
+        if self.finding is not None:
+            return
+        d = _log_ratios(self._figure, self._command, pairs)
+        if d is None:
+            raise BadInput(f"{self._figure.name}: found a value that is not above 0, expected one with a ratio")
+        wanted = self._asked.half_width
+        now = stats.paired_shift(d, alpha=self._alpha)
+        width = math.inf if now.half_width is None else now.half_width * (1.0 + 1.0 / len(d))
+        share = 1.0 if width <= wanted else (wanted / width) ** 2
+        self.pairs_needed = math.ceil(len(d) / share) if share > 0 else 2 * len(d)
+        self.progress = "" if math.isinf(width) else f", known to {100 * math.expm1(width):.2g} %"
+        level = self._looks.level(share, last=last)
+        found = stats.paired_shift(d, alpha=level) if level > 0 else None
+        shown = found is not None and found.low is not None and found.high is not None and (
+            found.low > 0 or found.high < 0
+        )  # fmt: skip
+        if shown or last or share >= 1.0:
+            self.finding = _finding(
+                self._figure, self._command, found or now, self._asked, self._alpha, self.pairs_needed
+            )
+
+
+def _log_ratios(figure: Figure, command: int, pairs: Sequence[Pair]) -> list[float] | None:
+    d = [pair.log_ratio(figure, command) for pair in pairs]
+    known = [value for value in d if value is not None]
+    return known if len(known) == len(d) else None
+
+
+def _once(figure: Figure, command: int, pairs: Sequence[Pair], asked: Asked) -> Finding:
+    """A figure that nothing was stopped by: one look."""
+    hidden = figure.hidden([run for pair in pairs for run in (pair.runs[0], pair.runs[command])])
+    if hidden is not None:
+        return Finding(figure, command, None, None, None, 1 - asked.alpha, "too noisy", 0, len(pairs), hidden)
+    d = _log_ratios(figure, command, pairs)
+    if d is None:
+        reason = "a value is 0: it has no ratio"
+        return Finding(figure, command, None, None, None, 1 - asked.alpha, "too noisy", 0, len(pairs), reason)
+    found = stats.paired_shift(d, alpha=asked.alpha)
+    width = found.half_width
+    needed = len(d) if width is None else math.ceil(len(d) * (width / asked.half_width) ** 2)
+    return _finding(figure, command, found, asked, asked.alpha, needed)
+
+
+def _finding(
+    figure: Figure, command: int, found: stats.PairedShift, asked: Asked, alpha: float, needed: int
+) -> Finding:
+    low, high = found.low, found.high
+    verdict: VerdictWord = "too noisy"
+    if low is not None and high is not None:
+        margin = math.log1p(asked.margin)
+        more, less = ("better", "worse") if figure.more_is_better else ("worse", "better")
+        if low > 0:
+            verdict = more  # type: ignore[assignment]
+        elif high < 0:
+            verdict = less  # type: ignore[assignment]
+        elif -margin <= low and high <= margin:
+            verdict = "equivalent"
+    more_pairs = max(0, needed - found.n) if verdict == "too noisy" else 0
+    ends = [None if end is None else math.exp(end) for end in (low, high)]
+    return Finding(figure, command, math.exp(found.value), ends[0], ends[1], 1 - alpha, verdict, more_pairs, found.n)

@@ -1,0 +1,178 @@
+"""How runs are paired: at the same time on CPUs of their own (duet), in turn (interleaved), or all of one first.
+
+What hits the machine while a pair runs hits both, and cancels in their ratio. A duet shares every moment, at the price
+of two programs that disturb each other; programs in turn share seconds only. Which of them knows more in the same time
+is measured: pairs of either, the spread of their log ratios, times what a pair takes.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from vtare.ab.commands import Command
+    from vtare.ab.figures import Figure
+    from vtare.ab.trials import Beside, Trials, Weighed
+
+DesignWord = Literal["duet", "interleaved", "sequential"]
+DESIGNS: Final[tuple[DesignWord, ...]] = ("duet", "interleaved", "sequential")
+PILOT_PAIRS: Final = 4
+"""Pairs of each design before the choice; none of them counts."""
+_SEVERAL_THREADS: Final = 1.2
+"""CPU time over wall time from which a program has more than one thread: on one CPU it would be another program."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One run of each command, in the order of the commands; `order` is that in which they ran, or of their CPUs."""
+
+    runs: tuple[Weighed, ...]
+    order: tuple[int, ...]
+    beside: tuple[Beside, ...]
+
+    @property
+    def span_ns(self) -> int:
+        """From the first start to the last end."""
+        return max(run.end_ns for run in self.runs) - min(run.begin_ns for run in self.runs)
+
+    def log_ratio(self, figure: Figure, command: int) -> float | None:
+        """The logarithm of a command's figure over that of the first command; None where one is not above 0."""
+        first, own = figure.read(self.runs[0]), figure.read(self.runs[command])
+        return math.log(own / first) if first > 0 and own > 0 else None
+
+    @property
+    def others_cpus(self) -> float | None:
+        """CPUs that other programs took on the mean; None where the system does not say."""
+        if any(it.busy_ns is None for it in self.beside):
+            return None
+        own = sum(run.user_ns + run.system_ns for run in self.runs)
+        busy = sum(it.busy_ns or 0 for it in self.beside)
+        return max(0.0, (busy - own) / sum(it.span_ns for it in self.beside))
+
+    @property
+    def steal_share(self) -> float | None:
+        """CPUs that the hypervisor took, as far as it says; None where the system does not say."""
+        if any(it.steal_ns is None for it in self.beside):
+            return None
+        return sum(it.steal_ns or 0 for it in self.beside) / sum(it.span_ns for it in self.beside)
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The design, why it was chosen, and the CPUs of a duet."""
+
+    design: DesignWord
+    why: str
+    cpus: tuple[int, ...] = ()
+
+
+class Orders:
+    """Orders drawn at random, each followed by its reverse (ABBA), so that what comes with a place cancels."""
+
+    def __init__(self, n: int, rng: np.random.Generator) -> None:
+        """Begin; `n` is the number of commands."""
+        self._n = n
+        self._rng = rng
+        self._reverse: tuple[int, ...] | None = None
+
+    def next(self) -> tuple[int, ...]:
+        """The order of the next pair."""
+        if self._reverse is not None:
+            order, self._reverse = self._reverse, None
+            return order
+        order = tuple(int(k) for k in self._rng.permutation(self._n))
+        self._reverse = order[::-1]
+        return order
+
+
+def run_pair(trials: Trials, commands: Sequence[Command], chosen: Chosen, order: Sequence[int]) -> Pair:
+    """Run each command once: at the same time, or one after the other."""
+    runs: list[Weighed | None] = [None] * len(commands)
+    if chosen.design == "duet":
+        weighed, beside = trials.run([commands[k] for k in order], [[cpu] for cpu in chosen.cpus])
+        for k, run in zip(order, weighed, strict=True):
+            runs[k] = run
+        all_beside = [beside]
+    else:
+        all_beside = []
+        for k in order:
+            (runs[k],), beside = trials.run([commands[k]])
+            all_beside.append(beside)
+    return Pair(tuple(run for run in runs if run is not None), tuple(order), tuple(all_beside))
+
+
+def choose(
+    trials: Trials,
+    commands: Sequence[Command],
+    figure: Figure,
+    orders: Orders,
+    *,
+    wanted: DesignWord | None,
+    tell: Callable[[str], None],
+) -> Chosen:
+    """Return the design: the one that was asked for, or the one that knows more in the same time."""
+    tell("warming up")
+    first = [trials.run([command])[0][0] for command in commands]
+    if wanted in ("interleaved", "sequential"):
+        return Chosen(wanted, "as asked for")
+    cpus, refused = _cpus(len(commands), first)
+    if cpus is None:
+        return Chosen("interleaved", f"no duet: {refused}")
+    duet, interleaved = Chosen("duet", "as asked for", cpus), Chosen("interleaved", "")
+    if wanted == "duet":
+        return duet
+    pairs: dict[str, list[Pair]] = {"duet": [], "interleaved": []}
+    for k in range(PILOT_PAIRS):
+        tell(f"choosing a design: {k + 1} of {PILOT_PAIRS}")
+        for chosen in (duet, interleaved):
+            pairs[chosen.design].append(run_pair(trials, commands, chosen, orders.next()))
+    costs = {name: _cost(some, figure) for name, some in pairs.items()}
+    better = min(costs, key=lambda name: costs[name])
+    worse = max(costs, key=lambda name: costs[name])
+    why = f"for the same precision {worse} pairs would take {_times(costs[worse], costs[better])} as long here"
+    return Chosen("duet", why, cpus) if better == "duet" else Chosen("interleaved", why)
+
+
+def _times(more: float, less: float) -> str:
+    return f"{more / less:.2g} times" if less > 0 else "many times"
+
+
+def _cost(pairs: Sequence[Pair], figure: Figure) -> float:
+    """Seconds for a unit of information: the greatest variance of log ratios, times what a pair takes."""
+    variances = [
+        float(np.var([ratio for pair in pairs if (ratio := pair.log_ratio(figure, k)) is not None] or [0.0], ddof=0))
+        for k in range(1, len(pairs[0].runs))
+    ]
+    return max(variances) * float(np.mean([pair.span_ns for pair in pairs])) / 1e9
+
+
+def _cpus(n: int, first: Sequence[Weighed]) -> tuple[tuple[int, ...] | None, str]:
+    """CPUs of different cores for a duet; None where there is none, with the reason."""
+    if any(run.user_ns + run.system_ns > _SEVERAL_THREADS * run.wall_ns for run in first):
+        return None, "a command uses more than one CPU"
+    seen: set[str] = set()
+    cpus = []
+    for cpu in sorted(os.sched_getaffinity(0)):
+        core = _core(cpu)
+        if core not in seen:
+            seen.add(core)
+            cpus.append(cpu)
+    if len(cpus) < n:
+        return None, f"{len(cpus)} core{'s' if len(cpus) > 1 else ''} for {n} commands"
+    # The first CPU serves the machine's interrupts.
+    return tuple(cpus[-n:]), ""
+
+
+def _core(cpu: int) -> str:
+    try:
+        return Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list").read_text().strip()
+    except OSError:
+        return str(cpu)

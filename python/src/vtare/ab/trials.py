@@ -1,0 +1,137 @@
+"""Trials: programs that `vtare trials` runs at once, and what each of them took."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from vtare.errors import BadInput, MachineCannot
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from vtare.ab.commands import Command
+
+_SHOWN: Final = 400
+"""Characters of a failed command's errors that are shown, from the end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """What one program took. Times in ns; `printed` is its standard output, None where nobody asked for it."""
+
+    begin_ns: int
+    wall_ns: int
+    user_ns: int
+    system_ns: int
+    most_resident_byte: int
+    minor_faults: int
+    major_faults: int
+    voluntary_switches: int
+    involuntary_switches: int
+    printed: str | None
+    least_byte: int | None
+    """Memory that the kernel counts for any program started here: less cannot be seen."""
+
+    @property
+    def end_ns(self) -> int:
+        """When it ended, on the clock of `begin_ns`."""
+        return self.begin_ns + self.wall_ns
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What the machine did in the meantime, all CPUs together, ns; None where the system does not say."""
+
+    steal_ns: int | None
+    busy_ns: int | None
+    cpu_pressure_ns: int | None
+    io_pressure_ns: int | None
+    span_ns: int
+
+
+class Trials:
+    """The running program that carries out trials. A context manager: it ends with it."""
+
+    def __init__(self, binary: Path, *, most_s: float, keeps_output: bool, ignores_failure: bool) -> None:
+        """Start it. `most_s`: a program that runs longer is killed, which ends the comparison."""
+        self._most_s = most_s
+        self._keeps_output = keeps_output
+        self._ignores_failure = ignores_failure
+        self._place = tempfile.TemporaryDirectory(prefix="vtare-ab-")
+        self._process = subprocess.Popen(
+            [binary, "trials"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+
+    def __enter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End it, with the programs that run."""
+        self._process.terminate()
+        self._process.communicate()
+        self._place.cleanup()
+
+    def run(
+        self, commands: Sequence[Command], cpus: Sequence[Sequence[int]] | None = None
+    ) -> tuple[list[Weighed], Beside]:
+        """Run commands at once, each on its CPUs (all where None), and return what each took, in their order.
+
+        Raises:
+            BadInput: a command cannot be started, failed, or took too long.
+            MachineCannot: this machine cannot carry out trials.
+        """
+        files = [[Path(self._place.name, f"{stream}{k}") for stream in ("out", "err")] for k in range(len(commands))]
+        programs = [
+            {
+                "words": command.words,
+                "cpus": [] if cpus is None else list(cpus[k]),
+                "stdout": str(files[k][0]) if self._keeps_output else None,
+                "stderr": str(files[k][1]),
+            }
+            for k, command in enumerate(commands)
+        ]
+        answer = self._ask({"programs": programs, "most_s": self._most_s})
+        if "error" in answer:
+            raise BadInput(answer["error"])
+        weighed = []
+        for command, (out, err), found in zip(commands, files, answer["programs"], strict=True):
+            self._check(command, found, err)
+            del found["exit_code"], found["signal"], found["timed_out"]
+            printed = out.read_text(errors="replace") if self._keeps_output else None
+            weighed.append(Weighed(**found, printed=printed, least_byte=answer["least_byte"]))
+        return weighed, Beside(**answer["beside"])
+
+    def _ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        try:
+            self._process.stdin.write(json.dumps(request) + "\n")
+            self._process.stdin.flush()
+            line = self._process.stdout.readline()
+        except BrokenPipeError:
+            line = ""
+        if not line:
+            said = "" if self._process.stderr is None else self._process.stderr.read().strip()
+            raise MachineCannot(said or "the program that runs the commands has ended")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def _check(self, command: Command, found: Mapping[str, Any], err: Path) -> None:
+        if found["timed_out"]:
+            raise BadInput(
+                f"{command.text}: found that it still ran after {self._most_s:g} s, expected its end: allow more with "
+                "--timeout SECONDS"
+            )
+        if self._ignores_failure or found["exit_code"] == 0:
+            return
+        how = f"signal {found['signal']}" if found["exit_code"] is None else f"exit code {found['exit_code']}"
+        said = err.read_text(errors="replace").strip()[-_SHOWN:]
+        raise BadInput(
+            f"{command.text}: found {how}, expected 0 (--ignore-failure takes any)" + (f": {said}" if said else "")
+        )

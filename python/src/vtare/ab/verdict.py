@@ -1,0 +1,191 @@
+"""What a comparison says in words and as JSON, and whether a limit of `--fail-if` is crossed."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from vtare.errors import BadInput
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from vtare.ab.compare import Compared, Finding
+
+SCHEMA: Final = "vtare.ab/1"
+_LIMIT: Final = re.compile(r"(slower|faster|higher|lower)(?:\s+by\s+(\d+(?:\.\d+)?)\s*%)?")
+
+
+def letter(command: int) -> str:
+    """The name of a command in sentences: A, B, C.
+
+    >>> letter(0), letter(27)
+    ('A', 'B1')
+    """
+    return chr(ord("A") + command % 26) + (str(command // 26) if command >= 26 else "")
+
+
+def percent(ratio: float) -> str:
+    """How far a ratio is from 1, in percent, with two digits.
+
+    >>> percent(1.0321), percent(0.5), percent(3.0)
+    ('3.2 %', '50 %', '200 %')
+    """
+    far = 100.0 * abs(ratio - 1.0)
+    return f"{far:.0f} %" if far >= 9.95 else f"{far:.1f} %" if far >= 0.995 else f"{far:.2f} %"
+
+
+def change_range(low: float, high: float) -> str:
+    """Two ratios as changes with their signs.
+
+    >>> change_range(0.98, 1.031)
+    '-2.0 to +3.1 %'
+    """
+    return f"{100 * (low - 1):+.1f} to {100 * (high - 1):+.1f} %"
+
+
+def sentence(found: Compared, finding: Finding) -> str:
+    """The answer about one command, with its interval."""
+    b, a = letter(finding.command), letter(0)
+    of = "" if finding.figure.name == "wall time" else f" in {finding.figure.name}"
+    if finding.ratio is None or finding.low is None or finding.high is None:
+        return f"{b} against {a}{of}: no answer: {finding.reason or 'too few pairs for an interval'}."
+    level = f"{100 * finding.level:.3g} %"
+    interval = f"({change_range(finding.low, finding.high)}, {level})"
+    margin = f"{100 * found.asked.margin:.3g} %"
+    if finding.verdict in ("worse", "better"):
+        word = finding.figure.worse if finding.verdict == "worse" else finding.figure.better
+        inside = finding.low >= 1 / (1 + found.asked.margin) and finding.high <= 1 + found.asked.margin
+        small = f": less than {margin}, which matters" if inside else ""
+        return f"{b} is {percent(finding.ratio)} {word} than {a}{of} {interval}{small}."
+    if finding.verdict == "equivalent":
+        return f"{b} and {a} are equivalent{of} within {margin} {interval}."
+    more = (
+        f"about {finding.more_pairs} more pairs are needed for {margin}" if finding.more_pairs else "nothing is known"
+    )
+    return f"Too noisy to say whether {b} differs from {a}{of} {interval}: {more}."
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """`--fail-if`: the word of a verdict, and the share that the whole interval must be beyond."""
+
+    word: str
+    share: float
+    text: str
+
+    def crossed(self, findings: Iterable[Finding]) -> list[Finding]:
+        """The findings that are shown to be beyond it: their whole interval is."""
+        return [finding for finding in findings if self._beyond(finding)]
+
+    def _beyond(self, finding: Finding) -> bool:
+        if (
+            finding.low is None
+            or finding.high is None
+            or self.word not in (finding.figure.worse, finding.figure.better)
+        ):
+            return False
+        if self.word in ("slower", "higher"):
+            return finding.low > 1.0 + self.share
+        return finding.high < 1.0 - self.share
+
+
+def read_limit(text: str) -> Limit:
+    """Return the limit `slower by 5 %`, or `slower` for any that is shown.
+
+    >>> read_limit("slower by 5 %").share
+    0.05
+
+    Raises:
+        BadInput: it is none.
+    """
+    found = _LIMIT.fullmatch(text.strip())
+    if found is None:
+        raise BadInput(f"--fail-if: found '{text}', expected 'slower by 5 %', or faster, higher, lower")
+    return Limit(found.group(1), float(found.group(2) or 0) / 100.0, text.strip())
+
+
+def facts() -> dict[str, Any]:
+    """The facts of this machine that make figures comparable."""
+    return {
+        "system": platform.system(),
+        "kernel": platform.release(),
+        "cpu": _cpu(),
+        "cpus": len(os.sched_getaffinity(0)),
+    }
+
+
+def _cpu() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+            for line in file:
+                if line.startswith("model name"):
+                    return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.machine()
+
+
+def noise(found: Compared) -> dict[str, float | None]:
+    """What went on beside the pairs: CPUs that other programs took and the hypervisor took, median and most."""
+    figures: dict[str, float | None] = {}
+    for name, values in (
+        ("others_cpus", [pair.others_cpus for pair in found.pairs]),
+        ("steal_cpus", [pair.steal_share for pair in found.pairs]),
+    ):
+        known = [value for value in values if value is not None]
+        figures[f"{name}_median"] = float(np.median(known)) if known else None
+        figures[f"{name}_most"] = max(known) if known else None
+    return figures
+
+
+def document(found: Compared, seed: int) -> dict[str, Any]:
+    """The comparison as one JSON document (docs/ab.md)."""
+
+    def of(finding: Finding) -> dict[str, Any]:
+        return {
+            "command": letter(finding.command), "against": letter(0), "figure": finding.figure.name,
+            "ratio": finding.ratio, "ratio_low": finding.low, "ratio_high": finding.high, "level": finding.level,
+            "verdict": finding.verdict, "word": _word(finding), "pairs": finding.pairs,
+            "more_pairs": finding.more_pairs, "reason": finding.reason,
+        }  # fmt: skip
+
+    figures = list(dict.fromkeys(finding.figure for finding in (*found.primary, *found.others)))
+    return {
+        "schema": SCHEMA,
+        "machine": facts(),
+        "commands": [{"name": letter(k), "text": command.text} for k, command in enumerate(found.commands)],
+        "design": found.chosen.design,
+        "design_reason": found.chosen.why,
+        "cpus": list(found.chosen.cpus),
+        "margin_percent": 100 * found.asked.margin,
+        "alpha": found.asked.alpha,
+        "seed": seed,
+        "stopped": found.stopped,
+        "elapsed_s": found.elapsed_s,
+        "findings": [of(finding) for finding in found.primary],
+        "other_findings": [of(finding) for finding in found.others],
+        "noise": noise(found),
+        "pairs": [
+            {
+                "order": [letter(k) for k in pair.order],
+                "span_ns": pair.span_ns,
+                "others_cpus": pair.others_cpus,
+                "steal_cpus": pair.steal_share,
+                "figures": {figure.name: [figure.read(run) for run in pair.runs] for figure in figures},
+            }
+            for pair in found.pairs
+        ],
+    }
+
+
+def _word(finding: Finding) -> str:
+    """The verdict as it is said: slower, faster, higher, lower, equivalent, too noisy."""
+    if finding.verdict in ("worse", "better"):
+        return finding.figure.worse if finding.verdict == "worse" else finding.figure.better
+    return finding.verdict

@@ -1,0 +1,140 @@
+"""`ab`: commands against each other."""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from vtare.arguments import integer, percentage
+from vtare.cli.options import ERR, OUT, BinaryOption, JsonOption, SeedOption, print_json
+from vtare.errors import BadInput
+
+
+def ab(
+    commands: Annotated[list[str], typer.Argument(metavar="-- A -- B ...", help="The commands, with -- before each.")],
+    margin: Annotated[
+        float,
+        typer.Option(
+            "--margin",
+            parser=percentage("--margin", 0.0, 100.0),
+            metavar="PERCENT",
+            help="What does not matter: measured until known to half of it.",
+        ),
+    ] = 2.0,
+    max_time: Annotated[str, typer.Option("--max-time", metavar="TIME", help="Ends it whatever is known.")] = "5 min",
+    pairs: Annotated[
+        int | None,
+        typer.Option("--pairs", parser=integer("--pairs", 1), metavar="N", help="So many pairs at most."),
+    ] = None,
+    metric: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--metric",
+            metavar="NAME=HOW",
+            help="A figure that the commands print: a regular expression, json:PATH, or pyperf, hyperfine, jmh, "
+            "google-benchmark, criterion; the first one is judged instead of wall time.",
+        ),
+    ] = None,
+    more_is_better: Annotated[
+        bool, typer.Option("--more-is-better", help="Of the figures of --metric; without it less is.")
+    ] = False,
+    design: Annotated[
+        str | None,
+        typer.Option("--design", metavar="NAME", help="duet, interleaved or sequential (default: what knows more)."),
+    ] = None,
+    self_test: Annotated[
+        bool, typer.Option("--self-test", help="The first command against itself: the floor of this machine.")
+    ] = False,
+    fail_if: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--fail-if", metavar="LIMIT", help="Exit with 1 where this is shown: 'slower by 5 %'; repeatable."
+        ),
+    ] = None,
+    timeout: Annotated[str, typer.Option("--timeout", metavar="TIME", help="The longest run of a command.")] = "10 min",
+    ignore_failure: Annotated[
+        bool, typer.Option("--ignore-failure", help="Take runs that end with another exit code than 0.")
+    ] = False,
+    seed: SeedOption = None,
+    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Keep the JSON document there.")] = None,
+    as_json: JsonOption = False,
+    binary: BinaryOption = None,
+) -> None:
+    """Compare commands on a noisy machine: is B slower than A? Stops by itself once that is known.
+
+    vtare ab -- 'gzip -1 < file' -- 'gzip -6 < file'
+
+    vtare ab --margin 1 --fail-if 'slower by 5 %' -- ./before -- ./after
+    """
+    import numpy as np
+
+    from vtare.ab.commands import read_commands
+    from vtare.ab.compare import Asked, compare
+    from vtare.ab.designs import DESIGNS
+    from vtare.ab.figures import COUNTED, read_figure
+    from vtare.ab.trials import Trials
+    from vtare.ab.verdict import document, read_limit
+    from vtare.campaign.binary import find_binary
+    from vtare.process import write_whole
+    from vtare.terminal.ab import show_compared
+
+    typed = [*commands, "--", *commands] if self_test and "--" not in commands else commands
+    listed = read_commands(typed)
+    if self_test:
+        listed = (listed[0], listed[0])
+    wanted = next((name for name in DESIGNS if name == design), None)
+    if design is not None and wanted is None:
+        raise BadInput(f"--design: found '{design}', expected {', '.join(DESIGNS)}")
+    limits = [read_limit(text) for text in fail_if or ()]
+    printed = [read_figure(text, more_is_better=more_is_better) for text in metric or ()]
+    asked = Asked(
+        margin=margin / 100.0, most_s=_seconds("--max-time", max_time), most_pairs=pairs, design=wanted
+    )  # fmt: skip
+    drawn = secrets.randbits(32) if seed is None else seed
+    with (
+        Trials(
+            find_binary(binary),
+            most_s=_seconds("--timeout", timeout),
+            keeps_output=bool(printed),
+            ignores_failure=ignore_failure,
+        ) as trials,
+        ERR.status("", spinner="dots") as status,
+    ):
+        found = compare(
+            trials,
+            listed,
+            [*printed, *COUNTED],
+            asked,
+            rng=np.random.default_rng(drawn),
+            tell=lambda text: status.update(text),
+        )
+    described = document(found, drawn)
+    if out is not None:
+        import json
+
+        write_whole(out, (json.dumps(described, indent=2, allow_nan=False) + "\n").encode())
+    if as_json:
+        print_json(described)
+    else:
+        show_compared(OUT, found, self_test=self_test)
+    crossed = [limit.text for limit in limits if limit.crossed(found.primary)]
+    if found.stopped == "interrupted":
+        raise typer.Exit(130)
+    if crossed:
+        ERR.print(f"--fail-if: {', '.join(crossed)}")
+        raise typer.Exit(1)
+
+
+def _seconds(option: str, text: str) -> float:
+    from vtare.quantities import QuantityError, Unit, parse, unit_of
+
+    try:
+        seconds = float(parse(text, unit_of("seconds") or Unit("s", {})))
+    except QuantityError as error:
+        raise BadInput(f"{option}: {error}") from error
+    if not 0.0 < seconds <= 86_400.0:
+        raise BadInput(f"{option}: found {text}, expected above 0 s, up to 24 h")
+    return seconds
