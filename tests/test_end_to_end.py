@@ -133,6 +133,18 @@ def test_a_killed_campaign_goes_on_where_it_was(lab: Lab) -> None:
     assert lab.sample_times(set(finished)) == finished  # what was measured before the kill was not touched
 
 
+def test_the_slower_of_two_commands_is_found_and_its_limit_is_crossed(lab: Lab) -> None:
+    words = ("--max-time", "20s", "--fail-if", "slower by 20 %", "--json", "--", "sleep", "0.02", "--", "sleep 0.04")
+    code, out, error = lab.run("ab", "--seed", "1", *words)
+    found = json.loads(out)
+    assert (code, found["findings"][0]["word"]) == (1, "slower"), error
+    assert [command["text"] for command in found["commands"]] == ["sleep 0.02", "sleep 0.04"]
+    assert all(pair["figures"]["wall time"][0] > 20e6 for pair in found["pairs"])
+    code, _, error = lab.run("ab", "--", "true", "--", "false")
+    assert code == 2
+    assert "exit code 1, expected 0" in error
+
+
 def test_an_unknown_plan_is_named_with_those_that_are_shipped(lab: Lab) -> None:
     code, out, error = lab.run("run", "quickstrat", "--store", str(lab.store))
     assert (code, out) == (2, "")

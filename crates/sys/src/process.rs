@@ -43,7 +43,7 @@ pub struct Used {
     pub involuntary_switches: u64,
 }
 
-/// Waits until `child` has ended, and says what it used. Nobody else may wait for it: `child` is to be dropped after
+/// Waits until `child` has ended, and returns what it used. Nobody else may wait for it: `child` is to be dropped after
 /// this.
 ///
 /// # Errors

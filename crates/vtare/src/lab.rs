@@ -11,19 +11,20 @@ use crate::failure::{Exit, Failure};
 /// The program that knows plans, campaigns and reports.
 const LAB: &str = "vtare-lab";
 
-/// Arguments that are handed on as they are.
+/// Arguments that are handed on as they are: clap takes any, and nothing is read from here.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct LabArguments {
     /// Handed to vtare-lab as they are
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
-    arguments: Vec<OsString>,
+    _arguments: Vec<OsString>,
 }
 
-/// Replaces this process by `vtare-lab SUBCOMMAND ARGUMENTS`.
+/// Replaces this process by `vtare-lab SUBCOMMAND ARGUMENTS`, with the arguments as they were typed: clap takes the
+/// first `--` for its own, and `ab` has its commands between those.
 ///
 /// # Errors
 /// [`Failure::Machine`] where the lab is not installed, with the command that installs it.
-pub(crate) fn hand_over(subcommand: &str, arguments: &LabArguments) -> Result<Exit, Failure> {
+pub(crate) fn hand_over(subcommand: &str) -> Result<Exit, Failure> {
     let beside = std::env::current_exe().ok().and_then(|own| own.parent().map(Path::to_owned));
     let path = std::env::var_os("PATH").unwrap_or_default();
     let lab = find(beside.as_deref(), &path).ok_or_else(|| {
@@ -33,7 +34,6 @@ pub(crate) fn hand_over(subcommand: &str, arguments: &LabArguments) -> Result<Ex
              with 'python3 -m pip install .' in a clone of vtare (the instruments work without it)"
         ))
     })?;
-    // As they were typed: clap takes the first `--` for its own, and commands that `ab` compares stand between those.
     let typed = std::env::args_os().skip_while(|word| word != subcommand).skip(1);
     let error = Command::new(&lab).arg(subcommand).args(typed).exec();
     Err(Failure::Machine(format!("cannot start {}: {error}", lab.display())))

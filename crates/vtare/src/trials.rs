@@ -121,7 +121,7 @@ fn most_resident_byte() -> Option<u64> {
 }
 
 fn carry_out(trial: &Trial, context: &Context) -> Result<(Vec<Weighed>, Beside), Failure> {
-    if trial.programs.is_empty() || !(trial.most_s > 0.0) {
+    if trial.programs.is_empty() || trial.most_s.is_nan() || trial.most_s <= 0.0 {
         return Err(Failure::Input("trials: found a trial without program or time, expected both".to_owned()));
     }
     let all = sched::allowed_cpus()?;

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 LEAST_PAIRS: Final = 8
 _GROWTH: Final = 1.4
-"""From look to look there are so many times as many pairs."""
+"""How many times as many pairs there are from look to look."""
 
 VerdictWord = Literal["worse", "better", "equivalent", "too noisy"]
 
@@ -52,7 +52,7 @@ class Finding:
     """A figure of one command against the first one's.
 
     `ratio`, `low` and `high` are of the command over the first; the interval holds at `level`, at all looks together.
-    `more_pairs`: about so many more would make the interval as narrow as asked for; 0 where it is.
+    `more_pairs`: about this number more would make the interval as narrow as asked for; 0 where it is.
     """
 
     figure: Figure

@@ -50,7 +50,7 @@ class Pair:
 
     @property
     def others_cpus(self) -> float | None:
-        """CPUs that other programs took on the mean; None where the system does not say."""
+        """CPUs that other programs took on the mean; None where the system does not report it."""
         if any(it.busy_ns is None for it in self.beside):
             return None
         own = sum(run.user_ns + run.system_ns for run in self.runs)
@@ -59,7 +59,7 @@ class Pair:
 
     @property
     def steal_share(self) -> float | None:
-        """CPUs that the hypervisor took, as far as it says; None where the system does not say."""
+        """CPUs that the hypervisor took, as far as it reports it; None where the system does not."""
         if any(it.steal_ns is None for it in self.beside):
             return None
         return sum(it.steal_ns or 0 for it in self.beside) / sum(it.span_ns for it in self.beside)

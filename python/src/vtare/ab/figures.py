@@ -1,4 +1,4 @@
-"""What is compared of a command: what the system says that it took, or figures that it prints."""
+"""What is compared of a command: what the system counted, or figures that it prints."""
 
 from __future__ import annotations
 

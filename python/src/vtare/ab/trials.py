@@ -45,7 +45,7 @@ class Weighed:
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """What the machine did in the meantime, all CPUs together, ns; None where the system does not say."""
+    """What the machine did in the meantime, all CPUs together, ns; None where the system does not report it."""
 
     steal_ns: int | None
     busy_ns: int | None

@@ -1,4 +1,4 @@
-"""What a comparison says in words and as JSON, and whether a limit of `--fail-if` is crossed."""
+"""A comparison in words and as JSON, and whether a limit of `--fail-if` is crossed."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def sentence(found: Compared, finding: Finding) -> str:
     more = (
         f"about {finding.more_pairs} more pairs are needed for {margin}" if finding.more_pairs else "nothing is known"
     )
-    return f"Too noisy to say whether {b} differs from {a}{of} {interval}: {more}."
+    return f"Too noisy to show whether {b} differs from {a}{of} {interval}: {more}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +185,7 @@ def document(found: Compared, seed: int) -> dict[str, Any]:
 
 
 def _word(finding: Finding) -> str:
-    """The verdict as it is said: slower, faster, higher, lower, equivalent, too noisy."""
+    """The verdict in words: slower, faster, higher, lower, equivalent, too noisy."""
     if finding.verdict in ("worse", "better"):
         return finding.figure.worse if finding.verdict == "worse" else finding.figure.better
     return finding.verdict

@@ -27,7 +27,7 @@ def ab(
     max_time: Annotated[str, typer.Option("--max-time", metavar="TIME", help="Ends it whatever is known.")] = "5 min",
     pairs: Annotated[
         int | None,
-        typer.Option("--pairs", parser=integer("--pairs", 1), metavar="N", help="So many pairs at most."),
+        typer.Option("--pairs", parser=integer("--pairs", 1), metavar="N", help="The most pairs."),
     ] = None,
     metric: Annotated[
         list[str] | None,

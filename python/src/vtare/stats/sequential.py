@@ -30,7 +30,7 @@ _EXACT: Final = 60
 
 @dataclass(frozen=True, slots=True)
 class PairedShift:
-    """The Hodges-Lehmann estimate of paired differences and its interval; no ends where the level cannot be had."""
+    """The Hodges-Lehmann estimate of paired differences and its interval; no ends where the level is out of reach."""
 
     value: float
     low: float | None

@@ -1,0 +1,233 @@
+"""`vtare ab`: commands in, pairs, and a verdict out; the loop on programs that are simulated."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from vtare.ab.commands import Command, read_commands
+from vtare.ab.compare import Asked, Compared, compare
+from vtare.ab.designs import Orders
+from vtare.ab.figures import COUNTED, FORMATS, read_figure
+from vtare.ab.trials import Beside, Trials, Weighed
+from vtare.ab.verdict import document, read_limit, sentence
+from vtare.errors import BadInput
+
+A, B = Command(("a",), "a"), Command(("b",), "b")
+Noise = Callable[[np.random.Generator], float]
+
+
+def weighed(wall_ns: float, **more: Any) -> Weighed:
+    """A run that took so long, and printed what is given."""
+    figures = {
+        "begin_ns": 0, "wall_ns": round(wall_ns), "user_ns": round(0.9 * wall_ns), "system_ns": 0,
+        "most_resident_byte": 50_000_000, "minor_faults": 100, "major_faults": 0, "voluntary_switches": 1,
+        "involuntary_switches": 2, "printed": None, "least_byte": 10_000_000,
+    }  # fmt: skip
+    return Weighed(**{**figures, **more})
+
+
+class SimulatedTrials(Trials):
+    """Programs that take 100 ms, `slower` times as long for B, with a noise of their own and one of the machine."""
+
+    def __init__(self, slower: float, own: Noise, machine: Noise, seed: int) -> None:
+        self.slower = slower
+        self.own = own
+        self.machine = machine
+        self.rng = np.random.default_rng(seed)
+        self.now = 0.0
+
+    def run(
+        self, commands: Sequence[Command], cpus: Sequence[Sequence[int]] | None = None
+    ) -> tuple[list[Weighed], Beside]:
+        drift = self.machine(self.rng)
+        runs = []
+        for command in commands:
+            wall = 1e8 * (self.slower if command is B else 1.0) * np.exp(drift + self.own(self.rng))
+            runs.append(weighed(wall, begin_ns=round(self.now)))
+        self.now += max(run.wall_ns for run in runs)
+        return runs, Beside(0, None, None, None, 1)
+
+
+def quiet(rng: np.random.Generator) -> float:
+    return float(rng.normal(scale=0.01))
+
+
+def none(rng: np.random.Generator) -> float:
+    return 0.0
+
+
+def bursts(rng: np.random.Generator) -> float:
+    return float(rng.exponential(0.3)) if rng.random() < 0.3 else float(rng.normal(scale=0.02))
+
+
+def compared(slower: float, own: Noise, machine: Noise = none, seed: int = 1, **asked: Any) -> Compared:
+    trials = SimulatedTrials(slower, own, machine, seed)
+    return compare(trials, (A, B), COUNTED, Asked(**{"most_pairs": 400, **asked}), rng=np.random.default_rng(seed))
+
+
+def test_commands_are_split_at_double_dashes_and_a_shell_is_used_where_one_is_needed() -> None:
+    listed = read_commands(["python3", "-c", "print(1)", "--", "ls | wc", "--", "true"])
+    assert [command.words for command in listed] == [
+        ("python3", "-c", "print(1)"), ("sh", "-c", "ls | wc"), ("true",)
+    ]  # fmt: skip
+    assert [command.words for command in read_commands(["A=1 env", "sleep 1"])] == [
+        ("sh", "-c", "A=1 env"), ("sleep", "1")
+    ]  # fmt: skip
+    for wrong in ([], ["one"], ["a", "--"], ["a", ""]):
+        with pytest.raises(BadInput, match="expected at least two"):
+            read_commands(wrong)
+
+
+def test_orders_come_with_their_reverse() -> None:
+    orders = Orders(3, np.random.default_rng(1))
+    drawn = [orders.next() for _ in range(40)]
+    assert all(drawn[k + 1] == drawn[k][::-1] for k in range(0, 40, 2))
+    assert len(set(drawn)) > 2
+
+
+def test_a_clear_difference_is_found_early_and_none_takes_until_the_precision_is_there() -> None:
+    slow = compared(1.10, quiet, seed=2)
+    (finding,) = slow.primary
+    assert (finding.verdict, slow.stopped) == ("worse", "known")
+    assert finding.low is not None
+    assert finding.high is not None
+    assert finding.low < 1.10 < finding.high
+    assert "B is" in sentence(slow, finding)
+    assert "slower than A" in sentence(slow, finding)
+    same = compared(1.0, quiet, seed=5)
+    assert same.primary[0].verdict == "equivalent"
+    assert len(same.pairs) >= len(slow.pairs)
+
+
+def test_what_cannot_be_known_is_called_too_noisy_with_the_pairs_that_it_takes() -> None:
+    found = compared(1.0, bursts, most_pairs=20)
+    assert (found.primary[0].verdict, found.stopped) == ("too noisy", "pairs")
+    assert found.primary[0].more_pairs > 100
+    assert "more pairs are needed for 2 %" in sentence(found, found.primary[0])
+
+
+def test_programs_that_suffer_together_are_run_together() -> None:
+    assert compared(1.0, quiet, bursts, design=None, most_pairs=8).chosen.design in ("duet", "interleaved")
+    choices = {
+        seed: compared(1.0, quiet, lambda rng: float(rng.normal(scale=0.5)), seed=seed, most_pairs=8).chosen
+        for seed in range(5)
+    }
+    assert {chosen.design for chosen in choices.values()} <= {"duet", "interleaved"}
+    if any(chosen.cpus for chosen in choices.values()):
+        assert all(chosen.design == "duet" for chosen in choices.values()), choices
+
+
+@pytest.mark.parametrize("own", [quiet, bursts])
+def test_false_alarms_keep_to_their_share(own: Noise) -> None:
+    trials = 400
+    alarms = sum(
+        compared(1.0, own, seed=100 + seed, margin=0.03, most_pairs=60, design="interleaved").primary[0].verdict
+        in ("worse", "better")
+        for seed in range(trials)
+    )
+    share = stats_share(alarms, trials)
+    assert share[0] < 0.07
+    assert share[1] > 0.01
+
+
+def stats_share(count: int, trials: int) -> tuple[float, float]:
+    from vtare import stats
+
+    found = stats.share_of(count, trials)
+    return found.low, found.high
+
+
+def test_all_of_one_after_all_of_the_other_takes_a_number_of_runs() -> None:
+    with pytest.raises(BadInput, match="--pairs N"):
+        compared(1.0, quiet, design="sequential", most_pairs=None)
+    found = compared(1.2, quiet, design="sequential", most_pairs=10)
+    assert (found.chosen.design, found.primary[0].verdict, len(found.pairs)) == ("sequential", "worse", 10)
+
+
+@pytest.mark.parametrize(
+    ("how", "printed", "value"),
+    [
+        ("rate=([0-9.]+) MB/s", "first 1.5 MB/s\nthen 2.5 MB/s", 2.5),
+        ("n=[0-9]+", "it took 12 turns", 12.0),
+        ("t=json:results[0].mean", '{"results": [{"mean": 0.25}]}', 0.25),
+        ("t=pyperf", '{"benchmarks": [{"runs": [{"warmups": []}, {"values": [1.0, 3.0]}]}]}', 2.0),
+        ("t=hyperfine", '{"results": [{"mean": 0.5}]}', 0.5),
+        ("t=jmh", '[{"primaryMetric": {"score": 7.0}}]', 7.0),
+        ("t=criterion", '{"mean": {"point_estimate": 42.0}}', 42.0),
+        (
+            "t=google-benchmark",
+            '{"benchmarks": [{"real_time": 2.0}, {"real_time": 9.0, "run_type": "aggregate"}]}',
+            2.0,
+        ),
+    ],
+)
+def test_a_figure_is_read_from_what_a_command_prints(how: str, printed: str, value: float) -> None:
+    assert read_figure(how, more_is_better=False).read(weighed(1.0, printed=printed)) == value
+
+
+def test_a_figure_that_is_not_there_is_named_with_what_was_printed() -> None:
+    for how in ("t=([0-9]+) s", "t=json:a.b", *(f"t={name}" for name in FORMATS)):
+        with pytest.raises(BadInput, match="found no number"):
+            read_figure(how, more_is_better=False).read(weighed(1.0, printed='{"a": 1}'))
+    for wrong in ("t", "=x", "t=", "t=(", "t=json:"):
+        with pytest.raises(BadInput, match="--metric"):
+            read_figure(wrong, more_is_better=False)
+
+
+def test_memory_below_that_of_the_starting_program_is_not_compared() -> None:
+    memory = COUNTED[2]
+    assert memory.hidden([weighed(1.0, most_resident_byte=10_000_000)] * 2) is not None
+    assert memory.hidden([weighed(1.0), weighed(1.0)]) is None
+
+
+def test_a_limit_is_crossed_only_where_the_whole_interval_is_beyond_it() -> None:
+    slow = compared(1.10, quiet, seed=2).primary
+    assert read_limit("slower by 5 %").crossed(slow)
+    assert read_limit("slower").crossed(slow)
+    assert not read_limit("slower by 10 %").crossed(slow)
+    assert not read_limit("faster").crossed(slow)
+    assert not read_limit("higher by 5 %").crossed(slow)
+    with pytest.raises(BadInput, match="slower by 5 %"):
+        read_limit("slower than 5")
+
+
+def test_the_document_holds_every_pair_and_no_number_that_json_has_not() -> None:
+    found = compared(1.0, quiet, most_pairs=10)
+    written = json.loads(json.dumps(document(found, 7), allow_nan=False))
+    assert written["schema"] == "vtare.ab/1"
+    assert len(written["pairs"]) == len(found.pairs)
+    assert set(written["pairs"][0]["figures"]) == {figure.name for figure in COUNTED}
+    assert written["findings"][0]["word"] in ("slower", "faster", "equivalent", "too noisy")
+
+
+def test_a_program_that_fails_ends_the_comparison_with_what_it_said(tmp_path: Path) -> None:
+    answer = {
+        "programs": [
+            {
+                **{k: 0 for k in Weighed.__slots__ if k not in ("printed", "least_byte")},
+                "exit_code": 3, "signal": None, "timed_out": False,
+            }
+        ],
+        "beside": dict.fromkeys(Beside.__slots__, 0),
+        "least_byte": 0,
+    }  # fmt: skip
+    script = tmp_path / "vtare"
+    script.write_text(
+        "#!/usr/bin/env python3\nimport json, sys\nfor line in sys.stdin:\n"
+        "    open(json.loads(line)['programs'][0]['stderr'], 'w').write('no such thing')\n"
+        f"    print({json.dumps(json.dumps(answer))}, flush=True)\n"
+    )
+    script.chmod(0o755)
+    with (
+        Trials(script, most_s=5.0, keeps_output=False, ignores_failure=False) as trials,
+        pytest.raises(BadInput, match=r"exit code 3, expected 0 .*no such thing"),
+    ):
+        trials.run([A])
+    with Trials(script, most_s=5.0, keeps_output=False, ignores_failure=True) as trials:
+        assert trials.run([A])[0][0].wall_ns == 0
