@@ -88,7 +88,7 @@ class Command:
         """Its words from the subcommand on, up to a pipe, a redirection, another program's words, or a remark."""
         bare = re.sub(r"[\[\]]", " ", self.line)
         bare = re.split(r" \| | > | 2>| -- | # |\s#|;| && ", bare + " ")[0]
-        words = shlex.split(bare.replace("'", "").replace('"', ""))
+        words = shlex.split(bare.replace("'", "").replace('"', "").replace(".venv/bin/", ""))
         return words[words.index("vtare") + 1 :]
 
     @property
@@ -102,7 +102,7 @@ class Command:
         return [re.split(r"[=,|]", word)[0] for word in self.words if re.match(r"--[a-z]", word)]
 
 
-STARTS = re.compile(r"\s*(?:\$ )?(?:sudo )?(?:[A-Z_]+=\S+ )*vtare [a-z]")
+STARTS = re.compile(r"\s*(?:\$ )?(?:sudo )?(?:[A-Z_]+=\S+ )*(?:\.venv/bin/)?vtare [a-z]")
 
 
 def commands(text: str) -> list[Command]:
