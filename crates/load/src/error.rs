@@ -1,4 +1,5 @@
 use std::io;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// Why a load could not be made.
@@ -51,9 +52,39 @@ pub enum LoadError {
         /// What the system answered.
         source: io::Error,
     },
+    /// The connection to the file service failed.
+    #[error("the nbd load cannot {doing} {server}: {source}: is the server up (`vtare load nbd --serve {server}`)?")]
+    Nbd {
+        /// What was tried.
+        doing: &'static str,
+        /// The server.
+        server: SocketAddr,
+        /// What the system or the server answered.
+        source: io::Error,
+    },
+    /// The file service has no room for such a load.
+    #[error("the export of {server} {reason}: serve another, as `vtare load nbd --serve {server}` does")]
+    Export {
+        /// The server.
+        server: SocketAddr,
+        /// What it lacks.
+        reason: String,
+    },
+    /// The program that serves could not be started.
+    #[error("qemu-nbd cannot be started: {0}: install it (`apt-get install qemu-utils`)")]
+    ServerStart(#[source] io::Error),
+    /// The program that serves does not, or no longer.
+    #[error("qemu-nbd {how}: {words}: is it installed (`apt-get install qemu-utils`), is the address free?")]
+    ServerEnd {
+        /// What happened.
+        how: String,
+        /// Its last words.
+        words: String,
+    },
     /// A block came back from file and socket with other content than was sent.
     #[error(
-        "block {found} came back where block {wanted} was sent: the file system or memory of this machine loses data"
+        "block {found} came back where block {wanted} was sent: the file system or memory of this machine, or of the server, \
+         loses data"
     )]
     Content {
         /// The number in the block that came back.

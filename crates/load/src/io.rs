@@ -22,7 +22,7 @@ pub const BLOCK_BYTE: usize = 64 * 1024;
 /// A stream's file grows to this size and is then written over: the most disk space that one stream takes.
 pub const FILE_BYTE: u64 = 16 * 1024 * 1024;
 /// Blocks sent before the file is forced to the device and read back.
-const ROUND_BLOCKS: u64 = 16;
+pub(crate) const ROUND_BLOCKS: u64 = 16;
 
 pub(crate) fn start(crew: &mut Crew, threads: usize, directory: &Path) -> Result<(), LoadError> {
     let streams = threads / 2;
@@ -83,12 +83,7 @@ fn ask(shared: &Shared, counters: &Counters, mut socket: TcpStream) -> Result<()
             socket.read_exact(&mut block).map_err(failed("receive"))?;
             Counters::add(&counters.socket_byte, BLOCK_BYTE as u64);
             Counters::add(&counters.operations, 1);
-            let mut number = [0_u8; 8];
-            number.copy_from_slice(&block[..8]);
-            let found = u64::from_le_bytes(number);
-            if found != wanted {
-                return Err(LoadError::Content { found, wanted });
-            }
+            check_number(&block, wanted)?;
         }
         if first == 0 {
             shared.note_working();
@@ -142,8 +137,16 @@ fn serve(
     Ok(())
 }
 
+/// Checks that a block is the one with this number.
+pub(crate) fn check_number(block: &[u8], wanted: u64) -> Result<(), LoadError> {
+    let mut number = [0_u8; 8];
+    number.copy_from_slice(&block[..8]);
+    let found = u64::from_le_bytes(number);
+    if found == wanted { Ok(()) } else { Err(LoadError::Content { found, wanted }) }
+}
+
 /// Where block `number` lies: the file is written round and round.
-fn offset(number: u64) -> u64 {
+pub(crate) fn offset(number: u64) -> u64 {
     number % (FILE_BYTE / BLOCK_BYTE as u64) * BLOCK_BYTE as u64
 }
 

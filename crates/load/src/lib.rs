@@ -3,6 +3,8 @@
 //! The kinds are those of Kirova and others (Future Internet 11:179, section 2.1.3): an idle system, a CPU-bound load
 //! of threads that take square roots, and an input/output- and network-bound load. See docs/load.md.
 //!
+//! [`nbd`] is the file service of the third kind outside the guest, reached over its network card.
+//!
 //! Beside them, [`net`]: cross traffic over UDP with a measured rate, and the sink that counts it.
 //!
 //! A load runs until its stop flag is set or its time is over, whichever comes first, and then ends within 100 ms even
@@ -14,6 +16,7 @@ mod aligned;
 mod cpu;
 mod error;
 mod io;
+pub mod nbd;
 pub mod net;
 mod report;
 mod run;
@@ -21,5 +24,5 @@ mod workers;
 
 pub use error::LoadError;
 pub use io::{BLOCK_BYTE, FILE_BYTE};
-pub use report::{IoReport, Moved, Report};
+pub use report::{IoReport, Moved, NbdMoved, NbdReport, NbdServed, Report};
 pub use run::{Kind, Options, run};

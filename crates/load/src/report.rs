@@ -7,14 +7,14 @@ use vtare_sys::block::{DeviceTraffic, FileSystem};
 pub struct Report {
     /// `vtare.load/1`.
     pub schema: &'static str,
-    /// `idle`, `cpu`, `io` or `net`.
+    /// `idle`, `cpu`, `io`, `nbd` or `net`.
     pub kind: &'static str,
     /// How long the load was at work, in s.
     pub elapsed_s: f64,
     /// Threads that worked.
     pub threads: usize,
-    /// What was done: square roots taken (cpu), blocks of 64 KiB stored or fetched over the socket (io), packets sent
-    /// or received (net), nothing (idle).
+    /// What was done: square roots taken (cpu), blocks of 64 KiB stored or fetched over the socket (io), blocks
+    /// written to or read from the server (nbd), packets sent or received (net), nothing (idle).
     pub operations: u64,
     /// The same in a second; `None` where no time passed.
     pub operations_per_s: Option<f64>,
@@ -23,6 +23,8 @@ pub struct Report {
     pub cpu_fraction: Option<f64>,
     /// What the io load moved; `None` for the other kinds.
     pub io: Option<IoReport>,
+    /// What the nbd load moved, or served; `None` for the other kinds.
+    pub nbd: Option<NbdReport>,
     /// What the net load sent or received; `None` for the other kinds.
     pub net: Option<crate::net::NetReport>,
 }
@@ -48,6 +50,53 @@ pub struct IoReport {
     pub device: Option<DeviceTraffic>,
 }
 
+/// One end of the file service outside the guest.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NbdReport {
+    /// `client` or `server`.
+    pub role: &'static str,
+    /// The server's address and port.
+    pub address: String,
+    /// What the client moved over its network card; `None` at the server.
+    pub client: Option<NbdMoved>,
+    /// Where the server has the bytes; `None` at the client.
+    pub server: Option<NbdServed>,
+}
+
+/// What a client moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct NbdMoved {
+    /// The size that the server states.
+    pub size_byte: u64,
+    /// Bytes written, in either way.
+    pub written_byte: u64,
+    /// Bytes read back.
+    pub read_byte: u64,
+    /// Times the server was asked to bring all it had been given to stable storage.
+    pub flushes: u64,
+    /// What was written for a later flush.
+    pub buffered: Moved,
+    /// What was written with FUA, so that each answer came after stable storage; `None` where the server has no FUA.
+    pub fua: Option<Moved>,
+}
+
+/// Where a server has the bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NbdServed {
+    /// The program that serves.
+    pub program: &'static str,
+    /// The size of its export.
+    pub size_byte: u64,
+    /// What the sparse file behind it takes at the end; `None` where the kernel does not show it.
+    pub stored_byte: Option<u64>,
+    /// Whether it reads and writes by way of this machine's page cache: its file system has no direct access.
+    pub page_cache: bool,
+    /// The file system of its file; `None` where the kernel does not show it.
+    pub file_system: Option<FileSystem>,
+    /// What the device under it moved meanwhile, for whomever; `None` where there is none or it does not count.
+    pub device: Option<DeviceTraffic>,
+}
+
 /// What one kind of access to files moved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Moved {
@@ -60,7 +109,7 @@ pub struct Moved {
 }
 
 impl Moved {
-    fn plus(self, other: Self) -> Self {
+    pub(crate) fn plus(self, other: Self) -> Self {
         Self {
             written_byte: self.written_byte + other.written_byte,
             read_byte: self.read_byte + other.read_byte,

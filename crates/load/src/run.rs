@@ -3,17 +3,20 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use std::net::SocketAddr;
+
 use vtare_sys::block::{self, DeviceTraffic, FileSystem};
 use vtare_sys::{clocks, process, sched};
 use vtare_units::{Monotonic, Span, Timestamp};
 
+use crate::nbd::client::MOST_STREAMS;
 use crate::report::MovedAll;
 use crate::workers::Crew;
-use crate::{IoReport, LoadError, Report, cpu, io};
+use crate::{IoReport, LoadError, NbdReport, Report, cpu, io, nbd};
 
 /// How often the stop flag is looked at. A signal may be delivered to any thread, so it need not end this thread's
 /// sleep.
-const LOOK: Span = Span::from_millis(10);
+pub(crate) const LOOK: Span = Span::from_millis(10);
 /// How long threads may take to see that they are to stop; those that sit in a slow device write end with the process.
 const GRACE: Span = Span::from_millis(40);
 
@@ -26,6 +29,11 @@ pub enum Kind {
     Cpu,
     /// Threads in pairs of file server and client, 4 by default.
     Io,
+    /// Clients of a file service on another machine or outside the guest, 2 by default.
+    Nbd {
+        /// The server.
+        server: SocketAddr,
+    },
 }
 
 impl Kind {
@@ -36,6 +44,7 @@ impl Kind {
             Self::Idle => "idle",
             Self::Cpu => "cpu",
             Self::Io => "io",
+            Self::Nbd { .. } => "nbd",
         }
     }
 
@@ -47,6 +56,7 @@ impl Kind {
             // Kirova 2019, section 2.1.3.
             Self::Cpu => 100,
             Self::Io => 4,
+            Self::Nbd { .. } => 2,
         }
     }
 
@@ -58,6 +68,7 @@ impl Kind {
             Self::Io if !(2..=1_000).contains(&threads) || threads % 2 == 1 => {
                 refuse("an even number from 2 to 1000, a client and a server for each stream")
             }
+            Self::Nbd { .. } if !(1..=MOST_STREAMS).contains(&threads) => refuse("1 to 64, a stream each"),
             _ => Ok(()),
         }
     }
@@ -91,10 +102,17 @@ pub fn run(options: &Options, stop: &AtomicBool, ready: impl FnOnce()) -> Result
     let _ = sched::set_slice(Span::from_micros(100));
 
     let mut crew = Crew::new();
-    let mut place = None;
+    let (mut place, mut export) = (None, None);
     match options.kind {
         Kind::Idle => {}
         Kind::Cpu => cpu::start(&mut crew, threads)?,
+        Kind::Nbd { server } => match nbd::client::start(&mut crew, threads, server) {
+            Ok(found) => export = Some((server, found)),
+            Err(error) => {
+                crew.stop();
+                return Err(error);
+            }
+        },
         Kind::Io => {
             place = Some(IoPlace::of(&options.directory));
             if let Err(error) = io::start(&mut crew, threads, &options.directory) {
@@ -125,7 +143,8 @@ pub fn run(options: &Options, stop: &AtomicBool, ready: impl FnOnce()) -> Result
         return Err(failure);
     }
     let report = report(options.kind, threads, sched::allowed_cpus().ok().map(|cpus| cpus.len()), &start, &end);
-    Ok(Report { io: place.map(|place| place.report(&start, &end)), ..report })
+    let nbd = export.map(|(server, export)| export.report(server, end.moved.since(start.moved)));
+    Ok(Report { io: place.map(|place| place.report(&start, &end)), nbd, ..report })
 }
 
 /// Where the io load has its files.
@@ -152,7 +171,7 @@ impl IoPlace {
 }
 
 /// Waits for `span`, no further than to `deadline`.
-fn wait(span: Span, deadline: Option<Timestamp<Monotonic>>) {
+pub(crate) fn wait(span: Span, deadline: Option<Timestamp<Monotonic>>) {
     let until = clocks::now::<Monotonic>() + span;
     // A refused sleep would turn this loop into a spin of its caller, never into a hang.
     let _ = clocks::sleep_until(deadline.map_or(until, |deadline| deadline.min(until)));
@@ -171,6 +190,11 @@ impl Reading {
     /// Of a load without a crew.
     pub(crate) fn bare(at: Timestamp<Monotonic>, cpu_time: Span) -> Self {
         Self { at, cpu_time, operations: 0, moved: MovedAll::default(), device: None }
+    }
+
+    /// When it was.
+    pub(crate) fn at(&self) -> Timestamp<Monotonic> {
+        self.at
     }
 
     fn take(crew: &Crew, place: Option<&IoPlace>) -> Self {
@@ -199,8 +223,15 @@ fn report(kind: Kind, threads: usize, cpus: Option<usize>, start: &Reading, end:
             .filter(|cpus| *cpus > 0)
             .and_then(|cpus| per_second((end.cpu_time - start.cpu_time).as_secs_f64() / cpus as f64)),
         io: None,
+        nbd: None,
         net: None,
     }
+}
+
+/// The report of the file service's server.
+pub(crate) fn nbd_report(start: &Reading, end: &Reading, nbd: NbdReport) -> Report {
+    let cpus = sched::allowed_cpus().ok().map(|cpus| cpus.len());
+    Report { kind: "nbd", nbd: Some(nbd), ..report(Kind::Idle, 0, cpus, start, end) }
 }
 
 /// The report of a net load.
@@ -260,7 +291,10 @@ mod tests {
 
     #[test]
     fn threads_that_make_no_such_load_are_refused_with_the_way_out() {
-        for (kind, threads) in [(Kind::Cpu, 0), (Kind::Io, 3), (Kind::Io, 0), (Kind::Idle, 1), (Kind::Cpu, 10_001)] {
+        let nbd = Kind::Nbd { server: ([127, 0, 0, 1], 1).into() };
+        for (kind, threads) in
+            [(Kind::Cpu, 0), (Kind::Io, 3), (Kind::Io, 0), (Kind::Idle, 1), (Kind::Cpu, 10_001), (nbd, 65)]
+        {
             let error = run(&options(kind, threads), &AtomicBool::new(false), || {}).expect_err("no such load");
             let text = error.to_string();
             assert!(text.contains(&format!("{threads} threads")) && text.contains("--threads"), "{text}");
@@ -311,9 +345,19 @@ mod tests {
             |value: &serde_json::Value| value.as_object().expect("an object").keys().cloned().collect::<Vec<_>>();
         let mut found = keys(&document);
         found.sort();
-        let mut wanted =
-            ["schema", "kind", "elapsed_s", "threads", "operations", "operations_per_s", "cpu_fraction", "io", "net"]
-                .map(str::to_owned);
+        let mut wanted = [
+            "schema",
+            "kind",
+            "elapsed_s",
+            "threads",
+            "operations",
+            "operations_per_s",
+            "cpu_fraction",
+            "io",
+            "nbd",
+            "net",
+        ]
+        .map(str::to_owned);
         wanted.sort();
         assert_eq!(found, wanted);
         let contract = include_str!("../../../contract/README.md");

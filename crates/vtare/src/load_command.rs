@@ -1,10 +1,13 @@
 //! `vtare load`: background load for experiments (contract/README.md, "Loads"; docs/load.md).
 
+use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
 use serde::Serialize;
-use vtare_load::{IoReport, Kind, LoadError, Options, Report};
+use vtare_load::nbd::ServerOptions;
+use vtare_load::{Kind, LoadError, NbdReport, Options, Report};
 use vtare_sys::block::FileSystem;
 use vtare_sys::process;
 use vtare_units::Span;
@@ -25,6 +28,8 @@ pub(crate) enum LoadKind {
     Cpu,
     /// File writes, forced writes and reads, carried over loopback sockets
     Io,
+    /// Writes and reads of a file service on another machine or outside the guest, or that service
+    Nbd,
     /// UDP cross traffic with a measured rate, or the sink that counts it
     Net,
 }
@@ -36,7 +41,7 @@ pub(crate) struct LoadArguments {
     #[arg(value_enum)]
     kind: LoadKind,
 
-    /// Threads [default: 100 for cpu, 4 for io, where two make a stream]
+    /// Threads [default: 100 for cpu, 4 for io, where two make a stream, 2 for nbd]
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
 
@@ -44,9 +49,14 @@ pub(crate) struct LoadArguments {
     #[arg(long, value_name = "S", value_parser = positive)]
     seconds: Option<f64>,
 
-    /// Directory for the io load's unnamed files, at most 16 MiB for each stream [default: the temporary directory]
+    /// Directory for the unnamed files of io, or of nbd --serve, at most 16 MiB for each stream [default: the temporary
+    /// directory]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
+
+    /// Be the file service of nbd at this address, by qemu-nbd
+    #[arg(long, value_name = "ADDR:PORT", conflicts_with_all = ["to", "threads"])]
+    serve: Option<SocketAddr>,
 
     /// Print one JSON document on stdout at the end
     #[arg(long)]
@@ -67,13 +77,18 @@ pub(crate) fn command(arguments: &LoadArguments, context: &Context) -> Result<Ex
         return Err(Failure::Machine("the program that started this load has ended: start it again".to_owned()));
     }
     let limit = limit(arguments)?;
-    let (report, lost) = match kind(arguments)? {
-        Some(kind) => {
-            let directory = arguments.dir.clone().unwrap_or_else(std::env::temp_dir);
-            let options = Options { kind, threads: arguments.threads, limit, directory };
-            (vtare_load::run(&options, &context.stop_flag(), || message!("ready")).map_err(failure)?, None)
+    let directory = || arguments.dir.clone().unwrap_or_else(std::env::temp_dir);
+    let ready = || message!("ready");
+    let (report, lost) = match work(arguments)? {
+        Work::Load(kind) => {
+            let options = Options { kind, threads: arguments.threads, limit, directory: directory() };
+            (vtare_load::run(&options, &context.stop_flag(), ready).map_err(failure)?, None)
         }
-        None => load_net::carry_out(&arguments.net, limit, context)?,
+        Work::Serve(at) => {
+            let options = ServerOptions { at, directory: directory(), before: with_parent()?, limit };
+            (vtare_load::nbd::serve(&options, &context.stop_flag(), ready).map_err(failure)?, None)
+        }
+        Work::Traffic => load_net::carry_out(&arguments.net, limit, context)?,
     };
     if let Some(error) = &lost {
         message!("vtare: {error}");
@@ -86,20 +101,46 @@ pub(crate) fn command(arguments: &LoadArguments, context: &Context) -> Result<Ex
     Ok(if lost.is_some() { Exit::SamplesLost } else { Exit::Measured })
 }
 
-/// The kind of a load with threads; `None` for the net load.
-fn kind(arguments: &LoadArguments) -> Result<Option<Kind>, Failure> {
+/// What the arguments ask for.
+enum Work {
+    Load(Kind),
+    Serve(SocketAddr),
+    Traffic,
+}
+
+fn work(arguments: &LoadArguments) -> Result<Work, Failure> {
+    let refuse = |text: &str| Err(Failure::Input(text.to_owned()));
+    if arguments.serve.is_some() && arguments.kind != LoadKind::Nbd {
+        return refuse("found --serve, which only load nbd has: leave it out");
+    }
     let kind = match arguments.kind {
         LoadKind::Idle => Kind::Idle,
         LoadKind::Cpu => Kind::Cpu,
         LoadKind::Io => Kind::Io,
         LoadKind::Net if arguments.threads.is_some() || arguments.dir.is_some() => {
-            let text = "load net: found --threads or --dir, which it does not have: leave them out";
-            return Err(Failure::Input(text.to_owned()));
+            return refuse("load net: found --threads or --dir, which it does not have: leave them out");
         }
-        LoadKind::Net => return Ok(None),
+        LoadKind::Net => return Ok(Work::Traffic),
+        LoadKind::Nbd => match (arguments.net.server()?, arguments.serve) {
+            (None, Some(at)) => return Ok(Work::Serve(at)),
+            (Some(_), None) if arguments.dir.is_some() => {
+                return refuse("load nbd --to: found --dir, which only the server has: leave it out");
+            }
+            (Some(server), None) => return Ok(Work::Load(Kind::Nbd { server })),
+            _ => return refuse("load nbd: want --to ADDR:PORT of a server, or --serve ADDR:PORT to be it"),
+        },
     };
     arguments.net.refuse_for(kind.name())?;
-    Ok(Some(kind))
+    Ok(Work::Load(kind))
+}
+
+/// Words in front of a program that ends with this one.
+fn with_parent() -> Result<Vec<OsString>, Failure> {
+    let own =
+        std::env::current_exe().map_err(|error| Failure::Machine(format!("cannot find this program: {error}")))?;
+    Ok(std::iter::once(own.into_os_string())
+        .chain(["exec", "--plain", "--with-parent", "--"].map(OsString::from))
+        .collect())
 }
 
 fn limit(arguments: &LoadArguments) -> Result<Option<Span>, Failure> {
@@ -144,18 +185,21 @@ fn sentence(report: &Report) -> String {
         report.elapsed_s
     );
     if let Some(rate) = report.operations_per_s.filter(|_| report.operations > 0 && report.net.is_none()) {
-        let what = if report.io.is_some() { "blocks of 64 KiB" } else { "square roots" };
+        let blocks = report.io.is_some() || report.nbd.is_some();
+        let what = if blocks { "blocks of 64 KiB" } else { "square roots" };
         text.push_str(&format!(": {} {what}, {rate:.3e} a second", report.operations));
     }
     text.push_str(&format!("; {} of the CPU time it may use\n", percent(report.cpu_fraction)));
     if let Some(net) = &report.net {
         text.push_str(&load_net::in_words(net));
     }
+    if let Some(nbd) = &report.nbd {
+        text.push_str(&service(nbd));
+    }
     if let Some(io) = &report.io {
-        let mebibyte = |byte: u64| byte as f64 / f64::from(1 << 20);
         text.push_str(&format!(
             "files{}: {:.1} MiB written in {} forced writes, {:.1} MiB read; {}; sockets: {:.1} MiB\n",
-            place(io),
+            place(io.file_system.as_ref()),
             mebibyte(io.written_byte),
             io.fsyncs,
             mebibyte(io.read_byte),
@@ -170,9 +214,40 @@ fn sentence(report: &Report) -> String {
     text
 }
 
+fn mebibyte(byte: u64) -> f64 {
+    byte as f64 / f64::from(1 << 20)
+}
+
+/// What one end of the file service did.
+fn service(nbd: &NbdReport) -> String {
+    let mut text = format!("{} of {}", nbd.role, nbd.address);
+    if let Some(client) = nbd.client {
+        text.push_str(&format!(
+            ": {:.1} MiB written and {:.1} MiB read, {} flushes; {}",
+            mebibyte(client.written_byte),
+            mebibyte(client.read_byte),
+            client.flushes,
+            match client.fua {
+                Some(fua) => format!("{:.1} MiB written with FUA", mebibyte(fua.written_byte)),
+                None => "the server has no FUA".to_owned(),
+            },
+        ));
+    }
+    if let Some(server) = &nbd.server {
+        text.push_str(&format!("{}: ", place(server.file_system.as_ref())));
+        text.push_str(&match server.stored_byte {
+            Some(byte) => format!("{:.1} MiB stored", mebibyte(byte)),
+            None => "what is stored is not known".to_owned(),
+        });
+        text.push_str(if server.page_cache { ", by way of the page cache" } else { ", past the page cache" });
+    }
+    text.push('\n');
+    text
+}
+
 /// Where files are, as in ` (ext4 on vda1)`.
-fn place(io: &IoReport) -> String {
-    match &io.file_system {
+fn place(file_system: Option<&FileSystem>) -> String {
+    match file_system {
         Some(FileSystem { kind, device: Some(device), .. }) => format!(" ({kind} on {device})"),
         Some(FileSystem { kind, in_memory: true, .. }) => format!(" ({kind}: in memory, on no device)"),
         Some(FileSystem { kind, .. }) => format!(" ({kind})"),
@@ -183,7 +258,7 @@ fn place(io: &IoReport) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use vtare_load::Moved;
+    use vtare_load::{IoReport, Moved, NbdMoved, NbdServed};
 
     fn report() -> Report {
         Report {
@@ -207,6 +282,7 @@ mod tests {
                 }),
                 ..IoReport::default()
             }),
+            nbd: None,
             net: None,
         }
     }
@@ -224,6 +300,31 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part} is not in {text}");
         }
+    }
+
+    #[test]
+    fn each_end_of_the_file_service_states_what_it_moved_or_stored() {
+        let moved = Moved { written_byte: 3 << 20, read_byte: 3 << 20, operations: 96 };
+        let client = NbdMoved {
+            size_byte: 1 << 30,
+            written_byte: 5 << 20,
+            read_byte: 4 << 20,
+            flushes: 2,
+            buffered: moved,
+            fua: Some(moved),
+        };
+        let end = |client, server| NbdReport { role: "end", address: "10.0.0.1:1".to_owned(), client, server };
+        let text = service(&end(Some(client), None));
+        assert!(text.contains("5.0 MiB written and 4.0 MiB read, 2 flushes; 3.0 MiB written with FUA"), "{text}");
+        let served = NbdServed {
+            program: "qemu-nbd",
+            size_byte: 1 << 30,
+            stored_byte: Some(32 << 20),
+            page_cache: true,
+            file_system: None,
+            device: None,
+        };
+        assert!(service(&end(None, Some(served))).contains("32.0 MiB stored, by way of the page cache"));
     }
 
     #[test]

@@ -41,9 +41,9 @@ enum ArrivalKind {
 
 /// Arguments of `vtare load net`.
 #[derive(Clone, Debug, clap::Args)]
-#[command(next_help_heading = "Only for net")]
+#[command(next_help_heading = "Only for net; --to also for nbd")]
 pub(crate) struct NetArguments {
-    /// Send to this sink
+    /// Send to this sink; nbd: write to and read from this server
     #[arg(long, value_name = "ADDR:PORT", conflicts_with = "sink")]
     to: Option<SocketAddr>,
 
@@ -126,6 +126,15 @@ impl NetArguments {
             }
             None => Ok(()),
         }
+    }
+
+    /// The server of the nbd load.
+    ///
+    /// # Errors
+    /// Where an option was given that it does not have.
+    pub(crate) fn server(&self) -> Result<Option<SocketAddr>, Failure> {
+        Self { to: None, ..self.clone() }.refuse_for("nbd")?;
+        Ok(self.to)
     }
 
     fn work(&self, limit: Option<Span>) -> Result<Work, Failure> {

@@ -157,6 +157,25 @@ def test_broken_toml_missing_file_and_binary_file_are_named(tmp_path: Path) -> N
         find_plan("quikstart")
 
 
+def test_a_load_on_a_file_service_is_refused_where_the_lab_has_no_server_beside_the_instance() -> None:
+    text = """
+schema = "vtare.plan/1"
+name = "nbd"
+question = "?"
+blocks = 1
+[[experiment]]
+name = "rtt"
+instrument = "INSTRUMENT"
+factors = { load = ["idle", "nbd"] }
+PARAMETERS
+"""
+    for instrument, parameters in (("throughput", ""), ("rtt", 'parameters = { peer = "192.0.2.1" }')):
+        with pytest.raises(BadInput, match=r"load\[1\]: found 'nbd', whose server is beside an instance"):
+            parse_plan(text.replace("INSTRUMENT", instrument).replace("PARAMETERS", parameters), source=Path("p.toml"))
+    for instrument in ("rtt", "timer"):
+        parse_plan(text.replace("INSTRUMENT", instrument).replace("PARAMETERS", ""), source=Path("p.toml"))
+
+
 @pytest.mark.parametrize("name", ["quickstart", "quickstart-quick"])
 def test_shipped_plan_is_good(name: str) -> None:
     assert load_plan(shipped_plans()[name]).name == name

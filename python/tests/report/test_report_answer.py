@@ -403,6 +403,9 @@ def test_an_io_load_that_reached_no_device_is_placed_beside_no_published_one(fiv
         run = SimpleNamespace(control=None, factors={"load": "io"})
         made = loads([SimpleNamespace(run=run, load=document)], summary.plan)  # type: ignore[list-item]
         notes = notes_on(made)
+        served = {"kind": "nbd", "nbd": {"client": {}, "server": {"file_system": place}}}
+        (outside,) = loads([SimpleNamespace(run=run, load=served)], summary.plan)  # type: ignore[list-item]
+        assert bool(outside.no_device_on) is not reached
         found = standings(replace(summary, loads=made), layout)
         assert ("io" in {standing.load for standing in found}) is reached
         assert "cpu" in {standing.load for standing in found}

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from vtare import documents
 from vtare.campaign.allowance import SAMPLES, Allowance, allowance
 from vtare.campaign.children import Helper, RunFailed, end, has_line, wait_measured, wait_ready
+from vtare.campaign.file_service import FileService, file_service
 from vtare.campaign.left import check_left, check_load
 from vtare.contract import RUN_SCHEMA
 from vtare.errors import BadInput, Interrupted
@@ -89,8 +90,9 @@ def execute(
         with (
             setup.at_work(directory, files, stop) as helpers,
             nullcontext(()) if setup.beside is None else setup.beside.at_work(directory, files, stop) as busy,
+            file_service(setup, settings.load, directory, files, stop) as served,
         ):
-            code = _measure_under_load(settings, directory, log, setup, (*helpers, *busy), stop)
+            code = _measure_under_load(settings, directory, log, setup, (*helpers, *busy), served, stop)
         most = allowance(run, settings.timeout_s)
         setup.sender.fetch(directory, {SAMPLES: most.byte})
         if not (directory / "load.json").stat().st_size:
@@ -115,9 +117,10 @@ def _measure_under_load(
     log: Path,
     setup: RunSetup,
     helpers: Sequence[Helper],
+    served: FileService,
     stop: StopRequest,
 ) -> int:
-    arguments = ["load", str(settings.load["kind"]), "--json"]
+    arguments = ["load", str(settings.load["kind"]), "--json", *served.words]
     if "threads" in settings.load:
         arguments += ["--threads", str(settings.load["threads"])]
     child = setup.loaded.start(arguments, directory=directory, stdout=directory / "load.json", stderr=log)
@@ -129,7 +132,7 @@ def _measure_under_load(
         child = setup.sender.start(
             ["measure", str(directory / "run.json")], directory=directory, stdout=log, stderr=log
         )
-        return wait_measured(child, settings.timeout_s, stop, (*helpers, load))
+        return wait_measured(child, settings.timeout_s, stop, (*helpers, *served.helpers, load))
     finally:
         end(load.child, stop)
 

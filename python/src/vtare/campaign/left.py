@@ -67,8 +67,10 @@ def check_load(document: Mapping[str, Any]) -> None:
     """
     for name in ("elapsed_s", "threads", "operations", "operations_per_s", "cpu_fraction"):
         _require_number(name, document.get(name))
-    for name in ("io", "net"):
-        part = document.get(name)
+    parts = {name: document.get(name) for name in ("io", "nbd", "net")}
+    if isinstance(parts["nbd"], dict):
+        parts |= {f"nbd.{end}": parts["nbd"].get(end) for end in ("client", "server")}
+    for name, part in parts.items():
         if part is not None and not isinstance(part, dict):
             raise BadInput(f"found {name} of type {type(part).__name__}, expected an object or null")
         for key, value in (part or {}).items():

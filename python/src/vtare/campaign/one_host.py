@@ -7,11 +7,13 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from vtare.campaign import file_service
 from vtare.campaign.background import neighbours
 from vtare.campaign.programs import CounterPrograms, room_for
 from vtare.campaign.setup import RunSetup, Setup, close_quietly
 from vtare.campaign.two_hosts import values_of
 from vtare.instance_factors import Background, background_of, resources_of
+from vtare.links import TwoHosts
 from vtare.named_hosts import SENDER, TESTER, THIS_MACHINE
 from vtare.platforms import DEFAULT_RESOURCES, Instance, Platform, Resources, kind_of, open_platform
 
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from vtare.design import Run
     from vtare.named_hosts import HostSpec
     from vtare.plan import Experiment
-    from vtare.platforms.protocol import Settings
+    from vtare.platforms.protocol import Server, Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,8 @@ class OneHostPlacement:
     platform: str
     resources: Resources
     background: Background
+    #: Whether its load needs a server beside it, and a network card towards that.
+    served: bool = False
 
 
 class OneHostSetup(Setup[OneHostPlacement]):
@@ -58,7 +62,8 @@ class OneHostSetup(Setup[OneHostPlacement]):
         self._owner = owner
         self._settings = settings or {}
         self._programs = CounterPrograms(binary)
-        self._of: tuple[str, Resources] | None = None
+        self._of: tuple[str, Resources, bool] | None = None
+        self._network: TwoHosts | None = None
         self._platform: Platform | None = None
         self._instance: Instance | None = None
 
@@ -69,7 +74,8 @@ class OneHostSetup(Setup[OneHostPlacement]):
         home = self._hosts.get(TESTER if between_ports else SENDER)
         name = values.get("platform", THIS_MACHINE if home is None else home.platform)
         resources = room_for(run, kind_of(name, self._settings.get(name)), resources_of(values))
-        return OneHostPlacement(run, name, resources, background_of(values))
+        served = values.get("load", {}).get("kind") == file_service.KIND
+        return OneHostPlacement(run, name, resources, background_of(values), served)
 
     def missing(self, wanted: OneHostPlacement) -> str | None:
         """See `Setup.missing`."""
@@ -77,7 +83,10 @@ class OneHostSetup(Setup[OneHostPlacement]):
         reason = self._open(name).missing(wanted.resources)
         if reason is None and background.instances:
             reason = self._open(background.beside(name)).missing(DEFAULT_RESOURCES)
-        return None if reason is None else f"platform {name}: {reason}"
+        if reason is not None:
+            return f"platform {name}: {reason}"
+        reason = TwoHosts.missing() if wanted.served else None
+        return None if reason is None else f"a network for the load {file_service.KIND}: {reason}"
 
     @contextmanager
     def entered(self, wanted: OneHostPlacement, directory: Path) -> Iterator[RunSetup]:
@@ -87,30 +96,41 @@ class OneHostSetup(Setup[OneHostPlacement]):
             kind = kind_of(name, self._settings.get(name))
             memory_byte = wanted.resources.memory_byte
             run = stack.enter_context(self._programs.beside(wanted.run, name, kind, directory, memory_byte))
-            instance = self._started(name, wanted.resources)
+            instance = self._started(name, wanted.resources, served=wanted.served)
             beside = None
             if wanted.background.instances:
                 other = self._open(wanted.background.beside(name))
                 beside = stack.enter_context(neighbours(wanted.background, other, None, None, DEFAULT_RESOURCES))
-            yield OneHostRun(instance, beside, run.parameters, wanted)
+            server = None if self._network is None else self._network.server(SENDER, self._binary)
+            yield OneHostRun(instance, beside, run.parameters, wanted, server)
 
     def close(self) -> None:
         """End the instance, where there is one."""
         platform, self._platform, self._instance = self._platform, None, None
-        if platform is not None:
-            platform.stop()
+        network, self._network = self._network, None
+        try:
+            if platform is not None:
+                platform.stop()
+        finally:
+            if network is not None:
+                network.remove()
 
-    def _started(self, name: str, resources: Resources) -> Instance:
+    def _started(self, name: str, resources: Resources, *, served: bool) -> Instance:
         """The instance of this platform with these resources, started where it is not the one that is alive."""
-        if self._instance is None or self._of != (name, resources):
+        if self._instance is None or self._of != (name, resources, served):
             close_quietly(self.close)
             self._platform = self._open(name)
             try:
-                self._instance = self._platform.start(1, None, resources)[0]
+                if served:
+                    # The server stands where that of a sender does; the other end of the link is nobody's.
+                    self._network = TwoHosts(self._owner)
+                    self._network.make()
+                site = None if self._network is None else self._network.site(SENDER)
+                self._instance = self._platform.start(1, site, resources)[0]
             except BaseException:
                 self.close()
                 raise
-            self._of = (name, resources)
+            self._of = (name, resources, served)
         return self._instance
 
     def _open(self, name: str) -> Platform:
@@ -126,9 +146,10 @@ class OneHostRun(RunSetup):
         beside: Neighbours | None,
         parameters: Mapping[str, Any],
         wanted: OneHostPlacement,
+        file_server: Server | None = None,
     ) -> None:
         """Measure in this instance; `parameters` are the run's, with the program that the lab provides."""
-        super().__init__(instance, instance, beside)
+        super().__init__(instance, instance, beside, file_server)
         self._parameters = parameters
         self._wanted = wanted
 

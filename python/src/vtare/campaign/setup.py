@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from vtare.design import Run
     from vtare.plan import Experiment
     from vtare.platforms import Instance
+    from vtare.platforms.protocol import Server
 
 WantedT = TypeVar("WantedT")
 _LOG = logging.getLogger(__name__)
@@ -33,11 +34,21 @@ _LOG = logging.getLogger(__name__)
 class RunSetup:
     """What one run has: the instance that measures, the one with the load, and what works beside them."""
 
-    def __init__(self, sender: Instance, loaded: Instance, beside: Neighbours | None = None) -> None:
-        """`sender` measures, the load runs in `loaded`; `beside` are the instances in the background."""
+    def __init__(
+        self,
+        sender: Instance,
+        loaded: Instance,
+        beside: Neighbours | None = None,
+        file_server: Server | None = None,
+    ) -> None:
+        """`sender` measures, the load runs in `loaded`; `beside` are the instances in the background.
+
+        `file_server` is the server on which `loaded` stands, which may serve files; None where there is none.
+        """
         self.sender = sender
         self.loaded = loaded
         self.beside = beside
+        self.file_server = file_server
 
     def parameters(self, planned: Mapping[str, Any], directory: Path) -> dict[str, Any]:
         """The plan's parameters, with those that the lab provides."""

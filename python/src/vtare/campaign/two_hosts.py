@@ -275,7 +275,7 @@ class TwoHostRun(RunSetup):
         clocks: HostClocks | None = None,
     ) -> None:
         """Take over started instances and their servers, by side, and those in the background."""
-        super().__init__(instances["sender"], instances[roles.load_side], beside)
+        super().__init__(instances["sender"], instances[roles.load_side], beside, servers[roles.load_side])
         self.roles = roles
         self._instances = instances
         self._servers = servers

@@ -33,7 +33,7 @@ SLEEP_FUNCTIONS: Final = {
 }
 """Which published function a sleep method is placed beside."""
 
-LOADS: Final = {"idle": "idle", "cpu": "cpu", "io": "io_network"}
+LOADS: Final = {"idle": "idle", "cpu": "cpu", "io": "io_network", "nbd": "io_network"}
 """Which published load a load of the lab is placed beside."""
 
 

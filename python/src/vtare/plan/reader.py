@@ -15,6 +15,7 @@ from vtare.plan.model import CELLS, LEAST_BLOCKS_TO_STOP, Analysis, Control, Exp
 from vtare.plan.rules import (
     check_background,
     check_cross,
+    check_file_service,
     check_guests,
     check_hosts,
     check_programs,
@@ -124,6 +125,9 @@ class Reader(Levels):
         if can_forward(kind):
             check_guests(self, parameters, tuple(factors), path)
         far_end = has_far_end(kind) and "peer" not in parameters and "peer" not in factors_table
+        check_file_service(
+            self, instrument, tuple(factors), path, own=not can_forward(kind) and (far_end or not has_far_end(kind))
+        )
         check_background(self, instrument, far_end, factors_table, path)
         exceed = table.get("exceed")
         timeout = table.get("run_timeout")

@@ -21,7 +21,7 @@ Reader = Callable[[Checks, Any, str], Level]
 
 #: The level of `responder_platform` that is the platform of the sender.
 SAME: Final = "same"
-LOAD_KINDS: Final = ("idle", "cpu", "io")
+LOAD_KINDS: Final = ("idle", "cpu", "io", "nbd")
 _LARGEST_CPU: Final = 8191
 _LARGEST_MTU_BYTE: Final = 9000
 _LONGEST_DELAY_S: Final = 10.0

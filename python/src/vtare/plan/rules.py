@@ -127,6 +127,18 @@ def check_programs(
             )  # fmt: skip
 
 
+def check_file_service(checks: Checks, instrument: str, factors: tuple[Factor, ...], path: str, *, own: bool) -> None:
+    """Refuse a load on a file service where the lab has no server beside the instance; `own`: it makes the hosts."""
+    given = next((factor for factor in factors if factor.name == "load"), None)
+    for number, level in enumerate(given.levels if given is not None else ()):
+        if level.value["kind"] == "nbd" and not own:
+            raise checks.error(
+                f"{path}.factors.load[{number}]",
+                f"found 'nbd', whose server is beside an instance that the lab starts; {instrument} has none here: "
+                "expected another load, such as 'io', and no 'peer'",
+            )
+
+
 def check_cross(checks: Checks, factors: tuple[Factor, ...], path: str) -> None:
     """Refuse cross traffic that would not be counted."""
     labels = {factor.name: [level.label for level in factor.levels] for factor in factors}

@@ -79,6 +79,7 @@ _KNOWN: Final[dict[str, Style]] = {
     "idle": Style(TEAL, "o", "-"),
     "cpu": Style(WINE, "s", "-"),
     "io": Style(ORANGE, "D", "-"),
+    "nbd": Style(BLUE, "v", "-"),
     "host": Style(TEAL, "o", "-"),
     "netns": Style(GREEN, "D", _DASH),
     "docker": Style(BLUE, "s", _DOT),

@@ -65,12 +65,14 @@ def _without_device(summary: Summary, row: Mapping[str, Any]) -> bool:
 
 def _one_group(layout: Layout, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Only one level of keys that the papers do not have: sleeps of 1 ms where they were measured, else the first."""
-    for key in layout.keys:
-        if key in (layout.series, "load"):
-            continue
-        chosen = usual_level(layout, key) or layout.order[key][0]
-        rows = [row for row in rows if row[key] == chosen]
-    return rows
+    chosen = _chosen(layout)
+    return [row for row in rows if all(row[key] == level for key, level in chosen.items())]
+
+
+def _chosen(layout: Layout) -> dict[str, str]:
+    """The level of each key that the papers do not have, at which cells are placed."""
+    keys = [key for key in layout.keys if key not in (layout.series, "load")]
+    return {key: usual_level(layout, key) or layout.order[key][0] for key in keys}
 
 
 def placement_figures(summary: Summary, layouts: Mapping[str, Layout]) -> list[Question]:
@@ -86,8 +88,7 @@ def placement_figures(summary: Summary, layouts: Mapping[str, Layout]) -> list[Q
             continue
         panels = _standing_panels(standings(summary, layout), layout.experiment.name)
         if panels:
-            fixed = [layout.key_text(key, usual_level(layout, key) or layout.order[key][0])
-                     for key in layout.keys if key not in (layout.series, "load", "platform")]  # fmt: skip
+            fixed = [layout.key_text(key, level) for key, level in _chosen(layout).items() if key != "platform"]
             cells = summary.cells.filter(pl.col("experiment") == layout.experiment.name)
             caption = placement.caption.format(level=text.levels_text(cells))
             caption += f" This machine's figures: {', '.join(fixed)}." if fixed else ""
@@ -184,7 +185,8 @@ def placement_table(summary: Summary, layouts: Mapping[str, Layout]) -> Table | 
                 for f in sorted(s.published, key=lambda f: f.median_ns)
             )
             rows.append((
-                text.words(layout.experiment.name), text.words(s.load), text.words(s.what), text.words(s.function),
+                text.words(layout.experiment.name), _cell(layout, _chosen(layout), layout.series), text.words(s.load),
+                text.words(s.what), text.words(s.function),
                 text.time(s.median_ns, ""), text.interval(s.low_ns, s.high_ns, "needs 3 runs"), *no_cv,
                 Shown(s.rank_text, s.rank_text, s.below - s.above), text.words(span),
             ))  # fmt: skip
@@ -194,6 +196,7 @@ def placement_table(summary: Summary, layouts: Mapping[str, Layout]) -> Table | 
         return None
     columns = (
         Column("experiment", "experiment", numeric=False),
+        Column("cell", "cell", numeric=False),
         Column("load", "load", numeric=False),
         Column("measured", "measured", numeric=False),
         Column("beside", "beside", numeric=False, about="the published function"),
@@ -218,6 +221,8 @@ def platform_table(summary: Summary, layouts: Mapping[str, Layout]) -> Table | N
             (pl.col("experiment") == layout.experiment.name) & pl.col(main.value).is_not_null()
         )
         for row in sorted(cells.iter_rows(named=True), key=layout.sort_key):
+            if _without_device(summary, row):
+                continue
             here = (row[main.value], row[main.low], row[main.high])
             found = placement.place(str(row[layout.series]), row.get("load") or "idle", *here)
             name = PUBLISHED_PLATFORMS.get(row["platform"])
@@ -250,6 +255,12 @@ def platform_table(summary: Summary, layouts: Mapping[str, Layout]) -> Table | N
     )
 
 
+def _cell(layout: Layout, levels: Mapping[str, str], measured: str) -> Shown:
+    """The levels that tell a row's cell from others of its experiment, but for those with a column of their own."""
+    keys = [key for key in layout.keys if key not in (measured, "load") and len(layout.order[key]) > 1]
+    return text.words(", ".join(layout.key_text(key, levels[key]) for key in keys) or "the only one")
+
+
 def _is_by_argument(layout: Layout) -> bool:
     placement = page_of(layout.experiment.instrument).placement
     return placement is not None and placement.place is None
@@ -265,7 +276,7 @@ def _cv_rows(summary: Summary, layout: Layout) -> list[tuple[Shown, ...]]:
         low, high = min(v for _, v in standing.published), max(v for _, v in standing.published)
         rank = f"below {standing.below} of {len(standing.published)} published CVs"
         rows.append((
-            text.words(layout.experiment.name), text.words(row.get("load") or "idle"),
+            text.words(layout.experiment.name), _cell(layout, row, "argument"), text.words(row.get("load") or "idle"),
             text.words(f"CV at argument {standing.argument}"), text.words("TiMeAcE"),
             text.missing("no time"), text.missing("no time"), text.percent(row["cv"], ""),
             Shown(rank, rank, standing.below),

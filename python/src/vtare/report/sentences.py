@@ -101,7 +101,8 @@ def load_phrase(summary: Summary, label: str | None) -> str:
     made = next((load for load in summary.loads if load.kind == label), None)
     if kind == "cpu" and made is not None and made.threads is not None:
         return f"With {made.threads} busy threads"
-    return "Under the disk and network load" if label == "io" else f"Under the load {label}"
+    named = {"io": "Under the disk and network load", "nbd": "Under the load on a file service outside"}
+    return named.get(label, f"Under the load {label}")
 
 
 def cell_rows(summary: Summary, layout: Layout) -> list[dict[str, Any]]:

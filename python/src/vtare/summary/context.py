@@ -122,7 +122,7 @@ def loads(files: Sequence[RunFile], plan: Plan) -> tuple[LoadMade, ...]:
         if file.load is not None and file.run.control is None:
             label = file.run.factors.get("load", "idle")
             groups[label].append(file.load)
-            if file.load.get("io") and (file.load["io"].get("file_system") or {}).get("in_memory") is not False:
+            if _reached_no_device(file.load):
                 no_device_on[label].add(file.run.factors.get("platform", "host"))
     order = [level.label for e in plan.experiments for f in e.factors if f.name == "load" for level in f.levels]
     found = []
@@ -142,6 +142,13 @@ def loads(files: Sequence[RunFile], plan: Plan) -> tuple[LoadMade, ...]:
             )
         )
     return tuple(found)
+
+
+def _reached_no_device(load: Mapping[str, Any]) -> bool:
+    """Whether a load that has files had them in memory, or does not state where: here, or at its file service."""
+    nbd = load.get("nbd")
+    part = (nbd.get("server") or {}) if nbd else load.get("io")
+    return part is not None and (part.get("file_system") or {}).get("in_memory") is not False
 
 
 def notes_on(made: Sequence[LoadMade]) -> tuple[Note, ...]:

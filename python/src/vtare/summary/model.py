@@ -56,7 +56,7 @@ class LoadMade:
     """The background load that was really made: `load.json` of all runs with this kind, summed up.
 
     `operations_per_s` and `cpu_fraction` are medians over runs; `documents` are the `vtare.load/1` documents.
-    `no_device_on` are the platforms on which an io load had its files in memory, or does not state where.
+    `no_device_on` are the platforms on which an io or nbd load had its files in memory, or does not state where.
     """
 
     kind: str

@@ -1,0 +1,91 @@
+"""The file service of the load `nbd`: a server beside the instance under load, on the host of its role.
+
+The instance reads and writes it over its network card. What the two moved is one report, `load.json`: the client's,
+with where the server had the bytes.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from vtare import documents
+from vtare.campaign.children import Helper, RunFailed, end, has_line, wait_ready
+from vtare.campaign.left import check_load
+from vtare.errors import BadInput
+from vtare.platforms.intake import printable
+from vtare.process import ending_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from vtare.campaign.files import Files
+    from vtare.campaign.setup import RunSetup
+    from vtare.campaign.stop import StopRequest
+
+#: The load that needs it.
+KIND: Final = "nbd"
+#: The port that is registered for the protocol.
+_PORT: Final = 10809
+
+
+@dataclass(frozen=True, slots=True)
+class FileService:
+    """A server that answers: the words that lead a load to it, and the program; nothing where the load needs none."""
+
+    words: tuple[str, ...] = ()
+    helpers: tuple[Helper, ...] = ()
+
+
+@contextmanager
+def file_service(
+    setup: RunSetup, load: Mapping[str, Any], directory: Path, files: Files, stop: StopRequest
+) -> Iterator[FileService]:
+    """Serve while a run is made, where its load is `nbd`, then add the server's report to the load's.
+
+    Raises:
+        RunFailed: the server could not start, ended early or left no report.
+        Interrupted: a stop was requested while it started.
+    """
+    if load["kind"] != KIND:
+        yield FileService()
+        return
+    server = setup.file_server
+    if server is None:
+        raise RunFailed("load nbd: this setup has no server beside the instance", status="skipped")
+    address = f"{server.address}:{_PORT}"
+    log, report = directory / "nbd-server.log", directory / "nbd-server.json"
+    log.touch()
+    child = server.start(["load", KIND, "--serve", address, "--json"], directory=directory, stdout=report, stderr=log)
+    helper = Helper("server of the load nbd", child, log)
+    try:
+        wait_ready(helper, lambda: has_line(log, b"ready"), stop)
+        yield FileService(("--to", address), (helper,))
+    finally:
+        code = end(child, stop)
+    if code != 0:
+        raise RunFailed(f"the {helper.name} ended with {ending_text(code)}", code, log=log)
+    files.write(directory / "load.json", json.dumps(_both(directory / "load.json", report), indent=2).encode())
+    report.unlink()
+
+
+def _both(client: Path, server: Path) -> dict[str, Any]:
+    """The client's report, with the server's part of the server's."""
+    found = []
+    for path in (client, server):
+        try:
+            document = documents.read(path)
+            check_load(document)
+        except BadInput as error:
+            raise RunFailed(printable(f"the load's report: {error}")) from error
+        if document.get("kind") != KIND or not isinstance(document.get("nbd"), dict):
+            raise RunFailed(f"the load's report {path.name} is not of the load {KIND}")
+        found.append(document)
+    own, other = found
+    return {**own, "nbd": {**own["nbd"], "server": other["nbd"].get("server")}}
+
+
+__all__ = ["KIND", "FileService", "file_service"]
