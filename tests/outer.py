@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from vtare.campaign import Journal
+from vtare.contract import check_samples_file
 from vtare.errors import MachineCannot
 from vtare.platforms.guest import cpio
 from vtare.platforms.guest.image import image_for, is_dynamic
@@ -27,7 +28,7 @@ from vtare.summary import summarise
 
 HERE = Path(__file__).resolve().parent / "hypervisors"
 #: Its root over 9p, and what networks between its guests are made of.
-DRIVERS = ("virtio_pci", "9pnet_virtio", "9p", "tun", "bridge", "veth")
+DRIVERS = ("virtio_pci", "9pnet_virtio", "9p", "tun", "bridge", "veth", "sch_tbf")
 #: What is shown of each cell of the campaign.
 SHOWN = (
     *("experiment", "source", "nic", "load", "quantity", "n", "median", "overhead_ns", "lost", "estimates"),
@@ -220,3 +221,10 @@ def check_campaign(output: JobOutput, accelerator: str, show: Callable[[str], No
     show(f"\n{accelerator}: {output.campaign}")
     for cell in cells:
         show(", ".join(f"{key} {value}" for key, value in cell.items() if value is not None))
+    for path in output.store.glob("runs/*/samples.parquet"):
+        run = json.loads((path.parent / "run.json").read_text())
+        if run["instrument"] == "avb":
+            footer = check_samples_file(path, run_id=run["run_id"], instrument="avb")
+            ended = ", ".join(str(cell["stopped"]) for cell in footer["result"]["cells"])
+            texts = "; ".join(note["text"] for note in footer.get("notes") or ())
+            show(f"bandwidth: estimates ended: {ended}; notes: {texts or 'none'}")

@@ -21,7 +21,7 @@ from vtare.platforms.guest import xen_domain, xen_tools
 from vtare.platforms.guest.agent import Agent
 from vtare.platforms.guest.cards import Card, Network
 from vtare.platforms.guest.channel import Terminal
-from vtare.platforms.guest.disk import Disk
+from vtare.platforms.guest.disk import Disk, file_in
 from vtare.platforms.guest.errors import GuestFailed
 from vtare.platforms.guest.frames import Decoder, Kind, encode
 from vtare.platforms.guest.xen_domain import DomainSpec
@@ -251,6 +251,22 @@ def test_domains_of_gone_lab_processes_are_found_and_others_left_alone(
     assert list(tmp_path.glob("vtare-*-xen")) == []
     (dom0 / "proc/xen/capabilities").unlink()
     assert xen.leftovers() == ()
+
+
+def test_the_loop_device_of_a_gone_labs_disk_is_freed(dom0: Path, tmp_path: Path) -> None:
+    assert dom0.is_dir()
+    home = tmp_path / "vtare-999999999-1-x2-xen"
+    home.mkdir()
+    image = file_in(home)
+    image.write_bytes(bytes(1 << 20))
+    loop = subprocess.run(["losetup", "--find", "--show", image], capture_output=True, text=True, check=False)
+    if loop.returncode:
+        pytest.skip(f"no loop device here: {loop.stderr.strip()}")
+    (found,) = (one for one in xen.leftovers() if one.name == "vtare-999999999-1-x2")
+    found.remove()
+    words = ["losetup", "--list", "--noheadings", "--output", "BACK-FILE"]
+    assert str(image) not in subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    assert not home.exists()
 
 
 def test_a_domain_that_is_gone_already_is_destroyed_and_one_that_stays_is_shown(dom0: Path) -> None:

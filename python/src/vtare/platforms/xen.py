@@ -229,4 +229,6 @@ def leftovers() -> tuple[Leftover, ...]:
 def _remove(name: str, is_domain: bool) -> None:
     if is_domain:
         xen_tools.destroy(name)
+    # `xl` died with the lab: of a domain that ended after it nobody has freed the disk.
+    xen_tools.detach_loops(disk.file_in(directory_of(name)))
     shutil.rmtree(directory_of(name), ignore_errors=True)

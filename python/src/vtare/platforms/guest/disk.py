@@ -73,7 +73,12 @@ class Disk:
 def disk_of(directory: Path, resources: Resources) -> Disk | None:
     """The disk of the guest whose directory this is; None where the plan wants none."""
     byte = DEFAULT_BYTE if resources.disk_byte is None else resources.disk_byte
-    return Disk(directory / "disk", byte) if byte else None
+    return Disk(file_in(directory), byte) if byte else None
+
+
+def file_in(directory: Path) -> Path:
+    """The file of the disk of the guest whose directory this is."""
+    return directory / "disk"
 
 
 def missing(resources: Resources) -> str | None:

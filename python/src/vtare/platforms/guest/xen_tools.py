@@ -172,6 +172,23 @@ def console_of(name: str) -> Path | None:
     return Path(text) if text.startswith("/") else None
 
 
+def detach_loops(file: Path) -> None:
+    """Free the loop devices that hold a file; none is fine.
+
+    Raises:
+        XenError: one could not be freed.
+    """
+    program = shutil.which("losetup") or shutil.which("losetup", path="/usr/sbin:/sbin")
+    if program is None or not file.exists():
+        return
+    try:
+        held = run_tool((program, "--associated", str(file), "--noheadings", "--output", "NAME"), timeout_s=_TOOL_S)
+        for device in held.split():
+            run_tool((program, "--detach", device), timeout_s=_TOOL_S)
+    except ToolFailed as error:
+        raise XenError(f"a loop device of {file} stays: {error.output or error.reason}") from error
+
+
 def destroy(name: str) -> None:
     """Destroy a domain; one that is not there is fine.
 
