@@ -100,7 +100,7 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        // Without it the server notes a connection that broke; one that did needs no farewell.
+        // Without it the server notes a connection that broke; one that did needs none.
         let _ = self.socket.write_all(&messages::request(Request::Disconnect, 0, 0));
     }
 }
