@@ -83,8 +83,8 @@ pub enum LoadError {
     },
     /// A block came back from file and socket with other content than was sent.
     #[error(
-        "block {found} came back where block {wanted} was sent: the file system or memory of this machine, or of the server, \
-         loses data"
+        "block {found} came back where block {wanted} was sent: the file system or memory of this machine, or of the \
+         server, loses data"
     )]
     Content {
         /// The number in the block that came back.

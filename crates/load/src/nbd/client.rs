@@ -24,7 +24,7 @@ pub(crate) fn start(crew: &mut Crew, streams: usize, server: SocketAddr) -> Resu
     let mut stated = None;
     for stream in 0..streams as u64 {
         let mut socket = TcpStream::connect_timeout(&server, CONNECTED).map_err(failed("connect to"))?;
-        // A request's head and its block are a write each: the second must not wait for an acknowledgement of the first.
+        // A request's head and its block are a write each: the second must not wait for an acknowledgement.
         socket.set_nodelay(true).map_err(failed("connect to"))?;
         socket.set_read_timeout(Some(CONNECTED)).map_err(failed("connect to"))?;
         let export = messages::negotiate(&mut socket).map_err(failed("negotiate with"))?;

@@ -1,7 +1,7 @@
-//! Messages of the NBD protocol, as far as one export without structured replies needs them: encoding and decoding only.
+//! Messages of the NBD protocol, as far as one export without structured replies needs them.
 //!
-//! Source: <https://github.com/NetworkBlockDevice/nbd/blob/master/doc/proto.md>, sections "Fixed newstyle negotiation" and
-//! "Transmission phase".
+//! Source: <https://github.com/NetworkBlockDevice/nbd/blob/master/doc/proto.md>, sections "Fixed newstyle negotiation"
+//! and "Transmission phase".
 
 use std::io::{self, Read, Write};
 

@@ -256,7 +256,7 @@ def platform_table(summary: Summary, layouts: Mapping[str, Layout]) -> Table | N
 
 
 def _cell(layout: Layout, levels: Mapping[str, str], measured: str) -> Shown:
-    """The levels that distinguish the cell of a row from others of its experiment, but for those with a column of their own."""
+    """The levels that distinguish a row's cell, but for those that have a column of their own."""
     keys = [key for key in layout.keys if key not in (measured, "load") and len(layout.order[key]) > 1]
     return text.words(", ".join(layout.key_text(key, levels[key]) for key in keys) or "the only one")
 
