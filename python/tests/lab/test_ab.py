@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from typer.main import get_command
 
 from vtare.ab.commands import Command, read_commands
 from vtare.ab.compare import Asked, Compared, compare
 from vtare.ab.designs import Orders
 from vtare.ab.figures import COUNTED, FORMATS, read_figure
+from vtare.ab.publish import bencher, benchmark_action, github, junit, markdown
 from vtare.ab.trials import Beside, Trials, Weighed
 from vtare.ab.verdict import document, read_limit, sentence
+from vtare.cli import app
 from vtare.errors import BadInput
 
 A, B = Command(("a",), "a"), Command(("b",), "b")
@@ -231,3 +237,49 @@ def test_a_program_that_fails_ends_the_comparison_with_what_it_said(tmp_path: Pa
         trials.run([A])
     with Trials(script, most_s=5.0, keeps_output=False, ignores_failure=True) as trials:
         assert trials.run([A])[0][0].wall_ns == 0
+
+
+def test_ci_systems_get_what_they_read() -> None:
+    slow, limits = compared(1.10, quiet, seed=2), [read_limit("slower by 5 %")]
+    page = markdown(slow, 7, limits)
+    assert "slower than A" in page
+    assert "`--fail-if 'slower by 5 %'`: crossed." in page
+    assert "| wall time | B | +" in page
+    suite = ElementTree.fromstring(junit(slow, 7, limits))
+    assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("1", "1", "0")
+    assert "slower than A" in (suite.find("testcase/failure").attrib["message"])  # type: ignore[union-attr]
+    assert github(slow, 7, limits).startswith("::error title=vtare ab::B is ")
+    assert "%25" in github(slow, 7, limits)
+    noisy = compared(1.0, bursts, most_pairs=12)
+    assert ElementTree.fromstring(junit(noisy, 7, limits)).get("skipped") == "1"
+    assert github(noisy, 7, limits).startswith("::warning")
+    measures = json.loads(bencher(slow, 7, limits))
+    assert set(measures) == {"a", "b"}
+    assert measures["a"]["wall-time"]["lower_value"] <= measures["a"]["wall-time"]["value"]
+    rows = json.loads(benchmark_action(slow, 7, limits))
+    assert {"name", "unit", "value", "range"} == set(rows[0])
+    assert rows[0]["unit"] == "ns"
+
+
+@pytest.mark.parametrize("name", ["action.yml", "gitlab.yml"])
+def test_the_templates_of_ci_systems_run_what_vtare_takes(name: str) -> None:
+    import yaml
+
+    from vtare.ab.publish import FORMS
+
+    template = yaml.safe_load((Path(__file__).resolve().parents[3] / "examples/ci" / name).read_text())
+    if name == "action.yml":
+        assert template["runs"]["using"] == "composite"
+        (step,) = template["runs"]["steps"]
+        script = step["run"]
+        assert set(template["inputs"]) == {value.split("inputs.")[1].split()[0] for value in step["env"].values()}
+    else:
+        (job,) = template.values()
+        (script,) = job["script"]
+        assert job["artifacts"]["reports"]["junit"] == "vtare-ab.xml"
+    subprocess.run(["sh", "-n"], input=script, text=True, check=True)
+    written = re.findall(r"--write (\w[\w-]*)=", script)
+    assert written
+    assert set(written) <= set(FORMS)
+    known = {option for parameter in get_command(app).commands["ab"].params for option in parameter.opts}  # type: ignore[attr-defined]
+    assert set(re.findall(r"(--[a-z]+[\w-]*)", script)) <= known

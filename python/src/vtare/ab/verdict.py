@@ -151,7 +151,7 @@ def document(found: Compared, seed: int) -> dict[str, Any]:
         return {
             "command": letter(finding.command), "against": letter(0), "figure": finding.figure.name,
             "ratio": finding.ratio, "ratio_low": finding.low, "ratio_high": finding.high, "level": finding.level,
-            "verdict": finding.verdict, "word": _word(finding), "pairs": finding.pairs,
+            "verdict": finding.verdict, "word": word(finding), "pairs": finding.pairs,
             "more_pairs": finding.more_pairs, "reason": finding.reason,
         }  # fmt: skip
 
@@ -184,7 +184,7 @@ def document(found: Compared, seed: int) -> dict[str, Any]:
     }
 
 
-def _word(finding: Finding) -> str:
+def word(finding: Finding) -> str:
     """The verdict in words: slower, faster, higher, lower, equivalent, too noisy."""
     if finding.verdict in ("worse", "better"):
         return finding.figure.worse if finding.verdict == "worse" else finding.figure.better

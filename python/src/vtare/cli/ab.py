@@ -59,7 +59,15 @@ def ab(
         bool, typer.Option("--ignore-failure", help="Take runs that end with another exit code than 0.")
     ] = False,
     seed: SeedOption = None,
-    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Keep the JSON document there.")] = None,
+    write: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--write",
+            metavar="FORM=FILE",
+            help="Keep it there as json, md, junit, github (annotations), bencher or benchmark-action; repeatable; "
+            "github=- prints them.",
+        ),
+    ] = None,
     as_json: JsonOption = False,
     binary: BinaryOption = None,
 ) -> None:
@@ -75,6 +83,7 @@ def ab(
     from vtare.ab.compare import Asked, compare
     from vtare.ab.designs import DESIGNS
     from vtare.ab.figures import COUNTED, read_figure
+    from vtare.ab.publish import FORMS
     from vtare.ab.trials import Trials
     from vtare.ab.verdict import document, read_limit
     from vtare.campaign.binary import find_binary
@@ -88,6 +97,7 @@ def ab(
     wanted = next((name for name in DESIGNS if name == design), None)
     if design is not None and wanted is None:
         raise BadInput(f"--design: found '{design}', expected {', '.join(DESIGNS)}")
+    files = [_form(text) for text in write or ()]
     limits = [read_limit(text) for text in fail_if or ()]
     printed = [read_figure(text, more_is_better=more_is_better) for text in metric or ()]
     asked = Asked(
@@ -111,13 +121,14 @@ def ab(
             rng=np.random.default_rng(drawn),
             tell=lambda text: status.update(text),
         )
-    described = document(found, drawn)
-    if out is not None:
-        import json
-
-        write_whole(out, (json.dumps(described, indent=2, allow_nan=False) + "\n").encode())
+    for form, file in files:
+        text = FORMS[form](found, drawn, limits)
+        if file == "-":
+            OUT.print(text, end="")
+        else:
+            write_whole(Path(file), text.encode())
     if as_json:
-        print_json(described)
+        print_json(document(found, drawn))
     else:
         show_compared(OUT, found, self_test=self_test)
     crossed = [limit.text for limit in limits if limit.crossed(found.primary)]
@@ -126,6 +137,15 @@ def ab(
     if crossed:
         ERR.print(f"--fail-if: {', '.join(crossed)}")
         raise typer.Exit(1)
+
+
+def _form(text: str) -> tuple[str, str]:
+    from vtare.ab.publish import FORMS
+
+    form, _, file = text.partition("=")
+    if form not in FORMS or not file:
+        raise BadInput(f"--write: found '{text}', expected FORM=FILE with one of {', '.join(FORMS)}")
+    return form, file
 
 
 def _seconds(option: str, text: str) -> float:

@@ -8,7 +8,7 @@ import numpy as np
 from rich.table import Table
 from rich.text import Text
 
-from vtare.ab.verdict import change_range, letter, noise, sentence
+from vtare.ab.verdict import change_range, letter, noise, sentence, word
 from vtare.plots.quantity import quantity_of
 from vtare.terminal.tables import duration, print_table
 
@@ -65,9 +65,7 @@ def _row(found: Compared, finding: Finding) -> tuple[str, ...]:
         change = f"{100 * (finding.ratio - 1):+.1f} %"
         if finding.low is not None and finding.high is not None:
             change += f" ({change_range(finding.low, finding.high)})"
-    words = {"worse": finding.figure.worse, "better": finding.figure.better}
-    verdict = words.get(finding.verdict, finding.verdict)
-    return "", letter(finding.command), _median(found, finding, finding.command), change, verdict
+    return "", letter(finding.command), _median(found, finding, finding.command), change, word(finding)
 
 
 def _median(found: Compared, finding: Finding, command: int) -> str:
