@@ -23,8 +23,10 @@ pub mod source;
 mod steered_line;
 pub mod trust;
 pub mod vvar;
+mod watch;
 
 pub use clock::Clock;
 pub use info::{ClockInfo, Event, EventCount, ExactMultiplier, ReadPath};
 pub use offset::ClockOffset;
 pub use options::{ClockOptions, SourceChoice};
+pub use watch::{Checked, Disruption};

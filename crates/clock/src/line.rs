@@ -135,6 +135,14 @@ pub(crate) enum LineRead {
     None,
 }
 
+impl LineRead {
+    /// The clock, from a line that needs no renewal.
+    #[inline(always)]
+    pub(crate) fn fresh(self) -> Option<u64> {
+        if let Self::Fresh(ns) = self { Some(ns) } else { None }
+    }
+}
+
 impl SharedLine {
     pub(crate) const fn empty() -> Self {
         Self {

@@ -39,6 +39,8 @@ pub struct SimClock {
     /// MONOTONIC at the last change of steering, and the tick of that change.
     steered_ns: Cell<f64>,
     steered_tick: Cell<f64>,
+    /// Ticks that the counter jumped, which the kernel's clocks did not count.
+    skipped: Cell<f64>,
     /// By how much the kernel's clocks run faster than the multiplier, in ppm, and the tick since which they do.
     faster: Cell<(f64, f64)>,
     /// The kernel's clocks are off by up to this many ns at random.
@@ -50,6 +52,8 @@ pub struct SimClock {
     pause: Cell<Option<(u64, f64)>>,
     readings: Cell<u64>,
     suspended: Cell<Span>,
+    /// Time that passed outside only.
+    stopped: Cell<Span>,
     clock_source: Cell<&'static str>,
     disruptions: Cell<u64>,
 }
@@ -74,6 +78,7 @@ impl SimClock {
             steer_ppm: Cell::new(0.0),
             steered_ns: Cell::new(0.0),
             steered_tick: Cell::new(0.0),
+            skipped: Cell::new(0.0),
             faster: Cell::new((0.0, 0.0)),
             erratic_ns: Cell::new(0.0),
             slower_ns: 0.0,
@@ -81,6 +86,7 @@ impl SimClock {
             pause: Cell::new(None),
             readings: Cell::new(0),
             suspended: Cell::new(Span::ZERO),
+            stopped: Cell::new(Span::ZERO),
             clock_source: Cell::new("tsc"),
             disruptions: Cell::new(1),
         }
@@ -156,7 +162,7 @@ impl SimClock {
     /// as where a hypervisor changes the counter's scale.
     pub fn rescale(&self, ppm: f64) {
         self.steer(self.steer_ppm.get() + ppm);
-        self.faster.set((ppm, self.shown(self.position.get())));
+        self.faster.set((ppm, self.shown(self.position.get()) - self.skipped.get()));
     }
 
     /// From now on the kernel's clocks are off by up to `nanos` ns, at random: they are no function of the counter any
@@ -171,6 +177,7 @@ impl SimClock {
         let tick = self.shown(self.position.get());
         let now = self.monotonic_at(tick);
         self.position.set(self.position.get() + ticks as f64);
+        self.skipped.set(self.skipped.get() + ticks as f64);
         let tick = self.shown(self.position.get());
         self.steered_ns.set(now);
         self.steered_tick.set(tick);
@@ -181,6 +188,12 @@ impl SimClock {
         let ticks = span.as_nanos() as f64 / self.rate.ns_per_tick();
         self.jump(ticks as i64);
         self.suspended.set(self.suspended.get() + span);
+    }
+
+    /// The hypervisor stops the guest for `span`: all clocks stop, and only the disruption marker shows it.
+    pub fn stop(&self, span: Span) {
+        self.stopped.set(self.stopped.get() + span);
+        self.disruptions.set(self.disruptions.get() + 1);
     }
 
     /// The hypervisor moves the guest: the counter jumps by `ticks`, the kernel's clocks go on, and the disruption
@@ -257,7 +270,7 @@ impl TimeSource for SimClock {
         self.advance_ns(1.7 * f64::from(turns));
     }
     fn raw(&self) -> Timestamp<MonotonicRaw> {
-        let tick = self.step(6.0, 20.0);
+        let tick = self.step(6.0, 20.0) - self.skipped.get();
         let ns = (tick as u128 * u128::from(self.rate.mult)) >> self.rate.shift;
         let (ppm, since) = self.faster.get();
         let more = (tick - since) * self.rate.ns_per_tick() * ppm * 1e-6 + self.random(self.erratic_ns.get());

@@ -75,6 +75,7 @@ impl TimeSource for System {
     fn clock_source_is(&self, name: &str) -> Option<bool> {
         clocks::kernel_clock_source_is(name)
     }
+    #[inline(always)]
     fn disruption_marker(&self) -> Option<u64> {
         vmclock::disruption_marker()
     }

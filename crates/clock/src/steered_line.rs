@@ -261,6 +261,13 @@ impl<S: TimeSource> SteeredLine<S> {
         Timestamp::from_nanos(self.source.monotonic().as_nanos().max(floor))
     }
 
+    /// Renews the line at once, where there is one: something disrupted time.
+    pub(crate) fn follow_disruption(&self) {
+        if self.line.line().is_some() {
+            self.try_renew();
+        }
+    }
+
     /// Renews the line, unless another thread does. False where it did nothing.
     fn try_renew(&self) -> bool {
         let renewals = &self.renewals;

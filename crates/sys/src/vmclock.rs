@@ -74,6 +74,7 @@ pub fn open() {
 
 /// The disruption marker: another value than before means that the guest was moved or restored. `None` where there is
 /// no VMClock, or [`open`] was not called. Takes no memory, no lock and no system call.
+#[inline(always)]
 #[must_use]
 pub fn disruption_marker() -> Option<u64> {
     PAGE.get()?.as_ref()?.marker()

@@ -152,6 +152,14 @@ impl Record {
     #[inline(always)]
     #[must_use]
     pub fn monotonic_ns(&self, tick: impl Fn() -> CounterTick) -> Option<u64> {
+        self.ns(self.monotonic, tick).map(|(ns, _)| ns)
+    }
+
+    /// The same, and the ticks since the kernel wrote the record: negative where the counter shows less than it did
+    /// then.
+    #[inline(always)]
+    #[must_use]
+    pub fn monotonic_ns_and_age(&self, tick: impl Fn() -> CounterTick) -> Option<(u64, i64)> {
         self.ns(self.monotonic, tick)
     }
 
@@ -159,14 +167,14 @@ impl Record {
     #[inline(always)]
     #[must_use]
     pub fn realtime_ns(&self, tick: impl Fn() -> CounterTick) -> Option<u64> {
-        self.ns(self.realtime, tick)
+        self.ns(self.realtime, tick).map(|(ns, _)| ns)
     }
 
     /// CLOCK_MONOTONIC_RAW in ns, likewise. The kernel keeps it in a record of its own, whose other clocks are not set.
     #[inline(always)]
     #[must_use]
     pub fn raw_ns(&self, tick: impl Fn() -> CounterTick) -> Option<u64> {
-        self.ns(self.raw, tick)
+        self.ns(self.raw, tick).map(|(ns, _)| ns)
     }
 
     /// Multiplier, shift and last tick, read as one.
@@ -186,7 +194,7 @@ impl Record {
     }
 
     #[inline(always)]
-    fn ns(&self, base: (&AtomicU64, &AtomicU64), tick: impl Fn() -> CounterTick) -> Option<u64> {
+    fn ns(&self, base: (&AtomicU64, &AtomicU64), tick: impl Fn() -> CounterTick) -> Option<(u64, i64)> {
         let sequence = self.sequence.load(Ordering::Acquire);
         let last = self.last.load(Ordering::Relaxed);
         let scale = self.scale.load(Ordering::Relaxed);
@@ -200,7 +208,7 @@ impl Record {
         // kernel's) are right too.
         let wide = i128::from(ticks) * i128::from(scale as u32) + i128::from(shifted);
         let nanos = (wide >> ((scale >> 32) as u32 & 63)) as i64;
-        Some(seconds.wrapping_mul(1_000_000_000).wrapping_add_signed(nanos))
+        Some((seconds.wrapping_mul(1_000_000_000).wrapping_add_signed(nanos), ticks))
     }
 }
 
