@@ -18,6 +18,7 @@ C_TYPES = {
     "c_int": "int",
     "*const c_char": "const char *",
     "*mut c_char": "char *",
+    "*mut u64": "uint64_t *",
 }
 JAVA_TYPES = {"uint32_t": "int", "uint64_t": "long", "int64_t": "long", "double": "double", "char": "byte"}
 FUNCTION = re.compile(r"pub (?:unsafe )?extern \"C\" fn (vtare_\w+)\(([^)]*)\)(?: -> ([^{]+?))? \{")
@@ -122,6 +123,7 @@ def test_python_declares_what_the_header_does(root: Path) -> None:
         ("Result", "vtare_sleep_result"),
         ("Options", "vtare_sleep_options"),
         ("Beat", "vtare_ticker"),
+        ("Utc", "vtare_utc_interval"),
     ],
 )
 def test_java_declares_the_same_structures_as_the_header(root: Path, java: str, c: str) -> None:

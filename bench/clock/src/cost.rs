@@ -45,7 +45,11 @@ pub fn run(clock: &Clock) {
     let contenders = [
         contender!("rdtsc, bare", counter::read()),
         contender!("vtare now()", own.now()),
+        contender!("vtare now_checked()", own.now_checked()),
+        contender!("vtare now_utc_interval()", own.now_utc_interval()),
         contender!("vtare now(), calibrated line", line.now()),
+        contender!("vtare now_checked(), line", line.now_checked()),
+        contender!("vtare now_utc_interval(), line", line.now_utc_interval()),
         contender!("quanta now()", raw_quanta.now()),
         contender!("fastant now()", fastant::Instant::now()),
         contender!("minstant now()", minstant::Instant::now()),
@@ -85,6 +89,13 @@ pub fn run(clock: &Clock) {
         if own.path() == ReadPath::KernelPage { "the kernel's page" } else { "its line" }
     );
     target("plain read at most 1.10 x bare rdtsc", ratio(own_at, bare) <= 1.10);
+    let checked = ["vtare now_checked()", "vtare now_checked(), line"].map(place);
+    target(
+        "checked read at most 2 x rdtsc, on the page and on the line",
+        checked.iter().all(|at| ratio(*at, bare) <= 2.0),
+    );
+    let utc = ["vtare now_utc_interval()", "vtare now_utc_interval(), line"].map(place);
+    target("UTC interval at most 3 x rdtsc, on the page and on the line", utc.iter().all(|at| ratio(*at, bare) <= 3.0));
     target("plain read at most 0.5 x the vDSO", ratio(own_at, vdso) <= 0.5);
     // Two per cent: what the medians of one run repeat to.
     target("no slower than any peer (2 % allowed for noise)", peers.iter().all(|peer| ratio(own_at, *peer) <= 1.02));

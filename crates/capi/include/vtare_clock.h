@@ -11,8 +11,8 @@
  * belong to the calling thread; a thread's first sleep takes about 18 KB of heap, freed when it ends.
  * Fork. A child goes on with the parent's clock and its own copy of the calling thread's state. Nothing needs to be
  * done.
- * Signals. Once the clock runs, vtare_now_ns, vtare_now_ordered_ns and the vtare_tick functions may be called in signal
- * handlers; nothing else may, except vtare_clock_abi_version, vtare_clock_version and vtare_sleep_policy_name.
+ * Signals. Once the clock runs, vtare_now_ns, vtare_now_ordered_ns, vtare_now_checked and the vtare_tick functions may
+ * be called in signal handlers; nothing else may, except vtare_clock_abi_version, vtare_clock_version and vtare_sleep_policy_name.
  * Growth. Structures begin with `size`: set it to sizeof the structure before the call. Later releases add fields at
  * the end, never elsewhere, and fill in no more than the caller has; afterwards `size` is the number of bytes filled
  * in. A program built with a newer header than the library finds fields behind `size` unchanged: they are unknown, not
@@ -55,6 +55,31 @@ uint64_t vtare_now_ns(void) VTARE_NOEXCEPT;
 /* CLOCK_MONOTONIC in nanoseconds, read after all earlier instructions and loads have completed. Of two such readings
  * the one that happened later is never the smaller, whichever threads took them. */
 uint64_t vtare_now_ordered_ns(void) VTARE_NOEXCEPT;
+
+/* vtare_now_ns, and in *generation (may be NULL) what the reading belongs to: it grows before the first reading after a
+ * disruption of 1 ms and more returns: a suspend, a step or change of rate of the counter, a stop, move or restore of
+ * the guest that a VMClock shows. Two readings of one generation are as far apart as they show. 0: another thread is
+ * starting the clock. What cannot be seen from inside a machine is in vtare's docs/clock-contract.md. */
+uint64_t vtare_now_checked(uint64_t *generation) VTARE_NOEXCEPT;
+
+/* What an interval of UTC is worth. */
+enum vtare_utc_status {
+    VTARE_UTC_SYNCHRONIZED = 0, /* as the kernel is given it by its NTP daemon */
+    VTARE_UTC_FREE_RUNNING = 1, /* the daemon is gone or the clock was stepped by hand: it grows with the drift */
+    VTARE_UTC_DISRUPTED = 2,    /* disrupted, not bounded again: no interval, 0 to UINT64_MAX */
+    VTARE_UTC_UNKNOWN = 3       /* nothing bounds UTC; or a guest whose stops stay unseen (no VMClock): not vouched for */
+};
+
+struct vtare_utc_interval {
+    uint32_t size;        /* in: sizeof(struct vtare_utc_interval); out: bytes filled in */
+    uint32_t status;      /* enum vtare_utc_status */
+    uint64_t earliest_ns; /* UTC, ns since 1970: no earlier, */
+    uint64_t latest_ns;   /* and no later */
+    uint64_t generation;  /* as of vtare_now_checked */
+};
+
+/* UTC now, as an interval; asks the kernel (adjtimex) at most ten times a second. EINVAL: NULL, or size too small. */
+int vtare_now_utc_interval(struct vtare_utc_interval *interval);
 
 /* Which clock to read. */
 enum vtare_source {

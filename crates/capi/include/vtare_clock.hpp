@@ -63,6 +63,27 @@ struct unordered_clock {
     [[nodiscard]] static time_point now() noexcept { return time_point(duration(static_cast<rep>(vtare_now_ns()))); }
 };
 
+/* A reading of vtare::clock, unordered, and its generation: between two of one generation no disruption was seen. */
+struct checked {
+    clock::time_point at;
+    std::uint64_t generation;
+};
+[[nodiscard]] inline checked now_checked() noexcept {
+    std::uint64_t generation = 0;
+    const std::uint64_t at = vtare_now_checked(&generation);
+    return {clock::time_point(clock::duration(static_cast<clock::rep>(at))), generation};
+}
+
+/* UTC now, as an interval in ns since 1970; `status` is what it is worth. Throws vtare::error. */
+[[nodiscard]] inline struct vtare_utc_interval now_utc_interval() {
+    struct vtare_utc_interval interval = {};
+    interval.size = sizeof interval;
+    if (vtare_now_utc_interval(&interval) != 0) {
+        throw error();
+    }
+    return interval;
+}
+
 namespace detail {
 
 /* Whole nanoseconds, up: a sleep is never shorter than asked. Negative is 0; what does not fit is the longest. */

@@ -20,9 +20,13 @@ mod sleep_result;
 mod start;
 mod thread;
 mod ticker;
+mod utc;
 
 pub use info::{VtareClockInfo, vtare_clock_info, vtare_clock_info_json};
-pub use read::{vtare_now_ns, vtare_now_ordered_ns, vtare_tick, vtare_tick_start, vtare_tick_stop, vtare_ticks_to_ns};
+pub use read::{
+    vtare_now_checked, vtare_now_ns, vtare_now_ordered_ns, vtare_tick, vtare_tick_start, vtare_tick_stop,
+    vtare_ticks_to_ns,
+};
 pub use sleep::{vtare_last_sleep, vtare_sleep_ns, vtare_sleep_until_ns, vtare_ticker_wait};
 pub use sleep_result::VtareSleepResult;
 pub use start::{VtareClockOptions, vtare_clock_abi_version, vtare_clock_start, vtare_clock_version};
@@ -31,3 +35,4 @@ pub use thread::{
     vtare_set_sleep_policy, vtare_set_sleep_policy_name, vtare_sleep_policy_name,
 };
 pub use ticker::{VtareTicker, vtare_ticker_init};
+pub use utc::{VtareUtcInterval, vtare_now_utc_interval};

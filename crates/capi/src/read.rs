@@ -2,6 +2,7 @@
 
 use core::sync::atomic::{AtomicU8, Ordering};
 
+use clock::Checked;
 use vtare_sys::{clocks, counter, cpu};
 use vtare_units::{CounterTick, Monotonic};
 
@@ -23,6 +24,24 @@ pub extern "C" fn vtare_now_ordered_ns() -> u64 {
         Some(clock) => clock.now_ordered().as_nanos(),
         None => first(),
     }
+}
+
+/// CLOCK_MONOTONIC in ns, unordered, and the generation that it belongs to.
+///
+/// # Safety
+/// `generation` is null or may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vtare_now_checked(generation: *mut u64) -> u64 {
+    let found = match process::running().or_else(process::started) {
+        Some(clock) => clock.now_checked(),
+        // Another thread is starting the clock.
+        None => Checked { at: clocks::now::<Monotonic>(), generation: 0 },
+    };
+    // SAFETY: the caller states that it is null or may be written.
+    if let Some(to) = unsafe { generation.as_mut() } {
+        *to = found.generation;
+    }
+    found.at.as_nanos()
 }
 
 /// A reading that finds no clock yet.

@@ -14,8 +14,9 @@ use crate::options::{ClockOptions, SourceChoice};
 use crate::source::{System, TimeSource};
 use crate::steered_line::SteeredLine;
 use crate::trust::{Evidence, Trust, judge};
+use crate::utc::UtcRecord;
 use crate::vvar::{self, KernelRecords};
-use crate::watch::{self, Checked, Disruption, KnownRate, Look, Watch};
+use crate::watch::Watch;
 
 /// A clock in the domain of CLOCK_MONOTONIC.
 ///
@@ -34,26 +35,20 @@ use crate::watch::{self, Checked, Disruption, KnownRate, Look, Watch};
 /// ```
 #[derive(Debug)]
 pub struct Clock<S: TimeSource = System> {
-    line: SteeredLine<S>,
+    pub(crate) line: SteeredLine<S>,
     /// The kernel's own records: where they can be read, no line is needed.
-    records: Option<KernelRecords>,
-    begun: OnceLock<Begun>,
-    watch: Watch,
+    pub(crate) records: Option<KernelRecords>,
+    pub(crate) begun: OnceLock<Begun>,
+    pub(crate) watch: Watch,
+    pub(crate) utc: UtcRecord,
 }
-
-/// Readings that a look may take until one lies close enough between two of the counter.
-const LOOK_TRIES: usize = 8;
-/// Close enough, in ns.
-const NARROW_NS: i64 = 10_000;
-/// How far own readings may lie from the kernel's clock after a disruption, in ns; further off, the kernel's are given.
-const OWN_READINGS_NS: i64 = 200_000;
 
 /// What was found at start.
 #[derive(Debug)]
-struct Begun {
-    trust: Trust,
+pub(crate) struct Begun {
+    pub(crate) trust: Trust,
     evidence: Evidence,
-    calibration: Option<Calibration>,
+    pub(crate) calibration: Option<Calibration>,
     read_cost_ns: f64,
 }
 
@@ -96,7 +91,13 @@ impl<S: TimeSource> Clock<S> {
         options: &ClockOptions,
         cross_core: impl FnOnce(f64) -> Option<crate::trust::CrossCore>,
     ) -> Self {
-        let mut clock = Self { line: SteeredLine::new(source), records: None, begun: OnceLock::new(), watch: Watch::default() };
+        let mut clock = Self {
+            line: SteeredLine::new(source),
+            records: None,
+            begun: OnceLock::new(),
+            watch: Watch::default(),
+            utc: UtcRecord::default(),
+        };
         let mut calibration = None;
         // The counter is calibrated wherever it may be read at all: a timing instrument wants its ticks converted even
         // where the clock itself does not rest on it.
@@ -116,7 +117,6 @@ impl<S: TimeSource> Clock<S> {
         let begun = Begun { trust, evidence, calibration, read_cost_ns };
         // A new cell is empty.
         let _ = clock.begun.set(begun);
-        clock.watch.start(&clock.look(), clock.known_rate().map(|known| known.rate));
         clock
     }
 
@@ -135,155 +135,6 @@ impl<S: TimeSource> Clock<S> {
         match self.line.ns(|| self.line.source.tick()) {
             LineRead::Fresh(ns) => Timestamp::from_nanos(ns),
             LineRead::Stale(_) | LineRead::Dead | LineRead::None => self.slow(),
-        }
-    }
-
-    /// CLOCK_MONOTONIC now, and the generation of the reading: it grows before the first reading after a disruption of
-    /// 1 ms and more returns ([`Disruption`]). Two readings of one generation are as far apart as they show.
-    ///
-    /// Unordered, as [`Clock::now`]; in a new generation it may be smaller than in the one before. What a machine
-    /// cannot see from inside is no disruption here: docs/clock.md lists it.
-    ///
-    /// ```
-    /// use vtare_clock::{Clock, ClockOptions};
-    /// let clock = Clock::start(&ClockOptions::fast());
-    /// let (begun, ended) = (clock.now_checked(), clock.now_checked());
-    /// if begun.generation == ended.generation {
-    ///     println!("{} passed", ended.at - begun.at);
-    /// }
-    /// ```
-    #[inline(always)]
-    #[must_use]
-    pub fn now_checked(&self) -> Checked {
-        let generation = self.watch.generation();
-        let read = Cell::new(CounterTick::new(0));
-        let counter = || {
-            read.set(self.line.source.tick());
-            read.get()
-        };
-        let found = match &self.records {
-            Some(kernel) => kernel.steered.monotonic_ns_and_age(counter),
-            None => self.line.ns(counter).fresh().map(|ns| (ns, 0)),
-        };
-        // The mark after the counter: a stop between the two then shows. And the generation last: a look that another
-        // thread took meanwhile may have found a stop after this reading, or before it.
-        match found {
-            Some((ns, page_age))
-                if self.watch.holds(read.get(), watch::mark(self.line.source.disruption_marker()))
-                    && self.watch.page_holds(page_age)
-                    && !self.watch.from_kernel()
-                    && self.watch.generation() == generation =>
-            {
-                Checked { at: Timestamp::from_nanos(ns), generation }
-            }
-            _ => self.checked_slow(),
-        }
-    }
-
-    /// How often time was disrupted since the start, plus 1, and by what last. Takes a look now.
-    #[must_use]
-    pub fn disruptions(&self) -> (u64, Option<Disruption>) {
-        (self.now_checked().generation, self.watch.cause())
-    }
-
-    /// A checked reading for which no look holds.
-    #[cold]
-    #[inline(never)]
-    fn checked_slow(&self) -> Checked {
-        let mut looked: Option<Look> = None;
-        loop {
-            let generation = self.watch.generation();
-            let from_kernel = self.watch.from_kernel();
-            let at = if from_kernel { self.line.source.monotonic() } else { self.now_ordered() };
-            let tick = self.watched_tick();
-            let mark = watch::mark(self.line.source.disruption_marker());
-            let holds = self.watch.holds(tick, mark)
-                || looked.is_some_and(|look| self.watch.covered_by(&look, tick, mark));
-            if holds && self.watch.from_kernel() == from_kernel && self.watch.generation() == generation {
-                return Checked { at, generation };
-            }
-            looked = Some(self.look_for_disruption());
-        }
-    }
-
-    /// Takes a look and holds it against the last one.
-    fn look_for_disruption(&self) -> Look {
-        let generation = self.watch.generation();
-        let look = self.look();
-        let Some((base, last)) = self.watch.looks() else { return look };
-        let known = self.known_rate().filter(|_| self.reads_counter());
-        let Some(cause) = watch::disruption(&base, &last, &look, known) else {
-            if self.watch.from_kernel() {
-                self.watch.set_from_kernel(!(0..OWN_READINGS_NS).contains(&self.ahead_of_kernel_ns()));
-            }
-            self.watch.publish(generation, &look, false);
-            return look;
-        };
-        // Readings of other threads come from the kernel until the line is right again.
-        self.watch.set_from_kernel(true);
-        self.watch.disrupt(generation, cause);
-        self.line.follow_disruption();
-        // A second look: the first may have been taken in part before the disruption.
-        let look = self.look();
-        self.watch.set_from_kernel(self.ahead_of_kernel_ns().abs() >= OWN_READINGS_NS);
-        self.watch.publish(generation.wrapping_add(1), &look, true);
-        look
-    }
-
-    #[cfg(test)]
-    pub(crate) fn source(&self) -> &S {
-        &self.line.source
-    }
-
-    /// All that shows a disruption, now.
-    fn look(&self) -> Look {
-        let source = &self.line.source;
-        let rate = self.known_rate().map(|known| known.rate);
-        let mut best: Option<(i64, u64, CounterTick)> = None;
-        for _ in 0..LOOK_TRIES {
-            let before = self.watched_tick();
-            let raw_ns = source.raw().as_nanos();
-            let after = self.watched_tick();
-            let ticks = after.since(before);
-            let width_ns = rate.map_or(ticks, |rate| rate.nanos(ticks)) + 1;
-            // A counter that fell back between two readings shows nothing.
-            if width_ns > 0 && best.is_none_or(|(least, ..)| width_ns < least) {
-                best = Some((width_ns, raw_ns, after));
-            }
-            if best.is_some_and(|(least, ..)| least <= NARROW_NS) {
-                break;
-            }
-        }
-        let (raw_width_ns, raw_ns, tick) =
-            best.unwrap_or_else(|| (NARROW_NS, source.raw().as_nanos(), self.watched_tick()));
-        let last_written = self.records.and_then(|kernel| kernel.steered.scale()).map(|scale| scale.last);
-        let page_age_ns = rate.zip(last_written).map_or(0, |(rate, last)| rate.nanos(tick.since(last)));
-        let suspended_ns = source.suspended().as_nanos();
-        let mark = watch::mark(source.disruption_marker());
-        Look { tick, raw_ns, raw_width_ns, suspended_ns, mark, page_age_ns }
-    }
-
-    /// Own readings minus the kernel's clock, in ns: 0 where the readings around it do not show the sign.
-    fn ahead_of_kernel_ns(&self) -> i64 {
-        let before = self.now_ordered();
-        let kernel = self.line.source.monotonic();
-        let after = self.now_ordered();
-        let (least, most) = ((before - kernel).as_nanos(), (after - kernel).as_nanos());
-        if least > 0 { least } else { most.min(0) }
-    }
-
-    /// The counter's rate, where the clock started out on the counter.
-    fn known_rate(&self) -> Option<KnownRate> {
-        let begun = self.begun.get().filter(|begun| begun.trust.trusted)?;
-        let found = begun.calibration.as_ref()?;
-        Some(KnownRate { rate: found.rate, error_ppm: found.residual_ppm() })
-    }
-
-    /// What the age of a look is counted in: the counter, or the kernel's clock where that is not trusted.
-    fn watched_tick(&self) -> CounterTick {
-        match self.known_rate() {
-            Some(_) => self.line.source.tick_ordered(),
-            None => CounterTick::new(self.line.source.monotonic().as_nanos()),
         }
     }
 

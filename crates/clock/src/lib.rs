@@ -8,6 +8,7 @@
 
 pub mod bounds;
 pub mod calibrate;
+mod checked;
 mod clock;
 pub mod cross_core;
 mod info;
@@ -22,6 +23,7 @@ pub mod sleep;
 pub mod source;
 mod steered_line;
 pub mod trust;
+mod utc;
 pub mod vvar;
 mod watch;
 
@@ -29,4 +31,5 @@ pub use clock::Clock;
 pub use info::{ClockInfo, Event, EventCount, ExactMultiplier, ReadPath};
 pub use offset::ClockOffset;
 pub use options::{ClockOptions, SourceChoice};
+pub use utc::{UtcInterval, UtcStatement, UtcStatus};
 pub use watch::{Checked, Disruption};

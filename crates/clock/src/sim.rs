@@ -8,6 +8,7 @@ use vtare_units::{CounterTick, Monotonic, MonotonicRaw, Span, Timestamp};
 
 use crate::kernel_rate::KernelRate;
 use crate::source::TimeSource;
+use crate::utc::UtcStatement;
 
 /// A simulated counter at a whole number of kHz with the kernel clocks that Linux would make of it.
 ///
@@ -54,6 +55,14 @@ pub struct SimClock {
     suspended: Cell<Span>,
     /// Time that passed outside only.
     stopped: Cell<Span>,
+    /// CLOCK_REALTIME minus CLOCK_MONOTONIC, in ns; UTC at the start.
+    wall_ahead_ns: Cell<f64>,
+    /// maxerror as the NTP daemon last stated it, and when; `None` where there is no daemon.
+    stated: Cell<Option<(Span, f64)>>,
+    /// Whether a stop changes the disruption marker.
+    stops_are_seen: Cell<bool>,
+    /// By how much true time is ahead of what the counter's position shows, in ns: jumps of the counter pass no time.
+    jumped_ns: Cell<f64>,
     clock_source: Cell<&'static str>,
     disruptions: Cell<u64>,
 }
@@ -87,6 +96,10 @@ impl SimClock {
             readings: Cell::new(0),
             suspended: Cell::new(Span::ZERO),
             stopped: Cell::new(Span::ZERO),
+            wall_ahead_ns: Cell::new(1.7e18),
+            stated: Cell::new(None),
+            stops_are_seen: Cell::new(true),
+            jumped_ns: Cell::new(0.0),
             clock_source: Cell::new("tsc"),
             disruptions: Cell::new(1),
         }
@@ -178,6 +191,7 @@ impl SimClock {
         let now = self.monotonic_at(tick);
         self.position.set(self.position.get() + ticks as f64);
         self.skipped.set(self.skipped.get() + ticks as f64);
+        self.jumped_ns.set(self.jumped_ns.get() + ticks as f64 * self.rate.ns_per_tick());
         let tick = self.shown(self.position.get());
         self.steered_ns.set(now);
         self.steered_tick.set(tick);
@@ -188,12 +202,45 @@ impl SimClock {
         let ticks = span.as_nanos() as f64 / self.rate.ns_per_tick();
         self.jump(ticks as i64);
         self.suspended.set(self.suspended.get() + span);
+        self.jumped_ns.set(self.jumped_ns.get() - span.as_nanos() as f64);
     }
 
     /// The hypervisor stops the guest for `span`: all clocks stop, and only the disruption marker shows it.
     pub fn stop(&self, span: Span) {
         self.stopped.set(self.stopped.get() + span);
-        self.disruptions.set(self.disruptions.get() + 1);
+        if self.stops_are_seen.get() {
+            self.disruptions.set(self.disruptions.get() + 1);
+        }
+    }
+
+    /// From now on there is no VMClock.
+    pub fn hide_stops(&self) {
+        self.stops_are_seen.set(false);
+    }
+
+    /// Somebody steps CLOCK_REALTIME; the kernel then takes it for unsynchronized.
+    pub fn step_wall(&self, span: Span) {
+        self.wall_ahead_ns.set(self.wall_ahead_ns.get() + span.as_nanos() as f64);
+        self.stated.set(None);
+    }
+
+    /// An NTP daemon measures UTC, steps CLOCK_REALTIME to within half of `max_error` of it, and states that.
+    pub fn daemon_states(&self, max_error: Span) {
+        let off_ns = (self.random(1.0) - 0.5) * max_error.as_nanos() as f64;
+        let monotonic = 1e6 + self.monotonic_at(self.shown(self.position.get()));
+        self.wall_ahead_ns.set(self.utc_ns() + off_ns - monotonic);
+        self.stated.set(Some((max_error, monotonic)));
+    }
+
+    /// The NTP daemon ends.
+    pub fn lose_daemon(&self) {
+        self.stated.set(None);
+    }
+
+    /// UTC, in ns since 1970.
+    #[must_use]
+    pub fn utc_ns(&self) -> f64 {
+        1.7e18 + self.true_ns() - self.jumped_ns.get() + self.stopped.get().as_nanos() as f64
     }
 
     /// The hypervisor moves the guest: the counter jumps by `ticks`, the kernel's clocks go on, and the disruption
@@ -274,12 +321,16 @@ impl TimeSource for SimClock {
         let ns = (tick as u128 * u128::from(self.rate.mult)) >> self.rate.shift;
         let (ppm, since) = self.faster.get();
         let more = (tick - since) * self.rate.ns_per_tick() * ppm * 1e-6 + self.random(self.erratic_ns.get());
-        Timestamp::from_nanos(1_000_000 + ns as u64 + more as u64)
+        Timestamp::from_nanos((1_000_000 + ns as u64).wrapping_add_signed(more as i64))
     }
     fn monotonic(&self) -> Timestamp<Monotonic> {
         let tick = self.step(6.0, 20.0);
         let erratic_ns = self.random(self.erratic_ns.get());
         Timestamp::from_nanos(1_000_000 + (self.monotonic_at(tick) + erratic_ns) as u64)
+    }
+    fn coarse(&self) -> Option<Timestamp<Monotonic>> {
+        let now = 1_000_000 + self.monotonic_at(self.shown(self.position.get())) as u64;
+        Some(Timestamp::from_nanos(now - now % 4_000_000))
     }
     fn cpu(&self) -> Option<usize> {
         Some(self.core.get())
@@ -292,6 +343,23 @@ impl TimeSource for SimClock {
     }
     fn disruption_marker(&self) -> Option<u64> {
         Some(self.disruptions.get())
+    }
+    fn utc_statement(&self) -> Option<UtcStatement> {
+        let at = self.monotonic();
+        let now_ns = at.as_nanos() as f64;
+        let (max_error, since_ns) = self.stated.get().unwrap_or((Span::from_secs(16), now_ns));
+        // The kernel adds 500 us once a second.
+        let added = Span::from_micros(500) * ((now_ns - since_ns) / 1e9) as i64;
+        Some(UtcStatement {
+            at,
+            wall: Timestamp::from_nanos((now_ns + self.wall_ahead_ns.get()) as u64),
+            width: Span::from_nanos(600),
+            synchronized: self.stated.get().is_some(),
+            max_error: max_error + added,
+            drift_ppm: 500.0,
+            leap: false,
+            stops_are_seen: self.stops_are_seen.get(),
+        })
     }
     fn clock_source_is(&self, name: &str) -> Option<bool> {
         Some(self.clock_source.get() == name)

@@ -17,7 +17,7 @@ use crate::line::FixedRate;
 pub struct Checked {
     /// CLOCK_MONOTONIC.
     pub at: Timestamp<Monotonic>,
-    /// Starts at 1; one more after each disruption.
+    /// 1 from the first checked reading on; one more after each disruption.
     pub generation: u64,
 }
 
@@ -30,7 +30,7 @@ pub enum Disruption {
     /// The machine was suspended.
     Suspended,
     /// The counter and the kernel's unsteered clock disagree about the time between two looks: one of them stopped,
-    /// stepped or changed its rate.
+    /// stepped or changed its rate; or the counter was given up.
     Stepped,
     /// The kernel did not keep time for [`STALL`] or longer: no CPU handled a timer interrupt.
     Stalled,
@@ -71,6 +71,8 @@ pub(crate) struct Look {
     pub(crate) mark: u64,
     /// How long ago the kernel wrote its page, in ns; 0 where it is not read.
     pub(crate) page_age_ns: i64,
+    /// Whether readings came from the counter.
+    pub(crate) counted: bool,
 }
 
 /// A hypervisor's mark as one number: 0 where there is none.
@@ -88,8 +90,8 @@ pub(crate) struct KnownRate {
     pub(crate) error_ppm: f64,
 }
 
-/// What disrupted time between the looks, if anything did. `base` is an earlier look than `last`. Without a rate the
-/// counter is not asked.
+/// What disrupted time between the looks, if anything did. `base` is an earlier look than `last`. The
+/// counter is asked where its rate is known and readings came from it.
 pub(crate) fn disruption(base: &Look, last: &Look, now: &Look, known: Option<KnownRate>) -> Option<Disruption> {
     if now.mark != last.mark {
         return Some(Disruption::Moved);
@@ -97,7 +99,7 @@ pub(crate) fn disruption(base: &Look, last: &Look, now: &Look, known: Option<Kno
     if (now.suspended_ns - last.suspended_ns).abs() >= SHORTEST_SUSPEND.as_nanos() {
         return Some(Disruption::Suspended);
     }
-    let known = known?;
+    let known = known.filter(|_| last.counted)?;
     let disagree = |from: &Look| {
         let counted = known.rate.nanos(now.tick.since(from.tick)) as f64;
         let passed = now.raw_ns.wrapping_sub(from.raw_ns).cast_signed() as f64;
@@ -105,7 +107,7 @@ pub(crate) fn disruption(base: &Look, last: &Look, now: &Look, known: Option<Kno
         let allowed = TOLERANCE_NS + known.error_ppm * 1e-6 * counted.abs();
         counted > most + allowed || counted < least - allowed
     };
-    if disagree(last) || disagree(base) {
+    if disagree(last) || disagree(base) || !now.counted {
         return Some(Disruption::Stepped);
     }
     let stalled = |look: &Look| look.page_age_ns >= STALL.as_nanos();
@@ -121,6 +123,7 @@ struct StoredLook {
     suspended_ns: AtomicI64,
     mark: AtomicU64,
     page_age_ns: AtomicI64,
+    counted: AtomicBool,
 }
 
 impl StoredLook {
@@ -131,6 +134,7 @@ impl StoredLook {
         self.suspended_ns.store(look.suspended_ns, Ordering::Relaxed);
         self.mark.store(look.mark, Ordering::Relaxed);
         self.page_age_ns.store(look.page_age_ns, Ordering::Relaxed);
+        self.counted.store(look.counted, Ordering::Relaxed);
     }
 
     fn load(&self) -> Look {
@@ -141,6 +145,7 @@ impl StoredLook {
             suspended_ns: self.suspended_ns.load(Ordering::Relaxed),
             mark: self.mark.load(Ordering::Relaxed),
             page_age_ns: self.page_age_ns.load(Ordering::Relaxed),
+            counted: self.counted.load(Ordering::Relaxed),
         }
     }
 }
@@ -170,9 +175,11 @@ impl Watch {
     /// Starts with a first look, which holds for [`LOOK_EVERY`] at `rate`.
     pub(crate) fn start(&self, look: &Look, rate: Option<FixedRate>) {
         let ticks = rate.map_or(LOOK_EVERY.as_nanos_unsigned(), |rate| rate.ticks_for(LOOK_EVERY.as_nanos_unsigned()));
-        self.generation.store(1, Ordering::Relaxed);
-        self.publish(1, look, true);
-        self.holds_ticks.store(ticks, Ordering::Release);
+        self.holds_ticks.store(ticks, Ordering::Relaxed);
+        // Another thread may have started it meanwhile.
+        if self.generation.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+            self.publish(1, look, true);
+        }
     }
 
     #[inline(always)]
@@ -256,6 +263,13 @@ impl Watch {
         }
         self.writing.store(0, Ordering::Release);
     }
+}
+
+/// Whether a reading lies where the kernel's last timer tick allows: not before it, and at most [`STALL`] after it.
+#[inline(always)]
+pub(crate) fn near_tick(ns: u64, tick: Timestamp<Monotonic>) -> bool {
+    let early = LOOK_EVERY.as_nanos_unsigned();
+    ns.wrapping_sub(tick.as_nanos()).wrapping_add(early) <= early + STALL.as_nanos_unsigned()
 }
 
 /// Whether a look at `looked_at` holds at `tick`: at most `holds` ticks later, and no more earlier. Another CPU's

@@ -154,7 +154,15 @@ fn without_a_counter_suspends_and_moves_are_flagged_and_nothing_else() {
 }
 
 fn look() -> Look {
-    Look { tick: CounterTick::new(1 << 50), raw_ns: 1 << 60, raw_width_ns: 40, suspended_ns: 7, mark: 3, page_age_ns: 0 }
+    Look {
+        tick: CounterTick::new(1 << 50),
+        raw_ns: 1 << 60,
+        raw_width_ns: 40,
+        suspended_ns: 7,
+        mark: 3,
+        page_age_ns: 0,
+        counted: true,
+    }
 }
 
 /// A look `ns` later, by a counter of 1 ns a tick.

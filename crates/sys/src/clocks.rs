@@ -84,6 +84,42 @@ pub fn tai_ns() -> u64 {
     read(libc::CLOCK_TAI)
 }
 
+/// What the kernel is told of CLOCK_REALTIME by an NTP daemon.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct NtpState {
+    /// A daemon states that the clock is synchronized.
+    pub synchronized: bool,
+    /// The greatest error against UTC.
+    pub max_error: Span,
+    /// The greatest drift, in ppm.
+    pub tolerance_ppm: f64,
+    /// A leap second is due or in progress.
+    pub leap: bool,
+}
+
+/// Asks the kernel (adjtimex, which changes nothing here); `None` where it refuses to answer.
+#[must_use]
+pub fn ntp_state() -> Option<NtpState> {
+    // SAFETY: a timex is plain numbers; all zero means: change nothing.
+    let mut found: libc::timex = unsafe { core::mem::zeroed() };
+    // SAFETY: the address of this thread's errno is valid as long as the thread.
+    let errno = unsafe { libc::__errno_location() };
+    // SAFETY: as above.
+    let kept = unsafe { errno.read() };
+    // SAFETY: `found` is live and may be written.
+    let state = unsafe { libc::adjtimex(&raw mut found) };
+    // SAFETY: as above.
+    unsafe { errno.write(kept) };
+    (state >= 0).then(|| NtpState {
+        synchronized: found.status & libc::STA_UNSYNC == 0 && state != libc::TIME_ERROR,
+        max_error: Span::from_micros(found.maxerror),
+        // In units of 2^-16 ppm.
+        tolerance_ppm: found.tolerance as f64 / 65_536.0,
+        leap: found.status & (libc::STA_INS | libc::STA_DEL) != 0
+            || matches!(state, libc::TIME_INS | libc::TIME_DEL | libc::TIME_OOP | libc::TIME_WAIT),
+    })
+}
+
 /// Time this machine has spent suspended since boot: [`boottime_ns`] minus CLOCK_MONOTONIC, to about a microsecond. A
 /// thread that does not run between two of these readings reads again.
 #[must_use]
@@ -206,6 +242,13 @@ mod tests {
         assert_eq!(kernel_clock_source_is(&name), Some(true));
         assert_eq!(kernel_clock_source_is("sundial"), Some(false));
         assert_eq!(kernel_clock_source_is(""), Some(false));
+    }
+
+    #[test]
+    fn the_kernel_states_an_error_and_a_drift_or_refuses() {
+        if let Some(state) = ntp_state() {
+            assert!(state.max_error >= Span::ZERO && (1.0..10_000.0).contains(&state.tolerance_ppm), "{state:?}");
+        }
     }
 
     #[test]

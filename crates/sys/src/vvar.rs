@@ -177,6 +177,12 @@ impl Record {
         self.ns(self.raw, tick).map(|(ns, _)| ns)
     }
 
+    /// Whether the kernel keeps time by the counter, also while it writes the record.
+    #[must_use]
+    pub fn by_counter(&self) -> bool {
+        self.mode.load(Ordering::Relaxed) == MODE_COUNTER
+    }
+
     /// Multiplier, shift and last tick, read as one.
     #[must_use]
     pub fn scale(&self) -> Option<Scale> {

@@ -27,17 +27,22 @@ from vtare.errors import BadInput, VtareError, did_you_mean
 __all__ = [
     "LIBRARY_VARIABLE",
     "SLEEP_POLICIES",
+    "UTC_STATUSES",
     "BadValue",
+    "Checked",
     "ClockError",
     "ClockInfo",
     "LibraryMissing",
     "SleepOptions",
     "SleepResult",
     "Ticker",
+    "UtcInterval",
     "info",
     "last_sleep",
+    "now_checked",
     "now_ns",
     "now_ordered_ns",
+    "now_utc_interval",
     "set_sleep_options",
     "set_sleep_policy",
     "sleep_ns",
@@ -63,6 +68,9 @@ SLEEP_POLICIES: Final = (
     "never_early",
 )
 """The ways to sleep, by name; `os` is another name of `clock_nanosleep`. Their meaning: docs/clock-library.md."""
+
+UTC_STATUSES: Final = ("synchronized", "free_running", "disrupted", "unknown")
+"""What an interval of UTC is worth. The first two state that UTC lies in it: docs/clock-contract.md."""
 
 _MOST_NS: Final = 2**64 - 1
 _PATHS: Final[tuple[Literal["kernel_page", "line", "vdso"], ...]] = ("kernel_page", "line", "vdso")
@@ -120,6 +128,37 @@ class ClockInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class Checked:
+    """A reading and the generation it belongs to: between two readings of one generation no disruption was seen.
+
+    Attributes:
+        at_ns: As `now_ns`.
+        generation: Grows before the first reading after a disruption of 1 ms and more returns; 0 while another thread
+            starts the clock.
+    """
+
+    at_ns: int
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class UtcInterval:
+    """UTC, if `status` is `synchronized` or `free_running`, lies between the two.
+
+    Attributes:
+        earliest_ns: UTC is no earlier, in ns since 1970.
+        latest_ns: And no later; 2**64 - 1 where there is no interval.
+        status: What that is worth, one of `UTC_STATUSES`.
+        generation: As of `Checked`.
+    """
+
+    earliest_ns: int
+    latest_ns: int
+    status: str
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
 class SleepResult:
     """How a sleep ended.
 
@@ -171,6 +210,30 @@ def now_ns() -> int:
 def now_ordered_ns() -> int:
     """CLOCK_MONOTONIC in ns; a reading that happened later, in whichever thread, is never the smaller."""
     return lib.vtare_now_ordered_ns()  # type: ignore[no-any-return]
+
+
+def now_checked() -> Checked:
+    """The clock now, and the generation of the reading."""
+    generation = ffi.new("uint64_t *")
+    return Checked(at_ns=lib.vtare_now_checked(generation), generation=generation[0])
+
+
+def now_utc_interval() -> UtcInterval:
+    """UTC now, as an interval.
+
+    Raises:
+        ClockError: The library is older than this package.
+    """
+    found = ffi.new("struct vtare_utc_interval *")
+    found.size = ffi.sizeof("struct vtare_utc_interval")
+    if lib.vtare_now_utc_interval(found) != 0:
+        raise _failure()
+    return UtcInterval(
+        earliest_ns=found.earliest_ns,
+        latest_ns=found.latest_ns,
+        status=UTC_STATUSES[found.status],
+        generation=found.generation,
+    )
 
 
 def tick() -> int:

@@ -10,6 +10,21 @@ ABI_VERSION: Final = 1
 DECLARATIONS: Final = """
 uint64_t vtare_now_ns(void);
 uint64_t vtare_now_ordered_ns(void);
+uint64_t vtare_now_checked(uint64_t *generation);
+enum vtare_utc_status {
+    VTARE_UTC_SYNCHRONIZED = 0,
+    VTARE_UTC_FREE_RUNNING = 1,
+    VTARE_UTC_DISRUPTED = 2,
+    VTARE_UTC_UNKNOWN = 3
+};
+struct vtare_utc_interval {
+    uint32_t size;
+    uint32_t status;
+    uint64_t earliest_ns;
+    uint64_t latest_ns;
+    uint64_t generation;
+};
+int vtare_now_utc_interval(struct vtare_utc_interval *interval);
 enum vtare_source {
     VTARE_SOURCE_AUTO = 0,
     VTARE_SOURCE_OS = 1

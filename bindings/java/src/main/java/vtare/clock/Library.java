@@ -5,6 +5,7 @@ import com.sun.jna.NativeLibrary;
 import com.sun.jna.Pointer;
 import com.sun.jna.Structure;
 import com.sun.jna.Structure.FieldOrder;
+import com.sun.jna.ptr.LongByReference;
 import java.nio.charset.StandardCharsets;
 
 /** The functions of vtare_clock.h, mapped directly: JNA's cheapest way, some hundred nanoseconds a call. */
@@ -44,6 +45,10 @@ final class Library {
     static native long vtare_now_ns();
 
     static native long vtare_now_ordered_ns();
+
+    static native long vtare_now_checked(LongByReference generation);
+
+    static native int vtare_now_utc_interval(Utc utc);
 
     static native long vtare_tick();
 
@@ -143,6 +148,16 @@ final class Library {
         public byte[] source = new byte[16];
         public byte[] reason = new byte[240];
         public long events_rate_contradicted;
+    }
+
+    /** {@code struct vtare_utc_interval}. */
+    @FieldOrder({"size", "status", "earliest_ns", "latest_ns", "generation"})
+    public static final class Utc extends Structure {
+        public int size;
+        public int status;
+        public long earliest_ns;
+        public long latest_ns;
+        public long generation;
     }
 
     /** {@code struct vtare_sleep_options}. */

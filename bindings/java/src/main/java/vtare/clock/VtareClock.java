@@ -1,5 +1,6 @@
 package vtare.clock;
 
+import com.sun.jna.ptr.LongByReference;
 import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.Map;
@@ -96,6 +97,55 @@ public final class VtareClock {
     /** How this thread sleeps. */
     public static String sleepPolicy() {
         return Library.vtare_sleep_policy_name(Library.vtare_get_sleep_policy());
+    }
+
+    /**
+     * A reading and its generation.
+     *
+     * @param atNs as {@link #nowNs}
+     * @param generation grows before the first reading after a disruption of 1 ms and more returns; 0 while another
+     *     thread starts the clock
+     */
+    public record Checked(long atNs, long generation) {}
+
+    /** The clock now, and the generation of the reading: between two of one generation no disruption was seen. */
+    public static Checked nowChecked() {
+        LongByReference generation = new LongByReference();
+        long at = Library.vtare_now_checked(generation);
+        return new Checked(at, generation.getValue());
+    }
+
+    /** What an interval of UTC is worth: see vtare_clock.h. */
+    public enum UtcStatus {
+        /** As the kernel is given it by its NTP daemon. */
+        SYNCHRONIZED,
+        /** The daemon is gone or the clock was stepped by hand: the interval grows with the drift. */
+        FREE_RUNNING,
+        /** Disrupted, and not bounded again: no interval. */
+        DISRUPTED,
+        /** Nothing bounds UTC, or this guest can be stopped without seeing it: not vouched for. */
+        UNKNOWN
+    }
+
+    /**
+     * UTC as an interval.
+     *
+     * @param earliestNs UTC is no earlier, in ns since 1970
+     * @param latestNs and no later; unsigned: -1 where there is no interval
+     * @param status what that is worth
+     * @param generation as of {@link Checked}
+     */
+    public record UtcInterval(long earliestNs, long latestNs, UtcStatus status, long generation) {}
+
+    /** UTC now. */
+    public static UtcInterval nowUtcInterval() {
+        Library.Utc found = new Library.Utc();
+        found.size = found.size();
+        if (Library.vtare_now_utc_interval(found) != 0) {
+            throw Library.failure();
+        }
+        return new UtcInterval(
+                found.earliest_ns, found.latest_ns, UtcStatus.values()[found.status], found.generation);
     }
 
     /**

@@ -1,0 +1,1 @@
+// Empty: a package that declares functions without a body needs an assembly file.

@@ -1,0 +1,3 @@
+module vtare/clock
+
+go 1.23

@@ -1,0 +1,144 @@
+use vtare_units::Random;
+
+use super::*;
+use crate::sim::SimClock;
+use crate::trust::Evidence;
+use crate::{Clock, ClockOptions};
+
+const MS: f64 = 1e6;
+
+fn on(machine: SimClock) -> Clock<SimClock> {
+    let evidence = Evidence {
+        available: true,
+        permitted: true,
+        invariant: Some(true),
+        clock_source: Some("tsc".to_owned()),
+        ..Evidence::default()
+    };
+    Clock::with_source(machine, evidence, &ClockOptions::fast(), |_| None)
+}
+
+/// An interval, and whether it is wrong although it is stated to hold.
+fn wrong(clock: &Clock<SimClock>) -> Option<UtcInterval> {
+    let before = clock.source().utc_ns();
+    let found = clock.now_utc_interval();
+    let after = clock.source().utc_ns();
+    let outside = (found.latest.as_nanos() as f64) < before || found.earliest.as_nanos() as f64 > after;
+    (found.is_bounded() && outside).then_some(found)
+}
+
+#[test]
+fn of_1000_disruptions_and_steps_none_leaves_a_wrong_interval() {
+    let (mut held, mut bounded, mut rebounded) = (0, 0, 0);
+    for seed in 0..1_000 {
+        let mut random = Random::part(seed, 1);
+        let clock = on(SimClock::new(2_596_118).with_seed(seed).with_pauses(3_000, Span::from_millis(30)));
+        let source = clock.source();
+        source.steer(random.unit() * 80.0 - 40.0);
+        source.daemon_states(Span::from_micros(100 + (random.unit() * 5_000.0) as i64));
+        let span_ns = MS * 10_f64.powf(random.unit() * 4.0);
+        let ticks = (span_ns * 2.596_118) as i64;
+        let span = Span::from_nanos(span_ns as i64);
+        let sign: i64 = if random.unit() < 0.5 { 1 } else { -1 };
+        // A first reading comes before: what happened earlier is not known to any process.
+        let at = 1 + (random.unit() * 15.0) as u32;
+        for step in 0..60_u32 {
+            source.advance_ns(random.unit() * 60.0 * MS);
+            if step == at {
+                match seed % 6 {
+                    0 => source.stop(span),
+                    1 => source.migrate(sign * ticks),
+                    2 => source.suspend(span),
+                    3 => source.jump(sign * ticks),
+                    4 => source.step_wall(span * sign),
+                    _ => source.lose_daemon(),
+                }
+            }
+            // The daemon measures anew every second or so.
+            if step > at && step % 12 == 0 && seed % 6 < 5 {
+                source.daemon_states(Span::from_micros(300 + i64::from(step)));
+            }
+            let found = wrong(&clock);
+            assert_eq!(found, None, "seed {seed}, step {step} after a disruption of {span} at {at}");
+            held += 1;
+            bounded += u32::from(clock.now_utc_interval().is_bounded());
+        }
+        rebounded += u32::from(clock.now_utc_interval().status == UtcStatus::Synchronized);
+    }
+    assert_eq!(held, 60_000);
+    assert!(bounded > 25_000, "only {bounded} of {held} readings state a bound");
+    assert!(rebounded > 600, "only {rebounded} of 1000 were bounded again");
+}
+
+#[test]
+fn the_interval_grows_with_the_drift_when_the_daemon_is_gone() {
+    let clock = on(SimClock::new(2_596_118));
+    clock.source().daemon_states(Span::from_millis(2));
+    let width = |found: UtcInterval| (found.latest - found.earliest).as_nanos();
+    let first = clock.now_utc_interval();
+    assert_eq!(first.status, UtcStatus::Synchronized);
+    // 2 ms, and the second's drift that the kernel may not have added yet.
+    assert!((5_000_000..5_002_000).contains(&width(first)), "{}", width(first));
+    clock.source().lose_daemon();
+    for _ in 0..100 {
+        clock.source().advance_ns(1e9);
+        let _ = clock.now_utc_interval();
+    }
+    let last = clock.now_utc_interval();
+    assert_eq!(last.status, UtcStatus::FreeRunning);
+    // 500 ppm of 100 s to either side.
+    assert!((width(last) - width(first) - 100_000_000).abs() < 1_000_000, "{}", width(last));
+}
+
+#[test]
+fn without_a_statement_there_is_no_interval() {
+    let clock = on(SimClock::new(2_596_118));
+    let found = clock.now_utc_interval();
+    assert_eq!(found.status, UtcStatus::Unknown);
+    assert_eq!((found.earliest, found.latest), (Timestamp::ZERO, Timestamp::MAX));
+}
+
+#[test]
+fn a_guest_that_can_be_stopped_unseen_states_an_interval_and_vouches_for_none() {
+    let clock = on(SimClock::new(2_596_118));
+    clock.source().hide_stops();
+    clock.source().daemon_states(Span::from_millis(1));
+    let found = clock.now_utc_interval();
+    assert!(!found.is_bounded() && found.latest < Timestamp::MAX, "{found:?}");
+}
+
+#[test]
+fn an_unseen_stop_is_found_when_the_daemon_measures_again() {
+    let clock = on(SimClock::new(2_596_118));
+    clock.source().hide_stops();
+    clock.source().daemon_states(Span::from_millis(1));
+    let first = clock.now_utc_interval();
+    clock.source().stop(Span::from_secs(8));
+    clock.source().advance_ns(200.0 * MS);
+    clock.source().daemon_states(Span::from_millis(1));
+    let found = clock.now_utc_interval();
+    assert_eq!((found.status, found.generation), (UtcStatus::Disrupted, first.generation + 1));
+    clock.source().advance_ns(2_000.0 * MS);
+    let _ = clock.now_utc_interval();
+    clock.source().daemon_states(Span::from_micros(900));
+    clock.source().advance_ns(200.0 * MS);
+    let found = clock.now_utc_interval();
+    assert!(found.latest < Timestamp::MAX, "{found:?}");
+}
+
+#[test]
+fn a_leap_second_widens_the_interval_by_one() {
+    let now = UtcStatement {
+        at: Timestamp::from_nanos(1),
+        wall: Timestamp::from_nanos(1 << 60),
+        width: Span::ZERO,
+        synchronized: true,
+        max_error: Span::from_millis(1),
+        drift_ppm: 500.0,
+        leap: true,
+        stops_are_seen: true,
+    };
+    let (known, contradicted) = next(&Known::default(), &now, 1);
+    assert!(!contradicted);
+    assert_eq!(known.error_ns, 1_001_500_000);
+}
