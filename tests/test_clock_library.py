@@ -127,7 +127,7 @@ def test_java_names_the_library_it_does_not_find(classes: str, tmp_path: Path) -
     assert "make install" in result.stderr
 
 
-CASES = ["allocation", "cancelled", "fork", "handler", "interrupted", "refused", "threads"]
+CASES = ["allocation", "cancelled", "checked", "fork", "handler", "interrupted", "refused", "threads"]
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -212,6 +212,16 @@ class TestWithTheLibrary:
         with pytest.raises(clock.BadValue, match="64-bit"):
             clock.ticks_to_ns(2**63)
 
+    def test_checked_readings_share_a_generation_and_utc_lies_between_its_ends(self) -> None:
+        first = clock.now_checked()
+        second = clock.now_checked()
+        assert first.generation >= 1
+        assert second.generation > first.generation or second.at_ns >= first.at_ns
+        utc = clock.now_utc_interval()
+        assert utc.status in clock.UTC_STATUSES
+        assert utc.earliest_ns <= utc.latest_ns
+        assert utc.generation >= first.generation
+
     def test_a_clock_that_runs_takes_no_other_options(self) -> None:
         clock.now_ns()
         with pytest.raises(clock.ClockError, match="runs already") as caught:

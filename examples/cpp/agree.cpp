@@ -39,6 +39,10 @@ int main() {
     std::cout << "10 periods of 200 us took " << took.seconds() << " s and " << took.nanoseconds() << " ns, "
               << ticker.missed() << " missed; last miss " << vtare::last_sleep().miss_ns << " ns\n";
 
+    const vtare::checked reading = vtare::now_checked();
+    const struct vtare_utc_interval utc = vtare::now_utc_interval();
+    std::cout << "generation " << reading.generation << "; UTC has status " << utc.status << '\n';
+
     vtare::sleep_for(vtare::Timer(0, 300000));
     try {
         vtare::set_sleep_policy("nap");

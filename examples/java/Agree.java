@@ -29,6 +29,10 @@ public final class Agree {
                 "source %s, stated error %.0f ns: %d of %d readings outside%n",
                 info.source(), info.errorBoundNs(), outside, READINGS);
 
+        VtareClock.Checked reading = VtareClock.nowChecked();
+        VtareClock.UtcInterval utc = VtareClock.nowUtcInterval();
+        System.out.printf("generation %d; UTC is %s%n", reading.generation(), utc.status());
+
         VtareClock.setSleepPolicy("adaptive");
         boolean early = false;
         VtareClock.Ticker ticker = new VtareClock.Ticker(200_000);

@@ -1,0 +1,122 @@
+//! The first and only program of a guest whose time is disrupted: reads its clock without a pause and, when it is asked
+//! on the serial line, answers with a reading. Every answer is the first reading after what happened since the last.
+//!
+//! Lines in: `read`; `utc NS MAX_ERROR_US`: an NTP daemon has measured UTC. Out: `path PATH`, and for each line
+//! `GENERATION AT_NS STATUS EARLIEST_NS LATEST_NS READINGS CAUSE`.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::fd::AsRawFd;
+
+use vtare_clock::{Clock, ClockOptions};
+
+fn mount(kind: &str, at: &str) -> io::Result<()> {
+    fs::create_dir_all(at)?;
+    let (kind, at) = (format!("{kind}\0"), format!("{at}\0"));
+    // SAFETY: both texts end in NUL; no data.
+    let code =
+        unsafe { libc::mount(kind.as_ptr().cast(), at.as_ptr().cast(), kind.as_ptr().cast(), 0, std::ptr::null()) };
+    if code == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// The memory that the host shares stands for a VMClock, where it is there.
+fn show_vmclock() -> io::Result<()> {
+    for device in fs::read_dir("/sys/bus/pci/devices")? {
+        let device = device?.path();
+        if fs::read_to_string(device.join("vendor"))?.trim() == "0x1af4"
+            && fs::read_to_string(device.join("device"))?.trim() == "0x1110"
+        {
+            fs::write(device.join("enable"), "1")?;
+            return std::os::unix::fs::symlink(device.join("resource2"), "/dev/vmclock0");
+        }
+    }
+    Ok(())
+}
+
+/// CLOCK_REALTIME is set, and stated to be right within `max_error_us`, as a daemon does.
+fn state_utc(ns: i64, max_error_us: i64) -> io::Result<()> {
+    let at = libc::timespec { tv_sec: ns / 1_000_000_000, tv_nsec: ns % 1_000_000_000 };
+    // SAFETY: a live timespec.
+    if unsafe { libc::clock_settime(libc::CLOCK_REALTIME, &raw const at) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: plain numbers.
+    let mut timex: libc::timex = unsafe { std::mem::zeroed() };
+    timex.modes = libc::ADJ_STATUS | libc::ADJ_MAXERROR;
+    timex.maxerror = max_error_us;
+    // SAFETY: a live timex.
+    if unsafe { libc::adjtimex(&raw mut timex) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+fn serve(serial: &mut File) -> io::Result<()> {
+    show_vmclock()?;
+    let clock = Clock::start(&ClockOptions::fast());
+    writeln!(serial, "path {:?}", clock.path())?;
+    let mut line = Vec::new();
+    let mut readings: u64 = 0;
+    let mut poll = libc::pollfd { fd: serial.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    loop {
+        for _ in 0..50 {
+            std::hint::black_box(clock.now_checked());
+        }
+        readings += 50;
+        // SAFETY: one live pollfd.
+        if unsafe { libc::poll(&raw mut poll, 1, 0) } <= 0 {
+            continue;
+        }
+        let mut byte = [0];
+        if serial.read(&mut byte)? == 0 {
+            continue;
+        }
+        if byte[0] != b'\n' {
+            line.push(byte[0]);
+            continue;
+        }
+        let text = String::from_utf8_lossy(&line).into_owned();
+        line.clear();
+        let mut words = text.split_whitespace();
+        match words.next() {
+            Some("utc") => {
+                let mut number = || words.next().and_then(|word| word.parse().ok()).unwrap_or(0);
+                let (ns, max_error_us) = (number(), number());
+                state_utc(ns, max_error_us)?;
+            }
+            Some("read") => {}
+            _ => continue,
+        }
+        let (now, utc) = (clock.now_checked(), clock.now_utc_interval());
+        writeln!(
+            serial,
+            "{} {} {:?} {} {} {readings} {:?}",
+            now.generation,
+            now.at.as_nanos(),
+            utc.status,
+            utc.earliest.as_nanos(),
+            utc.latest.as_nanos(),
+            clock.disruptions().1
+        )?;
+    }
+}
+
+fn main() {
+    let begun = ["proc", "sysfs", "devtmpfs"].iter().zip(["/proc", "/sys", "/dev"]).try_for_each(|(k, at)| mount(k, at));
+    let serial = begun.and_then(|()| OpenOptions::new().read(true).write(true).open("/dev/ttyS1"));
+    let ended = serial.and_then(|mut serial| {
+        // SAFETY: plain numbers, set by the call.
+        let mut terminal: libc::termios = unsafe { std::mem::zeroed() };
+        // SAFETY: a live descriptor and structure.
+        unsafe { libc::tcgetattr(serial.as_raw_fd(), &raw mut terminal) };
+        // SAFETY: as above.
+        unsafe { libc::cfmakeraw(&raw mut terminal) };
+        // SAFETY: as above.
+        unsafe { libc::tcsetattr(serial.as_raw_fd(), libc::TCSANOW, &raw const terminal) };
+        serve(&mut serial)
+    });
+    println!("disruption guest: {ended:?}");
+    // The kernel panics where its first program ends; this ends the machine.
+    // SAFETY: no memory is passed.
+    unsafe { libc::reboot(libc::RB_POWER_OFF) };
+}

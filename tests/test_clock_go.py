@@ -1,0 +1,54 @@
+"""The Go module: vetted, tested, built without cgo; its example and its benchmark run."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+MODULES = ("bindings/go", "examples/go", "bench/go")
+
+
+@pytest.fixture(scope="module")
+def go() -> str:
+    """The Go tool; 1.23 or newer."""
+    found = shutil.which("go") or shutil.which("/usr/local/go/bin/go")
+    if found is None:
+        pytest.skip("no go on PATH (1.23 or newer; Debian 12's own is older)")
+    version = subprocess.run([found, "env", "GOVERSION"], capture_output=True, text=True, check=True).stdout
+    numbers = re.match(r"go(\d+)\.(\d+)", version)
+    if numbers is None or (int(numbers[1]), int(numbers[2])) < (1, 23):
+        pytest.skip(f"found {version.strip()}, need go1.23 or newer")
+    return found
+
+
+def run(go: str, *arguments: str, directory: Path) -> subprocess.CompletedProcess[str]:
+    """One command of the Go tool: no cgo, no network."""
+    environment = {**os.environ, "CGO_ENABLED": "0", "GOPROXY": "off", "GOTOOLCHAIN": "local"}
+    return subprocess.run(
+        [go, *arguments], cwd=directory, env=environment, capture_output=True, text=True, check=False, timeout=300
+    )
+
+
+def test_the_module_passes_its_tests_without_cgo(root: Path, go: str) -> None:
+    done = run(go, "test", "./...", directory=root / "bindings/go")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_modules_are_vetted_and_formatted(root: Path, go: str, module: str) -> None:
+    done = run(go, "vet", "./...", directory=root / module)
+    assert done.returncode == 0, done.stdout + done.stderr
+    gofmt = Path(go).resolve().parent / "gofmt"
+    listed = subprocess.run([str(gofmt), "-l", "."], cwd=root / module, capture_output=True, text=True, check=True)
+    assert listed.stdout == ""
+
+
+def test_the_example_wakes_on_time_and_states_utc(root: Path, go: str) -> None:
+    done = run(go, "run", ".", directory=root / "examples/go")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.match(r"10 periods of 200 us, at most \S+ late\nUTC: ", done.stdout)
