@@ -41,7 +41,8 @@ func main() {
 	fmt.Printf("  %10s  %22s  %22s  %14s\n", "", "clock.Sleep", "time.Sleep", "time / clock")
 	fmt.Printf("  %10s  %10s  %10s  %10s  %10s  %14s\n", "asked", "median", "p99", "median", "p99", "median")
 	reached := false
-	for _, d := range []time.Duration{50 * time.Microsecond, 200 * time.Microsecond, time.Millisecond, 5 * time.Millisecond} {
+	for _, microseconds := range []time.Duration{50, 200, 1000, 5000} {
+		d := microseconds * time.Microsecond
 		var ours, theirs []int64
 		for range rounds {
 			ours = append(ours, late(clock.Sleep, d))

@@ -11,7 +11,8 @@ import (
 // CLOCK_MONOTONIC by a system call.
 func kernelNow(t *testing.T) int64 {
 	var at syscall.Timespec
-	if _, _, errno := syscall.Syscall(syscall.SYS_CLOCK_GETTIME, clockMonotonic, uintptr(unsafe.Pointer(&at)), 0); errno != 0 {
+	_, _, errno := syscall.Syscall(syscall.SYS_CLOCK_GETTIME, clockMonotonic, uintptr(unsafe.Pointer(&at)), 0)
+	if errno != 0 {
 		t.Fatal(errno)
 	}
 	return at.Nano()
@@ -69,7 +70,8 @@ func TestAnIntervalIsWhatTheKernelStatesAndItsDrift(t *testing.T) {
 	stated := syscall.Timex{Maxerror: 2000, Tolerance: 500 << 16}
 	found := interval(wall, time.Microsecond, stateOK, stated, true)
 	bound := 2*time.Millisecond + 500*time.Microsecond + time.Microsecond
-	if found.Status != Synchronized || wall.Sub(found.Earliest) != bound || found.Latest.Sub(wall) != bound+time.Microsecond {
+	before, after := wall.Sub(found.Earliest), found.Latest.Sub(wall)
+	if found.Status != Synchronized || before != bound || after != bound+time.Microsecond {
 		t.Errorf("found %+v", found)
 	}
 	if guest := interval(wall, 0, stateOK, stated, false); guest.Status != Unknown || guest.Latest.IsZero() {

@@ -102,7 +102,8 @@ fn serve(serial: &mut File) -> io::Result<()> {
 }
 
 fn main() {
-    let begun = ["proc", "sysfs", "devtmpfs"].iter().zip(["/proc", "/sys", "/dev"]).try_for_each(|(k, at)| mount(k, at));
+    let begun =
+        ["proc", "sysfs", "devtmpfs"].iter().zip(["/proc", "/sys", "/dev"]).try_for_each(|(k, at)| mount(k, at));
     let serial = begun.and_then(|()| OpenOptions::new().read(true).write(true).open("/dev/ttyS1"));
     let ended = serial.and_then(|mut serial| {
         // SAFETY: plain numbers, set by the call.

@@ -12,7 +12,8 @@
  * Fork. A child goes on with the parent's clock and its own copy of the calling thread's state. Nothing needs to be
  * done.
  * Signals. Once the clock runs, vtare_now_ns, vtare_now_ordered_ns, vtare_now_checked and the vtare_tick functions may
- * be called in signal handlers; nothing else may, except vtare_clock_abi_version, vtare_clock_version and vtare_sleep_policy_name.
+ * be called in signal handlers; nothing else may, except vtare_clock_abi_version, vtare_clock_version and
+ * vtare_sleep_policy_name.
  * Growth. Structures begin with `size`: set it to sizeof the structure before the call. Later releases add fields at
  * the end, never elsewhere, and fill in no more than the caller has; afterwards `size` is the number of bytes filled
  * in. A program built with a newer header than the library finds fields behind `size` unchanged: they are unknown, not
@@ -67,7 +68,7 @@ enum vtare_utc_status {
     VTARE_UTC_SYNCHRONIZED = 0, /* as the kernel is given it by its NTP daemon */
     VTARE_UTC_FREE_RUNNING = 1, /* the daemon is gone or the clock was stepped by hand: it grows with the drift */
     VTARE_UTC_DISRUPTED = 2,    /* disrupted, not bounded again: no interval, 0 to UINT64_MAX */
-    VTARE_UTC_UNKNOWN = 3       /* nothing bounds UTC; or a guest whose stops stay unseen (no VMClock): not vouched for */
+    VTARE_UTC_UNKNOWN = 3       /* nothing bounds UTC; or a guest whose stops stay unseen (no VMClock) */
 };
 
 struct vtare_utc_interval {

@@ -7,7 +7,7 @@ use crate::trust::Evidence;
 use crate::{Clock, ClockOptions};
 
 const MS: f64 = 1e6;
-/// What a checked reading may be off by where no flag was raised: what readings on a line take to be made, and steering.
+/// What a checked reading may be off by where no flag was raised: the tolerance of a look.
 const BOUND_NS: i64 = 250_000;
 
 fn on(machine: SimClock) -> Clock<SimClock> {
