@@ -224,7 +224,7 @@ def now_utc_interval() -> UtcInterval:
     Raises:
         ClockError: The library is older than this package.
     """
-    found = ffi.new("struct vtare_utc_interval *")
+    found: Any = ffi.new("struct vtare_utc_interval *")
     found.size = ffi.sizeof("struct vtare_utc_interval")
     if lib.vtare_now_utc_interval(found) != 0:
         raise _failure()
