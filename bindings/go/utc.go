@@ -35,7 +35,7 @@ const (
 
 var bareMetal = sync.OnceValue(func() bool {
 	facts, err := os.ReadFile("/proc/cpuinfo")
-	// Where a hypervisor is below, CPUs of x86-64 have this flag; others do not tell.
+	// Where a hypervisor is below, CPUs of x86-64 have this flag; others do not report one.
 	return err == nil && bytes.Contains(facts, []byte("\nflags")) && !bytes.Contains(facts, []byte(" hypervisor"))
 })
 

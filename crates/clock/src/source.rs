@@ -98,7 +98,7 @@ impl TimeSource for System {
     }
     fn utc_statement(&self) -> Option<UtcStatement> {
         static BARE_METAL: OnceLock<bool> = OnceLock::new();
-        // Other CPUs do not tell whether a hypervisor is below.
+        // Other CPUs do not report whether a hypervisor is below.
         let bare_metal = *BARE_METAL
             .get_or_init(|| cfg!(target_arch = "x86_64") && cpu::Features::read().hypervisor_name().is_none());
         for _ in 0..8 {

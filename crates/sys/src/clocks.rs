@@ -84,7 +84,7 @@ pub fn tai_ns() -> u64 {
     read(libc::CLOCK_TAI)
 }
 
-/// What the kernel is told of CLOCK_REALTIME by an NTP daemon.
+/// What an NTP daemon states of CLOCK_REALTIME.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct NtpState {
     /// A daemon states that the clock is synchronized.
