@@ -51,7 +51,7 @@ impl<S: TimeSource> Clock<S> {
                 if self.watch.holds(read.get(), watch::mark(self.line.source.disruption_marker()))
                     && self.watch.page_holds(page_age)
                     && self.near_last_tick(ns)
-                    && !self.watch.from_kernel()
+                    && !self.watch.reads_kernel()
                     && self.watch.generation() == generation =>
             {
                 Checked { at: Timestamp::from_nanos(ns), generation }
@@ -77,18 +77,18 @@ impl<S: TimeSource> Clock<S> {
     #[inline(never)]
     fn checked_slow(&self, refused: bool) -> Checked {
         let mut looked: Option<Look> = None;
-        if refused && !self.watch.from_kernel() {
+        if refused && !self.watch.reads_kernel() {
             looked = Some(self.look_for_disruption());
         }
         loop {
             let generation = self.watch.generation();
-            let from_kernel = self.watch.from_kernel();
+            let from_kernel = self.watch.reads_kernel();
             let at = if from_kernel { self.line.source.monotonic() } else { self.now_ordered() };
             let tick = self.watched_tick();
             let mark = watch::mark(self.line.source.disruption_marker());
             let holds =
                 self.watch.holds(tick, mark) || looked.is_some_and(|look| self.watch.covered_by(&look, tick, mark));
-            if holds && self.watch.from_kernel() == from_kernel && self.watch.generation() == generation {
+            if holds && self.watch.reads_kernel() == from_kernel && self.watch.generation() == generation {
                 return Checked { at, generation };
             }
             looked = Some(self.look_for_disruption());
@@ -106,21 +106,21 @@ impl<S: TimeSource> Clock<S> {
         let Some((base, last)) = self.watch.looks() else { return look };
         let Some(cause) = watch::disruption(&base, &last, &look, self.known_rate()) else {
             // Back to own readings where that is no step back, beyond what the two readings take.
-            let near = |(least, most): (i64, i64)| least >= -1_000 && most >= 0 && most < OWN_READINGS_NS;
-            if self.watch.from_kernel() && self.ahead_of_kernel_ns().is_some_and(near) {
-                self.watch.set_from_kernel(false);
+            let near = |(least, most): (i64, i64)| least >= -1_000 && (0..OWN_READINGS_NS).contains(&most);
+            if self.watch.reads_kernel() && self.ahead_of_kernel_ns().is_some_and(near) {
+                self.watch.set_reads_kernel(false);
             }
             self.watch.publish(generation, &look, false);
             return look;
         };
         // Readings of other threads come from the kernel until the line is right again.
-        self.watch.set_from_kernel(true);
+        self.watch.set_reads_kernel(true);
         self.watch.disrupt(generation, cause);
         self.line.follow_disruption();
         // A second look: the first may have been taken in part before the disruption.
         let look = self.look();
         let near = |(least, most): (i64, i64)| least > -OWN_READINGS_NS && most < OWN_READINGS_NS;
-        self.watch.set_from_kernel(!self.ahead_of_kernel_ns().is_some_and(near));
+        self.watch.set_reads_kernel(!self.ahead_of_kernel_ns().is_some_and(near));
         self.watch.publish(generation.wrapping_add(1), &look, true);
         look
     }

@@ -32,7 +32,7 @@ pub enum Disruption {
     /// The counter and the kernel's unsteered clock disagree about the time between two looks: one of them stopped,
     /// stepped or changed its rate; or the counter was given up.
     Stepped,
-    /// The kernel did not keep time for [`STALL`] or longer: no CPU handled a timer interrupt.
+    /// The kernel did not keep time for 250 ms or longer: no CPU handled a timer interrupt.
     Stalled,
     /// An outside clock (PHC, or UTC as the kernel is given it) contradicts this machine's.
     Contradicted,
@@ -194,11 +194,11 @@ impl Watch {
     }
 
     #[inline(always)]
-    pub(crate) fn from_kernel(&self) -> bool {
+    pub(crate) fn reads_kernel(&self) -> bool {
         self.from_kernel.load(Ordering::Acquire)
     }
 
-    pub(crate) fn set_from_kernel(&self, kernel: bool) {
+    pub(crate) fn set_reads_kernel(&self, kernel: bool) {
         self.from_kernel.store(kernel, Ordering::Release);
     }
 
