@@ -18,8 +18,9 @@ from vtare.samples import RunFile, other_clocks, refuse_mixture
 from vtare.summary import Summary, summarise
 from vtare.summary.cells import CELL_COLUMNS, CONTROL_COLUMNS, OUTLIER_COLUMNS, control_drift
 from vtare.summary.contrasts import COMPARISON_COLUMNS, TAIL_COLUMNS
-from vtare.summary.factors import INTERACTION_COLUMNS, LEVEL_COLUMNS, TEST_COLUMNS
+from vtare.summary.factors import InteractionRow, LevelRow, RankTestRow
 from vtare.summary.figures import FIGURE_COLUMNS
+from vtare.summary.rows import columns_of
 
 Run = Callable[[Store], CampaignResult]
 
@@ -46,11 +47,11 @@ def test_frames_have_the_described_columns(summary: Summary) -> None:
     assert set(FIGURE_COLUMNS) <= set(summary.runs.columns)
     assert set(CELL_COLUMNS) <= set(summary.cells.columns)
     assert set(COMPARISON_COLUMNS) <= set(summary.comparisons.columns)
-    assert set(TEST_COLUMNS) == set(summary.tests.columns)
+    assert set(columns_of(RankTestRow)) == set(summary.tests.columns)
     assert set(TAIL_COLUMNS) <= set(summary.tails.columns)
     assert set(OUTLIER_COLUMNS) <= set(summary.outliers.columns)
-    assert set(INTERACTION_COLUMNS) == set(summary.interactions.columns)
-    assert set(LEVEL_COLUMNS) == set(summary.levels.columns)
+    assert set(columns_of(InteractionRow)) == set(summary.interactions.columns)
+    assert set(columns_of(LevelRow)) == set(summary.levels.columns)
     assert set(CONTROL_COLUMNS) == set(summary.controls.columns)
     assert summary.keys == {
         "sleep": ("load", "method", "target_ns"),

@@ -24,7 +24,7 @@ def test_compare_writes_each_figure_in_its_own_unit() -> None:
         "throughput_packet_per_s": (194_300.0, "194 kpacket/s"),
     }  # fmt: skip
     for quantity, (value, wanted) in written.items():
-        assert figure_text({"quantity": quantity, "after": value}, "after") == wanted
+        assert figure_text(quantity, value) == wanted
 
 
 def test_frame_sizes_are_written_in_bytes_and_large_sizes_in_units_that_fit() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import shutil
 import subprocess
 import sys
@@ -22,7 +23,8 @@ from campaigns import Truth, write_campaign
 
 from vtare.errors import BadInput
 from vtare.plan import Analysis
-from vtare.summary.between import REFUSED, compare_stores, direction, judge
+from vtare.summary.between import REFUSED, BetweenRow, Changed, Place, compare_stores, direction, judge
+from vtare.summary.campaigns import Shift
 from vtare.summary.cells import Cell, compared_figure
 from vtare.terminal.between import figure_text, show_between
 
@@ -63,29 +65,29 @@ def test_one_campaign_on_each_side_is_described_and_gets_no_verdict(slower: Side
     assert found.refused == REFUSED
     assert "--before STORE" in REFUSED
     for row in (*found.cells, *found.tails):
-        assert (row["verdict"], row["change"], row["p_adjusted"]) == ("refused", None, None)
-        assert (row["ratio_low"], row["ratio_high"], row["reason"]) == (None, None, REFUSED)
-        assert row["within_low"] < row["ratio"] < row["within_high"]
-        assert row["ratio"] == pytest.approx(row["after"] / row["before"])
+        assert (row.verdict, row.change, row.p_adjusted) == ("refused", None, None)
+        assert (row.ratio_low, row.ratio_high, row.reason) == (None, None, REFUSED)
+        assert row.within_low < row.ratio < row.within_high
+        assert row.ratio == pytest.approx(row.after / row.before)
     assert found.regressions == ()
 
 
 def test_repeated_campaigns_show_a_change_and_what_else_differs(slower: Sides) -> None:
     found = compare_stores(*slower)
-    assert [(row["method"], row["verdict"], row["change"]) for row in found.cells] == [
+    assert [(row.labels["method"], row.verdict, row.change) for row in found.cells] == [
         ("usleep", "higher", "worse"), ("clock_nanosleep", "higher", "worse"),
     ]  # fmt: skip
     for row in found.cells:
-        assert row["ratio"] == pytest.approx(row["after"] / row["before"])
-        assert row["ratio_low"] < 1.4 < row["ratio_high"]
-        assert (row["family"], row["family_size"]) == ("medians, after against before", 2)
-        assert (row["n_campaigns"], row["n_campaigns_before"], row["n_runs"]) == (3, 3, 15)
-        assert row["method_of_comparison"] == "welch"
-    assert {row["tail"] for row in found.tails} == {"p99"}
-    assert {"what": "kernel", "before": "6.1.0-self-test", "after": "6.2.0-self-test"} in found.changed
-    assert not any(fact["what"] == "boot" for fact in found.changed)
+        assert row.ratio == pytest.approx(row.after / row.before)
+        assert row.ratio_low < 1.4 < row.ratio_high
+        assert (row.family, row.family_size) == ("medians, after against before", 2)
+        assert (row.n_campaigns, row.n_campaigns_before, row.n_runs) == (3, 3, 15)
+        assert row.method_of_comparison == "welch"
+    assert {row.tail for row in found.tails} == {"p99"}
+    assert Changed("kernel", "6.1.0-self-test", "6.2.0-self-test") in found.changed
+    assert not any(fact.what == "boot" for fact in found.changed)
     back = compare_stores(*reversed(slower))
-    assert {row["change"] for row in back.cells} == {"better"}
+    assert {row.change for row in back.cells} == {"better"}
     assert back.regressions == ()
 
 
@@ -94,8 +96,8 @@ def test_a_campaigns_figure_is_the_geometric_mean_of_its_run_figures(slower: Sid
 
     (cell, *_) = read_measured(slower[0][0]).work.cells["sleeps"]
     found = compare_stores(slower[0][:1], slower[1][:1])
-    row = next(row for row in found.cells if row["method"] == cell.labels["method"])
-    assert row["before"] == pytest.approx(float(np.exp(np.mean(np.log(cell.known("median"))))))
+    row = next(row for row in found.cells if row.labels["method"] == cell.labels["method"])
+    assert row.before == pytest.approx(float(np.exp(np.mean(np.log(cell.known("median"))))))
 
 
 def test_the_command_ends_with_1_on_a_regression_only_where_that_is_asked_for(lab_command: Lab, slower: Sides) -> None:
@@ -132,7 +134,7 @@ def test_campaigns_that_alternate_are_compared_in_pairs_from_four_on(make: Make)
     stores = [make(20 + at, blocks=4, scale=1.02**at) for at in range(8)]
     found = compare_stores(stores[::2], stores[1::2])
     assert (found.paired, found.alternated) == (True, True)
-    assert {row["method_of_comparison"] for row in found.cells} == {"paired"}
+    assert {row.method_of_comparison for row in found.cells} == {"paired"}
     fewer = compare_stores(stores[:6:2], stores[1:6:2])
     assert (fewer.paired, fewer.alternated) == (False, True)
     apart = compare_stores(stores[:4], stores[4:])
@@ -144,19 +146,30 @@ def test_an_inconclusive_cell_names_the_campaigns_that_would_do(make: Make) -> N
     stores = [make(40 + at, blocks=4, scale=offset) for at, offset in enumerate(offsets)]
     found = compare_stores(stores[:2], stores[2:])
     for row in found.cells:
-        assert row["verdict"] == "inconclusive"
-        assert row["campaigns_needed"] > 2
+        assert row.verdict == "inconclusive"
+        assert row.campaigns_needed > 2
         assert (
-            row["reason"]
-            == f"{row['campaigns_needed']} campaigns a side would find a change of 5 % with a probability of 80 %"
+            row.reason
+            == f"{row.campaigns_needed} campaigns a side would find a change of 5 % with a probability of 80 %"
         )
     printed = io.StringIO()
     show_between(Console(width=200, file=printed), found)
-    needed = [row["campaigns_needed"] for row in found.cells]
+    needed = [row.campaigns_needed for row in found.cells]
     line = f"{len(needed)} inconclusive: {min(needed)} to {max(needed)} campaigns a side would find a change of 5 %"
     assert [text for text in printed.getvalue().splitlines() if "would find" in text] == [
         f"{line} with a probability of 80 %"
     ]
+
+
+def row_of(found: Shift, experiment: str, *, campaigns_needed: int | None = None) -> BetweenRow:
+    """A comparison of logarithms over campaigns, before it is judged."""
+    assert found.low is not None
+    assert found.high is not None
+    ratio, low, high = (math.exp(value) for value in (found.estimate, found.low, found.high))
+    return BetweenRow(
+        experiment, {}, "miss_ns", 3, 3, 3, 3, ratio, 1.0, ratio, low, high, None, None, None, None, None,
+        found.method, found.p, campaigns_needed, 1.05,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("offset", [0.0, 0.5, 1.0, 2.0])
@@ -171,14 +184,8 @@ def test_families_span_all_experiments_so_that_a_whole_comparison_rarely_errs(of
         rows = []
         for cell in range(12):
             found = shift_between(campaigns[:3, cell].tolist(), campaigns[3:, cell].tolist())
-            assert found.low is not None
-            assert found.high is not None
-            rows.append({
-                "experiment": f"e{cell % 2}", "quantity": "miss_ns", "ratio": np.exp(found.estimate),
-                "ratio_low": np.exp(found.low), "ratio_high": np.exp(found.high), "p_value": found.p,
-                "campaigns_needed": None,
-            })  # fmt: skip
-        wrong += any(row["change"] is not None for row in judge(rows, "medians", "holm", Analysis(margin_percent=0.1)))
+            rows.append(row_of(found, f"e{cell % 2}"))
+        wrong += any(row.change is not None for row in judge(rows, "medians", "holm", Analysis(margin_percent=0.1)))
     assert wrong / trials <= 0.05 + 3 * (0.05 * 0.95 / trials) ** 0.5
 
 
@@ -190,18 +197,13 @@ def test_direction_ratio_and_interval_always_agree() -> None:
     for _ in range(500):
         here, there = (rng.normal(rng.normal(0, 1), rng.choice([0.01, 1.0]), 3).tolist() for _ in range(2))
         found = shift_between(here, there)
-        assert found.low is not None
-        assert found.high is not None
-        rows.append({
-            "quantity": "miss_ns", "ratio": np.exp(found.estimate), "ratio_low": np.exp(found.low),
-            "ratio_high": np.exp(found.high), "p_value": found.p, "campaigns_needed": 9,
-        })  # fmt: skip
+        rows.append(row_of(found, "e", campaigns_needed=9))
     judged = [row for row in rows for row in judge([row], "f", "none", Analysis())]
-    assert {row["verdict"] for row in judged} >= {"higher", "lower", "inconclusive"}
+    assert {row.verdict for row in judged} >= {"higher", "lower", "inconclusive"}
     for row in judged:
-        assert (row["verdict"] == "higher") <= (1 < row["ratio_low"] <= row["ratio"])
-        assert (row["verdict"] == "lower") <= (row["ratio"] <= row["ratio_high"] < 1)
-        assert (row["change"] == "worse") == (row["verdict"] == "higher")
+        assert (row.verdict == "higher") <= (1 < row.ratio_low <= row.ratio)
+        assert (row.verdict == "lower") <= (row.ratio <= row.ratio_high < 1)
+        assert (row.change == "worse") == (row.verdict == "higher")
 
 
 def test_of_estimates_with_a_truth_the_error_is_compared_and_more_of_it_is_worse() -> None:
@@ -214,8 +216,8 @@ def test_of_estimates_with_a_truth_the_error_is_compared_and_more_of_it_is_worse
     quantities = ("throughput_packet_per_s", "cv", "n")
     assert [direction(quantity, "higher") for quantity in quantities] == ["better", "worse", None]
     assert direction("miss_ns", "equivalent") is None
-    assert figure_text({"quantity": "absolute_error_percent", "after": 4.2}, "after") == "error 4.2 %"
-    assert figure_text({"quantity": "avb_bit_per_s", "after": 1e8}, "after") == "100 Mbit/s"
+    assert figure_text("absolute_error_percent", 4.2) == "error 4.2 %"
+    assert figure_text("avb_bit_per_s", 1e8) == "100 Mbit/s"
 
 
 def samples_of(store: Path, at: int = 0) -> Path:
@@ -229,8 +231,8 @@ def test_cells_that_only_one_side_has_are_listed(make: Make) -> None:
         if run["method"] == "clock_nanosleep":
             samples_of(b, at).unlink()
     found = compare_stores([a], [b])
-    assert [row["method"] for row in found.cells] == ["usleep"]
-    assert found.only_before == ({"experiment": "sleeps", "method": "clock_nanosleep", "target_ns": "1 ms"},)
+    assert [row.labels["method"] for row in found.cells] == ["usleep"]
+    assert found.only_before == (Place("sleeps", {"method": "clock_nanosleep", "target_ns": "1 ms"}),)
     assert found.only_after == ()
     assert len(found.left_out_after) == 4
     assert all("the file is gone" in reason for reason in found.left_out_after)

@@ -9,7 +9,7 @@ import pytest
 
 from vtare.plan import Analysis
 from vtare.summary.cells import Cell
-from vtare.summary.factors import TESTED_FIGURES, rank_tests
+from vtare.summary.factors import TESTED_FIGURES, RankTestRow, rank_tests
 
 ANALYSIS = Analysis()
 
@@ -33,12 +33,12 @@ def drawn(rng: np.random.Generator, blocks: int, *, median: float = 1.0, most: f
     }
 
 
-def by_figure(made: list[Cell]) -> dict[str, dict[str, Any]]:
-    return {row["figure"]: row for row in rank_tests(made, ("platform",), ANALYSIS, experiment="timer")}
+def by_figure(made: list[Cell]) -> dict[str, RankTestRow]:
+    return {row.figure: row for row in rank_tests(made, ("platform",), ANALYSIS, experiment="timer")}
 
 
-def pairs(row: dict[str, Any]) -> set[tuple[str, str]]:
-    return {(pair["less"], pair["more"]) for pair in row["pairs"]}
+def pairs(row: RankTestRow) -> set[tuple[str, str]]:
+    return {(pair.less, pair.more) for pair in row.pairs}
 
 
 def test_each_figure_names_the_levels_that_differ_in_it() -> None:
@@ -47,18 +47,18 @@ def test_each_figure_names_the_levels_that_differ_in_it() -> None:
         cells({"docker": drawn(rng, 12, median=1.2), "host": drawn(rng, 12), "xen": drawn(rng, 12, most=9.0)})
     )
     assert list(found) == ["median", *TESTED_FIGURES]
-    assert {row["test"] for row in found.values()} == {"friedman"}
+    assert {row.test for row in found.values()} == {"friedman"}
     assert pairs(found["median"]) == {("host", "docker"), ("xen", "docker")}
     assert pairs(found["max"]) == {("host", "xen"), ("docker", "xen")}
     assert pairs(found["half_iqr"]) == pairs(found["min"]) == set()
-    assert all(pair["p_adjusted"] <= ANALYSIS.alpha for row in found.values() for pair in row["pairs"])
+    assert all(pair.p_adjusted <= ANALYSIS.alpha for row in found.values() for pair in row.pairs)
 
 
 def test_where_a_block_lacks_a_level_the_groups_are_tested_without_blocks() -> None:
     rng = np.random.default_rng(6)
     shorter = {name: values[:-1] for name, values in drawn(rng, 12, median=1.2).items()}
     found = by_figure(cells({"docker": shorter, "host": drawn(rng, 12), "xen": drawn(rng, 12)}))
-    assert found["median"]["test"] == "kruskal_wallis"
+    assert found["median"].test == "kruskal_wallis"
     assert pairs(found["median"]) == {("host", "docker"), ("xen", "docker")}
 
 
@@ -73,6 +73,6 @@ def test_a_figure_that_a_run_lacks_is_not_tested_and_the_main_one_is() -> None:
 def test_equal_levels_are_called_different_in_at_most_about_5_percent(figure: str) -> None:
     rng = np.random.default_rng(8)
     names = ("a", "b", "c")
-    alarms = sum(bool(by_figure(cells({name: drawn(rng, 6) for name in names}))[figure]["pairs"]) for _ in range(200))
+    alarms = sum(bool(by_figure(cells({name: drawn(rng, 6) for name in names}))[figure].pairs) for _ in range(200))
     # Above 22 of 200 has a chance below 0.001 where 5 % are called so.
     assert alarms <= 22

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from vtare import stats
@@ -26,6 +26,7 @@ from vtare.summary.campaigns import LEAST_CAMPAIGNS, LEAST_PAIRS, Shift, campaig
 from vtare.summary.cells import Cell, compared_figure
 from vtare.summary.contrasts import TAILS
 from vtare.summary.measured import Measured, read_measured, refuse_empty
+from vtare.summary.rows import values_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -57,17 +58,68 @@ _FACTS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
+class BetweenRow:
+    """One figure of one cell on both sides: geometric means over campaigns, and after over before.
+
+    `ratio_low` and `ratio_high` are over campaigns, `within_low` and `within_high` over the runs of one campaign a side
+    (without the campaigns' offsets). `method_of_comparison` is `welch`, `paired` or `refused`, `verdict` is `higher`,
+    `lower`, `equivalent`, `inconclusive` or `refused`, `change` is `worse`, `better` or None. `campaigns_needed` a side
+    find a change as large as the margin with 80 %. Where a figure is not above 0, `ratio` and its ends are None and
+    `difference` and its ends hold the same in the quantity's unit. `tail` is None for medians.
+    """
+
+    experiment: str
+    labels: Mapping[str, str]
+    quantity: str
+    n_campaigns: int
+    n_campaigns_before: int
+    n_runs: int
+    n_runs_before: int
+    after: float
+    before: float
+    ratio: float | None
+    ratio_low: float | None
+    ratio_high: float | None
+    difference: float | None
+    difference_low: float | None
+    difference_high: float | None
+    within_low: float | None
+    within_high: float | None
+    method_of_comparison: str
+    p_value: float | None
+    campaigns_needed: int | None
+    margin_ratio: float
+    tail: str | None = None
+    p_adjusted: float | None = None
+    p_text: str | None = None
+    family: str = ""
+    family_size: int = 0
+    adjustment: str = ""
+    verdict: str = "refused"
+    change: str | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A cell that one side alone has."""
+
+    experiment: str
+    labels: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A fact that differs between the sides."""
+
+    what: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
 class Between:
     """What two sides show together: `before` and `after` are the stores of each.
-
-    Every row of `cells` (medians) and `tails` holds the cell's labels, `quantity`, `before` and `after` (geometric
-    means over campaigns), `ratio` (after over before) with `ratio_low, ratio_high` over campaigns, `within_low,
-    within_high` (over the runs of one campaign a side: without the campaigns' offsets), `p_value, p_adjusted, p_text,
-    family, family_size, adjustment`, `method_of_comparison` (`welch`, `paired` or `refused`), `n_campaigns,
-    n_campaigns_before, n_runs, n_runs_before`, `verdict` (`higher`, `lower`, `equivalent`, `inconclusive`, `refused`),
-    `campaigns_needed` (a side, to find a change as large as the margin with 80 %), `reason`, and `change` (`worse`,
-    `better` or null). Where a figure is not above 0, `ratio` and its ends are null and `difference, difference_low,
-    difference_high` hold the same in the quantity's unit.
 
     `paired`: whether the campaigns alternate and were compared in pairs. `changed` lists facts that differ,
     `only_before` and `only_after` cells without a partner, `left_out_before` and `left_out_after` runs that could not
@@ -79,11 +131,11 @@ class Between:
     analysis: Analysis
     paired: bool
     alternated: bool
-    cells: tuple[dict[str, Any], ...]
-    tails: tuple[dict[str, Any], ...]
-    changed: tuple[dict[str, Any], ...]
-    only_before: tuple[dict[str, Any], ...]
-    only_after: tuple[dict[str, Any], ...]
+    cells: tuple[BetweenRow, ...]
+    tails: tuple[BetweenRow, ...]
+    changed: tuple[Changed, ...]
+    only_before: tuple[Place, ...]
+    only_after: tuple[Place, ...]
     left_out_before: tuple[str, ...]
     left_out_after: tuple[str, ...]
 
@@ -93,9 +145,9 @@ class Between:
         return REFUSED if min(len(self.before), len(self.after)) < LEAST_CAMPAIGNS else None
 
     @property
-    def regressions(self) -> tuple[dict[str, Any], ...]:
+    def regressions(self) -> tuple[BetweenRow, ...]:
         """Medians and tails that got worse."""
-        return tuple(row for row in (*self.cells, *self.tails) if row["change"] == "worse")
+        return tuple(row for row in (*self.cells, *self.tails) if row.change == "worse")
 
     @property
     def damaged(self) -> bool:
@@ -113,17 +165,21 @@ class Between:
             "refused": self.refused,
             "paired": self.paired,
             "alternated": self.alternated,
-            "verdicts": dict(Counter(row["verdict"] for row in self.cells)),
+            "verdicts": dict(Counter(row.verdict for row in self.cells)),
             "worse": len(self.regressions),
-            "better": sum(row["change"] == "better" for row in (*self.cells, *self.tails)),
-            "changed": list(self.changed),
-            "cells": list(self.cells),
-            "tails": list(self.tails),
-            "only_before": list(self.only_before),
-            "only_after": list(self.only_after),
+            "better": sum(row.change == "better" for row in (*self.cells, *self.tails)),
+            "changed": [_document(row) for row in self.changed],
+            "cells": [_document(row) for row in self.cells],
+            "tails": [_document(row) for row in self.tails],
+            "only_before": [_document(row) for row in self.only_before],
+            "only_after": [_document(row) for row in self.only_after],
             "left_out_before": list(self.left_out_before),
             "left_out_after": list(self.left_out_after),
         }
+
+
+def _document(row: BetweenRow | Place | Changed) -> dict[str, Any]:
+    return {name: value for name, value in values_of(row).items() if name != "tail" or value is not None}
 
 
 def refuse_undecidable(before: Sequence[Path], after: Sequence[Path]) -> None:
@@ -177,7 +233,7 @@ def compare_stores(
         for tail in TAILS:
             made = _compared(key, tail, old, new, analysis, paired=paired, quantum=quantum)
             if made is not None:
-                tails.append({**made, "tail": tail})
+                tails.append(replace(made, tail=tail))
     return Between(
         tuple(before),
         tuple(after),
@@ -187,8 +243,8 @@ def compare_stores(
         tuple(judge(medians, MEDIANS_FAMILY, "holm", analysis)),
         tuple(judge(tails, TAILS_FAMILY, "bh", analysis)),
         tuple(_changed(olds, news)),
-        tuple(_labels(key, old) for key in old.cells if key not in new.cells),
-        tuple(_labels(key, new) for key in new.cells if key not in old.cells),
+        tuple(_place(key, old) for key in old.cells if key not in new.cells),
+        tuple(_place(key, new) for key in new.cells if key not in old.cells),
         tuple(problem.reason for one in olds for problem in one.samples.problems),
         tuple(problem.reason for one in news for problem in one.samples.problems),
     )
@@ -221,7 +277,7 @@ class _Side:
 
 def _compared(
     key: _Key, figure: str, old: _Side, new: _Side, analysis: Analysis, *, paired: bool, quantum: float
-) -> dict[str, Any] | None:
+) -> BetweenRow | None:
     """One figure of one cell on both sides, before adjustment; None where a side has it in no run."""
     here, there = ({at: known for at, cell in side.cells[key].items() if (known := cell.known(figure))}
                    for side in (new, old))  # fmt: skip
@@ -247,31 +303,32 @@ def _compared(
             scaled[0][0], scaled[1][0], alpha=analysis.alpha, least_spread=step / math.sqrt(12.0), slack=step
         )
     back = math.exp if on_log else float
-    return {
-        "experiment": key[0],
-        **cell.labels,
-        "quantity": figure if figure not in ("median", *TAILS) else str(cell.figures[0]["quantity"]),
-        "n_campaigns": len(here),
-        "n_campaigns_before": len(there),
-        "n_runs": sum(map(len, here.values())),
-        "n_runs_before": sum(map(len, there.values())),
-        "after": back(centres[0]),
-        "before": back(centres[1]),
-        **_ends("ratio", found if on_log else None),
-        **_ends("difference", None if on_log else found),
-        "within_low": _end(within, "low", on_log),
-        "within_high": _end(within, "high", on_log),
-        "method_of_comparison": found.method,
-        "p_value": found.p,
-        "campaigns_needed": (
-            campaigns_needed(
-                found.spread, math.log(analysis.margin_ratio), alpha=analysis.alpha, chance=_CHANCE
-            )
-            if found.spread is not None and on_log and not paired
-            else None
-        ),
-        "margin_ratio": analysis.margin_ratio,
-    }  # fmt: skip
+    needed = None
+    if found.spread is not None and on_log and not paired:
+        needed = campaigns_needed(found.spread, math.log(analysis.margin_ratio), alpha=analysis.alpha, chance=_CHANCE)
+    return BetweenRow(
+        experiment=key[0],
+        labels=cell.labels,
+        quantity=figure if figure not in ("median", *TAILS) else str(cell.figures[0]["quantity"]),
+        n_campaigns=len(here),
+        n_campaigns_before=len(there),
+        n_runs=sum(map(len, here.values())),
+        n_runs_before=sum(map(len, there.values())),
+        after=back(centres[0]),
+        before=back(centres[1]),
+        ratio=math.exp(found.estimate) if on_log else None,
+        ratio_low=_end(found, "low", on_log) if on_log else None,
+        ratio_high=_end(found, "high", on_log) if on_log else None,
+        difference=None if on_log else found.estimate,
+        difference_low=None if on_log else found.low,
+        difference_high=None if on_log else found.high,
+        within_low=_end(within, "low", on_log),
+        within_high=_end(within, "high", on_log),
+        method_of_comparison=found.method,
+        p_value=found.p,
+        campaigns_needed=needed,
+        margin_ratio=analysis.margin_ratio,
+    )
 
 
 def _end(found: Shift | None, name: str, on_log: bool) -> float | None:
@@ -279,53 +336,48 @@ def _end(found: Shift | None, name: str, on_log: bool) -> float | None:
     return math.exp(value) if on_log and value is not None else value
 
 
-def _ends(name: str, found: Shift | None) -> dict[str, float | None]:
-    """A ratio from logarithms, or a difference as it is."""
-    on_log = name == "ratio"
-    ends = {name: "estimate", f"{name}_low": "low", f"{name}_high": "high"}
-    return {column: _end(found, attribute, on_log) for column, attribute in ends.items()}
-
-
 def judge(
-    rows: Sequence[dict[str, Any]], family: str, adjustment: stats.Adjustment, analysis: Analysis
-) -> list[dict[str, Any]]:
+    rows: Sequence[BetweenRow], family: str, adjustment: stats.Adjustment, analysis: Analysis
+) -> list[BetweenRow]:
     """Adjust the p-values of one family and give each row its verdict, whatever the experiment."""
-    tested = [(at, row["p_value"]) for at, row in enumerate(rows) if row["p_value"] is not None]
+    tested = [(at, row.p_value) for at, row in enumerate(rows) if row.p_value is not None]
     values = stats.adjust([p for _, p in tested], family=family, adjustment=adjustment)
     adjusted = {at: value for (at, _), value in zip(tested, values, strict=True)}
     judged = []
     for at, row in enumerate(rows):
         p = adjusted.get(at)
         verdict, reason = _verdict(row, None if p is None else p.adjusted, analysis)
-        judged.append({
-            **row,
-            "p_adjusted": None if p is None else p.adjusted,
-            "p_text": None if p is None else str(p),
-            "family": family,
-            "family_size": len(tested),
-            "adjustment": adjustment,
-            "verdict": verdict,
-            "change": direction(str(row["quantity"]), verdict),
-            "reason": reason,
-        })  # fmt: skip
+        judged.append(replace(
+            row,
+            p_adjusted=None if p is None else p.adjusted,
+            p_text=None if p is None else str(p),
+            family=family,
+            family_size=len(tested),
+            adjustment=adjustment,
+            verdict=verdict,
+            change=direction(row.quantity, verdict),
+            reason=reason,
+        ))  # fmt: skip
     return judged
 
 
-def _verdict(row: Mapping[str, Any], p: float | None, analysis: Analysis) -> tuple[str, str | None]:
+def _verdict(row: BetweenRow, p: float | None, analysis: Analysis) -> tuple[str, str | None]:
     """The verdict of one row and why; direction, estimate, interval and p are one formula's."""
     if p is None:
         return "refused", REFUSED
-    low, high, centre = (
-        (row["ratio_low"], row["ratio_high"], 1.0)
-        if row["ratio"] is not None
-        else (row["difference_low"], row["difference_high"], 0.0)
-    )
     margin = analysis.margin_ratio
-    if row["ratio"] is not None and 1 / margin <= low and high <= margin:
+    low, high, centre = (
+        (row.ratio_low, row.ratio_high, 1.0)
+        if row.ratio is not None
+        else (row.difference_low, row.difference_high, 0.0)
+    )
+    if low is None or high is None:
+        raise AssertionError("a comparison that was tested has both ends of its interval")
+    if row.ratio is not None and 1 / margin <= low and high <= margin:
         return "equivalent", None
     if p <= analysis.alpha and (low > centre or high < centre):
         return ("higher" if low > centre else "lower"), None
-    needed = row["campaigns_needed"]
+    needed = row.campaigns_needed
     if needed is None:
         return "inconclusive", None
     chance, size = f"a probability of {100 * _CHANCE:g} %", f"{analysis.margin_percent:g} %"
@@ -357,8 +409,8 @@ def _listed(stores: Sequence[Path]) -> str:
     return ", ".join(str(store) for store in stores)
 
 
-def _labels(key: _Key, side: _Side) -> dict[str, Any]:
-    return {"experiment": key[0], **next(iter(side.cells[key].values())).labels}
+def _place(key: _Key, side: _Side) -> Place:
+    return Place(key[0], next(iter(side.cells[key].values())).labels)
 
 
 def _named(cells: Mapping[_Key, Any]) -> str:
@@ -388,7 +440,7 @@ def _refuse_same_runs(campaigns: Sequence[Measured]) -> None:
         owners.update(dict.fromkeys(started, one))
 
 
-def _changed(olds: Sequence[Measured], news: Sequence[Measured]) -> Iterator[dict[str, Any]]:
+def _changed(olds: Sequence[Measured], news: Sequence[Measured]) -> Iterator[Changed]:
     for words, (part, key) in _FACTS:
         before, after = (
             sorted({str(file.footer.get(part, {}).get(key)) for one in side for file in one.samples.files})
@@ -396,11 +448,11 @@ def _changed(olds: Sequence[Measured], news: Sequence[Measured]) -> Iterator[dic
         )
         # Campaigns of one side may have had boots of their own: that is what repeating them is for.
         if before != after and not (words == "boot" and (len(olds) > 1 or len(news) > 1)):
-            yield {"what": words, "before": ", ".join(before), "after": ", ".join(after)}
+            yield Changed(words, ", ".join(before), ", ".join(after))
     plans = [{one.plan.text: one.plan.name for one in side} for side in (olds, news)]
     if plans[0].keys() != plans[1].keys():
         before, after = (sorted(set(side.values())) for side in plans)
-        yield {"what": "plan", "before": ", ".join(before), "after": ", ".join(after)}
+        yield Changed("plan", ", ".join(before), ", ".join(after))
     counts = [sum(len(one.samples.files) for one in side) for side in (olds, news)]
     if counts[0] != counts[1]:
-        yield {"what": "finished runs", "before": str(counts[0]), "after": str(counts[1])}
+        yield Changed("finished runs", str(counts[0]), str(counts[1]))

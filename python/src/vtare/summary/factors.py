@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-import polars as pl
 from scipy.stats import rankdata
 
 from vtare import stats
@@ -17,80 +17,104 @@ if TYPE_CHECKING:
     from vtare.plan import Analysis, Experiment
     from vtare.summary.cells import Cell
 
-#: The other levels of a test, in their order: rows name them, text is made where they are shown (`place_of`).
-_WHERE: Final = pl.List(pl.Struct({"key": pl.String, "label": pl.String}))
-TEST_COLUMNS: Final[dict[str, Any]] = {
-    "experiment": pl.String,
-    "factor": pl.String,
-    "where": _WHERE,
-    "figure": pl.String,
-    "test": pl.String,
-    "statistic": pl.Float64,
-    "p_value": pl.Float64,
-    "p_adjusted": pl.Float64,
-    "p_text": pl.String,
-    "family": pl.String,
-    "adjustment": pl.String,
-    "exact": pl.Boolean,
-    "n_runs": pl.Int64,
-    "levels": pl.List(pl.String),
-    "pairs": pl.List(pl.Struct({"less": pl.String, "more": pl.String, "p_adjusted": pl.Float64})),
-    "refused": pl.String,
-}
-INTERACTION_COLUMNS: Final[dict[str, Any]] = {
-    "experiment": pl.String,
-    "where": _WHERE,
-    "effect": pl.String,
-    "factors": pl.List(pl.String),
-    "figure": pl.String,
-    "scale": pl.String,
-    "f": pl.Float64,
-    "dimensions": pl.Int64,
-    "freedom": pl.Float64,
-    "freedom_error": pl.Float64,
-    "n_blocks": pl.Int64,
-    "p_value": pl.Float64,
-    "p_adjusted": pl.Float64,
-    "p_text": pl.String,
-    "family": pl.String,
-    "adjustment": pl.String,
-    "n_runs": pl.Int64,
-    "refused": pl.String,
-}
-LEVEL_COLUMNS: Final[dict[str, Any]] = {
-    "experiment": pl.String,
-    "factor": pl.String,
-    "level": pl.String,
-    "where": _WHERE,
-    "figure": pl.String,
-    "tau_b": pl.Float64,
-    "tau_bound": pl.Float64,
-    "cliffs_delta": pl.Float64,
-    "p_value": pl.Float64,
-    "p_adjusted": pl.Float64,
-    "p_text": pl.String,
-    "family": pl.String,
-    "adjustment": pl.String,
-    "n_runs": pl.Int64,
-    "n_level": pl.Int64,
-    "refused": pl.String,
-}
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """One of the other levels of a test: text is made where it is shown (`place_of`)."""
+
+    key: str
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Differing:
+    """Two levels that differ, by mean ranks, with the p-value adjusted over all pairs."""
+
+    less: str
+    more: str
+    p_adjusted: float
+
+
+@dataclass(frozen=True, slots=True)
+class RankTestRow:
+    """The test of one factor by one figure, at one place of the others. `pairs` are the levels that differ."""
+
+    experiment: str
+    factor: str
+    where: tuple[Level, ...]
+    figure: str
+    test: str
+    statistic: float | None
+    p_value: float | None
+    p_adjusted: float | None
+    p_text: str | None
+    family: str
+    adjustment: str
+    exact: bool | None
+    n_runs: int
+    levels: tuple[str, ...]
+    pairs: tuple[Differing, ...]
+    refused: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class InteractionRow:
+    """The test of one interaction. `scale` is `log` (of ratios) or `plain`."""
+
+    experiment: str
+    where: tuple[Level, ...]
+    effect: str
+    factors: tuple[str, ...]
+    figure: str
+    scale: str
+    f: float | None
+    dimensions: int | None
+    freedom: float | None
+    freedom_error: float | None
+    n_blocks: int | None
+    p_value: float | None
+    p_adjusted: float | None
+    p_text: str | None
+    family: str
+    adjustment: str
+    n_runs: int
+    refused: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class LevelRow:
+    """How the figures of runs go with one level of a factor; `level` is None for a factor of numbers."""
+
+    experiment: str
+    factor: str
+    level: str | None
+    where: tuple[Level, ...]
+    figure: str
+    tau_b: float | None
+    tau_bound: float | None
+    cliffs_delta: float | None
+    p_value: float | None
+    p_adjusted: float | None
+    p_text: str | None
+    family: str
+    adjustment: str
+    n_runs: int
+    n_level: int | None
+    refused: str | None
+
 
 #: Figures of a run, beside the main one, that whole factors are tested by: those of the papers' tables.
 TESTED_FIGURES: Final = ("half_iqr", "min", "max")
 #: What stands in place of p-values where no cell was measured twice.
-_SINGLE: Final[dict[str, Any]] = {
-    **dict.fromkeys(("p_value", "p_adjusted", "p_text")),
-    "refused": "one run a cell: what differs between runs of the same cell is not known",
-}
+_SINGLE: Final = "one run a cell: what differs between runs of the same cell is not known"
 #: Figures of a run, beside the main one, that are set against the levels of factors where all runs have them.
 LEVEL_FIGURES: Final = (
     "half_iqr", "p99", "p999", *(metric.name for record in RECORDS for metric in record.metrics if metric.by_level),
 )  # fmt: skip
 
 
-def _where(labels: Sequence[tuple[str, str]]) -> list[dict[str, str]]:
-    return [{"key": key, "label": label} for key, label in labels]
+def _where(labels: Sequence[tuple[str, str]]) -> tuple[Level, ...]:
+    return tuple(Level(key, label) for key, label in labels)
 
 
 def place_of(row: Mapping[str, Any]) -> dict[str, str]:
@@ -114,7 +138,7 @@ def strata_of(cells: Sequence[Cell], factors: Sequence[str]) -> dict[tuple[tuple
 
 def rank_tests(
     cells: Sequence[Cell], factors: Sequence[str], analysis: Analysis, *, experiment: str
-) -> list[dict[str, Any]]:
+) -> list[RankTestRow]:
     """Test each factor inside each combination of the others: Friedman over complete blocks, else Kruskal-Wallis.
 
     Beside the main figure come those of `TESTED_FIGURES` that all runs have. The tests of one factor by one figure are
@@ -122,7 +146,7 @@ def rank_tests(
     differ: Nemenyi's test after Friedman's, Dunn's after that of Kruskal and Wallis, where the adjusted p-value of the
     whole factor is at most alpha; each as `less` and `more`, by mean ranks, with its p-value adjusted over all pairs.
     """
-    rows: list[dict[str, Any]] = []
+    rows: list[RankTestRow] = []
     for factor in factors:
         strata = [(rest, members) for rest, members in strata_of(cells, (factor,)).items() if len(members) > 1]
         by_figure: dict[str, list[tuple[tuple[tuple[str, str], ...], list[Cell], str]]] = {}
@@ -144,7 +168,7 @@ def _family_of_tests(
     family: str,
     analysis: Analysis,
     experiment: str,
-) -> list[dict[str, Any]]:
+) -> list[RankTestRow]:
     """The tests of one factor by one figure, in each combination of the others, adjusted together."""
     made = [
         _one_test(members, figure, family, analysis.alpha, comparisons=len(places)) for _, members, figure in places
@@ -159,24 +183,24 @@ def _family_of_tests(
         levels = [member.labels[factor] for member in members]
         differs = p is not None and p.adjusted is not None and p.adjusted <= analysis.alpha
         rows.append(
-            {
-                "experiment": experiment,
-                "factor": factor,
-                "where": _where(rest),
-                "figure": figure,
-                "test": test.name,
-                "statistic": test.statistic,
-                "p_value": None if p is None else p.raw,
-                "p_adjusted": None if p is None else p.adjusted,
-                "p_text": None if p is None else str(p),
-                "family": family,
-                "adjustment": "holm",
-                "exact": None if p is None else p.exact,
-                "n_runs": test.n,
-                "levels": levels,
-                "pairs": _pairs_that_differ(members, figure, levels, family, analysis.alpha) if differs else [],
-                "refused": test.refused,
-            }
+            RankTestRow(
+                experiment=experiment,
+                factor=factor,
+                where=_where(rest),
+                figure=figure,
+                test=test.name,
+                statistic=test.statistic,
+                p_value=None if p is None else p.raw,
+                p_adjusted=None if p is None else p.adjusted,
+                p_text=None if p is None else str(p),
+                family=family,
+                adjustment="holm",
+                exact=None if p is None else p.exact,
+                n_runs=test.n,
+                levels=tuple(levels),
+                pairs=_pairs_that_differ(members, figure, levels, family, analysis.alpha) if differs else (),
+                refused=test.refused,
+            )
         )
     return rows
 
@@ -200,7 +224,7 @@ def _one_test(members: Sequence[Cell], figure: str, family: str, alpha: float, *
 
 def _pairs_that_differ(
     members: Sequence[Cell], figure: str, levels: Sequence[str], family: str, alpha: float
-) -> list[dict[str, Any]]:
+) -> tuple[Differing, ...]:
     by_block = [member.by_block(figure) for member in members]
     rows = _complete_blocks(by_block)
     if rows is not None:
@@ -215,20 +239,20 @@ def _pairs_that_differ(
     for test in tests:
         less, more = sorted((test.first, test.second), key=lambda at: float(ranks[at]))
         if test.p.adjusted is not None and test.p.adjusted <= alpha:
-            found.append({"less": levels[less], "more": levels[more], "p_adjusted": test.p.adjusted})
-    return found
+            found.append(Differing(levels[less], levels[more], test.p.adjusted))
+    return tuple(found)
 
 
 def interactions(
     cells: Sequence[Cell], factors: Sequence[str], analysis: Analysis, *, experiment: str
-) -> list[dict[str, Any]]:
+) -> list[InteractionRow]:
     """Test every interaction of an experiment's factors, over blocks where 4 or more are complete.
 
     On the logarithms of run figures: an interaction then means that the *ratio* between levels depends on another
     factor. On plain figures where one is not above 0. One family per experiment, adjusted by Holm.
     """
     family = f"{experiment}: interactions"
-    found: list[tuple[list[dict[str, str]], str, str, stats.InteractionTest]] = []
+    found: list[tuple[tuple[Level, ...], str, str, stats.InteractionTest]] = []
     present = [factor for factor in factors if len({c.labels[factor] for c in cells if factor in c.labels}) > 1]
     if len(present) < 2:
         return []
@@ -250,40 +274,40 @@ def interactions(
     for where, figure, scale, test in found:
         p = next(adjusted) if test.p is not None else None
         rows_out.append(
-            {
-                "experiment": experiment,
-                "where": where,
-                "effect": " x ".join(test.effect),
-                "factors": list(test.effect),
-                "figure": figure,
-                "scale": scale,
-                "f": test.f,
-                "dimensions": test.dimensions,
-                "freedom": test.freedom,
-                "freedom_error": test.freedom_error,
-                "n_blocks": test.blocks,
-                "p_value": None if p is None else p.raw,
-                "p_adjusted": None if p is None else p.adjusted,
-                "p_text": None if p is None else str(p),
-                "family": family,
-                "adjustment": "holm",
-                "n_runs": test.n,
-                "refused": test.refused,
-            }
+            InteractionRow(
+                experiment=experiment,
+                where=where,
+                effect=" x ".join(test.effect),
+                factors=test.effect,
+                figure=figure,
+                scale=scale,
+                f=test.f,
+                dimensions=test.dimensions,
+                freedom=test.freedom,
+                freedom_error=test.freedom_error,
+                n_blocks=test.blocks,
+                p_value=None if p is None else p.raw,
+                p_adjusted=None if p is None else p.adjusted,
+                p_text=None if p is None else str(p),
+                family=family,
+                adjustment="holm",
+                n_runs=test.n,
+                refused=test.refused,
+            )
         )
     return rows_out
 
 
 def level_associations(
     cells: Sequence[Cell], factors: Sequence[str], experiment: Experiment, analysis: Analysis
-) -> list[dict[str, Any]]:
+) -> list[LevelRow]:
     """Kendall's tau-b and Cliff's delta of run figures with each level of each factor, over all other factors.
 
     A factor whose levels are numbers (a rate, a target) has an order: it gets one row without a level, tau-b with the
     numbers themselves, which has no bound below 1. Levels are one family per factor and figure, adjusted by BH: this
     explores. Beside the main figure come those of `LEVEL_FIGURES` that all runs have.
     """
-    rows: list[dict[str, Any]] = []
+    rows: list[LevelRow] = []
     for factor in factors:
         parts = tuple(dict.fromkeys(key for cell in cells for key in cell.labels if key not in factors))
         for rest, members in _by(cells, factor, parts).items():
@@ -295,14 +319,14 @@ def level_associations(
                 if len({label for label, _ in runs}) < 2:
                     continue
                 family = f"{experiment.name}: levels of {factor}" + ("" if figure == main else f", {figure}")
-                about = {"experiment": experiment.name, "factor": factor, "where": _where(rest), "figure": figure}
+                about = _About(experiment.name, factor, _where(rest), figure, family)
                 values, labels = [value for _, value in runs], [label for label, _ in runs]
                 if numbers is not None:
-                    found = [_ordered(values, [numbers[label] for label in labels], family, analysis)]
+                    found = [_ordered(values, [numbers[label] for label in labels], about, analysis)]
                 else:
-                    found = _levels(values, labels, family, analysis)
+                    found = _levels(values, labels, about, analysis)
                 single = max(len(cell.known(figure)) for cell in members) < 2
-                rows += [{**about, "family": family, **row, **(_SINGLE if single else {})} for row in found]
+                rows += [_refused(row) for row in found] if single else found
     return rows
 
 
@@ -311,22 +335,42 @@ def _all_have(members: Sequence[Cell], figure: str) -> bool:
     return all(cell.figures and len(cell.known(figure)) == len(cell.known("median")) > 0 for cell in members)
 
 
-def _levels(values: Sequence[float], labels: Sequence[str], family: str, analysis: Analysis) -> list[dict[str, Any]]:
+@dataclass(frozen=True, slots=True)
+class _About:
+    """What the rows of one factor and figure share."""
+
+    experiment: str
+    factor: str
+    where: tuple[Level, ...]
+    figure: str
+    family: str
+
+
+def _refused(row: LevelRow) -> LevelRow:
+    return replace(row, p_value=None, p_adjusted=None, p_text=None, refused=_SINGLE)
+
+
+def _levels(values: Sequence[float], labels: Sequence[str], about: _About, analysis: Analysis) -> list[LevelRow]:
     return [
-        {
-            "level": str(found.level),
-            "tau_b": found.tau_b,
-            "tau_bound": found.tau_bound,
-            "cliffs_delta": found.cliffs_delta,
-            "p_value": None if found.p is None else found.p.raw,
-            "p_adjusted": None if found.p is None else found.p.adjusted,
-            "p_text": None if found.p is None else str(found.p),
-            "adjustment": "bh",
-            "n_runs": found.n,
-            "n_level": found.n_level,
-            "refused": found.refused,
-        }
-        for found in stats.associate_levels(values, labels, family=family, alpha=analysis.alpha)
+        LevelRow(
+            experiment=about.experiment,
+            factor=about.factor,
+            level=str(found.level),
+            where=about.where,
+            figure=about.figure,
+            tau_b=found.tau_b,
+            tau_bound=found.tau_bound,
+            cliffs_delta=found.cliffs_delta,
+            p_value=None if found.p is None else found.p.raw,
+            p_adjusted=None if found.p is None else found.p.adjusted,
+            p_text=None if found.p is None else str(found.p),
+            family=about.family,
+            adjustment="bh",
+            n_runs=found.n,
+            n_level=found.n_level,
+            refused=found.refused,
+        )
+        for found in stats.associate_levels(values, labels, family=about.family, alpha=analysis.alpha)
     ]
 
 
@@ -355,18 +399,23 @@ def _number(value: Any) -> float | None:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def _ordered(values: Sequence[float], numbers: Sequence[float], family: str, analysis: Analysis) -> dict[str, Any]:
-    test = stats.kendall_tau_b(values, numbers, family=family, alpha=analysis.alpha)
-    return {
-        "level": None,
-        "tau_b": test.statistic,
-        "tau_bound": 1.0,
-        "cliffs_delta": None,
-        "p_value": None if test.p is None else test.p.raw,
-        "p_adjusted": None if test.p is None else test.p.adjusted,
-        "p_text": None if test.p is None else str(test.p),
-        "adjustment": "none",
-        "n_runs": test.n,
-        "n_level": None,
-        "refused": test.refused,
-    }
+def _ordered(values: Sequence[float], numbers: Sequence[float], about: _About, analysis: Analysis) -> LevelRow:
+    test = stats.kendall_tau_b(values, numbers, family=about.family, alpha=analysis.alpha)
+    return LevelRow(
+        experiment=about.experiment,
+        factor=about.factor,
+        level=None,
+        where=about.where,
+        figure=about.figure,
+        tau_b=test.statistic,
+        tau_bound=1.0,
+        cliffs_delta=None,
+        p_value=None if test.p is None else test.p.raw,
+        p_adjusted=None if test.p is None else test.p.adjusted,
+        p_text=None if test.p is None else str(test.p),
+        family=about.family,
+        adjustment="none",
+        n_runs=test.n,
+        n_level=None,
+        refused=test.refused,
+    )

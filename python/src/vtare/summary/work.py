@@ -16,6 +16,7 @@ from vtare.samples import Problem, RunFile, SampleSet
 from vtare.summary import cells as cell_work
 from vtare.summary import contrasts, factors
 from vtare.summary.figures import FIGURE_COLUMNS, is_number, run_parts
+from vtare.summary.rows import frame_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -248,7 +249,7 @@ class CellWork:
 
     def tests_frame(self) -> pl.DataFrame:
         """The rank tests of every factor."""
-        rows: list[dict[str, Any]] = []
+        rows: list[factors.RankTestRow] = []
         for experiment in self.plan.experiments:
             rows += factors.rank_tests(
                 self.cells[experiment.name],
@@ -256,11 +257,11 @@ class CellWork:
                 self.plan.analysis,
                 experiment=experiment.name,
             )
-        return pl.DataFrame(rows, schema=factors.TEST_COLUMNS, orient="row")
+        return frame_of(factors.RankTestRow, rows)
 
     def interactions_frame(self) -> pl.DataFrame:
         """The interactions of every experiment's factors."""
-        rows: list[dict[str, Any]] = []
+        rows: list[factors.InteractionRow] = []
         for experiment in self.plan.experiments:
             rows += factors.interactions(
                 self.cells[experiment.name],
@@ -268,16 +269,16 @@ class CellWork:
                 self.plan.analysis,
                 experiment=experiment.name,
             )
-        return pl.DataFrame(rows, schema=factors.INTERACTION_COLUMNS, orient="row")
+        return frame_of(factors.InteractionRow, rows)
 
     def levels_frame(self) -> pl.DataFrame:
         """How the runs' figures go with each level of each factor."""
-        rows: list[dict[str, Any]] = []
+        rows: list[factors.LevelRow] = []
         for experiment in self.plan.experiments:
             rows += factors.level_associations(
                 self.cells[experiment.name], tuple(self.baselines(experiment)), experiment, self.plan.analysis
             )
-        return pl.DataFrame(rows, schema=factors.LEVEL_COLUMNS, orient="row")
+        return frame_of(factors.LevelRow, rows)
 
     def outliers_frame(self) -> pl.DataFrame:
         """Where the outliers of each experiment are, and which runs lie apart from the others of their cell."""

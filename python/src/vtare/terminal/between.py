@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from rich.table import Table
 from rich.text import Text
@@ -18,20 +18,14 @@ from vtare.terminal.tables import print_table
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from vtare.summary.between import Between
+    from vtare.summary.between import Between, BetweenRow, Place
 
-_COLUMNS: Final = (
-    "quantity", "n_campaigns", "n_campaigns_before", "n_runs", "n_runs_before", "ratio", "ratio_low", "ratio_high",
-    "difference", "difference_low", "difference_high", "within_low", "within_high", "method_of_comparison",
-    "p_value", "p_adjusted", "p_text", "family", "family_size", "adjustment", "campaigns_needed", "verdict",
-    "margin_ratio", "reason", "before", "after", "change", "experiment", "tail",
-)  # fmt: skip
 _VERDICTS: Final = ("higher", "lower", "equivalent", "inconclusive", "refused")
 
 
 def show_between(console: Console, found: Between) -> None:
     """Print what changed: a line of counts, the facts that differ, a row for each cell, the tails that changed."""
-    counts = Counter(row["verdict"] for row in found.cells)
+    counts = Counter(row.verdict for row in found.cells)
     listed = ", ".join(f"{counts[word]} {word}" for word in _VERDICTS if counts[word])
     level = 100 * (1 - found.analysis.alpha)
     after, before = (" + ".join(str(store) for store in side) for side in (found.after, found.before))
@@ -40,7 +34,7 @@ def show_between(console: Console, found: Between) -> None:
         f"(margin {found.analysis.margin_percent:g} %, intervals {level:g} %)"
     )
     for fact in found.changed:
-        console.print(f"changed: {fact['what']}: {fact['before']} -> {fact['after']}")
+        console.print(f"changed: {fact.what}: {fact.before} -> {fact.after}")
     for name, reasons in (("before", found.left_out_before), ("after", found.left_out_after)):
         for reason in reasons:
             console.print(f"left out ({name}): {reason}")
@@ -53,14 +47,14 @@ def show_between(console: Console, found: Between) -> None:
         table.add_row(*(Text(piece) for piece in _cell_row(row, fixed)))
     print_table(console, table)
     for row in found.tails:
-        if row["verdict"] in ("higher", "lower"):
-            change = "" if row["change"] is None else f", {row['change']}"
-            tail = "p99.9" if row["tail"] == "p999" else row["tail"]
-            p = write_p(row["p_adjusted"])
-            console.print(f"{row['verdict']}{change}: {tail} of {_where(row, fixed)}: {_ratio(row)}, p {p}")
+        if row.verdict in ("higher", "lower"):
+            change = "" if row.change is None else f", {row.change}"
+            tail = "p99.9" if row.tail == "p999" else row.tail
+            p = _p(row)
+            console.print(f"{row.verdict}{change}: {tail} of {_where(row, fixed)}: {_ratio(row)}, p {p}")
     for words, cells in (("only before", found.only_before), ("only after", found.only_after)):
-        for labels in cells:
-            console.print(f"{words}: {_where(labels, fixed)}")
+        for cell in cells:
+            console.print(f"{words}: {_where(cell, fixed)}")
     for reason in _reasons(found):
         console.print(reason)
     console.print(_rule(found))
@@ -68,13 +62,12 @@ def show_between(console: Console, found: Between) -> None:
 
 def _reasons(found: Between) -> list[str]:
     """Why cells have no verdict, and how many campaigns would give those without one theirs."""
-    lines = sorted({row["reason"] for row in found.cells if row["verdict"] == "refused"})
-    needs = {row["campaigns_needed"]: row["reason"] for row in found.cells if row["verdict"] == "inconclusive"}
-    needs.pop(None, None)
+    lines = sorted({row.reason for row in found.cells if row.verdict == "refused" and row.reason is not None})
+    unsure = [row for row in found.cells if row.verdict == "inconclusive" and row.campaigns_needed is not None]
+    needs = {row.campaigns_needed or 0: row.reason for row in unsure}
     if needs:
-        n = sum(row["campaigns_needed"] in needs for row in found.cells if row["verdict"] == "inconclusive")
         least = "" if len(needs) == 1 else f"{min(needs)} to "
-        lines.append(f"{n} inconclusive: {least}{needs[max(needs)]}")
+        lines.append(f"{len(unsure)} inconclusive: {least}{needs[max(needs)]}")
     return lines
 
 
@@ -92,50 +85,46 @@ def _rule(found: Between) -> str:
     )
 
 
-def _labels(row: Mapping[str, Any]) -> dict[str, str]:
-    return {key: str(value) for key, value in row.items() if key not in _COLUMNS and value is not None}
-
-
-def _fixed(rows: Iterable[Mapping[str, Any]]) -> dict[str, frozenset[str]]:
+def _fixed(rows: Iterable[BetweenRow | Place]) -> dict[str, frozenset[str]]:
     """What is the same in all cells of an experiment, by the experiment: no row needs to repeat it."""
     levels: dict[str, dict[str, set[str]]] = {}
     for row in rows:
-        for key, label in _labels(row).items():
-            levels.setdefault(str(row["experiment"]), {}).setdefault(key, set()).add(label)
+        for key, label in row.labels.items():
+            levels.setdefault(row.experiment, {}).setdefault(key, set()).add(label)
     return {name: frozenset(key for key, found in keys.items() if len(found) == 1) for name, keys in levels.items()}
 
 
-def _where(row: Mapping[str, Any], fixed: Mapping[str, frozenset[str]]) -> str:
+def _where(row: BetweenRow | Place, fixed: Mapping[str, frozenset[str]]) -> str:
     """A cell in words: `300-mbit, cross 150 Mbit/s, method yaz`."""
-    name = str(row["experiment"])
-    varying = {key: label for key, label in _labels(row).items() if key not in fixed.get(name, frozenset())}
+    name = row.experiment
+    varying = {key: label for key, label in row.labels.items() if key not in fixed.get(name, frozenset())}
     return ", ".join([name, *(f"{key} {label}" for key, label in varying.items())])
 
 
-def figure_text(row: Mapping[str, Any], name: str) -> str:
+def figure_text(quantity: str, value: float) -> str:
     """One side's figure in the unit of its quantity, a share with its name: `78.2 us`, `CV 1.23 %`, `error 4.2 %`."""
-    quantity = str(row["quantity"])
     written = quantity_of(quantity)
     # A share means nothing without what it is of.
     named = f"{metric(quantity).short} " if written.symbol in ("1", "%") else ""
-    return f"{named}{written.text(row[name])}"
+    return f"{named}{written.text(value)}"
 
 
-def _ratio(row: Mapping[str, Any]) -> str:
+def _ratio(row: BetweenRow) -> str:
     """The ratio and its interval over campaigns; over the runs where there is one campaign on either side."""
-    if row["ratio"] is None:
+    if row.ratio is None:
         return "n/a"
-    low, high = (
-        row[f"within_{end}"] if row["method_of_comparison"] == "refused" else row[f"ratio_{end}"]
-        for end in ("low", "high")
-    )
+    is_of_runs = row.method_of_comparison == "refused"
+    low, high = (row.within_low, row.within_high) if is_of_runs else (row.ratio_low, row.ratio_high)
     span = "" if low is None or high is None else f" ({ratio_range_text(low, high)})"
-    return f"{ratio_text(row['ratio'])}{span}"
+    return f"{ratio_text(row.ratio)}{span}"
 
 
-def _cell_row(row: Mapping[str, Any], fixed: Mapping[str, frozenset[str]]) -> tuple[str, ...]:
-    before, after = (figure_text(row, name) for name in ("before", "after"))
-    p = "n/a" if row["p_adjusted"] is None else write_p(row["p_adjusted"])
-    verdict = row["verdict"] if row["change"] is None else f"{row['verdict']} ({row['change']})"
-    counts = f"{row['n_campaigns_before']} / {row['n_campaigns']} ({row['n_runs_before']} / {row['n_runs']})"
-    return _where(row, fixed), before, after, _ratio(row), p, verdict, counts
+def _p(row: BetweenRow) -> str:
+    return "n/a" if row.p_adjusted is None else write_p(row.p_adjusted)
+
+
+def _cell_row(row: BetweenRow, fixed: Mapping[str, frozenset[str]]) -> tuple[str, ...]:
+    before, after = (figure_text(row.quantity, value) for value in (row.before, row.after))
+    verdict = row.verdict if row.change is None else f"{row.verdict} ({row.change})"
+    counts = f"{row.n_campaigns_before} / {row.n_campaigns} ({row.n_runs_before} / {row.n_runs})"
+    return _where(row, fixed), before, after, _ratio(row), _p(row), verdict, counts
