@@ -39,8 +39,8 @@ _MUST_AGREE: Final = (
     ("CPU", ("machine", "cpu_model"), ("platform",)),
     ("program version", ("program", "version"), ("platform",)),
 )
-#: The factors between whose levels clock sources may differ.
-_SETS_CLOCK: Final = ("platform", "guest_clock")
+#: The factors between whose levels clock sources may differ: a kernel with one CPU keeps a TSC that one with two drops.
+_SETS_CLOCK: Final = ("platform", "guest_clock", "vcpus")
 #: The level of runs whose experiment has no such factor.
 _ELSE: Final = {"platform": "host"}
 

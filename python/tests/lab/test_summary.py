@@ -322,6 +322,9 @@ def test_clock_sources_may_differ_between_levels_of_the_factor_that_sets_them_an
     (odd,) = other_clocks([*files, on_clock("odd", "tsc", platform="qemu", guest_clock="hpet")])
     assert odd.run_id == "odd"
     assert "kept time by 'tsc', that of 2 other runs on platform 'qemu' with guest_clock 'hpet' by 'hpet'" in odd.reason
+    # A kernel with two CPUs may drop the TSC that one with one CPU keeps.
+    cpus = [on_clock(f"{n}-{i}", {"1": "tsc", "2": "hpet"}[n], platform="qemu", vcpus=n) for n in "12" for i in "ab"]
+    assert other_clocks(cpus) == []
     # What the factor does not set must agree all the same.
     files[0].footer["machine"]["kernel"] = "6.2"
     with pytest.raises(BadInput, match="platform 'qemu' must not be pooled: their kernel differs"):
