@@ -1,4 +1,5 @@
 /* Checked readings and intervals of UTC: one generation while nothing happens, and ends in order. */
+#define _GNU_SOURCE
 #include "check.h"
 
 int main(void) {
