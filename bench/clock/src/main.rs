@@ -3,6 +3,7 @@
 mod bounds;
 mod calibration;
 mod cost;
+mod flags;
 mod scaled;
 mod step;
 
@@ -33,6 +34,7 @@ fn main() {
         step::run(found.rate.ns_per_tick());
     }
     cost::run(&clock);
+    flags::run(options.busy_seconds);
     calibration::run(&start_up);
     if let Some(made) = bounds::run(&clock, options.calibrations) {
         bounds::drift(&made, options.seconds);
@@ -42,18 +44,24 @@ fn main() {
 struct Options {
     seconds: u64,
     calibrations: usize,
+    busy_seconds: u64,
 }
 
 impl Options {
     fn from_arguments(mut arguments: impl Iterator<Item = String>) -> Result<Self, String> {
-        let mut options = Self { seconds: 60, calibrations: 10_000 };
+        let mut options = Self { seconds: 60, calibrations: 10_000, busy_seconds: 60 };
         while let Some(name) = arguments.next() {
             let value = arguments.next().ok_or_else(|| format!("{name} wants a number after it"))?;
             let number = |text: &str| text.parse().map_err(|_| format!("{name} wants a whole number, found `{text}`"));
             match name.as_str() {
                 "--seconds" => options.seconds = number(&value)?,
+                "--busy-seconds" => options.busy_seconds = number(&value)?,
                 "--calibrations" => options.calibrations = number(&value)? as usize,
-                _ => return Err(format!("unknown option `{name}`: choose --seconds N or --calibrations N")),
+                _ => {
+                    return Err(format!(
+                        "unknown option `{name}`: choose --seconds N, --busy-seconds N or --calibrations N"
+                    ));
+                }
             }
         }
         Ok(options)

@@ -1,0 +1,56 @@
+//! Whether checked readings raise flags where nothing was disrupted: beside 100 busy threads.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use vtare_clock::{Clock, ClockOptions};
+use vtare_sys::clocks;
+use vtare_units::{Monotonic, Random, Span, Timestamp};
+
+use crate::target;
+
+const BUSY: usize = 100;
+
+/// Reads both clocks for `seconds`, at distances from nothing to 3 ms.
+pub fn run(seconds: u64) {
+    println!("\nflags of checked readings beside {BUSY} busy threads, {seconds} s");
+    let page = Clock::start(&ClockOptions::fast());
+    let line = Clock::start(&ClockOptions { kernel_page: false, ..ClockOptions::fast() });
+    let stop = AtomicBool::new(false);
+    let flags = std::thread::scope(|scope| {
+        for _ in 0..BUSY {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+        }
+        let first = [page.now_checked(), line.now_checked()];
+        let until = clocks::now::<Monotonic>() + Span::from_secs(seconds as i64);
+        let mut random = Random::part(1, 1);
+        let mut readings = 0_u64;
+        let mut longest = Span::ZERO;
+        let mut last: Timestamp<Monotonic> = clocks::now();
+        while last < until {
+            for _ in 0..1_000 {
+                std::hint::black_box((page.now_checked(), line.now_checked()));
+            }
+            readings += 2_000;
+            let _ = clocks::sleep_until(clocks::now() + Span::from_nanos((random.unit().powi(4) * 3e6) as i64));
+            let now = clocks::now();
+            longest = longest.max(now - last);
+            last = now;
+        }
+        stop.store(true, Ordering::Relaxed);
+        println!("  {readings} readings; the thread was kept from reading for up to {longest}");
+        [&page, &line]
+            .into_iter()
+            .zip(first)
+            .map(|(clock, first)| {
+                let (generation, cause) = clock.disruptions();
+                println!("  {:?}: {} flags {cause:?}", clock.path(), generation - first.generation);
+                generation - first.generation
+            })
+            .sum::<u64>()
+    });
+    target("no flag where nothing was disrupted (1 an hour is allowed)", flags == 0);
+}
