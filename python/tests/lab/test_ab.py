@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 from typer.main import get_command
 
+from vtare.ab.baseline import read_baseline
 from vtare.ab.commands import Command, read_commands
-from vtare.ab.compare import Asked, Compared, compare
+from vtare.ab.compare import Asked, Compared, against, compare
 from vtare.ab.designs import Orders
 from vtare.ab.figures import COUNTED, FORMATS, read_figure
 from vtare.ab.publish import bencher, benchmark_action, github, junit, markdown
@@ -86,7 +87,7 @@ def test_commands_are_split_at_double_dashes_and_a_shell_is_used_where_one_is_ne
         ("sh", "-c", "A=1 env"), ("sleep", "1")
     ]  # fmt: skip
     for wrong in ([], ["one"], ["a", "--"], ["a", ""]):
-        with pytest.raises(BadInput, match="expected at least two"):
+        with pytest.raises(BadInput, match="expected at least 2"):
             read_commands(wrong)
 
 
@@ -283,3 +284,22 @@ def test_the_templates_of_ci_systems_run_what_vtare_takes(name: str) -> None:
     assert set(written) <= set(FORMS)
     known = {option for parameter in get_command(app).commands["ab"].params for option in parameter.opts}  # type: ignore[attr-defined]
     assert set(re.findall(r"(--[a-z]+[\w-]*)", script)) <= known
+
+
+def test_a_baseline_is_compared_with_on_its_own_machine_only(tmp_path: Path) -> None:
+    kept = compared(1.0, quiet, most_pairs=12, margin=0.001)
+    file = tmp_path / "baseline.json"
+    file.write_text(json.dumps(document(kept, 7)))
+    before, runs = read_baseline(file)
+    assert (before.text, [run.wall_ns for run in runs]) == (
+        "b (baseline)", [pair.runs[1].wall_ns for pair in kept.pairs]
+    )  # fmt: skip
+    found = against(SimulatedTrials(1.3, quiet, none, 3), before, runs, B, COUNTED, Asked())
+    assert (found.primary[0].verdict, len(found.pairs)) == ("worse", 12)
+    assert json.loads(json.dumps(document(found, 7), allow_nan=False))["noise"]["others_cpus_median"] is None
+    with pytest.raises(BadInput, match=r"another machine.*kernel"):
+        read_baseline(file, machine={"kernel": "0.0.1"})
+    for content in ("", "[]", json.dumps({**document(kept, 7), "schema": "vtare.ab/9"})):
+        file.write_text(content)
+        with pytest.raises(BadInput, match="--against"):
+            read_baseline(file)

@@ -20,14 +20,14 @@ class Command:
     text: str
 
 
-def read_commands(typed: Sequence[str]) -> tuple[Command, ...]:
+def read_commands(typed: Sequence[str], *, least: int = 2) -> tuple[Command, ...]:
     """Return the commands: `A -- B -- C`, or one word each. One word with blanks or other signs goes to `sh -c`.
 
     >>> [command.words for command in read_commands(["gzip -1 x | wc", "--", "gzip", "-9", "x"])]
     [('sh', '-c', 'gzip -1 x | wc'), ('gzip', '-9', 'x')]
 
     Raises:
-        BadInput: fewer than two commands, or one without a word.
+        BadInput: fewer than `least` commands, or one without a word.
     """
     parts: list[list[str]] = [[]]
     if "--" in typed:
@@ -38,9 +38,9 @@ def read_commands(typed: Sequence[str]) -> tuple[Command, ...]:
                 parts[-1].append(word)
     else:
         parts = [[word] for word in typed]
-    if len(parts) < 2 or not all(parts) or not all(part[0].strip() for part in parts):
+    if len(parts) < least or not all(parts) or not all(part[0].strip() for part in parts):
         raise BadInput(
-            f"found {sum(map(bool, parts))} command(s), expected at least two, none of them empty: "
+            f"found {sum(map(bool, parts))} command(s), expected at least {least}, none of them empty: "
             "vtare ab -- 'A' -- 'B'"
         )
     return tuple(_command(part) for part in parts)

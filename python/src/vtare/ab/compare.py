@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from vtare.ab.commands import Command
     from vtare.ab.figures import Figure
-    from vtare.ab.trials import Trials
+    from vtare.ab.trials import Trials, Weighed
 
 LEAST_PAIRS: Final = 8
 _GROWTH: Final = 1.4
@@ -159,8 +159,43 @@ def _one_after_the_other(
     for command in commands:
         tell(f"{n} runs of {command.text}")
         columns.append([trials.run([command]) for _ in range(n)])
-    rows = zip(*columns, strict=True)
-    pairs = [Pair(tuple(r[0][0] for r in row), (), tuple(r[1] for r in row)) for row in rows]
+    pairs = [
+        Pair(tuple(runs[0] for runs, _ in row), (), tuple(beside for _, beside in row))
+        for row in zip(*columns, strict=True)
+    ]
+    return _apart(commands, figures, asked, chosen, pairs, begin)
+
+
+def against(
+    trials: Trials,
+    before: Command,
+    runs_before: Sequence[Weighed],
+    command: Command,
+    figures: Sequence[Figure],
+    asked: Asked,
+    *,
+    tell: Callable[[str], None] = lambda text: None,
+) -> Compared:
+    """Run a command as often as it was run for a baseline, and compare: what else changed since then counts, too."""
+    begin = time.monotonic()
+    tell("warming up")
+    trials.run([command])
+    tell(f"{len(runs_before)} runs of {command.text}")
+    now = [trials.run([command]) for _ in runs_before]
+    pairs = [Pair((old, runs[0]), (), ()) for old, (runs, _) in zip(runs_before, now, strict=True)]
+    chosen = Chosen("sequential", "against a baseline: whatever else changed since then counts, too")
+    return _apart((before, command), figures, asked, chosen, pairs, begin)
+
+
+def _apart(
+    commands: Sequence[Command],
+    figures: Sequence[Figure],
+    asked: Asked,
+    chosen: Chosen,
+    pairs: Sequence[Pair],
+    begin: float,
+) -> Compared:
+    """The findings of runs that are no pairs: groups, by Welch's t."""
     alpha = asked.alpha / (len(commands) - 1)
     found = [
         _unpaired(figure, k, pairs, asked, alpha if at == 0 else asked.alpha)
@@ -173,6 +208,8 @@ def _one_after_the_other(
 
 
 def _unpaired(figure: Figure, command: int, pairs: Sequence[Pair], asked: Asked, alpha: float) -> Finding:
+    if (hidden := _hidden(figure, command, pairs, asked)) is not None:
+        return hidden
     own, first = ([figure.read(pair.runs[k]) for pair in pairs] for k in (command, 0))
     found = stats.compare_runs(own, first, alpha=alpha)
     if found.ratio is None or found.low is None or found.high is None or found.low <= 0:
@@ -228,9 +265,8 @@ def _log_ratios(figure: Figure, command: int, pairs: Sequence[Pair]) -> list[flo
 
 def _once(figure: Figure, command: int, pairs: Sequence[Pair], asked: Asked) -> Finding:
     """A figure that nothing was stopped by: one look."""
-    hidden = figure.hidden([run for pair in pairs for run in (pair.runs[0], pair.runs[command])])
-    if hidden is not None:
-        return Finding(figure, command, None, None, None, 1 - asked.alpha, "too noisy", 0, len(pairs), hidden)
+    if (hidden := _hidden(figure, command, pairs, asked)) is not None:
+        return hidden
     d = _log_ratios(figure, command, pairs)
     if d is None:
         reason = "a value is 0: it has no ratio"
@@ -239,6 +275,14 @@ def _once(figure: Figure, command: int, pairs: Sequence[Pair], asked: Asked) -> 
     width = found.half_width
     needed = len(d) if width is None else math.ceil(len(d) * (width / asked.half_width) ** 2)
     return _finding(figure, command, found, asked, asked.alpha, needed)
+
+
+def _hidden(figure: Figure, command: int, pairs: Sequence[Pair], asked: Asked) -> Finding | None:
+    """What stands for a figure that cannot be seen; None where it can."""
+    why = figure.hidden([run for pair in pairs for run in (pair.runs[0], pair.runs[command])])
+    if why is None:
+        return None
+    return Finding(figure, command, None, None, None, 1 - asked.alpha, "too noisy", 0, len(pairs), why)
 
 
 def _finding(

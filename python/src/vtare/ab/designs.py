@@ -32,7 +32,10 @@ _SEVERAL_THREADS: Final = 1.2
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """One run of each command, in the order of the commands; `order` is that in which they ran, or of their CPUs."""
+    """One run of each command, in the order of the commands; `order` is that in which they ran, or of their CPUs.
+
+    Runs that are no pair, but groups compared with each other, have no order.
+    """
 
     runs: tuple[Weighed, ...]
     order: tuple[int, ...]
@@ -51,7 +54,7 @@ class Pair:
     @property
     def others_cpus(self) -> float | None:
         """CPUs that other programs took on the mean; None where the system does not report it."""
-        if any(it.busy_ns is None for it in self.beside):
+        if not self.beside or any(it.busy_ns is None for it in self.beside):
             return None
         own = sum(run.user_ns + run.system_ns for run in self.runs)
         busy = sum(it.busy_ns or 0 for it in self.beside)
@@ -60,7 +63,7 @@ class Pair:
     @property
     def steal_share(self) -> float | None:
         """CPUs that the hypervisor took, as far as it reports it; None where the system does not."""
-        if any(it.steal_ns is None for it in self.beside):
+        if not self.beside or any(it.steal_ns is None for it in self.beside):
             return None
         return sum(it.steal_ns or 0 for it in self.beside) / sum(it.span_ns for it in self.beside)
 

@@ -29,7 +29,7 @@ class Figure:
     def hidden(self, runs: Sequence[Weighed]) -> str | None:
         """Why the figure of these runs cannot be seen; None where it can."""
         least = max((run.least_byte or 0 for run in runs), default=0)
-        if self.unit != "_byte" or any(self.read(run) > 1.05 * least for run in runs):
+        if self.unit != "_byte" or any(self.read(run) > 1.2 * least for run in runs):
             return None
         return "less than the program that starts them holds itself"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import platform
 import re
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from vtare.ab.compare import Compared, Finding
+    from vtare.ab.trials import Weighed
 
 SCHEMA: Final = "vtare.ab/1"
 _LIMIT: Final = re.compile(r"(slower|faster|higher|lower)(?:\s+by\s+(\d+(?:\.\d+)?)\s*%)?")
@@ -174,14 +176,20 @@ def document(found: Compared, seed: int) -> dict[str, Any]:
         "pairs": [
             {
                 "order": [letter(k) for k in pair.order],
-                "span_ns": pair.span_ns,
+                "span_ns": pair.span_ns if pair.order else None,
                 "others_cpus": pair.others_cpus,
                 "steal_cpus": pair.steal_share,
+                "runs": [counted(run) for run in pair.runs],
                 "figures": {figure.name: [figure.read(run) for run in pair.runs] for figure in figures},
             }
             for pair in found.pairs
         ],
     }
+
+
+def counted(run: Weighed) -> dict[str, Any]:
+    """A run as it was counted, without what it printed."""
+    return {key: value for key, value in dataclasses.asdict(run).items() if key != "printed"}
 
 
 def word(finding: Finding) -> str:

@@ -54,6 +54,14 @@ def ab(
             "--fail-if", metavar="LIMIT", help="Exit with 1 where this is shown: 'slower by 5 %'; repeatable."
         ),
     ] = None,
+    against: Annotated[
+        Path | None,
+        typer.Option(
+            "--against",
+            metavar="FILE",
+            help="Compare one command with its runs of an earlier time (--write json=FILE), on the same machine only.",
+        ),
+    ] = None,
     timeout: Annotated[str, typer.Option("--timeout", metavar="TIME", help="The longest run of a command.")] = "10 min",
     ignore_failure: Annotated[
         bool, typer.Option("--ignore-failure", help="Take runs that end with another exit code than 0.")
@@ -79,8 +87,10 @@ def ab(
     """
     import numpy as np
 
+    from vtare.ab import compare as comparison
+    from vtare.ab.baseline import read_baseline
     from vtare.ab.commands import read_commands
-    from vtare.ab.compare import Asked, compare
+    from vtare.ab.compare import Asked
     from vtare.ab.designs import DESIGNS
     from vtare.ab.figures import COUNTED, read_figure
     from vtare.ab.publish import FORMS
@@ -90,8 +100,13 @@ def ab(
     from vtare.process import write_whole
     from vtare.terminal.ab import show_compared
 
+    if against is not None and (self_test or metric):
+        raise BadInput("--against: found --self-test or --metric, expected neither: it compares what the system counts")
     typed = [*commands, "--", *commands] if self_test and "--" not in commands else commands
-    listed = read_commands(typed)
+    listed = read_commands(typed, least=2 if against is None else 1)
+    if against is not None and len(listed) > 1:
+        raise BadInput(f"--against: found {len(listed)} commands, expected one")
+    before = None if against is None else read_baseline(against)
     if self_test:
         listed = (listed[0], listed[0])
     wanted = next((name for name in DESIGNS if name == design), None)
@@ -113,13 +128,17 @@ def ab(
         ) as trials,
         ERR.status("", spinner="dots") as status,
     ):
-        found = compare(
-            trials,
-            listed,
-            [*printed, *COUNTED],
-            asked,
-            rng=np.random.default_rng(drawn),
-            tell=lambda text: status.update(text),
+        found = (
+            comparison.against(trials, *before, listed[0], COUNTED, asked, tell=lambda text: status.update(text))
+            if before is not None
+            else comparison.compare(
+                trials,
+                listed,
+                [*printed, *COUNTED],
+                asked,
+                rng=np.random.default_rng(drawn),
+                tell=lambda text: status.update(text),
+            )
         )
     for form, file in files:
         text = FORMS[form](found, drawn, limits)
