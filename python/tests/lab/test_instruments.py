@@ -24,9 +24,9 @@ NAMES = {record.name for record in RECORDS}
 HOMES = ("instruments", "report/pages")
 #: Words that are an instrument's name and mean something else: file -> words, with what they are there.
 OTHER_MEANINGS = {
+    "ab/verdict.py": {"noise"},  # a key of its JSON document
     "campaign/host_clocks.py": {"rtt"},  # the program whose stamps compare two clocks
     "campaign/two_hosts.py": {"capture"},  # the factor, and the program that runs beside a measurement
-    "overhead/files.py": {"capture", "rtt"},  # which of two kinds of samples a file is to hold
     "papers/claims/batalla.py": {"throughput"},  # a column of a published table
     "papers/claims/oliveira.py": {"rtt"},  # a column of a published table
     "platforms/guest/libvirt_domain.py": {"timer"},  # an element of a domain's XML

@@ -7,10 +7,12 @@ import dataclasses
 import polars as pl
 from conftest import Reported
 
+from vtare.plan import Analysis
 from vtare.plots.quantity import quantity_of
 from vtare.report import text
 from vtare.report.content import content_of, layouts_of
 from vtare.report.inference import interaction_figures
+from vtare.report.inference_tables import inference_tables
 from vtare.report.layout import level_text
 from vtare.report.tables import verdict_table
 from vtare.terminal.between import figure_text
@@ -61,6 +63,17 @@ def test_a_label_with_a_comma_loses_no_panel_of_an_interaction(five_runs: Report
     after = interaction_figures(changed, layouts_of(changed)["sleeps"])
     assert after is not None
     assert len(after.panels) == len(before.panels) > 0
+
+
+def test_headings_of_tables_state_the_level_that_intervals_have(five_runs: Reported) -> None:
+    plan = dataclasses.replace(five_runs.summary.plan, analysis=Analysis(alpha=0.1))
+    summary = dataclasses.replace(five_runs.summary, plan=plan)
+    layouts = layouts_of(summary)
+    tables = [verdict_table(summary, layouts), *inference_tables(summary, layouts["sleeps"])]
+    columns = [column for table in tables if table is not None for column in table.columns]
+    headings = [f"{column.label} {column.about}" for column in columns]
+    assert any("90 %" in heading for heading in headings)
+    assert not any("95 %" in heading for heading in headings)
 
 
 def test_columns_named_after_a_unit_hold_that_unit_in_plans_of_several(all_instruments: Reported) -> None:

@@ -60,7 +60,7 @@ def read_round_trips(path: Path) -> RoundTrips:
     Raises:
         BadInput: no such file, or not samples of rtt.
     """
-    footer, frame = _read(path, "rtt", _RTT_COLUMNS, "vtare rtt PEER --out FILE.parquet")
+    footer, frame = _read(path, _RTT_COLUMNS, "vtare rtt PEER --out FILE.parquet")
     cells = _cells(footer)
     told = {str(cell["peer"]): cell for cell in cells if cell.get("peer") is not None}
     peers = frame.get_column("peer").cast(pl.String).unique(maintain_order=True).to_list()
@@ -73,7 +73,7 @@ def read_capture(path: Path) -> Capture:
     Raises:
         BadInput: no such file, or not written by `vtare capture`.
     """
-    footer, frame = _read(path, "capture", _CAPTURE_COLUMNS, "vtare capture IFACE --out FILE.parquet")
+    footer, frame = _read(path, _CAPTURE_COLUMNS, "vtare capture IFACE --out FILE.parquet")
     return Capture(path, frame, _dropped(footer))
 
 
@@ -109,7 +109,7 @@ def _dropped(footer: Mapping[str, Any]) -> int | None:
     return sum(known) if known else None
 
 
-def _read(path: Path, instrument: str, columns: tuple[str, ...], made_by: str) -> tuple[dict[str, Any], pl.DataFrame]:
+def _read(path: Path, columns: tuple[str, ...], made_by: str) -> tuple[dict[str, Any], pl.DataFrame]:
     try:
         shape = parquet_check.check(path, most_rows=_MOST_ROWS)
         footer = documents.parse(shape.metadata["vtare"])
@@ -120,9 +120,10 @@ def _read(path: Path, instrument: str, columns: tuple[str, ...], made_by: str) -
         raise BadInput(f"{path}: damaged, or not made by `{made_by}` ({error})") from error
     run = footer.get("run")
     found = run.get("instrument") if isinstance(run, dict) else None
-    if found != instrument or footer.get("schema") != SAMPLES_SCHEMA:
-        raise BadInput(f"{path}: found the samples of {found or 'no instrument'}, expected a file of `{made_by}`")
     missing = [name for name in columns if name not in frame.columns]
-    if missing:
-        raise BadInput(f"{path}: column '{missing[0]}' is missing; found {', '.join(frame.columns)}")
+    if missing or footer.get("schema") != SAMPLES_SCHEMA:
+        raise BadInput(
+            f"{path}: found the samples of {found or 'no instrument'}, expected a file of `{made_by}`"
+            + (f" (column '{missing[0]}' is missing; found {', '.join(frame.columns)})" if missing else "")
+        )
     return footer, frame
