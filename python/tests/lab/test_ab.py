@@ -15,6 +15,7 @@ import pytest
 from typer.main import get_command
 
 from vtare.ab.baseline import read_baseline
+from vtare.ab.calls import compare_calls
 from vtare.ab.commands import Command, read_commands
 from vtare.ab.compare import Asked, Compared, against, compare
 from vtare.ab.designs import Orders
@@ -24,6 +25,8 @@ from vtare.ab.trials import Beside, Trials, Weighed
 from vtare.ab.verdict import document, read_limit, sentence
 from vtare.cli import app
 from vtare.errors import BadInput
+
+pytest_plugins = ("pytester",)
 
 A, B = Command(("a",), "a"), Command(("b",), "b")
 Noise = Callable[[np.random.Generator], float]
@@ -303,3 +306,28 @@ def test_a_baseline_is_compared_with_on_its_own_machine_only(tmp_path: Path) -> 
         file.write_text(content)
         with pytest.raises(BadInput, match="--against"):
             read_baseline(file)
+
+
+def test_functions_are_compared_in_this_process() -> None:
+    found = compare_calls(lambda: sum(range(2000)), lambda: sum(range(6000)), margin=0.2, seed=1)
+    assert found.primary[0].verdict == "worse"
+    assert found.chosen.design == "interleaved"
+    assert [finding.figure.name for finding in found.others] == ["CPU time"]
+
+
+def test_a_test_fails_where_a_function_is_shown_to_be_slower(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).resolve().parents[2] / "src"))
+    pytester.makepyfile(
+        """
+        def test_slower(vtare_ab):
+            vtare_ab(lambda: sum(range(2000)), lambda: sum(range(6000)), margin=0.5)
+
+        def test_faster(vtare_ab):
+            assert vtare_ab(lambda: sum(range(6000)), lambda: sum(range(2000)), margin=0.5).primary[0].ratio < 1
+        """
+    )
+    done = pytester.runpytest_subprocess("-p", "vtare.ab.fixture", "-p", "no:cacheprovider")
+    done.assert_outcomes(passed=1, failed=1)
+    done.stdout.fnmatch_lines(["*slower by 5 %: B is * slower than A*"])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 
 from vtare import stats
-from vtare.ab.designs import Chosen, DesignWord, Orders, Pair, choose, run_pair
+from vtare.ab.designs import Chosen, DesignWord, Orders, Pair, Runner, choose, run_pair
 from vtare.errors import BadInput
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from vtare.ab.commands import Command
     from vtare.ab.figures import Figure
-    from vtare.ab.trials import Trials, Weighed
+    from vtare.ab.trials import Weighed
 
 LEAST_PAIRS: Final = 8
 _GROWTH: Final = 1.4
@@ -82,7 +82,7 @@ class Compared:
 
 
 def compare(
-    trials: Trials,
+    trials: Runner,
     commands: Sequence[Command],
     figures: Sequence[Figure],
     asked: Asked,
@@ -143,7 +143,7 @@ def compare(
 
 
 def _one_after_the_other(
-    trials: Trials,
+    trials: Runner,
     commands: Sequence[Command],
     figures: Sequence[Figure],
     asked: Asked,
@@ -167,7 +167,7 @@ def _one_after_the_other(
 
 
 def against(
-    trials: Trials,
+    trials: Runner,
     before: Command,
     runs_before: Sequence[Weighed],
     command: Command,

@@ -11,7 +11,7 @@ import math
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 import numpy as np
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from vtare.ab.commands import Command
     from vtare.ab.figures import Figure
-    from vtare.ab.trials import Beside, Trials, Weighed
+    from vtare.ab.trials import Beside, Weighed
 
 DesignWord = Literal["duet", "interleaved", "sequential"]
 DESIGNS: Final[tuple[DesignWord, ...]] = ("duet", "interleaved", "sequential")
@@ -28,6 +28,15 @@ PILOT_PAIRS: Final = 4
 """Pairs of each design before the choice; none of them counts."""
 _SEVERAL_THREADS: Final = 1.2
 """CPU time over wall time from which a program has more than one thread: on one CPU it would be another program."""
+
+
+class Runner(Protocol):
+    """What runs commands: the program `vtare trials`, or functions of this process."""
+
+    def run(
+        self, commands: Sequence[Command], cpus: Sequence[Sequence[int]] | None = None
+    ) -> tuple[list[Weighed], Beside]:
+        """Run commands at once, each on its CPUs (all where None), and return what each took, in their order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +105,7 @@ class Orders:
         return order
 
 
-def run_pair(trials: Trials, commands: Sequence[Command], chosen: Chosen, order: Sequence[int]) -> Pair:
+def run_pair(trials: Runner, commands: Sequence[Command], chosen: Chosen, order: Sequence[int]) -> Pair:
     """Run each command once: at the same time, or one after the other."""
     runs: list[Weighed | None] = [None] * len(commands)
     if chosen.design == "duet":
@@ -113,7 +122,7 @@ def run_pair(trials: Trials, commands: Sequence[Command], chosen: Chosen, order:
 
 
 def choose(
-    trials: Trials,
+    trials: Runner,
     commands: Sequence[Command],
     figure: Figure,
     orders: Orders,
