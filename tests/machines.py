@@ -23,6 +23,16 @@ from vtare.platforms.owner import own_prefix
 PATIENCE_S = 120.0
 
 
+#: The head of a plan that makes each run once, as quickly as it can.
+PLAN_HEAD = """
+schema = "vtare.plan/1"
+name = "lab"
+question = "Does the lab do what the plan asks for?"
+blocks = 1
+settle = "1 ms"
+"""
+
+
 def wait_until(what: str, holds: Callable[[], bool], patience_s: float = PATIENCE_S) -> None:
     """Wait until a condition holds."""
     deadline = time.monotonic() + patience_s
@@ -118,6 +128,14 @@ class Sshd:
         if self.daemon is not None:
             self.daemon.wait()
 
+    def silence(self) -> None:
+        """Drop every packet from and to it without a word: neither end of a connection notices."""
+        network.run_tool(("ip", "-n", self.namespace, "link", "set", "ssh0", "down"))
+
+    def unsilence(self) -> None:
+        """Let packets pass again."""
+        network.run_tool(("ip", "-n", self.namespace, "link", "set", "ssh0", "up"))
+
     def cut(self) -> None:
         """End its connections, and nothing else."""
         for word in network.run_tool(("ip", "netns", "pids", self.namespace)).split():
@@ -190,6 +208,8 @@ def three_machines(place: Path) -> Iterator[dict[str, Sshd]]:
     """A sender and a responder with a router between them that forwards packets of IP, each with sshd.
 
     sender eth0 10.79.1.2 - 10.79.1.1 in0 router out0 10.79.2.1 - 10.79.2.2 eth0 responder
+
+    A program that joins in0 and out0 frame by frame finds the three in one more subnet (`JOINED`).
     """
     place.mkdir(exist_ok=True)
     with ExitStack() as stack:
@@ -203,16 +223,25 @@ def three_machines(place: Path) -> Iterator[dict[str, Sshd]]:
                 network.run_tool(("ip", "-n", inside[role], "addr", "add", f"10.79.{number}.{host}/24", "dev", device))
                 network.run_tool(("ip", "-n", inside[role], "link", "set", device, "up"))
             network.run_tool(("ip", "-n", inside[side], "route", "add", "10.79.0.0/16", "via", f"10.79.{number}.1"))
+        for role, device in (("sender", "eth0"), ("router", "in0"), ("responder", "eth0")):
+            network.run_tool(("ip", "-n", inside[role], "addr", "add", f"{JOINED[role]}/24", "dev", device))
         network.run_tool(("ip", "netns", "exec", inside["router"], "sysctl", "-q", "-w", "net.ipv4.ip_forward=1"))
         yield found
 
 
-def plan_tables(machines: dict[str, Sshd], roles: Sequence[str]) -> str:
+#: Addresses over the router, and those of one subnet that it joins.
+ROUTED = {"sender": "10.79.1.2", "responder": "10.79.2.2", "router": "10.79.1.1"}
+JOINED = {"sender": "10.79.3.2", "responder": "10.79.3.3", "router": "10.79.3.1"}
+
+
+def plan_tables(machines: dict[str, Sshd], roles: Sequence[str], addresses: dict[str, str] = ROUTED) -> str:
     """The tables of a plan that names these machines by role."""
-    addresses = {"sender": "10.79.1.2", "responder": "10.79.2.2", "router": "10.79.1.1"}
     lines = []
     for role in roles:
         lines += [f"[platforms.m-{role}]", 'kind = "ssh"', f'address = "{addresses[role]}"']
         lines += [f'{key} = "{value}"' if isinstance(value, str) else f"{key} = {value}"
                   for key, value in machines[role].settings().items()]  # fmt: skip
-    return "\n".join([*lines, "[hosts]", *(f'{role} = "m-{role}"' for role in roles), ""])
+    hosts = {role: f'"m-{role}"' for role in roles}
+    if addresses is JOINED:
+        hosts["router"] = '{ platform = "m-router", inward = "in0", outward = "out0" }'
+    return "\n".join([*lines, "[hosts]", *(f"{role} = {host}" for role, host in hosts.items()), ""])

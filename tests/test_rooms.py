@@ -240,7 +240,7 @@ def test_tests_may_use_what_they_test(tmp_path: Path) -> None:
 
 
 # The room for what is printed; the commands' own short lines; a process of its own that answers on stderr.
-MAY_PRINT = ("terminal/", "cli/", "shaper.py")
+MAY_PRINT = ("terminal/", "cli/")
 
 
 def test_the_lab_prints_in_one_room(root: Path) -> None:

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from machines import skip_unless_made
+from machines import PLAN_HEAD, skip_unless_made
 
 from vtare.campaign import Files, StopRequest
 from vtare.campaign.execute import RunSettings, execute
@@ -24,18 +24,12 @@ from vtare.summary import summarise
 
 pytestmark = pytest.mark.e2e
 
-PLAN = """
-schema = "vtare.plan/1"
-name = "two-namespaces"
-question = "Where does the time go between two namespaces?"
-blocks = 1
-settle = "1 ms"
-
+PLAN = f"""{PLAN_HEAD}
 [[experiment]]
 name = "rates"
 title = "Round trips"
 instrument = "rtt"
-parameters = { rate_packet_per_s = "1 kpacket/s", seconds = "SECONDS s" }
+parameters = {{ rate_packet_per_s = "1 kpacket/s", seconds = "SECONDS s" }}
 
 [experiment.factors]
 platform = ["host", "netns"]

@@ -5,7 +5,7 @@
 LICENSE;
 
 /* Places in a frame of IPv4 without options. */
-enum { PROTOCOL_AT = 23, PORT_TO_AT = 36 };
+enum { PROTOCOL_AT = 23, FROM_AT = 26, PORT_TO_AT = 36 };
 /* Headers of Ethernet; with it, of a UDP datagram and of a TCP segment with time stamps. A group of packets
  * (UDP_SEGMENT, TCP segmentation) has them once, each of its packets on the wire has them. */
 enum { ETHERNET_BYTE = 14, UDP_HEADERS_BYTE = 42, TCP_HEADERS_BYTE = 66, PROTOCOL_TCP = 6 };
@@ -18,6 +18,8 @@ struct settings {
 	u64 bin_ns;
 	/* Only what goes to this port, in the order of the wire; 0: all. */
 	u64 port;
+	/* Only what goes from the first of these addresses of IPv4 to the second, in the order of the wire; 0: all. */
+	u32 between[2];
 };
 MAP settings = { MAP_ARRAY, 4, sizeof(struct settings), 1, MAP_MMAPABLE };
 MAP bins = { MAP_ARRAY, 4, 8, MOST_BINS, MAP_MMAPABLE };
@@ -31,6 +33,12 @@ SECTION("tc") int count_ingress(struct skb *skb)
 	if (wanted->port) {
 		u16 port;
 		if (skb_load_bytes(skb, PORT_TO_AT, &port, sizeof port) || port != wanted->port)
+			return TC_NEXT;
+	}
+	if (wanted->between[0]) {
+		u32 between[2];
+		if (skb_load_bytes(skb, FROM_AT, between, sizeof between) || between[0] != wanted->between[0] ||
+		    between[1] != wanted->between[1])
 			return TC_NEXT;
 	}
 	u8 protocol = 0;

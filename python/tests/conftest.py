@@ -16,10 +16,10 @@ from typing import Any, ClassVar
 import pytest
 
 from vtare.campaign import Campaign, CampaignResult, StopRequest, Store
-from vtare.campaign import path_helpers as path_helpers_module
 from vtare.campaign import surroundings as surroundings_module
 from vtare.campaign import two_hosts as hosts_module
 from vtare.cli import main as command_line
+from vtare.links import CountingPlace
 from vtare.path import PathSpec
 from vtare.plan import Plan, parse_plan
 from vtare.platforms import DEFAULT_RESOURCES, Need, Resources
@@ -126,6 +126,10 @@ class FakeRoutedHosts(FakeHosts):
         super().__init__(owner)
         self.wiring = (mtu_byte, bridged)
 
+    def counted(self, binary: Path) -> list[CountingPlace]:
+        """Nothing passes a link of nothing."""
+        return []
+
     def shape(self, path: PathSpec) -> None:
         FakeRoutedHosts.shaped.append((path, self.wiring))
 
@@ -138,8 +142,6 @@ def fake_the_hosts(patch: pytest.MonkeyPatch) -> None:
     FakeRoutedHosts.shaped.clear()
     patch.setattr(hosts_module, "TwoHosts", FakeHosts)
     patch.setattr(hosts_module, "RoutedHosts", FakeRoutedHosts)
-    # Nothing passes a link of nothing.
-    patch.setattr(path_helpers_module.PathHelpers, "_add_link_counter", lambda *_: None)
     # What else runs on the machine of these tests is no part of them.
     patch.setattr(surroundings_module, "_look", lambda: (0.0, None, 0.0))
     patch.setattr(hosts_module, "remove_leftovers", lambda *, elsewhere: ())

@@ -117,7 +117,7 @@ def test_round_trips_of_a_guest_fall_into_pieces_with_every_model_of_card(
                 Roles(sender="qemu", responder="netns", capture="on"),
                 {"sender": sender, "responder": responder},
                 {side: HostInstance.at(vtare, site) for side, site in host_sides.items()},
-                hosts.facts(),
+                hosts,
             )
             run = run_of("rtt", rate_packet_per_s=100, seconds=1.0)
             outcome = measure(sender, tmp_path, run, quiet(), made)

@@ -152,7 +152,7 @@ def test_round_trips_of_a_guest_under_libvirt_are_captured_in_front_of_it(
                 Roles(sender="qemu", responder="netns", capture="on"),
                 {"sender": sender, "responder": responder},
                 {side: HostInstance.at(static_vtare, site) for side, site in host_sides.items()},
-                hosts.facts(),
+                hosts,
             )
             parameters: dict[str, Any] = {"rate_packet_per_s": 100, "seconds": 1.0}
             run = Run(0, 1, 1, "0123456789abcdef", "e", "rtt", None, {}, parameters)

@@ -17,7 +17,7 @@ use crate::throughput::Throughput;
 use crate::timer::Timer;
 use crate::{
     agent, avb, check, exec, generate, instrument, lab, link, link_counter, load_command, measure, rtt, schema, serve,
-    torture, trials,
+    shaper, torture, trials,
 };
 
 /// The command line of instrument `I`.
@@ -71,6 +71,8 @@ enum Command {
     Agent(agent::AgentArguments),
     /// Count what comes to a shaped link and leaves it (plumbing, for the lab)
     LinkCounter(link_counter::LinkCounterArguments),
+    /// Change the rate of a kernel shaper in steps (plumbing, for the lab)
+    Shaper(shaper::ShaperArguments),
     /// Run programs and weigh each (plumbing, for the lab)
     Trials(trials::TrialsArguments),
     /// Print the schema of run.json, or the columns of the samples
@@ -213,6 +215,7 @@ fn dispatch(command: &Command) -> Result<Exit, Failure> {
         Command::Agent(arguments) => agent::command(arguments),
         Command::LinkCounter(arguments) => link_counter::command(arguments, &context()?),
         Command::Trials(arguments) => trials::command(arguments, &context()?),
+        Command::Shaper(arguments) => shaper::command(arguments, &context()?),
         Command::Schema(arguments) => schema::command(arguments),
         Command::Generate(arguments) => generate::command(arguments, &Cli::command()),
         Command::Run(_) => lab::hand_over("run"),

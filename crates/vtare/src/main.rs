@@ -42,6 +42,7 @@ mod rtt;
 mod run_file;
 mod schema;
 mod serve;
+mod shaper;
 mod sleep;
 mod table;
 mod terminal;

@@ -17,7 +17,8 @@ from vtare.path import rate_label, read_rate
 from vtare.platforms.protocol import DEFAULT_RESOURCES, Resources
 from vtare.quantities import QuantityError, parse, unit_of
 
-RESOURCE_FACTORS: Final = ("vcpus", "memory", "affinity", "nic", "guest_clock", "disk")
+AFFINITY: Final = "affinity"
+RESOURCE_FACTORS: Final = ("vcpus", "memory", AFFINITY, "nic", "guest_clock", "disk")
 BACKGROUND_FACTORS: Final = ("background", "background_load", "background_side", "background_platform")
 BACKGROUND_LOADS: Final = ("none", "cpu", "io", "net")
 #: Addresses behind one bridge leave room for that many beside those that measure.

@@ -22,14 +22,18 @@ import polars as pl
 from vtare.errors import BadInput
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
 
+    from vtare.clock_relation import ClockRelation
+
 #: The stem of the files that it leaves: NAME.parquet and NAME.json.
 LINK_COUNTER: Final = "link_counter"
 LINK_COUNTER_LOG: Final = f"{LINK_COUNTER}.parquet"
+#: The same for what left the link, where another machine counts it.
+BEHIND_THE_LINK: Final = f"{LINK_COUNTER}-left"
 #: What is counted: all that comes to the link, the cross traffic in it, and what leaves the link.
 CAME, CROSS, LEFT = NAMES = ("came", "cross", "left")
 
@@ -112,15 +116,45 @@ class Account:
 
 
 def read_account(path: Path) -> Account:
-    """Read such a log.
+    """Read the log of one program that counted all.
 
     Raises:
         BadInput: it is damaged.
     """
+    return Account.of(*_read(path, NAMES))
+
+
+def read_joined(ends: Sequence[tuple[Path, ClockRelation]]) -> Account:
+    """Read the logs of two machines, the router's and that of the one behind it, into an account by the sender's clock.
+
+    Bins of one fall between those of the other: what it counted is taken to have come evenly within a bin.
+
+    Raises:
+        BadInput: one is damaged.
+    """
+    grid: NDArray[np.float64] | None = None
+    joined: dict[str, NDArray[np.float64]] = {}
+    from_ns = bin_ns = 0
+    for (path, relation), names in zip(ends, ((CAME, CROSS), (LEFT,)), strict=True):
+        began_ns, length_ns, counted = _read(path, names)
+        edges = relation.on_senders(began_ns + length_ns * np.arange(len(counted[names[0]]) + 1.0))
+        if grid is None:
+            from_ns, bin_ns = round(float(edges[0])), length_ns
+            grid = from_ns + bin_ns * np.arange(len(edges), dtype=np.float64)
+        for name in names:
+            total = np.concatenate([[0.0], np.cumsum(counted[name].astype(np.float64))])
+            joined[name] = np.diff(np.interp(grid, edges, total))
+    return Account.of(from_ns, bin_ns, joined)
+
+
+def _read(path: Path, names: Sequence[str]) -> tuple[int, int, dict[str, NDArray[Any]]]:
+    """When the first bin began, how long each is, and the bytes in it under each of these names."""
     try:
         facts = json.loads(pl.read_parquet_metadata(path)["vtare"])
         frame = pl.read_parquet(path)
-        counted = {name: frame[f"{name}_byte"].to_numpy() for name in NAMES}
-        return Account.of(int(facts["from_monotonic_ns"]), int(facts["bin_ns"]), counted)
+        counted = {name: frame[f"{name}_byte"].to_numpy() for name in names}
+        if any(frame[f"{name}_byte"].null_count() for name in names):
+            raise ValueError(f"{' and '.join(names)} not counted")
+        return int(facts["from_monotonic_ns"]), int(facts["bin_ns"]), counted
     except (OSError, KeyError, ValueError, TypeError, pl.exceptions.PolarsError) as error:
         raise BadInput(f"{path}: damaged, or not left by the link counter of a run ({error}); measure again") from error

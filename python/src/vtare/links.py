@@ -17,13 +17,14 @@ The router joins its interfaces by a bridge with a kernel shaper on `out0`, or l
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
-from vtare.path import DEFAULT_MTU_BYTE, netem_steps, shape_steps
+from vtare.link_counter import CAME, CROSS, LEFT, LINK_COUNTER
+from vtare.path import DEFAULT_MTU_BYTE, steps_of
 from vtare.platforms import network
 from vtare.platforms.host import HostInstance
 from vtare.platforms.network import NetworkError, Site, Step
@@ -34,6 +35,19 @@ if TYPE_CHECKING:
 
     from vtare.path import PathSpec
     from vtare.platforms.protocol import Server
+
+
+@dataclass(frozen=True, slots=True)
+class CountingPlace:
+    """A server where packets of the bottleneck are counted, the stem of the files that this leaves, and the devices.
+
+    `taps` are those of `vtare link-counter` (contract/README.md).
+    """
+
+    server: Server
+    stem: str
+    taps: Mapping[str, Mapping[str, object]]
+
 
 #: How tools are run on a server, and one of its devices.
 Place = tuple[Callable[[Sequence[str]], str], str]
@@ -159,10 +173,11 @@ class RoutedHosts(TwoHosts):
             return HostInstance(binary, site.instance_namespace(_CROSS), site.instance_address(_CROSS))
         return super().server(side, binary)
 
-    @property
-    def behind_the_link(self) -> tuple[str, str]:
-        """Namespace and device at which that comes in which left the bottleneck."""
-        return (self.responder.namespace, _UPLINK)
+    def counted(self, binary: Path) -> list[CountingPlace]:
+        """Where what comes to the bottleneck and leaves it is counted: one program sees all namespaces."""
+        came = {"namespace": self.router, "device": self.inward}
+        left = {"namespace": self.responder.namespace, "device": _UPLINK}
+        return [CountingPlace(HostInstance(binary), LINK_COUNTER, {CAME: came, CROSS: came, LEFT: left})]
 
     def steps(self) -> list[Step]:
         """Every command that makes the topology, in order, without what shapes it."""
@@ -228,17 +243,13 @@ def shape(path: PathSpec, egress: Place, forward: Place, back: Place) -> None:
     Raises:
         NetworkError: a step failed; NetworkRefused where a kernel has no such shaper.
     """
-    for run, device in (egress, forward, back):
+    places = (egress, forward, back)
+    for run, device in places:
         # A device without a shaper of its own has nothing to remove.
         with suppress(NetworkError):
             run(("tc", "qdisc", "del", "dev", device, "root"))
-    steps = (
-        (egress, shape_steps(path, egress[1])),
-        (forward, netem_steps(path, forward[1], forward=True)),
-        (back, netem_steps(path, back[1], forward=False)),
-    )
-    for (run, _), some in steps:
-        for step in some:
+    for (run, _), steps in zip(places, steps_of(path, *(device for _, device in places)), strict=True):
+        for step in steps:
             run(step.words)
 
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import json
 import socket
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from vtare.errors import MachineCannot
-from vtare.links import shape
+from vtare.link_counter import BEHIND_THE_LINK, CAME, CROSS, LEFT, LINK_COUNTER
+from vtare.links import CountingPlace
+from vtare.path import steps_of
 from vtare.platforms import Layer, kinds_with, network
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
     from vtare.path import PathSpec
     from vtare.platforms import Platform
+    from vtare.platforms.child import Child
     from vtare.platforms.network import Site
     from vtare.platforms.protocol import Server
 
@@ -32,20 +35,21 @@ THIS_MACHINE: Final = "host"
 #: What the kernel itself puts on a device.
 _USUAL_QUEUES: Final = ("noqueue", "mq", "fq", "fq_codel", "pfifo", "pfifo_fast")
 HOST_KEYS: Final = ("platform", "address", "interface")
-ROUTER_KEYS: Final = ("outward",)
+ROUTER_KEYS: Final = ("inward", "outward")
 
 
 @dataclass(frozen=True, slots=True)
 class HostSpec:
     """A host as a plan names it: a platform, and what its own routes would not show, or show otherwise.
 
-    `address` is the one for measurements, `interface` the device to capture on, `outward` that of a router
-    towards the responder.
+    `address` is the one for measurements, `interface` the device to capture on, `inward` and `outward` those of a
+    router towards the sender and the responder.
     """
 
     platform: str
     address: str | None = None
     interface: str | None = None
+    inward: str | None = None
     outward: str | None = None
 
 
@@ -62,7 +66,8 @@ class NamedHosts:
         self._specs = specs
         self._open_one = open_one
         self._servers: dict[str, Server] = {}
-        self._shaped = False
+        #: What undoes the path on each machine; empty while it is as its owners have it.
+        self._undone: list[tuple[Server, list[tuple[str, ...]]]] = []
         self._left = ExitStack()
 
     def missing(self) -> str | None:
@@ -90,7 +95,7 @@ class NamedHosts:
     def remove(self) -> None:
         """Leave them. May be called twice."""
         self._servers.clear()
-        self._shaped = False
+        self._undone.clear()
         self._left.pop_all().close()
 
     def site(self, side: str) -> Site | None:
@@ -100,33 +105,81 @@ class NamedHosts:
         """The host of a role; it has the binary already. Cross traffic goes from the sender to the responder."""
         return self._servers[{SOURCE: SENDER, SINK: RESPONDER}.get(side, side)]
 
+    def keep(self, seconds: float) -> None:
+        """Let what was started run on for so long, should nothing come from the lab any more."""
+        for server in self._servers.values():
+            server.keep(seconds)
+
+    @property
+    def inward(self) -> str:
+        """The router's device towards the sender."""
+        return self._specs[ROUTER].inward or self._routers_device(SENDER, "inward")
+
     @property
     def outward(self) -> str:
         """The router's device towards the responder."""
-        router = self._servers[ROUTER]
-        return self._specs[ROUTER].outward or device_towards(str(self._servers[RESPONDER].address), router)
+        return self._specs[ROUTER].outward or self._routers_device(RESPONDER, "outward")
+
+    def counted(self, binary: Path) -> list[CountingPlace]:
+        """Where what comes to the bottleneck and leaves it is counted: behind it only the responder can."""
+        ends = [str(self._servers[role].address) for role in (SENDER, RESPONDER)]
+        # Other traffic of the router and the responder, such as the lab's own, does not pass the link.
+        between = {} if any(":" in address for address in ends) else {"between": ends}
+        came = {"device": self.inward, **between}
+        left = {"device": self._device(RESPONDER), **between}
+        return [
+            CountingPlace(self._servers[ROUTER], LINK_COUNTER, {CAME: came, CROSS: came}),
+            CountingPlace(self._servers[RESPONDER], BEHIND_THE_LINK, {LEFT: left}),
+        ]
 
     def shape(self, path: PathSpec) -> None:
-        """Give the path its capacity, delay and loss, in place of what it had; each machine undoes that at the end.
+        """Give the path its capacity, delay, loss and MTU; each machine undoes that at the end, however it comes.
 
         Raises:
             MachineCannot: a device has a queue of its owner's, which must stay.
             NetworkError: a step failed; NetworkRefused where a kernel has no such shaper.
         """
-        shaped = [
-            (self._servers[ROUTER], self.outward),
-            *((self._servers[role], str(self._servers[role].capture_interface())) for role in (SENDER, RESPONDER)),
-        ]
-        if not self._shaped:
-            for server, device in shaped[: 3 if path.delay_ns or path.loss_fraction else 1]:
-                _refuse_queue(server, device)
-        self._shaped = True
-        for server, device in shaped:
-            server.undo_with([("tc", "qdisc", "del", "dev", device, "root")])
-        shape(path, *((server.run, device) for server, device in shaped))
+        egress = (self._servers[ROUTER], self.outward)
+        ends = [(self._servers[role], self._device(role)) for role in (SENDER, RESPONDER)]
+        if self.inward == self.outward:
+            raise MachineCannot(
+                f"{egress[0].name}: {self.outward} leads to the sender and to the responder, so that both ways would "
+                "share one queue; expected a router with a device for each, or other ones by `inward` and `outward`"
+            )
+        queues = [egress, *ends] if path.delay_ns or path.loss_fraction else [egress]
+        if path.bottleneck == "link":
+            queues = []
+        for server, device in queues:
+            _refuse_queue(server, device)
+        undone = {id(server): (server, list[tuple[str, ...]]()) for server, _ in (egress, *ends)}
+        for server, device in queues:
+            undone[id(server)][1].append(("tc", "qdisc", "del", "dev", device, "root"))
+        changed = []
+        for server, device in (egress, (egress[0], self.inward), *ends) if path.mtu_stated else ():
+            if (found := _mtu_byte(server, device)) != path.mtu_byte:
+                undone[id(server)][1].append(("ip", "link", "set", "dev", device, "mtu", str(found)))
+                changed.append((server, device))
+        self._undone = [(server, commands) for server, commands in undone.values() if commands]
+        for server, commands in self._undone:
+            server.undo_with(commands)
+        for server, device in changed:
+            server.run(("ip", "link", "set", "dev", device, "mtu", str(path.mtu_byte)))
+        for (server, _), steps in zip((egress, *ends), steps_of(path, egress[1], ends[0][1], ends[1][1]), strict=True):
+            for step in steps:
+                server.run(step.words)
+
+    def unshape(self) -> None:
+        """Leave the path as its owners have it. May be called twice."""
+        undone, self._undone = self._undone, []
+        for server, commands in undone:
+            for words in commands:
+                # A queue that was never made cannot be removed.
+                with suppress(network.NetworkError):
+                    server.run(words)
+            server.undo_with(())
 
     def facts(self) -> dict[str, Any]:
-        """How the plan names them, and their devices."""
+        """How the plan names them, their devices, and the queue of a path."""
         devices = {
             role: network.device_facts(device, server.run)
             for role, server in self._servers.items()
@@ -136,10 +189,17 @@ class NamedHosts:
             "hosts": {role: asdict(spec) for role, spec in self._specs.items()},
             "devices": devices,
         }
-        if self._shaped:
+        if self._undone:
             router = self._servers[ROUTER]
             found["shapers"] = {self.outward: router.run(("tc", "qdisc", "show", "dev", self.outward))}
         return found
+
+    def _device(self, role: str) -> str:
+        """The device of one end towards the router."""
+        return str(self._servers[role].capture_interface())
+
+    def _routers_device(self, role: str, key: str) -> str:
+        return device_towards(str(self._servers[role].address), self._servers[ROUTER], key)
 
     def _server(self, spec: HostSpec) -> Server:
         platform = self._open_one(spec.platform)
@@ -157,6 +217,37 @@ class NamedHosts:
                 server.stands_at(str(server.address), device_towards(str(self._servers[other].address), server))
 
 
+class Pinned:
+    """The instance that a server is, whose programs stay on some of its CPUs: what measures, answers and loads."""
+
+    def __init__(self, server: Server, cpus: Sequence[int]) -> None:
+        """Start them with `taskset`, which every machine with util-linux has."""
+        self._server = server
+        self._before = ("taskset", "--cpu-list", ",".join(map(str, cpus)))
+        self.name = server.name
+
+    @property
+    def address(self) -> str | None:
+        """See `Instance.address`."""
+        return self._server.address
+
+    def start(self, arguments: Sequence[str], *, directory: Path, stdout: Path, stderr: Path) -> Child:
+        """See `Instance.start`."""
+        return self._server.start(arguments, directory=directory, stdout=stdout, stderr=stderr, before=self._before)
+
+    def fetch(self, directory: Path, expected: Mapping[str, int]) -> None:
+        """See `Instance.fetch`."""
+        self._server.fetch(directory, expected)
+
+    def facts(self) -> Mapping[str, object]:
+        """See `Instance.facts`."""
+        return self._server.facts()
+
+    def capture_interface(self) -> str | None:
+        """See `Instance.capture_interface`."""
+        return self._server.capture_interface()
+
+
 def _refuse_queue(server: Server, device: str) -> None:
     """Refuse to replace a queue that the machine's owner has put on a device."""
     shown = server.run(("tc", "qdisc", "show", "dev", device, "root")).split()
@@ -167,14 +258,23 @@ def _refuse_queue(server: Server, device: str) -> None:
         )
 
 
-def device_towards(address: str, server: Server) -> str:
-    """The device through which a server sends to an address."""
+def _mtu_byte(server: Server, device: str) -> int:
+    """The longest packet of a device."""
+    try:
+        (link,) = json.loads(server.run(("ip", "-j", "link", "show", "dev", device)))
+        return int(link["mtu"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise MachineCannot(f"{server.name}: the MTU of {device} is not known ({error!r}); install iproute2") from error
+
+
+def device_towards(address: str, server: Server, key: str = "interface") -> str:
+    """The device through which a server sends to an address; `key` is the one of [hosts] that names it otherwise."""
     try:
         (route,) = json.loads(server.run(("ip", "-j", "route", "get", address)))
         return str(route["dev"])
     except (network.NetworkError, ValueError, KeyError) as error:
         raise MachineCannot(
-            f"{server.name}: no route to {address} is known ({error}); name the device with `interface` in [hosts]"
+            f"{server.name}: no route to {address} is known ({error}); name the device with `{key}` in [hosts]"
         ) from error
 
 

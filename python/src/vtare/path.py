@@ -54,7 +54,7 @@ class PathSpec:
     """What lies between sender and receiver. Rates are of IP packets with headers.
 
     `phases` come round again; a steady capacity is one phase. `delay_ns` holds each way, `loss_fraction` on the way
-    forward, before the queue.
+    forward, before the queue. `mtu_stated` is whether the plan states the MTU: else machines that it names keep theirs.
     """
 
     bottleneck: str
@@ -65,6 +65,7 @@ class PathSpec:
     delay_ns: int = 0
     loss_fraction: float = 0.0
     mtu_byte: int = DEFAULT_MTU_BYTE
+    mtu_stated: bool = False
 
     @property
     def steady_bit_per_s(self) -> int | None:
@@ -164,6 +165,15 @@ def steps_label(phases: tuple[Phase, ...]) -> str:
     assert _SECOND is not None
     return ", ".join(
         f"{rate_label(phase.bit_per_s)}:{write(Decimal(phase.duration_ns) / 10**9, _SECOND)}" for phase in phases
+    )
+
+
+def steps_of(path: PathSpec, egress: str, forward: str, back: str) -> tuple[list[Step], list[Step], list[Step]]:
+    """Steps for the devices of a path: the router's egress, and where packets leave for the router, there and back."""
+    return (
+        shape_steps(path, egress),
+        netem_steps(path, forward, forward=True),
+        netem_steps(path, back, forward=False),
     )
 
 

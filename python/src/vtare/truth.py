@@ -7,23 +7,25 @@ the shaper's rate: a little less sure, since a source may stall between its acco
 loses tokens while its processor is taken away. The sink's bins count what came through. They are no truth of a short
 window: a train that overloads the path makes cross traffic wait, so that the sink sees it after the window (of 150
 Mbit/s it stamped 55 inside a train of 2.4 ms). Over seconds the two must agree. The capacity is that of the shaper, of
-its log where it changes, or of the log of `vtare link`. All times are on CLOCK_MONOTONIC of the one machine that the
-path is on.
+its log where it changes, or of the log of `vtare link`. All times are on CLOCK_MONOTONIC of the sender: logs of other
+machines are brought to it (`clock_relation`), and `clock_bound_ns` states how far off that may be.
 """
 
 from __future__ import annotations
 
 import json
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 import polars as pl
 
 from vtare import documents
+from vtare.clock_relation import ClockRelation, read_relations
 from vtare.errors import BadInput
-from vtare.link_counter import LINK_COUNTER, Account, read_account
+from vtare.link_counter import BEHIND_THE_LINK, LINK_COUNTER, Account, read_account, read_joined
+from vtare.named_hosts import RESPONDER, ROUTER
 from vtare.path import IPERF3, PathSpec
 
 if TYPE_CHECKING:
@@ -51,10 +53,13 @@ JUDGED: Final[dict[str, Any]] = {
     "covered": pl.Boolean,
     "no_truth": pl.String,
     "disturbed": pl.String,
+    "clock_bound_ns": pl.Float64,
 }
 #: Above these a run's estimates are marked: other work in cores, and packets that the emulator let go late.
 _OTHERS_CORES: Final = 0.1
 _LATE_SHARE: Final = 0.01
+#: The same for a window whose ends are less sure than this share of its length: clocks of two machines.
+_CLOCK_SHARE: Final = 0.05
 _LINK_BIN_NS: Final = 10_000_000
 #: Notes of the instrument that state that a window was not the path's alone.
 _SPOILING_NOTES: Final = {"receiver_overloaded": "receiver overloaded"}
@@ -83,6 +88,12 @@ class Cumulative:
         """A course of which no time is known: its source leaves no account."""
         return cls(0, np.zeros(1), np.zeros(1))
 
+    def on_senders(self, relation: ClockRelation) -> Self:
+        """The same course by the sender's clock, where this is by another."""
+        moved = relation.on_senders(self.edges_ns + self.origin_ns)
+        origin = round(float(moved[0]))
+        return replace(self, origin_ns=origin, edges_ns=moved - origin)
+
     def between(self, begin_ns: float, end_ns: float) -> float | None:
         """How much came between two times; None where that is not all known."""
         begin, end = begin_ns - self.origin_ns, end_ns - self.origin_ns
@@ -98,6 +109,7 @@ class Truth:
 
     `capacity` is in bits and `cross` in bytes of the IP layer that came to the bottleneck (None: there were none);
     `missed` counts frames that the emulator did not see. `disturbed` are the reasons that hold for the whole run.
+    `clock_bound_ns` is how far off the times of other machines' logs may be; None where all is on one clock.
     """
 
     steady_bit_per_s: int | None
@@ -106,6 +118,7 @@ class Truth:
     missed: Cumulative | None = None
     disturbed: tuple[str, ...] = ()
     link_counter: Account | None = None
+    clock_bound_ns: float | None = None
 
     def counted(self, begin_ns: int, end_ns: int) -> bool:
         """Whether what came to the link and left it in a window was counted."""
@@ -153,7 +166,8 @@ def read_truth(directory: Path, footer: Mapping[str, Any]) -> Truth | None:
         path = PathSpec.of_document(topology["path"])
     except (KeyError, TypeError, ValueError) as error:
         raise BadInput(f"{directory / 'topology.json'}: no path of the lab ({error!r}); measure again") from error
-    capacity, missed = read_capacity(directory, path)
+    relations = read_relations(directory)
+    capacity, missed, counter = read_path(directory, path)
     cross = None
     if path.cross_bit_per_s and path.cross_arrivals == IPERF3:
         cross = Cumulative.unknown()
@@ -165,8 +179,35 @@ def read_truth(directory: Path, footer: Mapping[str, Any]) -> Truth | None:
         cross=cross,
         missed=missed,
         disturbed=_disturbances(directory, footer),
-        link_counter=read_link_counter(directory),
+        link_counter=counter,
+        clock_bound_ns=None if relations is None else _bound_ns(relations, capacity, counter),
     )
+
+
+def read_path(directory: Path, path: PathSpec) -> tuple[Cumulative | None, Cumulative | None, Account | None]:
+    """The course of the capacity and of missed frames (`read_capacity`), and the account of the link, on one clock.
+
+    Raises:
+        BadInput: a file is missing or damaged.
+    """
+    relations = read_relations(directory) or {}
+    router, responder = (relations.get(role, ClockRelation()) for role in (ROUTER, RESPONDER))
+    capacity, missed = (one and one.on_senders(router) for one in read_capacity(directory, path))
+    if not (directory / f"{BEHIND_THE_LINK}.json").exists():
+        return capacity, missed, read_link_counter(directory)
+    if not all((document(directory, stem) or {}).get("counted") for stem in (LINK_COUNTER, BEHIND_THE_LINK)):
+        return capacity, missed, None
+    ends = [(directory / f"{LINK_COUNTER}.parquet", router), (directory / f"{BEHIND_THE_LINK}.parquet", responder)]
+    return capacity, missed, read_joined(ends)
+
+
+def _bound_ns(
+    relations: Mapping[str, ClockRelation], capacity: Cumulative | None, counter: Account | None
+) -> float | None:
+    """How far off the times of what a truth is made of may be; None where that is all on the sender's clock."""
+    roles = {ROUTER: capacity is not None or counter is not None, RESPONDER: counter is not None}
+    bounds = [relation.bound_ns for role, relation in relations.items() if roles.get(role)]
+    return max(bounds, default=None)
 
 
 def read_link_counter(directory: Path) -> Account | None:
@@ -279,7 +320,7 @@ def _judged(row: Mapping[str, Any], truth: Truth | None) -> tuple[Any, ...]:
     begin = row["window_from_ns"] if own else row["began_ns"]
     end = row["window_to_ns"] if own else row["began_ns"] + row["elapsed_ns"]
     if truth is None:
-        return (begin, end, own, None, None, None, None, None, None, None)
+        return (begin, end, own, *[None] * (len(JUDGED) - 3))
     available, capacity, why = truth.over(begin, end)
     estimate, low, high = row["avb_bit_per_s"], row["low_bit_per_s"], row["high_bit_per_s"]
     error = covered = None
@@ -287,6 +328,8 @@ def _judged(row: Mapping[str, Any], truth: Truth | None) -> tuple[Any, ...]:
         error = 100.0 * (estimate - available) / available
     if available is not None and low is not None and high is not None:
         covered = low <= available <= high
-    marks = "; ".join(truth.disturbed) or None
+    bound_ns = truth.clock_bound_ns
+    unsure = bound_ns is not None and bound_ns > _CLOCK_SHARE * (end - begin)
+    marks = "; ".join([*truth.disturbed, *(["clocks too far from each other"] if unsure else [])]) or None
     counted = truth.counted(begin, end)
-    return (begin, end, own, available, capacity, counted, error, covered, why, marks)
+    return (begin, end, own, available, capacity, counted, error, covered, why, marks, bound_ns)

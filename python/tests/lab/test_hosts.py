@@ -17,6 +17,7 @@ from vtare.errors import BadInput
 from vtare.named_hosts import HostSpec
 from vtare.overhead import Flow, RoundTrips
 from vtare.plan import Plan, parse_plan
+from vtare.platforms.host import HostInstance
 
 TWO_HOSTS = (Path(__file__).parents[1] / "two_hosts.toml").read_text(encoding="utf-8")
 ROUTED = (Path(__file__).parents[1] / "routed.toml").read_text(encoding="utf-8")
@@ -68,6 +69,10 @@ WRONG = [
     (('platform = "right", ', ""), "hosts.responder.platform: found nothing, expected a string|missing"),
     (("responder_cpu = [1]", 'platform = ["netns"]'), r"factors.platform: states what is made for a run"),
     (("responder_cpu = [1]", "vcpus = [1]"), r"factors.vcpus: states what is made for a run"),
+    (
+        ("[hosts]", '[[experiment]]\nname = "f"\ninstrument = "throughput"\n[hosts]\ntester = "right"'),
+        r"hosts.tester: found, but experiment\[\d\] names no ports of it; name its tx_port, rx_port and flow",
+    ),
 ]
 
 
@@ -119,3 +124,48 @@ def test_between_two_comparisons_the_clocks_keep_their_rates(tmp_path: Path) -> 
     (tmp_path / "clocks.json").write_text('{"schema": "vtare.clocks/1", "hosts": {"responder": [{"at_ns": 1}]}}')
     with pytest.raises(BadInput, match="damaged, or not left by a run between machines"):
         read_relations(tmp_path)
+
+
+EVERY_FACTOR = """
+bottleneck = ["tbf", "htb", "link"]
+mtu_byte = ["1500 B", "9000 B"]
+affinity = ["off", "0,1"]
+load = ["idle", "cpu"]
+load_side = ["responder"]
+background = [1]
+background_load = ["net"]
+background_side = ["responder"]
+responder_cpu = [0]
+cross_cpu = [0]
+delay = ["1 ms"]
+loss = ["1 %"]
+"""
+
+
+@pytest.mark.parametrize("capacity", ['capacity = ["40 Mbit/s"]', 'capacity_steps = ["2 Mbit/s:1 s, 4 Mbit/s:1 s"]'])
+def test_what_works_on_one_machine_is_not_refused_between_several(capacity: str) -> None:
+    router = 'router = { platform = "host", address = "192.0.2.1", inward = "eth0", outward = "eth1" }'
+    text = (
+        'schema = "vtare.plan/1"\nname = "all"\nquestion = "?"\nblocks = 1\n'
+        f'[[experiment]]\nname = "all"\ninstrument = "avb"\n[experiment.factors]\n{capacity}{EVERY_FACTOR}'
+    )
+    plan = parse_plan(text + MACHINES + router, source=Path("hosts.toml"))
+    assert plan.hosts["router"].inward == "eth0"
+
+
+def test_what_is_changed_on_this_machine_is_undone_when_the_lab_ends_or_says_so(tmp_path: Path) -> None:
+    host = HostInstance(Path("vtare"))
+    made = tmp_path / "made"
+
+    def remove_at_end(name: str) -> None:
+        (tmp_path / name).touch()
+        host.undo_with([("rm", str(tmp_path / name))])
+
+    remove_at_end("first")
+    remove_at_end("made")
+    assert made.exists()
+    host.undo()
+    host.undo()
+    assert not made.exists()
+    # What was to be undone before was replaced.
+    assert (tmp_path / "first").exists()

@@ -13,9 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from vtare.clock_relation import CLOCKS_SCHEMA, ClockRelation, Comparison
 from vtare.errors import BadInput
-from vtare.link_counter import LINK_COUNTER_LOG, NAMES, Account, read_account
-from vtare.truth import Truth, read_link_counter
+from vtare.link_counter import BEHIND_THE_LINK, LINK_COUNTER_LOG, NAMES, Account, read_account
+from vtare.path import PathSpec, Phase
+from vtare.truth import Truth, judge, read_link_counter, read_path, read_truth
 
 BIN_NS = 50_000
 START = 16_000_000_000_000
@@ -38,10 +40,12 @@ def account(came: NDArray[np.int64], left: NDArray[np.int64], cross: NDArray[np.
     return Account.of(START, BIN_NS, {"came": came, "cross": came if cross is None else cross, "left": left})
 
 
-def write_account(path: Path, counted: Mapping[str, Sequence[int]]) -> None:
-    """A log as `vtare link-counter` writes it."""
-    facts = {"schema": "vtare.link_counter/1", "from_monotonic_ns": START, "bin_ns": BIN_NS}
-    frame = pl.DataFrame({f"{name}_byte": counted[name] for name in NAMES})
+def write_account(path: Path, counted: Mapping[str, Sequence[int]], start_ns: int = START) -> None:
+    """A log as `vtare link-counter` writes it; null where a name is not counted."""
+    facts = {"schema": "vtare.link_counter/1", "from_monotonic_ns": start_ns, "bin_ns": BIN_NS}
+    length = len(next(iter(counted.values())))
+    schema = {f"{name}_byte": pl.Int64 for name in NAMES}
+    frame = pl.DataFrame({f"{name}_byte": counted.get(name, [None] * length) for name in NAMES}, schema=schema)
     frame.write_parquet(path, metadata={"vtare": json.dumps(facts)})
 
 
@@ -147,3 +151,78 @@ def test_what_an_earlier_version_counted_is_read_under_its_name(tmp_path: Path) 
     seen = read_link_counter(tmp_path)
     assert seen is not None
     assert seen.left[-1] == 60
+
+
+#: How far the clocks of the router and of the responder are ahead of the sender's, and how sure that is.
+AHEAD = {"router": 7_000_000_000_123, "responder": -3_000_000_000_017}
+UNSURE_NS = 5_000
+
+
+def between_machines(directory: Path, *, cross_byte: int, works: Sequence[bool] | None = None) -> Truth:
+    """A run between three machines with clocks of their own: 3 MB in 75 ms, more than the link carries."""
+    # At the end it is quiet: what never leaves counts as dropped.
+    came = np.repeat([2000, 0], [1500, 500])
+    left = link(came, np.array(works or [True] * 2000))
+    write_account(directory / LINK_COUNTER_LOG, {"came": came.tolist(), "cross": [cross_byte] * 2000},
+                  START + AHEAD["router"])  # fmt: skip
+    write_account(directory / f"{BEHIND_THE_LINK}.parquet", {"left": left.tolist()}, START + AHEAD["responder"])
+    for stem in (LINK_COUNTER_LOG.removesuffix(".parquet"), BEHIND_THE_LINK):
+        (directory / f"{stem}.json").write_text(json.dumps({"counted": True}))
+    hosts = {
+        role: ClockRelation(tuple(
+            Comparison(at, ahead - UNSURE_NS, ahead + UNSURE_NS) for at in (START - 10**6, START + 10**9)
+        )).document()
+        for role, ahead in AHEAD.items()
+    }  # fmt: skip
+    (directory / "clocks.json").write_text(json.dumps({"schema": CLOCKS_SCHEMA, "hosts": hosts}))
+    path = PathSpec("tbf", (Phase(RATE, 10**9),))
+    (directory / "topology.json").write_text(json.dumps({"path": path.document()}))
+    truth = read_truth(directory, {})
+    assert truth is not None
+    return truth
+
+
+def test_what_two_machines_counted_is_joined_on_the_senders_clock(tmp_path: Path) -> None:
+    stops = [True] * 1000 + [False] * 100 + [True] * 900
+    truth = between_machines(tmp_path, cross_byte=500, works=stops)
+    assert truth.clock_bound_ns == UNSURE_NS
+    begin, end = window(200, 1400)
+    assert truth.counted(begin, end)
+    available, capacity, why = truth.over(begin, end)
+    # The link sends nothing in 100 of 1200 bins; 500 of 1875 B a bin are cross traffic.
+    assert why is None
+    assert capacity == pytest.approx(RATE * 1100 / 1200, rel=0.005)
+    assert available == pytest.approx(RATE * (1100 / 1200 - 500 / IN_A_BIN), rel=0.01)
+
+
+def test_an_estimate_between_machines_states_how_sure_its_window_is(tmp_path: Path) -> None:
+    truth = between_machines(tmp_path, cross_byte=0)
+    begin, _ = window(200, 300)
+    rows = [{"window_from_ns": begin, "window_to_ns": begin + length_ns, "avb_bit_per_s": 1e8, "low_bit_per_s": 0.0,
+             "high_bit_per_s": 1e9} for length_ns in (50_000_000, 90_000)]  # fmt: skip
+    long, short = judge(pl.DataFrame(rows), truth).rows(named=True)
+    assert (long["clock_bound_ns"], long["disturbed"]) == (UNSURE_NS, None)
+    assert (short["clock_bound_ns"], short["disturbed"]) == (UNSURE_NS, "clocks too far from each other")
+
+
+def test_steps_of_a_router_are_brought_to_the_senders_clock(tmp_path: Path) -> None:
+    between_machines(tmp_path, cross_byte=0)
+    path = PathSpec("tbf", (Phase(RATE, 10**7), Phase(2 * RATE, 10**7)))
+    at = START + AHEAD["router"]
+    rows = [{"bit_per_s": phase.bit_per_s, "from_monotonic_ns": at + n * 10**7, "to_monotonic_ns": at + n * 10**7}
+            for n, phase in enumerate(path.phases)]  # fmt: skip
+    (tmp_path / "capacity.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    capacity, missed, counter = read_path(tmp_path, path)
+    assert missed is None
+    assert counter is not None
+    assert capacity is not None
+    assert capacity.between(START + 5 * 10**6, START + 15 * 10**6) == pytest.approx(1.5 * RATE / 100, rel=1e-3)
+
+
+def test_where_one_machine_does_not_count_nothing_was_counted(tmp_path: Path) -> None:
+    between_machines(tmp_path, cross_byte=0)
+    (tmp_path / f"{BEHIND_THE_LINK}.json").write_text(json.dumps({"counted": False, "reason": "Linux 6.1"}))
+    assert read_path(tmp_path, PathSpec("tbf", (Phase(RATE, 10**9),))) == (None, None, None)
+    write_account(tmp_path / LINK_COUNTER_LOG, {"came": [1]})
+    with pytest.raises(BadInput, match="left not counted"):
+        read_account(tmp_path / LINK_COUNTER_LOG)

@@ -24,9 +24,9 @@ struct Counter {
 
 /// The three places that are counted.
 pub(super) struct Counters {
-    came: Counter,
-    cross: Counter,
-    left: Counter,
+    came: Option<Counter>,
+    cross: Option<Counter>,
+    left: Option<Counter>,
     ring: Ring,
 }
 
@@ -48,9 +48,11 @@ impl Counters {
     pub(super) fn open(job: &Job) -> Result<Self, String> {
         let from_ns = clocks::now::<Monotonic>().as_nanos();
         let object = Object::parse("link_counter.bpf.o", vtare_bpf::LINK_COUNTER).map_err(|error| error.to_string())?;
-        let open = |tap: &Tap| Counter::open(&object, tap, from_ns, job.bin_ns);
+        let open =
+            |tap: &Option<Tap>| tap.as_ref().map(|tap| Counter::open(&object, tap, from_ns, job.bin_ns)).transpose();
         let (came, cross, left) = (open(&job.taps.came)?, open(&job.taps.cross)?, open(&job.taps.left)?);
-        let most = came.bins.words().len() as u64;
+        let some = [&came, &cross, &left].into_iter().flatten().next();
+        let most = some.map_or(1, |counter| counter.bins.words().len()) as u64;
         Ok(Self { came, cross, left, ring: Ring { from_ns, bin_ns: job.bin_ns, most, next: 0 } })
     }
 
@@ -70,9 +72,9 @@ impl Counters {
     /// Where the ring came round before it was read: then counts of different times are in one bin.
     pub(super) fn read(&mut self, now_ns: u64, into: &mut Vec<Bin>) -> Result<(), String> {
         for index in self.ring.readable(now_ns)? {
-            let take = |counter: &Counter| {
-                let byte = counter.bins.entry(index)[0].swap(0, Ordering::Relaxed);
-                u32::try_from(byte).unwrap_or(u32::MAX)
+            let take = |counter: &Option<Counter>| {
+                let byte = counter.as_ref()?.bins.entry(index)[0].swap(0, Ordering::Relaxed);
+                Some(u32::try_from(byte).unwrap_or(u32::MAX))
             };
             into.push(Bin { came: take(&self.came), cross: take(&self.cross), left: take(&self.left) });
         }
@@ -86,7 +88,14 @@ impl Counter {
             let maps = object.create_maps()?;
             let settings = maps.get("settings").view()?;
             let port = tap.port.map_or(0, |port| u16::from(port).to_be());
-            for (word, value) in settings.entry(0).iter().zip([from_ns, bin_ns, port.into()]) {
+            let between = tap.between.map_or([0; 8], |[from, to]| {
+                let mut octets = [0; 8];
+                octets[..4].copy_from_slice(&from.octets());
+                octets[4..].copy_from_slice(&to.octets());
+                octets
+            });
+            let between = u64::from_ne_bytes(between);
+            for (word, value) in settings.entry(0).iter().zip([from_ns, bin_ns, port.into(), between]) {
                 word.store(value, Ordering::Relaxed);
             }
             Ok((object.load("count_ingress", &maps)?, maps.get("bins").view()?))
@@ -101,9 +110,14 @@ impl Counter {
 }
 
 fn attach(program: &vtare_sys::bpf::Program, tap: &Tap) -> Result<TcLink, String> {
-    namespace::enter(&Path::new("/run/netns").join(&tap.namespace)).map_err(|error| error.to_string())?;
-    let index = frames::interface_index(&tap.device)
-        .ok_or_else(|| format!("no interface {} in the namespace {}", tap.device, tap.namespace))?;
+    let place = match &tap.namespace {
+        Some(name) => {
+            namespace::enter(&Path::new("/run/netns").join(name)).map_err(|error| error.to_string())?;
+            format!("in the namespace {name}")
+        }
+        None => "here".to_owned(),
+    };
+    let index = frames::interface_index(&tap.device).ok_or_else(|| format!("no interface {} {place}", tap.device))?;
     TcLink::attach(program, index, TcSide::Ingress).map_err(|error| error.to_string())
 }
 

@@ -1,5 +1,6 @@
 //! What the lab asks the link counter for. Pure but for reading the file.
 
+use std::net::Ipv4Addr;
 use std::path::Path;
 
 use serde::Deserialize;
@@ -19,24 +20,28 @@ pub(super) struct Job {
     pub(super) bin_ns: u64,
 }
 
-/// What is counted.
+/// What is counted: one of them at least, as a link may have its ends on two machines.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Taps {
-    pub(super) came: Tap,
-    pub(super) cross: Tap,
-    pub(super) left: Tap,
+    pub(super) came: Option<Tap>,
+    pub(super) cross: Option<Tap>,
+    pub(super) left: Option<Tap>,
 }
 
-/// What comes in at an interface: all of it, or only what goes to a port.
+/// What comes in at an interface: all of it, or only what goes to a port, or from one address to another.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Tap {
-    /// A network namespace, as `ip netns` names it.
-    pub(super) namespace: String,
+    /// A network namespace, as `ip netns` names it; the counter's own where there is none.
+    #[serde(default)]
+    pub(super) namespace: Option<String>,
     pub(super) device: String,
     #[serde(default)]
     pub(super) port: Option<std::num::NonZeroU16>,
+    /// The sender and the receiver of what is counted alone.
+    #[serde(default)]
+    pub(super) between: Option<[Ipv4Addr; 2]>,
 }
 
 /// Reads a job.
@@ -52,10 +57,15 @@ fn parse(text: &str) -> Result<Job, String> {
     if !BIN_NS.contains(&job.bin_ns) {
         return Err(format!("bin_ns: found {}, want {} to {}", job.bin_ns, BIN_NS.start(), BIN_NS.end()));
     }
-    for (name, tap) in [("came", &job.taps.came), ("cross", &job.taps.cross), ("left", &job.taps.left)] {
+    let taps = [("came", &job.taps.came), ("cross", &job.taps.cross), ("left", &job.taps.left)];
+    if taps.iter().all(|(_, tap)| tap.is_none()) {
+        return Err("taps: found none, want one of came, cross and left at least".to_owned());
+    }
+    for (name, tap) in taps {
         // It becomes the name of a file under /run/netns.
-        if tap.namespace.is_empty() || tap.namespace.starts_with('.') || tap.namespace.contains(['/', '\0']) {
-            return Err(format!("taps.{name}.namespace: found {:?}, want a name of `ip netns`", tap.namespace));
+        let namespace = tap.as_ref().and_then(|tap| tap.namespace.as_deref());
+        if namespace.is_some_and(|it| it.is_empty() || it.starts_with('.') || it.contains(['/', '\0'])) {
+            return Err(format!("taps.{name}.namespace: found {namespace:?}, want a name of `ip netns`"));
         }
     }
     Ok(job)
@@ -76,9 +86,22 @@ mod tests {
     fn a_job_is_read_and_a_port_may_be_missing_or_null() {
         let with_port = r#"{"namespace": "vtare-r", "device": "in0", "port": 5001}"#;
         let read = parse(&job("cross", with_port)).expect("a right job");
-        assert_eq!((read.bin_ns, read.taps.came.port), (50_000, None));
-        assert_eq!(read.taps.cross.port.map(u16::from), Some(5001));
+        let port = |tap: Option<Tap>| tap.expect("it is in the job").port.map(u16::from);
+        assert_eq!((read.bin_ns, port(read.taps.came), port(read.taps.cross)), (50_000, None, Some(5001)));
         assert!(parse(&job("left", r#"{"namespace": "vtare-r", "device": "in0", "port": null}"#)).is_ok());
+    }
+
+    #[test]
+    fn one_end_of_a_link_alone_is_counted_where_the_counter_itself_is() {
+        let read =
+            parse(r#"{"taps": {"left": {"device": "eth0", "between": ["10.0.0.1", "10.0.0.2"]}}, "bin_ns": 50000}"#)
+                .expect("a right job");
+        assert!(read.taps.came.is_none() && read.taps.cross.is_none());
+        let left = read.taps.left.expect("it is in the job");
+        assert_eq!(left.namespace, None);
+        assert_eq!(left.between, Some([Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2)]));
+        let why = parse(r#"{"taps": {}, "bin_ns": 50000}"#).expect_err("nothing to count");
+        assert!(why.contains("taps: found none"), "{why}");
     }
 
     #[test]
@@ -89,7 +112,7 @@ mod tests {
             ("bin_ns", "10000001", ["bin_ns", "found 10000001", "10000000"]),
             ("bin_ns", "\"x\"", ["bin_ns", "\"x\"", "u64"]),
             ("cross", outside, ["taps.cross.namespace", "../self/ns/net", "ip netns"]),
-            ("left", "{}", ["taps.left", "missing", "namespace"]),
+            ("left", "{}", ["taps.left", "missing", "device"]),
             ("came", r#"{"namespace": "a", "device": "b", "port": 0}"#, ["taps.came.port", "0", "nonzero"]),
             ("came", r#"{"namespace": "a", "device": "b", "side": 0}"#, ["taps.came.side", "unknown", "side"]),
         ] {

@@ -29,9 +29,13 @@ pub(crate) const COLUMNS: &[Column] = Bin::COLUMNS;
 /// Arguments of `vtare link-counter`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct LinkCounterArguments {
-    /// Where to count, as contract/README.md describes it; the files are written beside it
+    /// Where to count, as contract/README.md describes it
     #[arg(value_name = "JOB.json")]
     job: PathBuf,
+    /// Write the bins to this file, and whether there are any to the .json beside it; by default link_counter.parquet
+    /// beside the job
+    #[arg(long, value_name = "FILE.parquet")]
+    out: Option<PathBuf>,
 }
 
 /// Counts until SIGTERM or SIGINT. `ready` on stderr once it counts, or once `link_counter.json` states why this kernel
@@ -47,14 +51,17 @@ pub(crate) fn command(arguments: &LinkCounterArguments, context: &Context) -> Re
         ));
     }
     let job = job::read(&arguments.job)?;
-    let directory = arguments.job.parent().unwrap_or(Path::new(""));
-    let document = directory.join("link_counter.json");
+    let log = arguments.out.clone().unwrap_or_else(|| arguments.job.with_file_name("link_counter.parquet"));
+    let document = log.with_extension("json");
+    if document == log || document == arguments.job {
+        return Err(Failure::Input(format!("--out: found {}, want another FILE.parquet", log.display())));
+    }
     let counters = Counters::open(&job);
     write_document(&document, counters.as_ref().err())?;
     message!("ready");
     match counters.and_then(|counters| until_stopped(counters, context)) {
         Ok((from_ns, bins)) => {
-            let mut samples = Samples::create(&directory.join("link_counter.parquet"), COLUMNS)?;
+            let mut samples = Samples::create(&log, COLUMNS)?;
             bins.iter().try_for_each(|bin| samples.row(bin))?;
             samples.finish(&json!({"schema": SCHEMA, "from_monotonic_ns": from_ns, "bin_ns": job.bin_ns}))?;
         }

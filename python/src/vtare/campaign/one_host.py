@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 from vtare.campaign import file_service
 from vtare.campaign.background import neighbours
 from vtare.campaign.programs import CounterPrograms, room_for
-from vtare.campaign.setup import RunSetup, Setup, close_quietly
+from vtare.campaign.setup import AROUND_S, RunSetup, Setup, close_quietly
 from vtare.campaign.two_hosts import values_of
 from vtare.instance_factors import Background, background_of, resources_of
 from vtare.links import TwoHosts
 from vtare.named_hosts import SENDER, TESTER, THIS_MACHINE
 from vtare.platforms import DEFAULT_RESOURCES, Instance, Platform, Resources, kind_of, open_platform
+from vtare.platforms.ssh import SshInstance
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -152,6 +153,11 @@ class OneHostRun(RunSetup):
         super().__init__(instance, instance, beside, file_server)
         self._parameters = parameters
         self._wanted = wanted
+
+    def begins(self, longest_s: float) -> None:
+        """See `RunSetup.begins`."""
+        if isinstance(self.sender, SshInstance):
+            self.sender.keep(longest_s + AROUND_S)
 
     def parameters(self, planned: Mapping[str, Any], directory: Path) -> dict[str, Any]:
         """See `RunSetup.parameters`."""

@@ -2,38 +2,35 @@
 
 Everything that makes or counts a truth is a program that reports when it is ready and leaves files: `cross.parquet`
 (the sink's bins), `cross-sent.parquet` (the source's), `truth.parquet` (the log of `vtare link`), `capacity.jsonl` (the
-steps of a kernel shaper), `link_counter.parquet` (what came to a kernel shaper and left it).
+steps of a kernel shaper), `link_counter.parquet` (what came to a kernel shaper and left it; between machines
+`link_counter-left.parquet` has the latter).
 """
 
 from __future__ import annotations
 
 import json
 import shutil
-import sys
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from vtare import shaper
 from vtare.campaign.children import Helper, RunFailed, has_line, wait_ready
 from vtare.errors import BadInput
-from vtare.link_counter import CAME, CROSS, LEFT, LINK_COUNTER
+from vtare.link_counter import CROSS
 from vtare.named_hosts import NamedHosts
-from vtare.path import DEFAULT_MTU_BYTE, IPERF3, PathSpec, Phase, link_arguments
-from vtare.platforms.child import start_child
-from vtare.truth import CAPACITY_LOG, CROSS_LOG, LINK_LOG, SENT_LOG, read_capacity, read_cross, read_link_counter
+from vtare.path import DEFAULT_MTU_BYTE, IPERF3, PathSpec, Phase, link_arguments, rate_step
+from vtare.truth import CAPACITY_LOG, CROSS_LOG, LINK_LOG, SENT_LOG, document, read_cross, read_path
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from vtare.campaign.stop import StopRequest
     from vtare.design import Run
-    from vtare.links import RoutedHosts
+    from vtare.links import CountingPlace, RoutedHosts
     from vtare.plan import Experiment
     from vtare.platforms.protocol import Server
 
 CROSS_PORT: Final = 5001
-_PACKAGES: Final = Path(shaper.__file__).resolve().parents[1]
 #: Bins of the link counter, ns: of two packets at least, and short against a train. Trains on fast links are shorter.
 _USUAL_BIN_NS, _FAST_BIN_NS, _FAST_BIT_PER_S = 50_000, 20_000, 5_000_000_000
 _HOUR_NS: Final = 3_600_000_000_000
@@ -43,6 +40,7 @@ _HEADERS_BYTE: Final = 28
 _NICE: Final = ("nice", "-n", "-19")
 #: The longest log that another machine may hand over.
 _MOST_LOG_BYTE: Final = 1 << 30
+_MOST_DOCUMENT_BYTE: Final = 1 << 16
 #: The longest time that iperf3 takes: it is ended before.
 _LONGEST_S: Final = "86400"
 #: Windows are as short as a train of 2 ms: what was sent in them must be known better than to a millisecond.
@@ -68,6 +66,7 @@ def path_of(run: Run, experiment: Experiment) -> PathSpec | None:
         delay_ns=value("delay", 0),
         loss_fraction=value("loss", 0.0),
         mtu_byte=value("mtu_byte", DEFAULT_MTU_BYTE),
+        mtu_stated="mtu_byte" in run.factors,
     )
 
 
@@ -76,10 +75,10 @@ class PathHelpers:
 
     def __init__(self, binary: Path, hosts: RoutedHosts | NamedHosts, path: PathSpec) -> None:
         """Prepare for this path over these hosts, which are made and shaped."""
-        self._binary = binary
         self._hosts = hosts
         self._path = path
         self._router, self._source, self._sink = (hosts.server(one, binary) for one in ("router", "source", "sink"))
+        self._counted = [] if path.bottleneck == "link" else hosts.counted(binary)
 
     def start(self, directory: Path, helpers: list[Helper], stop: StopRequest, *, seed: int) -> None:
         """Start what the path needs and wait until each is ready; `helpers` takes them in as they start.
@@ -88,9 +87,7 @@ class PathHelpers:
             RunFailed: one of them could not start.
             Interrupted: a stop was requested.
         """
-        # The queue of a router that a plan names is its kernel's, and steady.
-        if not isinstance(self._hosts, NamedHosts):
-            self._add_at_bottleneck(self._hosts, directory, helpers, stop, seed=seed)
+        self._add_at_bottleneck(directory, helpers, stop, seed=seed)
         if self._path.cross_bit_per_s and self._path.cross_arrivals == IPERF3:
             self._add_iperf3(directory, helpers, stop)
         elif self._path.cross_bit_per_s:
@@ -110,6 +107,13 @@ class PathHelpers:
             self._sink.fetch(directory, {CROSS_LOG: _MOST_LOG_BYTE})
         if self._path.bottleneck == "link":
             self._router.fetch(directory, {LINK_LOG: _MOST_LOG_BYTE})
+            return
+        if self._path.steady_bit_per_s is None:
+            self._router.fetch(directory, {CAPACITY_LOG: _MOST_LOG_BYTE})
+        for place in self._counted:
+            place.server.fetch(directory, {f"{place.stem}.json": _MOST_DOCUMENT_BYTE})
+            if (document(directory, place.stem) or {}).get("counted"):
+                place.server.fetch(directory, {f"{place.stem}.parquet": _MOST_LOG_BYTE})
 
     def check(self, directory: Path) -> None:
         """Check what the programs left.
@@ -121,8 +125,7 @@ class PathHelpers:
             if self._path.cross_bit_per_s and self._path.cross_arrivals != IPERF3:
                 read_cross(directory / SENT_LOG)
                 read_cross(directory / CROSS_LOG)
-            read_link_counter(directory)
-            read_capacity(directory, self._path)
+            read_path(directory, self._path)
         except BadInput as error:
             raise RunFailed(str(error)) from error
 
@@ -159,47 +162,50 @@ class PathHelpers:
             helpers.append(Helper(_NAMES[name], child, log, ended_well=(0, 1)))
             wait_ready(helpers[-1], partial(_has_sign, log, sign), stop)
 
-    def _add_at_bottleneck(
-        self, hosts: RoutedHosts, directory: Path, helpers: list[Helper], stop: StopRequest, *, seed: int
-    ) -> None:
+    def _add_at_bottleneck(self, directory: Path, helpers: list[Helper], stop: StopRequest, *, seed: int) -> None:
         """What is the bottleneck, changes it, or counts at it."""
         if self._path.bottleneck == "link":
-            words = link_arguments(self._path, hosts.inward, hosts.outward, str(directory / LINK_LOG))
+            words = link_arguments(self._path, self._hosts.inward, self._hosts.outward, str(directory / LINK_LOG))
             self._add("link", self._router, [*words, "--seed", str(seed)], directory, helpers, stop)
             return
-        self._add_link_counter(hosts, directory, helpers, stop)
+        for place in self._counted:
+            self._add_link_counter(place, directory, helpers, stop)
         if self._path.steady_bit_per_s is None:
-            self._add_shaper(hosts, directory, helpers, stop)
+            self._add_shaper(directory, helpers, stop)
 
-    def _add_shaper(self, hosts: RoutedHosts, directory: Path, helpers: list[Helper], stop: StopRequest) -> None:
+    def _add_shaper(self, directory: Path, helpers: list[Helper], stop: StopRequest) -> None:
         job = directory / "shaper.json"
-        place = {"namespace": hosts.router, "device": hosts.outward}
-        shaper.write_job(job, self._path, **place, log=directory / CAPACITY_LOG)
-        # The child works elsewhere: a relative entry of PYTHONPATH would not find this package there.
-        code = f"import sys; sys.path.insert(0, {str(_PACKAGES)!r}); from {shaper.__name__} import main; main()"
-        command = [sys.executable, "-c", code, str(job)]
-        _add_own("shaper", command, directory / "shaper.log", helpers, stop)
+        steps = [
+            {
+                "bit_per_s": phase.bit_per_s,
+                "duration_ns": phase.duration_ns,
+                "words": rate_step(self._path, self._hosts.outward, phase.bit_per_s).words[1:],
+            }
+            for phase in self._path.phases
+        ]
+        job.write_text(json.dumps({"steps": steps}), encoding="utf-8")
+        words = ["shaper", str(job), "--log", str(directory / CAPACITY_LOG)]
+        log = directory / "shaper.log"
+        child = self._router.start(words, directory=directory, stdout=log, stderr=log)
+        helpers.append(Helper("shaper", child, log))
+        wait_ready(helpers[-1], lambda: has_line(log, b"ready"), stop)
 
-    def _add_link_counter(self, hosts: RoutedHosts, directory: Path, helpers: list[Helper], stop: StopRequest) -> None:
-        path = self._path
-        inward = {"namespace": hosts.router, "device": hosts.inward}
-        behind = dict(zip(("namespace", "device"), hosts.behind_the_link, strict=True))
-        taps = {CAME: inward, CROSS: inward | {"port": CROSS_PORT}, LEFT: behind}
-        fast = max(phase.bit_per_s for phase in path.phases) >= _FAST_BIT_PER_S
-        job = directory / f"{LINK_COUNTER}-job.json"
+    def _add_link_counter(
+        self, place: CountingPlace, directory: Path, helpers: list[Helper], stop: StopRequest
+    ) -> None:
+        taps = {name: {**tap, "port": CROSS_PORT} if name == CROSS else tap for name, tap in place.taps.items()}
+        fast = self._path.most_bit_per_s >= _FAST_BIT_PER_S
+        job = directory / f"{place.stem}-job.json"
         job.write_text(json.dumps({"taps": taps, "bin_ns": _FAST_BIN_NS if fast else _USUAL_BIN_NS}), encoding="utf-8")
-        command = [str(self._binary), "link-counter", str(job)]
-        _add_own("link counter", command, directory / f"{LINK_COUNTER}.log", helpers, stop)
+        words = ["link-counter", str(job), "--out", str(directory / f"{place.stem}.parquet")]
+        log = directory / f"{place.stem}.log"
+        child = place.server.start(words, directory=directory, stdout=log, stderr=log)
+        helpers.append(Helper("link counter", child, log))
+        wait_ready(helpers[-1], lambda: has_line(log, b"ready"), stop)
 
 
 def _has_sign(log: Path, sign: bytes) -> bool:
     return sign in log.read_bytes()
-
-
-def _add_own(name: str, command: Sequence[str], log: Path, helpers: list[Helper], stop: StopRequest) -> None:
-    """Start a program of this package outside the namespaces of the path."""
-    helpers.append(Helper(name, start_child(command, directory=log.parent, stdout=log, stderr=log), log))
-    wait_ready(helpers[-1], lambda: has_line(log, b"ready"), stop)
 
 
 _NAMES: Final = {"link": "link", "sink": "sink of cross traffic", "cross": "cross traffic"}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from vtare.errors import VtareError
 
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from vtare.platforms import Instance
     from vtare.platforms.protocol import Server
 
+#: What may pass around the measurement itself: starts, ends, files.
+AROUND_S: Final = 180.0
 WantedT = TypeVar("WantedT")
 _LOG = logging.getLogger(__name__)
 

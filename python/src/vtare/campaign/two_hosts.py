@@ -20,13 +20,13 @@ from vtare.campaign.background import Neighbours, Processes, neighbours
 from vtare.campaign.children import Helper, RunFailed, beginning, blame_helpers, end, has_line, wait_ready
 from vtare.campaign.host_clocks import HostClocks
 from vtare.campaign.path_helpers import PathHelpers, path_of
-from vtare.campaign.setup import RunSetup, Setup, close_quietly
+from vtare.campaign.setup import AROUND_S, RunSetup, Setup, close_quietly
 from vtare.campaign.store import KEY_NAME
 from vtare.campaign.surroundings import Surroundings
 from vtare.errors import BadInput
 from vtare.instance_factors import NO_BACKGROUND, Background, background_of, resources_of
 from vtare.links import RoutedHosts, TwoHosts
-from vtare.named_hosts import RESPONDER, SENDER, NamedHosts
+from vtare.named_hosts import RESPONDER, ROUTER, SENDER, TESTER, NamedHosts, Pinned
 from vtare.overhead import read_capture
 from vtare.plan import CAPTURE_OFF, CAPTURE_ON, ICMP, SAME
 from vtare.platforms import (
@@ -56,8 +56,6 @@ if TYPE_CHECKING:
 PORT: Final = 8462
 #: A far end that gives no sign of being ready gets this time.
 _UNSIGNED_S: Final = 1.0
-#: What may pass around the measurement itself: starts, ends, files.
-_AROUND_S: Final = 180.0
 #: The longest capture that another machine may hand over: 100 million packets.
 _MOST_CAPTURE_BYTE: Final = 4 << 30
 SIDES: Final = (SENDER, RESPONDER)
@@ -144,7 +142,7 @@ class TwoHostSetup(Setup[Roles]):
         self._binary = binary
         self._owner = owner
         self._settings = settings or {}
-        self._named = named or {}
+        self._named = {role: spec for role, spec in (named or {}).items() if role != TESTER}
         self._hosts: TwoHosts | NamedHosts | None = None
         self._wiring: tuple[int, bool] | None = None
 
@@ -186,18 +184,18 @@ class TwoHostSetup(Setup[Roles]):
         with ExitStack() as stack:
             for side, name in zip(SIDES, (roles.sender, roles.responder), strict=True):
                 if self._named:
-                    instances[side] = servers[side]
+                    cpus = roles.resources.pinned
+                    instances[side] = servers[side] if cpus is None else Pinned(servers[side], cpus)
                     continue
                 platform = self._platform(name)
                 stack.callback(platform.stop)
                 (instances[side],) = platform.start(1, hosts.site(side), roles.resources_at(side))
             beside = stack.enter_context(self._neighbours(roles, hosts, servers))
-            link = hosts.facts()
             helpers = None
             if roles.path is not None and isinstance(hosts, (RoutedHosts, NamedHosts)):
                 helpers = PathHelpers(self._binary, hosts, roles.path)
-            clocks = HostClocks({role: hosts.server(role, self._binary) for role in self._named})
-            yield TwoHostRun(roles, instances, servers, link, helpers, beside, clocks)
+            clocks = HostClocks({role: hosts.server(role, self._binary) for role in self._clocked(roles.path)})
+            yield TwoHostRun(roles, instances, servers, hosts, helpers, beside, clocks)
 
     def _lacks_programs(self, name: str, program: Program) -> str | None:
         """Why a program of the plan cannot run in an instance of this platform; None where it can."""
@@ -245,9 +243,17 @@ class TwoHostSetup(Setup[Roles]):
                 hosts = RoutedHosts(self._owner, mtu_byte=wiring[0], bridged=wiring[1])
             hosts.make()
             self._hosts, self._wiring = hosts, wiring
-        if path is not None and isinstance(hosts, (RoutedHosts, NamedHosts)):
+        # Between machines the clocks are compared first, over the path as it is.
+        if path is not None and isinstance(hosts, RoutedHosts):
             hosts.shape(path)
         return hosts
+
+    def _clocked(self, path: PathSpec | None) -> Sequence[str]:
+        """The roles of machines that the plan names whose clocks stamp something of a run."""
+        if not self._named or path is None:
+            return SIDES if self._named else ()
+        # Nothing joins the two ends of `vtare link` while it does not run, and no account is left behind it.
+        return (SENDER, ROUTER) if path.bottleneck == "link" else (*SIDES, ROUTER)
 
     def close(self) -> None:
         """Remove the two hosts. May be called twice."""
@@ -269,7 +275,7 @@ class TwoHostRun(RunSetup):
         roles: Roles,
         instances: Mapping[str, Instance],
         servers: Mapping[str, Server],
-        link: Mapping[str, Any],
+        hosts: TwoHosts | NamedHosts,
         path_helpers: PathHelpers | None = None,
         beside: Neighbours | None = None,
         clocks: HostClocks | None = None,
@@ -279,14 +285,14 @@ class TwoHostRun(RunSetup):
         self.roles = roles
         self._instances = instances
         self._servers = servers
-        self._link = link
+        self._hosts = hosts
         self._path_helpers = path_helpers
         self._clocks = clocks or HostClocks({})
 
     def begins(self, longest_s: float) -> None:
         """See `RunSetup.begins`."""
-        for server in self._servers.values():
-            server.keep(longest_s + _AROUND_S)
+        if isinstance(self._hosts, NamedHosts):
+            self._hosts.keep(longest_s + AROUND_S)
 
     def parameters(self, planned: Mapping[str, Any], directory: Path) -> dict[str, Any]:
         """What the plan states, with the far end and the key that the lab provides."""
@@ -323,6 +329,8 @@ class TwoHostRun(RunSetup):
             self._clocks.start(directory, key, helpers, stop)
             self._clocks.compare(directory, key, stop)
             clocks = len(helpers)
+            if self.roles.path is not None and isinstance(self._hosts, NamedHosts):
+                self._hosts.shape(self.roles.path)
             if self.roles.program is not None:
                 self._start_far_end(self.roles.program, directory, helpers, stop)
             elif not icmp:
@@ -340,6 +348,8 @@ class TwoHostRun(RunSetup):
             blame_helpers(helpers)
             # Captures first: what the responder does at its end is no part of the run.
             _end_all(helpers[clocks:], stop)
+            if isinstance(self._hosts, NamedHosts):
+                self._hosts.unshape()
             self._clocks.compare(directory, key, stop)
             self._clocks.write(directory, files)
             _end_all(helpers[:clocks], stop)
@@ -354,6 +364,8 @@ class TwoHostRun(RunSetup):
                 if helper.child.returncode is None:
                     end(helper.child, stop)
             key.unlink(missing_ok=True)
+            if isinstance(self._hosts, NamedHosts):
+                close_quietly(self._hosts.unshape)
 
     def check(self, directory: Path) -> None:
         """Check what captures and the path's helpers left.
@@ -407,7 +419,7 @@ class TwoHostRun(RunSetup):
 
     def _facts(self) -> dict[str, Any]:
         """The document `vtare.topology/1` of a run: who stood where, and the devices between them."""
-        found: dict[str, Any] = {"schema": "vtare.topology/1", "link": dict(self._link)}
+        found: dict[str, Any] = {"schema": "vtare.topology/1", "link": self._hosts.facts()}
         if self.roles.path is not None:
             found["path"] = self.roles.path.document()
         for side in SIDES:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from vtare.errors import did_you_mean
-from vtare.instance_factors import BACKGROUND_FACTORS, RESOURCE_FACTORS
+from vtare.instance_factors import AFFINITY, BACKGROUND_FACTORS, RESOURCE_FACTORS
 from vtare.instruments import instrument as record_of
-from vtare.named_hosts import RESPONDER, ROUTER, SENDER, THIS_MACHINE
+from vtare.named_hosts import RESPONDER, ROUTER, SENDER, TESTER
 from vtare.path import IPERF3
 from vtare.plan.checks import Checks
 from vtare.plan.factors import (
@@ -62,6 +62,11 @@ def check_two_hosts(
 def check_hosts(checks: Checks, experiment: Experiment, path: str) -> None:
     """Refuse what machines that the plan names cannot be, and roles that an experiment lacks."""
     hosts = experiment.hosts
+    if TESTER in hosts and experiment.through_guests:
+        raise checks.error(
+            "hosts.tester", f"found, but {path} names no ports of it; name its tx_port, rx_port and flow, or leave the "
+            "tester out: guests that the lab sets up stand between ports of this machine",
+        )  # fmt: skip
     if not hosts or not experiment.two_hosts:
         return
     routed = experiment.record.hosts == "routed"
@@ -72,20 +77,7 @@ def check_hosts(checks: Checks, experiment: Experiment, path: str) -> None:
                 "needs it; or name no host, and all are namespaces of this machine",
             )  # fmt: skip
     given = {factor.name: [level.label for level in factor.levels] for factor in experiment.factors}
-    if routed and hosts[ROUTER].platform == THIS_MACHINE:
-        raise checks.error(
-            "hosts.router.platform",
-            "found 'host'; expected a machine over SSH (this one by ssh to itself): there a program beside the lab "
-            "undoes what the router's queue is given, also where the lab is killed",
-        )
-    if "capacity_steps" in given or "link" in given.get("bottleneck", ()):
-        name = "capacity_steps" if "capacity_steps" in given else "bottleneck"
-        raise checks.error(
-            f"{path}.factors.{name}",
-            "the router of [hosts] has a steady shaper of its kernel; expected 'capacity' with the bottlenecks tbf and "
-            "htb, or no [hosts]",
-        )
-    for name in (*PLATFORM_FACTORS, *RESOURCE_FACTORS, "mtu_byte"):
+    for name in (*PLATFORM_FACTORS, *(name for name in RESOURCE_FACTORS if name != AFFINITY)):
         if name in given:
             raise checks.error(
                 f"{path}.factors.{name}",

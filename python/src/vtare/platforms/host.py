@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import subprocess
 from typing import TYPE_CHECKING, Final, Self
 
 from vtare.platforms import network
@@ -31,6 +33,7 @@ class HostInstance:
         self._namespace = namespace
         self._address = address
         self._interface = interface
+        self._keeper: subprocess.Popen[bytes] | None = None
         self.name = namespace or "host"
 
     @classmethod
@@ -67,7 +70,26 @@ class HostInstance:
         """Do nothing: what was started ends with the lab."""
 
     def undo_with(self, commands: Sequence[Sequence[str]]) -> None:
-        """Do nothing: a namespace is removed as a whole."""
+        """See `Server.undo_with`: a process beside the lab does it when its input ends. A namespace is removed."""
+        if self._namespace is not None:
+            return
+        earlier, self._keeper = self._keeper, None
+        if commands:
+            script = "; ".join(["cat >/dev/null", *map(shlex.join, commands)])
+            quiet = subprocess.DEVNULL
+            # A session of its own: Ctrl-C is for the lab.
+            self._keeper = subprocess.Popen(
+                ["sh", "-c", script], stdin=subprocess.PIPE, stdout=quiet, stderr=quiet, start_new_session=True
+            )
+        if earlier is not None:
+            earlier.kill()
+            earlier.communicate()
+
+    def undo(self) -> None:
+        """Undo what is changed here. May be called twice."""
+        keeper, self._keeper = self._keeper, None
+        if keeper is not None:
+            keeper.communicate()
 
     def fetch(self, directory: Path, expected: Mapping[str, int]) -> None:
         """Do nothing: the program wrote to `directory` itself."""
@@ -97,4 +119,6 @@ class HostPlatform(BasePlatform[HostInstance]):
         # The host is one machine, or one server of a topology.
         if index:
             raise ValueError(f"the host is one machine, {index + 1} instances were asked for")
-        return HostInstance.at(self._binary, site)
+        made = HostInstance.at(self._binary, site)
+        self._removals.callback(made.undo)
+        return made

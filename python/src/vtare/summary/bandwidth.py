@@ -153,6 +153,14 @@ def notes(estimates: pl.DataFrame) -> list[Note]:
             "shaper's rate less what the source of cross traffic reports as sent, which a busy machine may miss"
         )
         found.append(Note("not_counted", text, uncounted["run_id"].n_unique()))
+    related = estimates.filter(pl.col("clock_bound_ns").is_not_null())
+    if related.height:
+        bound_us = float(related["clock_bound_ns"].max()) / 1e3  # type: ignore[arg-type]
+        text = (
+            f"The truth of {related.height} of {total} estimates was counted on other machines than the sender: their "
+            f"clocks are related to its clock within {bound_us:.3g} us"
+        )
+        found.append(Note("clocks_related", text, related["run_id"].n_unique()))
     marked = estimates.filter(pl.col("disturbed").is_not_null())
     if marked.height:
         text = f"{marked.height} of {total} estimates were disturbed and stay in the figures: "
