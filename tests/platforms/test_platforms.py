@@ -21,6 +21,15 @@ from vtare.platforms.rooted import ToolChild
 
 pytestmark = [pytest.mark.e2e, pytest.mark.platform]
 
+#: What vtare calls the container that it finds itself in.
+CONTAINERS = {
+    "docker": "docker",
+    "lxc": "lxc",
+    "podman": "podman",
+    "nspawn": "systemd-nspawn",
+    "bubblewrap": "bubblewrap",
+    "gvisor": "gvisor",
+}
 KINDS = kinds_with(lambda kind: kind.TRIED_WITH_ALL)
 EXPECTED = {"samples.parquet": 16 << 20}
 RUN = {
@@ -68,7 +77,10 @@ def measure(instance: Instance, directory: Path) -> dict[str, object]:
 
 def test_an_instance_measures_and_its_files_come_back(platform: Platform, tmp_path: Path) -> None:
     (instance,) = platform.start(1)
-    assert "machine" in measure(instance, tmp_path)
+    machine = measure(instance, tmp_path)["machine"]
+    assert isinstance(machine, dict)
+    if platform.name in CONTAINERS:
+        assert machine["container"] == CONTAINERS[platform.name]
     json.dumps(dict(instance.facts()))
 
 

@@ -7,7 +7,8 @@ pub(super) struct Signs {
     pub(super) cgroup_of_init: Option<String>,
     /// `/proc/1/environ`, or this process's own where that is not readable; NUL between entries.
     pub(super) environment_of_init: Option<String>,
-    /// `/run/systemd/container`, written by systemd inside a container.
+    /// `/run/systemd/container`, written by systemd inside a container, or `/run/host/container-manager`, by what started
+    /// it.
     pub(super) systemd_says: Option<String>,
     /// `/run/.containerenv` exists.
     pub(super) podman_file: bool,
@@ -15,17 +16,23 @@ pub(super) struct Signs {
     pub(super) docker_file: bool,
     /// The kernel is gVisor's own: `/proc/gvisor` exists, or its release ends in `-gvisor`.
     pub(super) gvisor_kernel: bool,
+    /// The first process of this PID namespace is bubblewrap's, which waits for all others.
+    pub(super) bubblewrap_is_init: bool,
     /// A pod's secrets are mounted.
     pub(super) kubernetes_secret: bool,
 }
 
 /// The container's kind. gVisor comes before the engine that started it, since its kernel answers the system calls,
-/// and before the marks of the host, whose files it may show. Kubernetes comes next because it runs on one of the
+/// and before the marks of the host, whose files it may show; so does bubblewrap, whose sandbox has what files it is
+/// given. Kubernetes comes next because it runs on one of the
 /// others; a name that the manager gives itself (`container=`) before files, files before paths of control groups,
 /// which namespaces hide.
 pub(super) fn name(signs: &Signs) -> Option<String> {
     if signs.gvisor_kernel {
         return Some("gvisor".to_owned());
+    }
+    if signs.bubblewrap_is_init {
+        return Some("bubblewrap".to_owned());
     }
     let environment = signs.environment_of_init.as_deref().unwrap_or("");
     let entry =
@@ -114,9 +121,23 @@ mod tests {
     }
 
     #[test]
+    fn nspawn_is_known_by_the_file_that_it_writes_where_its_own_first_process_hides_its_environment() {
+        let systemd_says = Some("systemd-nspawn".to_owned());
+        let signs = Signs { systemd_says, environment_of_init: Some(String::new()), ..Signs::default() };
+        assert_eq!(name(&signs).as_deref(), Some("systemd-nspawn"));
+    }
+
+    #[test]
     fn gvisor_comes_before_the_files_of_the_host_that_it_shows() {
         let signs = Signs { gvisor_kernel: true, docker_file: true, kubernetes_secret: true, ..Signs::default() };
         assert_eq!(name(&signs).as_deref(), Some("gvisor"));
+    }
+
+    #[test]
+    fn bubblewrap_is_known_by_its_first_process() {
+        let environment_of_init = Some("container=docker\0".to_owned());
+        let signs = Signs { bubblewrap_is_init: true, environment_of_init, ..Signs::default() };
+        assert_eq!(name(&signs).as_deref(), Some("bubblewrap"));
     }
 
     #[test]

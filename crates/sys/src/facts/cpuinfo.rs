@@ -22,7 +22,7 @@ const TIME_FLAGS: [&str; 17] = [
 ];
 
 /// The value of the first `key : value` line of `/proc/cpuinfo` with this key, where it is not empty.
-fn value<'t>(cpuinfo: &'t str, key: &str) -> Option<&'t str> {
+pub(super) fn value<'t>(cpuinfo: &'t str, key: &str) -> Option<&'t str> {
     cpuinfo.lines().find_map(|line| {
         let (name, value) = line.split_once(':')?;
         (name.trim() == key && !value.trim().is_empty()).then(|| value.trim())

@@ -8,6 +8,7 @@ mod container;
 mod cpuinfo;
 mod preempt;
 mod tick;
+mod virtual_machine;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -40,10 +41,16 @@ pub struct MachineFacts {
     pub cpu_flags: Option<Vec<String>>,
     /// Memory of the machine, in bytes (`MemTotal`).
     pub memory_byte: Option<u64>,
-    /// The hypervisor below this kernel: `kvm`, `xen`, `vmware`, ...; `None` where none shows itself.
-    pub hypervisor: Option<String>,
-    /// The container around this process: `docker`, `podman`, `lxc`, `kubernetes`, ...; `None` where none shows
+    /// The hypervisor below this kernel: `kvm`, `xen`, `vmware`, `uml` (user-mode Linux), ...; `None` where none shows
     /// itself.
+    pub hypervisor: Option<String>,
+    /// The product that runs this virtual machine: `firecracker`, `aws-nitro`, `azure`, `wsl2`; `None` where none
+    /// shows itself.
+    pub virtual_machine: Option<&'static str>,
+    /// What closes the memory of this virtual machine to its host: `sev-snp`, `tdx`; `None` where nothing shows itself.
+    pub confidential: Option<&'static str>,
+    /// The container around this process: `docker`, `podman`, `lxc`, `kubernetes`, `gvisor`, `bubblewrap`, ...; `None`
+    /// where none shows itself.
     pub container: Option<String>,
     /// The kernel's clock source: `tsc`, `kvm-clock`, `hpet`, ...
     pub clock_source: Option<String>,
@@ -74,12 +81,6 @@ pub struct MachineFacts {
     pub preempt_model: Option<String>,
 }
 
-/// The hypervisor that the kernel names before the one that CPUID does: a paravirtual guest of Xen without CPUID
-/// faulting sees the CPUID of the machine, and in a nested one that names the hypervisor below Xen.
-fn nearest(by_kernel: Option<String>, by_cpuid: Option<String>) -> Option<String> {
-    by_kernel.or(by_cpuid)
-}
-
 impl MachineFacts {
     /// Reads the facts of this machine as they are now. Takes about a millisecond.
     ///
@@ -90,8 +91,7 @@ impl MachineFacts {
     #[must_use]
     pub fn read() -> Self {
         let features = cpu::Features::read();
-        let mut facts = Self::read_tree(&Tree { root: PathBuf::from("/") });
-        facts.hypervisor = nearest(facts.hypervisor, features.hypervisor_name());
+        let mut facts = Self::read_tree(&Tree { root: PathBuf::from("/") }, features.hypervisor_name());
         facts.cpus_allowed = sched::allowed_cpus().ok();
         facts.hz = tick_period().and_then(tick::hz_of);
         facts.timer_slack_ns = sched::timer_slack().map(vtare_units::Span::as_nanos);
@@ -103,8 +103,9 @@ impl MachineFacts {
         self.steal_ns_after = Tree { root: PathBuf::from("/") }.steal_ns();
     }
 
-    /// The facts that come from files, below `tree`.
-    fn read_tree(tree: &Tree) -> Self {
+    /// The facts that come from files, below `tree`, and the hypervisor that CPUID names.
+    fn read_tree(tree: &Tree, cpuid_names: Option<String>) -> Self {
+        let machine = tree.virtual_machine_signs(cpuid_names);
         let cpuinfo = tree.text("proc/cpuinfo");
         let kernel_version = tree.line("proc/sys/kernel/version");
         let clock_sources = "sys/devices/system/clocksource/clocksource0";
@@ -120,7 +121,9 @@ impl MachineFacts {
             cpus_allowed: None,
             cpu_flags: cpuinfo.as_deref().and_then(cpuinfo::time_flags),
             memory_byte: tree.text("proc/meminfo").as_deref().and_then(cpuinfo::memory_byte),
-            hypervisor: tree.line("sys/hypervisor/type"),
+            hypervisor: virtual_machine::hypervisor(&machine),
+            virtual_machine: virtual_machine::product(&machine),
+            confidential: virtual_machine::confidential(&machine),
             container: container::name(&tree.container_signs()),
             clock_source: tree.line(&format!("{clock_sources}/current_clocksource")),
             clock_sources_available: tree
@@ -180,13 +183,32 @@ impl Tree {
         Some(stat.total.steal.as_nanos_unsigned())
     }
 
+    fn virtual_machine_signs(&self, cpuid_names: Option<String>) -> virtual_machine::Signs {
+        let cpuinfo = self.text("proc/cpuinfo").unwrap_or_default();
+        let acpi = fs::read(self.root.join("sys/firmware/acpi/tables/FACP")).ok();
+        virtual_machine::Signs {
+            kernel_names: self.line("sys/hypervisor/type"),
+            cpuid_names,
+            cpu_vendor: cpuinfo::value(&cpuinfo, "vendor_id").map(str::to_owned),
+            kernel_release: self.line("proc/sys/kernel/osrelease"),
+            dmi_vendor: self.line("sys/class/dmi/id/sys_vendor"),
+            dmi_asset_tag: self.line("sys/class/dmi/id/chassis_asset_tag"),
+            acpi_maker: acpi.and_then(|table| Some(String::from_utf8_lossy(table.get(10..16)?).into_owned())),
+            sev_snp: self.exists("dev/sev-guest") || self.exists("sys/devices/system/cpu/sev/vmpl"),
+            tdx: self.exists("dev/tdx_guest")
+                || cpuinfo::value(&cpuinfo, "flags")
+                    .is_some_and(|flags| flags.split(' ').any(|one| one == "tdx_guest")),
+        }
+    }
+
     fn container_signs(&self) -> container::Signs {
         container::Signs {
             cgroup_of_init: self.text("proc/1/cgroup"),
             environment_of_init: self.text("proc/1/environ").or_else(|| self.text("proc/self/environ")),
-            systemd_says: self.line("run/systemd/container"),
+            systemd_says: self.line("run/systemd/container").or_else(|| self.line("run/host/container-manager")),
             podman_file: self.exists("run/.containerenv"),
             docker_file: self.exists(".dockerenv"),
+            bubblewrap_is_init: self.line("proc/1/comm").as_deref() == Some("bwrap"),
             gvisor_kernel: self.exists("proc/gvisor")
                 || self.line("proc/sys/kernel/osrelease").is_some_and(|release| release.ends_with("-gvisor")),
             kubernetes_secret: self.exists("run/secrets/kubernetes.io") || self.exists("var/run/secrets/kubernetes.io"),

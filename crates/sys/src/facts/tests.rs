@@ -29,16 +29,40 @@ impl Drop for Recorded {
 #[test]
 fn a_paravirtual_guest_of_xen_is_not_taken_for_one_of_the_hypervisor_below_xen() {
     let recorded = Recorded::new("xen", &[("sys/hypervisor/type", "xen\n")]);
-    let by_kernel = MachineFacts::read_tree(&recorded.tree).hypervisor;
-    assert_eq!(nearest(by_kernel, Some("tcg".to_owned())).as_deref(), Some("xen"));
-    assert_eq!(nearest(None, Some("kvm".to_owned())).as_deref(), Some("kvm"));
+    let found = MachineFacts::read_tree(&recorded.tree, Some("tcg".to_owned()));
+    assert_eq!(found.hypervisor.as_deref(), Some("xen"));
+}
+
+#[test]
+fn recorded_guests_are_named_by_the_product_that_runs_them() {
+    // The header of a table as Firecracker 1.x writes it.
+    let firecracker = "FACP\u{14}\u{1}\0\0\u{6}fFIRECKFCVMFADT\0\0\0\0FCAT\0\0\0\u{1}";
+    let cases: &[(&str, &[(&str, &str)], [Option<&str>; 3])] = &[
+        ("firecracker", &[("sys/firmware/acpi/tables/FACP", firecracker)], [Some("kvm"), Some("firecracker"), None]),
+        (
+            "nitro-snp",
+            &[("sys/class/dmi/id/sys_vendor", "Amazon EC2\n"), ("dev/sev-guest", "")],
+            [Some("kvm"), Some("aws-nitro"), Some("sev-snp")],
+        ),
+        (
+            "kvm-tdx",
+            &[("sys/class/dmi/id/sys_vendor", "QEMU\n"), ("proc/cpuinfo", "flags\t\t: tsc tdx_guest hypervisor\n")],
+            [Some("kvm"), None, Some("tdx")],
+        ),
+        ("uml", &[("proc/cpuinfo", "vendor_id\t: User Mode Linux\n")], [Some("uml"), None, None]),
+    ];
+    for (name, files, expected) in cases {
+        let recorded = Recorded::new(name, files);
+        let found = MachineFacts::read_tree(&recorded.tree, Some("kvm".to_owned()));
+        assert_eq!([found.hypervisor.as_deref(), found.virtual_machine, found.confidential], *expected, "{name}");
+    }
 }
 
 #[test]
 fn gvisor_is_known_by_its_kernel_although_it_shows_the_hosts_mark_of_docker() {
     let files = [("proc/sys/kernel/osrelease", "4.19.0-gvisor\n"), (".dockerenv", "")];
     let recorded = Recorded::new("gvisor", &files);
-    assert_eq!(MachineFacts::read_tree(&recorded.tree).container.as_deref(), Some("gvisor"));
+    assert_eq!(MachineFacts::read_tree(&recorded.tree, None).container.as_deref(), Some("gvisor"));
 }
 
 #[test]
@@ -68,7 +92,7 @@ fn a_recorded_guest_is_read_in_full() {
             ("sys/devices/system/clocksource/clocksource0/available_clocksource", "kvm-clock tsc acpi_pm \n"),
         ],
     );
-    let facts = MachineFacts::read_tree(&recorded.tree);
+    let facts = MachineFacts::read_tree(&recorded.tree, None);
     assert_eq!(facts.hostname.as_deref(), Some("guest-7"));
     assert_eq!(facts.kernel.as_deref(), Some("6.1.0-13-cloud-amd64"));
     assert_eq!(facts.cpu_model.as_deref(), Some("QEMU Virtual CPU"));
@@ -105,9 +129,9 @@ fn governors_that_differ_are_all_named() {
 #[test]
 fn no_isolated_cpu_is_an_empty_list_and_no_file_is_no_answer() {
     let recorded = Recorded::new("isolated", &[("sys/devices/system/cpu/isolated", "\n")]);
-    assert_eq!(MachineFacts::read_tree(&recorded.tree).isolated_cpus, Some(vec![]));
+    assert_eq!(MachineFacts::read_tree(&recorded.tree, None).isolated_cpus, Some(vec![]));
     let silent = Recorded::new("silent", &[("proc/version", "x")]);
-    let facts = MachineFacts::read_tree(&silent.tree);
+    let facts = MachineFacts::read_tree(&silent.tree, None);
     assert_eq!(
         (facts.isolated_cpus, facts.steal_ns_before, facts.hostname, facts.cpus_online),
         (None, None, None, None)

@@ -63,7 +63,9 @@ pub(super) fn advice(figures: &Measured, machine: &MachineFacts, around: Surroun
 fn clock_source(figures: &Measured, machine: &MachineFacts) -> Option<Advice> {
     let source = machine.clock_source.as_deref()?;
     let others = machine.clock_sources_available.as_deref()?;
-    if source == "tsc" || machine.architecture != "x86_64" {
+    // User-mode Linux has no other clock than its host's timers.
+    let has_no_other = machine.hypervisor.as_deref() == Some("uml");
+    if source == "tsc" || machine.architecture != "x86_64" || has_no_other {
         return None;
     }
     let cost = figures.timer("clock_monotonic").and_then(|cost| cost.median);
@@ -102,6 +104,7 @@ fn quota(machine: &MachineFacts) -> Option<Advice> {
     let command = match machine.container.as_deref() {
         Some("docker") => "on the host: docker update --cpu-quota -1 CONTAINER",
         Some("podman") => "on the host: podman update --cpu-quota -1 CONTAINER",
+        Some("systemd-nspawn") => "on the host: systemctl set-property --runtime machine-NAME.scope CPUQuota=",
         _ => "systemctl set-property --runtime UNIT CPUQuota=",
     };
     Some(Advice {
@@ -142,6 +145,16 @@ fn host(figures: &Measured, machine: &MachineFacts) -> Option<Advice> {
     let command = match hypervisor {
         _ if machine.container.as_deref() == Some("gvisor") => {
             "on the host: taskset -c CORES runsc run CONTAINER; ask its operator for cores of their own"
+        }
+        "uml" => "on the host: taskset -c CORE linux.uml ..; keep that core free of all else",
+        _ if machine.virtual_machine == Some("firecracker") => {
+            "on the host, for each thread fc_vcpu N of Firecracker: taskset -pc CORE THREAD"
+        }
+        _ if machine.virtual_machine == Some("aws-nitro") => {
+            "aws ec2 run-instances --instance-type TYPE.metal; or one that does not share CPUs (no T types)"
+        }
+        _ if machine.virtual_machine == Some("wsl2") => {
+            "on Windows: stop other work; `processors=N` in %UserProfile%\\.wslconfig gives CPUs, none of its own"
         }
         "kvm" | "tcg" => "on the host, for each vCPU: virsh vcpupin DOMAIN VCPU CORE",
         "xen" => "on the host, for each vCPU: xl vcpu-pin DOMAIN VCPU CORE",
@@ -303,8 +316,11 @@ mod tests {
         assert!(found[0].text.contains("hpet and costs 612 ns") && found[0].command.contains("echo tsc"), "{found:?}");
         assert_eq!(ids(&figures, &sources(&["hpet"]), Surroundings::default()), [] as [&str; 0]);
         let flags = Some(vec!["constant_tsc".to_owned(), "nonstop_tsc".to_owned()]);
-        let found = advice(&figures, &MachineFacts { cpu_flags: flags, ..sources(&["hpet"]) }, Surroundings::default());
+        let found =
+            advice(&figures, &MachineFacts { cpu_flags: flags.clone(), ..sources(&["hpet"]) }, Surroundings::default());
         assert!(found[0].command.contains("clocksource=tsc"), "{found:?}");
+        let in_uml = MachineFacts { cpu_flags: flags, hypervisor: Some("uml".to_owned()), ..sources(&["timer"]) };
+        assert_eq!(ids(&figures, &in_uml, Surroundings::default()), [] as [&str; 0]);
     }
 
     #[test]
@@ -332,6 +348,21 @@ mod tests {
         assert_eq!(found.iter().map(|advice| advice.id).collect::<Vec<_>>(), ["sandbox_sleep", "host_cpus"]);
         assert!(found[0].text.contains("1.05 ms") && found[0].command == "vtare exec -- PROGRAM", "{found:?}");
         assert!(found[1].command.contains("runsc"), "{found:?}");
+    }
+
+    #[test]
+    fn each_layer_has_its_own_command_for_cores() {
+        let figures = Measured { noise: vec![lost(0, 0.02, 5, 95)], ..Measured::default() };
+        let command = |hypervisor: &str, virtual_machine| {
+            let machine = MachineFacts { hypervisor: Some(hypervisor.to_owned()), virtual_machine, ..machine() };
+            advice(&figures, &machine, Surroundings::default())[0].command.clone()
+        };
+        assert!(command("uml", None).contains("linux.uml"));
+        assert!(command("kvm", Some("firecracker")).contains("fc_vcpu"));
+        assert!(command("kvm", Some("aws-nitro")).contains("aws ec2"));
+        assert!(command("hyperv", Some("wsl2")).contains(".wslconfig"));
+        assert!(command("hyperv", None).contains("Set-VMProcessor"));
+        assert!(command("kvm", None).contains("virsh vcpupin"));
     }
 
     #[test]

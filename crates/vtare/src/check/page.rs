@@ -64,6 +64,8 @@ fn headline(machine: &MachineFacts) -> String {
         machine.hostname.clone(),
         on,
         machine.hypervisor.clone(),
+        machine.virtual_machine.map(str::to_owned),
+        machine.confidential.map(str::to_owned),
         machine.container.clone(),
         machine.kernel.as_ref().map(|kernel| format!("Linux {kernel}")),
         machine.clock_source.as_ref().map(|source| format!("clock source {source}")),

@@ -42,11 +42,7 @@ def facts_of(machine: MachineFacts) -> tuple[Fact, ...]:
         _plain("CPU", m.get("cpu_model"), f"{architecture}, {cpus} CPUs online"),
         _plain("kernel", m.get("kernel"), "runs of different kernels are never pooled"),
         _hypervisor(m),
-        _plain(
-            "container",
-            m.get("container") or "none",
-            "a container shares the kernel and its clock; its limits are below",
-        ),
+        _container(m),
         _clock_source(m),
         _trust(clock),
         _calibration(machine),
@@ -111,7 +107,21 @@ def _hypervisor(m: Mapping[str, Any]) -> Fact:
     if found is None and "hypervisor" not in (m.get("cpu_flags") or []):
         return Fact("hypervisor", "none seen", "the kernel runs on the hardware, as far as it can see")
     meaning = "a virtual machine: the host can stop its CPUs at any time, and the guest's counters need not show it"
-    return Fact("hypervisor", _known(found) if found else "unknown kind", meaning, warns=True)
+    if found == "uml":
+        meaning = (
+            "user-mode Linux: a process of its host, which can stop it at any time; system calls inside are traced"
+        )
+    more = [_known(m[key]) for key in ("virtual_machine", "confidential") if m.get(key)]
+    return Fact("hypervisor", ", ".join([_known(found) if found else "unknown kind", *more]), meaning, warns=True)
+
+
+def _container(m: Mapping[str, Any]) -> Fact:
+    found = m.get("container")
+    if found == "gvisor":
+        return Fact(
+            "container", "gvisor", "a kernel of gVisor's own answers system calls: each takes longer", warns=True
+        )
+    return _plain("container", found or "none", "a container shares the kernel and its clock; its limits are below")
 
 
 def _clock_source(m: Mapping[str, Any]) -> Fact:
