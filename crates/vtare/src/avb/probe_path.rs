@@ -19,6 +19,8 @@ use crate::failure::Failure;
 use crate::instrument::Note;
 use crate::peers::{self, PATIENCE, PROGRAM, control_failure};
 
+/// What every Ethernet carries of an IP packet.
+const ETHERNET_BYTE: usize = 1_500;
 /// The longest train.
 const MOST_PACKETS: u32 = 10_000;
 /// Packets of a session.
@@ -95,7 +97,12 @@ impl<'c> ProbePath<'c> {
         let options = SocketOptions { tx_stamp_every: 0, gso: parameters.gso, gro: true, ..SocketOptions::default() };
         let size = PacketSize::towards(address).map_err(|error| failed(&error))?;
         let header = size.header_byte;
-        let carried = size.most_payload_byte.map_or(LARGEST_BYTE, |most| most.min(LARGEST_BYTE));
+        let carried = match size.most_payload_byte {
+            Some(most) => most.min(LARGEST_BYTE),
+            // A kernel such as gVisor's on its host's network does not tell what the path carries.
+            None if parameters.size_byte.is_none() => ETHERNET_BYTE - header,
+            None => LARGEST_BYTE,
+        };
         let wanted = parameters.size_byte.map_or(carried, |size| usize::from(size).saturating_sub(header));
         if wanted > carried {
             let (found, most) = (wanted + header, carried + header);
