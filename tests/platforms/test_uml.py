@@ -52,6 +52,7 @@ def test_a_guest_measures_over_its_card_and_is_named_for_what_it_is(platform: Pl
         responder.terminate(PATIENCE_S)
     footer = check_samples_file(tmp_path / "samples.parquet", run_id=RUN_ID, instrument="rtt")
     assert footer["result"]["cells"][0]["received"] > 0
+    assert (footer["machine"]["hypervisor"], footer["machine"]["container"]) == ("uml", None)
     guest = near.facts()["guest"]
     assert isinstance(guest, dict)
     assert (guest["vcpus"], guest["nic"], guest["pinned"]) == (1, "tap", [0])

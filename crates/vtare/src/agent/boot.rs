@@ -65,17 +65,22 @@ pub(crate) fn first_process() -> Result<Exit, Failure> {
 /// Mounts, modules and the names of things; what goes wrong in words.
 fn set_up() -> (Settings, Vec<String>) {
     let mut problems = Vec::new();
-    let mounts = [("proc", "/proc"), ("sysfs", "/sys"), ("devtmpfs", "/dev"), ("tmpfs", "/tmp")];
-    for (kind, place) in mounts {
+    let mut lay = |kind: &'static str, place: &'static str| {
         let made = DirBuilder::new().recursive(true).mode(0o755).create(place);
         let mounted = made.and_then(|()| mount(kind, place, kind, MountFlags::NOSUID, None).map_err(io::Error::from));
         // EBUSY: the kernel has done it.
         if let Err(error) = mounted.or_else(|error| if is_busy(&error) { Ok(()) } else { Err(error) }) {
             problems.push(format!("cannot mount {kind} on {place}: {error}"));
         }
-    }
+    };
+    lay("proc", "/proc");
+    lay("sysfs", "/sys");
+    lay("devtmpfs", "/dev");
     let line = fs::read_to_string("/proc/cmdline").unwrap_or_default();
     let (settings, wrong) = Settings::parse(&line);
+    if !settings.root_tmp {
+        lay("tmpfs", "/tmp");
+    }
     problems.extend(wrong);
     let order = fs::read_to_string(MODULES).unwrap_or_default();
     for (path, parameters) in order.lines().filter_map(module) {

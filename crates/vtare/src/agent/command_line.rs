@@ -11,6 +11,8 @@ pub(crate) struct Settings {
     pub(crate) forward: bool,
     /// `vtare.disk`: the block device, as in `vda`, whose ext4 file system becomes `/tmp`.
     pub(crate) disk: Option<String>,
+    /// `vtare.tmp=root`: `/tmp` is left to the root file system, which another machine shares, instead of memory.
+    pub(crate) root_tmp: bool,
     /// Each `vtare.device` begins one, to which the words behind it belong; words before the first are eth0's.
     pub(crate) interfaces: Vec<Interface>,
 }
@@ -47,7 +49,13 @@ impl Interface {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { port: "org.vtare.agent".to_owned(), forward: false, disk: None, interfaces: vec![Interface::of("eth0")] }
+        Self {
+            port: "org.vtare.agent".to_owned(),
+            forward: false,
+            disk: None,
+            root_tmp: false,
+            interfaces: vec![Interface::of("eth0")],
+        }
     }
 }
 
@@ -75,6 +83,8 @@ impl Settings {
             "vtare.port" => value.clone_into(&mut self.port),
             "vtare.forward" if value == "1" => self.forward = true,
             "vtare.forward" => return Err("vtare.forward=1, or no such word"),
+            "vtare.tmp" if value == "root" => self.root_tmp = true,
+            "vtare.tmp" => return Err("vtare.tmp=root, or no such word"),
             "vtare.disk" if is_name(value) => self.disk = Some(value.to_owned()),
             "vtare.disk" => return Err("the name of a block device, as in vda"),
             "vtare.device" => self.interfaces.push(Interface::of(value)),
@@ -92,8 +102,10 @@ impl Settings {
                 });
             }
             _ => {
-                return Err("one of vtare.port, vtare.forward, vtare.disk, vtare.device, vtare.address, vtare.mtu, \
-                     vtare.neighbours, vtare.queue");
+                return Err(
+                    "one of vtare.port, vtare.forward, vtare.disk, vtare.tmp, vtare.device, vtare.address, vtare.mtu, \
+                     vtare.neighbours, vtare.queue",
+                );
             }
         }
         Ok(())
@@ -159,6 +171,7 @@ mod tests {
             port: "/dev/ttyS1".to_owned(),
             forward: false,
             disk: Some("vda".to_owned()),
+            root_tmp: false,
             interfaces: vec![eth0],
         };
         assert_eq!(settings, wanted);
@@ -166,7 +179,7 @@ mod tests {
 
     #[test]
     fn each_device_gets_the_words_behind_it() {
-        let line = "vtare.forward=1 vtare.device=02:76:c6:01:00:01 vtare.address=198.18.1.1/16 vtare.mtu=9000 \
+        let line = "vtare.forward=1 vtare.tmp=root vtare.device=02:76:c6:01:00:01 vtare.address=198.18.1.1/16 vtare.mtu=9000 \
                     vtare.device=in1 vtare.address=198.19.1.1/16 vtare.neighbours=198.19.0.1@02:76:c6:00:00:02";
         let (settings, problems) = Settings::parse(line);
         assert_eq!(problems, Vec::<String>::new());
@@ -180,7 +193,7 @@ mod tests {
             neighbours: vec![(Ipv4Addr::new(198, 19, 0, 1), [2, 0x76, 0xc6, 0, 0, 2])],
             ..Interface::of("in1")
         };
-        assert_eq!((settings.forward, settings.interfaces), (true, vec![first, second]));
+        assert_eq!((settings.forward, settings.root_tmp, settings.interfaces), (true, true, vec![first, second]));
         // What stands before the first device is eth0's.
         let (settings, _) = Settings::parse("vtare.mtu=1400 vtare.device=eth1");
         let names: Vec<&str> = settings.interfaces.iter().map(|one| one.device.as_str()).collect();
@@ -190,15 +203,15 @@ mod tests {
     #[test]
     fn a_word_that_states_nothing_is_named_and_changes_nothing() {
         let line = "vtare.address=10.77.1.2/33 vtare.mtu=big vtare.neighbours=10.0.0.1@2:76:0a:4d:02:01 vtare.x=1 \
-            vtare.port vtare.forward=0 vtare.queue=fq_codel vtare.disk=../vda";
+            vtare.port vtare.forward=0 vtare.queue=fq_codel vtare.disk=../vda vtare.tmp=disk";
         let (settings, problems) = Settings::parse(line);
-        assert_eq!((settings, problems.len()), (Settings::default(), 8));
+        assert_eq!((settings, problems.len()), (Settings::default(), 9));
         assert!(problems[0].contains("'vtare.address=10.77.1.2/33', want A.B.C.D/LENGTH"), "{problems:?}");
     }
 
     proptest! {
         #[test]
-        fn any_line_is_survived(line in "(vtare\\.(port|forward|disk|device|address|mtu|neighbours|queue)=[0-9a-f.:@,/ \
+        fn any_line_is_survived(line in "(vtare\\.(port|forward|disk|tmp|device|address|mtu|neighbours|queue)=[0-9a-f.:@,/ \
             é]{0,30} ?){0,5}") {
             Settings::parse(&line);
         }

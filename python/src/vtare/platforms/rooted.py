@@ -82,10 +82,7 @@ class RootedInstance(ABC):
 
     def start(self, arguments: Sequence[str], *, directory: Path, stdout: Path, stderr: Path) -> Child:
         """Copy the directory's files in and start the binary by the tool. See `Instance.start`."""
-        with self._inside(directory, make=True) as place:
-            for path in directory.iterdir():
-                if path.is_file() and path not in {stdout, stderr}:
-                    put_regular(place, path.name, path.read_bytes(), path.stat().st_mode & 0o777)
+        copy_in(self._root, self.name, directory, {stdout, stderr})
         return self._enter([BINARY, *arguments], directory, stdout, stderr)
 
     @abstractmethod
@@ -94,11 +91,7 @@ class RootedInstance(ABC):
 
     def fetch(self, directory: Path, expected: Mapping[str, int]) -> None:
         """Copy out what is expected. See `Instance.fetch`."""
-        with self._inside(directory) as place:
-            for name, most_byte in expected.items():
-                with Incoming(directory, name, most_byte, f"container {self.name}") as incoming:
-                    take_regular(place, incoming, f"container {self.name}")
-                    incoming.keep()
+        copy_out(self._root, self.name, directory, expected)
 
     def facts(self) -> Mapping[str, object]:
         """What the container was given, and facts of its network device."""
@@ -109,20 +102,6 @@ class RootedInstance(ABC):
     def capture_interface(self) -> str | None:
         """The bridge port in front of it."""
         return None if self._site is None else self._site.port(self._index)
-
-    @contextmanager
-    def _inside(self, directory: Path, *, make: bool = False) -> Iterator[int]:
-        """A descriptor of a directory in the container."""
-        try:
-            place = open_below(self._root, directory.absolute(), make=make)
-        except OSError as error:
-            raise PlatformFailed(
-                f"container {self.name}: {directory}: {error.strerror}: it is no directory of the container"
-            ) from error
-        try:
-            yield place
-        finally:
-            os.close(place)
 
 
 class RootedPlatform(BasePlatform[RootedInstance]):
@@ -166,6 +145,42 @@ class RootedPlatform(BasePlatform[RootedInstance]):
     def remove(cls, place: Path) -> None:
         """End what runs in an instance and remove its files; one that is gone is fine."""
         remove_files(place)
+
+
+def copy_in(root: Path, name: str, directory: Path, outputs: set[Path]) -> None:
+    """Copy the files of a directory to the same path below a root, but for those that programs' output goes to.
+
+    Raises:
+        PlatformFailed: there is something else in the instance of this name.
+    """
+    with _inside(root, name, directory, make=True) as place:
+        for path in directory.iterdir():
+            if path.is_file() and path not in outputs:
+                put_regular(place, path.name, path.read_bytes(), path.stat().st_mode & 0o777)
+
+
+def copy_out(root: Path, name: str, directory: Path, expected: Mapping[str, int]) -> None:
+    """Copy what is expected of a directory below a root here. See `Instance.fetch`."""
+    with _inside(root, name, directory) as place:
+        for file, most_byte in expected.items():
+            with Incoming(directory, file, most_byte, f"container {name}") as incoming:
+                take_regular(place, incoming, f"container {name}")
+                incoming.keep()
+
+
+@contextmanager
+def _inside(root: Path, name: str, directory: Path, *, make: bool = False) -> Iterator[int]:
+    """A descriptor of a directory below a root."""
+    try:
+        place = open_below(root, directory.absolute(), make=make)
+    except OSError as error:
+        raise PlatformFailed(
+            f"container {name}: {directory}: {error.strerror}: it is no directory of the container"
+        ) from error
+    try:
+        yield place
+    finally:
+        os.close(place)
 
 
 def missing_tools(tools: Mapping[str, str]) -> str | None:

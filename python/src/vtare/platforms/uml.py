@@ -1,19 +1,21 @@
 """The `uml` platform: micro guests of user-mode Linux, a kernel that runs as a process and needs no hypervisor.
 
-A guest boots vtare's own binary as first process, as under `qemu` (docs/guests.md); its serial line is the control
+A guest runs vtare's own binary as first process, as under `qemu` (docs/guests.md); its serial line is the control
 channel, so that its network card carries the measured packets alone. The card is a tap, a port of the site's bridge:
 there the host captures. Such a kernel has one CPU, and its processes' system calls are intercepted by ptrace.
+
+Its root is a directory of this machine (hostfs), through which runs' files go: the driver of the serial line hangs for
+good once more than 4 KiB wait to be read in the guest.
 """
 
 from __future__ import annotations
 
 import re
 import shutil
-import tempfile
 import time
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from vtare.platforms import network
 from vtare.platforms.base import BasePlatform, Layer
@@ -23,18 +25,26 @@ from vtare.platforms.guest import taps
 from vtare.platforms.guest.cards import GuestAttachment, Network, words_of_all
 from vtare.platforms.guest.channel import Terminal
 from vtare.platforms.guest.errors import GuestFailed
-from vtare.platforms.guest.image import initramfs
 from vtare.platforms.guest.instance import MEBIBYTE, GuestInstance, settled_facts, start_in_turn
 from vtare.platforms.guest.machine import RunningGuest, how, tail
-from vtare.platforms.owner import owner_of, still_runs
 from vtare.platforms.protocol import DEFAULT_RESOURCES, Leftover, Need, Resources
-from vtare.platforms.rooted import pinning
+from vtare.platforms.rooted import (
+    BINARY,
+    PLACES,
+    copy_in,
+    copy_out,
+    make_root,
+    missing_tools,
+    pinning,
+    places_left,
+    remove_files,
+)
 from vtare.process import run_tool
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from vtare.platforms.child import ProcessChild
+    from vtare.platforms.child import Child, ProcessChild
     from vtare.platforms.guest.channel import Channel
     from vtare.platforms.network import Site
 
@@ -46,36 +56,34 @@ _USUAL_MEMORY: Final = 128 * MEBIBYTE
 _LEAST_MEMORY: Final = 96 * MEBIBYTE
 _READY_S: Final = 60.0
 _LOOK_S: Final = 0.02
-_SUFFIX: Final = "-uml"
 
 
 class UmlMachine(RunningGuest):
     """A guest in a process of the lab's own."""
 
-    def __init__(self, name: str, place: Network | None, binary: Path, memory_byte: int, before: Sequence[str]) -> None:
-        """Start the kernel, with `before` in front of it.
+    def __init__(self, root: Path, name: str, place: Network | None, memory_byte: int, before: Sequence[str]) -> None:
+        """Start the kernel on this root, with `before` in front of it.
 
         Raises:
-            GuestFailed: its directory cannot be made, or it cannot be started.
+            GuestFailed: it cannot be started.
         """
-        super().__init__(name, directory_of(name), place)
+        super().__init__(name, root.parent, place)
+        self.root = root
         self._log = self.directory / "log"
         cards = () if place is None else (place.card,)
-        image = self.directory / "initramfs"
         inside = [] if place is None else ["ip", "netns", "exec", place.site.namespace]
         devices = [] if place is None else [f"vec0:transport=tap,ifname={place.port},mac={place.card.mac},depth=128"]
         words = [word.replace("vtare.address", "vtare.device=vec0 vtare.address", 1) for word in
                  words_of_all(_PORT, None, cards)]  # fmt: skip
         command = [
-            *inside, *before, PROGRAM, f"mem={memory_byte // MEBIBYTE}M", f"initrd={image}", f"umid={name}",
+            *inside, *before, PROGRAM, f"mem={memory_byte // MEBIBYTE}M", f"umid={name}",
             f"uml_dir={self.directory}",
-            # Given, so that the kernel adds none of its own behind the words for the first process.
-            "root=/dev/ram0", "console=tty0", "con0=null,fd:1", "con=null", "ssl0=pts", "ssl=null",
+            # Root and console are given, so that the kernel adds none behind the words for the first process.
+            "root=/dev/root", "rootfstype=hostfs", f"rootflags={root}", "rw", f"init={BINARY}", "vtare.tmp=root",
+            "console=tty0", "con0=null,fd:1", "con=null", "ssl0=pts", "ssl=null",
             *devices, *(part for word in words for part in word.split(" ")),
         ]  # fmt: skip
         try:
-            self.directory.mkdir(mode=0o700)
-            image.write_bytes(initramfs(binary.read_bytes(), []))
             self._process = start_child(command, directory=self.directory, stdout=self._log, stderr=self._log)
         except OSError as error:
             raise GuestFailed(f"guest {name}: {error}") from error
@@ -111,7 +119,20 @@ class UmlMachine(RunningGuest):
         return Terminal(Path(found["path"]))
 
 
-class UmlPlatform(BasePlatform[GuestInstance[UmlMachine]]):
+class UmlInstance(GuestInstance[UmlMachine]):
+    """One guest that is ready. Runs' files are copied into its root and out of it."""
+
+    def start(self, arguments: Sequence[str], *, directory: Path, stdout: Path, stderr: Path) -> Child:
+        """Copy the directory's files in and start the guest's own binary. See `Instance.start`."""
+        copy_in(self._machine.root, self.name, directory, {stdout, stderr})
+        return self._machine.agent.start(arguments, directory=directory, stdout=stdout, stderr=stderr)
+
+    def fetch(self, directory: Path, expected: Mapping[str, int]) -> None:
+        """Copy out what is expected. See `Instance.fetch`."""
+        copy_out(self._machine.root, self.name, directory, expected)
+
+
+class UmlPlatform(BasePlatform[UmlInstance]):
     """Micro guests of user-mode Linux."""
 
     name: Final = "uml"
@@ -121,25 +142,25 @@ class UmlPlatform(BasePlatform[GuestInstance[UmlMachine]]):
     TRIED_WITH_ALL = False
     WORDS = "a guest of user-mode Linux"
     OFFERED = frozenset({"memory_byte", "pinned"})
-    PACKAGE: ClassVar[str] = "user-mode-linux"
 
     def _missing(self, resources: Resources) -> str | None:
-        if shutil.which(PROGRAM) is None:
-            return f"the program '{PROGRAM}' is missing; install {self.PACKAGE}"
+        reason = missing_tools({PROGRAM: "user-mode-linux"})
+        if reason is not None:
+            return reason
         if resources.memory_byte is not None and resources.memory_byte < _LEAST_MEMORY:
             found = resources.memory_byte / MEBIBYTE
             return f"a guest of {found:.0f} MiB does not boot; give it {_LEAST_MEMORY // MEBIBYTE} MiB or more"
         return not_static(self._binary) or network.missing_tools()
 
     def need(self, resources: Resources = DEFAULT_RESOURCES) -> Need:
-        """What one guest takes: its memory, its image, and a process of the host for each of its own."""
+        """What one guest takes: its memory, its root, and a process of the host for each of its own."""
         memory = resources.memory_byte or _USUAL_MEMORY
         return Need(memory_byte=memory + 32 * MEBIBYTE, processes=24, disk_byte=16 * MEBIBYTE)
 
-    def _make(self, index: int, site: Site | None, resources: Resources) -> GuestInstance[UmlMachine]:
+    def _make(self, index: int, site: Site | None, resources: Resources) -> UmlInstance:
         return self._make_all(range(index, index + 1), site, resources)[0]
 
-    def _make_all(self, indices: range, site: Site | None, resources: Resources) -> Sequence[GuestInstance[UmlMachine]]:
+    def _make_all(self, indices: range, site: Site | None, resources: Resources) -> Sequence[UmlInstance]:
         """Boot guests, four at a time."""
         attachments = [
             GuestAttachment(f"{self._owner}-u{index}")
@@ -159,13 +180,16 @@ class UmlPlatform(BasePlatform[GuestInstance[UmlMachine]]):
         if place is not None:
             self._removals.callback(taps.remove_tap, place.site, place.index)
             network.carry_out(taps.tap_steps(place.site, place.index))
-        self._removals.callback(_remove, directory_of(attachment.name))
+        directory = PLACES / self.name / f"{attachment.name}-uml"
+        self._removals.callback(remove_files, directory)
+        root = make_root(directory)
+        shutil.copy(self._binary, root / BINARY[1:])
         memory = resources.memory_byte or _USUAL_MEMORY
-        machine = UmlMachine(attachment.name, place, self._binary, memory, pinning(resources))
+        machine = UmlMachine(root, attachment.name, place, memory, pinning(resources))
         self._removals.callback(machine.end)
         return machine
 
-    def _ready(self, machine: UmlMachine, resources: Resources) -> GuestInstance[UmlMachine]:
+    def _ready(self, machine: UmlMachine, resources: Resources) -> UmlInstance:
         hello = machine.wait_ready(_READY_S)
         inside = settled_facts(machine.agent, machine.name, None)
         facts: dict[str, Any] = {
@@ -180,7 +204,7 @@ class UmlPlatform(BasePlatform[GuestInstance[UmlMachine]]):
             "agent": hello.get("version"),
             "binary_sha256": digest(self._binary),
         }
-        return GuestInstance(machine, facts)
+        return UmlInstance(machine, facts)
 
 
 @cache
@@ -188,20 +212,6 @@ def _version() -> str:
     return run_tool((PROGRAM, "--version")).strip()
 
 
-def directory_of(name: str) -> Path:
-    """The directory of the guest with this name: its image and its log."""
-    return Path(tempfile.gettempdir()) / f"{name}{_SUFFIX}"
-
-
 def leftovers() -> tuple[Leftover, ...]:
     """Directories of guests that lab processes left: the kernels themselves have ended with the lab."""
-    found = []
-    for directory in sorted(Path(tempfile.gettempdir()).glob(f"vtare-*{_SUFFIX}")):
-        owner = owner_of(directory.name)
-        if owner is not None and directory.is_dir():
-            found.append(Leftover("guest", directory.name, still_runs(owner), partial(_remove, directory)))
-    return tuple(found)
-
-
-def _remove(directory: Path) -> None:
-    shutil.rmtree(directory, ignore_errors=True)
+    return places_left(UmlPlatform.name, remove_files)
