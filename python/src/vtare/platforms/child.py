@@ -213,13 +213,30 @@ def start_piped(command: Sequence[str], *, directory: Path) -> subprocess.Popen[
     return _started(command, directory, subprocess.PIPE, subprocess.PIPE, None)
 
 
+def start_answering(command: Sequence[str], *, directory: Path, stderr: Path) -> subprocess.Popen[bytes]:
+    """Start a program in `directory` that is asked over its stdin and answers on its stdout, both unbuffered pipes.
+
+    Raises:
+        OSError: the program cannot be started, or a file cannot be written.
+    """
+    with stderr.open("ab") as err:
+        return _started(command, directory, subprocess.PIPE, err, None, stdin=subprocess.PIPE)
+
+
 def _started(
-    command: Sequence[str], directory: Path, out: IO[bytes] | int, err: IO[bytes] | int, most_file_byte: int | None
+    command: Sequence[str],
+    directory: Path,
+    out: IO[bytes] | int,
+    err: IO[bytes] | int,
+    most_file_byte: int | None,
+    *,
+    stdin: int = subprocess.DEVNULL,
 ) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         command,
+        bufsize=0,
         cwd=directory,
-        stdin=subprocess.DEVNULL,
+        stdin=stdin,
         stdout=out,
         stderr=err,
         env={**os.environ, OWNER_VARIABLE: own_prefix()},

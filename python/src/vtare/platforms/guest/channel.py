@@ -42,38 +42,28 @@ class Channel(Protocol):
         ...
 
 
-class Terminal:
-    """One end of a terminal, with the calls of a connected socket that a channel needs. Every byte passes as it is."""
+class Descriptors:
+    """A channel over two descriptors, one to read and one to write, which may be the same."""
 
-    def __init__(self, path: Path, *, doubled: bytes = b"") -> None:
-        """Open it. `doubled` is a byte that the other end takes as itself only when it comes twice.
-
-        Raises OSError where it cannot be opened.
-        """
-        self._doubled = doubled
-        self._file = os.open(path, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
-        try:
-            # At once: what has come already, such as a guest's first words, is kept.
-            tty.setraw(self._file, termios.TCSANOW)
-            self._ended = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
-        except BaseException:
-            os.close(self._file)
-            raise
+    def __init__(self, read: int, write: int) -> None:
+        """Take both over; neither may block. Raises OSError where the kernel gives no more descriptors."""
+        self._read, self._write = read, write
+        self._ended = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
 
     def recv(self, size: int) -> bytes:
         """Block until something has come, and give it; nothing where the other end is gone or `shutdown` was called.
 
-        Raises OSError where the terminal fails.
+        Raises OSError where reading fails.
         """
         poll = select.poll()
-        poll.register(self._file, select.POLLIN)
+        poll.register(self._read, select.POLLIN)
         poll.register(self._ended, select.POLLIN)
         while True:
             if any(descriptor == self._ended for descriptor, _ in poll.poll()):
                 return b""
             with suppress(BlockingIOError):
                 try:
-                    return os.read(self._file, size)
+                    return os.read(self._read, size)
                 except OSError as error:
                     # How a terminal states that nobody holds its other end.
                     if error.errno == errno.EIO:
@@ -81,16 +71,16 @@ class Terminal:
                     raise
 
     def sendall(self, data: bytes) -> None:
-        """Pass everything on. Raises OSError where the terminal fails or takes nothing for `SEND_S`."""
+        """Pass everything on. Raises OSError where writing fails or nothing is taken for `SEND_S`."""
         poll = select.poll()
-        poll.register(self._file, select.POLLOUT)
+        poll.register(self._write, select.POLLOUT)
         deadline = time.monotonic() + SEND_S
-        rest = memoryview(data.replace(self._doubled, self._doubled * 2) if self._doubled else data)
+        rest = memoryview(data)
         while rest:
             if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
                 raise TimeoutError(f"took nothing for {SEND_S:.0f} s")
             with suppress(BlockingIOError):
-                rest = rest[os.write(self._file, rest) :]
+                rest = rest[os.write(self._write, rest) :]
                 deadline = time.monotonic() + SEND_S
 
     def shutdown(self, _how: int, /) -> None:
@@ -99,8 +89,31 @@ class Terminal:
 
     def close(self) -> None:
         """Close it. Nobody may wait in `recv` any more."""
-        os.close(self._file)
-        os.close(self._ended)
+        for descriptor in {self._read, self._write, self._ended}:
+            os.close(descriptor)
+
+
+class Terminal(Descriptors):
+    """One end of a terminal, with the calls of a connected socket that a channel needs. Every byte passes as it is."""
+
+    def __init__(self, path: Path, *, doubled: bytes = b"") -> None:
+        """Open it. `doubled` is a byte that the other end takes as itself only when it comes twice.
+
+        Raises OSError where it cannot be opened.
+        """
+        self._doubled = doubled
+        opened = os.open(path, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            # At once: what has come already, such as a guest's first words, is kept.
+            tty.setraw(opened, termios.TCSANOW)
+            super().__init__(opened, opened)
+        except BaseException:
+            os.close(opened)
+            raise
+
+    def sendall(self, data: bytes) -> None:
+        """Pass everything on. Raises OSError where the terminal fails or takes nothing for `SEND_S`."""
+        super().sendall(data.replace(self._doubled, self._doubled * 2) if self._doubled else data)
 
 
 def connect(path: Path, timeout_s: float, gone: Callable[[], str | None]) -> socket.socket:
