@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn guests_of_kvm_are_told_apart_by_their_firmware() {
+    fn guests_of_kvm_differ_by_their_firmware() {
         let kvm = |signs: Signs| product(&Signs { cpuid_names: text("kvm"), ..signs });
         assert_eq!(kvm(Signs { acpi_maker: text("FIRECK"), ..Signs::default() }), Some("firecracker"));
         assert_eq!(kvm(Signs { dmi_vendor: text("Amazon EC2"), ..Signs::default() }), Some("aws-nitro"));
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn guests_of_hyper_v_are_told_apart_by_kernel_and_asset_tag() {
+    fn guests_of_hyper_v_differ_by_kernel_and_asset_tag() {
         let hyperv = |signs: Signs| product(&Signs { cpuid_names: text("hyperv"), ..signs });
         let kernel = text("5.15.153.1-microsoft-standard-WSL2");
         assert_eq!(hyperv(Signs { kernel_release: kernel.clone(), ..Signs::default() }), Some("wsl2"));

@@ -99,7 +99,7 @@ impl<'c> ProbePath<'c> {
         let header = size.header_byte;
         let carried = match size.most_payload_byte {
             Some(most) => most.min(LARGEST_BYTE),
-            // A kernel such as gVisor's on its host's network does not tell what the path carries.
+            // A kernel such as gVisor's on its host's network does not state what the path carries.
             None if parameters.size_byte.is_none() => ETHERNET_BYTE - header,
             None => LARGEST_BYTE,
         };
