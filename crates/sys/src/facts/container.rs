@@ -7,8 +7,8 @@ pub(super) struct Signs {
     pub(super) cgroup_of_init: Option<String>,
     /// `/proc/1/environ`, or this process's own where that is not readable; NUL between entries.
     pub(super) environment_of_init: Option<String>,
-    /// `/run/systemd/container`, written by systemd inside a container, or `/run/host/container-manager`, by what started
-    /// it.
+    /// `/run/systemd/container`, which systemd writes inside a container, or `/run/host/container-manager`, which what
+    /// started it writes.
     pub(super) systemd_says: Option<String>,
     /// `/run/.containerenv` exists.
     pub(super) podman_file: bool,

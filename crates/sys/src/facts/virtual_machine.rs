@@ -1,4 +1,4 @@
-//! Which product runs this virtual machine, and whether its memory is closed to its host, from the marks that both leave.
+//! Which product runs this virtual machine, and whether its memory is closed to its host: from marks of both.
 
 /// The marks. Absent and unreadable files are `None` or false: no mark.
 #[derive(Debug, Default)]
@@ -26,8 +26,8 @@ pub(super) struct Signs {
 /// The asset tag of every machine of Azure.
 const AZURE: &str = "7783-7084-3265-9085-8269-3286-77";
 
-/// The hypervisor next below this kernel. What the kernel states of itself comes first: user-mode Linux is a process and
-/// sees the CPUID of its machine; so does a paravirtual guest of Xen without CPUID faulting.
+/// The hypervisor next below this kernel. What the kernel states of itself comes first: user-mode Linux is a process
+/// and sees the CPUID of its machine; so does a paravirtual guest of Xen without CPUID faulting.
 pub(super) fn hypervisor(signs: &Signs) -> Option<String> {
     if signs.cpu_vendor.as_deref() == Some("User Mode Linux") {
         return Some("uml".to_owned());
