@@ -180,7 +180,8 @@ mod tests {
     #[test]
     fn each_device_gets_the_words_behind_it() {
         let line = "vtare.forward=1 vtare.tmp=root vtare.device=02:76:c6:01:00:01 vtare.address=198.18.1.1/16 \
-                    vtare.mtu=9000 vtare.device=in1 vtare.address=198.19.1.1/16 vtare.neighbours=198.19.0.1@02:76:c6:00:00:02";
+                    vtare.mtu=9000 vtare.device=in1 vtare.address=198.19.1.1/16 \
+                    vtare.neighbours=198.19.0.1@02:76:c6:00:00:02";
         let (settings, problems) = Settings::parse(line);
         assert_eq!(problems, Vec::<String>::new());
         let first = Interface {
@@ -211,8 +212,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_line_is_survived(line in "(vtare\\.(port|forward|disk|tmp|device|address|mtu|neighbours|queue)=[0-9a-f.:@,\
-            / é]{0,30} ?){0,5}") {
+        fn any_line_is_survived(line in "(vtare\\.(port|forward|disk|tmp|device|address|mtu|neighbours|queue)=[0-9a-f.:\
+            @,/ é]{0,30} ?){0,5}") {
             Settings::parse(&line);
         }
     }
