@@ -35,9 +35,10 @@ fn a_paravirtual_guest_of_xen_is_not_taken_for_one_of_the_hypervisor_below_xen()
 
 #[test]
 fn recorded_guests_are_named_by_the_product_that_runs_them() {
+    type Files<'f> = &'f [(&'f str, &'f str)];
     // The header of a table as Firecracker 1.x writes it.
     let firecracker = "FACP\u{14}\u{1}\0\0\u{6}fFIRECKFCVMFADT\0\0\0\0FCAT\0\0\0\u{1}";
-    let cases: &[(&str, &[(&str, &str)], [Option<&str>; 3])] = &[
+    let cases: &[(&str, Files<'_>, [Option<&str>; 3])] = &[
         ("firecracker", &[("sys/firmware/acpi/tables/FACP", firecracker)], [Some("kvm"), Some("firecracker"), None]),
         (
             "nitro-snp",
