@@ -324,6 +324,8 @@ def idle_line(rate: int, depth: str, method: str, rows: Sequence[Judged]) -> Non
         words.append(f"half-width above {IDLE_HALF:g} %")
     if not seconds <= IDLE_S:
         words.append(f"longer than {IDLE_S:g} s")
+    if not 100 * sum(holds) >= COVER * len(holds):
+        words.append(f"{len(holds) - sum(holds)} of {len(holds)} intervals do not hold")
     shown = f"MISSED: {', '.join(words)}" if words else "met"
     if words and rows:
         sends = rows[0].sends or float("nan")
