@@ -4,13 +4,14 @@
 mod avb_sim;
 mod random;
 
+use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::SystemTime;
 
 use avb_sim::cells::{Cell, TROUBLES, Trouble, grid};
 use avb_sim::{Outcome, SimRunner, ability};
-use vtare_methods::avb::{Abacus, AbacusSettings, Settings, Setup};
+use vtare_methods::avb::{Abacus, AbacusSettings, Case, Settings, Setup};
 use vtare_pathsim::TrainSpec;
 
 /// Seeds of the look at what more bytes and time give.
@@ -76,7 +77,9 @@ fn arguments() -> Result<Arguments, String> {
             }
         }
     }
-    if out.ablate {
+    if out.ablate && out.troubles {
+        out.methods.extend(Case::ALL.map(without));
+    } else if out.ablate {
         out.random.get_or_insert(400);
     }
     if out.random.is_some() && !seeded {
@@ -118,19 +121,32 @@ impl Job {
     }
 }
 
+const OWN: &str = "abacus";
+
 /// The method with eight times the bytes and five times the time: what a missed cell would take.
 const MORE: &str = "abacus with more";
+
+fn more() -> AbacusSettings {
+    AbacusSettings { most_ns: 4_500_000_000, most_train_ns: 1_500_000_000, ..AbacusSettings::thorough() }
+}
 
 fn once(job: &Job, method: &str, seed: u64) -> Outcome {
     let spec = job.spec(seed);
     let setup = Setup { ability: ability(&spec, 1500), seed, ..Setup::default() };
     if method == MORE {
-        let settings =
-            AbacusSettings { most_ns: 4_500_000_000, most_train_ns: 1_500_000_000, ..AbacusSettings::thorough() };
+        return SimRunner::new(&spec, job.warm_ns(seed)).run(&mut Abacus::new(more(), setup));
+    }
+    if let Some(case) = Case::ALL.into_iter().find(|case| method == without(*case)) {
+        let settings = AbacusSettings { without: Some(case), ..AbacusSettings::default() };
         return SimRunner::new(&spec, job.warm_ns(seed)).run(&mut Abacus::new(settings, setup));
     }
     let mut method = Settings::named(method).and_then(|it| it.method(setup)).unwrap_or_else(|error| panic!("{error}"));
     SimRunner::new(&spec, job.warm_ns(seed)).run(method.as_mut())
+}
+
+/// The method with this special case switched off.
+fn without(case: Case) -> String {
+    format!("{OWN}-{case:?}")
 }
 
 fn quantile(values: &mut [f64], q: f64) -> f64 {
@@ -292,6 +308,7 @@ fn main() {
         "no"
     );
     let (mut missed, mut judged, mut more_met) = (0, 0, 0);
+    let mut missed_by: BTreeMap<&str, (usize, usize, usize)> = BTreeMap::new();
     let rows: Vec<(Vec<Outcome>, Row)> = run_all(&arguments, &jobs)
         .into_iter()
         .map(|outcomes| {
@@ -301,7 +318,11 @@ fn main() {
         .collect();
     for (number, ((job, method), (outcomes, row))) in jobs.iter().zip(&rows).enumerate() {
         let mut misses = Vec::new();
-        if method == "abacus" {
+        let by = missed_by.entry(method).or_default();
+        by.0 += usize::from(!(row.error <= 3.0 && row.covered >= 90.0 && row.wrong < 1.0 && row.seconds <= 1.0));
+        by.1 += row.none;
+        by.2 += 1;
+        if method == OWN {
             judged += 1;
             let mut miss = |bad: bool, what: &str| {
                 if bad {
@@ -314,8 +335,9 @@ fn main() {
             miss(row.seconds > 1.0, "TIME");
             // The other methods of this cell stand beside it.
             let cell = number / arguments.methods.len() * arguments.methods.len();
-            let others =
-                (cell..cell + arguments.methods.len()).filter(|&other| other != number).map(|other| &rows[other].1);
+            let others = (cell..cell + arguments.methods.len())
+                .filter(|&other| !jobs[other].1.starts_with(OWN))
+                .map(|other| &rows[other].1);
             let like = others.filter(|other| other.error <= row.error.max(3.0)).map(|other| other.bytes);
             let least = like.fold(f64::INFINITY, f64::min);
             miss(row.bytes * 2.0 > least, &format!("BYTES (of like error: {:.0} kB)", least / 1e3));
@@ -359,6 +381,13 @@ fn main() {
         }
     }
     println!("{missed} of {judged} cells of abacus missed a target");
+    if arguments.ablate {
+        for (method, (cells, none, of)) in &missed_by {
+            println!(
+                "{method}: {cells} of {of} cells missed in error, cover or time; {none} estimates without a value"
+            );
+        }
+    }
     if missed > 0 {
         println!(
             "{more_met} of them have an error of at most 3 % and intervals that hold in 90 % with eight times the \

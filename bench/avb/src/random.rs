@@ -6,13 +6,20 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use vtare_methods::avb::{Abacus, AbacusSettings, Case, Method, Settings, Setup};
 
 use crate::avb_sim::{Outcome, SimRunner, ability, random};
-use crate::{Arguments, quantile};
+use crate::{Arguments, MORE, OWN, more, quantile};
 
 /// Paths have one link to this many, in turn.
 const MOST_LINKS: usize = 4;
 
 /// An error of more than this share of the truth counts as off.
 const OFF: f64 = 0.03;
+
+/// Wanted of the own method for every number of links: intervals that hold, those off by more than three half-widths,
+/// and estimates that are off, all in %.
+const GOALS: [f64; 3] = [94.0, 0.5, 12.0];
+
+/// Paths on which the limit of what is missed is measured.
+const LIMIT_PATHS: usize = 400;
 
 /// What one method answered on one path, and what it costs.
 struct Result {
@@ -48,11 +55,61 @@ fn once(method: &str, without: Option<Case>, links: usize, seed: u64) -> Result 
     let spec = random::draw(links, seed);
     let setup = Setup { ability: ability(&spec, random::PROBE_BYTE), seed, ..Setup::default() };
     let mut method: Box<dyn Method> = match without {
+        _ if method == MORE => Box::new(Abacus::new(more(), setup)),
         Some(_) => Box::new(Abacus::new(AbacusSettings { without, ..AbacusSettings::default() }, setup)),
         None => Settings::named(method).and_then(|it| it.method(setup)).unwrap_or_else(|error| panic!("{error}")),
     };
     let outcome = SimRunner::new(&spec, random::warm_ns(&spec)).run(method.as_mut());
     Result { links, seed, label: random::label(&spec), outcome }
+}
+
+/// Shares of intervals that hold, of those off by more than three half-widths, and of estimates that are off, %.
+fn shares(results: &[&Result]) -> [f64; 3] {
+    let values: Vec<&&Result> = results
+        .iter()
+        .filter(|it| it.outcome.estimate.avb_bit_per_s.is_some() && !it.outcome.estimate.at_least)
+        .collect();
+    let share = |n: usize, all: usize| if all == 0 { f64::NAN } else { 100.0 * n as f64 / all as f64 };
+    let off = values.iter().filter(|it| it.error().is_some_and(|error| error.abs() > OFF)).count();
+    let intervals: Vec<f64> = values.iter().filter_map(|it| it.half_widths_off()).collect();
+    let of = |wanted: &dyn Fn(f64) -> bool| intervals.iter().filter(|&&off| wanted(off)).count();
+    [
+        share(of(&|off| off <= 1.0), intervals.len()),
+        share(of(&|off| off > 3.0), intervals.len()),
+        share(off, values.len()),
+    ]
+}
+
+/// What of the goals was missed, and what limits it as measured on the same paths: of those with one link, and with
+/// eight times the bytes and five times the time.
+fn verdict(arguments: &Arguments, results: &[Result]) {
+    let links = |links: usize| results.iter().filter(|it| it.links == links).collect::<Vec<_>>();
+    let all = shares(&results.iter().collect::<Vec<_>>());
+    let mut words: Vec<String> = (1..=MOST_LINKS)
+        .map(|n| (n, shares(&links(n))[0]))
+        .filter(|it| it.1 < GOALS[0])
+        .map(|(n, cover)| format!("intervals over {n} links hold in {cover:.1} %, want {:.0}", GOALS[0]))
+        .collect();
+    if all[1] > GOALS[1] {
+        words.push(format!("{:.1} % are off by more than three half-widths, want {}", all[1], GOALS[1]));
+    }
+    if all[2] > GOALS[2] {
+        words.push(format!("{:.1} % of the estimates are off by more than 3 %, want {:.0}", all[2], GOALS[2]));
+    }
+    if words.is_empty() {
+        println!("abacus: goals met");
+        return;
+    }
+    println!("abacus: MISSED: {}", words.join("; "));
+    let some = results.len().min(LIMIT_PATHS);
+    let more = measure(arguments, some, MORE, None);
+    let (one, more) = (shares(&links(1)), shares(&more.iter().collect::<Vec<_>>()));
+    println!(
+        "  measured limits: where there is no other link's queue (one link), {:.1} % are off, {:.1} % hold; with eight \
+         times the bytes and five times the time, on {some} of the paths, {:.1} % are off, {:.1} % hold, {:.1} % are \
+         off by more than three half-widths",
+        one[2], one[0], more[2], more[0], more[1]
+    );
 }
 
 fn line(name: &str, method: &str, results: &[&Result]) {
@@ -62,23 +119,19 @@ fn line(name: &str, method: &str, results: &[&Result]) {
     };
     let error = |it: &Result| it.error();
     let size = |it: &Result| Some(it.error()?.abs());
-    let share = |n: usize, all: usize| if all == 0 { f64::NAN } else { 100.0 * n as f64 / all as f64 };
-    let values: Vec<&&&Result> = answered.iter().filter(|it| !it.outcome.estimate.at_least).collect();
-    let off = values.iter().filter(|it| it.error().is_some_and(|error| error.abs() > OFF)).count();
-    let intervals: Vec<f64> = values.iter().filter_map(|it| it.half_widths_off()).collect();
-    let covers = intervals.iter().filter(|&&off| off <= 1.0).count();
-    let beyond = intervals.iter().filter(|&&off| off > 3.0).count();
+    let bounds = answered.iter().filter(|it| it.outcome.estimate.at_least).count();
+    let [cover, beyond, off] = shares(results);
     println!(
         "{name:<8} {method:<14} {:>5} {:>5} {:>6} {:>7.2} {:>7.2} {:>7.1} {:>7.1} {:>6.1} {:>7.2} {:>8.0} {:>7.3} \
          {:>8.1}",
         results.len(),
         results.len() - answered.len(),
-        answered.len() - values.len(),
+        bounds,
         100.0 * of(&size, 0.5),
         50.0 * (of(&error, 0.75) - of(&error, 0.25)),
-        share(off, values.len()),
-        share(covers, intervals.len()),
-        share(beyond, intervals.len()),
+        off,
+        cover,
+        beyond,
         100.0 * of(&|it| it.half_width(), 0.5),
         of(&|it| Some(it.outcome.estimate.probe_byte as f64), 0.5) / 1e3,
         of(&|it| Some(it.outcome.estimate.elapsed_s), 0.5),
@@ -149,6 +202,9 @@ pub(crate) fn run(arguments: &Arguments, paths: usize) {
             line(&format!("{links}"), method, &results.iter().filter(|it| it.links == links).collect::<Vec<_>>());
         }
         line("all", method, &results.iter().collect::<Vec<_>>());
+        if method == OWN {
+            verdict(arguments, &results);
+        }
         if arguments.trace {
             for it in &results {
                 println!(

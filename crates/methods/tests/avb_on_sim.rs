@@ -163,6 +163,15 @@ fn a_policer_is_named_and_its_rate_found() {
 }
 
 #[test]
+fn what_a_policer_leaves_beside_cross_traffic_lies_in_the_interval() {
+    let cross = Traffic::Constant { rate_bit_per_s: 25 * MBIT, size_byte: 1500 };
+    let policer = HopSpec { bucket_byte: 15_000, polices: true, ..hop(100 * MBIT) };
+    let estimate = run("abacus", &on(policer.with_cross(cross))).estimate;
+    let [low, high] = estimate.interval_bit_per_s.unwrap_or_else(|| panic!("{estimate:?}"));
+    assert!(low <= 7.5e7 && 7.5e7 <= high && high < 1e8, "{estimate:?}");
+}
+
+#[test]
 fn a_token_bucket_does_not_make_a_link_look_faster_and_its_depth_is_shown() {
     for bucket_byte in [30_000, 100_000, 400_000] {
         let spec = on(HopSpec { bucket_byte, ..hop(100 * MBIT) }.with_cross(fluid(30 * MBIT)));

@@ -115,6 +115,10 @@ pub(crate) enum Trouble {
     Skew,
     /// A narrow link without cross traffic before the tight one, a quarter faster than what that has left.
     NarrowBefore,
+    /// The link is a token bucket, which passes as much at once as it carries in 200 us, two packets at least.
+    Bucket,
+    /// The same without cross traffic.
+    IdleBucket,
     /// A program behind the tight link lets packets go a little late, and 50 times a second stalls for 0.1 to 6
     /// ms: a user-space emulator on a busy machine.
     LateRelay,
@@ -124,7 +128,7 @@ pub(crate) enum Trouble {
     All,
 }
 
-pub(crate) const TROUBLES: [Trouble; 12] = [
+pub(crate) const TROUBLES: [Trouble; 14] = [
     Trouble::Loss,
     Trouble::Delay,
     Trouble::Reorder,
@@ -134,6 +138,8 @@ pub(crate) const TROUBLES: [Trouble; 12] = [
     Trouble::LateSender,
     Trouble::Skew,
     Trouble::NarrowBefore,
+    Trouble::Bucket,
+    Trouble::IdleBucket,
     Trouble::LateRelay,
     Trouble::StarvedRelay,
     Trouble::All,
@@ -202,6 +208,12 @@ impl Trouble {
         }
         if any(Self::Skew) {
             spec.receiver_clock = PeerClock { offset_ns: 10_000_000_000_000, skew_ppb: 80_000 };
+        }
+        if matches!(self, Self::Bucket | Self::IdleBucket) {
+            spec.path.hops[0].bucket_byte = (capacity / 40_000).max(2 * u64::from(SIZE));
+        }
+        if self == Self::IdleBucket {
+            spec.path.hops[0].cross.clear();
         }
         if self == Self::NarrowBefore {
             // A quarter more than the tight link has left.

@@ -35,6 +35,8 @@ pub(super) struct Path {
     pub(super) grain_ns: f64,
     /// How long packets were seen to wait behind the tight link, ns.
     pub(super) held_ns: f64,
+    /// For how long a token bucket makes up for an empty queue, ns.
+    pub(super) bucket_ns: f64,
     /// Bits of a packet.
     pub(super) packet_bit: f64,
     /// Ratio of the cross traffic's variance to that of Poisson traffic, the most that trains showed.
@@ -45,6 +47,11 @@ impl Path {
     /// Time that a packet takes to send, ns.
     pub(super) fn service_ns(&self) -> f64 {
         self.packet_bit * 1e9 / self.capacity
+    }
+
+    /// The most that may be available, bit/s: all that is sent passes the narrow link.
+    pub(super) fn carries(&self) -> f64 {
+        self.capacity.min(self.narrow.0)
     }
 
     /// What other links' queues are held to differ by between two places, one standard deviation, ns.
@@ -116,7 +123,8 @@ impl Bounds {
         };
         let least = t::LEAST_ERROR * self.value().abs();
         let (low, high) = (path.ratio.quantile(t::OUTSIDE, of), path.ratio.quantile(1.0 - t::OUTSIDE, of));
-        [low.min(self.least) - least - self.fell, high.max(self.least) + self.idle + least]
+        let hidden = self.fell * (1.0 + path.ratio.other);
+        [low.min(self.least) - least - hidden, high.max(self.least) + self.idle + least]
     }
 
     /// How wide the interval is by standard errors, bit/s.
@@ -204,7 +212,8 @@ fn idle_ns(points: &[Point], path: &Path, noise: &Noise, others_ns: f64) -> Vec<
             let call_ns = before.call_bit * 1e9 / path.capacity;
             (apart_ns - queue_ns.max(call_ns).max(brought_ns) - path.stamp_error_ns).max(0.0)
         };
-        let (most, likely) = (idle(empty_ns + blur_ns), idle(empty_ns));
+        // Tokens that a shaper saves while the queue is empty let later packets pass at once.
+        let (most, likely) = (idle(empty_ns + blur_ns), (idle(empty_ns) - path.bucket_ns).max(0.0));
         let queue_ns = (before.delay_ns - empty_ns).max(0.0) + service_ns;
         let own_ns = (after.arrived_bit - before.arrived_bit) * 1e9 / path.capacity;
         brought_ns = (brought_ns.max(queue_ns) - apart_ns).max(0.0) + own_ns;

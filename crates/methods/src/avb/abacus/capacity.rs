@@ -79,7 +79,7 @@ impl Tail {
 }
 
 /// The first `head` packets, apart at the last place up to which hardly any queue grew although they came much faster
-/// than the second half of them did.
+/// than the last of them did.
 pub(super) fn tail(observation: &Observation, head: usize) -> Option<Tail> {
     let groups: Vec<_> = groups(observation, head, 0).into_iter().filter(|group| !group.2.is_nan()).collect();
     let (first, last) = (groups.first()?, groups.last()?);
@@ -89,9 +89,11 @@ pub(super) fn tail(observation: &Observation, head: usize) -> Option<Tail> {
         sum
     };
     let sums: Vec<f64> = groups.iter().map(add).collect();
-    let half = groups.len() / 2;
-    let (since, all) = ((last.1 - groups[half].1) as f64, (last.1 - first.1) as f64);
-    let per_bit_ns = since / (sum - sums[half]);
+    // The last of them come at the link's rate, whatever the bucket holds.
+    let late = groups.len() - (groups.len() / 4).max(24).min(groups.len() / 2);
+    let late = late.min(groups.len() - 1);
+    let (since, all) = ((last.1 - groups[late].1) as f64, (last.1 - first.1) as f64);
+    let per_bit_ns = since / (sum - sums[late]);
     let passed = |place: &usize| {
         let bits = sums[*place] - first.2;
         let came_ns = (groups[*place].1 - first.1) as f64;

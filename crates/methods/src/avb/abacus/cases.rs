@@ -12,27 +12,14 @@ pub enum Case {
     Calm,
     /// Trains that were delayed as a whole.
     DelayedWhole,
-    /// A start from the beginning where the least delay fell.
-    LeastDelayFell,
     /// The account begins when links before the tight one have drained.
     Settled,
     /// More bytes where the tight link may be another than the narrow one.
     Several,
-    /// A stream before the tight link that the narrow link has made slower.
-    Inflow,
 }
 
 impl Case {
     /// All of them.
-    pub const ALL: [Self; 9] = [
-        Self::TightLink,
-        Self::Moving,
-        Self::Part,
-        Self::Calm,
-        Self::DelayedWhole,
-        Self::LeastDelayFell,
-        Self::Settled,
-        Self::Several,
-        Self::Inflow,
-    ];
+    pub const ALL: [Self; 7] =
+        [Self::TightLink, Self::Moving, Self::Part, Self::Calm, Self::DelayedWhole, Self::Settled, Self::Several];
 }

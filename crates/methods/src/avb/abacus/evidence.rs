@@ -36,12 +36,12 @@ pub(super) struct History {
     pub(super) first_guess: f64,
     /// Nothing came between the packets of that train.
     pub(super) calm: bool,
+    /// Where nothing crosses, a stream shows the link without a head: no token bucket, and packets leave one by one.
+    pub(super) headless: bool,
     /// How long an arrival may wait for its stamp, s.
     pub(super) grain_s: f64,
     /// Depth of a token bucket, bytes.
     pub(super) bucket_byte: Option<f64>,
-    /// Bits of heads and the time in which they came, s.
-    pub(super) heads: (f64, f64),
     /// The special case that is switched off.
     pub(super) without: Option<Case>,
     /// The primed trains.
@@ -67,6 +67,8 @@ pub(super) struct Evidence {
     pub(super) path: Path,
     /// Nothing crosses the path, as far as all trains show.
     pub(super) calm: bool,
+    /// And a stream without a head shows it.
+    pub(super) headless: bool,
     pub(super) readings: Vec<Reading>,
     /// The value to plan the next train by, bit/s.
     pub(super) near: f64,
@@ -106,6 +108,7 @@ impl History {
             stamp_error_ns: ability.stamp_error_ns,
             grain_ns: self.grain_s * 1e9,
             held_ns: 0.0,
+            bucket_ns: self.bucket_byte.unwrap_or(0.0) * 8e9 / (ratio.value * narrow),
             packet_bit: f64::from(packet_byte) * 8.0,
             dispersion,
         })
@@ -138,9 +141,11 @@ impl History {
         let ratio = if follows || calm || !self.has(Case::TightLink) {
             Ratio::ONE
         } else {
-            tight::ratio(&responses, first.capacity)
+            tight::ratio(&responses, first.narrow)
         };
-        let dispersion = narrow.iter().map(|reading| reading.best.dispersion).fold(0.0, f64::max);
+        // Where nothing crosses, what single trains show is the sender that stalled.
+        let counts = |reading: &&Reading| !calm || stays_calm(&reading.whole, first.capacity);
+        let dispersion = narrow.iter().filter(counts).map(|reading| reading.best.dispersion).fold(0.0, f64::max);
         let path = self.path(ability, packet_byte, &ratio, dispersion)?;
         let mut readings = self.readings(&path);
         if self.has(Case::Moving) {
@@ -154,6 +159,7 @@ impl History {
         let mut out = Evidence {
             path,
             calm,
+            headless: calm && self.headless,
             readings: Vec::new(),
             near: self.first_guess,
             burst: 0.0,
@@ -177,10 +183,10 @@ impl History {
                 out.drained += 1;
                 out.prime *= t::PRIME_MORE;
                 let part = if reading.best.drained() { None } else { Some(reading.best.value()) };
-                out.near = part.map_or(whole.value(), |part| part.max(whole.least)).min(path.capacity);
+                out.near = part.map_or(whole.value(), |part| part.max(whole.least)).min(path.carries());
             } else {
                 out.drained = out.drained.saturating_sub(1);
-                out.near = steered(&reading.best).min(path.capacity);
+                out.near = steered(&reading.best).min(path.carries());
             }
         }
         out.readings = readings;
@@ -191,9 +197,7 @@ impl History {
 /// Whether a train showed nothing that crosses: evenly spaced traffic in the first train looks like a slower link.
 fn stays_calm(whole: &Bounds, capacity: f64) -> bool {
     // Where a stream above the capacity finds no queue, a shaper loses tokens only while it has one.
-    whole.dispersion < t::CALM_DISPERSION
-        && whole.value() + t::SIDES * whole.error > t::CALM_VALUE * capacity
-        && whole.value() < t::CALM_EXCEEDED * capacity
+    whole.value() + t::SIDES * whole.error > t::CALM_VALUE * capacity && whole.value() < t::CALM_EXCEEDED * capacity
 }
 
 /// Where the tight link may not be the narrow one, a value that still moves from train to train may go on moving: other
@@ -243,18 +247,10 @@ impl Evidence {
         narrowest(true).map(|it| (it, true)).or_else(|| narrowest(false).map(|it| (it, false)))
     }
 
-    /// Rate at which packets sent back to back come to the tight link, bit/s. A narrow link before it makes a slower
-    /// stream of them; the tight link makes `C r/(r + cross)` of a stream of rate `r`, and that is what is seen.
+    /// Rate at which packets sent back to back come to the tight link, bit/s: a link before it may be as slow as that.
+    /// Where nothing crosses, none is known to be slower than the sender.
     pub(super) fn inflow(&self, history: &History) -> f64 {
-        let (capacity, near) = (self.path.capacity, self.near);
-        let most = history.line.min(capacity).max(1.15 * near);
-        let (bits, seconds) = history.heads;
-        if seconds == 0.0 || !history.has(Case::Inflow) {
-            return most;
-        }
-        let out = (bits / seconds).min(0.999 * capacity);
-        let found = (capacity - near).max(0.0) * out / (capacity - out);
-        // A link that is hardly slower does not matter, and cannot be separated from chance.
-        if found < 0.8 * most { found.max(out).max(1.15 * near) } else { most }
+        let slowest = if self.calm { f64::INFINITY } else { self.path.capacity };
+        history.line.min(slowest).max(1.15 * self.near)
     }
 }

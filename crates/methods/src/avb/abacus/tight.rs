@@ -70,8 +70,8 @@ fn normal(x: f64) -> f64 {
     if x > 0.0 { 1.0 - tail } else { tail }
 }
 
-/// The ratio by all trains, over a narrow link of this capacity, bit/s.
-pub(super) fn ratio(trains: &[Response], narrow: f64) -> Ratio {
+/// The ratio by all trains, over a narrow link of this capacity, bit/s, known to this share of it.
+pub(super) fn ratio(trains: &[Response], (narrow, narrow_error): (f64, f64)) -> Ratio {
     let cell = |number: usize| {
         let share = number as f64 / (RATIO_CELLS - 1) as f64;
         let ratio = t::RATIO_LEAST * (t::RATIO_MOST / t::RATIO_LEAST).powf(share);
@@ -80,7 +80,7 @@ pub(super) fn ratio(trains: &[Response], narrow: f64) -> Ratio {
     let mut cells: Vec<(f64, f64)> = (0..RATIO_CELLS).map(cell).collect();
     let others: f64 = cells.iter().map(|cell| cell.1).sum();
     cells.push((1.0, others * t::RATIO_SAME / (1.0 - t::RATIO_SAME)));
-    let logs: Vec<f64> = cells.iter().map(|&(ratio, _)| log_likelihood(trains, ratio * narrow)).collect();
+    let logs: Vec<f64> = cells.iter().map(|&(ratio, _)| log_likelihood(trains, ratio, narrow, narrow_error)).collect();
     let most = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let mut weights: Vec<(f64, f64)> =
         cells.iter().zip(&logs).map(|(&(ratio, prior), log)| (ratio, prior * (log - most).exp())).collect();
@@ -104,7 +104,8 @@ pub(super) fn ratio(trains: &[Response], narrow: f64) -> Ratio {
 
 /// How well one share `a = A/C` fits all trains, were the tight link's capacity this one, bit/s: `s = R/C - a` is what
 /// was observed, with an error that is the same whatever `C` is.
-fn log_likelihood(trains: &[Response], capacity: f64) -> f64 {
+fn log_likelihood(trains: &[Response], ratio: f64, narrow: f64, narrow_error: f64) -> f64 {
+    let capacity = ratio * narrow;
     let each = |train: &Response| {
         let far = t::RATIO_FAR * train.slope;
         (train.rate / capacity - train.slope, train.spread.powi(2) + train.slope_error.powi(2) + far.powi(2) + 1e-12)
@@ -118,8 +119,10 @@ fn log_likelihood(trains: &[Response], capacity: f64) -> f64 {
     }
     let mean = sum / weight;
     let fits = trains.iter().map(each).map(|(share, variance)| (share - mean).powi(2) / variance);
-    // No more is available than the link carries, and no less than nothing.
-    let outside = (mean - mean.clamp(0.0, 1.0)).powi(2) / (1.0 / weight + t::RATIO_OUTSIDE.powi(2));
+    // No more is available than either link carries, and no less than nothing.
+    let most = ratio.recip().min(1.0);
+    let known = t::RATIO_OUTSIDE.hypot(narrow_error) * most;
+    let outside = (mean - mean.clamp(0.0, most)).powi(2) / (1.0 / weight + known.powi(2));
     -0.5 * (fits.sum::<f64>() + outside)
 }
 
@@ -135,20 +138,20 @@ mod tests {
 
     #[test]
     fn one_train_leaves_the_tight_links_capacity_open() {
-        let found = ratio(&trains(&[6e7]), 1e8);
+        let found = ratio(&trains(&[6e7]), (1e8, 0.03));
         assert!(found.error > 0.8 && found.other > 0.2, "{found:?}");
     }
 
     #[test]
     fn two_trains_at_different_rates_show_a_tight_link_that_is_not_the_narrow_one() {
-        let found = ratio(&trains(&[6e7, 4.2e7]), 1e8);
+        let found = ratio(&trains(&[6e7, 4.2e7]), (1e8, 0.03));
         assert!(found.value > 2.0 && found.other > 0.9, "{found:?}");
     }
 
     #[test]
     fn two_trains_that_agree_with_the_narrow_link_show_that_it_is_the_tight_one() {
         let narrow = 4e8;
-        let found = ratio(&trains(&[6e7, 4.2e7]), narrow);
+        let found = ratio(&trains(&[6e7, 4.2e7]), (narrow, 0.03));
         assert!((found.value - 1.0).abs() < 0.05 && found.error < 0.3 && found.other < 0.2, "{found:?}");
     }
 }

@@ -115,18 +115,12 @@ pub(super) const FIRST_CALL_BYTE: u32 = 36_000;
 /// Unit: share of the capacity. A first train that came this fast met nothing.
 /// Half: nothing; double: nothing.
 pub(super) const CALM_SHARE: f64 = 0.97;
-/// Unit: dispersion. Later trains meet nothing below this.
-/// Half: nothing; double: nothing.
-pub(super) const CALM_DISPERSION: f64 = 0.05;
 /// Unit: share of the capacity. And where this may be free.
 /// Half: cover 96.0 %, beyond 1.3 %; double: nothing.
 pub(super) const CALM_VALUE: f64 = 0.95;
 /// Unit: capacities. A stream on such a path that shows more found no queue: a queue is filled first.
 /// Half: 1932 kB; double: nothing.
 pub(super) const CALM_EXCEEDED: f64 = 1.01;
-/// Unit: times. A short stream there is made twice as long this number of times.
-/// Half: nothing; double: nothing.
-pub(super) const CALM_DOUBLINGS: usize = 6;
 /// Unit: bit/s. Below this capacity packets are no larger than `SMALL`.
 /// Half: nothing; double: nothing.
 pub(super) const SMALL_BELOW: f64 = 5e8;
@@ -234,15 +228,6 @@ pub(super) const OWN_QUEUE: f64 = 0.5;
 /// Unit: ns. Without a measuring train, longer waits refuse the answer.
 /// Half: nothing; double: nothing.
 pub(super) const MOST_HELD_NS: f64 = 300_000.0;
-/// Unit: services of a packet. A least delay that falls by this shows that all before was delayed as a whole.
-/// Half: off 31.2 %, 1812 kB; double: nothing.
-pub(super) const FELL_SERVICES: f64 = 30.0;
-/// Unit: ns. And not by less.
-/// Half: nothing; double: nothing.
-pub(super) const FELL_NS: f64 = 300_000.0;
-/// Unit: times. All is begun anew this number of times.
-/// Half: nothing; double: nothing.
-pub(super) const MOST_RESTARTS: u32 = 3;
 /// Unit: s. A train that measures a policer lasts this long.
 /// Half: nothing; double: nothing.
 pub(super) const POLICE_S: f64 = 0.02;
@@ -252,6 +237,15 @@ pub(super) const POLICE_LEAST: u32 = 100;
 /// Unit: packets. And at most.
 /// Half: nothing; double: nothing.
 pub(super) const POLICE_MOST: u32 = 400;
+/// Unit: share of the rate sent. A policer that dropped no more than this passed the train.
+/// Half: not measured yet; double: not measured yet.
+pub(super) const POLICE_PASSED: f64 = 0.01;
+/// Unit: share of the rate. The next train at a policer is slower than what is expected to pass, by this.
+/// Half: not measured yet; double: not measured yet.
+pub(super) const POLICE_SLOWER: f64 = 0.96;
+/// Unit: trains. After this number an interval from nothing up is given.
+/// Half: not measured yet; double: not measured yet.
+pub(super) const POLICE_TRAINS: u32 = 12;
 
 // ---- The narrow link's capacity
 /// Unit: share of the gap. Neighbours closer than this in the mode count as the mode's.

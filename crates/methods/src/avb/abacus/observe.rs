@@ -1,0 +1,271 @@
+//! What a train shows, put into the history; and the stage that follows.
+
+use super::account::Bounds;
+use super::anomalies::Policed;
+use super::cases::Case;
+use super::evidence::{Evidence, Record};
+use super::points::{Epoch, Point, points};
+use super::{Abacus, Stage, anomalies, capacity, plan, span, tuning as t};
+use crate::avb::{Observation, Packet};
+
+impl Abacus {
+    pub(super) fn record(&mut self, observation: &Observation) {
+        // Arrivals of what was never sent are no answer.
+        if !observation.packets.iter().any(|packet| packet.left().is_some() && packet.received.is_some()) {
+            self.faults.silent += 1;
+            self.round.rest = observation.finished.checked_add(span(self.settings.retry_ns));
+            return;
+        }
+        self.faults.silent = 0;
+        let Some((epoch, _)) = self.epoch.or_else(|| {
+            let epoch = Epoch::of(observation)?;
+            let began = self.spent.began.map_or(0.0, |began| epoch.since_ns(began));
+            Some((epoch, -began / 1e9))
+        }) else {
+            // What arrived was never sent.
+            self.faults.spoiled += 1;
+            return;
+        };
+        if self.epoch.is_none() {
+            let began = self.spent.began.map_or(0.0, |began| epoch.since_ns(began));
+            self.epoch = Some((epoch, -began / 1e9));
+        }
+        if observation.reordered() * 4 > observation.received() {
+            self.faults.reordered += 1;
+        }
+        let service_ns_per_bit = self.history.narrow().map_or(0.0, |(capacity, _)| 1e9 / capacity);
+        let service_ns_per_bit = if matches!(self.stage, Stage::Burst { .. }) { 0.0 } else { service_ns_per_bit };
+        let (points, held_ns) = points(observation, epoch, service_ns_per_bit);
+        if matches!(self.stage, Stage::Primed { .. }) && self.was_held(observation, &points) {
+            return;
+        }
+        self.faults.held_ns = self.faults.held_ns.max(held_ns);
+        self.history.base_ns = points.iter().map(|point| point.delay_ns).fold(self.history.base_ns, f64::min);
+        let base_ns = self.history.base_ns;
+        let policed = anomalies::policed(observation, &points, base_ns, self.packet_bit());
+        match (self.stage, policed) {
+            (Stage::Police { before: Some(faster), .. }, _) => self.observe_slower(observation, faster),
+            (Stage::Police { rate, .. }, Some(found)) if found.rate > 0.27 * rate => {
+                self.history.bucket_byte = Some(found.bucket_byte);
+                self.stage = Stage::Police { rate: t::POLICE_SLOWER * found.rate, before: Some(found) };
+            }
+            (_, Some(found)) => self.stage = Stage::Police { rate: 1.5 * found.rate, before: None },
+            (Stage::Police { rate, .. }, None) => {
+                self.stage = Stage::Police { rate: 2.0 * rate, before: None };
+                self.faults.spoiled += 1;
+            }
+            (Stage::Burst { .. }, None) => self.observe_burst(observation, &points),
+            (Stage::Primed { measures }, None) => self.observe_primed(observation, &points, epoch, held_ns, measures),
+        }
+        if let Some(last) = points.last() {
+            self.left = (last.at_ns, (last.delay_ns - self.history.base_ns).max(0.0));
+        }
+    }
+
+    /// A train slower than the last one that a policer cut: what is free lies between the two rates where it passes.
+    fn observe_slower(&mut self, observation: &Observation, faster: Policed) {
+        let Some(found) = anomalies::through(observation, self.packet_bit()) else {
+            self.faults.spoiled += 1;
+            return;
+        };
+        let lowest = self.spent.trains >= t::POLICE_TRAINS;
+        if !found.passed() && !lowest {
+            let free = found.free(&faster).unwrap_or(0.0);
+            let rate = t::POLICE_SLOWER * free.clamp(0.8 * found.rate, found.rate);
+            self.stage = Stage::Police { rate, before: Some(found) };
+            return;
+        }
+        let low = if found.passed() { found.sent.min(faster.rate) } else { 0.0 };
+        let high = if found.passed() { faster.rate } else { found.rate };
+        // Where nothing crosses, probes get through at the policer's rate, however fast they are.
+        let value = if low > 0.9 * high { high } else { low.midpoint(high) };
+        self.policed = Some((value, [low.min(0.93 * value), (1.07 * value).max(high)]));
+        self.notes.push(format!(
+            "packets are dropped and not delayed: a policer, which passes probes up to {:.4} Gbit/s; it drops cross \
+             traffic as well",
+            value / 1e9
+        ));
+    }
+
+    /// Whether something that stalled delayed this train as a whole.
+    fn was_held(&mut self, observation: &Observation, points: &[Point]) -> bool {
+        let Some((capacity, _)) = self.history.narrow() else { return false };
+        let stream = &points[points.partition_point(|point| point.index < self.head)..];
+        let near = self.history.first_guess;
+        let drained_ns =
+            stream.first().map_or(0.0, |first| self.left.1 - (first.at_ns - self.left.0) * near / capacity);
+        let held = self.history.has(Case::DelayedWhole)
+            && anomalies::held_whole(stream, self.history.base_ns, capacity, drained_ns);
+        if held {
+            self.faults.held_whole += 1;
+            self.faults.spoiled += 1;
+            self.round.rest = observation.finished.checked_add(span(self.settings.rest_ns));
+        }
+        held
+    }
+
+    /// What a back-to-back train shows.
+    fn observe_burst(&mut self, observation: &Observation, points: &[Point]) {
+        let Stage::Burst { sent_before_bit, .. } = self.stage else { return };
+        self.history.capacity.add(observation, self.head as usize);
+        let Some(received) = capacity::arrival_rate(observation, self.head as usize, t::BURST_STAMPS) else {
+            self.faults.spoiled += 1;
+            return;
+        };
+        let tail = capacity::tail(observation, self.head as usize).filter(|tail| tail.credit > 0);
+        let received = tail.map_or(received, |tail| tail.rate());
+        let sent = observation.sent_bit_per_s().unwrap_or(f64::INFINITY);
+        self.history.line = if sent.is_finite() { sent } else { self.history.line };
+        if received > 0.9 * sent {
+            if anomalies::stalled(observation) {
+                // It was not the sender's rate that the path took.
+                self.faults.spoiled += 1;
+                return;
+            }
+            let packet_bit = self.packet_bit();
+            let long = f64::from(self.head) * packet_bit / sent >= self.settings.least_train_ns as f64 / 1e9;
+            if long || self.head >= self.setup.ability.most_packets {
+                let best = capacity::fastest(observation, self.settings.least_train_ns).unwrap_or(0.0);
+                self.stop_sender_limited(best.max(received.min(sent)));
+            }
+            // Four times as many: what passes at once may be a token bucket, and behind it a slow link.
+            let most = self.setup.ability.most_packets.min((self.bytes_left() / u64::from(self.packet_byte)) as u32);
+            let sent_before_bit = sent_before_bit + observation.sent() as f64 * packet_bit;
+            self.stage =
+                Stage::Burst { packets: (4 * self.head).min(most.max(self.head)), sent_before_bit, came: received };
+            return;
+        }
+        // What came before it came out of the same bucket.
+        let credit_byte = |tail: capacity::Tail| (sent_before_bit + tail.credit as f64 * self.packet_bit()) / 8.0;
+        let credit_byte = tail.filter(|tail| tail.credit >= 6).map(credit_byte);
+        let short = |tail: capacity::Tail| tail.bits < t::TAIL_PACKETS * self.packet_bit();
+        let packets = (4 * self.head).min(self.setup.ability.most_packets);
+        if tail.is_some_and(short) && u64::from(packets * self.packet_byte) < self.bytes_left() / 4 {
+            // What a token bucket let through at once is most of it: more, while the bucket is empty.
+            self.history.bucket_byte = self.history.bucket_byte.or(credit_byte);
+            let sent_before_bit = sent_before_bit + observation.sent() as f64 * self.packet_bit();
+            self.stage = Stage::Burst { packets, sent_before_bit, came: received };
+            return;
+        }
+        let (capacity, error) = self.history.capacity.estimate().unwrap_or((received, 0.3));
+        let base_ns = self.history.base_ns;
+        let seen = anomalies::bucket_byte(points, base_ns, capacity.max(received), self.packet_bit(), sent_before_bit);
+        self.history.bucket_byte = self.history.bucket_byte.or(seen).or(credit_byte);
+        let bucket = self.history.bucket_byte.is_some();
+        // What a bucket passed at once came faster than the link is.
+        self.history.at_least = if bucket { 0.0 } else { received };
+        let capacity = if bucket { capacity } else { capacity.max(received) };
+        // Cross traffic that came between the packets: this share, if a link as fast as the tight one had stretched
+        // them before. If not, less could come between them and there is more of it.
+        let crossing = if bucket { 0.0 } else { capacity * (capacity / received - 1.0) };
+        let single = plan::group(received, self.packet_byte, &self.setup.ability) == 1;
+        self.history.headless = !bucket && single;
+        self.history.calm = self.history.has(Case::Calm)
+            && !self.history.capacity.clumps()
+            && received > t::CALM_SHARE * capacity
+            && error < 1.0 - t::CALM_SHARE;
+        let guess = 0.9 * if bucket { capacity } else { (capacity - crossing).clamp(0.5 * received, received) };
+        self.history.first_guess = if self.history.calm && self.history.headless { received } else { guess };
+        if capacity < t::SMALL_BELOW && self.packet_byte > t::SMALL {
+            // Large packets are few at low rates. The least delay of small ones is another.
+            self.packet_byte = t::SMALL;
+            self.history.base_ns = f64::INFINITY;
+        }
+        self.stage = Stage::Primed { measures: false };
+        // What delayed the first train does not delay the next one. But a token bucket would fill again.
+        self.round.rest = observation.finished.checked_add(span(self.settings.rest_ns)).filter(|_| !bucket);
+    }
+
+    /// How far apart in time arrivals are stamped.
+    fn see_grain(&mut self, observation: &Observation, seen: &[Point]) {
+        let (Some(first), Some(last)) = (seen.first(), seen.last()) else { return };
+        let packets = &observation.packets[first.index as usize..=last.index as usize];
+        let calls = packets.chunk_by(|a, b| a.call == b.call).count();
+        if seen.len() > 1 && calls > 2 * seen.len() {
+            let grain_s = (last.at_ns - first.at_ns) / 1e9 / (seen.len() - 1) as f64;
+            self.history.grain_s = self.history.grain_s.max(grain_s);
+        }
+    }
+
+    /// What a primed train shows.
+    fn observe_primed(
+        &mut self,
+        observation: &Observation,
+        points: &[Point],
+        epoch: Epoch,
+        held_ns: f64,
+        measures: bool,
+    ) {
+        let Some(before) = self.evidence() else { return };
+        let packet_bit = self.packet_bit();
+        self.history.capacity.add(observation, self.head as usize);
+        // The account begins when links before the tight one have sent on what they held of the head.
+        let begin_ns = observation.packets.iter().find_map(Packet::left).map_or(0.0, |left| epoch.since_ns(left));
+        let head_bit = f64::from(self.head) * packet_bit;
+        let settled_ns =
+            begin_ns + (1.0 / before.inflow(&self.history) + t::SETTLE / before.path.capacity) * head_bit * 1e9;
+        let stream = points.partition_point(|point| point.index < self.head);
+        let settles = self.history.has(Case::Settled);
+        let from = points.partition_point(|point| point.index < self.head || (settles && point.at_ns < settled_ns));
+        let from = from.min(stream + (points.len() - stream) / 2);
+        self.see_grain(observation, &points[from..]);
+        let queued = points.iter().map(|point| point.delay_ns - self.history.base_ns).fold(0.0, f64::max);
+        self.queued_ns = self.queued_ns.max(queued);
+        let full = observation.loss().is_some_and(|loss| loss > 0.08) || anomalies::overflows(observation);
+        self.history.trains.push(Record {
+            points: points[from..].to_vec(),
+            overflowed_ns: full.then_some(queued),
+            measured: measures,
+            held_ns,
+        });
+        let Some(evidence) = self.evidence() else { return };
+        let Some(last) = evidence.readings.last().filter(|_| evidence.readings.len() > before.readings.len()) else {
+            self.history.trains.pop();
+            self.faults.spoiled += 1;
+            return;
+        };
+        self.may_be_another = self.history.has(Case::Several)
+            && !evidence.calm
+            && evidence.path.ratio.other > t::NOT_EXCLUDED
+            && evidence.readings.iter().filter(|it| it.measured).count() > 1
+            && evidence.answer().is_none_or(|(bounds, _)| {
+                let [low, high] = bounds.interval(&evidence.path);
+                high - low > t::SEVERAL_WIDE * bounds.value()
+            });
+        if full {
+            if self.settled.is_some() {
+                self.begin_anew();
+                self.begin_round();
+                return;
+            }
+            self.faults.spoiled += 1;
+            self.stage = Stage::Primed { measures: false };
+            return;
+        }
+        // Probes left the link at this rate, so it is no slower, whatever single gaps show.
+        let out = last.whole.rate / (1.0 + last.whole.slope);
+        if out > t::OUTGROWN * evidence.path.capacity {
+            self.history.at_least = self.history.at_least.max(out);
+        }
+        if self.has_changed(&last.whole, &evidence) {
+            self.begin_anew();
+            self.begin_round();
+            return;
+        }
+        self.faults.spoiled = 0;
+        let drained = last.whole.drained();
+        self.stage = Stage::Primed { measures: measures || !drained };
+        self.judge();
+    }
+
+    /// Whether a run that follows has met a change; all before it is forgotten then.
+    fn has_changed(&self, bounds: &Bounds, evidence: &Evidence) -> bool {
+        let Some(before) = self.settled else { return false };
+        let sure = 4.0 * ((bounds.burst / bounds.seconds()).sqrt() + bounds.error);
+        let (low, high) = (bounds.least - sure, bounds.least + bounds.idle + sure);
+        let slack = 0.1 * before;
+        // What is available may have outgrown the capacity that was.
+        let outgrown = bounds.value() > 0.9 * evidence.path.capacity.max(0.9 * before) && bounds.drained();
+        outgrown || before < low - slack || before > high + slack
+    }
+}
