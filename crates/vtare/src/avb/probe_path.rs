@@ -32,8 +32,10 @@ const MOST_SESSION_NS: u64 = 3_600_000_000_000;
 /// others delayed appears slow.
 const SOUNDING: u32 = 24;
 const MAKING_SURE: u32 = 120;
-/// Arrivals at this share of the rate at which single packets were sent: the path may be faster than single sends.
+/// Arrivals at this share of the rate at which single packets were sent: the path may be faster than single sends. Of
+/// the few of a sounding: a sender that does the path's work, too, slows down only after them.
 const AS_FAST: f64 = 0.85;
+const AS_FAST_FEW: f64 = 0.5;
 /// Bytes of a large packet, and packets in it, at most.
 const LARGE_BYTE: u32 = 65_000;
 const LARGE_PACKETS: u32 = 64;
@@ -193,10 +195,10 @@ impl<'c> ProbePath<'c> {
         }
         let capabilities = self.session.link().facts().capabilities;
         self.ability.least_gap_ns = self.session.send_cost().as_nanos_unsigned() as f64;
-        let mut as_fast = self.kept_up(SOUNDING, &report);
+        let mut as_fast = self.kept_up(SOUNDING, AS_FAST_FEW, &report);
         if as_fast {
             let report = self.sounding(MAKING_SURE, self.ability.most_packet_byte).map_err(lost)?;
-            as_fast = self.kept_up(MAKING_SURE, &report);
+            as_fast = self.kept_up(MAKING_SURE, AS_FAST, &report);
             // Where sender and router share a processor, the kernel works on the packets between two calls as well.
             let sustained = self.sustained_gap_ns(&report);
             self.ability.least_gap_ns = self.ability.least_gap_ns.max(sustained.unwrap_or(0.0));
@@ -220,9 +222,9 @@ impl<'c> ProbePath<'c> {
 
     /// Whether packets that were sent one by one, as fast as that goes, came as fast: there was no queue that they
     /// made. The kernel may delay the sender by forwarding what it sent, and then it is as slow as the path.
-    fn kept_up(&self, packets: u32, report: &train::TrainReport) -> bool {
+    fn kept_up(&self, packets: u32, share: f64, report: &train::TrainReport) -> bool {
         let seen = self.observed(&Train::back_to_back(packets, self.ability.most_packet_byte), report);
-        seen.sent_bit_per_s().zip(seen.received_bit_per_s()).is_some_and(|(sent, came)| came > AS_FAST * sent)
+        seen.sent_bit_per_s().zip(seen.received_bit_per_s()).is_some_and(|(sent, came)| came > share * sent)
     }
 
     /// How fast single packets follow each other for longer, ns: the median of parts of a sounding, since others may
