@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -19,10 +20,10 @@ from vtare.ab.calls import compare_calls
 from vtare.ab.commands import Command, read_commands
 from vtare.ab.compare import Asked, Compared, against, compare
 from vtare.ab.designs import Orders
-from vtare.ab.figures import COUNTED, FORMATS, read_figure
+from vtare.ab.figures import COUNTED, FORMATS, judged_first, read_figure
 from vtare.ab.publish import bencher, benchmark_action, github, junit, markdown
 from vtare.ab.trials import Beside, Trials, Weighed
-from vtare.ab.verdict import document, read_limit, sentence
+from vtare.ab.verdict import document, known_beside, read_limit, sentence
 from vtare.cli import app
 from vtare.errors import BadInput
 
@@ -179,6 +180,28 @@ def test_all_of_one_after_all_of_the_other_takes_a_number_of_runs() -> None:
 )
 def test_a_figure_is_read_from_what_a_command_prints(how: str, printed: str, value: float) -> None:
     assert read_figure(how, more_is_better=False).read(weighed(1.0, printed=printed)) == value
+
+
+def test_where_wall_time_is_too_noisy_cpu_time_may_be_known() -> None:
+    class Counted(SimulatedTrials):
+        def run(
+            self, commands: Sequence[Command], cpus: Sequence[Sequence[int]] | None = None
+        ) -> tuple[list[Weighed], Beside]:
+            runs, beside = super().run(commands, cpus)
+            cpu_ns = {A: 100_000, B: 110_000}
+            return [replace(run, user_ns=cpu_ns[it]) for it, run in zip(commands, runs, strict=True)], beside
+
+    trials = Counted(1.0, bursts, none, 4)
+    found = compare(trials, (A, B), COUNTED, Asked(most_pairs=12), rng=np.random.default_rng(1))
+    assert found.primary[0].verdict == "too noisy"
+    text = known_beside(found)
+    assert text is not None
+    assert "B is 10 % slower than A in CPU time" in text
+    first = compare(trials, (A, B), judged_first("cpu", []), Asked(most_pairs=12), rng=np.random.default_rng(1))
+    assert (first.primary[0].figure.name, first.primary[0].verdict) == ("CPU time", "worse")
+    assert known_beside(first) is None
+    with pytest.raises(BadInput, match="--judge"):
+        judged_first("disk", [])
 
 
 def test_a_figure_that_is_not_there_is_named_with_what_was_printed() -> None:

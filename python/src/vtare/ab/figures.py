@@ -53,6 +53,25 @@ COUNTED: Final = (
     Figure("context switches", "", lambda run: run.voluntary_switches + run.involuntary_switches),
 )
 
+
+def judged_first(name: str | None, printed: Sequence[Figure]) -> list[Figure]:
+    """All figures, with the one that is judged in front: `name`, else the first that is printed, else wall time.
+
+    >>> [figure.name for figure in judged_first("cpu", [])][:2]
+    ['CPU time', 'wall time']
+
+    Raises:
+        BadInput: none has this name.
+    """
+    figures = [*printed, *COUNTED]
+    if name is None:
+        return figures
+    found = [figure for figure in figures if name.lower() in (figure.name.lower(), figure.name.lower().split()[0])]
+    if not found:
+        raise BadInput(f"--judge: found '{name}', expected one of {', '.join(figure.name for figure in figures)}")
+    return [found[0], *(figure for figure in figures if figure is not found[0])]
+
+
 _NUMBER: Final = r"[-+]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 
 

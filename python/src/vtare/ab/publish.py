@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Final
 from xml.etree import ElementTree
 
-from vtare.ab.verdict import change_range, document, letter, sentence, word
+from vtare.ab.verdict import change_range, document, known_beside, letter, sentence, word
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -20,6 +20,8 @@ _UNITS: Final = {"_ns": "ns", "_byte": "byte"}
 def markdown(found: Compared, seed: int, limits: Sequence[Limit]) -> str:
     """For a pull request or a step summary: the answer, a table, how it was found."""
     lines = [f"**{sentence(found, finding)}**" for finding in found.primary]
+    if (beside := known_beside(found)) is not None:
+        lines.append(f"\n{beside}")
     for limit in limits:
         lines.append(f"\n`--fail-if '{limit.text}'`: {'crossed' if limit.crossed(found.primary) else 'not crossed'}.")
     lines += ["", "| figure | command | change | interval | verdict |", "|---|---|---|---|---|"]

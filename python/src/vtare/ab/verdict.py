@@ -73,6 +73,20 @@ def sentence(found: Compared, finding: Finding) -> str:
     return f"Too noisy to show whether {b} differs from {a}{of} {interval}: {more}."
 
 
+def known_beside(found: Compared) -> str | None:
+    """Where wall time is too noisy but CPU time is not: what that shows, and how to have it judged."""
+    noisy = [it.command for it in found.primary if it.figure.name == "wall time" and it.verdict == "too noisy"]
+    known = [
+        sentence(found, finding)
+        for finding in found.others
+        if finding.figure.name == "CPU time" and finding.command in noisy and finding.verdict != "too noisy"
+    ]
+    if not known:
+        return None
+    judged = "(--judge cpu stops as soon as that is known.)"
+    return f"Other programs take no CPU time from a command: {' '.join(known)} {judged}"
+
+
 @dataclass(frozen=True, slots=True)
 class Limit:
     """`--fail-if`: the word of a verdict, and the share that the whole interval must be beyond."""

@@ -38,6 +38,10 @@ def ab(
             "google-benchmark, criterion; the first one is judged instead of wall time.",
         ),
     ] = None,
+    judge: Annotated[
+        str | None,
+        typer.Option("--judge", metavar="NAME", help="What is judged: wall, cpu, peak, or one of --metric."),
+    ] = None,
     more_is_better: Annotated[
         bool, typer.Option("--more-is-better", help="Of the figures of --metric; without it less is.")
     ] = False,
@@ -92,7 +96,7 @@ def ab(
     from vtare.ab.commands import read_commands
     from vtare.ab.compare import Asked
     from vtare.ab.designs import DESIGNS
-    from vtare.ab.figures import COUNTED, read_figure
+    from vtare.ab.figures import COUNTED, judged_first, read_figure
     from vtare.ab.publish import FORMS
     from vtare.ab.trials import Trials
     from vtare.ab.verdict import document, read_limit
@@ -115,6 +119,7 @@ def ab(
     files = [_form(text) for text in write or ()]
     limits = [read_limit(text) for text in fail_if or ()]
     printed = [read_figure(text, more_is_better=more_is_better) for text in metric or ()]
+    figures = judged_first(judge, printed)
     asked = Asked(
         margin=margin / 100.0, most_s=_seconds("--max-time", max_time), most_pairs=pairs, design=wanted
     )  # fmt: skip
@@ -134,7 +139,7 @@ def ab(
             else comparison.compare(
                 trials,
                 listed,
-                [*printed, *COUNTED],
+                figures,
                 asked,
                 rng=np.random.default_rng(drawn),
                 tell=lambda text: status.update(text),

@@ -8,7 +8,7 @@ import numpy as np
 from rich.table import Table
 from rich.text import Text
 
-from vtare.ab.verdict import change_range, letter, noise, sentence, word
+from vtare.ab.verdict import change_range, known_beside, letter, noise, sentence, word
 from vtare.plots.quantity import quantity_of
 from vtare.terminal.tables import duration, print_table
 
@@ -29,6 +29,8 @@ def show_compared(console: Console, found: Compared, *, self_test: bool) -> None
     """Print the answer, what it rests on, a row for each command and figure, and the noise beside it."""
     for finding in found.primary:
         console.print(sentence(found, finding))
+    if (beside := known_beside(found)) is not None:
+        console.print(beside)
     if self_test:
         console.print("Both are the same command: what is shown above is the floor of this machine, not a difference.")
     n = len(found.pairs)
@@ -51,11 +53,13 @@ def show_compared(console: Console, found: Compared, *, self_test: bool) -> None
     print_table(console, table)
     for k, command in enumerate(found.commands):
         console.print(f"{letter(k)}: {command.text}")
-    beside = noise(found)
-    if beside["others_cpus_median"] is not None:
+    taken = noise(found)
+    if taken["others_cpus_median"] is not None:
+        steal = taken["steal_cpus_median"]
+        admitted = "does not state what it took" if steal is None else f"states that it took {steal:.2f}"
         console.print(
-            f"beside the pairs: other programs took {beside['others_cpus_median']:.2f} CPUs (median; at most "
-            f"{beside['others_cpus_most']:.2f}), the hypervisor admits {beside['steal_cpus_median'] or 0.0:.2f}"
+            f"beside the pairs: other programs took {taken['others_cpus_median']:.2f} CPUs (median; at most "
+            f"{taken['others_cpus_most']:.2f}), the hypervisor {admitted}"
         )
 
 
