@@ -41,7 +41,7 @@ PYTEST_WORKERS = --numprocesses auto --maxprocesses 4 --dist loadfile
 
 help:
 	@printf '%s\n' \
-	  'make run                  build vtare, weigh this machine, leave an HTML report' \
+	  'make run                  build vtare, measure this machine, leave an HTML report' \
 	  'make run PLAN=NAME|FILE   the same with another plan' \
 	  'make install PREFIX=DIR   the static binary and the libraries with their headers into DIR (default /usr/local)' \
 	  'make build                the wheel (build/wheels) and an installation of it in $(VENV)' \
@@ -223,7 +223,7 @@ docs: $(DONE)/docs
 install:
 	@command -v cargo >/dev/null || tools/need '$(PYTHON)'
 	@mkdir -p '$(DESTDIR)$(PREFIX)/bin' 2>/dev/null && [ -w '$(DESTDIR)$(PREFIX)/bin' ] || { \
-	  echo 'found that $(DESTDIR)$(PREFIX) cannot be written; wanted a place of yours: make install PREFIX=$$HOME/.local,' \
+	  echo 'found that $(DESTDIR)$(PREFIX) cannot be written; expected a directory of yours: make install PREFIX=$$HOME/.local,' \
 	    'or as root with your cargo: sudo env PATH="$$PATH" make install' >&2; exit 2; }
 	@BUILT=$$(tools/build); \
 	  install -D -m 755 "$$BUILT/vtare" '$(DESTDIR)$(PREFIX)/bin/vtare'; \

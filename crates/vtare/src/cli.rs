@@ -23,7 +23,7 @@ use crate::{
 /// The command line of instrument `I`.
 type InstrumentArguments<I> = Arguments<<I as Instrument>::Parameters>;
 
-/// Weighs the virtualization layer: how far can time, sleep and the network be trusted here?
+/// Measures the virtualization layer: how far can time, sleep and the network be trusted here?
 #[derive(Debug, Parser)]
 #[command(name = "vtare", version, propagate_version = true, arg_required_else_help = true, max_term_width = 100)]
 #[command(
@@ -57,7 +57,7 @@ enum Command {
     Capture(InstrumentArguments<Capture>),
     /// Make a background load
     Load(Box<load_command::LoadArguments>),
-    /// Join two interfaces by an emulated wide-area link, and log the truth about it
+    /// Join two interfaces by an emulated wide-area link, and log its true available bandwidth
     Link(Box<link::LinkArguments>),
     /// Be the far end for rtt, avb and throughput
     Serve(serve::ServeArguments),

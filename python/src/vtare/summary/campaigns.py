@@ -28,7 +28,7 @@ LEAST_CAMPAIGNS: Final = 2
 LEAST_PAIRS: Final = 4
 """Pairs from which interleaved campaigns are compared in pairs: with fewer, pairing loses more degrees of freedom
 than drift costs."""
-_MOST_CAMPAIGNS: Final = 1000
+MOST_CAMPAIGNS: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ def campaigns_needed(spread: float, shift: float, *, alpha: float = 0.05, chance
     if spread <= 0 or shift <= 0:
         return LEAST_CAMPAIGNS
 
-    for n in range(LEAST_CAMPAIGNS, _MOST_CAMPAIGNS + 1):
+    for n in range(LEAST_CAMPAIGNS, MOST_CAMPAIGNS + 1):
         freedom, away = 2 * n - 2, shift / spread * math.sqrt(n / 2)
         # The wrong sign is left out: it is found in less than 2.5 % of campaigns, and less the more there are.
         if scipy_stats.nct.sf(scipy_stats.t.ppf(1 - alpha / 2, freedom), freedom, away) >= chance:
@@ -120,4 +120,13 @@ def interleaved(before: Sequence[int], after: Sequence[int]) -> bool:
     return all(max(one) < min(other) for one, other in pairwise(pairs))
 
 
-__all__ = ["LEAST_CAMPAIGNS", "LEAST_PAIRS", "Method", "Shift", "campaigns_needed", "interleaved", "shift_between"]
+__all__ = [
+    "LEAST_CAMPAIGNS",
+    "LEAST_PAIRS",
+    "MOST_CAMPAIGNS",
+    "Method",
+    "Shift",
+    "campaigns_needed",
+    "interleaved",
+    "shift_between",
+]

@@ -13,6 +13,7 @@ from vtare.instruments import metric
 from vtare.plots.format import ratio_range_text, ratio_text
 from vtare.plots.quantity import quantity_of
 from vtare.stats import write_p
+from vtare.summary.campaigns import MOST_CAMPAIGNS
 from vtare.terminal.tables import print_table
 
 if TYPE_CHECKING:
@@ -68,6 +69,10 @@ def _reasons(found: Between) -> list[str]:
     if needs:
         least = "" if len(needs) == 1 else f"{min(needs)} to "
         lines.append(f"{len(unsure)} inconclusive: {least}{needs[max(needs)]}")
+    unknown = [row for row in found.cells if row.verdict == "inconclusive" and row.campaigns_needed is None]
+    # Pairs and differences have no such number at all.
+    if needs and (beyond := sum(row.ratio is not None for row in unknown)):
+        lines.append(f"{beyond} inconclusive: it would take more than {MOST_CAMPAIGNS} campaigns a side")
     return lines
 
 

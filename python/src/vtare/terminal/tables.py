@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rich.console import Console
+from rich.measure import Measurement
+from rich.table import Table
+from rich.text import Text
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from collections.abc import Iterable
+
+    from rich.console import RenderableType
+
+
+_ANY_WIDTH: Final = 10_000
 
 
 def duration(seconds: float) -> str:
@@ -28,5 +36,22 @@ def for_tables(console: Console) -> Console:
 
 
 def print_table(console: Console, table: Table) -> None:
-    """Print a table on what `for_tables` gives."""
-    for_tables(console).print(table)
+    """Print a table on what `for_tables` gives; on a terminal that is narrower than the table, a block for each row."""
+    chosen = for_tables(console)
+    needed = Measurement.get(chosen, chosen.options.update(width=_ANY_WIDTH), table).maximum
+    if needed <= chosen.width:
+        chosen.print(table)
+        return
+    if table.title:
+        chosen.print(table.title, style="italic")
+    for row in zip(*(column.cells for column in table.columns), strict=True):
+        chosen.print(_block([column.header for column in table.columns], row))
+
+
+def _block(headings: Iterable[RenderableType], row: Iterable[RenderableType]) -> Table:
+    """A row from top to bottom: a line for each column, an empty one at the end."""
+    block = Table.grid(padding=(0, 2))
+    for heading, cell in zip(headings, row, strict=True):
+        block.add_row(heading, cell)
+    block.add_row(Text(), Text())
+    return block
