@@ -57,7 +57,7 @@ enum Command {
     Capture(InstrumentArguments<Capture>),
     /// Make a background load
     Load(Box<load_command::LoadArguments>),
-    /// Join two interfaces by an emulated wide-area link, and log its true available bandwidth
+    /// Emulate a wide-area link between two interfaces; log its true available bandwidth
     Link(Box<link::LinkArguments>),
     /// Be the far end for rtt, avb and throughput
     Serve(serve::ServeArguments),
