@@ -16,15 +16,13 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
 
-import numpy as np
-import polars as pl
-
 from vtare.errors import BadInput
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from vtare.clock_relation import ClockRelation
@@ -61,6 +59,8 @@ class Account:
 
         What was dropped at a full queue came and never leaves: `came` is less by these bytes from then on.
         """
+        import numpy as np
+
         came, cross, left = (np.concatenate([[0.0], np.cumsum(counted[name].astype(np.float64))]) for name in NAMES)
         dropped = np.minimum.accumulate((came - left)[::-1])[::-1]
         return cls(from_ns, bin_ns, came - dropped, cross, left)
@@ -71,6 +71,8 @@ class Account:
 
     def crossed(self, begin_ns: float, end_ns: float) -> float:
         """Bytes of cross traffic that came to the link between two times."""
+        import numpy as np
+
         at = [self._place(it) for it in (begin_ns, end_ns)]
         low, high = np.interp(at, np.arange(len(self.cross)), self.cross)
         return float(high - low)
@@ -86,6 +88,8 @@ class Account:
 
     def lost_while_busy(self, bit_per_s: float, begin_ns: float, end_ns: float) -> tuple[float, float]:
         """The same, and for how long, ns, the queue was full enough to show it."""
+        import numpy as np
+
         first, last = self._leaves(begin_ns), self._leaves(end_ns)
         if last - first < _LEAST_BINS:
             return 0.0, 0.0
@@ -110,6 +114,8 @@ class Account:
 
     def _leaves(self, at_ns: float) -> int:
         """The edge by which that has left which had come by a time: the queue is first in, first out."""
+        import numpy as np
+
         place = self._place(at_ns)
         before = np.interp(place, np.arange(len(self.came)), self.came)
         return max(int(place), min(int(np.searchsorted(self.left, before)), len(self.left) - 1))
@@ -132,6 +138,8 @@ def read_joined(ends: Sequence[tuple[Path, ClockRelation]]) -> Account:
     Raises:
         BadInput: one is damaged.
     """
+    import numpy as np
+
     grid: NDArray[np.float64] | None = None
     joined: dict[str, NDArray[np.float64]] = {}
     from_ns = bin_ns = 0
@@ -149,6 +157,8 @@ def read_joined(ends: Sequence[tuple[Path, ClockRelation]]) -> Account:
 
 def _read(path: Path, names: Sequence[str]) -> tuple[int, int, dict[str, NDArray[Any]]]:
     """When the first bin began, how long each is, and the bytes in it under each of these names."""
+    import polars as pl
+
     try:
         facts = json.loads(pl.read_parquet_metadata(path)["vtare"])
         frame = pl.read_parquet(path)
