@@ -264,7 +264,7 @@ def test_a_path_over_a_routers_queue_is_counted_on_both_sides_of_it(
         assert {device["mtu"] for device in topology["link"]["devices"].values()} == {2000}
         sent, came = (document(directory, name)["net"] for name in ("cross", "sink"))
         assert 0 < came["packets"] <= sent["packets"]
-        assert document(directory, "background")["offered"]["net"]["sent"]["packets"] > 0
+        assert document(directory, "background")["offered"]["net"]["received"]["packets"] > 0
         assert document(directory, "load")["operations"] > 0
     nothing_left(machines, vtare)
 

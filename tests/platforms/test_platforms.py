@@ -106,7 +106,10 @@ def test_the_counter_in_another_language_is_brought_in_and_counts_there(
             log = tmp_path / "log"
             words = ["measure", str(tmp_path / "run.json")]
             child = instance.start(words, directory=tmp_path, stdout=log, stderr=log)
-            assert child.wait(PATIENCE_S) == 0, log.read_text()
+            code = child.wait(PATIENCE_S)
+            if code == 3 and "has no line nonvoluntary_ctxt_switches" in log.read_text():
+                pytest.skip(f"{language}: the kernel of this gVisor counts no switches of a thread")
+            assert code == 0, log.read_text()
     except MachineCannot as error:
         pytest.skip(str(error))
     instance.fetch(tmp_path, EXPECTED)

@@ -210,7 +210,9 @@ impl Tree {
             docker_file: self.exists(".dockerenv"),
             bubblewrap_is_init: self.line("proc/1/comm").as_deref() == Some("bwrap"),
             gvisor_kernel: self.exists("proc/gvisor")
-                || self.line("proc/sys/kernel/osrelease").is_some_and(|release| release.ends_with("-gvisor")),
+                || self.line("proc/sys/kernel/osrelease").is_some_and(|release| release.ends_with("-gvisor"))
+                // Those before 2023 have neither, and a build of their kernel that never changes.
+                || self.line("proc/version").is_some_and(|line| line.ends_with("#1 SMP Sun Jan 10 15:06:54 PST 2016")),
             kubernetes_secret: self.exists("run/secrets/kubernetes.io") || self.exists("var/run/secrets/kubernetes.io"),
         }
     }

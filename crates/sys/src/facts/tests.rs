@@ -60,6 +60,13 @@ fn recorded_guests_are_named_by_the_product_that_runs_them() {
 }
 
 #[test]
+fn an_older_gvisor_is_known_by_the_build_of_its_kernel() {
+    let version = "Linux version 4.4.0 #1 SMP Sun Jan 10 15:06:54 PST 2016\n";
+    let recorded = Recorded::new("older-gvisor", &[("proc/version", version)]);
+    assert_eq!(MachineFacts::read_tree(&recorded.tree, None).container.as_deref(), Some("gvisor"));
+}
+
+#[test]
 fn gvisor_is_known_by_its_kernel_although_it_shows_the_hosts_mark_of_docker() {
     let files = [("proc/sys/kernel/osrelease", "4.19.0-gvisor\n"), (".dockerenv", "")];
     let recorded = Recorded::new("gvisor", &files);
