@@ -272,7 +272,7 @@ pub(crate) fn near_tick(ns: u64, tick: Timestamp<Monotonic>) -> bool {
     ns.wrapping_sub(tick.as_nanos()).wrapping_add(early) <= early + STALL.as_nanos_unsigned()
 }
 
-/// Whether a look at `looked_at` holds at `tick`: at most `holds` ticks later, and no more earlier. Another CPU's
+/// Whether a look at `looked_at` holds at `tick`: no more than `holds` ticks before or after it. Another CPU's
 /// unordered reading may lie a little before a look; a counter that fell back lies further.
 #[inline(always)]
 fn covers(looked_at: CounterTick, tick: CounterTick, holds: u64) -> bool {

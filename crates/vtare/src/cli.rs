@@ -73,7 +73,7 @@ enum Command {
     LinkCounter(link_counter::LinkCounterArguments),
     /// Change the rate of a kernel shaper in steps (plumbing, for the lab)
     Shaper(shaper::ShaperArguments),
-    /// Run programs and weigh each (plumbing, for the lab)
+    /// Run programs and measure each (plumbing, for the lab)
     Trials(trials::TrialsArguments),
     /// Print the schema of run.json, or the columns of the samples
     Schema(schema::SchemaArguments),

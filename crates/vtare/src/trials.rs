@@ -1,6 +1,7 @@
-//! `vtare trials`: runs programs one at a time or at once and weighs each, for `vtare ab` (docs/ab.md).
+//! `vtare trials`: runs programs one at a time or at once and measures each, for `vtare ab` (docs/ab.md).
 //!
-//! One JSON document a line on stdin asks for one trial, one line on stdout answers it. The program that starts the
+//! The first line on stdout states the machine; then one JSON document a line on stdin asks for one trial, and one line on
+//! stdout answers it. The program that starts the
 //! others is small and does nothing else, so that neither the memory nor the wake-ups of an interpreter are in what is
 //! measured.
 
@@ -15,6 +16,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use vtare_sys::facts::MachineFacts;
 use vtare_sys::proc::{Difference, Snapshot};
 use vtare_sys::{clocks, process, sched};
 use vtare_units::{Monotonic, Span, Timestamp};
@@ -54,7 +56,7 @@ struct Program {
 
 /// What a program did.
 #[derive(Debug, Serialize)]
-struct Weighed {
+struct Measured {
     /// On CLOCK_MONOTONIC.
     begin_ns: u64,
     /// From the call that starts it until its end is seen.
@@ -92,13 +94,16 @@ pub(crate) fn command(_: &TrialsArguments, context: &Context) -> Result<Exit, Fa
     if !process::end_with_parent()? {
         return Ok(Exit::Interrupted);
     }
+    if print_on(&format!("{}\n", json!({"machine": to_json(&MachineFacts::read())})))?.is_break() {
+        return Ok(Exit::Measured);
+    }
     for line in std::io::stdin().lock().lines() {
         let line = line.map_err(|error| Failure::Machine(format!("cannot read standard input: {error}")))?;
         let trial: Trial = serde_json::from_str(&line)
             .map_err(|error| Failure::Input(format!("trials: {error}; expected one trial a line (docs/ab.md)")))?;
         let answer = match carry_out(&trial, context) {
-            Ok((weighed, beside)) => {
-                json!({"programs": weighed, "beside": to_json(&beside), "least_byte": most_resident_byte()})
+            Ok((measured, beside)) => {
+                json!({"programs": measured, "beside": to_json(&beside), "least_byte": most_resident_byte()})
             }
             Err(Failure::Program { code, message }) => json!({"error": message, "exit_code": code}),
             Err(failure) => return Err(failure),
@@ -120,22 +125,22 @@ fn most_resident_byte() -> Option<u64> {
     kib.map(|kib: u64| kib * 1024)
 }
 
-fn carry_out(trial: &Trial, context: &Context) -> Result<(Vec<Weighed>, Beside), Failure> {
+fn carry_out(trial: &Trial, context: &Context) -> Result<(Vec<Measured>, Beside), Failure> {
     if trial.programs.is_empty() || trial.most_s.is_nan() || trial.most_s <= 0.0 {
         return Err(Failure::Input("trials: found a trial without program or time, expected both".to_owned()));
     }
     let all = sched::allowed_cpus()?;
     let together = Barrier::new(trial.programs.len());
     let (before, began) = (Snapshot::take(), clocks::now::<Monotonic>());
-    let weighed: Vec<_> = std::thread::scope(|scope| {
+    let measured: Vec<_> = std::thread::scope(|scope| {
         let (all, together) = (&all, &together);
-        let one = |program| scope.spawn(move || weigh(program, trial.most_s, all, together, context));
+        let one = |program| scope.spawn(move || measure(program, trial.most_s, all, together, context));
         let threads: Vec<_> = trial.programs.iter().map(one).collect();
         threads.into_iter().map(|thread| thread.join().expect("no thread of this program panics")).collect()
     });
     let span = clocks::now::<Monotonic>() - began;
-    let weighed = weighed.into_iter().collect::<Result<_, _>>()?;
-    Ok((weighed, Beside::of(&Snapshot::take().since(&before), span)))
+    let measured = measured.into_iter().collect::<Result<_, _>>()?;
+    Ok((measured, Beside::of(&Snapshot::take().since(&before), span)))
 }
 
 impl Beside {
@@ -153,14 +158,14 @@ impl Beside {
     }
 }
 
-/// Starts a program on this thread, whose CPUs it inherits, and weighs it.
-fn weigh(
+/// Starts a program on this thread, whose CPUs it inherits, and measures it.
+fn measure(
     program: &Program,
     most_s: f64,
     all: &[usize],
     together: &Barrier,
     context: &Context,
-) -> Result<Weighed, Failure> {
+) -> Result<Measured, Failure> {
     let prepared = prepare(program, all);
     // Reached whatever happened: the others wait.
     together.wait();
@@ -175,7 +180,7 @@ fn weigh(
     let timed_out = !ends_by_itself(&child, until, context)?;
     let wall = clocks::now::<Monotonic>() - began;
     let (status, used) = process::reap(&child)?;
-    Ok(Weighed {
+    Ok(Measured {
         begin_ns: began.as_nanos(),
         wall_ns: wall.as_nanos_unsigned(),
         user_ns: used.user.as_nanos_unsigned(),
@@ -246,23 +251,23 @@ mod tests {
     }
 
     #[test]
-    fn programs_run_at_once_and_each_is_weighed() {
+    fn programs_run_at_once_and_each_is_measured() {
         let context = Context::without_signals();
-        let (weighed, beside) =
+        let (measured, beside) =
             carry_out(&trial(&["sleep 0.3", "sleep 0.3; exit 4"], 10.0), &context).expect("they ran");
-        let codes: Vec<_> = weighed.iter().map(|it| it.exit_code).collect();
+        let codes: Vec<_> = measured.iter().map(|it| it.exit_code).collect();
         assert_eq!(codes, [Some(0), Some(4)]);
-        let walls: u64 = weighed.iter().map(|it| it.wall_ns).sum();
-        assert!(weighed.iter().all(|it| it.wall_ns >= 300_000_000), "{weighed:?}");
-        assert!(beside.span_ns < walls, "one after the other: {beside:?} {weighed:?}");
+        let walls: u64 = measured.iter().map(|it| it.wall_ns).sum();
+        assert!(measured.iter().all(|it| it.wall_ns >= 300_000_000), "{measured:?}");
+        assert!(beside.span_ns < walls, "one after the other: {beside:?} {measured:?}");
     }
 
     #[test]
     fn what_takes_too_long_is_killed_with_all_that_it_started() {
         let context = Context::without_signals();
         let mark = format!("sleep 77.{}", std::process::id());
-        let (weighed, _) = carry_out(&trial(&[&format!("{mark} & {mark}")], 0.1), &context).expect("it ran");
-        assert!(weighed[0].timed_out && weighed[0].signal == Some(9), "{weighed:?}");
+        let (measured, _) = carry_out(&trial(&[&format!("{mark} & {mark}")], 0.1), &context).expect("it ran");
+        assert!(measured[0].timed_out && measured[0].signal == Some(9), "{measured:?}");
         let entries = std::fs::read_dir("/proc").expect("it is mounted").flatten();
         let words = |entry: std::fs::DirEntry| std::fs::read_to_string(entry.path().join("cmdline")).ok();
         let left: Vec<_> = entries.filter_map(words).filter(|it| it.replace('\0', " ").starts_with(&mark)).collect();

@@ -10,7 +10,7 @@ import numpy as np
 from vtare.ab.commands import Command
 from vtare.ab.compare import Asked, Compared, compare
 from vtare.ab.figures import COUNTED
-from vtare.ab.trials import Beside, Weighed
+from vtare.ab.trials import Beside, Measured
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -45,7 +45,7 @@ class Calls:
 
     def run(
         self, commands: Sequence[Command], cpus: Sequence[Sequence[int]] | None = None
-    ) -> tuple[list[Weighed], Beside]:
+    ) -> tuple[list[Measured], Beside]:
         """Call the function of each command as often as a run does; what one call took is the figure."""
         runs = []
         for command in commands:
@@ -54,13 +54,7 @@ class Calls:
             for _ in range(times):
                 function()
             wall, cpu = time.perf_counter_ns() - begin, time.process_time_ns() - cpu
-            runs.append(
-                Weighed(
-                    begin_ns=begin, wall_ns=round(wall / times), user_ns=round(cpu / times), system_ns=0,
-                    most_resident_byte=0, minor_faults=0, major_faults=0, voluntary_switches=0,
-                    involuntary_switches=0, printed=None, least_byte=None,
-                )
-            )  # fmt: skip
+            runs.append(Measured(begin_ns=begin, wall_ns=wall / times, user_ns=cpu / times, system_ns=0))
         return runs, Beside(None, None, None, None, 1)
 
 

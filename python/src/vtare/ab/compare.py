@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 
 from vtare import stats
-from vtare.ab.designs import Chosen, DesignWord, Orders, Pair, Runner, choose, run_pair
+from vtare.ab.designs import Chosen, DesignWord, Orders, Pair, Runner, choose, log_ratios, run_pair
 from vtare.errors import BadInput
 
 if TYPE_CHECKING:
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
     from vtare.ab.commands import Command
     from vtare.ab.figures import Figure
-    from vtare.ab.trials import Weighed
+    from vtare.ab.trials import Measured
 
 LEAST_PAIRS: Final = 8
 _GROWTH: Final = 1.4
 """How many times as many pairs there are from look to look."""
 
-VerdictWord = Literal["worse", "better", "equivalent", "too noisy"]
+VerdictWord = Literal["worse", "better", "equivalent", "too noisy", "refused"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,8 @@ class Finding:
     """A figure of one command against the first one's.
 
     `ratio`, `low` and `high` are of the command over the first; the interval holds at `level`, at all looks together.
-    `more_pairs`: about this number more would make the interval as narrow as asked for; 0 where it is.
+    `more_pairs`: about this number more would make the interval as narrow as asked for; 0 where there is an answer,
+    None where it is *refused*, with the `reason`.
     """
 
     figure: Figure
@@ -62,7 +63,7 @@ class Finding:
     high: float | None
     level: float
     verdict: VerdictWord
-    more_pairs: int
+    more_pairs: int | None
     pairs: int
     reason: str | None = None
 
@@ -88,7 +89,7 @@ def compare(
     asked: Asked,
     *,
     rng: np.random.Generator,
-    tell: Callable[[str], None] = lambda text: None,
+    show: Callable[[str], None] = lambda text: None,
 ) -> Compared:
     """Run pairs until each command is known to be worse, better or equivalent by the first figure.
 
@@ -99,9 +100,9 @@ def compare(
     """
     begin = time.monotonic()
     orders = Orders(len(commands), rng)
-    chosen = choose(trials, commands, figures[0], orders, wanted=asked.design, tell=tell)
+    chosen = choose(trials, commands, figures[0], orders, wanted=asked.design, show=show)
     if chosen.design == "sequential":
-        return _one_after_the_other(trials, commands, figures, asked, chosen, begin, tell)
+        return _one_after_the_other(trials, commands, figures, asked, chosen, begin, show)
     pairs: list[Pair] = []
     alpha = asked.alpha / (len(commands) - 1)
     watched = [_Watched(figures[0], k, alpha, asked) for k in range(1, len(commands))]
@@ -110,7 +111,7 @@ def compare(
     try:
         while True:
             pairs.append(run_pair(trials, commands, chosen, orders.next()))
-            tell(f"{len(pairs)} pairs" + watched[0].progress)
+            show(f"{len(pairs)} pairs" + watched[0].progress)
             took_s = (time.monotonic() - begin) / len(pairs)
             if len(pairs) == asked.most_pairs:
                 stopped = "pairs"
@@ -149,7 +150,7 @@ def _one_after_the_other(
     asked: Asked,
     chosen: Chosen,
     begin: float,
-    tell: Callable[[str], None],
+    show: Callable[[str], None],
 ) -> Compared:
     """All runs of one command, then all of the next: what drifts in between counts as a difference."""
     n = asked.most_pairs
@@ -157,7 +158,7 @@ def _one_after_the_other(
         raise BadInput("--design sequential: found no number of runs, expected --pairs N: it cannot stop by itself")
     columns = []
     for command in commands:
-        tell(f"{n} runs of {command.text}")
+        show(f"{n} runs of {command.text}")
         columns.append([trials.run([command]) for _ in range(n)])
     pairs = [
         Pair(tuple(runs[0] for runs, _ in row), (), tuple(beside for _, beside in row))
@@ -169,18 +170,18 @@ def _one_after_the_other(
 def against(
     trials: Runner,
     before: Command,
-    runs_before: Sequence[Weighed],
+    runs_before: Sequence[Measured],
     command: Command,
     figures: Sequence[Figure],
     asked: Asked,
     *,
-    tell: Callable[[str], None] = lambda text: None,
+    show: Callable[[str], None] = lambda text: None,
 ) -> Compared:
     """Run a command as often as it was run for a baseline, and compare: what else changed since then counts, too."""
     begin = time.monotonic()
-    tell("warming up")
+    show("warming up")
     trials.run([command])
-    tell(f"{len(runs_before)} runs of {command.text}")
+    show(f"{len(runs_before)} runs of {command.text}")
     now = [trials.run([command]) for _ in runs_before]
     pairs = [Pair((old, runs[0]), (), ()) for old, (runs, _) in zip(runs_before, now, strict=True)]
     chosen = Chosen("sequential", "against a baseline: whatever else changed since then counts, too")
@@ -208,16 +209,14 @@ def _apart(
 
 
 def _unpaired(figure: Figure, command: int, pairs: Sequence[Pair], asked: Asked, alpha: float) -> Finding:
-    if (hidden := _hidden(figure, command, pairs, asked)) is not None:
-        return hidden
-    own, first = ([figure.read(pair.runs[k]) for pair in pairs] for k in (command, 0))
+    if (why := _without_ratio(figure, command, pairs)) is not None:
+        return _refused(figure, command, pairs, alpha, why)
+    own, first = ([value for pair in pairs if (value := figure.read(pair.runs[k]))] for k in (command, 0))
     found = stats.compare_runs(own, first, alpha=alpha)
-    if found.ratio is None or found.low is None or found.high is None or found.low <= 0:
-        why = found.reason or "a value is 0: it has no ratio"
-        return Finding(figure, command, found.ratio, None, None, 1 - alpha, "too noisy", 0, len(pairs), why)
+    if found.low is None or found.high is None:
+        return _refused(figure, command, pairs, alpha, found.reason or "no interval", found.ratio)
     shift = stats.PairedShift(found.shift, math.log(found.low), math.log(found.high), len(pairs), 1 - alpha)
-    needed = math.ceil(len(pairs) * ((shift.half_width or 0.0) / asked.half_width) ** 2)
-    return _finding(figure, command, shift, asked, alpha, needed)
+    return _finding(figure, command, shift, asked, alpha)
 
 
 class _Watched:
@@ -237,9 +236,7 @@ class _Watched:
         """Look once more; at the last look, or where it is known, there is a finding."""
         if self.finding is not None:
             return
-        d = _log_ratios(self._figure, self._command, pairs)
-        if d is None:
-            raise BadInput(f"{self._figure.name}: found a value that is not above 0, expected one with a ratio")
+        d = log_ratios(self._figure, self._command, pairs)
         wanted = self._asked.half_width
         now = stats.paired_shift(d, alpha=self._alpha)
         width = math.inf if now.half_width is None else now.half_width * (1.0 + 1.0 / len(d))
@@ -252,53 +249,41 @@ class _Watched:
             found.low > 0 or found.high < 0
         )  # fmt: skip
         if shown or last or share >= 1.0:
-            self.finding = _finding(
-                self._figure, self._command, found or now, self._asked, self._alpha, self.pairs_needed
-            )
-
-
-def _log_ratios(figure: Figure, command: int, pairs: Sequence[Pair]) -> list[float] | None:
-    d = [pair.log_ratio(figure, command) for pair in pairs]
-    known = [value for value in d if value is not None]
-    return known if len(known) == len(d) else None
+            self.finding = _finding(self._figure, self._command, found or now, self._asked, self._alpha)
 
 
 def _once(figure: Figure, command: int, pairs: Sequence[Pair], asked: Asked) -> Finding:
     """A figure that nothing was stopped by: one look."""
-    if (hidden := _hidden(figure, command, pairs, asked)) is not None:
-        return hidden
-    d = _log_ratios(figure, command, pairs)
-    if d is None:
-        reason = "a value is 0: it has no ratio"
-        return Finding(figure, command, None, None, None, 1 - asked.alpha, "too noisy", 0, len(pairs), reason)
-    found = stats.paired_shift(d, alpha=asked.alpha)
-    width = found.half_width
-    needed = len(d) if width is None else math.ceil(len(d) * (width / asked.half_width) ** 2)
-    return _finding(figure, command, found, asked, asked.alpha, needed)
+    if (why := _without_ratio(figure, command, pairs)) is not None:
+        return _refused(figure, command, pairs, asked.alpha, why)
+    found = stats.paired_shift(log_ratios(figure, command, pairs), alpha=asked.alpha)
+    return _finding(figure, command, found, asked, asked.alpha)
 
 
-def _hidden(figure: Figure, command: int, pairs: Sequence[Pair], asked: Asked) -> Finding | None:
-    """What stands for a figure that cannot be seen; None where it can."""
-    why = figure.hidden([run for pair in pairs for run in (pair.runs[0], pair.runs[command])])
-    if why is None:
-        return None
-    return Finding(figure, command, None, None, None, 1 - asked.alpha, "too noisy", 0, len(pairs), why)
+def _without_ratio(figure: Figure, command: int, pairs: Sequence[Pair]) -> str | None:
+    """Why this figure of a command is not compared; None where it is."""
+    if any(pair.log_ratio(figure, command) is None for pair in pairs):
+        return "a value is 0 or was not counted: it has no ratio"
+    return figure.hidden([run for pair in pairs for run in (pair.runs[0], pair.runs[command])])
 
 
-def _finding(
-    figure: Figure, command: int, found: stats.PairedShift, asked: Asked, alpha: float, needed: int
+def _refused(
+    figure: Figure, command: int, pairs: Sequence[Pair], alpha: float, why: str, ratio: float | None = None
 ) -> Finding:
-    low, high = found.low, found.high
+    return Finding(figure, command, ratio, None, None, 1 - alpha, "refused", None, len(pairs), why)
+
+
+def _finding(figure: Figure, command: int, found: stats.PairedShift, asked: Asked, alpha: float) -> Finding:
+    ratio, low, high, half = math.exp(found.value), found.low, found.high, found.half_width
+    if low is None or high is None or half is None:
+        why = f"{found.n} pairs have no interval of this level"
+        return Finding(figure, command, ratio, None, None, 1 - alpha, "refused", None, found.n, why)
+    margin = math.log1p(asked.margin)
     verdict: VerdictWord = "too noisy"
-    if low is not None and high is not None:
-        margin = math.log1p(asked.margin)
-        more, less = ("better", "worse") if figure.more_is_better else ("worse", "better")
-        if low > 0:
-            verdict = more  # type: ignore[assignment]
-        elif high < 0:
-            verdict = less  # type: ignore[assignment]
-        elif -margin <= low and high <= margin:
-            verdict = "equivalent"
-    more_pairs = max(0, needed - found.n) if verdict == "too noisy" else 0
-    ends = [None if end is None else math.exp(end) for end in (low, high)]
-    return Finding(figure, command, math.exp(found.value), ends[0], ends[1], 1 - alpha, verdict, more_pairs, found.n)
+    if low > 0 or high < 0:
+        verdict = "better" if (low > 0) == figure.more_is_better else "worse"
+    elif -margin <= low and high <= margin:
+        verdict = "equivalent"
+    needed = math.ceil(found.n * (half / asked.half_width) ** 2)
+    more = max(1, needed - found.n) if verdict == "too noisy" else 0
+    return Finding(figure, command, ratio, math.exp(low), math.exp(high), 1 - alpha, verdict, more, found.n)

@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 import numpy as np
 
+from vtare.errors import BadInput
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from vtare.ab.commands import Command
     from vtare.ab.figures import Figure
-    from vtare.ab.trials import Beside, Weighed
+    from vtare.ab.trials import Beside, Measured
 
 DesignWord = Literal["duet", "interleaved", "sequential"]
 DESIGNS: Final[tuple[DesignWord, ...]] = ("duet", "interleaved", "sequential")
@@ -35,7 +37,7 @@ class Runner(Protocol):
 
     def run(
         self, commands: Sequence[Command], cpus: Sequence[Sequence[int]] | None = None
-    ) -> tuple[list[Weighed], Beside]:
+    ) -> tuple[list[Measured], Beside]:
         """Run commands at once, each on its CPUs (all where None), and return what each took, in their order."""
 
 
@@ -46,35 +48,45 @@ class Pair:
     Runs that are no pair, but groups compared with each other, have no order.
     """
 
-    runs: tuple[Weighed, ...]
+    runs: tuple[Measured, ...]
     order: tuple[int, ...]
     beside: tuple[Beside, ...]
 
     @property
-    def span_ns(self) -> int:
+    def span_ns(self) -> float:
         """From the first start to the last end."""
         return max(run.end_ns for run in self.runs) - min(run.begin_ns for run in self.runs)
 
     def log_ratio(self, figure: Figure, command: int) -> float | None:
         """The logarithm of a command's figure over that of the first command; None where one is not above 0."""
         first, own = figure.read(self.runs[0]), figure.read(self.runs[command])
-        return math.log(own / first) if first > 0 and own > 0 else None
+        return None if first is None or own is None or first <= 0 or own <= 0 else math.log(own / first)
 
     @property
     def others_cpus(self) -> float | None:
         """CPUs that other programs took on the mean; None where the system does not report it."""
-        if not self.beside or any(it.busy_ns is None for it in self.beside):
-            return None
-        own = sum(run.user_ns + run.system_ns for run in self.runs)
-        busy = sum(it.busy_ns or 0 for it in self.beside)
-        return max(0.0, (busy - own) / sum(it.span_ns for it in self.beside))
+        busy = self._share("busy_ns")
+        own = sum(run.cpu_ns for run in self.runs)
+        return None if busy is None else max(0.0, busy - own / sum(it.span_ns for it in self.beside))
 
     @property
-    def steal_share(self) -> float | None:
+    def steal_cpus(self) -> float | None:
         """CPUs that the hypervisor took, as far as it reports it; None where the system does not."""
-        if not self.beside or any(it.steal_ns is None for it in self.beside):
-            return None
-        return sum(it.steal_ns or 0 for it in self.beside) / sum(it.span_ns for it in self.beside)
+        return self._share("steal_ns")
+
+    @property
+    def cpu_pressure(self) -> float | None:
+        """The share of the time in which some program waited for a CPU; None where the system does not report it."""
+        return self._share("cpu_pressure_ns")
+
+    @property
+    def io_pressure(self) -> float | None:
+        """The same for input and output."""
+        return self._share("io_pressure_ns")
+
+    def _share(self, counter: str) -> float | None:
+        values = [getattr(it, counter) for it in self.beside]
+        return None if not values or None in values else sum(values) / sum(it.span_ns for it in self.beside)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +119,10 @@ class Orders:
 
 def run_pair(trials: Runner, commands: Sequence[Command], chosen: Chosen, order: Sequence[int]) -> Pair:
     """Run each command once: at the same time, or one after the other."""
-    runs: list[Weighed | None] = [None] * len(commands)
+    runs: list[Measured | None] = [None] * len(commands)
     if chosen.design == "duet":
-        weighed, beside = trials.run([commands[k] for k in order], [[cpu] for cpu in chosen.cpus])
-        for k, run in zip(order, weighed, strict=True):
+        measured, beside = trials.run([commands[k] for k in order], [[cpu] for cpu in chosen.cpus])
+        for k, run in zip(order, measured, strict=True):
             runs[k] = run
         all_beside = [beside]
     else:
@@ -128,10 +140,10 @@ def choose(
     orders: Orders,
     *,
     wanted: DesignWord | None,
-    tell: Callable[[str], None],
+    show: Callable[[str], None],
 ) -> Chosen:
     """Return the design: the one that was asked for, or the one that knows more in the same time."""
-    tell("warming up")
+    show("warming up")
     first = [trials.run([command])[0][0] for command in commands]
     if wanted in ("interleaved", "sequential"):
         return Chosen(wanted, "as asked for")
@@ -143,7 +155,7 @@ def choose(
         return duet
     pairs: dict[str, list[Pair]] = {"duet": [], "interleaved": []}
     for k in range(PILOT_PAIRS):
-        tell(f"choosing a design: {k + 1} of {PILOT_PAIRS}")
+        show(f"choosing a design: {k + 1} of {PILOT_PAIRS}")
         for chosen in (duet, interleaved):
             pairs[chosen.design].append(run_pair(trials, commands, chosen, orders.next()))
     costs = {name: _cost(some, figure) for name, some in pairs.items()}
@@ -159,16 +171,26 @@ def _times(more: float, less: float) -> str:
 
 def _cost(pairs: Sequence[Pair], figure: Figure) -> float:
     """Seconds for a unit of information: the greatest variance of log ratios, times what a pair takes."""
-    variances = [
-        float(np.var([ratio for pair in pairs if (ratio := pair.log_ratio(figure, k)) is not None] or [0.0], ddof=0))
-        for k in range(1, len(pairs[0].runs))
-    ]
+    variances = [float(np.var(log_ratios(figure, k, pairs))) for k in range(1, len(pairs[0].runs))]
     return max(variances) * float(np.mean([pair.span_ns for pair in pairs])) / 1e9
 
 
-def _cpus(n: int, first: Sequence[Weighed]) -> tuple[tuple[int, ...] | None, str]:
+def log_ratios(figure: Figure, command: int, pairs: Sequence[Pair]) -> list[float]:
+    """The log ratio of each pair.
+
+    Raises:
+        BadInput: a value has no ratio.
+    """
+    found = [pair.log_ratio(figure, command) for pair in pairs]
+    known = [value for value in found if value is not None]
+    if len(known) < len(found):
+        raise BadInput(f"{figure.name}: found a value that is not above 0, expected one with a ratio")
+    return known
+
+
+def _cpus(n: int, first: Sequence[Measured]) -> tuple[tuple[int, ...] | None, str]:
     """CPUs of different cores for a duet; None where there is none, with the reason."""
-    if any(run.user_ns + run.system_ns > _SEVERAL_THREADS * run.wall_ns for run in first):
+    if any(run.cpu_ns > _SEVERAL_THREADS * run.wall_ns for run in first):
         return None, "a command uses more than one CPU"
     seen: set[str] = set()
     cpus = []

@@ -13,23 +13,22 @@ from vtare.errors import BadInput
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from vtare.ab.trials import Weighed
+    from vtare.ab.trials import Measured
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One: its name, its unit (as the ending of a name), whether it is printed, and how it is read of one run."""
+    """One: its name, its unit (as the ending of a name), how it is read of one run (None where it was not counted)."""
 
     name: str
     unit: str
-    read: Callable[[Weighed], float]
-    printed: bool = False
+    read: Callable[[Measured], float | None]
     more_is_better: bool = False
 
-    def hidden(self, runs: Sequence[Weighed]) -> str | None:
+    def hidden(self, runs: Sequence[Measured]) -> str | None:
         """Why the figure of these runs cannot be seen; None where it can."""
         least = max((run.least_byte or 0 for run in runs), default=0)
-        if self.unit != "_byte" or any(self.read(run) > 1.2 * least for run in runs):
+        if self.unit != "_byte" or any((self.read(run) or 0) > 1.2 * least for run in runs):
             return None
         return "less than the program that starts them holds itself"
 
@@ -44,13 +43,17 @@ class Figure:
         return "faster" if self.name in ("wall time", "CPU time") else "higher" if self.more_is_better else "lower"
 
 
+def _sum(first: int | None, second: int | None) -> int | None:
+    return None if first is None or second is None else first + second
+
+
 #: What the system counts, in the order in which it is shown.
 COUNTED: Final = (
     Figure("wall time", "_ns", lambda run: run.wall_ns),
-    Figure("CPU time", "_ns", lambda run: run.user_ns + run.system_ns),
+    Figure("CPU time", "_ns", lambda run: run.cpu_ns),
     Figure("peak memory", "_byte", lambda run: run.most_resident_byte),
-    Figure("page faults", "", lambda run: run.minor_faults + run.major_faults),
-    Figure("context switches", "", lambda run: run.voluntary_switches + run.involuntary_switches),
+    Figure("page faults", "", lambda run: _sum(run.minor_faults, run.major_faults)),
+    Figure("context switches", "", lambda run: _sum(run.voluntary_switches, run.involuntary_switches)),
 )
 
 
@@ -95,11 +98,11 @@ def read_figure(text: str, *, more_is_better: bool) -> Figure:
     else:
         extract = _pattern(how)
 
-    def read(run: Weighed) -> float:
+    def read(run: Measured) -> float:
         assert run.printed is not None
         return _number(name, run.printed, extract)
 
-    return Figure(name.strip(), "", read, printed=True, more_is_better=more_is_better)
+    return Figure(name.strip(), "", read, more_is_better=more_is_better)
 
 
 def _number(name: str, printed: str, extract: Callable[[str], float | None]) -> float:

@@ -3,31 +3,36 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from xml.etree import ElementTree
 
+from vtare import stats
 from vtare.ab.verdict import change_range, document, known_beside, letter, sentence, word
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from vtare.ab.compare import Compared, Finding
-    from vtare.ab.verdict import Limit
+    from vtare.ab.figures import Figure
+    from vtare.ab.verdict import Outcome
 
+_QUARTILES: Final = (0.25, 0.5, 0.75)
 _UNITS: Final = {"_ns": "ns", "_byte": "byte"}
 
 
-def markdown(found: Compared, seed: int, limits: Sequence[Limit]) -> str:
+def markdown(outcome: Outcome) -> str:
     """For a pull request or a step summary: the answer, a table, how it was found."""
+    found = outcome.found
     lines = [f"**{sentence(found, finding)}**" for finding in found.primary]
     if (beside := known_beside(found)) is not None:
         lines.append(f"\n{beside}")
-    for limit in limits:
+    for limit in outcome.limits:
         lines.append(f"\n`--fail-if '{limit.text}'`: {'crossed' if limit.crossed(found.primary) else 'not crossed'}.")
     lines += ["", "| figure | command | change | interval | verdict |", "|---|---|---|---|---|"]
     lines += [_row(finding) for finding in (*found.primary, *found.others)]
     lines += ["", *(f"- {letter(k)}: `{command.text}`" for k, command in enumerate(found.commands))]
-    lines.append(f"- {len(found.pairs)} pairs in {found.elapsed_s:.0f} s, {found.chosen.design}; seed {seed}")
+    lines.append(f"- {len(found.pairs)} pairs in {found.elapsed_s:.0f} s, {found.chosen.design}; seed {outcome.seed}")
     return "\n".join(lines) + "\n"
 
 
@@ -40,9 +45,10 @@ def _row(finding: Finding) -> str:
     return f"| {finding.figure.name} | {letter(finding.command)} | {change} | {interval} | {word(finding)} |"
 
 
-def junit(found: Compared, seed: int, limits: Sequence[Limit]) -> str:
+def junit(outcome: Outcome) -> str:
     """A test case for each limit and command; one that is not crossed but too noisy to know is skipped."""
-    cases = [(limit, finding) for limit in limits for finding in found.primary]
+    found = outcome.found
+    cases = [(limit, finding) for limit in outcome.limits for finding in found.primary]
     suite = ElementTree.Element("testsuite", name="vtare ab", tests=str(len(cases)))
     failures = skipped = 0
     for limit, finding in cases:
@@ -52,7 +58,7 @@ def junit(found: Compared, seed: int, limits: Sequence[Limit]) -> str:
         if limit.crossed([finding]):
             failures += 1
             ElementTree.SubElement(case, "failure", message=text)
-        elif finding.verdict == "too noisy":
+        elif finding.verdict in ("too noisy", "refused"):
             skipped += 1
             ElementTree.SubElement(case, "skipped", message=text)
         else:
@@ -63,56 +69,68 @@ def junit(found: Compared, seed: int, limits: Sequence[Limit]) -> str:
     return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
 
 
-def github(found: Compared, seed: int, limits: Sequence[Limit]) -> str:
+def github(outcome: Outcome) -> str:
     """Workflow commands of GitHub: an error where a limit is crossed, a warning where it is too noisy, or a notice."""
     lines = []
-    for finding in found.primary:
-        crossed = any(limit.crossed([finding]) for limit in limits)
-        kind = "error" if crossed else "warning" if finding.verdict == "too noisy" else "notice"
-        text = sentence(found, finding).replace("%", "%25").replace("\n", "%0A")
+    for finding in outcome.found.primary:
+        crossed = any(limit.crossed([finding]) for limit in outcome.limits)
+        kind = "error" if crossed else "warning" if finding.verdict in ("too noisy", "refused") else "notice"
+        text = sentence(outcome.found, finding).replace("%", "%25").replace("\n", "%0A")
         lines.append(f"::{kind} title=vtare ab::{text}")
     return "\n".join(lines) + "\n"
 
 
-def _medians(found: Compared) -> list[tuple[str, str, float, float, float]]:
-    """Name, unit, median and quartiles of each figure of each command."""
-    import numpy as np
+@dataclass(frozen=True, slots=True)
+class _Median:
+    """The median of a figure of one command, between its quartiles."""
 
+    command: str
+    figure: Figure
+    low: float
+    middle: float
+    high: float
+
+
+def _medians(found: Compared) -> list[_Median]:
     rows = []
     for figure in dict.fromkeys(finding.figure for finding in (*found.primary, *found.others)):
         for k, command in enumerate(found.commands):
-            values = [figure.read(pair.runs[k]) for pair in found.pairs]
-            low, middle, high = (float(value) for value in np.quantile(values, (0.25, 0.5, 0.75)))
-            rows.append((f"{command.text}: {figure.name}", _UNITS.get(figure.unit, ""), low, middle, high))
+            values = [value for pair in found.pairs if (value := figure.read(pair.runs[k])) is not None]
+            if values:
+                rows.append(_Median(command.text, figure, *(stats.in_order(values).quantile(q) for q in _QUARTILES)))
     return rows
 
 
-def bencher(found: Compared, seed: int, limits: Sequence[Limit]) -> str:
+def bencher(outcome: Outcome) -> str:
     """Bencher Metric Format: a benchmark for each command, a measure for each figure, with quartiles as its bounds."""
     written: dict[str, dict[str, dict[str, float]]] = {}
-    for name, _, low, middle, high in _medians(found):
-        command, _, figure = name.rpartition(": ")
-        measure = {"value": middle, "lower_value": low, "upper_value": high}
-        written.setdefault(command, {})[figure.replace(" ", "-").lower()] = measure
+    for row in _medians(outcome.found):
+        measure = {"value": row.middle, "lower_value": row.low, "upper_value": row.high}
+        written.setdefault(row.command, {})[row.figure.name.replace(" ", "-").lower()] = measure
     return json.dumps(written, indent=2, allow_nan=False) + "\n"
 
 
-def benchmark_action(found: Compared, seed: int, limits: Sequence[Limit]) -> str:
+def benchmark_action(outcome: Outcome) -> str:
     """What github-action-benchmark reads as `customSmallerIsBetter`."""
     rows = [
-        {"name": name, "unit": unit, "value": middle, "range": f"{low:g} to {high:g}"}
-        for name, unit, low, middle, high in _medians(found)
+        {
+            "name": f"{row.command}: {row.figure.name}",
+            "unit": _UNITS.get(row.figure.unit, ""),
+            "value": row.middle,
+            "range": f"{row.low:g} to {row.high:g}",
+        }
+        for row in _medians(outcome.found)
     ]
     return json.dumps(rows, indent=2, allow_nan=False) + "\n"
 
 
-def whole(found: Compared, seed: int, limits: Sequence[Limit]) -> str:
+def whole(outcome: Outcome) -> str:
     """The document of `--json`."""
-    return json.dumps(document(found, seed), indent=2, allow_nan=False) + "\n"
+    return json.dumps(document(outcome), indent=2, allow_nan=False) + "\n"
 
 
 #: What `--write FORM=FILE` writes.
-FORMS: Final[dict[str, Callable[[Compared, int, Sequence[Limit]], str]]] = {
+FORMS: Final[dict[str, Callable[[Outcome], str]]] = {
     "json": whole,
     "md": markdown,
     "junit": junit,

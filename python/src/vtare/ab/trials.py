@@ -21,24 +21,32 @@ _SHOWN: Final = 400
 
 
 @dataclass(frozen=True, slots=True)
-class Weighed:
-    """What one program took. Times in ns; `printed` is its standard output, None where nobody asked for it."""
+class Measured:
+    """What one program took. Times in ns; what was not counted is None.
+
+    `printed` is its standard output; `least_byte` is the memory that the kernel counts for any program started here:
+    less cannot be seen.
+    """
 
     begin_ns: int
-    wall_ns: int
-    user_ns: int
-    system_ns: int
-    most_resident_byte: int
-    minor_faults: int
-    major_faults: int
-    voluntary_switches: int
-    involuntary_switches: int
-    printed: str | None
-    least_byte: int | None
-    """Memory that the kernel counts for any program started here: less cannot be seen."""
+    wall_ns: float
+    user_ns: float
+    system_ns: float
+    most_resident_byte: int | None = None
+    minor_faults: int | None = None
+    major_faults: int | None = None
+    voluntary_switches: int | None = None
+    involuntary_switches: int | None = None
+    printed: str | None = None
+    least_byte: int | None = None
 
     @property
-    def end_ns(self) -> int:
+    def cpu_ns(self) -> float:
+        """CPU time, in user mode and in the kernel."""
+        return self.user_ns + self.system_ns
+
+    @property
+    def end_ns(self) -> float:
         """When it ended, on the clock of `begin_ns`."""
         return self.begin_ns + self.wall_ns
 
@@ -66,6 +74,8 @@ class Trials:
         self._process = subprocess.Popen(
             [binary, "trials"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
+        #: The facts of the machine, as every document of the binary has them.
+        self.machine: dict[str, Any] = self._answer()["machine"]
 
     def __enter__(self) -> Self:
         """Return itself."""
@@ -79,7 +89,7 @@ class Trials:
 
     def run(
         self, commands: Sequence[Command], cpus: Sequence[Sequence[int]] | None = None
-    ) -> tuple[list[Weighed], Beside]:
+    ) -> tuple[list[Measured], Beside]:
         """Run commands at once, each on its CPUs (all where None), and return what each took, in their order.
 
         Raises:
@@ -99,23 +109,27 @@ class Trials:
         answer = self._ask({"programs": programs, "most_s": self._most_s})
         if "error" in answer:
             raise BadInput(answer["error"])
-        weighed = []
+        measured = []
         for command, (out, err), found in zip(commands, files, answer["programs"], strict=True):
             self._check(command, found, err)
             del found["exit_code"], found["signal"], found["timed_out"]
             printed = out.read_text(errors="replace") if self._keeps_output else None
-            weighed.append(Weighed(**found, printed=printed, least_byte=answer["least_byte"]))
-        return weighed, Beside(**answer["beside"])
+            measured.append(Measured(**found, printed=printed, least_byte=answer["least_byte"]))
+        return measured, Beside(**answer["beside"])
 
     def _ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
         assert self._process.stdin is not None
-        assert self._process.stdout is not None
         try:
             self._process.stdin.write(json.dumps(request) + "\n")
             self._process.stdin.flush()
-            line = self._process.stdout.readline()
         except BrokenPipeError:
-            line = ""
+            # It has ended: its last words are read below.
+            pass
+        return self._answer()
+
+    def _answer(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
         if not line:
             said = "" if self._process.stderr is None else self._process.stderr.read().strip()
             raise MachineCannot(said or "the program that runs the commands has ended")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
-import platform
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -14,12 +12,13 @@ import numpy as np
 from vtare.errors import BadInput
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from vtare.ab.compare import Compared, Finding
-    from vtare.ab.trials import Weighed
+    from vtare.ab.trials import Measured
 
 SCHEMA: Final = "vtare.ab/1"
+_NOISE: Final = ("others_cpus", "steal_cpus", "cpu_pressure", "io_pressure")
 _LIMIT: Final = re.compile(r"(slower|faster|higher|lower)(?:\s+by\s+(\d+(?:\.\d+)?)\s*%)?")
 
 
@@ -56,7 +55,7 @@ def sentence(found: Compared, finding: Finding) -> str:
     b, a = letter(finding.command), letter(0)
     of = "" if finding.figure.name == "wall time" else f" in {finding.figure.name}"
     if finding.ratio is None or finding.low is None or finding.high is None:
-        return f"{b} against {a}{of}: no answer: {finding.reason or 'too few pairs for an interval'}."
+        return f"{b} against {a}{of}: no answer: {finding.reason}."
     level = f"{100 * finding.level:.3g} %"
     interval = f"({change_range(finding.low, finding.high)}, {level})"
     margin = f"{100 * found.asked.margin:.3g} %"
@@ -84,7 +83,7 @@ def known_beside(found: Compared) -> str | None:
     if not known:
         return None
     judged = "(--judge cpu stops as soon as that is known.)"
-    return f"Other programs take no CPU time from a command: {' '.join(known)} {judged}"
+    return f"Other programs change CPU time less than wall time: {' '.join(known)} {judged}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,42 +125,29 @@ def read_limit(text: str) -> Limit:
     return Limit(found.group(1), float(found.group(2) or 0) / 100.0, text.strip())
 
 
-def facts() -> dict[str, Any]:
-    """The facts of this machine that make figures comparable."""
-    return {
-        "system": platform.system(),
-        "kernel": platform.release(),
-        "cpu": _cpu(),
-        "cpus": len(os.sched_getaffinity(0)),
-    }
-
-
-def _cpu() -> str:
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
-            for line in file:
-                if line.startswith("model name"):
-                    return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    return platform.machine()
-
-
 def noise(found: Compared) -> dict[str, float | None]:
-    """What went on beside the pairs: CPUs that other programs took and the hypervisor took, median and most."""
+    """What went on beside the pairs, median and most (see `Pair`); None where the system does not report it."""
     figures: dict[str, float | None] = {}
-    for name, values in (
-        ("others_cpus", [pair.others_cpus for pair in found.pairs]),
-        ("steal_cpus", [pair.steal_share for pair in found.pairs]),
-    ):
-        known = [value for value in values if value is not None]
+    for name in _NOISE:
+        known = [value for pair in found.pairs if (value := getattr(pair, name)) is not None]
         figures[f"{name}_median"] = float(np.median(known)) if known else None
         figures[f"{name}_most"] = max(known) if known else None
     return figures
 
 
-def document(found: Compared, seed: int) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A comparison with the seed of its orders, the facts of the machine and the limits of `--fail-if`."""
+
+    found: Compared
+    seed: int
+    machine: Mapping[str, Any]
+    limits: tuple[Limit, ...] = ()
+
+
+def document(outcome: Outcome) -> dict[str, Any]:
     """The comparison as one JSON document (docs/ab.md)."""
+    found = outcome.found
 
     def of(finding: Finding) -> dict[str, Any]:
         return {
@@ -174,14 +160,14 @@ def document(found: Compared, seed: int) -> dict[str, Any]:
     figures = list(dict.fromkeys(finding.figure for finding in (*found.primary, *found.others)))
     return {
         "schema": SCHEMA,
-        "machine": facts(),
+        "machine": dict(outcome.machine),
         "commands": [{"name": letter(k), "text": command.text} for k, command in enumerate(found.commands)],
         "design": found.chosen.design,
         "design_reason": found.chosen.why,
         "cpus": list(found.chosen.cpus),
         "margin_percent": 100 * found.asked.margin,
         "alpha": found.asked.alpha,
-        "seed": seed,
+        "seed": outcome.seed,
         "stopped": found.stopped,
         "elapsed_s": found.elapsed_s,
         "findings": [of(finding) for finding in found.primary],
@@ -191,8 +177,7 @@ def document(found: Compared, seed: int) -> dict[str, Any]:
             {
                 "order": [letter(k) for k in pair.order],
                 "span_ns": pair.span_ns if pair.order else None,
-                "others_cpus": pair.others_cpus,
-                "steal_cpus": pair.steal_share,
+                **{name: getattr(pair, name) for name in _NOISE},
                 "runs": [counted(run) for run in pair.runs],
                 "figures": {figure.name: [figure.read(run) for run in pair.runs] for figure in figures},
             }
@@ -201,8 +186,8 @@ def document(found: Compared, seed: int) -> dict[str, Any]:
     }
 
 
-def counted(run: Weighed) -> dict[str, Any]:
-    """A run as it was counted, without what it printed."""
+def counted(run: Measured) -> dict[str, Any]:
+    """A run without what it printed."""
     return {key: value for key, value in dataclasses.asdict(run).items() if key != "printed"}
 
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from vtare.arguments import integer, percentage
-from vtare.cli.options import ERR, OUT, BinaryOption, JsonOption, SeedOption, print_json
+from vtare.cli.options import ERR, OUT, BinaryOption, JsonOption, SeedOption, print_json, seconds_of
 from vtare.errors import BadInput
 
 
@@ -96,10 +96,10 @@ def ab(
     from vtare.ab.commands import read_commands
     from vtare.ab.compare import Asked
     from vtare.ab.designs import DESIGNS
-    from vtare.ab.figures import COUNTED, judged_first, read_figure
+    from vtare.ab.figures import judged_first, read_figure
     from vtare.ab.publish import FORMS
     from vtare.ab.trials import Trials
-    from vtare.ab.verdict import document, read_limit
+    from vtare.ab.verdict import Outcome, document, read_limit
     from vtare.campaign.binary import find_binary
     from vtare.process import write_whole
     from vtare.terminal.ab import show_compared
@@ -110,49 +110,44 @@ def ab(
     listed = read_commands(typed, least=2 if against is None else 1)
     if against is not None and len(listed) > 1:
         raise BadInput(f"--against: found {len(listed)} commands, expected one")
-    before = None if against is None else read_baseline(against)
     if self_test:
         listed = (listed[0], listed[0])
     wanted = next((name for name in DESIGNS if name == design), None)
     if design is not None and wanted is None:
         raise BadInput(f"--design: found '{design}', expected {', '.join(DESIGNS)}")
-    files = [_form(text) for text in write or ()]
-    limits = [read_limit(text) for text in fail_if or ()]
+    files = [_form(text, printed=not as_json) for text in write or ()]
+    limits = tuple(read_limit(text) for text in fail_if or ())
     printed = [read_figure(text, more_is_better=more_is_better) for text in metric or ()]
     figures = judged_first(judge, printed)
     asked = Asked(
-        margin=margin / 100.0, most_s=_seconds("--max-time", max_time), most_pairs=pairs, design=wanted
-    )  # fmt: skip
+        margin=margin / 100.0,
+        most_s=seconds_of("--max-time", max_time, above=True),
+        most_pairs=pairs,
+        design=wanted,
+    )
+    most_s = seconds_of("--timeout", timeout, above=True)
     drawn = secrets.randbits(32) if seed is None else seed
     with (
         Trials(
-            find_binary(binary),
-            most_s=_seconds("--timeout", timeout),
-            keeps_output=bool(printed),
-            ignores_failure=ignore_failure,
+            find_binary(binary), most_s=most_s, keeps_output=bool(printed), ignores_failure=ignore_failure
         ) as trials,
         ERR.status("", spinner="dots") as status,
     ):
-        found = (
-            comparison.against(trials, *before, listed[0], COUNTED, asked, tell=lambda text: status.update(text))
-            if before is not None
-            else comparison.compare(
-                trials,
-                listed,
-                figures,
-                asked,
-                rng=np.random.default_rng(drawn),
-                tell=lambda text: status.update(text),
-            )
-        )
+        if against is None:
+            rng = np.random.default_rng(drawn)
+            found = comparison.compare(trials, listed, figures, asked, rng=rng, show=status.update)
+        else:
+            before = read_baseline(against, trials.machine)
+            found = comparison.against(trials, *before, listed[0], figures, asked, show=status.update)
+    outcome = Outcome(found, drawn, trials.machine, limits)
     for form, file in files:
-        text = FORMS[form](found, drawn, limits)
+        text = FORMS[form](outcome)
         if file == "-":
             OUT.print(text, end="")
         else:
             write_whole(Path(file), text.encode())
     if as_json:
-        print_json(document(found, drawn))
+        print_json(document(outcome))
     else:
         show_compared(OUT, found, self_test=self_test)
     crossed = [limit.text for limit in limits if limit.crossed(found.primary)]
@@ -163,22 +158,12 @@ def ab(
         raise typer.Exit(1)
 
 
-def _form(text: str) -> tuple[str, str]:
+def _form(text: str, *, printed: bool) -> tuple[str, str]:
     from vtare.ab.publish import FORMS
 
     form, _, file = text.partition("=")
     if form not in FORMS or not file:
         raise BadInput(f"--write: found '{text}', expected FORM=FILE with one of {', '.join(FORMS)}")
+    if file == "-" and not printed:
+        raise BadInput(f"--write: found '{text}' beside --json, expected a file: --json prints one document alone")
     return form, file
-
-
-def _seconds(option: str, text: str) -> float:
-    from vtare.quantities import QuantityError, Unit, parse, unit_of
-
-    try:
-        seconds = float(parse(text, unit_of("seconds") or Unit("s", {})))
-    except QuantityError as error:
-        raise BadInput(f"{option}: {error}") from error
-    if not 0.0 < seconds <= 86_400.0:
-        raise BadInput(f"{option}: found {text}, expected above 0 s, up to 24 h")
-    return seconds

@@ -13,6 +13,7 @@ from rich.console import Console
 
 from vtare.arguments import integer
 from vtare.campaign import forget_keys
+from vtare.errors import BadInput
 from vtare.terminal.logs import start_logging
 
 if TYPE_CHECKING:
@@ -58,6 +59,23 @@ DaskOption = Annotated[
 OutOption = Annotated[
     Path | None, typer.Option("--out", help="The file to write (default STORE/report.html, .md or .tex).")
 ]
+
+
+def seconds_of(option: str, text: str, *, above: bool = False) -> float:
+    """A time of the command line in s: 0 s (or above it) to 24 h.
+
+    Raises:
+        BadInput: it is no time, or out of this range.
+    """
+    from vtare.quantities import QuantityError, Unit, parse, unit_of
+
+    try:
+        seconds = float(parse(text, unit_of("seconds") or Unit("s", {})))
+    except QuantityError as error:
+        raise BadInput(f"{option}: {error}") from error
+    if not 0.0 <= seconds <= 86_400.0 or (above and seconds == 0.0):
+        raise BadInput(f"{option}: found {text}, expected {'above ' if above else ''}0 s to 24 h")
+    return seconds
 
 
 def print_json(document: dict[str, Any]) -> None:

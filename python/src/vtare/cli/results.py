@@ -19,6 +19,7 @@ from vtare.cli.options import (
     StoreArgument,
     exit_with_problems,
     print_json,
+    seconds_of,
     summary_of,
 )
 from vtare.errors import BadInput
@@ -98,15 +99,9 @@ def serve_report(
     ] = "30 s",
 ) -> None:
     """Show the report in a browser while its campaign runs: on this machine only, made anew as runs finish."""
-    from vtare.quantities import QuantityError, Unit, parse, unit_of
     from vtare.report.live import serve
 
-    try:
-        every_s = float(parse(every, unit_of("seconds") or Unit("s", {})))
-    except QuantityError as error:
-        raise BadInput(f"--every: {error}") from error
-    if not 0.0 <= every_s <= 86_400.0:
-        raise BadInput(f"--every: found {every}, expected 0 s to 24 h")
+    every_s = seconds_of("--every", every)
     forget_keys(store)
     read_store(store)
     serve(store, port=port, every_s=every_s, say=OUT.print)

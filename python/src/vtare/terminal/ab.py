@@ -73,7 +73,10 @@ def _row(found: Compared, finding: Finding) -> tuple[str, ...]:
 
 
 def _median(found: Compared, finding: Finding, command: int) -> str:
-    value = float(np.median([finding.figure.read(pair.runs[command]) for pair in found.pairs]))
+    values = [value for pair in found.pairs if (value := finding.figure.read(pair.runs[command])) is not None]
+    if not values:
+        return ""
+    value = float(np.median(values))
     return quantity_of(f"value{finding.figure.unit}").text(value)
 
 
