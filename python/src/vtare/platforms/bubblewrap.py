@@ -9,38 +9,15 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from vtare.platforms import network
 from vtare.platforms.protocol import DEFAULT_RESOURCES, Leftover, Need, Resources
-from vtare.platforms.rooted import (
-    BINARY,
-    RootedInstance,
-    RootedPlatform,
-    ToolChild,
-    pinning,
-    places_left,
-    to_descendants,
-)
+from vtare.platforms.rooted import BINARY, ProgramInstance, RootedInstance, RootedPlatform, pinning, places_left
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from pathlib import Path
 
     from vtare.platforms.network import Site
 
 _TOOL: Final = "bwrap"
-
-
-class BubblewrapInstance(RootedInstance):
-    """One root directory, in which sandboxes are made."""
-
-    def __init__(
-        self, root: Path, site: Site | None, index: int, about: Mapping[str, object], command: Sequence[str]
-    ) -> None:
-        """Make sandboxes by this command, behind which the directory and the program come."""
-        super().__init__(root, site, index, about)
-        self._command = command
-
-    def _enter(self, program: Sequence[str], directory: Path, stdout: Path, stderr: Path) -> ToolChild:
-        command = [*self._command, "--chdir", str(directory), "--", *program]
-        return ToolChild(command, directory, stdout=stdout, stderr=stderr, deliver=to_descendants)
 
 
 class BubblewrapPlatform(RootedPlatform):
@@ -67,7 +44,7 @@ class BubblewrapPlatform(RootedPlatform):
             "--dev", "/dev", "--ro-bind", "/sys", "/sys", "--ro-bind", str(self._binary), BINARY,
         ]  # fmt: skip
         about["version"] = network.run_tool((_TOOL, "--version")).strip()
-        return BubblewrapInstance(root, site, index, about, command)
+        return ProgramInstance(root, site, index, about, lambda directory: [*command, "--chdir", str(directory)])
 
 
 def leftovers() -> tuple[Leftover, ...]:

@@ -11,13 +11,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from vtare.platforms import network
-from vtare.platforms.guest import taps
 from vtare.platforms.guest.cards import words_of_all
 from vtare.platforms.guest.image import image_for
 from vtare.platforms.guest.instance import MEBIBYTE
 from vtare.platforms.guest.kernel import find_kernel
-from vtare.platforms.guest.stdio_machine import USUAL_MEMORY, StdioPlatform, directories_left
+from vtare.platforms.guest.own_process import USUAL_MEMORY
+from vtare.platforms.guest.stdio_machine import StdioPlatform, directories_left
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,13 +37,10 @@ class CloudHypervisorPlatform(StdioPlatform):
     SOURCE = "https://github.com/cloud-hypervisor/cloud-hypervisor/releases"
 
     def _command(self, attachment: GuestAttachment, directory: Path, resources: Resources) -> list[str]:
-        place = attachment.network
-        if place is not None:
-            self._removals.callback(taps.remove_tap, place.site, place.index)
-            network.carry_out(taps.tap_steps(place.site, place.index))
+        self._make_tap(attachment)
         kernel = find_kernel("cloud")
         image = image_for(kernel, self._binary, attachment.nic, channel=_DRIVERS)
-        cards = () if place is None else (place.card,)
+        cards = () if attachment.network is None else (attachment.network.card,)
         words = ("console=ttyS0", "loglevel=1", *words_of_all("/dev/ttyS0", None, cards))
         memory = (resources.memory_byte or USUAL_MEMORY) // MEBIBYTE
         devices = [part for card in cards for part in ("--net", f"tap={card.port},mac={card.mac}")]

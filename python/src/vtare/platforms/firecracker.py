@@ -12,13 +12,12 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from vtare.platforms import network
-from vtare.platforms.guest import taps
 from vtare.platforms.guest.cards import words_of_all
 from vtare.platforms.guest.image import image_for
 from vtare.platforms.guest.instance import MEBIBYTE
 from vtare.platforms.guest.kernel import find_kernel
-from vtare.platforms.guest.stdio_machine import USUAL_MEMORY, StdioPlatform, directories_left
+from vtare.platforms.guest.own_process import USUAL_MEMORY
+from vtare.platforms.guest.stdio_machine import StdioPlatform, directories_left
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,10 +39,7 @@ class FirecrackerPlatform(StdioPlatform):
     SOURCE = "https://github.com/firecracker-microvm/firecracker/releases"
 
     def _command(self, attachment: GuestAttachment, directory: Path, resources: Resources) -> list[str]:
-        place = attachment.network
-        if place is not None:
-            self._removals.callback(taps.remove_tap, place.site, place.index)
-            network.carry_out(taps.tap_steps(place.site, place.index))
+        self._make_tap(attachment)
         kernel = find_kernel("cloud")
         image = image_for(kernel, self._binary, attachment.nic, channel=_DRIVERS)
         file = directory / "config.json"

@@ -10,40 +10,15 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from vtare.platforms import network
 from vtare.platforms.protocol import DEFAULT_RESOURCES, Leftover, Need, Resources
-from vtare.platforms.rooted import (
-    BINARY,
-    RootedInstance,
-    RootedPlatform,
-    ToolChild,
-    pinning,
-    places_left,
-    to_descendants,
-)
+from vtare.platforms.rooted import BINARY, ProgramInstance, RootedInstance, RootedPlatform, pinning, places_left
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from pathlib import Path
 
     from vtare.platforms.network import Site
 
 _TOOL: Final = "systemd-nspawn"
-
-
-class NspawnInstance(RootedInstance):
-    """One root directory, in which containers are made."""
-
-    def __init__(
-        self, root: Path, site: Site | None, index: int, about: Mapping[str, object], command: Sequence[str]
-    ) -> None:
-        """Make containers by this command, behind which the directory and the program come."""
-        super().__init__(root, site, index, about)
-        self._command = command
-
-    def _enter(self, program: Sequence[str], directory: Path, stdout: Path, stderr: Path) -> ToolChild:
-        # Each container has a name of its own on this machine; inside, all have the same.
-        machine = f"vtare-{secrets.token_hex(6)}"
-        command = [*self._command, f"--machine={machine}", f"--chdir={directory}", "--", *program]
-        return ToolChild(command, directory, stdout=stdout, stderr=stderr, deliver=to_descendants)
 
 
 class NspawnPlatform(RootedPlatform):
@@ -74,7 +49,12 @@ class NspawnPlatform(RootedPlatform):
             "--private-network" if inside is None else f"--network-namespace-path=/run/netns/{inside}",
         ]  # fmt: skip
         about["version"] = network.run_tool((_TOOL, "--version")).partition("\n")[0]
-        return NspawnInstance(root, site, index, about, command)
+
+        def words(directory: Path) -> list[str]:
+            # Each container has a name of its own on this machine; inside, all have the same.
+            return [*command, f"--machine=vtare-{secrets.token_hex(6)}", f"--chdir={directory}"]
+
+        return ProgramInstance(root, site, index, about, words)
 
 
 def leftovers() -> tuple[Leftover, ...]:

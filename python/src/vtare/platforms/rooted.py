@@ -104,6 +104,22 @@ class RootedInstance(ABC):
         return None if self._site is None else self._site.port(self._index)
 
 
+class ProgramInstance(RootedInstance):
+    """An instance every program of which is a sandbox of its own: they share its root and its network namespace."""
+
+    def __init__(
+        self, root: Path, site: Site | None, index: int, about: Mapping[str, object],
+        words: Callable[[Path], Sequence[str]],
+    ) -> None:  # fmt: skip
+        """Make sandboxes by these words, those for a program in this directory, behind which the program comes."""
+        super().__init__(root, site, index, about)
+        self._words = words
+
+    def _enter(self, program: Sequence[str], directory: Path, stdout: Path, stderr: Path) -> ToolChild:
+        command = [*self._words(directory), "--", *program]
+        return ToolChild(command, directory, stdout=stdout, stderr=stderr, deliver=to_descendants)
+
+
 class RootedPlatform(BasePlatform[RootedInstance]):
     """Sandboxes whose tool takes a root directory and a network namespace, both of which the lab has made before."""
 

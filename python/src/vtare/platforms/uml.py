@@ -18,15 +18,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from vtare.platforms import network
-from vtare.platforms.base import BasePlatform, Layer
-from vtare.platforms.binary import digest, not_static
+from vtare.platforms.binary import not_static
 from vtare.platforms.child import start_child
-from vtare.platforms.guest import taps
-from vtare.platforms.guest.cards import GuestAttachment, Network, words_of_all
+from vtare.platforms.guest.cards import words_of_all
 from vtare.platforms.guest.channel import Terminal
 from vtare.platforms.guest.errors import GuestFailed
-from vtare.platforms.guest.instance import MEBIBYTE, GuestInstance, settled_facts, start_in_turn
-from vtare.platforms.guest.machine import RunningGuest, how, tail
+from vtare.platforms.guest.instance import MEBIBYTE, GuestInstance
+from vtare.platforms.guest.own_process import USUAL_MEMORY, OwnGuest, OwnGuestPlatform
 from vtare.platforms.protocol import DEFAULT_RESOURCES, Leftover, Need, Resources
 from vtare.platforms.rooted import (
     BINARY,
@@ -44,22 +42,24 @@ from vtare.process import run_tool
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from vtare.platforms.child import Child, ProcessChild
+    from vtare.platforms.child import Child
+    from vtare.platforms.guest.cards import GuestAttachment, Network
     from vtare.platforms.guest.channel import Channel
-    from vtare.platforms.network import Site
 
 PROGRAM: Final = "linux.uml"
 #: The guest's end of its serial line.
 _PORT: Final = "/dev/ttyS0"
 _SERIAL: Final = re.compile(r"Serial line 0 assigned device '(?P<path>/dev/pts/\d+)'")
-_USUAL_MEMORY: Final = 128 * MEBIBYTE
 _LEAST_MEMORY: Final = 96 * MEBIBYTE
-_READY_S: Final = 60.0
+#: How long its kernel may take to name its serial line.
+_SERIAL_S: Final = 60.0
 _LOOK_S: Final = 0.02
 
 
-class UmlMachine(RunningGuest):
-    """A guest in a process of the lab's own."""
+class UmlMachine(OwnGuest):
+    """A guest that is a kernel in a process of the lab's own."""
+
+    PROGRAM = PROGRAM
 
     def __init__(self, root: Path, name: str, place: Network | None, memory_byte: int, before: Sequence[str]) -> None:
         """Start the kernel on this root, with `before` in front of it.
@@ -69,7 +69,6 @@ class UmlMachine(RunningGuest):
         """
         super().__init__(name, root.parent, place)
         self.root = root
-        self._log = self.directory / "log"
         cards = () if place is None else (place.card,)
         inside = [] if place is None else ["ip", "netns", "exec", place.site.namespace]
         devices = [] if place is None else [f"vec0:transport=tap,ifname={place.port},mac={place.card.mac},depth=128"]
@@ -88,30 +87,8 @@ class UmlMachine(RunningGuest):
         except OSError as error:
             raise GuestFailed(f"guest {name}: {error}") from error
 
-    @property
-    def process(self) -> ProcessChild:
-        """The kernel."""
-        return self._process
-
-    def ended(self) -> str | None:
-        """See `RunningGuest.ended`."""
-        code = self._process.returncode
-        return None if code is None else f"{PROGRAM} ended with {how(code)}"
-
-    def end(self) -> None:
-        """End the guest and remove its files. May be called twice."""
-        self._process.kill()
-        if self._agent is not None:
-            self._agent.close()
-        shutil.rmtree(self.directory, ignore_errors=True)
-
-    def last_words(self) -> str:
-        """How the kernel ended, and what it reported last."""
-        self._process.wait(0.5)
-        return "; ".join(part for part in (self.ended() or f"{PROGRAM} still runs", tail(self._log)) if part)
-
     def _open_channel(self) -> Channel:
-        deadline = time.monotonic() + _READY_S
+        deadline = time.monotonic() + _SERIAL_S
         while (found := _SERIAL.search(self._log.read_text(encoding="utf-8", errors="replace"))) is None:
             if self.ended() is not None or time.monotonic() > deadline:
                 raise GuestFailed(f"guest {self.name}: has no serial line; {self.last_words()}")
@@ -132,14 +109,12 @@ class UmlInstance(GuestInstance[UmlMachine]):
         copy_out(self._machine.root, self.name, directory, expected)
 
 
-class UmlPlatform(BasePlatform[UmlInstance]):
+class UmlPlatform(OwnGuestPlatform[UmlMachine]):
     """Micro guests of user-mode Linux."""
 
     name: Final = "uml"
-    LAYER = Layer.MACHINE
-    BOOTS = True
-    #: Its agent starts few commands only: tests/platforms/test_uml.py.
-    TRIED_WITH_ALL = False
+    CARD = "tap"
+    READY_S = 60.0
     WORDS = "a guest of user-mode Linux"
     OFFERED = frozenset({"memory_byte", "pinned"})
 
@@ -154,57 +129,30 @@ class UmlPlatform(BasePlatform[UmlInstance]):
 
     def need(self, resources: Resources = DEFAULT_RESOURCES) -> Need:
         """What one guest takes: its memory, its root, and a process of the host for each of its own."""
-        memory = resources.memory_byte or _USUAL_MEMORY
+        memory = resources.memory_byte or USUAL_MEMORY
         return Need(memory_byte=memory + 32 * MEBIBYTE, processes=24, disk_byte=16 * MEBIBYTE)
 
-    def _make(self, index: int, site: Site | None, resources: Resources) -> UmlInstance:
-        return self._make_all(range(index, index + 1), site, resources)[0]
-
-    def _make_all(self, indices: range, site: Site | None, resources: Resources) -> Sequence[UmlInstance]:
-        """Boot guests, four at a time."""
-        attachments = [
-            GuestAttachment(f"{self._owner}-u{index}")
-            if site is None
-            else GuestAttachment(site.instance_namespace(index), Network(site, index, "tap"))
-            for index in indices
-        ]
-        started = start_in_turn(
-            attachments, lambda one: self._boot(one, resources), lambda machine: self._ready(machine, resources)
-        )
-        if site is not None:
-            network.wait_forwarding([(site.namespace, site.port(index)) for index in indices])
-        return started
-
     def _boot(self, attachment: GuestAttachment, resources: Resources) -> UmlMachine:
-        place = attachment.network
-        if place is not None:
-            self._removals.callback(taps.remove_tap, place.site, place.index)
-            network.carry_out(taps.tap_steps(place.site, place.index))
+        self._make_tap(attachment)
         directory = PLACES / self.name / f"{attachment.name}-uml"
         self._removals.callback(remove_files, directory)
         root = make_root(directory)
         shutil.copy(self._binary, root / BINARY[1:])
-        memory = resources.memory_byte or _USUAL_MEMORY
-        machine = UmlMachine(root, attachment.name, place, memory, pinning(resources))
+        memory = resources.memory_byte or USUAL_MEMORY
+        machine = UmlMachine(root, attachment.name, attachment.network, memory, pinning(resources))
         self._removals.callback(machine.end)
         return machine
 
-    def _ready(self, machine: UmlMachine, resources: Resources) -> UmlInstance:
-        hello = machine.wait_ready(_READY_S)
-        inside = settled_facts(machine.agent, machine.name, None)
-        facts: dict[str, Any] = {
+    def _about(self, resources: Resources) -> dict[str, Any]:
+        return {
             "emulator": f"user-mode Linux {_version()}",
             "accelerator": "uml",
             "vcpus": 1,
-            "memory_byte": resources.memory_byte or _USUAL_MEMORY,
             "pinned": None if resources.pinned is None else list(resources.pinned),
-            "nic": None if machine.network is None else machine.network.nic,
-            "kernel": inside.get("kernel"),
-            "clock_source": inside.get("clock_source"),
-            "agent": hello.get("version"),
-            "binary_sha256": digest(self._binary),
         }
-        return UmlInstance(machine, facts)
+
+    def _instance(self, guest: UmlMachine, facts: dict[str, Any]) -> UmlInstance:
+        return UmlInstance(guest, facts)
 
 
 @cache

@@ -14,30 +14,29 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from vtare.platforms import network
-from vtare.platforms.base import BasePlatform, Layer
-from vtare.platforms.binary import digest, not_static
+from vtare.platforms.binary import not_static
 from vtare.platforms.child import ProcessChild, start_answering
-from vtare.platforms.guest.cards import GuestAttachment, Network
 from vtare.platforms.guest.channel import Descriptors
 from vtare.platforms.guest.errors import GuestFailed
-from vtare.platforms.guest.instance import MEBIBYTE, READY_S, GuestInstance, settled_facts, start_in_turn
-from vtare.platforms.guest.machine import RunningGuest, how, tail
+from vtare.platforms.guest.instance import MEBIBYTE
+from vtare.platforms.guest.own_process import USUAL_MEMORY, OwnGuest, OwnGuestPlatform
 from vtare.platforms.owner import owner_of, still_runs
 from vtare.platforms.protocol import DEFAULT_RESOURCES, Leftover, Need, Resources
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from vtare.platforms.guest.cards import GuestAttachment, Network
     from vtare.platforms.guest.channel import Channel
-    from vtare.platforms.network import Site
 
 #: The device of KVM, without which none of these monitors runs.
 KVM: Final = Path("/dev/kvm")
-USUAL_MEMORY: Final = 128 * MEBIBYTE
 
 
-class StdioMachine(RunningGuest):
+class StdioMachine(OwnGuest):
     """A guest whose monitor is a process of the lab's own."""
+
+    PROGRAM = "its monitor"
 
     def __init__(self, name: str, directory: Path, place: Network | None, command: Sequence[str]) -> None:
         """Start the monitor in its directory, which exists.
@@ -46,34 +45,11 @@ class StdioMachine(RunningGuest):
             GuestFailed: it cannot be started.
         """
         super().__init__(name, directory, place)
-        self._log = directory / "log"
         try:
             self._started = start_answering(command, directory=directory, stderr=self._log)
         except OSError as error:
             raise GuestFailed(f"guest {name}: {error}") from error
         self._process = ProcessChild(self._started)
-
-    @property
-    def process(self) -> ProcessChild:
-        """The monitor."""
-        return self._process
-
-    def ended(self) -> str | None:
-        """See `RunningGuest.ended`."""
-        code = self._process.returncode
-        return None if code is None else f"its monitor ended with {how(code)}"
-
-    def end(self) -> None:
-        """End the guest and remove its files. May be called twice."""
-        self._process.kill()
-        if self._agent is not None:
-            self._agent.close()
-        shutil.rmtree(self.directory, ignore_errors=True)
-
-    def last_words(self) -> str:
-        """How the monitor ended, and what it reported last."""
-        self._process.wait(0.5)
-        return "; ".join(part for part in (self.ended() or "its monitor still runs", tail(self._log)) if part)
 
     def _open_channel(self) -> Channel:
         assert self._started.stdin is not None
@@ -85,12 +61,9 @@ class StdioMachine(RunningGuest):
         return Descriptors(read, write)
 
 
-class StdioPlatform(BasePlatform[GuestInstance[StdioMachine]]):
+class StdioPlatform(OwnGuestPlatform[StdioMachine]):
     """Guests of one such monitor."""
 
-    LAYER = Layer.MACHINE
-    BOOTS = True
-    TRIED_WITH_ALL = False
     OFFERED = frozenset({"vcpus", "memory_byte"})
     #: The monitor, and where it comes from.
     PROGRAM: ClassVar[str]
@@ -108,26 +81,6 @@ class StdioPlatform(BasePlatform[GuestInstance[StdioMachine]]):
         """What one guest takes: its memory, and the monitor with a thread for each vCPU."""
         memory = resources.memory_byte or USUAL_MEMORY
         return Need(memory_byte=memory + 64 * MEBIBYTE, processes=(resources.vcpus or 1) + 8, disk_byte=16 * MEBIBYTE)
-
-    def _make(self, index: int, site: Site | None, resources: Resources) -> GuestInstance[StdioMachine]:
-        return self._make_all(range(index, index + 1), site, resources)[0]
-
-    def _make_all(
-        self, indices: range, site: Site | None, resources: Resources
-    ) -> Sequence[GuestInstance[StdioMachine]]:
-        """Boot guests, four at a time."""
-        attachments = [
-            GuestAttachment(f"{self._owner}-{index}")
-            if site is None
-            else GuestAttachment(site.instance_namespace(index), Network(site, index, "virtio"))
-            for index in indices
-        ]
-        started = start_in_turn(
-            attachments, lambda one: self._boot(one, resources), lambda machine: self._ready(machine, resources)
-        )
-        if site is not None:
-            network.wait_forwarding([(site.namespace, site.port(index)) for index in indices])
-        return started
 
     def _boot(self, attachment: GuestAttachment, resources: Resources) -> StdioMachine:
         place = attachment.network
@@ -148,22 +101,13 @@ class StdioPlatform(BasePlatform[GuestInstance[StdioMachine]]):
     def _command(self, attachment: GuestAttachment, directory: Path, resources: Resources) -> list[str]:
         """Lay what the monitor needs into the directory, and give the words that start it. Makes the network, too."""
 
-    def _ready(self, machine: StdioMachine, resources: Resources) -> GuestInstance[StdioMachine]:
-        hello = machine.wait_ready(READY_S)
-        inside = settled_facts(machine.agent, machine.name, None)
-        facts: dict[str, Any] = {
+    def _about(self, resources: Resources) -> dict[str, Any]:
+        return {
             "hypervisor": self.name,
             "unverified": self.UNVERIFIED,
             "accelerator": "kvm",
             "vcpus": resources.vcpus or 1,
-            "memory_byte": resources.memory_byte or USUAL_MEMORY,
-            "nic": None if machine.network is None else machine.network.nic,
-            "kernel": inside.get("kernel"),
-            "clock_source": inside.get("clock_source"),
-            "agent": hello.get("version"),
-            "binary_sha256": digest(self._binary),
         }
-        return GuestInstance(machine, facts)
 
 
 def directory_of(name: str, kind: str) -> Path:
