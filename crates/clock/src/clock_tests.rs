@@ -2,21 +2,8 @@ use std::sync::atomic::Ordering;
 
 use super::*;
 use crate::info::Event;
+use crate::on_sim::{evidence, on};
 use crate::sim::SimClock;
-
-fn evidence() -> Evidence {
-    Evidence {
-        available: true,
-        permitted: true,
-        invariant: Some(true),
-        clock_source: Some("tsc".to_owned()),
-        ..Evidence::default()
-    }
-}
-
-fn on(machine: SimClock) -> Clock<SimClock> {
-    Clock::with_source(machine, evidence(), &ClockOptions::fast(), |_| None)
-}
 
 /// This clock minus the kernel's, in ns, read one after the other.
 fn error_ns(clock: &Clock<SimClock>) -> i64 {

@@ -16,6 +16,8 @@ pub mod kernel_rate;
 pub mod lattice;
 pub mod line;
 pub mod offset;
+#[cfg(test)]
+mod on_sim;
 mod options;
 pub mod renew;
 pub mod sim;

@@ -1,22 +1,11 @@
 use vtare_units::Random;
 
 use super::*;
+use crate::Clock;
+use crate::on_sim::on;
 use crate::sim::SimClock;
-use crate::trust::Evidence;
-use crate::{Clock, ClockOptions};
 
 const MS: f64 = 1e6;
-
-fn on(machine: SimClock) -> Clock<SimClock> {
-    let evidence = Evidence {
-        available: true,
-        permitted: true,
-        invariant: Some(true),
-        clock_source: Some("tsc".to_owned()),
-        ..Evidence::default()
-    };
-    Clock::with_source(machine, evidence, &ClockOptions::fast(), |_| None)
-}
 
 /// An interval, and whether it is wrong although it is stated to hold.
 fn wrong(clock: &Clock<SimClock>) -> Option<UtcInterval> {

@@ -1,6 +1,7 @@
 use vtare_units::Random;
 
 use super::*;
+use crate::on_sim::on;
 use crate::sim::SimClock;
 use crate::source::TimeSource;
 use crate::trust::Evidence;
@@ -9,17 +10,6 @@ use crate::{Clock, ClockOptions};
 const MS: f64 = 1e6;
 /// What a checked reading may be off by where no flag was raised: the tolerance of a look.
 const BOUND_NS: i64 = 250_000;
-
-fn on(machine: SimClock) -> Clock<SimClock> {
-    let evidence = Evidence {
-        available: true,
-        permitted: true,
-        invariant: Some(true),
-        clock_source: Some("tsc".to_owned()),
-        ..Evidence::default()
-    };
-    Clock::with_source(machine, evidence, &ClockOptions::fast(), |_| None)
-}
 
 /// A reading, and how far it lies outside of the kernel's clock before and after.
 fn read(clock: &Clock<SimClock>) -> (Checked, i64) {
