@@ -17,7 +17,7 @@ pub(super) struct Policed {
 }
 
 impl Policed {
-    /// Nothing to speak of was dropped.
+    /// No more was dropped than a share of `POLICE_PASSED`.
     pub(super) fn passed(&self) -> bool {
         self.sent - self.rate <= t::POLICE_PASSED * self.sent
     }

@@ -32,10 +32,10 @@ impl Abacus {
         let [low, high] = bounds.interval(&evidence.path);
         // Less than nothing: more came than the link carries, or the account is wrong by as much.
         let high = high.max(-value);
-        // No more is available than the narrow link carries.
-        let most = evidence.path.carries();
+        // No more is available than the narrow link carries, as far as that is known.
+        let most = evidence.path.carries() * (1.0 + t::SIDES * evidence.path.narrow.1);
         let value = value.min(most);
-        let high = high.min(most * (1.0 + t::SIDES * evidence.path.narrow.1)).max(value);
+        let high = high.min(most).max(value);
         let low = low.min(high);
         let bursts = t::SIDES * (bounds.burst / bounds.seconds()).sqrt();
         let interval = |more: f64| Some([(low - more).max(0.0), (high + more).max(0.0)]);
