@@ -230,7 +230,7 @@ fn every_packet_of_large_tcp_sends_has_its_own_fate_and_all_arrives() {
 fn datagrams_that_are_due_together_leave_as_one_frame_and_are_lost_one_by_one() {
     let Some(ends) = Ends::new() else { return };
     // What came in an outage leaves at a packet in 0.6 us behind it: faster than frames of one packet each could.
-    let link = ends.link("--rate-steps 0:20ms,20G:20ms --buffer 50MB --loss 5% --seed 5");
+    let link = ends.link("--rate-steps 0:30ms,20G:10ms --buffer 50MB --loss 5% --seed 5");
     let sink = ends.sink();
     let sent = ends.send("--rate 400M --catch-up 1s --seconds 0.3");
     let link = link.stop();
