@@ -1,9 +1,8 @@
 //! `vtare trials`: runs programs one at a time or at once and measures each, for `vtare ab` (docs/ab.md).
 //!
-//! The first line on stdout states the machine; then one JSON document a line on stdin asks for one trial, and one line on
-//! stdout answers it. The program that starts the
-//! others is small and does nothing else, so that neither the memory nor the wake-ups of an interpreter are in what is
-//! measured.
+//! The first line on stdout states the machine; then one JSON document a line on stdin asks for one trial, and one line
+//! on stdout answers it. The program that starts the others is small and does nothing else, so that neither the memory
+//! nor the wake-ups of an interpreter are in what is measured.
 
 use std::fs::File;
 use std::io::BufRead as _;
