@@ -38,6 +38,27 @@ parameters = { samples = 1000, source = ["clock_monotonic"] }
 [experiment.factors]
 platform = ["host", "netns"]
 load = ["nbd", "idle"]
+
+[[experiment]]
+name = "beside"
+title = "Cost of a read beside others"
+instrument = "timer"
+parameters = { samples = 1000, source = ["clock_monotonic"] }
+
+[experiment.factors]
+background = [2]
+background_load = ["nbd"]
+
+[[experiment]]
+name = "round-trips"
+title = "Round trips beside others"
+instrument = "rtt"
+parameters = { rate_packet_per_s = "1 kpacket/s", seconds = "0.3 s" }
+
+[experiment.factors]
+background = [1]
+background_load = [{ kind = "nbd", threads = 2 }]
+background_side = ["responder"]
 """
 
 
@@ -118,7 +139,15 @@ def test_a_campaign_serves_beside_its_instance_and_keeps_one_report(vtare: Path,
     assert campaign.returncode == 0, errors
     reports = [json.loads(path.read_text()) for path in (tmp_path / "store" / "runs").glob("*/load.json")]
     nbd = [report["nbd"] for report in reports if report["kind"] == "nbd"]
-    assert (len(reports), len(nbd)) == (4, 2)
+    assert (len(reports), len(nbd)) == (6, 2)
+    beside = [json.loads(path.read_text()) for path in (tmp_path / "store" / "runs").glob("*/background.json")]
+    assert sorted(one["instances"] for one in beside) == [1, 2]
+    for found in beside:
+        assert found["load"] == "nbd"
+        assert found["offered"]["written_byte_per_s"] > 0
+        # Each has a file of its own: what two clients wrote to one, neither would find again.
+        assert len({report["nbd"]["address"] for report in found["reports"]}) == found["instances"]
+        nbd += [report["nbd"] for report in found["reports"]]
     for one in nbd:
         assert one["role"] == "client"
         assert one["client"]["written_byte"] > 0

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import polars as pl
 import pytest
-from machines import JOINED, PLAN_HEAD, Sshd, plan_tables, skip_unless_made, three_machines, wait_until
+from machines import JOINED, PLAN_HEAD, ROUTED, Sshd, plan_tables, skip_unless_made, three_machines, wait_until
 
 from vtare.clock_relation import read_relations
 from vtare.design import make_design
@@ -324,7 +324,29 @@ def test_a_tester_measures_what_forwards_between_its_ports(
 FAULTS = int(os.environ.get("VTARE_FAULTS", "1"))
 
 
-KINDS = ("host killed", "lab killed", "connection cut", "silence")
+KINDS = ("host killed", "connection cut", "silence", "lab killed")
+#: Each machine of each topology is hit: a path over the router's queue, one over `vtare link`, two machines.
+PLACES = (
+    ("queue", "router"),
+    ("link", "router"),
+    ("pair", "responder"),
+    ("pair", "sender"),
+    ("queue", "responder"),
+    ("queue", "sender"),
+    ("link", "responder"),
+    ("link", "sender"),
+)
+
+
+def plan_of_faults(topology: str, machines: dict[str, Sshd]) -> str:
+    """A plan of a short run and a long one in this topology."""
+    if topology == "pair":
+        text = PLAN[: PLAN.index("[experiment.factors]")].replace(', seconds = "0.3 s"', "")
+        text += '[experiment.factors]\nseconds = ["0.1 s", "60 s"]\ncapture = ["on"]\n'
+        return text + plan_tables(machines, ("sender", "responder"))
+    path, addresses = (STEADY, ROUTED) if topology == "queue" else (LINK, JOINED)
+    text = PLAN_HEAD + path.replace("estimates = 2, ", "") + 'seconds = ["1 s", "60 s"]\n'
+    return text + plan_tables(machines, ("sender", "responder", "router"), addresses)
 
 
 @pytest.mark.parametrize("number", range(FAULTS))
@@ -333,15 +355,9 @@ def test_a_fault_in_mid_run_loses_no_finished_run_and_leaves_nothing(
 ) -> None:
     drawn = random.Random(number)
     fault = KINDS[number % len(KINDS)]
-    # A path over the router, else a round trip between two.
-    roles = ("sender", "responder", "router")[: drawn.choice((2, 3))]
-    hit = machines[drawn.choice(roles)]
-    if len(roles) == 3:
-        text = PLAN_HEAD + STEADY.replace("estimates = 2, ", "") + 'seconds = ["1 s", "60 s"]\n'
-    else:
-        text = PLAN[: PLAN.index("[experiment.factors]")].replace(', seconds = "0.3 s"', "")
-        text += '[experiment.factors]\nseconds = ["0.1 s", "60 s"]\ncapture = ["on"]\n'
-    text += plan_tables(machines, roles)
+    topology, place = PLACES[number // len(KINDS) % len(PLACES)]
+    hit = machines[place]
+    text = plan_of_faults(topology, machines)
     (tmp_path / "plan.toml").write_text(text)
     plan = parse_plan(text, source=Path("plan.toml"))
     seed = next(seed for seed in range(100) if make_design(plan, seed)[0].parameters["seconds"] < 60)
@@ -376,7 +392,7 @@ def test_a_fault_in_mid_run_loses_no_finished_run_and_leaves_nothing(
     assert entry["status"] in ("pending", "failed")
     (whole,) = finished(runs)
     assert (whole / "samples.parquet").stat().st_size > 0
-    print(f"fault {number}: {fault} at the {hit.namespace.rpartition('-')[2]} of {len(roles)}: {entry['status']}")
+    print(f"fault {number}: {fault}, {place} of {topology}: {entry['status']}")
 
 
 def test_a_machine_that_hears_nothing_of_the_lab_ends_everything_by_itself(

@@ -2,8 +2,8 @@
 
 Resources: `vcpus`, `memory` ("256 MiB"), `affinity` ("off", or CPUs of the host as "0" and "0,1"), `nic`,
 `guest_clock` and `disk` ("256 MiB", or "none").
-Background: `background` (how many instances), `background_load` (none, cpu, io, net, or a table with `threads` or
-`rate`), `background_side`, `background_platform` (that of the side where the plan does not state one).
+Background: `background` (how many instances), `background_load` (none, cpu, io, nbd, net, or a table with `threads`
+or `rate`), `background_side`, `background_platform` (that of the side where the plan does not state one).
 """
 
 from __future__ import annotations
@@ -20,13 +20,17 @@ from vtare.quantities import QuantityError, parse, unit_of
 AFFINITY: Final = "affinity"
 RESOURCE_FACTORS: Final = ("vcpus", "memory", AFFINITY, "nic", "guest_clock", "disk")
 BACKGROUND_FACTORS: Final = ("background", "background_load", "background_side", "background_platform")
-BACKGROUND_LOADS: Final = ("none", "cpu", "io", "net")
+#: The load on a file service beside the instances, each with its own.
+FILE_SERVICE: Final = "nbd"
+BACKGROUND_LOADS: Final = ("none", "cpu", "io", FILE_SERVICE, "net")
 #: Addresses behind one bridge leave room for that many beside those that measure.
 MOST_BACKGROUND: Final = 128
 OFF: Final = "off"
 NO_DISK: Final = "none"
 #: The io load's smallest file, and the journal and tables of the file system.
 LEAST_DISK_BYTE: Final = 32 << 20
+#: Streams of `vtare load nbd`.
+MOST_STREAMS: Final = 64
 _DEFAULT: Final = "default"
 _NET_RATE_BIT_PER_S: Final = 1_000_000_000
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]*")
@@ -35,7 +39,7 @@ _CPUS: Final = re.compile(r"\d{1,4}(,\d{1,4})*")
 
 @dataclass(frozen=True, slots=True)
 class BackgroundLoad:
-    """What one background instance does. `threads` of cpu and io, `rate_bit_per_s` that net offers."""
+    """What one background instance does. `threads` of cpu, io and nbd, `rate_bit_per_s` that net offers."""
 
     kind: str = "none"
     threads: int = 1
@@ -50,6 +54,11 @@ class Background:
     load: BackgroundLoad = BackgroundLoad()
     side: str = "sender"
     platform: str | None = None
+
+    @property
+    def served(self) -> bool:
+        """Whether its instances read and write file services beside them."""
+        return self.instances > 0 and self.load.kind == FILE_SERVICE
 
     def beside(self, platform: str) -> str:
         """The platform of these instances, where those that measure are on `platform`: the same, or the plan's."""
@@ -147,7 +156,7 @@ def _load(found: Any) -> tuple[str, Any]:
     kind = table.get("kind")
     if kind not in BACKGROUND_LOADS:
         raise ValueError(f"found {kind!r}, expected one of: {', '.join(BACKGROUND_LOADS)}")
-    allowed = {"cpu": ("threads",), "io": ("threads",), "net": ("rate",)}.get(str(kind), ())
+    allowed = {"net": ("rate",), "none": ()}.get(str(kind), ("threads",))
     for key in table:
         if key not in ("kind", "label", *allowed):
             raise ValueError(
@@ -158,6 +167,8 @@ def _load(found: Any) -> tuple[str, Any]:
         _, threads = _integer(1, 1000)(table["threads"])
         if kind == "io" and threads % 2:
             raise ValueError(f"found {threads} threads, expected an even number: two make a stream of the io load")
+        if kind == FILE_SERVICE and threads > MOST_STREAMS:
+            raise ValueError(f"found {threads} threads, expected {MOST_STREAMS} at most: its file has room for no more")
         label = f"{kind} {threads}"
     if "rate" in table:
         rate = read_rate(str(table["rate"]), least=1000)

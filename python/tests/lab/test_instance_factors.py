@@ -58,6 +58,7 @@ def plan(text: str) -> Plan:
         ("background", 0, "0", 0),
         ("background_load", "io", "io", BackgroundLoad("io", threads=2)),
         ("background_load", {"kind": "cpu", "threads": 4}, "cpu 4", BackgroundLoad("cpu", threads=4)),
+        ("background_load", {"kind": "nbd", "threads": 3}, "nbd 3", BackgroundLoad("nbd", threads=3)),
         ("background_load", {"kind": "net", "rate": "2 Mbit/s"}, "net 2 Mbit/s",
          BackgroundLoad("net", rate_bit_per_s=2_000_000)),
     ],
@@ -77,8 +78,9 @@ def test_levels_mean_what_they_state(factor: str, found: object, label: str, val
         ("disk", "8 MiB", '32 MiB to 16 TiB, or "none"'),
         ("disk", 8, 'or "none"'),
         ("background", 129, "from 0 to 128"),
-        ("background_load", "disk", "none, cpu, io, net"),
+        ("background_load", "disk", "none, cpu, io, nbd, net"),
         ("background_load", {"kind": "io", "threads": 3}, "an even number"),
+        ("background_load", {"kind": "nbd", "threads": 65}, "64 at most"),
         ("background_load", {"kind": "cpu", "rate": "1 Mbit/s"}, "unknown key 'rate'"),
     ],
 )

@@ -172,6 +172,9 @@ PARAMETERS
     for instrument, parameters in (("throughput", ""), ("rtt", 'parameters = { peer = "192.0.2.1" }')):
         with pytest.raises(BadInput, match=r"load\[1\]: found 'nbd', whose server is beside an instance"):
             parse_plan(text.replace("INSTRUMENT", instrument).replace("PARAMETERS", parameters), source=Path("p.toml"))
+    beside = text.replace('load = ["idle"', 'background = [1], background_load = ["none"').replace("INSTRUMENT", "rtt")
+    with pytest.raises(BadInput, match=r"background_load\[1\]: found 'nbd', whose server is beside an instance"):
+        parse_plan(beside.replace("PARAMETERS", 'parameters = { peer = "192.0.2.1" }'), source=Path("p.toml"))
     for instrument in ("rtt", "timer"):
         parse_plan(text.replace("INSTRUMENT", instrument).replace("PARAMETERS", ""), source=Path("p.toml"))
 

@@ -10,11 +10,13 @@ import json
 import resource
 import shutil
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from vtare import documents
 from vtare.campaign.capacity import require_capacity
 from vtare.campaign.children import Helper, RunFailed, end, has_line, wait_ready
+from vtare.campaign.file_service import serving
 from vtare.campaign.left import check_load
 from vtare.errors import BadInput
 from vtare.platforms import Need
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from vtare.instance_factors import Background, BackgroundLoad
     from vtare.platforms import Instance, Platform, Resources
     from vtare.platforms.network import Site
+    from vtare.platforms.protocol import Server
 
 BACKGROUND_SCHEMA: Final = "vtare.background/1"
 SINK_PORT: Final = 5002
@@ -41,19 +44,31 @@ _OF_LOAD: Final = {
     "none": Need(),
     "cpu": Need(memory_byte=4 << 20, processes=1),
     "io": Need(memory_byte=4 << 20, processes=1, disk_byte=8 << 20),
+    "nbd": Need(memory_byte=24 << 20, processes=4, disk_byte=16 << 20),
     "net": Need(memory_byte=4 << 20, processes=2),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class BesideServers:
+    """The servers that loads in the background need: where their traffic goes, and where their files are."""
+
+    sink: Server | None = None
+    files: Server | None = None
 
 
 class Neighbours:
     """The background instances of one run, started and idle."""
 
-    def __init__(self, spec: Background, platform: str, instances: Sequence[Instance], sink: Instance | None) -> None:
-        """Take over started instances; `sink` is where their traffic goes."""
+    def __init__(
+        self, spec: Background, platform: str, instances: Sequence[Instance], servers: BesideServers = BesideServers()
+    ) -> None:
+        """Take over started instances, and the servers that their loads need."""
         self._spec = spec
         self._platform = platform
         self._instances = instances
-        self._sink = sink
+        self._sink = servers.sink if spec.load.kind == "net" else None
+        self._files = servers.files if spec.served else None
 
     @contextmanager
     def at_work(self, directory: Path, files: Files, stop: StopRequest) -> Iterator[tuple[Helper, ...]]:
@@ -70,11 +85,16 @@ class Neighbours:
             sink = self._start_sink(place, helpers)
             if sink is not None:
                 wait_ready(sink, lambda: has_line(sink.log, b"ready"), stop)
-            loads = [self._start(instance, place / str(n), helpers) for n, instance in enumerate(self._instances)]
+            services = self._serve(place, helpers)
+            for service in services:
+                wait_ready(service, lambda log=service.log: has_line(log, b"ready"), stop)  # type: ignore[misc]
+            loads = [self._start(n, place / str(n), helpers) for n in range(len(self._instances))]
             for load in loads:
                 wait_ready(load, lambda log=load.log: has_line(log, b"ready"), stop)  # type: ignore[misc]
             yield tuple(helpers)
             reports = [_ended(load, stop) for load in loads]
+            for report, service in zip(reports, services, strict=bool(services)):
+                report["nbd"] = {**(report["nbd"] or {}), "server": (_ended(service, stop)["nbd"] or {}).get("server")}
             received = None if sink is None else _ended(sink, stop)
             document = self._document(reports, received)
             files.write(directory / "background.json", json.dumps(document, indent=2).encode())
@@ -94,9 +114,23 @@ class Neighbours:
         words = ["load", "net", "--sink", f"{self._sink.address}:{SINK_PORT}", "--json"]
         return _start("sink of background traffic", self._sink, words, place / "sink", helpers)
 
-    def _start(self, instance: Instance, place: Path, helpers: list[Helper]) -> Helper:
-        words = _words(self._spec.load, None if self._sink is None else f"{self._sink.address}:{SINK_PORT}")
-        return _start(f"background load in {instance.name}", instance, words, place, helpers)
+    def _serve(self, place: Path, helpers: list[Helper]) -> list[Helper]:
+        """Start a file service for each instance; none where their load needs none."""
+        server = self._files
+        if server is None:
+            return []
+        return [
+            _start(f"file service of {one.name}", server, serving(server, 1 + n)[1], place / f"served-{n}", helpers)
+            for n, one in enumerate(self._instances)
+        ]
+
+    def _start(self, number: int, place: Path, helpers: list[Helper]) -> Helper:
+        instance, to = self._instances[number], None
+        if self._sink is not None:
+            to = f"{self._sink.address}:{SINK_PORT}"
+        elif self._files is not None:
+            to = serving(self._files, 1 + number)[0]
+        return _start(f"background load in {instance.name}", instance, _words(self._spec.load, to), place, helpers)
 
     def _document(self, reports: Sequence[dict[str, Any]], received: dict[str, Any] | None) -> dict[str, Any]:
         for instance, report in zip(self._instances, reports, strict=True):
@@ -138,7 +172,7 @@ class Processes:
 
 @contextmanager
 def neighbours(
-    spec: Background, platform: Platform | Processes, site: Site | None, sink: Instance | None, resources: Resources
+    spec: Background, platform: Platform | Processes, site: Site | None, servers: BesideServers, resources: Resources
 ) -> Iterator[Neighbours]:
     """Start the background instances of one run and end them after it, whatever happens.
 
@@ -151,7 +185,7 @@ def neighbours(
     with ExitStack() as stack:
         stack.callback(platform.stop)
         started = platform.start(spec.instances, site, resources, first=FIRST)
-        yield Neighbours(spec, platform.name, started, sink if spec.load.kind == "net" else None)
+        yield Neighbours(spec, platform.name, started, servers)
 
 
 def _allow_files(instances: int) -> None:
@@ -173,14 +207,15 @@ def _start(name: str, instance: Instance, words: Sequence[str], place: Path, hel
     return helpers[-1]
 
 
-def _words(load: BackgroundLoad, sink: str | None) -> list[str]:
+def _words(load: BackgroundLoad, to: str | None) -> list[str]:
     if load.kind == "none":
         return ["load", "idle", "--json"]
     if load.kind == "net":
         # Spinning before each packet would load the CPU more than the network.
         pace = ["--rate", str(load.rate_bit_per_s), "--tolerance", "50us"]
-        return ["load", "net", "--to", str(sink), *pace, "--json"]
-    return ["load", load.kind, "--threads", str(load.threads), "--json"]
+        return ["load", "net", "--to", str(to), *pace, "--json"]
+    service = [] if to is None else ["--to", to]
+    return ["load", load.kind, *service, "--threads", str(load.threads), "--json"]
 
 
 def _ended(helper: Helper, stop: StopRequest) -> dict[str, Any]:
@@ -194,7 +229,7 @@ def _ended(helper: Helper, stop: StopRequest) -> dict[str, Any]:
     except BadInput as error:
         raise RunFailed(printable(f"the {helper.name} left no report: {error}"), log=helper.log) from error
     return {key: report.get(key) for key in ("kind", "elapsed_s", "threads", "operations", "operations_per_s",
-                                             "cpu_fraction", "io", "net")}  # fmt: skip
+                                             "cpu_fraction", "io", "nbd", "net")}  # fmt: skip
 
 
 def _offered(reports: Sequence[dict[str, Any]], received: dict[str, Any] | None) -> dict[str, Any]:
@@ -205,8 +240,9 @@ def _offered(reports: Sequence[dict[str, Any]], received: dict[str, Any] | None)
         return sum(known) if len(known) == len(values) else None
 
     found: dict[str, Any] = {"operations_per_s": total([report["operations_per_s"] for report in reports])}
-    io = [report["io"] for report in reports]
-    if reports and all(io):
+    parts = [report["io"] or (report["nbd"] or {}).get("client") for report in reports]
+    io = [part for part in parts if part]
+    if len(io) == len(reports) > 0:
         for key in ("written_byte", "read_byte", "socket_byte"):
             rates = [
                 part[key] / r["elapsed_s"] if r["elapsed_s"] and part.get(key) is not None else None

@@ -1,7 +1,7 @@
 """The file service of the load `nbd`: a server beside the instance under load, on the host of its role.
 
 The instance reads and writes it over its network card. What the two moved is one report, `load.json`: the client's,
-with where the server had the bytes.
+with where the server had the bytes. Instances in the background have a server each (`vtare.campaign.background`).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from vtare import documents
 from vtare.campaign.children import Helper, RunFailed, end, has_line, wait_ready
 from vtare.campaign.left import check_load
 from vtare.errors import BadInput
+from vtare.instance_factors import FILE_SERVICE
 from vtare.platforms.intake import printable
 from vtare.process import ending_text
 
@@ -25,9 +26,8 @@ if TYPE_CHECKING:
     from vtare.campaign.files import Files
     from vtare.campaign.setup import RunSetup
     from vtare.campaign.stop import StopRequest
+    from vtare.platforms.protocol import Server
 
-#: The load that needs it.
-KIND: Final = "nbd"
 #: The port that is registered for the protocol.
 _PORT: Final = 10809
 
@@ -50,16 +50,16 @@ def file_service(
         RunFailed: the server could not start, ended early or left no report.
         Interrupted: a stop was requested while it started.
     """
-    if load["kind"] != KIND:
+    if load["kind"] != FILE_SERVICE:
         yield FileService()
         return
     server = setup.file_server
     if server is None:
         raise RunFailed("load nbd: this setup has no server beside the instance", status="skipped")
-    address = f"{server.address}:{_PORT}"
+    address, words = serving(server)
     log, report = directory / "nbd-server.log", directory / "nbd-server.json"
     log.touch()
-    child = server.start(["load", KIND, "--serve", address, "--json"], directory=directory, stdout=report, stderr=log)
+    child = server.start(words, directory=directory, stdout=report, stderr=log)
     helper = Helper("server of the load nbd", child, log)
     try:
         wait_ready(helper, lambda: has_line(log, b"ready"), stop)
@@ -72,6 +72,12 @@ def file_service(
     report.unlink()
 
 
+def serving(server: Server, number: int = 0) -> tuple[str, list[str]]:
+    """The address of one of the file services on this server, and the words that start it."""
+    address = f"{server.address}:{_PORT + number}"
+    return address, ["load", FILE_SERVICE, "--serve", address, "--json"]
+
+
 def _both(client: Path, server: Path) -> dict[str, Any]:
     """The client's report, with the server's part of the server's."""
     found = []
@@ -81,11 +87,11 @@ def _both(client: Path, server: Path) -> dict[str, Any]:
             check_load(document)
         except BadInput as error:
             raise RunFailed(printable(f"the load's report: {error}")) from error
-        if document.get("kind") != KIND or not isinstance(document.get("nbd"), dict):
-            raise RunFailed(f"the load's report {path.name} is not of the load {KIND}")
+        if document.get("kind") != FILE_SERVICE or not isinstance(document.get("nbd"), dict):
+            raise RunFailed(f"the load's report {path.name} is not of the load {FILE_SERVICE}")
         found.append(document)
     own, other = found
     return {**own, "nbd": {**own["nbd"], "server": other["nbd"].get("server")}}
 
 
-__all__ = ["KIND", "FileService", "file_service"]
+__all__ = ["FileService", "file_service", "serving"]

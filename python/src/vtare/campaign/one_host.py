@@ -7,12 +7,11 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from vtare.campaign import file_service
-from vtare.campaign.background import neighbours
+from vtare.campaign.background import BesideServers, neighbours
 from vtare.campaign.programs import CounterPrograms, room_for
 from vtare.campaign.setup import AROUND_S, RunSetup, Setup, close_quietly
 from vtare.campaign.two_hosts import values_of
-from vtare.instance_factors import Background, background_of, resources_of
+from vtare.instance_factors import FILE_SERVICE, Background, background_of, resources_of
 from vtare.links import TwoHosts
 from vtare.named_hosts import SENDER, TESTER, THIS_MACHINE
 from vtare.platforms import DEFAULT_RESOURCES, Instance, Platform, Resources, kind_of, open_platform
@@ -40,7 +39,7 @@ class OneHostPlacement:
     platform: str
     resources: Resources
     background: Background
-    #: Whether its load needs a server beside it, and a network card towards that.
+    #: Whether a load needs a server beside it, and a network card towards that.
     served: bool = False
 
 
@@ -75,8 +74,9 @@ class OneHostSetup(Setup[OneHostPlacement]):
         home = self._hosts.get(TESTER if between_ports else SENDER)
         name = values.get("platform", THIS_MACHINE if home is None else home.platform)
         resources = room_for(run, kind_of(name, self._settings.get(name)), resources_of(values))
-        served = values.get("load", {}).get("kind") == file_service.KIND
-        return OneHostPlacement(run, name, resources, background_of(values), served)
+        background = background_of(values)
+        served = values.get("load", {}).get("kind") == FILE_SERVICE or background.served
+        return OneHostPlacement(run, name, resources, background, served)
 
     def missing(self, wanted: OneHostPlacement) -> str | None:
         """See `Setup.missing`."""
@@ -87,7 +87,7 @@ class OneHostSetup(Setup[OneHostPlacement]):
         if reason is not None:
             return f"platform {name}: {reason}"
         reason = TwoHosts.missing() if wanted.served else None
-        return None if reason is None else f"a network for the load {file_service.KIND}: {reason}"
+        return None if reason is None else f"a network for the load {FILE_SERVICE}: {reason}"
 
     @contextmanager
     def entered(self, wanted: OneHostPlacement, directory: Path) -> Iterator[RunSetup]:
@@ -98,11 +98,13 @@ class OneHostSetup(Setup[OneHostPlacement]):
             memory_byte = wanted.resources.memory_byte
             run = stack.enter_context(self._programs.beside(wanted.run, name, kind, directory, memory_byte))
             instance = self._started(name, wanted.resources, served=wanted.served)
+            server = None if self._network is None else self._network.server(SENDER, self._binary)
             beside = None
             if wanted.background.instances:
                 other = self._open(wanted.background.beside(name))
-                beside = stack.enter_context(neighbours(wanted.background, other, None, None, DEFAULT_RESOURCES))
-            server = None if self._network is None else self._network.server(SENDER, self._binary)
+                site = self._network.site(SENDER) if self._network and wanted.background.served else None
+                servers = BesideServers(files=server)
+                beside = stack.enter_context(neighbours(wanted.background, other, site, servers, DEFAULT_RESOURCES))
             yield OneHostRun(instance, beside, run.parameters, wanted, server)
 
     def close(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from vtare.errors import did_you_mean
-from vtare.instance_factors import AFFINITY, BACKGROUND_FACTORS, RESOURCE_FACTORS
+from vtare.instance_factors import AFFINITY, BACKGROUND_FACTORS, FILE_SERVICE, RESOURCE_FACTORS
 from vtare.instruments import instrument as record_of
 from vtare.named_hosts import RESPONDER, ROUTER, SENDER, TESTER
 from vtare.path import IPERF3
@@ -121,11 +121,11 @@ def check_programs(
 
 def check_file_service(checks: Checks, instrument: str, factors: tuple[Factor, ...], path: str, *, own: bool) -> None:
     """Refuse a load on a file service where the lab has no server beside the instance; `own`: it makes the hosts."""
-    given = next((factor for factor in factors if factor.name == "load"), None)
-    for number, level in enumerate(given.levels if given is not None else ()):
-        if level.value["kind"] == "nbd" and not own:
+    kind_of = {"load": lambda value: value["kind"], "background_load": lambda value: value.kind}
+    for factor, number, level in ((f, number, level) for f in factors for number, level in enumerate(f.levels)):
+        if not own and factor.name in kind_of and kind_of[factor.name](level.value) == FILE_SERVICE:
             raise checks.error(
-                f"{path}.factors.load[{number}]",
+                f"{path}.factors.{factor.name}[{number}]",
                 f"found 'nbd', whose server is beside an instance that the lab starts; {instrument} has none here: "
                 "expected another load, such as 'io', and no 'peer'",
             )
