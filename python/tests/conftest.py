@@ -19,7 +19,7 @@ from vtare.campaign import Campaign, CampaignResult, StopRequest, Store
 from vtare.campaign import surroundings as surroundings_module
 from vtare.campaign import two_hosts as hosts_module
 from vtare.cli import main as command_line
-from vtare.links import CountingPlace
+from vtare.link_counter import CountingPlace
 from vtare.path import PathSpec
 from vtare.plan import Plan, parse_plan
 from vtare.platforms import DEFAULT_RESOURCES, Need, Resources

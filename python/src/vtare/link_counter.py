@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from vtare.clock_relation import ClockRelation
+    from vtare.platforms.protocol import Server
 
 #: The stem of the files that it leaves: NAME.parquet and NAME.json.
 LINK_COUNTER: Final = "link_counter"
@@ -41,6 +42,18 @@ _LEAST_BINS: Final = 20
 _CAUGHT_UP_NS: Final = 5_000_000
 #: The queue holds what the link sends in this number of bins at least, while the link counts as busy.
 _BUSY_BINS: Final = 1.5
+
+
+@dataclass(frozen=True, slots=True)
+class CountingPlace:
+    """A server where packets of the bottleneck are counted, the stem of the files that this leaves, and the devices.
+
+    `taps` are those of `vtare link-counter` (contract/README.md).
+    """
+
+    server: Server
+    stem: str
+    taps: Mapping[str, Mapping[str, object]]
 
 
 @dataclass(frozen=True, slots=True)

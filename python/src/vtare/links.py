@@ -17,13 +17,13 @@ The router joins its interfaces by a bridge with a kernel shaper on `out0`, or l
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
-from vtare.link_counter import CAME, CROSS, LEFT, LINK_COUNTER
+from vtare.link_counter import CAME, CROSS, LEFT, LINK_COUNTER, CountingPlace
 from vtare.path import DEFAULT_MTU_BYTE, steps_of
 from vtare.platforms import network
 from vtare.platforms.host import HostInstance
@@ -35,18 +35,6 @@ if TYPE_CHECKING:
 
     from vtare.path import PathSpec
     from vtare.platforms.protocol import Server
-
-
-@dataclass(frozen=True, slots=True)
-class CountingPlace:
-    """A server where packets of the bottleneck are counted, the stem of the files that this leaves, and the devices.
-
-    `taps` are those of `vtare link-counter` (contract/README.md).
-    """
-
-    server: Server
-    stem: str
-    taps: Mapping[str, Mapping[str, object]]
 
 
 #: How tools are run on a server, and one of its devices.

@@ -13,8 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from vtare.errors import MachineCannot
-from vtare.link_counter import BEHIND_THE_LINK, CAME, CROSS, LEFT, LINK_COUNTER
-from vtare.links import CountingPlace
+from vtare.link_counter import BEHIND_THE_LINK, CAME, CROSS, LEFT, LINK_COUNTER, CountingPlace
 from vtare.path import steps_of
 from vtare.platforms import Layer, kinds_with, network
 

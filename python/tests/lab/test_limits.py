@@ -18,7 +18,8 @@ from typing import Any
 
 import pytest
 
-from vtare.campaign import Files, Store, verify
+from vtare.campaign import Files, Store
+from vtare.campaign.verify import verify
 from vtare.errors import MachineCannot
 from vtare.plan import Plan
 from vtare.platforms import owner
@@ -197,7 +198,7 @@ def test_memory_that_runs_out_in_a_command_ends_with_3(
     def full(*_: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr("vtare.cli.campaigns.read_store", full)
+    monkeypatch.setattr("vtare.campaign.read_store", full)
     done = lab_command("status", store_of_four)
     assert done.returncode == 3
     assert "may not take the memory that it needs (see `ulimit -v`)" in done.stderr

@@ -25,11 +25,21 @@ HEAVY = (
 """Libraries that take longer to load than a command should take in all."""
 
 
-def loaded_by(*arguments: str, cwd: Path) -> set[str]:
-    """The heavy libraries that the lab has loaded when this command ends."""
+#: What else a command does not need: parts of the lab, and what draws tables.
+UNUSED = {
+    ("run", "--help"): ("rich", "vtare.campaign", "vtare.cli.results", "vtare.plan", "vtare.platforms"),
+    ("run", "--stoer", "x"): ("rich", "vtare.campaign", "vtare.cli.results", "vtare.plan", "vtare.platforms"),
+    ("plan",): ("vtare.campaign", "vtare.contract", "vtare.instruments", "vtare.platforms"),
+    ("papers",): ("vtare.campaign", "vtare.contract", "vtare.plan", "vtare.platforms"),
+    ("status", "no-such-store"): ("vtare.campaign.executor", "vtare.links", "vtare.summary"),
+}
+
+
+def loaded_by(*arguments: str, cwd: Path, of: tuple[str, ...] = HEAVY) -> set[str]:
+    """Those of some libraries and modules that the lab has loaded when this command ends."""
     program = (
         "import atexit, sys\n"
-        f"atexit.register(lambda: print('loaded:', *(name for name in {HEAVY!r} if name in sys.modules)))\n"
+        f"atexit.register(lambda: print('loaded:', *(name for name in {of!r} if name in sys.modules)))\n"
         "from vtare.start import main\n"
         f"sys.argv = ['vtare', *{arguments!r}]\n"
         "main()\n"
@@ -49,6 +59,21 @@ def loaded_by(*arguments: str, cwd: Path) -> set[str]:
 )
 def test_commands_that_read_no_data_load_no_heavy_library(arguments: tuple[str, ...], tmp_path: Path) -> None:
     assert loaded_by(*arguments, cwd=tmp_path) == set()
+
+
+@pytest.mark.parametrize("arguments", UNUSED)
+def test_a_command_loads_its_own_part_of_the_lab_only(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    assert loaded_by(*arguments, cwd=tmp_path, of=UNUSED[arguments]) == set()
+
+
+def test_a_misspelt_command_is_told_the_nearest_one(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "vtare.start", "reprot"],
+        cwd=tmp_path, env={"PYTHONPATH": str(SOURCES), "PATH": "/usr/bin:/bin"}, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "Did you mean 'report'" in done.stderr
 
 
 def test_a_design_takes_random_numbers_and_nothing_else(tmp_path: Path) -> None:

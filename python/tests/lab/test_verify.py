@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from vtare.campaign import CampaignResult, Journal, Store, verify
+from vtare.campaign import CampaignResult, Journal, Store
+from vtare.campaign.verify import verify
 from vtare.errors import BadInput
 from vtare.plan import Plan
 

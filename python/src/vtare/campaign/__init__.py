@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vtare.campaign.binary import binary_and_contract, find_binary
-from vtare.campaign.files import Files
-from vtare.campaign.journal import Entry, Journal, Stopped, not_needed
-from vtare.campaign.progress import Forecast, Progress, Silent
-from vtare.campaign.stop import StopRequest
-from vtare.campaign.store import Store, Tidied, default_store, forget_keys, read_store
-from vtare.campaign.verify import Verification, verify
 from vtare.lazy import attributes
 
 if TYPE_CHECKING:
+    from vtare.campaign.binary import binary_and_contract, find_binary
     from vtare.campaign.executor import Campaign, CampaignResult
+    from vtare.campaign.files import Files
+    from vtare.campaign.journal import Entry, Journal, Stopped, not_needed
+    from vtare.campaign.progress import Forecast, Progress, Silent
+    from vtare.campaign.stop import StopRequest
+    from vtare.campaign.store import Store, Tidied, default_store, forget_keys, read_store
+    from vtare.campaign.verify import Verification
 
 __all__ = [
     "Campaign",
@@ -36,7 +36,18 @@ __all__ = [
     "forget_keys",
     "not_needed",
     "read_store",
-    "verify",
 ]
 
-__getattr__ = attributes(__name__, {"executor": ("Campaign", "CampaignResult")})
+__getattr__ = attributes(
+    __name__,
+    {
+        "binary": ("binary_and_contract", "find_binary"),
+        "executor": ("Campaign", "CampaignResult"),
+        "files": ("Files",),
+        "journal": ("Entry", "Journal", "Stopped", "not_needed"),
+        "progress": ("Forecast", "Progress", "Silent"),
+        "stop": ("StopRequest",),
+        "store": ("Store", "Tidied", "default_store", "forget_keys", "read_store"),
+        "verify": ("Verification",),
+    },
+)

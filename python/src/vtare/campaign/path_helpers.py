@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
     from vtare.campaign.stop import StopRequest
     from vtare.design import Run
-    from vtare.links import CountingPlace, RoutedHosts
+    from vtare.link_counter import CountingPlace
+    from vtare.links import RoutedHosts
     from vtare.plan import Experiment
     from vtare.platforms.protocol import Server
 

@@ -9,54 +9,75 @@ from __future__ import annotations
 import logging
 import signal
 import sys
-from typing import TYPE_CHECKING, Annotated, Final, NoReturn
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
+from typer.core import TyperGroup
 
 from vtare import __version__
 from vtare.arguments import forgive_lost_readers
-from vtare.cli import ab, campaigns, papers, plans, results
-from vtare.cli.options import OUT, print_json
 from vtare.errors import MachineCannot, VtareError, refusal_of
 from vtare.terminal.logs import start_logging
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from types import FrameType
 
-#: The commands, in the order in which `--help` lists them.
-_COMMANDS: Final[dict[str, Callable[..., None]]] = {
-    "run": campaigns.run,
-    "resume": campaigns.resume,
-    "verify": campaigns.verify,
-    "status": campaigns.status,
-    "report": results.report,
-    "plot": results.plot,
-    "serve-report": results.serve_report,
-    "compare": results.compare,
-    "plan": plans.plan,
-    "overhead": results.overhead,
-    "clean": campaigns.clean,
-    "ab": ab.ab,
-    "papers": papers.papers,
+#: The commands and the modules that hold them, in the order in which `--help` lists them.
+_COMMANDS: Final = {
+    "run": "campaigns",
+    "resume": "campaigns",
+    "verify": "campaigns",
+    "status": "campaigns",
+    "report": "results",
+    "plot": "results",
+    "serve-report": "results",
+    "compare": "results",
+    "plan": "plans",
+    "overhead": "results",
+    "clean": "campaigns",
+    "ab": "ab",
+    "papers": "papers",
 }
 _LOG = logging.getLogger(__name__)
 
+
+class _Commands(TyperGroup):
+    """The commands, of which one is loaded: the one that was called."""
+
+    def __init__(self, **attributes: Any) -> None:
+        """Take what typer gives; the names alone, so that a misspelt one finds its neighbours."""
+        super().__init__(**attributes)
+        self.commands: Any = dict.fromkeys(_COMMANDS)
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The names of all commands."""
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Load one command; None where there is none of this name."""
+        if cmd_name not in _COMMANDS:
+            return None
+        module = import_module(f"vtare.cli.{_COMMANDS[cmd_name]}")
+        alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+        alone.command(cmd_name)(getattr(module, cmd_name.replace("-", "_")))
+        return typer.main.get_command(alone)
+
+
 app = typer.Typer(
     name="vtare-lab",
+    cls=_Commands,
     help="Plans, campaigns and reports of vtare.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for _name, _command in _COMMANDS.items():
-    app.command(_name)(_command)
 
 
 def _version(shown: bool) -> None:
     if shown:
-        OUT.print(f"vtare-lab {__version__}")
+        typer.echo(f"vtare-lab {__version__}")
         raise typer.Exit
 
 
@@ -96,6 +117,8 @@ def main() -> None:
 
 def _end(error: VtareError) -> NoReturn:
     if "--json" in sys.argv:
+        from vtare.cli.options import print_json
+
         print_json({"schema": "vtare.error/1", "error": str(error), "exit_code": error.exit_code})
     _LOG.error("%s", error)
     sys.exit(error.exit_code)

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from vtare.arguments import integer, percentage
-from vtare.cli.options import ERR, OUT, BinaryOption, JsonOption, SeedOption, print_json, seconds_of
+from vtare.cli.options import BinaryOption, JsonOption, SeedOption, print_json, seconds_of, stderr, stdout
 from vtare.errors import BadInput
 
 
@@ -131,7 +131,7 @@ def ab(
         Trials(
             find_binary(binary), most_s=most_s, keeps_output=bool(printed), ignores_failure=ignore_failure
         ) as trials,
-        ERR.status("", spinner="dots") as status,
+        stderr().status("", spinner="dots") as status,
     ):
         if against is None:
             rng = np.random.default_rng(drawn)
@@ -143,18 +143,18 @@ def ab(
     for form, file in files:
         text = FORMS[form](outcome)
         if file == "-":
-            OUT.print(text, end="")
+            stdout().print(text, end="")
         else:
             write_whole(Path(file), text.encode())
     if as_json:
         print_json(document(outcome))
     else:
-        show_compared(OUT, found, self_test=self_test)
+        show_compared(stdout(), found, self_test=self_test)
     crossed = [limit.text for limit in limits if limit.crossed(found.primary)]
     if found.stopped == "interrupted":
         raise typer.Exit(130)
     if crossed:
-        ERR.print(f"--fail-if: {', '.join(crossed)}")
+        stderr().print(f"--fail-if: {', '.join(crossed)}")
         raise typer.Exit(1)
 
 

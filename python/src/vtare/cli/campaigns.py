@@ -8,21 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from vtare.campaign import (
-    Journal,
-    StopRequest,
-    Store,
-    Tidied,
-    binary_and_contract,
-    default_store,
-    forget_keys,
-    read_store,
-)
-from vtare.campaign import verify as verify_store
-from vtare.campaign.status import STATUSES, run_status
 from vtare.cli.options import (
-    ERR,
-    OUT,
     BinaryOption,
     JsonOption,
     PlanArgument,
@@ -31,19 +17,16 @@ from vtare.cli.options import (
     StoreOption,
     VerboseOption,
     print_json,
+    stderr,
+    stdout,
     summary_of,
 )
-from vtare.design import draw_seed
 from vtare.errors import VtareError
-from vtare.plan import find_plan, load_plan
-from vtare.terminal.progress import PlainProgress, TerminalProgress
-from vtare.terminal.stores import show_skipped, show_status, show_verification
-from vtare.terminal.tables import duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from vtare.campaign import CampaignResult
+    from vtare.campaign import CampaignResult, Store, Tidied
 
 _LOG = logging.getLogger(__name__)
 
@@ -57,6 +40,10 @@ def run(
     verbose: VerboseOption = False,
 ) -> None:
     """Run a plan into a new store and write its report."""
+    from vtare.campaign import Store, binary_and_contract, default_store
+    from vtare.design import draw_seed
+    from vtare.plan import find_plan, load_plan
+
     program, contract = binary_and_contract(binary)
     checked = load_plan(find_plan(plan), contract=contract)
     chosen = seed if seed is not None else checked.seed if checked.seed is not None else draw_seed()
@@ -73,6 +60,8 @@ def resume(
     verbose: VerboseOption = False,
 ) -> None:
     """Go on with a campaign: make what is missing or damaged, try again what failed or was skipped, and report."""
+    from vtare.campaign import Store, binary_and_contract
+
     program, contract = binary_and_contract(binary)
     with Store.open(store, contract=contract) as opened:
         _work(opened, program, store, as_json=as_json, verbose=verbose)
@@ -92,24 +81,33 @@ def verify(
 
     Nothing is changed without --repair.
     """
+    from vtare.campaign.verify import verify as verify_store
+    from vtare.terminal.stores import show_verification
+
     found = verify_store(store, repair=repair)
     if as_json:
         print_json(found.document())
     else:
-        show_verification(OUT, found)
+        show_verification(stdout(), found)
     if not found.sound and not repair:
         raise typer.Exit(1)
 
 
 def status(store: StoreArgument, as_json: JsonOption = False) -> None:
     """Show how far a campaign is, and what failed or was skipped."""
+    from vtare.campaign import Journal, forget_keys, read_store
+
     forget_keys(store)
     plan, runs, seed = read_store(store)
     with Journal(store / "journal.sqlite", read_only=True) as journal:
         entries, stopped = journal.entries(), journal.stopped()
     if not as_json:
-        show_status(OUT, store, plan, runs, entries, stopped)
+        from vtare.terminal.stores import show_status
+
+        show_status(stdout(), store, plan, runs, entries, stopped)
         return
+    from vtare.campaign.status import STATUSES, run_status
+
     words = [run_status(r, entries, stopped) for r in runs]
     print_json(
         {
@@ -153,19 +151,22 @@ def clean(as_json: JsonOption = False, verbose: VerboseOption = False) -> None:
         )
         return
     for leftover in gone:
-        OUT.print(f"removed: {leftover.kind} {leftover.name}")
+        stdout().print(f"removed: {leftover.kind} {leftover.name}")
     for leftover in kept:
-        OUT.print(f"kept: {leftover.kind} {leftover.name}: {leftover.kept_because}")
+        stdout().print(f"kept: {leftover.kind} {leftover.name}: {leftover.kept_because}")
     if not found:
-        OUT.print("nothing was left behind")
+        stdout().print("nothing was left behind")
 
 
 def _work(opened: Store, program: Path, shown: Path, *, as_json: bool, verbose: bool) -> None:
     """Run what a store lacks, write its report, and end with the exit code of how it went."""
-    from vtare.campaign import Campaign
+    from vtare.campaign import Campaign, Journal, StopRequest
+    from vtare.terminal.progress import PlainProgress, TerminalProgress
+    from vtare.terminal.stores import show_skipped
+    from vtare.terminal.tables import duration
 
-    on_terminal = ERR.is_terminal and not verbose
-    progress = TerminalProgress(ERR) if on_terminal else PlainProgress()
+    on_terminal = stderr().is_terminal and not verbose
+    progress = TerminalProgress(stderr()) if on_terminal else PlainProgress()
     with StopRequest() as stop:
         try:
             result = Campaign(opened, program, stop, progress, _precision(opened, shown), _log_tidied(shown)).run()
@@ -188,15 +189,15 @@ def _work(opened: Store, program: Path, shown: Path, *, as_json: bool, verbose: 
         words = f"{result.done} of {result.total} runs done in {duration(result.elapsed_s)}"
         counts = ((result.failed, "failed"), (result.skipped, "skipped"), (result.not_needed, "not needed"))
         extra = [f"{n} {word}" for n, word in counts if n]
-        OUT.print(", ".join([words, *extra]))
+        stdout().print(", ".join([words, *extra]))
         if result.stopped is not None:
-            OUT.print(f"stopped after block {result.stopped.block}: {result.stopped.reason}")
+            stdout().print(f"stopped after block {result.stopped.block}: {result.stopped.reason}")
         if result.skipped:
             with Journal(shown / "journal.sqlite", read_only=True) as journal:
-                show_skipped(OUT, opened.runs, journal.entries())
+                show_skipped(stdout(), opened.runs, journal.entries())
         if result.failed:
-            OUT.print(f"see why with: vtare status {shown}; try them again with: vtare resume {shown}")
-        OUT.print(f"report: {document['report']}" if result.done else "no run was measured, so there is no report")
+            stdout().print(f"see why with: vtare status {shown}; try them again with: vtare resume {shown}")
+        stdout().print(f"report: {document['report']}" if result.done else "no run was measured, so there is no report")
     if result.failed or not result.done:
         raise typer.Exit(1 if result.failed else 3)
 
@@ -205,6 +206,8 @@ def _log_tidied(shown: Path) -> Callable[[Tidied], None]:
     """What prints, before the first run, what the check of a store found; nothing about a new store."""
 
     def log(found: Tidied) -> None:
+        from vtare.terminal.tables import duration
+
         checked = found.conditions
         if checked.reasons:
             size = f"{checked.byte / 1e6:.1f} MB"

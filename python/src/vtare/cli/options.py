@@ -5,23 +5,22 @@ from __future__ import annotations
 import json
 import logging
 import sys
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 
 from vtare.arguments import integer
-from vtare.campaign import forget_keys
 from vtare.errors import BadInput
 from vtare.terminal.logs import start_logging
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from vtare.bulk import Executor
     from vtare.summary import Summary
 
-OUT = Console(highlight=False, markup=False, soft_wrap=True)
-ERR = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
 _LOG = logging.getLogger(__name__)
 
 
@@ -61,6 +60,25 @@ OutOption = Annotated[
 ]
 
 
+@cache
+def stdout() -> Console:
+    """What results are printed on."""
+    return _console()
+
+
+@cache
+def stderr() -> Console:
+    """What progress is printed on."""
+    return _console(stderr=True)
+
+
+def _console(*, stderr: bool = False) -> Console:
+    # Here, not above: help and a wrong option print nothing by it.
+    from rich.console import Console
+
+    return Console(stderr=stderr, highlight=False, markup=False, soft_wrap=True)
+
+
 def seconds_of(option: str, text: str, *, above: bool = False) -> float:
     """A time of the command line in s: 0 s (or above it) to 24 h.
 
@@ -86,6 +104,7 @@ def print_json(document: dict[str, Any]) -> None:
 def summary_of(store: Path, executor: Executor | None = None) -> Summary:
     """The summary of a store, read by an executor; where no run can be used, the reasons are reported first."""
     from vtare.bulk import ALONE
+    from vtare.campaign import forget_keys
     from vtare.summary import summarise
 
     forget_keys(store)

@@ -8,10 +8,8 @@ from typing import Annotated
 
 import typer
 
-from vtare.cli.options import OUT, JsonOption, exit_with_problems, print_json, summary_of
+from vtare.cli.options import JsonOption, exit_with_problems, print_json, stdout, summary_of
 from vtare.errors import BadInput
-from vtare.plan import shipped_plans
-from vtare.terminal.tables import for_tables
 
 _LOG = logging.getLogger(__name__)
 
@@ -53,21 +51,24 @@ def papers(
         if as_json:
             print_json(found.document())
         else:
-            printed.show_claims(OUT, found)
+            printed.show_claims(stdout(), found)
     elif name is None:
         if as_json:
             raise BadInput("--json: found no paper, expected one: `vtare papers` lists them")
-        printed.show_list(OUT)
+        printed.show_list(stdout())
     else:
-        printed.show_tables(for_tables(OUT), name)
+        from vtare.terminal.tables import for_tables
+
+        printed.show_tables(for_tables(stdout()), name)
 
 
 def _write_paper_pages(directory: Path) -> None:
     from vtare.papers import write_pages
+    from vtare.plan import shipped_plans
 
     try:
         for path in write_pages(directory, plans=frozenset(shipped_plans())):
-            OUT.print(str(path))
+            stdout().print(str(path))
     except OSError as error:
         raise BadInput(f"{directory}: cannot write the pages: {error.strerror}; choose another directory") from error
 
@@ -84,7 +85,7 @@ def _show_standing(name: str | None, store: Path, out: Path | None, *, as_json: 
     if as_json:
         print_json(found.document())
     else:
-        show_overlay(OUT, found)
+        show_overlay(stdout(), found)
     if out is not None:
         for path in write_overlay(found, out):
             _LOG.info(f"figure: {path}")

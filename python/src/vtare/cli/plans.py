@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from vtare.arguments import percentage
-from vtare.campaign import binary_and_contract, read_store
-from vtare.cli.options import OUT, BinaryOption, JsonOption, SeedOption, print_json
-from vtare.contract import load_contract
-from vtare.design import expected_run_s, make_design
+from vtare.cli.options import BinaryOption, JsonOption, SeedOption, print_json, stdout
 from vtare.errors import BadInput
-from vtare.plan import Plan, find_plan, load_plan, shipped_plans
-from vtare.terminal.stores import show_plan
+
+if TYPE_CHECKING:
+    from vtare.plan import Plan
 
 
 def plan(
@@ -68,15 +66,22 @@ def plan(
     if plan is None and (power or given or as_json):
         raise BadInput("found no plan, expected one: `vtare plan` lists those that are shipped")
     if plan is None or (plan == "list" and not Path(plan).exists()):
+        from vtare.plan import question_of, shipped_plans
+
         for name, path in shipped_plans().items():
-            question = " ".join(load_plan(path).question.split())
-            OUT.print(f"{name}: {question}")
+            stdout().print(f"{name}: {question_of(path)}")
         return
     if power:
         _show_power(plan, pilot, spread, shift or 10.0, chance or 80.0, as_json=as_json)
         return
     if given:
         raise BadInput(f"found {' and '.join(given)} without --power, to which they belong: add it, or leave them out")
+    from vtare.campaign import binary_and_contract
+    from vtare.contract import load_contract
+    from vtare.design import expected_run_s, make_design
+    from vtare.plan import find_plan, load_plan
+    from vtare.terminal.stores import show_plan
+
     # Named by hand, the binary's own schema is used; else the packaged one: a plan can be checked without a binary.
     contract = load_contract() if binary is None else binary_and_contract(binary)[1]
     checked = load_plan(find_plan(plan), contract=contract)
@@ -86,13 +91,15 @@ def plan(
     if as_json:
         print_json(_plan_document(checked, shown_seed, len(runs), expected_s))
     else:
-        show_plan(OUT, checked, runs, shown_seed, expected_s)
+        show_plan(stdout(), checked, runs, shown_seed, expected_s)
 
 
 def _show_power(
     plan: str, pilot: Path | None, spread: float | None, shift: float, chance: float, *, as_json: bool
 ) -> None:
     """State how many runs per cell find a shift, from a pilot store or a stated spread."""
+    from vtare.campaign import read_store
+    from vtare.plan import find_plan, load_plan
     from vtare.summary import power as planning
     from vtare.terminal.power import show_needs
 
@@ -117,7 +124,7 @@ def _show_power(
     if as_json:
         print_json(planning.document(question, needs, plan=checked.name, pilot=pilot))
     else:
-        show_needs(OUT, question, needs)
+        show_needs(stdout(), question, needs)
 
 
 def _plan_document(plan: Plan, seed: int | None, runs: int, expected_s: float) -> dict[str, Any]:

@@ -10,9 +10,7 @@ from typing import Annotated
 import typer
 
 from vtare.arguments import integer, percentage
-from vtare.campaign import forget_keys, read_store
 from vtare.cli.options import (
-    OUT,
     DaskOption,
     JsonOption,
     OutOption,
@@ -20,6 +18,7 @@ from vtare.cli.options import (
     exit_with_problems,
     print_json,
     seconds_of,
+    stdout,
     summary_of,
 )
 from vtare.errors import BadInput
@@ -44,7 +43,7 @@ def report(
     with nullcontext(ALONE) if dask is None else dask_executor(dask) as executor:
         # Workers have working directories of their own.
         summary = summary_of(store if dask is None else store.resolve(), executor)
-        OUT.print(str(write_summary(summary, out or default_name(form), form=form)))
+        stdout().print(str(write_summary(summary, out or default_name(form), form=form)))
     exit_with_problems(summary)
 
 
@@ -79,7 +78,7 @@ def plot(
         print_json({"schema": "vtare.plot/1", "figures": [str(path) for path in written], "left_out": left_out})
     else:
         for path in written:
-            OUT.print(str(path))
+            stdout().print(str(path))
     exit_with_problems(summary)
 
 
@@ -99,12 +98,13 @@ def serve_report(
     ] = "30 s",
 ) -> None:
     """Show the report in a browser while its campaign runs: on this machine only, made anew as runs finish."""
+    from vtare.campaign import forget_keys, read_store
     from vtare.report.live import serve
 
     every_s = seconds_of("--every", every)
     forget_keys(store)
     read_store(store)
-    serve(store, port=port, every_s=every_s, say=OUT.print)
+    serve(store, port=port, every_s=every_s, say=stdout().print)
 
 
 def compare(
@@ -138,6 +138,7 @@ def compare(
 
     A verdict takes at least two campaigns on each side: one cannot separate a change from a campaign's own offset.
     """
+    from vtare.campaign import forget_keys
     from vtare.summary.between import compare_stores, refuse_undecidable
     from vtare.terminal.between import show_between
 
@@ -150,7 +151,7 @@ def compare(
     if as_json:
         print_json(found.document())
     else:
-        show_between(OUT, found)
+        show_between(stdout(), found)
     for reason in (*found.left_out_before, *found.left_out_after):
         _LOG.warning(f"left out: {reason}")
     if found.damaged or (fail_on_regression and found.regressions):
@@ -185,4 +186,4 @@ def overhead(
     if as_json:
         print_json(described)
     else:
-        show_document(OUT, described)
+        show_document(stdout(), described)

@@ -18,12 +18,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vtare.forwarders.slots import MOST_GUESTS, RX_PORT, TX_PORT, GuestInterface, GuestSlot
-from vtare.forwarders.switches import SWITCHES, switch_here
+from vtare.forwarders.slots import MOST_GUESTS, RX_PORT, SWITCHES, TX_PORT, GuestInterface, GuestSlot
 from vtare.lazy import attributes
 
 if TYPE_CHECKING:
     from vtare.forwarders.kinds import ContainerGuests, Guests, MachineGuests, NamespaceGuests, forwarding_guests
+    from vtare.forwarders.switches import switch_here
     from vtare.forwarders.topology import ForwardingTopology
 
 __all__ = [
@@ -46,6 +46,7 @@ __getattr__ = attributes(
     __name__,
     {
         "kinds": ("ContainerGuests", "Guests", "NamespaceGuests", "MachineGuests", "forwarding_guests"),
+        "switches": ("switch_here",),
         "topology": ("ForwardingTopology",),
     },
 )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+#: What joins guests and tester (`switches.py`).
+SWITCHES: Final = ("linux", "ovs")
 #: Guests that one topology may have: each has the last byte of its addresses of its own.
 MOST_GUESTS: Final = 250
 #: The tester's ports: the one that sends, the one that receives.

@@ -10,7 +10,6 @@ from vtare.forwarders.slots import BRIDGE_IN, BRIDGE_OUT
 from vtare.platforms import network, openvswitch
 from vtare.platforms.network import Step
 
-SWITCHES: Final = ("linux", "ovs")
 _BRIDGES: Final = (BRIDGE_IN, BRIDGE_OUT)
 
 

@@ -11,26 +11,31 @@ file, the key path, the value found and the values wanted.
 
 from __future__ import annotations
 
-from vtare.plan.factors import (
-    CAPTURE_OFF,
-    CAPTURE_ON,
-    CAPTURES,
-    DEFAULT_GUESTS,
-    GUEST_FACTORS,
-    ICMP,
-    LAB_FACTORS,
-    OWN_FACTORS,
-    PATH_FACTORS,
-    PLATFORM_FACTORS,
-    TIMERS_FACTOR,
-    TWO_HOST_FACTORS,
-    symbol_of_key,
-)
-from vtare.plan.files import find_plan, load_plan, parse_plan, shipped_plans
-from vtare.plan.level import Level
-from vtare.plan.model import LEAST_BLOCKS_TO_STOP, Analysis, Control, Experiment, Factor, Plan, Program, StopRule
-from vtare.plan.reader import PLAN_SCHEMA
-from vtare.plan.readers import LOAD_KINDS, SAME
+from typing import TYPE_CHECKING
+
+from vtare.lazy import attributes
+
+if TYPE_CHECKING:
+    from vtare.plan.factors import (
+        CAPTURE_OFF,
+        CAPTURE_ON,
+        CAPTURES,
+        DEFAULT_GUESTS,
+        GUEST_FACTORS,
+        ICMP,
+        LAB_FACTORS,
+        OWN_FACTORS,
+        PATH_FACTORS,
+        PLATFORM_FACTORS,
+        TIMERS_FACTOR,
+        TWO_HOST_FACTORS,
+        symbol_of_key,
+    )
+    from vtare.plan.files import find_plan, load_plan, parse_plan, question_of, shipped_plans
+    from vtare.plan.level import Level
+    from vtare.plan.model import LEAST_BLOCKS_TO_STOP, Analysis, Control, Experiment, Factor, Plan, Program, StopRule
+    from vtare.plan.reader import PLAN_SCHEMA
+    from vtare.plan.readers import LOAD_KINDS, SAME
 
 __all__ = [
     "CAPTURES",
@@ -60,6 +65,33 @@ __all__ = [
     "find_plan",
     "load_plan",
     "parse_plan",
+    "question_of",
     "shipped_plans",
     "symbol_of_key",
 ]
+
+__getattr__ = attributes(
+    __name__,
+    {
+        "factors": (
+            "CAPTURE_OFF",
+            "CAPTURE_ON",
+            "CAPTURES",
+            "DEFAULT_GUESTS",
+            "GUEST_FACTORS",
+            "ICMP",
+            "LAB_FACTORS",
+            "OWN_FACTORS",
+            "PATH_FACTORS",
+            "PLATFORM_FACTORS",
+            "TIMERS_FACTOR",
+            "TWO_HOST_FACTORS",
+            "symbol_of_key",
+        ),
+        "files": ("find_plan", "load_plan", "parse_plan", "question_of", "shipped_plans"),
+        "level": ("Level",),
+        "model": ("LEAST_BLOCKS_TO_STOP", "Analysis", "Control", "Experiment", "Factor", "Plan", "Program", "StopRule"),
+        "reader": ("PLAN_SCHEMA",),
+        "readers": ("LOAD_KINDS", "SAME"),
+    },
+)

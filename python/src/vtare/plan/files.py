@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from vtare.contract import Contract, load_contract
 from vtare.errors import BadInput, did_you_mean
-from vtare.plan.model import Plan
-from vtare.plan.reader import Reader
+
+if TYPE_CHECKING:
+    from vtare.contract import Contract
+    from vtare.plan.model import Plan
 
 
 def find_plan(name: str) -> Path:
@@ -45,6 +47,11 @@ def shipped_plans() -> dict[str, Path]:
     return found
 
 
+def question_of(path: Path) -> str:
+    """The question that a shipped plan asks, in one line. Nothing else in it is read or checked."""
+    return " ".join(tomllib.loads(path.read_text("utf-8"))["question"].split())
+
+
 def load_plan(path: Path, *, contract: Contract | None = None) -> Plan:
     """Read and check one plan file.
 
@@ -62,6 +69,10 @@ def load_plan(path: Path, *, contract: Contract | None = None) -> Plan:
 
 def parse_plan(text: str, *, source: Path, contract: Contract | None = None) -> Plan:
     """Check the text of a plan. `source` is only named in errors. See `load_plan`."""
+    # Here, not above: the list of shipped plans needs neither factors nor platforms.
+    from vtare.contract import load_contract
+    from vtare.plan.reader import Reader
+
     try:
         table = tomllib.loads(text)
     except RecursionError as error:
