@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,11 @@ from vtare.errors import BadInput
 from vtare.plan import Plan
 from vtare.samples import RunFile, other_clocks, refuse_mixture
 from vtare.summary import Summary, summarise
-from vtare.summary.cells import CELL_COLUMNS, CONTROL_COLUMNS, OUTLIER_COLUMNS, control_drift
-from vtare.summary.contrasts import COMPARISON_COLUMNS, TAIL_COLUMNS
-from vtare.summary.factors import InteractionRow, LevelRow, RankTestRow
+from vtare.summary.cells import CELL_COLUMNS, ControlRow, OutlierRow, control_drift
+from vtare.summary.contrasts import ComparisonRow, TailRow
+from vtare.summary.factors import Differing, InteractionRow, Level, LevelRow, RankTestRow
 from vtare.summary.figures import FIGURE_COLUMNS
-from vtare.summary.rows import columns_of
+from vtare.summary.rows import columns_of, frame_of, rows_of
 
 Run = Callable[[Store], CampaignResult]
 
@@ -46,13 +47,13 @@ def only(frame: pl.DataFrame, **wanted: str) -> dict[str, Any]:
 def test_frames_have_the_described_columns(summary: Summary) -> None:
     assert set(FIGURE_COLUMNS) <= set(summary.runs.columns)
     assert set(CELL_COLUMNS) <= set(summary.cells.columns)
-    assert set(COMPARISON_COLUMNS) <= set(summary.comparisons.columns)
+    assert set(columns_of(ComparisonRow)) <= set(summary.comparisons.columns)
     assert set(columns_of(RankTestRow)) == set(summary.tests.columns)
-    assert set(TAIL_COLUMNS) <= set(summary.tails.columns)
-    assert set(OUTLIER_COLUMNS) <= set(summary.outliers.columns)
+    assert set(columns_of(TailRow)) <= set(summary.tails.columns)
+    assert set(columns_of(OutlierRow)) <= set(summary.outliers.columns)
     assert set(columns_of(InteractionRow)) == set(summary.interactions.columns)
     assert set(columns_of(LevelRow)) == set(summary.levels.columns)
-    assert set(CONTROL_COLUMNS) == set(summary.controls.columns)
+    assert set(columns_of(ControlRow)) == set(summary.controls.columns)
     assert summary.keys == {
         "sleep": ("load", "method", "target_ns"),
         "timer": ("source",),
@@ -368,24 +369,39 @@ def test_unfinished_campaign_is_summarised_with_what_is_missing(
         empty.samples("sleep")
 
 
-def control(block: int, median: float) -> dict[str, Any]:
-    return {
-        "block": block, "control": "open", "run_id": f"{block}", "part": "p", "quantity": "miss_ns", "median": median,
-        "half_iqr": 2.0,
-    }  # fmt: skip
+def control(block: int, median: float) -> ControlRow:
+    return ControlRow(
+        block=block, control="open", run_id=f"{block}", part="p", quantity="miss_ns", median=median, half_iqr=2.0
+    )
 
 
 def test_control_drifts_beyond_three_half_iqr_and_not_before() -> None:
     rows = [control(block, 100.0) for block in range(1, 6)]
     inside = control_drift([*rows, control(6, 106.0)], quantum_ns=0.0)
     beyond = control_drift([*rows, control(6, 106.1)], quantum_ns=0.0)
-    assert [row["drifted"] for row in inside] == [False] * 6
-    assert [row["drifted"] for row in beyond] == [False] * 5 + [True]
-    assert beyond[0]["limit"] == 6.0
+    assert [row.drifted for row in inside] == [False] * 6
+    assert [row.drifted for row in beyond] == [False] * 5 + [True]
+    assert beyond[0].limit == 6.0
     # A spread of 0 means "below the quantum": one tick of the clock is no drift.
-    flat = [{**row, "half_iqr": 0.0} for row in [*rows, control(6, 110.0)]]
-    assert not any(row["drifted"] for row in control_drift(flat, quantum_ns=10.0))
-    assert any(row["drifted"] for row in control_drift(flat, quantum_ns=3.0))
+    flat = [replace(row, half_iqr=0.0) for row in [*rows, control(6, 110.0)]]
+    assert not any(row.drifted for row in control_drift(flat, quantum_ns=10.0))
+    assert any(row.drifted for row in control_drift(flat, quantum_ns=3.0))
+
+
+def test_rows_come_out_of_their_frame_as_they_went_in() -> None:
+    row = TailRow(
+        experiment="e", instrument="sleep", labels={"load": "cpu"}, quantity="miss_ns", factor="load", level="cpu",
+        baseline="idle", n_runs=3, n_runs_baseline=2, ratio=1.5, family="f", adjustment="bh", verdict="undecided",
+        tail="p99",
+    )  # fmt: skip
+    frame = frame_of(TailRow, [row], ("load", "platform"))
+    assert frame["platform"].to_list() == [None]
+    assert rows_of(TailRow, frame) == [row]
+    tested = RankTestRow(
+        "e", "load", (Level("method", "usleep"),), "median", "friedman", 1.0, 0.2, None, "0.2", "f", "holm", None, 4,
+        ("idle", "cpu"), (Differing("idle", "cpu", 0.01),), None,
+    )  # fmt: skip
+    assert rows_of(RankTestRow, frame_of(RankTestRow, [tested])) == [tested]
 
 
 def test_summary_of_what_is_no_store_is_refused(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from vtare.report.main_table import main_rows
 from vtare.report.plain import markdown
 from vtare.summary import Summary, contrasts, summarise
 from vtare.summary import layers as summary_layers
+from vtare.summary.contrasts import ComparisonRow
 from vtare.summary.verdicts import word_of
 
 PLAN = """
@@ -157,9 +159,9 @@ def test_too_few_runs_show_nothing_and_state_why(one_run: Any) -> None:
     assert all(found["reason"].to_list())
 
 
-def tail_of(here: list[float], there: list[float]) -> dict[str, Any]:
+def tail_of(here: list[float], there: list[float]) -> summary_layers.LayerRow:
     """The row of `layers` that two cells with these p99 of their runs get."""
-    about = {"factor": "load", "level": "cpu", "baseline": "idle"}
+    about = contrasts.Place("e", "sleep", {"load": "cpu"}, "load", "cpu", "idle")
     found = contrasts.contrast_of_runs(
         dict(enumerate(here)), dict(enumerate(there)), about, "f", Analysis(), quantity="miss_ns"
     )
@@ -172,8 +174,9 @@ def test_a_tail_has_the_direction_of_its_ratio_whatever_the_means_are() -> None:
     here, there = [100.0, 2.0, 2.1, 1.9, 2.05], [90.0, 4.1, 4.0, 3.8, 4.1]
     assert sum(here) > sum(there)
     row = tail_of(here, there)
-    assert row["ratio"] < 1
-    assert row["verdict"] in ("lower", "inconclusive")
+    assert row.ratio is not None
+    assert row.ratio < 1
+    assert row.verdict in ("lower", "inconclusive")
 
 
 def test_direction_ratio_and_interval_of_a_tail_always_agree() -> None:
@@ -183,20 +186,27 @@ def test_direction_ratio_and_interval_of_a_tail_always_agree() -> None:
         spread = rng.choice([0.05, 0.5, 2.0], 2)
         here, there = (np.exp(rng.normal(rng.normal(0, 1), s, 6)).tolist() for s in spread)
         row = tail_of(here, there)
-        words.add(row["verdict"])
-        assert (row["verdict"] == "higher") <= (1 < row["ratio_low"] <= row["ratio"])
-        assert (row["verdict"] == "lower") <= (row["ratio"] <= row["ratio_high"] < 1)
-        assert (row["verdict"] in ("higher", "lower")) <= (row["p_adjusted"] <= 0.05)
+        words.add(row.verdict)
+        assert None not in (row.ratio, row.ratio_low, row.ratio_high, row.p_adjusted)
+        ratio, low, high = row.ratio or 0.0, row.ratio_low or 0.0, row.ratio_high or 0.0
+        assert (row.verdict == "higher") <= (1 < low <= ratio)
+        assert (row.verdict == "lower") <= (ratio <= high < 1)
+        assert (row.verdict in ("higher", "lower")) <= ((row.p_adjusted or 1.0) <= 0.05)
     assert words >= {"higher", "lower", "inconclusive"}
 
 
 def test_a_verdict_without_a_limit_on_one_side_has_the_direction_of_the_other() -> None:
-    row = {"verdict": "differs", "ratio": 9.0, "ratio_low": 2.0, "ratio_high": None, "difference": 8.0}
+    row = ComparisonRow(
+        experiment="e", instrument="sleep", labels={}, quantity="miss_ns", factor="load", level="cpu", baseline="idle",
+        n_runs=5, n_runs_baseline=5, family="f", adjustment="holm", verdict="differs", ratio=9.0, ratio_low=2.0,
+        difference=8.0,
+    )  # fmt: skip
     assert word_of(row) == "higher"
-    assert word_of({**row, "ratio_low": 0.8}) == "inconclusive"
-    plain_values = {"ratio": None, "difference": -4.0, "difference_low": -5.0, "difference_high": -3.0}
-    assert word_of({"verdict": "differs", **plain_values}) == "lower"
-    assert word_of({"verdict": "undecided", **plain_values}) == "inconclusive"
+    assert word_of(replace(row, ratio_low=0.8)) == "inconclusive"
+    assert word_of(replace(row, ratio=0.59, ratio_low=0.42, ratio_high=0.83)) == "lower"
+    plain = replace(row, ratio=None, ratio_low=None, difference=-4.0, difference_low=-5.0, difference_high=-3.0)
+    assert word_of(plain) == "lower"
+    assert word_of(replace(plain, verdict="undecided")) == "inconclusive"
 
 
 def test_latency_of_what_forwards_is_compared_between_its_loads(tmp_path: Path) -> None:

@@ -22,6 +22,8 @@ from vtare.report.placement import standings
 from vtare.report.tables import cell_table, verdict_table
 from vtare.report.text import Shown
 from vtare.summary.context import loads, notes_on
+from vtare.summary.contrasts import ComparisonRow
+from vtare.summary.rows import rows_of
 from vtare.summary.verdicts import word_of
 
 # --- the answer ---
@@ -80,8 +82,9 @@ def test_the_answer_has_three_sentences_at_most_and_the_box_below_states_what_is
         assert all(len(sentence.split()) <= 32 for sentence in short), short
         assert certainty_of(report).startswith("Not certain: ")
         assert "Not certain" not in answer_of(report.html)
-    rows = [row for row in five_runs.summary.comparisons.iter_rows(named=True) if word_of(row) == "inconclusive"]
-    more = max(row["runs_needed"] - row["n_blocks"] for row in rows)
+    compared = rows_of(ComparisonRow, five_runs.summary.comparisons)
+    rows = [row for row in compared if word_of(row) == "inconclusive"]
+    more = max((row.runs_needed or 0) - (row.n_blocks or 0) for row in rows)
     wanted = f"{len(rows)} of {five_runs.summary.comparisons.height} comparisons are inconclusive; {more} more blocks"
     assert f"{wanted} would find a change of 5 % with a probability of 80 %" in certainty_of(five_runs)
 
@@ -263,17 +266,20 @@ def main_of(report: Reported) -> list[dict[str, Shown]]:
 
 
 def test_each_effect_at_the_baseline_is_a_row_with_its_figures_ratio_interval_and_verdict(five_runs: Reported) -> None:
-    comparison = five_runs.summary.comparisons.filter(
-        (pl.col("factor") == "load") & (pl.col("load") == "cpu") & (pl.col("method") == "usleep")
-    ).row(0, named=True)
+    (comparison, *_) = rows_of(
+        ComparisonRow,
+        five_runs.summary.comparisons.filter(
+            (pl.col("factor") == "load") & (pl.col("load") == "cpu") & (pl.col("method") == "usleep")
+        ),
+    )
     assert word_of(comparison) == "higher"
     (row,) = [
         row for row in main_of(five_runs)
         if (row["metric"].text, row["here"].raw, row["where"].text) == ("miss", "cpu", "usleep")
     ]  # fmt: skip
     shown = {key: one.text.replace("\u00a0", " ") for key, one in row.items()}
-    assert shown["ratio"].startswith(f"{ratio_text(comparison['ratio'])} (")
-    assert row["ratio"].order == comparison["ratio"]
+    assert shown["ratio"].startswith(f"{ratio_text(comparison.ratio or 0.0)} (")
+    assert row["ratio"].order == comparison.ratio
     assert shown["verdict"] == "higher"
     for side, load in (("here", "cpu"), ("against", "idle")):
         wanted = cell(five_runs.summary, experiment="sleeps", load=load, method="usleep")["median"]

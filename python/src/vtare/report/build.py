@@ -19,6 +19,8 @@ from vtare.report.embed import SHAPES, bundle, embed, figure_data
 from vtare.report.facts import facts_of, load_facts, own_kernels
 from vtare.report.figures import slug
 from vtare.report.method import caveats_of, method_of
+from vtare.summary.contrasts import ComparisonRow
+from vtare.summary.rows import rows_of
 from vtare.summary.verdicts import EQUIVALENT, WORDS, word_of
 
 if TYPE_CHECKING:
@@ -137,7 +139,7 @@ def _where(summary: Summary) -> str:
 
 def verdict_counts(summary: Summary) -> str:
     """How many comparisons have each verdict, in a sentence."""
-    counts = Counter(word_of(row) for row in summary.comparisons.iter_rows(named=True))
+    counts = Counter(word_of(row) for row in rows_of(ComparisonRow, summary.comparisons))
     margin = summary.plan.analysis.margin_percent
     listed = ", ".join(
         f"{counts[word]} {word}{f' (within {margin:g} %)' if word == EQUIVALENT else ''}" for word in WORDS

@@ -18,6 +18,8 @@ from vtare.report.sentences import (
     Sentence,
     cell_rows,
 )
+from vtare.summary.contrasts import ComparisonRow
+from vtare.summary.rows import rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -102,10 +104,10 @@ def headline_experiment(summary: Summary, layouts: Mapping[str, Layout]) -> str 
     extents = {name: page_of(ran[name].experiment.instrument).extent(summary, ran[name]) for name in names}
     names = [name for name in names if extents[name] == max(extents.values())]
     best: tuple[bool, float, str] | None = None
-    for row in summary.comparisons.iter_rows(named=True):
-        if row["experiment"] not in names or row["verdict"] != "differs" or not row["ratio"]:
+    for row in rows_of(ComparisonRow, summary.comparisons):
+        if row.experiment not in names or row.verdict != "differs" or not row.ratio:
             continue
-        found = (row["factor"] == "load", abs(math.log(row["ratio"])), row["experiment"])
+        found = (row.factor == "load", abs(math.log(row.ratio)), row.experiment)
         if best is None or found[:2] > best[:2]:
             best = found
     return best[2] if best is not None else names[0]

@@ -13,6 +13,9 @@ from vtare import plots
 from vtare.plots.format import percent_text
 from vtare.report import text
 from vtare.report.layout import figure_name
+from vtare.summary.cells import ControlRow
+from vtare.summary.rows import rows_of
+from vtare.summary.work import BoxRow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -190,8 +193,8 @@ def _box_figures(layout: Layout, measured: pl.DataFrame) -> Question:
     for key, part in _cells(layout, measured):
         row = dict(zip(layout.keys, key, strict=True))
         boxes = tuple(
-            plots.RunBox(**{name: run[name] for name in ("min", "q1", "median", "q3", "max", "p99")})
-            for run in part.sort("run_id").iter_rows(named=True)
+            plots.RunBox(**{name: getattr(box, name) for name in ("min", "q1", "median", "q3", "max", "p99")})
+            for box in sorted(rows_of(BoxRow, part), key=lambda box: box.run_id)
         )
         panel = row[layout.panel] if layout.panel is not None else None
         box = plots.BoxRow(layout.series_text(row), str(row[layout.series]), boxes, layout.group_text(row))
@@ -317,20 +320,24 @@ def cpu_figures(summary: Summary, layout: Layout) -> Question | None:
 
 def drift_figure(summary: Summary) -> Question | None:
     """The control cell over the blocks, None where the plan has none."""
-    controls = summary.controls.filter(pl.col("median").is_not_null())
-    if controls.height == 0:
-        return None
+    controls = rows_of(ControlRow, summary.controls)
     panels = []
-    for (what,), part in sorted(controls.partition_by("part", as_dict=True).items(), key=lambda item: str(item[0][0])):
-        first = part.row(0, named=True)
+    for what in sorted({row.part for row in controls}):
+        part = sorted((row for row in controls if row.part == what), key=lambda row: row.block)
         points = [
-            plots.DriftPoint(row["block"], row["control"], row["median"], bool(row["drifted"]))
-            for row in part.sort("block").iter_rows(named=True)
+            plots.DriftPoint(row.block, row.control, row.median, bool(row.drifted))
+            for row in part
+            if row.median is not None
         ]
+        first = part[0]
+        if not points or first.centre is None or first.limit is None:
+            continue
         drawing = plots.control_drift(
-            points, centre=first["centre"], limit=first["limit"], name=slug("drift", what), quantity=first["quantity"]
+            points, centre=first.centre, limit=first.limit, name=slug("drift", what), quantity=first.quantity
         )
         panels.append(Panel(f"control cell: {what}", drawing))
+    if not panels:
+        return None
     caption = (
         "The idle control cell opens, centres and closes each block. Line: median of all control medians. Band: 3 "
         "times the "

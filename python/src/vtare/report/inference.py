@@ -15,14 +15,17 @@ from vtare.report.figures import Panel, Question, slug
 from vtare.report.layout import ERROR, figure_name, key_name
 from vtare.report.pages import page_of
 from vtare.report.tables import change_text, place_text, where_of
-from vtare.summary.contrasts import TAIL_NAMES
-from vtare.summary.factors import place_of
+from vtare.summary.cells import OutlierRow
+from vtare.summary.contrasts import TAIL_NAMES, ComparisonRow, TailRow
+from vtare.summary.factors import InteractionRow, LevelRow
+from vtare.summary.rows import rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from vtare.report.layout import Layout
     from vtare.summary import Summary
+    from vtare.summary.factors import Level
 
 MOST_ROWS: Final = 40
 """A figure with more rows is no longer read at a glance: the rest is in the table."""
@@ -44,10 +47,11 @@ def effect_figure(summary: Summary, layouts: Mapping[str, Layout]) -> Question |
     """The heat map of cells: each cell against its baseline, factor by factor, with effect and verdict."""
     panels: list[Panel] = []
     left = 0
-    for name, layout in layouts.items():
-        frame = summary.comparisons.filter((pl.col("experiment") == name) & pl.col("ratio").is_not_null())
-        for (factor,), part in frame.partition_by("factor", as_dict=True, maintain_order=True).items():
-            panel, more = _effect_panel(layout, str(factor), list(part.iter_rows(named=True)))
+    for layout in layouts.values():
+        rows = [(row, row.ratio) for row in rows_of(ComparisonRow, _of(summary.comparisons, layout))]
+        known = [(row, ratio) for row, ratio in rows if ratio is not None]
+        for factor in dict.fromkeys(row.factor for row, _ in known):
+            panel, more = _effect_panel(layout, factor, [(row, ratio) for row, ratio in known if row.factor == factor])
             panels.append(panel)
             left += more
     if not panels:
@@ -61,28 +65,26 @@ def effect_figure(summary: Summary, layouts: Mapping[str, Layout]) -> Question |
     return Question("effects", "Where are the differences?", caption, tuple(panels))
 
 
-def _effect_panel(layout: Layout, factor: str, rows: Sequence[Mapping[str, Any]]) -> tuple[Panel, int]:
-    ordered = sorted(rows, key=lambda row: layout.sort_key(dict(row)))
-    places = list(dict.fromkeys(where_of(layout, row, without=factor) or "everywhere" for row in ordered))
-    levels = sorted({str(row["level"]) for row in rows}, key=lambda level: layout.rank(factor, level))
-    strongest = max((abs(math.log(row["ratio"])) for row in rows if row["ratio"] > 0), default=1.0)
+def _effect_panel(layout: Layout, factor: str, rows: Sequence[tuple[ComparisonRow, float]]) -> tuple[Panel, int]:
+    ordered = sorted(rows, key=lambda one: layout.sort_key(one[0].labels))
+    places = list(dict.fromkeys(where_of(layout, row.labels, without=factor) or "everywhere" for row, _ in ordered))
+    levels = sorted({row.level for row, _ in rows}, key=lambda level: layout.rank(factor, level))
+    strongest = max((abs(math.log(ratio)) for _, ratio in rows if ratio > 0), default=1.0)
     reach = max(strongest, math.log(1.5))
     squares: dict[tuple[str, str], plots.Square] = {}
-    for row in ordered:
-        if row["ratio"] <= 0:
+    for row, ratio in ordered:
+        if ratio <= 0:
             continue
-        edge = _EDGES.get(str(row["verdict"]), "open")
-        place = where_of(layout, row, without=factor) or "everywhere"
+        edge = _EDGES.get(row.verdict, "open")
+        place = where_of(layout, row.labels, without=factor) or "everywhere"
         # The root keeps a change of 20 % visible beside one of a factor of a thousand.
-        tint = math.copysign(math.sqrt(abs(math.log(row["ratio"])) / reach), math.log(row["ratio"]))
-        squares[place, str(row["level"])] = plots.Square(
-            tint if edge != "alike" else 0.0, ratio_text(row["ratio"]), edge
-        )
-    baseline = str(rows[0]["baseline"])
+        tint = math.copysign(math.sqrt(abs(math.log(ratio)) / reach), math.log(ratio))
+        squares[place, row.level] = plots.Square(tint if edge != "alike" else 0.0, ratio_text(ratio), edge)
+    baseline = rows[0][0].baseline
     shown = places[:MOST_ROWS]
     more_is, less_is = ("higher", "lower") if quantity_of(layout.quantity).is_rate else ("longer", "shorter")
     words = page_of(layout.experiment.instrument).more_and_less
-    more_is, less_is = words.get(rows[0]["quantity"], (more_is, less_is))
+    more_is, less_is = words.get(rows[0][0].quantity, (more_is, less_is))
     drawing = plots.matrix(
         shown,
         [layout.level(factor, level) for level in levels],
@@ -97,28 +99,30 @@ def _effect_panel(layout: Layout, factor: str, rows: Sequence[Mapping[str, Any]]
 
 def tail_figures(summary: Summary, layout: Layout) -> Question | None:
     """Tails against their baselines, by the rule of all comparisons."""
-    frame = _of(summary.tails, layout).filter(pl.col("ratio").is_not_null() & (pl.col("ratio") > 0))
+    tails = [(row, row.ratio) for row in rows_of(TailRow, _of(summary.tails, layout))]
+    known = [(row, ratio) for row, ratio in tails if ratio is not None and ratio > 0]
     panels = []
     left = 0
-    for (factor,), part in frame.partition_by("factor", as_dict=True, maintain_order=True).items():
+    for factor in dict.fromkeys(row.factor for row, _ in known):
         rows: dict[tuple[str, str], list[plots.RatioMark]] = {}
         ordered = sorted(
-            part.iter_rows(named=True), key=lambda row: (layout.rank(str(factor), row["level"]), layout.sort_key(row))
+            ((row, ratio) for row, ratio in known if row.factor == factor),
+            key=lambda one: (layout.rank(one[0].factor, one[0].level), layout.sort_key(one[0].labels)),
         )
-        for row in ordered:
-            group = change_text(layout, row)
-            sure = row["p_adjusted"] is not None and row["p_adjusted"] <= summary.plan.analysis.alpha
-            mark = plots.RatioMark(TAIL_NAMES[row["tail"]], row["ratio"], sure)
-            rows.setdefault((group, where_of(layout, row, without=str(factor)) or "everywhere"), []).append(mark)
+        for row, ratio in ordered:
+            group = change_text(layout, row.factor, row.level, row.baseline)
+            sure = row.p_adjusted is not None and row.p_adjusted <= summary.plan.analysis.alpha
+            mark = plots.RatioMark(TAIL_NAMES[row.tail], ratio, sure)
+            rows.setdefault((group, where_of(layout, row.labels, without=factor) or "everywhere"), []).append(mark)
         shown = list(rows.items())[:MOST_ROWS]
         left += len(rows) - len(shown)
         drawing = plots.ratio_dots(
             [plots.RatioRow(where, tuple(marks), group) for (group, where), marks in shown],
-            name=slug("tail-ratios", layout.experiment.name, str(factor)),
+            name=slug("tail-ratios", layout.experiment.name, factor),
             label="tail here over tail at the baseline",
             margin_ratio=summary.plan.analysis.margin_ratio,
         )
-        panels.append(Panel(f"{layout.experiment.title}: {key_name(str(factor))}", drawing))
+        panels.append(Panel(f"{layout.experiment.title}: {key_name(factor)}", drawing))
     if not panels:
         return None
     caption = (
@@ -174,17 +178,18 @@ def percentile_figures(summary: Summary, layout: Layout) -> Question | None:
 
 def interaction_figures(summary: Summary, layout: Layout) -> Question | None:
     """Interactions of two factors: a line for each level of one over the levels of the other."""
-    found = _of(summary.interactions, layout).filter(pl.col("factors").list.len() == 2)
+    tested = rows_of(InteractionRow, _of(summary.interactions, layout))
+    found = [row for row in tested if len(row.factors) == 2]
     cells = list(_of(summary.cells, layout).iter_rows(named=True))
     panels = []
-    for row in list(found.iter_rows(named=True))[:_MOST_PANELS]:
+    for row in found[:_MOST_PANELS]:
         panel = _interaction_panel(layout, row, cells)
         if panel is not None:
             panels.append(panel)
     if not panels:
         return None
     headings = "; ".join(panel.heading for panel in panels)
-    rates = quantity_of(layout.main.quantity).is_rate and ERROR not in found["figure"]
+    rates = quantity_of(layout.main.quantity).is_rate and all(row.figure != ERROR for row in found)
     axis = "Lines that go up or down by the same factor mean" if rates else "On the log axis parallel lines mean"
     others = "other lines" if rates else "lines that are not parallel"
     caption = (
@@ -196,15 +201,15 @@ def interaction_figures(summary: Summary, layout: Layout) -> Question | None:
     return Question(slug("interactions", layout.experiment.name), title, caption, tuple(panels))
 
 
-def _interaction_panel(layout: Layout, row: Mapping[str, Any], cells: Sequence[Mapping[str, Any]]) -> Panel | None:
-    factors = [factor for factor in row["factors"] if factor in layout.order]
+def _interaction_panel(layout: Layout, row: InteractionRow, cells: Sequence[Mapping[str, Any]]) -> Panel | None:
+    factors = [factor for factor in row.factors if factor in layout.order]
     if len(factors) != 2:
         return None
     # Along the axis the factor that is drawn in panels elsewhere (the load); a line for each level of the other.
     along, lines_of = sorted(factors, key=lambda factor: (factor == layout.series, factor != layout.panel))
-    place = place_of(row)
+    place = {one.key: one.label for one in row.where}
     places = [cell for cell in cells if all(cell.get(key) == label for key, label in place.items())]
-    error = row["figure"] == ERROR
+    error = row.figure == ERROR
     lines = []
     for level in layout.order[lines_of]:
         points = []
@@ -226,39 +231,40 @@ def _interaction_panel(layout: Layout, row: Mapping[str, Any], cells: Sequence[M
     )  # fmt: skip
     shown = (layout.key_text(key, label) for key, label in place.items() if len(layout.order.get(key, ())) > 1)
     where = "".join(f", {one}" for one in shown)
-    verdict = f"refused: {row['refused']}" if row["refused"] else f"p {row['p_text']}"
-    effect = " x ".join(key_name(factor) for factor in row["factors"])
+    verdict = f"refused: {row.refused}" if row.refused else f"p {row.p_text}"
+    effect = " x ".join(key_name(factor) for factor in row.factors)
     return Panel(f"{effect}{where} ({verdict})", drawing)
 
 
 def level_figures(summary: Summary, layout: Layout) -> Question | None:
     """The tau matrix: how each figure of a run goes with each level of each factor."""
-    frame = _of(summary.levels, layout).filter(pl.col("tau_b").is_not_null())
-    if frame.height == 0:
+    known = [row for row in rows_of(LevelRow, _of(summary.levels, layout)) if row.tau_b is not None]
+    if not known:
         return None
     panels = []
     alpha = summary.plan.analysis.alpha
-    by_place: dict[tuple[tuple[str, str], ...], list[dict[str, Any]]] = {}
-    for row in frame.iter_rows(named=True):
-        by_place.setdefault(tuple(place_of(row).items()), []).append(row)
+    by_place: dict[tuple[Level, ...], list[LevelRow]] = {}
+    for row in known:
+        by_place.setdefault(row.where, []).append(row)
     for where, part in by_place.items():
-        rows = list(dict.fromkeys((row["factor"], row["level"]) for row in part))[:MOST_ROWS]
-        figures = list(dict.fromkeys(row["figure"] for row in part))
+        rows = list(dict.fromkeys((row.factor, row.level) for row in part))[:MOST_ROWS]
+        figures = list(dict.fromkeys(row.figure for row in part))
         squares: dict[tuple[str, str | None, str], plots.Square] = {}
         for row in part:
-            sure = row["p_adjusted"] is not None and row["p_adjusted"] <= alpha
-            tint = row["tau_b"] / row["tau_bound"] if row["tau_bound"] else 0.0
-            shown = f"{row['tau_b']:+.2f}"
-            squares[row["factor"], row["level"], row["figure"]] = plots.Square(tint, shown, "sure" if sure else "open")
+            sure = row.p_adjusted is not None and row.p_adjusted <= alpha
+            tau = row.tau_b or 0.0
+            tint = tau / row.tau_bound if row.tau_bound else 0.0
+            shown = f"{tau:+.2f}"
+            squares[row.factor, row.level, row.figure] = plots.Square(tint, shown, "sure" if sure else "open")
         drawing = plots.matrix(
             [_level_name(layout, factor, level) for factor, level in rows],
             [figure_name(figure, short=True) for figure in figures],
             [[squares.get((factor, level, figure)) for figure in figures] for factor, level in rows],
-            name=slug("levels", layout.experiment.name, *(f"{key} {label}" for key, label in where)),
+            name=slug("levels", layout.experiment.name, *(f"{one.key} {one.label}" for one in where)),
             label="Kendall's tau-b with this figure of the runs",
             ends=plots.Ends("less with it", "more with it", "sure (adjusted p)", None, "may be chance"),
         )
-        panels.append(Panel(place_text(summary, dict(where)) if where else layout.experiment.title, drawing))
+        panels.append(Panel(place_text(summary, where) if where else layout.experiment.title, drawing))
     caption = (
         "Kendall's tau-b of a figure of each run with being at a level, over all other factors. The tint is tau-b over "
         "the most it can reach there, about the root of 2 p (1 - p) for a level of share p: a level that one run in "
@@ -274,34 +280,36 @@ def _level_name(layout: Layout, factor: str, level: str | None) -> str:
 
 def outlier_figures(summary: Summary, layout: Layout) -> Question | None:
     """Where the outlying readings are: each scenario's share of all of them."""
-    frame = _of(summary.outliers, layout).filter(pl.col("share").is_not_null() & (pl.col("outliers") > 0))
-    if frame.height == 0:
+    scored = [(row, row.share) for row in rows_of(OutlierRow, _of(summary.outliers, layout)) if row.outliers]
+    ordered = sorted(((row, share) for row, share in scored if share is not None), key=lambda one: one[1], reverse=True)
+    if not ordered:
         return None
-    ordered = frame.sort("share", descending=True)
-    shown = list(ordered.head(_MOST_SCENARIOS).iter_rows(named=True))
-    bars = [(scenario_name(layout, row), str(row[layout.series]), float(row["share"])) for row in shown]
-    rest = ordered.tail(max(ordered.height - _MOST_SCENARIOS, 0))
-    if rest.height:
-        bars.append((f"{rest.height} others", "published", float(rest["share"].sum())))
+    bars = [
+        (scenario_name(layout, row.labels), str(row.labels[layout.series]), share)
+        for row, share in ordered[:_MOST_SCENARIOS]
+    ]
+    rest = [share for _, share in ordered[_MOST_SCENARIOS:]]
+    if rest:
+        bars.append((f"{len(rest)} others", "published", sum(rest)))
     drawing = plots.share_bars(
         bars, name=slug("outliers", layout.experiment.name), label="share of the experiment's outliers"
     )
-    worst = shown[0]
-    total = int(frame["outliers"].sum())
+    worst = ordered[0][0]
+    total = sum(row.outliers or 0 for row, _ in ordered)
     caption = (
         f"{text.plural(total, 'reading')} with a robust z beyond 3.5 inside their own cell, by cell; most in "
-        f"{scenario_name(layout, worst)} ({percent_text(float(worst['fraction']))} of its readings). They are counted "
-        "and never deleted."
+        f"{scenario_name(layout, worst.labels)} ({percent_text(worst.fraction or 0.0)} of its readings). They are "
+        "counted and never deleted."
     )
     title = "Where are the outliers?"
     return Question(slug("outliers", layout.experiment.name), title, caption,
                     (Panel(layout.experiment.title, drawing),), folded=True)  # fmt: skip
 
 
-def scenario_name(layout: Layout, row: Mapping[str, Any]) -> str:
+def scenario_name(layout: Layout, row: Mapping[str, str | None]) -> str:
     """A cell in a few words: the series, then every key that varies."""
     parts = [
-        layout.series_text(dict(row)) if key == layout.series else layout.key_text(key, row[key])
+        layout.series_text(row) if key == layout.series else layout.key_text(key, row[key])
         for key in (layout.series, *layout.groups, *((layout.panel,) if layout.panel is not None else ()))
         if key == layout.series or len(layout.order[key]) > 1
     ]

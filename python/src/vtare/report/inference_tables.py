@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -13,14 +13,19 @@ from vtare.report.inference import scenario_name
 from vtare.report.layout import figure_name, key_name
 from vtare.report.tables import Column, Table, change_text, p_text, place_text, where_of
 from vtare.report.text import Shown, missing
-from vtare.summary.contrasts import TAIL_NAMES
-from vtare.summary.factors import place_of
+from vtare.summary.cells import ControlRow, OutlierRow
+from vtare.summary.contrasts import TAIL_NAMES, TailRow
+from vtare.summary.factors import InteractionRow, LevelRow
+from vtare.summary.rows import rows_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from vtare.report.layout import Layout
     from vtare.summary import Summary
+
+
+_Tested = TailRow | InteractionRow | LevelRow
 
 
 def inference_tables(summary: Summary, layout: Layout) -> tuple[Table, ...]:
@@ -32,17 +37,17 @@ def inference_tables(summary: Summary, layout: Layout) -> tuple[Table, ...]:
     return tuple(table for table in made if table is not None)
 
 
-def _of(frame: pl.DataFrame, layout: Layout) -> list[dict[str, Any]]:
-    return list(frame.filter(pl.col("experiment") == layout.experiment.name).iter_rows(named=True))
+def _of(frame: pl.DataFrame, layout: Layout) -> pl.DataFrame:
+    return frame.filter(pl.col("experiment") == layout.experiment.name)
 
 
-def _p(row: Mapping[str, Any]) -> tuple[Shown, Shown]:
+def _p(row: _Tested) -> tuple[Shown, Shown]:
     """The p-value, raw and adjusted; both missing where the test was refused."""
-    if row["p_value"] is None:
+    if row.p_value is None:
         return missing("refused"), missing("refused")
-    adjusted = row["p_adjusted"]
+    adjusted = row.p_adjusted
     return (
-        Shown(str(row["p_text"]), str(row["p_value"]), row["p_value"]),
+        Shown(str(row.p_text), str(row.p_value), row.p_value),
         Shown(p_text(adjusted), "" if adjusted is None else str(adjusted), adjusted),
     )
 
@@ -52,8 +57,8 @@ _FAMILY = Column("family", "family (adjustment)", numeric=False)
 _REFUSED = Column("refused", "refused because", numeric=False)
 
 
-def _family(row: Mapping[str, Any]) -> Shown:
-    return text.words(f"{row['family']} ({row['adjustment']})")
+def _family(row: _Tested) -> Shown:
+    return text.words(f"{row.family} ({row.adjustment})")
 
 
 def _table(layout: Layout, kind: str, title: str, columns: Sequence[Column], rows: Sequence[tuple[Shown, ...]]
@@ -66,16 +71,15 @@ def _table(layout: Layout, kind: str, title: str, columns: Sequence[Column], row
 
 def _tails(summary: Summary, layout: Layout) -> Table | None:
     rows = []
-    for row in _of(summary.tails, layout):
-        factor = row["factor"]
+    for row in rows_of(TailRow, _of(summary.tails, layout)):
         rows.append((
-            text.words(where_of(layout, row, without=factor) or "everywhere"),
-            text.words(change_text(layout, row)),
-            text.words(TAIL_NAMES[row["tail"]]),
-            text.ratio(row["ratio"], row["ratio_low"], row["ratio_high"], "not estimable"),
-            text.change(row["quantity"], row["difference"], "not estimable"),
+            text.words(where_of(layout, row.labels, without=row.factor) or "everywhere"),
+            text.words(change_text(layout, row.factor, row.level, row.baseline)),
+            text.words(TAIL_NAMES[row.tail]),
+            text.ratio(row.ratio, row.ratio_low, row.ratio_high, "not estimable"),
+            text.change(row.quantity, row.difference, "not estimable"),
             *_p(row),
-            _of_runs(row), _family(row), text.words(row["refused"]),
+            _of_runs(row), _family(row), text.words(row.refused),
         ))  # fmt: skip
     columns = (
         Column("where", "where", numeric=False, about="the levels that both cells share"),
@@ -92,23 +96,23 @@ def _tails(summary: Summary, layout: Layout) -> Table | None:
     return _table(layout, "tails", "Tails, by the rule of all comparisons", columns, rows)
 
 
-def _of_runs(row: Mapping[str, Any]) -> Shown:
+def _of_runs(row: TailRow) -> Shown:
     """How many runs of how many have the figure, here and at the baseline: `3 of 5 / 5 of 5`."""
-    counts = [(row["n_runs"], row["without"]), (row["n_runs_baseline"], row["without_baseline"])]
+    counts = [(row.n_runs, row.without), (row.n_runs_baseline, row.without_baseline)]
     shown = " / ".join(f"{known} of {known + without}" for known, without in counts)
-    return Shown(shown, shown, row["n_runs"], "differs" if any(n for _, n in counts) else "")
+    return Shown(shown, shown, row.n_runs, "differs" if any(n for _, n in counts) else "")
 
 
 def _interactions(summary: Summary, layout: Layout) -> Table | None:
     rows = []
-    for row in _of(summary.interactions, layout):
+    for row in rows_of(InteractionRow, _of(summary.interactions, layout)):
         rows.append((
-            text.words(" x ".join(key_name(factor) for factor in row["factors"])),
-            text.words(place_text(summary, place_of(row))),
-            text.number(row["f"], "refused"),
+            text.words(" x ".join(key_name(factor) for factor in row.factors)),
+            text.words(place_text(summary, row.where)),
+            text.number(row.f, "refused"),
             _freedoms(row),
-            *_p(row), text.count(row["n_runs"], "unknown"), text.words(row["scale"]), _family(row),
-            text.words(row["refused"]),
+            *_p(row), text.count(row.n_runs, "unknown"), text.words(row.scale), _family(row),
+            text.words(row.refused),
         ))  # fmt: skip
     columns = (
         Column("effect", "factors", numeric=False),
@@ -123,28 +127,28 @@ def _interactions(summary: Summary, layout: Layout) -> Table | None:
     return _table(layout, "interactions", "Interactions, without equal spreads assumed", columns, rows)
 
 
-def _freedoms(row: Mapping[str, Any]) -> Shown:
-    if row["freedom"] is None:
-        return Shown("n/a", "", None, "missing", str(row["refused"]))
-    shown = f"{row['freedom']:.3g}, {row['freedom_error']:.3g}"
-    return Shown(shown, shown.replace(", ", "/"), row["freedom"])
+def _freedoms(row: InteractionRow) -> Shown:
+    if row.freedom is None or row.freedom_error is None:
+        return Shown("n/a", "", None, "missing", str(row.refused))
+    shown = f"{row.freedom:.3g}, {row.freedom_error:.3g}"
+    return Shown(shown, shown.replace(", ", "/"), row.freedom)
 
 
 def _levels(summary: Summary, layout: Layout) -> Table | None:
     rows = []
-    for row in _of(summary.levels, layout):
-        runs = "all" if row["n_level"] is None else str(row["n_level"])
+    for row in rows_of(LevelRow, _of(summary.levels, layout)):
+        runs = "all" if row.n_level is None else str(row.n_level)
         rows.append((
-            text.words(key_name(row["factor"])),
-            text.words(row["level"] or "as a number"),
-            text.words(place_text(summary, place_of(row))),
-            text.words(figure_name(row["figure"], short=True)),
-            text.number(row["tau_b"], "refused"),
-            text.number(row["tau_bound"], "not estimable"),
-            text.number(row["cliffs_delta"], "ordered factor"),
+            text.words(key_name(row.factor)),
+            text.words(row.level or "as a number"),
+            text.words(place_text(summary, row.where)),
+            text.words(figure_name(row.figure, short=True)),
+            text.number(row.tau_b, "refused"),
+            text.number(row.tau_bound, "not estimable"),
+            text.number(row.cliffs_delta, "ordered factor"),
             *_p(row),
-            Shown(f"{runs} / {row['n_runs']}", f"{runs}/{row['n_runs']}", row["n_runs"]),
-            _family(row), text.words(row["refused"]),
+            Shown(f"{runs} / {row.n_runs}", f"{runs}/{row.n_runs}", row.n_runs),
+            _family(row), text.words(row.refused),
         ))  # fmt: skip
     columns = (
         Column("factor", "factor", numeric=False),
@@ -163,19 +167,19 @@ def _levels(summary: Summary, layout: Layout) -> Table | None:
 
 def _outliers(summary: Summary, layout: Layout) -> Table | None:
     rows = []
-    for row in sorted(_of(summary.outliers, layout), key=layout.sort_key):
-        runs = row["outlying_runs"] or []
+    found = rows_of(OutlierRow, _of(summary.outliers, layout))
+    for row in sorted(found, key=lambda one: layout.sort_key(one.labels)):
         rows.append((
-            text.words(scenario_name(layout, row)),
-            text.count(row["n"], "unknown"),
-            text.count(row["outliers"], "refused"),
-            text.percent(row["fraction"], "refused"),
-            text.percent(row["share"], "no outliers" if row["fraction"] is not None else "refused"),
-            text.words(row["scale"]),
-            text.percent(row["pooled_fraction"], "refused"),
-            text.percent(row["pooled_share"], "no outliers"),
-            text.words(", ".join(runs) or None),
-            text.words(row["reason"]),
+            text.words(scenario_name(layout, row.labels)),
+            text.count(row.n, "unknown"),
+            text.count(row.outliers, "refused"),
+            text.percent(row.fraction, "refused"),
+            text.percent(row.share, "no outliers" if row.fraction is not None else "refused"),
+            text.words(row.scale),
+            text.percent(row.pooled_fraction, "refused"),
+            text.percent(row.pooled_share, "no outliers"),
+            text.words(", ".join(row.outlying_runs) or None),
+            text.words(row.reason),
         ))  # fmt: skip
     columns = (
         Column("scenario", "cell", numeric=False),
@@ -205,14 +209,14 @@ def control_table(summary: Summary) -> Table | None:
     if summary.controls.height == 0:
         return None
     rows = []
-    for row in summary.controls.sort("block", maintain_order=True).iter_rows(named=True):
-        drifted = bool(row["drifted"])
+    for row in sorted(rows_of(ControlRow, summary.controls), key=lambda one: one.block):
+        drifted = bool(row.drifted)
         rows.append((
-            text.count(row["block"], "unknown"), text.words(row["control"]), text.words(row["part"]),
-            text.time(row["median"], "no reading"), text.time(row["centre"], ""), text.time(row["limit"], ""),
+            text.count(row.block, "unknown"), text.words(row.control), text.words(row.part),
+            text.time(row.median, "no reading"), text.time(row.centre, ""), text.time(row.limit, ""),
             Shown("drifted: the block is flagged" if drifted else "steady", "drifted" if drifted else "steady",
                   int(drifted), "differs" if drifted else ""),
-            text.words(row["run_id"]),
+            text.words(row.run_id),
         ))  # fmt: skip
     columns = (
         Column("block", "block"),

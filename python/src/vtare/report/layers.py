@@ -11,6 +11,8 @@ from vtare.report.facts import emulated
 from vtare.report.layout import figure_name
 from vtare.report.tables import Column, Table, change_text, p_text, where_of
 from vtare.report.text import Shown, missing
+from vtare.summary.layers import LayerRow
+from vtare.summary.rows import rows_of
 from vtare.summary.verdicts import EQUIVALENT, WORDS
 
 if TYPE_CHECKING:
@@ -49,27 +51,23 @@ def verdict_text(summary: Summary, word: str) -> str:
 def table(summary: Summary, layouts: Mapping[str, Layout]) -> Table | None:
     """Every row with its interval and verdict; None where there is nothing to set side by side."""
     rows = []
-    for row in summary.layers.iter_rows(named=True):
-        layout = layouts.get(row["experiment"])
+    for row in rows_of(LayerRow, summary.layers):
+        layout = layouts.get(row.experiment)
         if layout is None:
             continue
-        factor, verdict = row["factor"], str(row["verdict"])
-        shown_verdict = Shown(
-            verdict_text(summary, verdict), verdict, WORDS.index(verdict), verdict, row["reason"] or ""
-        )
-        p = row["p_adjusted"]
+        verdict, p = row.verdict, row.p_adjusted
+        shown_verdict = Shown(verdict_text(summary, verdict), verdict, WORDS.index(verdict), verdict, row.reason or "")
         rows.append((
             text.words(layout.experiment.name),
-            text.words("cost" if row["kind"] == "cost" else "tail"),
-            text.words(figure_name(row["figure"])),
-            text.words(where_of(layout, row, without=factor) or "everywhere"),
-            text.words(change_text(layout, {**row, "baseline": row["against"]})),
-            text.ratio(row["ratio"], row["ratio_low"], row["ratio_high"], "not estimable"),
+            text.words(row.kind),
+            text.words(figure_name(row.figure)),
+            text.words(where_of(layout, row.labels, without=row.factor) or "everywhere"),
+            text.words(change_text(layout, row.factor, row.level, row.against)),
+            text.ratio(row.ratio, row.ratio_low, row.ratio_high, "not estimable"),
             shown_verdict,
             missing("refused") if p is None else Shown(p_text(p), str(p), p),
-            text.words(row["family"]),
-            Shown(f"{row['n_runs']} / {row['n_runs_against']}", f"{row['n_runs']}/{row['n_runs_against']}",
-                  row["n_runs"]),
+            text.words(row.family),
+            Shown(f"{row.n_runs} / {row.n_runs_against}", f"{row.n_runs}/{row.n_runs_against}", row.n_runs),
         ))  # fmt: skip
     if not rows:
         return None

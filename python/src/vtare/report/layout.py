@@ -104,16 +104,16 @@ class Layout:
         levels = self.order.get(key, ())
         return levels.index(label) if label in levels else len(levels)
 
-    def sort_key(self, row: dict[str, Any]) -> tuple[int, ...]:
+    def sort_key(self, row: Mapping[str, str | None]) -> tuple[int, ...]:
         """Sort rows of a frame by panel, group and series, in the plan's order."""
         return tuple(self.rank(key, row.get(key)) for key in self.keys)
 
-    def group_text(self, row: dict[str, Any]) -> str | None:
+    def group_text(self, row: Mapping[str, str | None]) -> str | None:
         """Heading of a row's group: `target 1 ms`; None where nothing varies but panel and series."""
         parts = [self.key_text(key, row.get(key)) for key in self.groups if len(self.order[key]) > 1]
         return ", ".join(parts) or None
 
-    def series_text(self, row: dict[str, Any]) -> str:
+    def series_text(self, row: Mapping[str, str | None]) -> str:
         """Label of a row or curve: `usleep`, but `CPU 0` and `argument 4`, for a bare number means nothing."""
         label = row.get(self.series)
         return self.key_text(self.series, label) if str(label).isdigit() else self.level(self.series, label)

@@ -15,10 +15,13 @@ from vtare.report.layout import figure_name
 from vtare.report.tables import Column, Table, where_of
 from vtare.report.text import Shown
 from vtare.summary.cells import COMPARED_PARTS
-from vtare.summary.verdicts import HIGHER, LOWER, WORDS, word_of
+from vtare.summary.contrasts import ComparisonRow
+from vtare.summary.layers import LayerRow, from_comparison
+from vtare.summary.rows import rows_of
+from vtare.summary.verdicts import HIGHER, LOWER, WORDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from vtare.report.layout import Layout
     from vtare.summary import Summary
@@ -66,13 +69,14 @@ def _rows_of(summary: Summary, layout: Layout) -> list[MainRow]:
     own = pl.col("experiment") == layout.experiment.name
     cells = list(summary.cells.filter(own).iter_rows(named=True))
     found: dict[tuple[Any, ...], MainRow] = {}
-    for row in (*_compared(summary.comparisons.filter(own)), *summary.layers.filter(own).iter_rows(named=True)):
+    compared = (from_comparison(row, "") for row in rows_of(ComparisonRow, summary.comparisons.filter(own)))
+    for row in (*compared, *rows_of(LayerRow, summary.layers.filter(own))):
         # What platforms cost is at the baseline by itself; figures of captures are there where captures are.
-        if row.get("kind") != "cost" and not _is_at_baseline(layout, row):
+        if row.kind != "cost" and not _is_at_baseline(layout, row):
             continue
         # A tail that the runs are too short for stands in the table of all tails, with the reason.
-        is_known = row["ratio"] is not None or row.get("kind") != "tail"
-        if is_known and row["figure"] != _FARTHEST:
+        is_known = row.ratio is not None or row.kind != "tail"
+        if is_known and row.figure != _FARTHEST:
             made = _row(layout, cells, row)
             found.setdefault((made.figure, made.factor, made.level, made.against, *made.at.items()), made)
     factors = ["platform", *(factor.name for factor in layout.experiment.factors), *layout.keys]
@@ -89,29 +93,23 @@ def _rows_of(summary: Summary, layout: Layout) -> list[MainRow]:
     )
 
 
-def _compared(comparisons: pl.DataFrame) -> Iterator[dict[str, Any]]:
-    """Comparisons with the names that rows of `Summary.layers` have."""
-    for row in comparisons.iter_rows(named=True):
-        yield {**row, "figure": row["quantity"], "against": row["baseline"], "verdict": word_of(row)}
-
-
-def _is_at_baseline(layout: Layout, row: Mapping[str, Any]) -> bool:
+def _is_at_baseline(layout: Layout, row: LayerRow) -> bool:
     """Whether all other factors are at their baseline, and parts of a run that are not compared at their first."""
     factors = {factor.name: factor.baseline for factor in layout.experiment.factors}
     for key in layout.keys:
-        if key == row["factor"] or (key not in factors and (key in COMPARED_PARTS or key == layout.series)):
+        if key == row.factor or (key not in factors and (key in COMPARED_PARTS or key == layout.series)):
             continue
-        if row[key] is not None and row[key] != factors.get(key, layout.order[key][0]):
+        if row.labels.get(key) not in (None, factors.get(key, layout.order[key][0])):
             return False
     return True
 
 
-def _row(layout: Layout, cells: list[dict[str, Any]], row: Mapping[str, Any]) -> MainRow:
-    figure, factor = str(row["figure"]), str(row["factor"])
+def _row(layout: Layout, cells: list[dict[str, Any]], row: LayerRow) -> MainRow:
+    figure, factor = row.figure, row.factor
     column = "median" if figure == layout.experiment.record.quantity else _TAILS.get(figure, figure)
 
     def value(level: str) -> float | None:
-        wanted = {**{key: row[key] for key in layout.keys}, factor: level}
+        wanted = {**{key: row.labels.get(key) for key in layout.keys}, factor: level}
         cell = next((cell for cell in cells if all(cell.get(key) == label for key, label in wanted.items())), {})
         found: float | None = cell.get(column)
         return found
@@ -121,13 +119,17 @@ def _row(layout: Layout, cells: list[dict[str, Any]], row: Mapping[str, Any]) ->
         figure=figure,
         quantity=layout.quantity if figure in _TAILS else figure,
         factor=factor,
-        level=str(row["level"]),
-        against=str(row["against"]),
-        value=value(row["level"]),
-        value_against=value(row["against"]),
-        at={key: row[key] for key in layout.keys if key != factor and row[key] is not None},
-        **{name: row[name] for name in ("ratio", "ratio_low", "ratio_high", "p_adjusted", "verdict")},
-        reason=row["reason"] or "",
+        level=row.level,
+        against=row.against,
+        value=value(row.level),
+        value_against=value(row.against),
+        at={key: row.labels[key] for key in layout.keys if key != factor and key in row.labels},
+        ratio=row.ratio,
+        ratio_low=row.ratio_low,
+        ratio_high=row.ratio_high,
+        p_adjusted=row.p_adjusted,
+        verdict=row.verdict,
+        reason=row.reason or "",
     )
 
 
@@ -173,7 +175,7 @@ def _table(summary: Summary, layouts: Mapping[str, Layout], rows: Sequence[MainR
         verdict = Shown(
             verdict_text(summary, row.verdict), row.verdict, WORDS.index(row.verdict), row.verdict, row.reason
         )
-        place = {**row.at, "experiment": row.experiment, row.factor: row.level}
+        place = {**row.at, row.factor: row.level}
         shown.append((
             *([text.words(layout.experiment.name)] if several else []),
             text.words(figure_name(row.figure, short=True)),

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
-
-import polars as pl
+from typing import TYPE_CHECKING, Final
 
 from vtare import stats
 from vtare.plots.format import significant
 from vtare.report import text
 from vtare.report.layout import level_text
+from vtare.summary.contrasts import ComparisonRow
+from vtare.summary.rows import rows_of
 from vtare.summary.verdicts import INCONCLUSIVE, word_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from vtare.summary import Summary
 
 _CHANCE: Final = 0.8
@@ -27,7 +25,7 @@ def inconclusive(summary: Summary) -> tuple[str, str] | None:
     `3 of 4 comparisons are inconclusive; 9 more blocks would find a change of 5 % with a probability of 80 %`. None
     where there are none, or none could be tested.
     """
-    rows = [row for row in summary.comparisons.iter_rows(named=True) if row["p_value"] is not None]
+    rows = [row for row in rows_of(ComparisonRow, summary.comparisons) if row.p_value is not None]
     left = [row for row in rows if word_of(row) == INCONCLUSIVE]
     if not left:
         return None
@@ -40,7 +38,7 @@ def inconclusive(summary: Summary) -> tuple[str, str] | None:
     )
 
 
-def _more(summary: Summary, left: list[dict[str, Any]]) -> str:
+def _more(summary: Summary, left: list[ComparisonRow]) -> str:
     """How many more blocks would find a difference as large as the margin in these comparisons."""
     known = [more for row in left if (more := _missing_blocks(row)) is not None]
     margin, chance = f"a change of {summary.plan.analysis.margin_percent:g} %", f"a probability of {100 * _CHANCE:g} %"
@@ -54,29 +52,30 @@ def _more(summary: Summary, left: list[dict[str, Any]]) -> str:
     return words
 
 
-def _missing_blocks(row: Mapping[str, Any]) -> int | None:
+def _missing_blocks(row: ComparisonRow) -> int | None:
     """How many runs more than the smaller side has it takes; None where no number up to 1000 would do."""
-    if row["runs_needed"] is None:
+    if row.runs_needed is None:
         return None
-    made = row["n_blocks"] if row["n_blocks"] is not None else min(row["n_runs"], row["n_runs_baseline"])
-    return max(0, int(row["runs_needed"]) - int(made))
+    made = row.n_blocks if row.n_blocks is not None else min(row.n_runs, row.n_runs_baseline)
+    return max(0, row.runs_needed - made)
 
 
 def power_caveats(summary: Summary) -> list[str]:
     """What difference a campaign of this size finds, by the rule itself and in the largest family of comparisons."""
-    made = summary.comparisons.filter(pl.col("p_value").is_not_null())
-    if not made.height:
+    made = [row for row in rows_of(ComparisonRow, summary.comparisons) if row.p_value is not None]
+    if not made:
         return []
-    row = made.sort("family_size", descending=True).row(0, named=True)
-    paired = row["n_blocks"] is not None
-    runs = int(made.filter(pl.col("family") == row["family"])["n_blocks" if paired else "n_runs"].min())  # type: ignore[arg-type]
+    largest = max(made, key=lambda row: row.family_size or 0)
+    size = largest.family_size or 0
+    blocks = [row.n_blocks for row in made if row.family == largest.family and row.n_blocks is not None]
+    paired = largest.n_blocks is not None
+    runs = min(blocks) if paired else min(row.n_runs for row in made if row.family == largest.family)
     shift = stats.detectable_shift_sd(
-        runs, alpha=summary.plan.analysis.alpha, comparisons=int(row["family_size"]), wanted_power=_CHANCE,
-        paired=paired,
-    )  # fmt: skip
+        runs, alpha=summary.plan.analysis.alpha, comparisons=size, wanted_power=_CHANCE, paired=paired
+    )
     of = "the differences inside blocks" if paired else "runs"
     count = text.plural(runs, "block" if paired else "run")
-    family = text.plural(int(row["family_size"]), "comparison")
+    family = text.plural(size, "comparison")
     if shift is None:
         return [f"With {count} and {family} in a family no difference is found with {100 * _CHANCE:g} %."]
     return [
@@ -100,39 +99,40 @@ def unfinished(summary: Summary) -> list[str]:
 def sensitive(summary: Summary) -> list[str]:
     """Verdicts that one run decides, and cells whose runs are of two kinds."""
     found = []
-    rows = summary.comparisons.filter(pl.col("fragile").fill_null(value=False))
-    if rows.height:
-        named = list(dict.fromkeys(row["decided_by"] for row in rows.iter_rows(named=True) if row["decided_by"]))
+    compared = rows_of(ComparisonRow, summary.comparisons)
+    fragile = [row for row in compared if row.fragile]
+    if fragile:
+        named = list(dict.fromkeys(row.decided_by for row in fragile if row.decided_by))
         shown = text.listing(named[:_LISTED])
         more = f" and {len(named) - _LISTED} others" if len(named) > _LISTED else ""
         which = f" (without {shown}{more})" if named else ""
-        verb = "changes" if rows.height == 1 else "change"
+        verb = "changes" if len(fragile) == 1 else "change"
         found.append(
-            f"{text.plural(rows.height, 'verdict')} {verb} when a single run or block is left out{which}: marked in "
+            f"{text.plural(len(fragile), 'verdict')} {verb} when a single run or block is left out{which}: marked in "
             "the table of comparisons, with the ratio by ranks in the tip."
         )
     modes = dict.fromkeys(
-        f"{row['experiment']}, {level_text(summary.numbers, row['factor'], row[level])}: {row[side]}"
-        for row in summary.comparisons.iter_rows(named=True)
-        for side, level in (("modes", "level"), ("modes_baseline", "baseline"))
-        if row[side] is not None
+        f"{row.experiment}, {level_text(summary.numbers, row.factor, level)}: {modes}"
+        for row in compared
+        for modes, level in ((row.modes, row.level), (row.modes_baseline, row.baseline))
+        if modes is not None
     )
     return found + [f"{one}." for one in list(modes)[: 2 * _LISTED]]
 
 
-def mark(row: Mapping[str, Any]) -> str:
+def mark(row: ComparisonRow) -> str:
     """What follows a verdict that a single run decides: ` (decided by block 3)`; empty where none does."""
-    if not row["fragile"]:
+    if not row.fragile:
         return ""
-    return f" (decided by {row['decided_by']})" if row["decided_by"] else " (decided by single runs)"
+    return f" (decided by {row.decided_by})" if row.decided_by else " (decided by single runs)"
 
 
-def tip(row: Mapping[str, Any]) -> str:
+def tip(row: ComparisonRow) -> str:
     """What the tip of a verdict adds to its reason: the ratio by ranks, runs of two kinds."""
     pieces = []
-    if row["ratio_rank"] is not None:
-        pieces.append(f"by ranks {significant(row['ratio_rank'])}")
-    pieces += [row[side] for side in ("modes", "modes_baseline") if row[side] is not None]
+    if row.ratio_rank is not None:
+        pieces.append(f"by ranks {significant(row.ratio_rank)}")
+    pieces += [modes for modes in (row.modes, row.modes_baseline) if modes is not None]
     return "".join(f"; {piece}" for piece in pieces)
 
 

@@ -14,6 +14,8 @@ from vtare.report.inference import scenario_name
 from vtare.report.pages.model import Beside
 from vtare.report.tables import Column, Table
 from vtare.report.text import Shown
+from vtare.summary.cells import OutlierRow
+from vtare.summary.rows import rows_of
 
 if TYPE_CHECKING:
     from vtare.report.layout import Layout
@@ -64,17 +66,17 @@ def _outliers(summary: Summary, layouts: dict[str, Layout]) -> Table | None:
             published.setdefault(row["technology"], []).append(f"{place or 'other scenarios'} {row['value_percent']} %")
     rows = []
     for layout in layouts.values():
-        here = summary.outliers.filter(
-            (pl.col("experiment") == layout.experiment.name) & pl.col("pooled_share").is_not_null()
-        )
+        scored = rows_of(OutlierRow, summary.outliers.filter(pl.col("experiment") == layout.experiment.name))
+        here = [(row, row.pooled_share) for row in scored if row.pooled_share is not None]
         for technology, listed in published.items():
             platform = "qemu" if technology == "KVM" else technology.lower()
-            if "platform" not in here.columns:
-                continue
-            own = here.filter(pl.col("platform") == platform).sort("pooled_share", descending=True)
-            shown = own.head(_MOST_OUTLYING).filter(pl.col("pooled_share") > 0)
-            cells = [(scenario_name(layout, row), row["pooled_share"]) for row in shown.iter_rows(named=True)]
-            rest = own.height - len(cells)
+            own = sorted(
+                ((row, share) for row, share in here if row.labels.get("platform") == platform),
+                key=lambda one: one[1],
+                reverse=True,
+            )
+            cells = [(scenario_name(layout, row.labels), share) for row, share in own[:_MOST_OUTLYING] if share > 0]
+            rest = len(own) - len(cells)
             if cells and rest:
                 cells.append((f"{rest} others", max(0.0, 1.0 - sum(share for _, share in cells))))
             rows += [

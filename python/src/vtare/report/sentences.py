@@ -18,6 +18,8 @@ from vtare.plots.quantity import quantity_of
 from vtare.report import text
 from vtare.report.layout import key_name, usual_level
 from vtare.report.pages import page_of
+from vtare.summary.contrasts import ComparisonRow
+from vtare.summary.rows import rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -203,26 +205,26 @@ def against_baseline(
         if row is not None:
             rows.append((layout.level(factor, level), row))
     named = str(key_name(factor))
-    differ = [(level, row) for level, row in rows if row["verdict"] == "differs"]
+    differ = [(level, row) for level, row in rows if row.verdict == "differs"]
     pieces: list[str | FigureText] = []
     for level, row in differ:
         level = f"{named} {level}" if level.isdigit() else level
-        pieces += [f"{', ' if pieces else ''}{level} ", ratio_figure(row["ratio"], row["ratio_low"], row["ratio_high"])]
+        pieces += [f"{', ' if pieces else ''}{level} ", ratio_figure(row.ratio or 0.0, row.ratio_low, row.ratio_high)]
         pieces += [suffix] if suffix else []
     for word, ending in (("equivalent", f"within {summary.plan.analysis.margin_percent:g} %"), ("undecided", "")):
-        levels = [level for level, row in rows if row["verdict"] == word]
+        levels = [level for level, row in rows if row.verdict == word]
         if levels:
             outcome = "equivalent" if word == "equivalent" else "inconclusive"
             pieces.append(f"{'; ' if pieces else ''}{text.listing(levels)} {outcome}{' ' if ending else ''}{ending}")
     return pieces
 
 
-def comparison(summary: Summary, layout: Layout, cell: Mapping[str, Any] | None, factor: str) -> dict[str, Any] | None:
+def comparison(summary: Summary, layout: Layout, cell: Mapping[str, Any] | None, factor: str) -> ComparisonRow | None:
     """The comparison of a cell with its baseline in one factor; None where there is none or too few runs for it."""
     if cell is None:
         return None
     rows = summary.comparisons.filter((pl.col("experiment") == layout.experiment.name) & (pl.col("factor") == factor))
-    for row in rows.iter_rows(named=True):
-        if all(row[key] == cell[key] for key in layout.keys):
-            return row if row["ratio"] is not None and row["inference"] != "refused" else None
+    for row in rows_of(ComparisonRow, rows):
+        if all(row.labels.get(key) == cell[key] for key in layout.keys):
+            return row if row.ratio is not None and row.inference != "refused" else None
     return None

@@ -13,17 +13,17 @@ from vtare.report.figures import Panel, Question, slug
 from vtare.report.tables import Column, Table, change_text, where_of
 from vtare.report.text import Shown
 from vtare.summary.cells import rng_for
+from vtare.summary.contrasts import ComparisonRow
+from vtare.summary.rows import rows_of
 from vtare.summary.shift import ORDER, Shift, pairs_of, shift_function
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from vtare.report.layout import Layout
     from vtare.summary import Summary
 
 _MOST_DRAWN: Final = 6
 """Comparisons that are drawn, those with the largest shift first; the table has all."""
-_Found = list[tuple[dict[str, Any], tuple[Shift, ...]]]
+_Found = list[tuple[ComparisonRow, tuple[Shift, ...]]]
 
 
 def shifts_of(summary: Summary, layout: Layout) -> _Found:
@@ -31,18 +31,18 @@ def shifts_of(summary: Summary, layout: Layout) -> _Found:
     if not layout.experiment.record.timed:
         return []
     name = layout.experiment.name
-    rows = summary.comparisons.filter(pl.col("experiment") == name)
-    factors = rows["factor"].unique().to_list()
+    rows = rows_of(ComparisonRow, summary.comparisons.filter(pl.col("experiment") == name))
+    factors = list(dict.fromkeys(row.factor for row in rows))
     factor = next((one for one in ("load", layout.series, *factors) if one in factors), None)
     runs = summary.runs.filter((pl.col("experiment") == name) & pl.col("control").is_null())
     cells: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for run in runs.iter_rows(named=True):
         cells.setdefault(tuple(run[key] for key in layout.keys), []).append(run)
     found: _Found = []
-    for row in rows.filter(pl.col("factor") == factor).iter_rows(named=True):
-        sides = [{**row, factor: row[end]} for end in ("level", "baseline")]
-        here, there = (pairs_of(cells.get(tuple(side[key] for key in layout.keys), [])) for side in sides)
-        rng = rng_for(summary.seed, name, "shift", repr([row[key] for key in layout.keys]))
+    for row in (one for one in rows if one.factor == factor):
+        sides = [{**row.labels, row.factor: level} for level in (row.level, row.baseline)]
+        here, there = (pairs_of(cells.get(tuple(side.get(key) for key in layout.keys), [])) for side in sides)
+        rng = rng_for(summary.seed, name, "shift", repr([row.labels.get(key) for key in layout.keys]))
         shifts = shift_function(here, there, level=1 - summary.plan.analysis.alpha, rng=rng)
         if shifts:
             found.append((row, shifts))
@@ -86,8 +86,8 @@ def shift_table(summary: Summary, layout: Layout, found: _Found) -> Table | None
     rows = []
     for row, shifts in found:
         by_name = {shift.quantile: shift for shift in shifts}
-        where = text.words(where_of(layout, row, without=row["factor"]) or "everywhere")
-        change = text.words(change_text(layout, row))
+        where = text.words(where_of(layout, row.labels, without=row.factor) or "everywhere")
+        change = text.words(change_text(layout, row.factor, row.level, row.baseline))
         rows.append((where, change, *(_cell(by_name.get(name)) for name in shown)))
     columns = (
         Column("where", "where", numeric=False, about="the levels that both cells share"),
@@ -107,9 +107,9 @@ def _cell(shift: Shift | None) -> Shown:
     return Shown(shown.text, shown.raw, shown.order, word)
 
 
-def _compared(layout: Layout, row: Mapping[str, Any]) -> str:
-    where = where_of(layout, row, without=row["factor"])
-    change = change_text(layout, row)
+def _compared(layout: Layout, row: ComparisonRow) -> str:
+    where = where_of(layout, row.labels, without=row.factor)
+    change = change_text(layout, row.factor, row.level, row.baseline)
     return f"{where}: {change}" if where else change
 
 

@@ -16,7 +16,9 @@ from vtare.report.layout import figure_name, key_name, key_text, level_text
 from vtare.report.pages import page_of
 from vtare.report.text import Shown, missing
 from vtare.summary.cells import CELL_COLUMNS
-from vtare.summary.factors import place_of
+from vtare.summary.contrasts import ComparisonRow
+from vtare.summary.factors import RankTestRow
+from vtare.summary.rows import rows_of
 from vtare.summary.verdicts import EQUIVALENT, HIGHER, INCONCLUSIVE, LOWER, word_of
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from vtare.report.layout import Layout
     from vtare.report.pages import CellColumn
     from vtare.summary import Summary
+    from vtare.summary.factors import Level
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,18 +63,19 @@ class _Cells:
     def __init__(self, summary: Summary, layouts: Mapping[str, Layout]) -> None:
         self._keys = summary.keys
         self._layouts = layouts
-        self._rows = {self._place(row): row for row in summary.cells.iter_rows(named=True)}
+        self._rows = {
+            (row["experiment"], *(row[key] for key in self._keys[row["experiment"]])): row
+            for row in summary.cells.iter_rows(named=True)
+        }
 
-    def _place(self, row: Mapping[str, Any]) -> tuple[str | None, ...]:
-        return (row["experiment"], *(row[key] for key in self._keys[row["experiment"]]))
-
-    def figure(self, row: Mapping[str, Any]) -> Shown:
-        """The main figure of one cell with its interval."""
-        cell = self._rows.get(self._place(row))
+    def figure(self, row: ComparisonRow, level: str) -> Shown:
+        """The main figure of one cell of a comparison, the one at this level, with its interval."""
+        labels = {**row.labels, row.factor: level}
+        cell = self._rows.get((row.experiment, *(labels.get(key) for key in self._keys[row.experiment])))
         if cell is None:
             return missing("not measured")
-        layout = self._layouts[row["experiment"]]
-        quantity, record = row["quantity"], layout.experiment.record
+        layout = self._layouts[row.experiment]
+        quantity, record = row.quantity, layout.experiment.record
         column = "median" if quantity == record.quantity else quantity
         low, high = (cell.get(end_column(column, which)) for which in ("low", "high"))
         why = "no truth" if record.estimates else "no finished run"
@@ -88,13 +92,12 @@ def _with_interval(shown: Shown, quantity: str, low: float | None, high: float |
 
 def verdict_table(summary: Summary, layouts: Mapping[str, Layout]) -> Table | None:
     """Every comparison of a cell with its baseline, largest effect first; None where there is nothing to compare."""
-    frame = summary.comparisons
-    if frame.height == 0:
+    rows = sorted(rows_of(ComparisonRow, summary.comparisons), key=_effect_order)
+    if not rows:
         return None
-    rows = sorted(frame.iter_rows(named=True), key=_effect_order)
     cells = _Cells(summary, layouts)
     margin = summary.plan.analysis.margin_percent
-    quantities = {quantity_of(row["quantity"]) for row in rows}
+    quantities = {quantity_of(row.quantity) for row in rows}
     # Of several kinds of figures each row states its unit.
     is_mixed = len(quantities) > 1
     named = str if is_mixed else quantities.pop().column
@@ -134,48 +137,45 @@ def verdict_table(summary: Summary, layouts: Mapping[str, Layout]) -> Table | No
     return Table("verdicts", "Comparisons, largest effect first", columns, tuple(shown))
 
 
-def _effect_order(row: dict[str, Any]) -> tuple[int, float]:
-    ratio = row["ratio"]
+def _effect_order(row: ComparisonRow) -> tuple[int, float]:
+    ratio = row.ratio
     size = abs(math.log(ratio)) if ratio is not None and ratio > 0 else 0.0
     return _VERDICT_ORDER[word_of(row)], -size
 
 
-def where_of(layout: Layout, row: Mapping[str, Any], *, without: str) -> str:
+def where_of(layout: Layout, labels: Mapping[str, str], *, without: str) -> str:
     """The levels of a cell without one factor, in words."""
     parts = [
-        layout.series_text(dict(row))
+        layout.series_text(labels)
         if key == layout.series and key not in ("argument", "cpu")
-        else f"{layout.key_text(key, row[key])}"
+        else f"{layout.key_text(key, labels[key])}"
         for key in layout.keys
-        if key != without and len(layout.order[key]) > 1 and row.get(key) is not None
+        if key != without and len(layout.order[key]) > 1 and key in labels
     ]
     return ", ".join(parts)
 
 
 def _verdict_row(
-    summary: Summary, layouts: Mapping[str, Layout], cells: _Cells, row: dict[str, Any], *, is_mixed: bool
+    summary: Summary, layouts: Mapping[str, Layout], cells: _Cells, row: ComparisonRow, *, is_mixed: bool
 ) -> tuple[Shown, ...]:
-    layout = layouts[row["experiment"]]
-    factor = row["factor"]
-    why = row["reason"] or "not estimable"
+    layout = layouts[row.experiment]
+    why = row.reason or "not estimable"
     word = word_of(row)
     return (
         text.words(layout.experiment.name),
-        text.words(where_of(layout, row, without=factor) or "everywhere"),
-        text.words(change_text(layout, row)),
-        text.words(figure_name(row["quantity"], short=True)),
-        text.ratio(row["ratio"], row["ratio_low"], row["ratio_high"], "a median is not above 0"),
+        text.words(where_of(layout, row.labels, without=row.factor) or "everywhere"),
+        text.words(change_text(layout, row.factor, row.level, row.baseline)),
+        text.words(figure_name(row.quantity, short=True)),
+        text.ratio(row.ratio, row.ratio_low, row.ratio_high, "a median is not above 0"),
         *((_at_every_look(row),) if summary.pending_runs else ()),
         Shown(word + needs.mark(row), word, _VERDICT_ORDER[word], word, why + needs.tip(row)),
-        cells.figure(row),
-        cells.figure({**row, factor: row["baseline"]}),
+        cells.figure(row, row.level),
+        cells.figure(row, row.baseline),
         _p_value(row),
         _difference(row),
-        text.number(row["cliffs_delta"], "too few runs"),
-        Shown(
-            f"{row['n_runs']} / {row['n_runs_baseline']}", f"{row['n_runs']}/{row['n_runs_baseline']}", row["n_runs"]
-        ),
-        *((text.words(_unit_words(row["quantity"])),) if is_mixed else ()),
+        text.number(row.cliffs_delta, "too few runs"),
+        Shown(f"{row.n_runs} / {row.n_runs_baseline}", f"{row.n_runs}/{row.n_runs_baseline}", row.n_runs),
+        *((text.words(_unit_words(row.quantity)),) if is_mixed else ()),
     )
 
 
@@ -184,34 +184,33 @@ def _unit_words(quantity: str) -> str:
     return {"1": "fraction", "%": "percent", "": "none"}.get(symbol, symbol)
 
 
-def _at_every_look(row: Mapping[str, Any]) -> Shown:
-    if row["anytime_low"] is None or row["anytime_high"] is None:
+def _at_every_look(row: ComparisonRow) -> Shown:
+    if row.anytime_low is None or row.anytime_high is None:
         return missing("below 5 blocks no interval holds at every look")
-    return text.ratio(row["ratio"], row["anytime_low"], row["anytime_high"], "a median is not above 0")
+    return text.ratio(row.ratio, row.anytime_low, row.anytime_high, "a median is not above 0")
 
 
-def _difference(row: Mapping[str, Any]) -> Shown:
-    shown = text.change(row["quantity"], row["difference"], "not estimable")
-    return _with_interval(shown, row["quantity"], row["difference_low"], row["difference_high"])
+def _difference(row: ComparisonRow) -> Shown:
+    shown = text.change(row.quantity, row.difference, "not estimable")
+    return _with_interval(shown, row.quantity, row.difference_low, row.difference_high)
 
 
-def change_text(layout: Layout, row: Mapping[str, Any]) -> str:
+def change_text(layout: Layout, factor: str, level: str, baseline: str) -> str:
     """What a comparison compares: `load: cpu against idle`."""
-    level, baseline = (layout.level(row["factor"], row[end]) for end in ("level", "baseline"))
-    return f"{key_name(row['factor'])}: {level} against {baseline}"
+    return f"{key_name(factor)}: {layout.level(factor, level)} against {layout.level(factor, baseline)}"
 
 
-def place_text(summary: Summary, place: Mapping[str, str]) -> str:
+def place_text(summary: Summary, where: Sequence[Level]) -> str:
     """The place of a test in words: `load idle, target 1 ms`."""
-    return ", ".join(key_text(summary.numbers, key, label) for key, label in place.items()) or "everywhere"
+    return ", ".join(key_text(summary.numbers, one.key, one.label) for one in where) or "everywhere"
 
 
-def _p_value(row: Mapping[str, Any]) -> Shown:
-    if row["p_adjusted"] is None:
-        return Shown("n/a (test refused)", "", None, "missing", str(row["reason"]))
-    count = text.plural(row["family_size"], "comparison")
-    about = f"{row['inference']}; family {row['family']}, {count}; adjusted by {row['adjustment']}"
-    return Shown(p_text(row["p_adjusted"]), str(row["p_adjusted"]), row["p_adjusted"], "", about)
+def _p_value(row: ComparisonRow) -> Shown:
+    if row.p_adjusted is None:
+        return Shown("n/a (test refused)", "", None, "missing", str(row.reason))
+    count = text.plural(row.family_size or 0, "comparison")
+    about = f"{row.inference}; family {row.family}, {count}; adjusted by {row.adjustment}"
+    return Shown(p_text(row.p_adjusted), str(row.p_adjusted), row.p_adjusted, "", about)
 
 
 def p_text(p: float | None) -> str:
@@ -226,23 +225,21 @@ def test_table(summary: Summary) -> Table | None:
     if summary.tests.height == 0:
         return None
     rows = []
-    for test in summary.tests.iter_rows(named=True):
-        refused = test["refused"]
+    for test in rows_of(RankTestRow, summary.tests):
+        refused = test.refused
         rows.append((
-            text.words(test["experiment"]),
-            text.words(key_name(test["factor"])),
-            text.words(place_text(summary, place_of(test))),
-            text.words(figure_name(test["figure"], short=True)),
-            text.words(str(test["test"]).replace("_", "-")),
-            missing("refused") if refused else text.number(test["statistic"], "not estimable"),
-            missing("refused") if refused else Shown(test["p_text"], str(test["p_value"]), test["p_value"]),
-            missing("refused")
-            if refused
-            else Shown(p_text(test["p_adjusted"]), str(test["p_adjusted"]), test["p_adjusted"]),
+            text.words(test.experiment),
+            text.words(key_name(test.factor)),
+            text.words(place_text(summary, test.where)),
+            text.words(figure_name(test.figure, short=True)),
+            text.words(test.test.replace("_", "-")),
+            missing("refused") if refused else text.number(test.statistic, "not estimable"),
+            missing("refused") if refused else Shown(str(test.p_text), str(test.p_value), test.p_value),
+            missing("refused") if refused else Shown(p_text(test.p_adjusted), str(test.p_adjusted), test.p_adjusted),
             text.words(_differing(summary, test)),
-            text.words(f"{test['family']} ({test['adjustment']})"),
-            text.count(test["n_runs"], "unknown"),
-                text.words(refused),
+            text.words(f"{test.family} ({test.adjustment})"),
+            text.count(test.n_runs, "unknown"),
+            text.words(refused),
         ))  # fmt: skip
     columns = (
         Column("experiment", "experiment", numeric=False),
@@ -261,15 +258,13 @@ def test_table(summary: Summary) -> Table | None:
     return Table("tests", "Tests of whole factors, on figures of runs", columns, tuple(rows))
 
 
-def _differing(summary: Summary, test: Mapping[str, Any]) -> str:
+def _differing(summary: Summary, test: RankTestRow) -> str:
     """The pairs of levels that differ: `netns < docker (0.012), host < docker (0.034)`."""
 
     def named(label: str) -> str:
-        return level_text(summary.numbers, test["factor"], label)
+        return level_text(summary.numbers, test.factor, label)
 
-    return ", ".join(
-        f"{named(pair['less'])} < {named(pair['more'])} ({p_text(pair['p_adjusted'])})" for pair in test["pairs"]
-    )
+    return ", ".join(f"{named(pair.less)} < {named(pair.more)} ({p_text(pair.p_adjusted)})" for pair in test.pairs)
 
 
 def cell_table(layout: Layout, cells: pl.DataFrame, quantum_ns: float | None, threshold_ns: float | None) -> Table:

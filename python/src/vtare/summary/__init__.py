@@ -83,7 +83,7 @@ run), `factor, level, against, n_runs, n_runs_against, ratio, ratio_low, ratio_h
 counter's step, latency) is a family of its own. Costs are those at the baseline of all other factors.
 
 `tests`: one row per experiment, factor and rest of the cell: `experiment, factor, where` (the other keys with
-their levels, `vtare.summary.factors.place_of`),
+their levels),
 `test` (`friedman` or `kruskal_wallis`), `statistic, p_value, p_adjusted, p_text, family, adjustment, exact, n_runs,
 levels, refused` (why the test was not made, else null).
 
@@ -122,12 +122,15 @@ import polars as pl
 from vtare.bulk import ALONE, Executor
 from vtare.design import design_frame
 from vtare.stored import Derived, derived_place, write_whole
-from vtare.summary import bandwidth, layers, round_trips
-from vtare.summary.cells import CONTROL_COLUMNS
+from vtare.summary import bandwidth, round_trips
+from vtare.summary.cells import ControlRow, OutlierRow
 from vtare.summary.context import loads, machines, missing_frame, notes_for, notes_on, statuses
+from vtare.summary.contrasts import ComparisonRow, TailRow
+from vtare.summary.layers import LayerRow, layer_rows
 from vtare.summary.measured import read_measured
 from vtare.summary.model import LoadMade, MachineFacts, Note, Summary
-from vtare.summary.work import RUN_COLUMNS
+from vtare.summary.rows import frame_of
+from vtare.summary.work import RUN_COLUMNS, BoxRow
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -151,10 +154,10 @@ def summarise(store: Path, *, executor: Executor = ALONE) -> Summary:
     status = statuses(runs, entries, samples.problems, measured.stopped)
     runs_frame = pl.DataFrame(work.run_rows, schema=work.schema(RUN_COLUMNS), orient="row")
     derived = _write_derived(store, runs_frame)
-    controls = pl.DataFrame(work.drift(), schema=CONTROL_COLUMNS)
+    controls = frame_of(ControlRow, work.controls())
     flagged = tuple(sorted(set(controls.filter(pl.col("drifted"))["block"].to_list())))
     estimates = bandwidth.estimates_frame(samples, work.key_names)
-    comparisons, tails = work.comparisons_frame(), work.tails_frame()
+    comparisons, tails = work.comparisons(), work.tails()
     pending = sum(1 for word in status.values() if word == "pending")
     made = loads(samples.files, plan)
     return Summary(
@@ -169,13 +172,13 @@ def summarise(store: Path, *, executor: Executor = ALONE) -> Summary:
         ),
         runs=runs_frame,
         cells=work.cells_frame(runs, status),
-        comparisons=comparisons,
+        comparisons=work.frame(ComparisonRow, comparisons),
         tests=work.tests_frame(),
-        tails=tails,
-        layers=layers.frame(work, comparisons, tails),
+        tails=work.frame(TailRow, tails),
+        layers=work.frame(LayerRow, layer_rows(work, comparisons, tails)),
         interactions=work.interactions_frame(),
         levels=work.levels_frame(),
-        outliers=work.outliers_frame(),
+        outliers=work.frame(OutlierRow, work.outliers()),
         controls=controls,
         flagged_blocks=flagged,
         skipped=missing_frame(runs, entries, status, "skipped", samples.problems, plan),
@@ -191,7 +194,7 @@ def summarise(store: Path, *, executor: Executor = ALONE) -> Summary:
         ),
         sample_set=samples,
         estimates=estimates,
-        boxes=work.boxes_frame(),
+        boxes=work.frame(BoxRow, work.boxes),
         executor=executor,
         stopped=measured.stopped,
         derived=derived,

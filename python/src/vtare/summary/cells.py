@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -190,44 +190,57 @@ def compared_figure(cells: Sequence[Cell]) -> str:
     return "median"
 
 
-OUTLIER_COLUMNS: Final[dict[str, Any]] = {
-    "quantity": pl.String,
-    "n": pl.Int64,
-    "outliers": pl.Int64,
-    "fraction": pl.Float64,
-    "share": pl.Float64,
-    "scale": pl.String,
-    "pooled_fraction": pl.Float64,
-    "pooled_share": pl.Float64,
-    "outlying_runs": pl.List(pl.String),
-    "reason": pl.String,
-}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutlierRow:
+    """Outlying readings of a cell: `outliers` of `n`, a `fraction` of its readings, a `share` of the experiment's.
+
+    `scale` is how they were scored, `pooled_fraction` and `pooled_share` the same among all cells of the platform,
+    `outlying_runs` the ids of runs whose median lies far from the others. None: refused, for the `reason`.
+    """
+
+    experiment: str
+    instrument: str
+    labels: Mapping[str, str]
+    quantity: str
+    n: int
+    outliers: int | None
+    fraction: float | None
+    share: float | None
+    scale: str
+    pooled_fraction: float | None
+    pooled_share: float | None
+    outlying_runs: tuple[str, ...]
+    reason: str | None
+
+
 #: Quantiles that stand for a cell's readings among those of other cells: as many as Oliveira's scenarios had pings.
 SKETCH: Final = 1000
 #: Runs of a cell from which a run can be called an outlier among them.
 _RUNS_FOR_OUTLIERS: Final = 5
 
 
-def outlier_rows(cells: Sequence[Cell]) -> list[dict[str, Any]]:
+def outlier_rows(cells: Sequence[Cell], experiment: str, instrument: str) -> list[OutlierRow]:
     """Outlying readings by scenario (cell), and outlying runs: the same score, over the medians of a cell's runs."""
-    scored = [cell for cell in cells if cell.outliers is not None]
-    counted = stats.shares({i: (o.n, o.outliers, o.reason) for i, cell in enumerate(scored) if (o := cell.outliers)})
-    pooled = _pooled(scored)
+    scored = [(cell, found) for cell in cells if (found := cell.outliers) is not None]
+    counted = stats.shares({i: (own.n, own.outliers, own.reason) for i, (_, own) in enumerate(scored)})
+    pooled = _pooled([cell for cell, _ in scored])
     return [
-        {
-            **cell.labels,
-            "quantity": cell.figures[0]["quantity"],
-            "n": found.n,
-            "outliers": None if found.fraction is None else found.outliers,
-            "fraction": found.fraction,
-            "share": found.share,
-            "scale": cell.outliers.scale if cell.outliers is not None else None,
-            "pooled_fraction": among.fraction,
-            "pooled_share": among.share,
-            "outlying_runs": _outlying_runs(cell),
-            "reason": found.reason,
-        }
-        for cell, found, among in zip(scored, counted, pooled, strict=True)
+        OutlierRow(
+            experiment=experiment,
+            instrument=instrument,
+            labels=cell.labels,
+            quantity=cell.figures[0]["quantity"],
+            n=found.n,
+            outliers=None if found.fraction is None else found.outliers,
+            fraction=found.fraction,
+            share=found.share,
+            scale=own.scale,
+            pooled_fraction=among.fraction,
+            pooled_share=among.share,
+            outlying_runs=_outlying_runs(cell),
+            reason=found.reason,
+        )
+        for (cell, own), found, among in zip(scored, counted, pooled, strict=True)
     ]
 
 
@@ -248,13 +261,13 @@ def _pooled(cells: Sequence[Cell]) -> list[stats.ScenarioOutliers]:
     return [found[i] for i in range(len(cells))]
 
 
-def _outlying_runs(cell: Cell) -> list[str]:
+def _outlying_runs(cell: Cell) -> tuple[str, ...]:
     known = [(i, f["median"]) for i, f in zip(cell.run_ids, cell.figures, strict=True) if f.get("median") is not None]
     medians = [median for _, median in known]
     if len(medians) < _RUNS_FOR_OUTLIERS:
-        return []
+        return ()
     found = stats.robust_z(medians, log=min(medians) > 0)
-    return [known[i][0] for i in found.outliers]
+    return tuple(known[i][0] for i in found.outliers)
 
 
 def rng_for(seed: int, *words: str) -> np.random.Generator:
@@ -263,35 +276,40 @@ def rng_for(seed: int, *words: str) -> np.random.Generator:
     return np.random.default_rng([seed, int.from_bytes(digest[:8], "big")])
 
 
-CONTROL_COLUMNS: Final[dict[str, Any]] = {
-    "block": pl.Int64,
-    "control": pl.String,
-    "run_id": pl.String,
-    "part": pl.String,
-    "quantity": pl.String,
-    "median": pl.Float64,
-    "half_iqr": pl.Float64,
-    "centre": pl.Float64,
-    "limit": pl.Float64,
-    "drifted": pl.Boolean,
-}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlRow:
+    """One control run: `median` and `half_iqr` of its `quantity`; `part` is what was measured.
+
+    Once judged, `centre` is the median of all control medians, `limit` how far from it is no drift.
+    """
+
+    block: int
+    control: str
+    run_id: str
+    part: str
+    quantity: str
+    median: float | None
+    half_iqr: float | None
+    centre: float | None = None
+    limit: float | None = None
+    drifted: bool | None = None
 
 
-def control_drift(rows: Sequence[Mapping[str, Any]], *, quantum_ns: float) -> list[dict[str, Any]]:
+def control_drift(rows: Sequence[ControlRow], *, quantum_ns: float) -> list[ControlRow]:
     """Judge every control run: drifted if its median lies further than 3 half-IQR from the centre of all controls.
 
     The half-IQR is the median over the control runs of each one's own spread of readings, and not taken below the
-    clock's quantum. `rows` hold `block, control, run_id, part, quantity, median, half_iqr`.
+    clock's quantum. Runs without a median are left out.
     """
     judged = []
-    for part in dict.fromkeys(row["part"] for row in rows):
-        same = [row for row in rows if row["part"] == part and row["median"] is not None]
+    for part in dict.fromkeys(row.part for row in rows):
+        same = [(row, row.median) for row in rows if row.part == part and row.median is not None]
         if not same:
             continue
-        centre = stats.median([row["median"] for row in same]).value or 0.0
-        spread = stats.median([row["half_iqr"] for row in same]).value or 0.0
+        centre = stats.median([median for _, median in same]).value or 0.0
+        spread = stats.median([row.half_iqr for row, _ in same if row.half_iqr is not None]).value or 0.0
         limit = 3.0 * max(spread, quantum_ns)
         judged += [
-            {**row, "centre": centre, "limit": limit, "drifted": abs(row["median"] - centre) > limit} for row in same
+            replace(row, centre=centre, limit=limit, drifted=abs(median - centre) > limit) for row, median in same
         ]
     return judged

@@ -8,68 +8,107 @@ of one campaign are paired by block.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final
-
-import polars as pl
 
 from vtare import stats
 from vtare.instruments import metric
 from vtare.summary.cells import Cell, compared_figure
 
 if TYPE_CHECKING:
-    from vtare.plan import Analysis
+    from vtare.plan import Analysis, Experiment
 
 #: The tails that are compared: columns of a run's figures.
 TAILS: Final = ("p99", "p999")
 #: What people call them.
 TAIL_NAMES: Final = {"p99": "p99", "p999": "p99.9"}
 
-COMPARISON_COLUMNS: Final[dict[str, Any]] = {
-    **dict.fromkeys(("quantity", "factor", "level", "baseline"), pl.String),
-    **dict.fromkeys(("n_runs", "n_runs_baseline", "without", "without_baseline"), pl.Int64),
-    "design": pl.String,
-    "n_blocks": pl.Int64,
-    **dict.fromkeys(
-        (
-            "median", "median_baseline", "ratio", "ratio_low", "ratio_high", "difference", "difference_low",
-            "difference_high", "cliffs_delta",
-        ),
-        pl.Float64,
-    ),
-    "inference": pl.String,
-    **dict.fromkeys(("freedom", "clock_step", "interval_level", "p_value", "p_adjusted"), pl.Float64),
-    "p_text": pl.String,
-    "family": pl.String,
-    "family_size": pl.Int64,
-    "adjustment": pl.String,
-    "p_equivalent": pl.Float64,
-    "verdict": pl.String,
-    "margin_ratio": pl.Float64,
-    "reason": pl.String,
-    **dict.fromkeys(("ratio_rank", "rank_low", "rank_high", "rank_level"), pl.Float64),
-    **dict.fromkeys(("anytime_low", "anytime_high"), pl.Float64),
-    "fragile": pl.Boolean,
-    **dict.fromkeys(("decided_by", "modes", "modes_baseline"), pl.String),
-    "runs_needed": pl.Int64,
-}  # fmt: skip
-TAIL_COLUMNS: Final[dict[str, Any]] = {
-    **{name: COMPARISON_COLUMNS[name] for name in ("quantity", "factor", "level", "baseline")},
-    "tail": pl.String,
-    **{name: COMPARISON_COLUMNS[name] for name in COMPARISON_COLUMNS
-       if name not in ("quantity", "factor", "level", "baseline")},
-    "refused": pl.String,
-}  # fmt: skip
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What is compared: the cell with these labels with the one that has `baseline` in place of `level`."""
+
+    experiment: str
+    instrument: str
+    labels: Mapping[str, str]
+    factor: str
+    level: str
+    baseline: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparisonRow:
+    """One figure of a cell against that of its baseline (docs/statistics.md).
+
+    `median` and its like, `difference` and its ends have the unit of `quantity`. `without` and `without_baseline` count
+    the runs that have no such figure. None: not estimable, or refused for the `reason`.
+    """
+
+    experiment: str
+    instrument: str
+    labels: Mapping[str, str]
+    quantity: str
+    factor: str
+    level: str
+    baseline: str
+    n_runs: int
+    n_runs_baseline: int
+    without: int = 0
+    without_baseline: int = 0
+    design: str | None = None
+    n_blocks: int | None = None
+    median: float | None = None
+    median_baseline: float | None = None
+    ratio: float | None = None
+    ratio_low: float | None = None
+    ratio_high: float | None = None
+    difference: float | None = None
+    difference_low: float | None = None
+    difference_high: float | None = None
+    cliffs_delta: float | None = None
+    inference: str | None = None
+    freedom: float | None = None
+    clock_step: float | None = None
+    interval_level: float | None = None
+    p_value: float | None = None
+    p_adjusted: float | None = None
+    p_text: str | None = None
+    family: str
+    family_size: int | None = None
+    adjustment: str
+    p_equivalent: float | None = None
+    verdict: str
+    margin_ratio: float | None = None
+    reason: str | None = None
+    ratio_rank: float | None = None
+    rank_low: float | None = None
+    rank_high: float | None = None
+    rank_level: float | None = None
+    anytime_low: float | None = None
+    anytime_high: float | None = None
+    fragile: bool | None = None
+    decided_by: str | None = None
+    modes: str | None = None
+    modes_baseline: str | None = None
+    runs_needed: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TailRow(ComparisonRow):
+    """The same of a tail of the runs (`p99`, `p999`, or another figure by the same rule). `refused`: why no test."""
+
+    tail: str
+    refused: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Contrast:
-    """Two cells compared, before the p-value is adjusted: `about` labels its row, `quantity` is what was compared.
+    """Two cells compared, before the p-value is adjusted: `quantity` is what was compared.
 
     `without` and `without_baseline` count the runs that have no such figure (a p99 of too few readings).
     """
 
-    about: Mapping[str, Any]
+    about: Place
     family: str
     quantity: str
     comparison: stats.Comparison
@@ -81,10 +120,8 @@ class Contrast:
     without_baseline: int = 0
 
 
-def pairs(
-    cells: Sequence[Cell], baselines: Mapping[str, str], *, experiment: str
-) -> Iterator[tuple[Cell, Cell, dict[str, Any]]]:
-    """Each cell with the one that differs only in one factor, which there has the baseline level, and their labels."""
+def pairs(cells: Sequence[Cell], baselines: Mapping[str, str], at: Experiment) -> Iterator[tuple[Cell, Cell, Place]]:
+    """Each cell with the one that differs only in one factor, which there has the baseline level, and its place."""
     by_labels = {tuple(sorted(cell.labels.items())): cell for cell in cells}
     for cell in cells:
         for factor, baseline in baselines.items():
@@ -92,17 +129,21 @@ def pairs(
                 continue
             other = by_labels.get(tuple(sorted({**cell.labels, factor: baseline}.items())))
             if other is not None:
-                about = {"experiment": experiment, "factor": factor, "level": cell.labels[factor], "baseline": baseline}
-                yield cell, other, {**cell.labels, **about}
+                yield cell, other, place_at(at, cell, factor, cell.labels[factor], baseline)
+
+
+def place_at(at: Experiment, cell: Cell, factor: str, level: str, baseline: str) -> Place:
+    """The place of a comparison of a cell of an experiment."""
+    return Place(at.name, at.instrument, cell.labels, factor, level, baseline)
 
 
 def compare(
-    cells: Sequence[Cell], baselines: Mapping[str, str], analysis: Analysis, *, experiment: str, quantum_ns: float
-) -> list[dict[str, Any]]:
-    """Compare each cell with its baseline, factor by factor, and judge them family by family."""
+    cells: Sequence[Cell], baselines: Mapping[str, str], analysis: Analysis, at: Experiment, *, quantum_ns: float
+) -> list[ComparisonRow]:
+    """Compare each cell of an experiment with its baseline, factor by factor, and judge them family by family."""
     found = [
-        contrast_of(cell, other, about, f"{experiment}: {about['factor']}", analysis, quantum_ns=quantum_ns)
-        for cell, other, about in pairs(cells, baselines, experiment=experiment)
+        contrast_of(cell, other, about, f"{at.name}: {about.factor}", analysis, quantum_ns=quantum_ns)
+        for cell, other, about in pairs(cells, baselines, at)
     ]
     return judge([contrast for contrast in found if contrast is not None], analysis)
 
@@ -110,7 +151,7 @@ def compare(
 def contrast_of(
     cell: Cell,
     other: Cell,
-    about: Mapping[str, Any],
+    about: Place,
     family: str,
     analysis: Analysis,
     *,
@@ -137,7 +178,7 @@ def contrast_of(
 def contrast_of_runs(
     here: Mapping[int, float],
     there: Mapping[int, float],
-    about: Mapping[str, Any],
+    about: Place,
     family: str,
     analysis: Analysis,
     *,
@@ -180,13 +221,13 @@ def _adjusted(contrasts: Sequence[Contrast], adjustment: stats.Adjustment) -> di
 
 def judge(
     contrasts: Sequence[Contrast], analysis: Analysis, *, adjustment: stats.Adjustment = "holm"
-) -> list[dict[str, Any]]:
+) -> list[ComparisonRow]:
     """Adjust the p-values of each family and give every contrast its verdict; one row each, in their order."""
     adjusted = _adjusted(contrasts, adjustment)
     return [_row(contrast, adjusted.get(i), analysis, adjustment) for i, contrast in enumerate(contrasts)]
 
 
-def _row(contrast: Contrast, p: stats.PValue | None, analysis: Analysis, adjustment: str) -> dict[str, Any]:
+def _row(contrast: Contrast, p: stats.PValue | None, analysis: Analysis, adjustment: str) -> ComparisonRow:
     found = contrast.comparison
     size = p.size if p is not None else 0
     judged = stats.verdict(
@@ -199,47 +240,62 @@ def _row(contrast: Contrast, p: stats.PValue | None, analysis: Analysis, adjustm
     # A table cannot show an interval without an end: the verdict used it, the row's reason states it.
     open_ended = found.high == float("inf")
     reason = judged.reason if not open_ended else f"{judged.reason} (the baseline's median is below half a clock step)"
-    return {
-        **contrast.about,
-        "quantity": contrast.quantity,
-        "n_runs": found.n_runs_a,
-        "n_runs_baseline": found.n_runs_b,
-        "without": contrast.without,
-        "without_baseline": contrast.without_baseline,
-        "design": found.design,
-        "n_blocks": found.n_blocks,
-        "median": found.median_a,
-        "median_baseline": found.median_b,
-        "ratio": found.ratio,
-        "ratio_low": None if open_ended else found.low,
-        "ratio_high": None if open_ended else found.high,
-        "difference": found.difference,
-        "difference_low": found.difference_low,
-        "difference_high": None if open_ended else found.difference_high,
-        "cliffs_delta": contrast.cliffs_delta,
-        "inference": found.method,
-        "freedom": found.freedom,
-        "clock_step": found.step,
-        "interval_level": None if found.p is None else found.level,
-        "p_value": found.p,
-        "p_adjusted": None if p is None else p.adjusted,
-        "p_text": None if p is None else str(p),
-        "family": contrast.family,
-        "family_size": size,
-        "adjustment": adjustment,
-        "p_equivalent": stats.equivalence_p(found, margin_ratio=analysis.margin_ratio),
-        "verdict": judged.word,
-        "margin_ratio": judged.margin_ratio,
-        "reason": reason,
-        **_by_ranks(contrast),
-        **_anytime(found),
-        **_one_run(contrast, p, analysis),
-        "modes": _modes(contrast.here),
-        "modes_baseline": _modes(contrast.there),
-        "runs_needed": None
+    # The estimate that no single run can move far, beside the one that is judged.
+    by_ranks = stats.hodges_lehmann(*_sides(contrast))
+    # For readers of a campaign that is still running: it holds at every look.
+    anytime = stats.anytime_ratio(found)
+    fragile, decided_by = _one_run(contrast, p, analysis)
+    return ComparisonRow(
+        **_where(contrast.about),
+        quantity=contrast.quantity,
+        n_runs=found.n_runs_a,
+        n_runs_baseline=found.n_runs_b,
+        without=contrast.without,
+        without_baseline=contrast.without_baseline,
+        design=found.design,
+        n_blocks=found.n_blocks,
+        median=found.median_a,
+        median_baseline=found.median_b,
+        ratio=found.ratio,
+        ratio_low=None if open_ended else found.low,
+        ratio_high=None if open_ended else found.high,
+        difference=found.difference,
+        difference_low=found.difference_low,
+        difference_high=None if open_ended else found.difference_high,
+        cliffs_delta=contrast.cliffs_delta,
+        inference=found.method,
+        freedom=found.freedom,
+        clock_step=found.step,
+        interval_level=None if found.p is None else found.level,
+        p_value=found.p,
+        p_adjusted=None if p is None else p.adjusted,
+        p_text=None if p is None else str(p),
+        family=contrast.family,
+        family_size=size,
+        adjustment=adjustment,
+        p_equivalent=stats.equivalence_p(found, margin_ratio=analysis.margin_ratio),
+        verdict=judged.word,
+        margin_ratio=judged.margin_ratio,
+        reason=reason,
+        ratio_rank=by_ranks.ratio,
+        rank_low=by_ranks.low,
+        rank_high=by_ranks.high,
+        rank_level=by_ranks.level,
+        anytime_low=anytime.low,
+        anytime_high=anytime.high,
+        fragile=fragile,
+        decided_by=decided_by,
+        modes=_modes(contrast.here),
+        modes_baseline=_modes(contrast.there),
+        runs_needed=None
         if p is None
         else stats.runs_needed(found, ratio=analysis.margin_ratio, alpha=analysis.alpha, comparisons=size),
-    }
+    )
+
+
+def _where(place: Place) -> dict[str, Any]:
+    """The fields of a row that its place gives."""
+    return {field.name: getattr(place, field.name) for field in fields(place)}
 
 
 def _sides(contrast: Contrast) -> tuple[Any, Any]:
@@ -249,27 +305,15 @@ def _sides(contrast: Contrast) -> tuple[Any, Any]:
     return list(contrast.here.values()), list(contrast.there.values())
 
 
-def _by_ranks(contrast: Contrast) -> dict[str, float | None]:
-    """The estimate that no single run can move far, beside the one that is judged."""
-    found = stats.hodges_lehmann(*_sides(contrast))
-    return {"ratio_rank": found.ratio, "rank_low": found.low, "rank_high": found.high, "rank_level": found.level}
-
-
-def _anytime(found: stats.Comparison) -> dict[str, float | None]:
-    """The interval for readers of a campaign that is still running: it holds at every look."""
-    interval = stats.anytime_ratio(found)
-    return {"anytime_low": interval.low, "anytime_high": interval.high}
-
-
-def _one_run(contrast: Contrast, p: stats.PValue | None, analysis: Analysis) -> dict[str, Any]:
+def _one_run(contrast: Contrast, p: stats.PValue | None, analysis: Analysis) -> tuple[bool | None, str | None]:
     """Whether leaving out a single run or block changes the answer, and which one where it is the only one."""
     if p is None:
-        return {"fragile": None, "decided_by": None}
+        return None, None
     # The raw alpha that the family's adjustment left to this comparison.
     alpha = analysis.alpha * (p.raw / p.adjusted if 0.0 < p.adjusted < 1.0 else 1.0 / p.size)
     found = stats.influence(*_sides(contrast), alpha=alpha)
     if found is None:
-        return {"fragile": None, "decided_by": None}
+        return None, None
     key = found.decided_by
     if isinstance(key, tuple):
         side, at = key
@@ -277,7 +321,7 @@ def _one_run(contrast: Contrast, p: stats.PValue | None, analysis: Analysis) -> 
         text: str | None = f"the run of block {key}{'' if side == 'a' else ' at the baseline'}"
     else:
         text = None if key is None else f"block {key}"
-    return {"fragile": bool(found.changes), "decided_by": text}
+    return bool(found.changes), text
 
 
 def _modes(figures: Mapping[int, float]) -> str | None:
@@ -290,8 +334,8 @@ def _modes(figures: Mapping[int, float]) -> str | None:
 
 
 def compare_tails(
-    cells: Sequence[Cell], baselines: Mapping[str, str], analysis: Analysis, *, experiment: str, quantum_ns: float
-) -> list[dict[str, Any]]:
+    cells: Sequence[Cell], baselines: Mapping[str, str], analysis: Analysis, at: Experiment, *, quantum_ns: float
+) -> list[TailRow]:
     """Compare each cell's per-run p99 and p99.9 with its baseline's by the rule of all comparisons.
 
     One family per factor and tail, adjusted by BH: the plan declares the main contrasts, tails are explored.
@@ -299,22 +343,22 @@ def compare_tails(
     rows = []
     for tail in TAILS:
         found = [
-            (cell, other, about, f"{experiment}: {about['factor']}, {tail}")
-            for cell, other, about in pairs(cells, baselines, experiment=experiment)
+            (cell, other, about, f"{at.name}: {about.factor}, {tail}")
+            for cell, other, about in pairs(cells, baselines, at)
         ]
         rows += tail_rows(found, tail, analysis, quantum_ns=quantum_ns)
     return rows
 
 
 def tail_rows(
-    found: Sequence[tuple[Cell, Cell, Mapping[str, Any], str]],
+    found: Sequence[tuple[Cell, Cell, Place, str]],
     tail: str,
     analysis: Analysis,
     *,
     quantum_ns: float,
     paired: bool = True,
-) -> list[dict[str, Any]]:
-    """Compare a figure of the runs of each pair of cells, adjusted by BH; rows of `TAIL_COLUMNS`."""
+) -> list[TailRow]:
+    """Compare a figure of the runs of each pair of cells, adjusted by BH."""
     made = [
         contrast_of(cell, other, about, family, analysis, quantum_ns=quantum_ns, figure=tail, paired=paired)
         for cell, other, about, family in found
@@ -326,22 +370,20 @@ def tail_rows(
     ]
 
 
-def rows_of_tails(contrasts: Sequence[Contrast], tail: str, analysis: Analysis) -> list[dict[str, Any]]:
-    """Judge contrasts of a tail, adjusted by BH; rows of `TAIL_COLUMNS`."""
+def rows_of_tails(contrasts: Sequence[Contrast], tail: str, analysis: Analysis) -> list[TailRow]:
+    """Judge contrasts of a tail, adjusted by BH."""
     rows = judge(contrasts, analysis, adjustment="bh")
     return [
-        {
-            **one.about,
-            **{name: row[name] for name in TAIL_COLUMNS if name in row},
-            "quantity": one.quantity,
-            "tail": tail,
-            "refused": None if one.comparison.p is not None else one.comparison.reason,
-        }
+        TailRow(
+            **{field.name: getattr(row, field.name) for field in fields(row)},
+            tail=tail,
+            refused=None if one.comparison.p is not None else one.comparison.reason,
+        )
         for one, row in zip(contrasts, rows, strict=True)
     ]
 
 
-def _without_tail(cell: Cell, other: Cell, about: Mapping[str, Any], family: str, tail: str) -> dict[str, Any]:
+def _without_tail(cell: Cell, other: Cell, about: Place, family: str, tail: str) -> TailRow:
     """The row of two cells of which one has no run with this figure."""
     known = [len(one.known(tail)) for one in (cell, other)]
     why = "no run has this figure on one side"
@@ -349,18 +391,17 @@ def _without_tail(cell: Cell, other: Cell, about: Mapping[str, Any], family: str
         longest = max((int(f["n"]) for one in (cell, other) for f in one.figures), default=0)
         needed = stats.least_n(0.99 if tail == "p99" else 0.999)
         why = f"{tail} needs {needed} readings in a run, the longest has {longest}"
-    return {
-        **dict.fromkeys(TAIL_COLUMNS),
-        **about,
-        "quantity": str(cell.figures[0]["quantity"]),
-        "tail": tail,
-        "n_runs": known[0],
-        "n_runs_baseline": known[1],
-        "without": len(cell.figures) - known[0],
-        "without_baseline": len(other.figures) - known[1],
-        "family": family,
-        "adjustment": "bh",
-        "verdict": "undecided",
-        "reason": why,
-        "refused": why,
-    }
+    return TailRow(
+        **_where(about),
+        quantity=str(cell.figures[0]["quantity"]),
+        tail=tail,
+        n_runs=known[0],
+        n_runs_baseline=known[1],
+        without=len(cell.figures) - known[0],
+        without_baseline=len(other.figures) - known[1],
+        family=family,
+        adjustment="bh",
+        verdict="undecided",
+        reason=why,
+        refused=why,
+    )

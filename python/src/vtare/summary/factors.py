@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """One of the other levels of a test: text is made where it is shown (`place_of`)."""
+    """One of the other levels of a test: text is made where it is shown."""
 
     key: str
     label: str
@@ -115,15 +115,6 @@ LEVEL_FIGURES: Final = (
 
 def _where(labels: Sequence[tuple[str, str]]) -> tuple[Level, ...]:
     return tuple(Level(key, label) for key, label in labels)
-
-
-def place_of(row: Mapping[str, Any]) -> dict[str, str]:
-    """The other levels of a test, by key.
-
-    >>> place_of({"where": [{"key": "load", "label": "idle"}, {"key": "target_ns", "label": "1 ms"}]})
-    {'load': 'idle', 'target_ns': '1 ms'}
-    """
-    return {entry["key"]: entry["label"] for entry in row["where"] or ()}
 
 
 def strata_of(cells: Sequence[Cell], factors: Sequence[str]) -> dict[tuple[tuple[str, str], ...], list[Cell]]:

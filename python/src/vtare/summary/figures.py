@@ -50,6 +50,19 @@ FIGURE_COLUMNS: Final[dict[str, Any]] = {
 }  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Box:
+    """What a box plot shows of the readings of one part of a run; `p99` is None where it cannot be estimated."""
+
+    n: int
+    min: float
+    q1: float | None
+    median: float | None
+    q3: float | None
+    max: float
+    p99: float | None
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     """One part of a run: its labels (`{"target_ns": "1 ms"}`), its figures, and its readings for resampling.
@@ -66,7 +79,7 @@ class Part:
     values: FloatArray
     weights: np.ndarray | None
     tally: Tally
-    box: Mapping[str, Any] | None
+    box: Box | None
 
 
 def run_parts(samples: SampleSet, file: RunFile, *, exceed_ns: float | None) -> Iterator[Part]:
@@ -136,18 +149,20 @@ def is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def box_of(counted: Tally) -> dict[str, Any] | None:
-    """What a box plot shows of one run; p99 is None where it cannot be estimated."""
+def box_of(counted: Tally) -> Box | None:
+    """What a box plot shows of one run; None where it has no reading."""
     if not len(counted):
         return None
     ordered = counted.ordered
-    return {
-        "n": ordered.n,
-        "min": float(counted.values[0]),
-        **{name: ordered.quantile(q) for name, q in (("q1", 0.25), ("median", 0.5), ("q3", 0.75))},
-        "max": float(counted.values[-1]),
-        "p99": stats.quantile(ordered, 0.99).value,
-    }
+    return Box(
+        n=ordered.n,
+        min=float(counted.values[0]),
+        q1=ordered.quantile(0.25),
+        median=ordered.quantile(0.5),
+        q3=ordered.quantile(0.75),
+        max=float(counted.values[-1]),
+        p99=stats.quantile(ordered, 0.99).value,
+    )
 
 
 def _warm_up(group: pl.DataFrame, record: Instrument, file: RunFile) -> dict[str, Any]:

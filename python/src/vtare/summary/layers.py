@@ -7,10 +7,9 @@ that a plan with one baseline does not make: guests against containers, and figu
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import product
-from typing import TYPE_CHECKING, Any, Final
-
-import polars as pl
+from typing import TYPE_CHECKING, Final
 
 from vtare.platforms import Layer, platform_class
 from vtare.summary import contrasts
@@ -20,14 +19,35 @@ from vtare.summary.verdicts import word_of
 if TYPE_CHECKING:
     from vtare.instruments import LatencyPair
     from vtare.plan import Experiment
+    from vtare.summary.contrasts import ComparisonRow, TailRow
     from vtare.summary.work import CellWork
 
-COLUMNS: Final[dict[str, Any]] = {
-    **dict.fromkeys(("kind", "figure", "factor", "level", "against"), pl.String),
-    **dict.fromkeys(("n_runs", "n_runs_against"), pl.Int64),
-    **dict.fromkeys(("ratio", "ratio_low", "ratio_high", "p_adjusted"), pl.Float64),
-    **dict.fromkeys(("family", "verdict", "reason"), pl.String),
-}
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerRow:
+    """What a platform costs (`kind` is `cost`) or what a load does to a tail (`tail`): a figure of a run, with a ratio.
+
+    `verdict` is one of `vtare.summary.verdicts.WORDS`.
+    """
+
+    experiment: str
+    instrument: str
+    labels: Mapping[str, str]
+    kind: str
+    figure: str
+    factor: str
+    level: str
+    against: str
+    n_runs: int
+    n_runs_against: int
+    ratio: float | None
+    ratio_low: float | None
+    ratio_high: float | None
+    p_adjusted: float | None
+    family: str
+    verdict: str
+    reason: str | None
+
 
 #: Factors whose levels are loads.
 _LOADS: Final = ("load", "background")
@@ -39,40 +59,36 @@ def layer_of(platform: str, platforms: Mapping[str, Mapping[str, str | int]]) ->
     return Layer.MACHINE if found is None else found.LAYER
 
 
-def frame(work: CellWork, comparisons: pl.DataFrame, tails: pl.DataFrame) -> pl.DataFrame:
+def layer_rows(work: CellWork, comparisons: Sequence[ComparisonRow], tails: Sequence[TailRow]) -> list[LayerRow]:
     """The rows of all experiments: first what each layer costs, then what loads do to its tails."""
-    rows: list[dict[str, Any]] = []
+    rows: list[LayerRow] = []
     for experiment in work.plan.experiments:
         cells = work.cells[experiment.name]
-        about = {"experiment": experiment.name, "instrument": experiment.instrument}
-        made = [
-            *_costs(work, experiment, cells, comparisons.filter(pl.col("experiment") == experiment.name)),
-            *_tails(work, experiment, cells, comparisons, tails.filter(pl.col("experiment") == experiment.name)),
-        ]
-        rows += [{**about, **row} for row in made]
-    blank = dict.fromkeys(work.schema(COLUMNS))
-    return pl.DataFrame([{**blank, **row} for row in rows], schema=work.schema(COLUMNS), orient="row")
+        own = [row for row in comparisons if row.experiment == experiment.name]
+        rows += _costs(work, experiment, cells, own)
+        rows += _tails(work, experiment, cells, own, [row for row in tails if row.experiment == experiment.name])
+    return rows
 
 
 def _costs(
-    work: CellWork, experiment: Experiment, cells: Sequence[Cell], comparisons: pl.DataFrame
-) -> Iterator[dict[str, Any]]:
+    work: CellWork, experiment: Experiment, cells: Sequence[Cell], comparisons: Sequence[ComparisonRow]
+) -> list[LayerRow]:
     """Every platform against the baseline's, and machines against containers, where all else is at its baseline."""
     factor = next((f for f in experiment.factors if f.name == "platform" and len(f.levels) > 1), None)
     if factor is None:
-        return
-    there = {row["level"]: row for row in comparisons.iter_rows(named=True) if _at_home(work, experiment, cells, row)}
+        return []
+    there = {row.level: row for row in comparisons if _at_home(experiment, cells, row)}
     figures = (None, *experiment.record.layer_figures)
     found: list[contrasts.Contrast] = []
-    taken: list[dict[str, Any]] = []
+    taken: list[LayerRow] = []
     for figure in figures:
         at = _home(experiment, cells, figure)
         for level, against in _pairs(work, factor.baseline, list(at)):
             if figure is None and against == factor.baseline:
                 if level in there:
-                    taken.append(_from_comparison(there[level], "cost"))
+                    taken.append(from_comparison(there[level], "cost"))
                 continue
-            about = {**at[level].labels, "factor": factor.name, "level": level, "baseline": against}
+            about = contrasts.place_at(experiment, at[level], factor.name, level, against)
             family = f"{experiment.name}: what the layer costs"
             contrast = contrasts.contrast_of(
                 at[level], at[against], about, family, work.plan.analysis,
@@ -80,9 +96,9 @@ def _costs(
             )  # fmt: skip
             if contrast is not None:
                 found.append(contrast)
-    made = [_from_comparison(row, "cost") for row in contrasts.judge(found, work.plan.analysis)]
-    order = list(dict.fromkeys(row["figure"] for row in (*taken, *made)))
-    yield from sorted((*taken, *made), key=lambda row: order.index(row["figure"]))
+    made = [from_comparison(row, "cost") for row in contrasts.judge(found, work.plan.analysis)]
+    order = list(dict.fromkeys(row.figure for row in (*taken, *made)))
+    return sorted((*taken, *made), key=lambda row: order.index(row.figure))
 
 
 def _pairs(work: CellWork, baseline: str, levels: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -118,81 +134,84 @@ def _home(experiment: Experiment, cells: Sequence[Cell], figure: str | None) -> 
     return {level: found[level] for level in order if level in found}
 
 
-def _at_home(work: CellWork, experiment: Experiment, cells: Sequence[Cell], row: Mapping[str, Any]) -> bool:
+def _at_home(experiment: Experiment, cells: Sequence[Cell], row: ComparisonRow) -> bool:
     """Whether a comparison is that of a platform where all else is at its baseline."""
-    if row["factor"] != "platform":
+    if row.factor != "platform":
         return False
-    cell = _home(experiment, cells, None).get(row["level"])
-    return cell is not None and all(row[key] == label for key, label in cell.labels.items() if key in work.key_names)
+    cell = _home(experiment, cells, None).get(row.level)
+    return cell is not None and row.labels == cell.labels
 
 
-def _from_comparison(row: Mapping[str, Any], kind: str) -> dict[str, Any]:
-    return {
-        **{name: value for name, value in row.items() if name not in contrasts.COMPARISON_COLUMNS},
-        "kind": kind,
-        "figure": row["quantity"],
-        "factor": row["factor"],
-        "level": row["level"],
-        "against": row["baseline"],
-        "n_runs": row["n_runs"],
-        "n_runs_against": row["n_runs_baseline"],
-        **{name: row[name] for name in ("ratio", "ratio_low", "ratio_high", "p_adjusted", "family", "reason")},
-        "verdict": word_of(row),
-    }
+def from_comparison(row: ComparisonRow, kind: str) -> LayerRow:
+    """A comparison as a row of this list; `kind` is empty where it is neither a cost nor a tail."""
+    return LayerRow(
+        experiment=row.experiment,
+        instrument=row.instrument,
+        labels=row.labels,
+        kind=kind,
+        figure=row.quantity,
+        factor=row.factor,
+        level=row.level,
+        against=row.baseline,
+        n_runs=row.n_runs,
+        n_runs_against=row.n_runs_baseline,
+        ratio=row.ratio,
+        ratio_low=row.ratio_low,
+        ratio_high=row.ratio_high,
+        p_adjusted=row.p_adjusted,
+        family=row.family,
+        verdict=word_of(row),
+        reason=row.reason,
+    )
 
 
 def _tails(
-    work: CellWork, experiment: Experiment, cells: Sequence[Cell], comparisons: pl.DataFrame, tails: pl.DataFrame
-) -> Iterator[dict[str, Any]]:
+    work: CellWork,
+    experiment: Experiment,
+    cells: Sequence[Cell],
+    comparisons: Sequence[ComparisonRow],
+    tails: Sequence[TailRow],
+) -> Iterator[LayerRow]:
     """What each load does to tails: the tests of `tails`, the figures that a record names, its latencies."""
     record = experiment.record
-    for row in comparisons.filter(
-        (pl.col("experiment") == experiment.name)
-        & pl.col("factor").is_in(_LOADS)
-        & pl.col("quantity").is_in(record.tail_figures)
-    ).iter_rows(named=True):
-        yield _from_comparison(row, "tail")
-    tested = tails.filter(pl.col("factor").is_in(_LOADS))
-    known = tested.filter(pl.col("ratio").is_not_null() | pl.col("difference").is_not_null())
+    for row in comparisons:
+        if row.factor in _LOADS and row.quantity in record.tail_figures:
+            yield from_comparison(row, "tail")
+    tested = [row for row in tails if row.factor in _LOADS]
+    known = [row for row in tested if row.ratio is not None or row.difference is not None]
     # Where no run was long enough for any tail, one row a pair states it.
-    for row in (known if known.height else tested.filter(pl.col("tail") == "p99")).iter_rows(named=True):
-        yield from_tail(row)
+    yield from map(from_tail, known or [row for row in tested if row.tail == "p99"])
     if record.latency_pair is not None:
-        for row in _latencies(work, experiment, cells, record.latency_pair):
-            yield from_tail(row)
+        yield from map(from_tail, _latencies(work, experiment, cells, record.latency_pair))
     # What cells are compared by stands above.
     for figure in (name for name in record.tail_figures if name != record.compared):
-        for row in _by_load(work, experiment, cells, figure):
-            yield from_tail(row)
+        yield from map(from_tail, _by_load(work, experiment, cells, figure))
 
 
-def _by_load(work: CellWork, experiment: Experiment, cells: Sequence[Cell], figure: str) -> list[dict[str, Any]]:
+def _by_load(work: CellWork, experiment: Experiment, cells: Sequence[Cell], figure: str) -> list[TailRow]:
     """A figure of runs against the loads, by the rule of tails."""
     baselines = {factor.name: factor.baseline for factor in experiment.factors if factor.name in _LOADS}
     found = [
-        (cell, other, about, f"{experiment.name}: {about['factor']}, {figure}")
-        for cell, other, about in contrasts.pairs(cells, baselines, experiment=experiment.name)
+        (cell, other, about, f"{experiment.name}: {about.factor}, {figure}")
+        for cell, other, about in contrasts.pairs(cells, baselines, experiment)
     ]
     return contrasts.tail_rows(found, figure, work.plan.analysis, quantum_ns=work.quantum_ns)
 
 
-def from_tail(row: Mapping[str, Any]) -> dict[str, Any]:
+def from_tail(row: TailRow) -> LayerRow:
     """A row of `tails` with its verdict: that of the same rule, in the direction of its ratio and interval."""
-    kept = {name: value for name, value in row.items() if name not in ("tail", "refused")}
-    made = {**_from_comparison(kept, "tail"), "figure": contrasts.TAIL_NAMES.get(row["tail"], row["tail"])}
-    lacking = row["without"] + row["without_baseline"]
-    if row["refused"] is None and lacking:
-        known, known_there = row["n_runs"], row["n_runs_baseline"]
-        made["reason"] = (
-            f"{made['reason']}; {known} of {known + row['without']} runs have this figure, at the baseline "
-            f"{known_there} of {known_there + row['without_baseline']}"
-        )
-    return made
+    made = replace(from_comparison(row, "tail"), figure=contrasts.TAIL_NAMES.get(row.tail, row.tail))
+    if row.refused is not None or not row.without + row.without_baseline:
+        return made
+    known, known_there = row.n_runs, row.n_runs_baseline
+    reason = (
+        f"{made.reason}; {known} of {known + row.without} runs have this figure, at the baseline "
+        f"{known_there} of {known_there + row.without_baseline}"
+    )
+    return replace(made, reason=reason)
 
 
-def _latencies(
-    work: CellWork, experiment: Experiment, cells: Sequence[Cell], pair: LatencyPair
-) -> list[dict[str, Any]]:
+def _latencies(work: CellWork, experiment: Experiment, cells: Sequence[Cell], pair: LatencyPair) -> list[TailRow]:
     """The latency at the greatest share of what was found, against that at the least."""
     shares = experiment.parameters.get(pair.parameter) or ()
     if len(shares) < 2:
@@ -201,7 +220,7 @@ def _latencies(
     family = f"{experiment.name}: load, {pair.name}"
     found = []
     for cell in cells:
-        about = {**cell.labels, "factor": pair.factor, "level": level, "baseline": baseline}
+        about = contrasts.place_at(experiment, cell, pair.factor, level, baseline)
         most, least = cell.by_block(pair.most), cell.by_block(pair.least)
         if most and least:
             # Both shares were offered in the same runs: each run is its own pair.
@@ -214,4 +233,4 @@ def _latencies(
     return contrasts.rows_of_tails(found, pair.name, work.plan.analysis)
 
 
-__all__ = ["COLUMNS", "frame", "from_tail", "layer_of"]
+__all__ = ["LayerRow", "from_comparison", "from_tail", "layer_of", "layer_rows"]

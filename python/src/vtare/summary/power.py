@@ -77,8 +77,8 @@ def needs_from_pilot(store: Path, question: Question) -> tuple[Needs, ...]:
     found = []
     for experiment in pilot.plan.experiments:
         cells = pilot.work.cells[experiment.name]
-        compared = list(pairs(cells, pilot.work.baselines(experiment), experiment=""))
-        counts = Counter(about["factor"] for _, _, about in compared)
+        compared = list(pairs(cells, pilot.work.baselines(experiment), experiment))
+        counts = Counter(about.factor for _, _, about in compared)
         comparisons = max(counts.values(), default=1)
         for cell in cells:
             partners = [one if other is cell else other for one, other, _ in compared if cell in (one, other)]

@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from functools import cache
 from types import NoneType, UnionType
-from typing import Any, Final, get_args, get_origin, get_type_hints
+from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints
 
 import polars as pl
 
 _TYPES: Final = {str: pl.String, int: pl.Int64, float: pl.Float64, bool: pl.Boolean}
-#: The field of a row that holds the levels of its cell, by key.
+#: The field of a row that holds the levels of its cell, by key: in a frame a column for each key.
 LABELS: Final = "labels"
+_Row = TypeVar("_Row")
 
 
 @cache
@@ -23,13 +24,23 @@ def columns_of(kind: Any) -> Mapping[str, Any]:
     >>> list(columns_of(LevelRow).items())[:2]
     [('experiment', String), ('factor', String)]
     """
+    return {name: _type_of(hint) for name, hint in _hints(kind).items() if name != LABELS}
+
+
+@cache
+def _hints(kind: Any) -> Mapping[str, Any]:
     hints = get_type_hints(kind)
-    return {field.name: _type_of(hints[field.name]) for field in fields(kind) if field.name != LABELS}
+    return {field.name: _known(hints[field.name]) for field in fields(kind)}
+
+
+def _known(hint: Any) -> Any:
+    """The type of a field where it is not None."""
+    if get_origin(hint) is UnionType:
+        (hint,) = (one for one in get_args(hint) if one is not NoneType)
+    return hint
 
 
 def _type_of(hint: Any) -> Any:
-    if get_origin(hint) is UnionType:
-        (hint,) = (one for one in get_args(hint) if one is not NoneType)
     if get_origin(hint) is tuple:
         return pl.List(_type_of(get_args(hint)[0]))
     return _TYPES.get(hint) or pl.Struct(dict(columns_of(hint)))
@@ -51,6 +62,37 @@ def _plain(value: Any) -> Any:
     return values_of(value) if hasattr(value, "__dataclass_fields__") else value
 
 
-def frame_of(kind: type, rows: Sequence[Any]) -> pl.DataFrame:
-    """The frame of such rows, which have no labels: a column for each field."""
-    return pl.DataFrame([values_of(row) for row in rows], schema=dict(columns_of(kind)), orient="row")
+def frame_of(kind: type, rows: Sequence[Any], keys: Sequence[str] = ()) -> pl.DataFrame:
+    """The frame of such rows: a column for each field, and in place of its labels one for each of `keys`."""
+    schema: dict[str, Any] = {}
+    for name in _hints(kind):
+        schema |= dict.fromkeys(keys, pl.String) if name == LABELS else {name: columns_of(kind)[name]}
+    blank = dict.fromkeys(keys)
+    return pl.DataFrame([{**blank, **values_of(row)} for row in rows], schema=schema, orient="row")
+
+
+def rows_of(kind: type[_Row], frame: pl.DataFrame) -> list[_Row]:
+    """The rows of a frame that `frame_of` made, or of a part of it: what is no field of theirs is a label.
+
+    >>> from vtare.summary.factors import Differing
+    >>> pair = Differing("idle", "cpu", 0.01)
+    >>> rows_of(Differing, frame_of(Differing, [pair])) == [pair]
+    True
+    """
+    hints: Mapping[str, Any] = _hints(kind)  # type: ignore[arg-type]
+    found = []
+    for values in frame.iter_rows(named=True):
+        made = {name: _made(hint, values[name]) for name, hint in hints.items() if name != LABELS}
+        if LABELS in hints:
+            made[LABELS] = {key: label for key, label in values.items() if key not in hints and label is not None}
+        found.append(kind(**made))
+    return found
+
+
+def _made(hint: Any, value: Any) -> Any:
+    """A value as its field has it: a tuple of a list, a record of a struct."""
+    if value is None:
+        return () if get_origin(hint) is tuple else None
+    if get_origin(hint) is tuple:
+        return tuple(_made(_known(get_args(hint)[0]), one) for one in value)
+    return hint(**{name: _made(of, value[name]) for name, of in _hints(hint).items()}) if hint not in _TYPES else value

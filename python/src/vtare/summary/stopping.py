@@ -14,11 +14,12 @@ from vtare import stats
 from vtare.summary.measured import read_measured
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
-    from typing import Any
 
     from vtare.plan import StopRule
+    from vtare.summary.cells import Cell
+    from vtare.summary.contrasts import ComparisonRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,32 +37,29 @@ def judge_precision(store: Path, rule: StopRule) -> Precision:
         vtare.errors.BadInput: the path is no store, or its runs must not be pooled.
     """
     measured = read_measured(store)
-    rows = list(measured.work.comparisons_frame().iter_rows(named=True))
-    if rows:
-        found = [(row["ratio_low"], row["ratio_high"], min(row["n_runs"], row["n_runs_baseline"])) for row in rows]
-        what = "ratio"
-    else:
-        rows = [cell.row() for cells in measured.work.cells.values() for cell in cells]
-        found = [(row["median_low"], row["median_high"], row["n_runs"]) for row in rows]
-        what = "median"
-    if not rows:
+    compared = measured.work.comparisons()
+    cells = [] if compared else [cell for some in measured.work.cells.values() for cell in some]
+    what = "ratio" if compared else "median"
+    found = [(_named(row), row.ratio_low, row.ratio_high, min(row.n_runs, row.n_runs_baseline)) for row in compared] + [
+        _of_cell(cell) for cell in cells
+    ]
+    if not found:
         return Precision(False, "no run can be used yet")
     target = math.log1p(rule.precision_percent / 100.0)
     most = measured.plan.blocks
     judged = [
         stats.stop(low, high, runs=runs, target=target, least=min(rule.least_blocks, most), most=most + 1)
-        for low, high, runs in found
+        for _, low, high, runs in found
     ]
-    open_ones = [(one, row) for one, row in zip(judged, rows, strict=True) if one.word != "precise"]
+    open_ones = [(one, name) for one, (name, *_) in zip(judged, found, strict=True) if one.word != "precise"]
     if not open_ones:
         widest = max(one.half_width or 0.0 for one in judged)
         return Precision(
             True,
             f"the half-width of every interval of a {what} ({len(judged)}) is within {rule.precision_percent:g} %; "
-            f"the widest has {_percent(widest)}{_no_equivalence(measured.plan.analysis.margin_ratio, rule, rows)}",
+            f"the widest has {_percent(widest)}{_no_equivalence(measured.plan.analysis.margin_ratio, rule, compared)}",
         )
-    worst, row = max(open_ones, key=lambda pair: math.inf if pair[0].half_width is None else pair[0].half_width)
-    name = _name(row)
+    worst, name = max(open_ones, key=lambda pair: math.inf if pair[0].half_width is None else pair[0].half_width)
     if worst.half_width is None:
         why = f"{name} has no interval"
     elif worst.half_width <= target:
@@ -73,17 +71,17 @@ def judge_precision(store: Path, rule: StopRule) -> Precision:
     )
 
 
-def _no_equivalence(margin_ratio: float, rule: StopRule, rows: Sequence[Mapping[str, Any]]) -> str:
+def _no_equivalence(margin_ratio: float, rule: StopRule, rows: Sequence[ComparisonRow]) -> str:
     """Why a campaign that stops at this precision cannot show equivalence; empty where it can."""
     margin = 100.0 * (margin_ratio - 1.0)
-    if not any("factor" in row for row in rows):
+    if not rows:
         return ""
     if rule.precision_percent >= margin:
         return (
             f"; equivalence within {margin:.3g} % needs intervals narrower than that: set precision_percent below the "
             "margin"
         )
-    coarse = sum("the clock moves in steps" in str(row["reason"]) for row in rows)
+    coarse = sum("the clock moves in steps" in str(row.reason) for row in rows)
     if coarse:
         return f"; {coarse} of {len(rows)} cannot be shown equivalent: the clock's step exceeds the margin"
     return ""
@@ -94,8 +92,12 @@ def _percent(half_width: float) -> str:
     return f"{100.0 * math.expm1(half_width):.3g} %"
 
 
-def _name(row: Mapping[str, Any]) -> str:
-    """A comparison or a cell for people."""
-    if "factor" in row:
-        return f"{row['experiment']}: {row['factor']} {row['level']} against {row['baseline']}"
-    return ", ".join(str(value) for key, value in row.items() if isinstance(value, str) and key != "interval_method")
+def _named(row: ComparisonRow) -> str:
+    """A comparison for people."""
+    return f"{row.experiment}: {row.factor} {row.level} against {row.baseline}"
+
+
+def _of_cell(cell: Cell) -> tuple[str, float | None, float | None, int]:
+    """A cell for people, the interval of its median over runs, and how many they are."""
+    interval = stats.median_interval(cell.known("median"))
+    return ", ".join(cell.labels.values()), interval.low, interval.high, len(cell.figures)

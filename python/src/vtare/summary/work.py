@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
@@ -15,12 +16,10 @@ from vtare.plan import PATH_FACTORS
 from vtare.samples import Problem, RunFile, SampleSet
 from vtare.summary import cells as cell_work
 from vtare.summary import contrasts, factors
-from vtare.summary.figures import FIGURE_COLUMNS, is_number, run_parts
+from vtare.summary.figures import FIGURE_COLUMNS, Box, is_number, run_parts
 from vtare.summary.rows import frame_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from vtare.design import Run
     from vtare.plan import Experiment, Plan
 
@@ -32,10 +31,14 @@ RUN_COLUMNS: Final[dict[str, Any]] = {
     **FIGURE_COLUMNS,
 }
 
-BOX_COLUMNS: Final[dict[str, Any]] = {
-    "n": pl.Int64,
-    **dict.fromkeys(("min", "q1", "median", "q3", "max", "p99"), pl.Float64),
-}
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoxRow(Box):
+    """The box of one part of a run."""
+
+    run_id: str
+    experiment: str
+    labels: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +56,7 @@ class CellFound:
     """What reading those runs gave: rows of the runs, what box plots show of them, the cells, and runs left out."""
 
     run_rows: list[dict[str, Any]]
-    boxes: list[dict[str, Any]]
+    boxes: list[BoxRow]
     cells: list[cell_work.Cell]
     problems: list[Problem]
 
@@ -78,7 +81,8 @@ def read_cell(task: CellTask) -> CellFound:
             if run.control is not None:
                 continue
             if part.box is not None:
-                found.boxes.append({**labels, "run_id": run.run_id, "experiment": run.experiment, **part.box})
+                box = {of.name: getattr(part.box, of.name) for of in fields(part.box)}
+                found.boxes.append(BoxRow(run_id=run.run_id, experiment=run.experiment, labels=labels, **box))
             key = tuple(part.labels.values())
             if key not in opened:
                 rng = cell_work.rng_for(task.seed, task.experiment, repr(sorted(labels.items())))
@@ -103,7 +107,7 @@ class CellWork:
         self.plan = plan
         self.seed = seed
         self.run_rows: list[dict[str, Any]] = []
-        self.boxes: list[dict[str, Any]] = []
+        self.boxes: list[BoxRow] = []
         self.cells: dict[str, list[cell_work.Cell]] = {e.name: [] for e in plan.experiments}
         self.quantum_ns = 0.0
         parts = (part for e in plan.experiments for part in e.record.parts)
@@ -151,13 +155,13 @@ class CellWork:
         """How many runs did not settle in one of their parts."""
         return len({row["run_id"] for row in self.run_rows if row["settled"] is False})
 
-    def drift(self) -> list[dict[str, Any]]:
-        """The rows of the controls frame."""
+    def controls(self) -> list[cell_work.ControlRow]:
+        """The control runs, judged."""
         rows = [
-            {
+            cell_work.ControlRow(
                 **{name: row[name] for name in ("block", "control", "run_id", "quantity", "median", "half_iqr")},
-                "part": ", ".join(row[key] for key in instrument(row["instrument"]).parts if row[key] is not None),
-            }
+                part=", ".join(row[key] for key in instrument(row["instrument"]).parts if row[key] is not None),
+            )
             for row in self.run_rows
             if row["control"] is not None
         ]
@@ -176,11 +180,6 @@ class CellWork:
                 for key, number in cell.numbers.items():
                     found[key][cell.labels[key]] = number
         return dict(found)
-
-    def boxes_frame(self) -> pl.DataFrame:
-        """What a box plot shows of each run and part."""
-        schema = {"run_id": pl.String, "experiment": pl.String, **dict.fromkeys(self.key_names, pl.String)}
-        return pl.DataFrame(self.boxes, schema={**schema, **BOX_COLUMNS}, orient="row")
 
     def cells_frame(self, runs: Sequence[Run], status: Mapping[str, str]) -> pl.DataFrame:
         """One row per cell in the plan's order, with the count of runs that are missing from it."""
@@ -207,35 +206,37 @@ class CellWork:
             rows += sorted(rows_of, key=lambda row, e=experiment: _plan_order(e, row))  # type: ignore[misc]
         return pl.DataFrame(rows, schema=self.schema(cell_work.CELL_COLUMNS), orient="row")
 
-    def comparisons_frame(self) -> pl.DataFrame:
+    def comparisons(self) -> list[contrasts.ComparisonRow]:
         """Each cell against the one with the baseline level, factor by factor."""
-        rows: list[dict[str, Any]] = []
+        rows: list[contrasts.ComparisonRow] = []
         for experiment in self.plan.experiments:
             made = contrasts.compare(
                 self.cells[experiment.name],
                 self.baselines(experiment),
                 self.plan.analysis,
-                experiment=experiment.name,
+                experiment,
                 quantum_ns=self.quantum_ns,
             )
-            blank = {**self._blank(contrasts.COMPARISON_COLUMNS), "instrument": experiment.instrument}
-            rows += sorted(({**blank, **row} for row in made), key=lambda row, e=experiment: _plan_order(e, row))  # type: ignore[misc]
-        return pl.DataFrame(rows, schema=self.schema(contrasts.COMPARISON_COLUMNS), orient="row")
+            rows += sorted(made, key=lambda row, e=experiment: _plan_order(e, row.labels))  # type: ignore[misc]
+        return rows
 
-    def tails_frame(self) -> pl.DataFrame:
+    def tails(self) -> list[contrasts.TailRow]:
         """The tails of each cell against those of the one with the baseline level."""
-        rows: list[dict[str, Any]] = []
-        for experiment in self.plan.experiments:
-            made = contrasts.compare_tails(
+        return [
+            row
+            for experiment in self.plan.experiments
+            for row in contrasts.compare_tails(
                 self.cells[experiment.name],
                 self.baselines(experiment),
                 self.plan.analysis,
-                experiment=experiment.name,
+                experiment,
                 quantum_ns=self.quantum_ns,
             )
-            blank = {**self._blank(contrasts.TAIL_COLUMNS), "instrument": experiment.instrument}
-            rows += [{**blank, **row} for row in made]
-        return pl.DataFrame(rows, schema=self.schema(contrasts.TAIL_COLUMNS), orient="row")
+        ]
+
+    def frame(self, kind: type, rows: Sequence[Any]) -> pl.DataFrame:
+        """The frame of rows with labels: a column for each key of the campaign."""
+        return frame_of(kind, rows, self.key_names)
 
     def baselines(self, experiment: Experiment) -> dict[str, str]:
         """The level of each factor (and compared part) of an experiment that the others are compared with."""
@@ -280,14 +281,13 @@ class CellWork:
             )
         return frame_of(factors.LevelRow, rows)
 
-    def outliers_frame(self) -> pl.DataFrame:
+    def outliers(self) -> list[cell_work.OutlierRow]:
         """Where the outliers of each experiment are, and which runs lie apart from the others of their cell."""
-        rows: list[dict[str, Any]] = []
-        for experiment in self.plan.experiments:
-            made = cell_work.outlier_rows(self.cells[experiment.name])
-            about = {"experiment": experiment.name, "instrument": experiment.instrument}
-            rows += [{**self._blank(cell_work.OUTLIER_COLUMNS), **about, **row} for row in made]
-        return pl.DataFrame(rows, schema=self.schema(cell_work.OUTLIER_COLUMNS), orient="row")
+        return [
+            row
+            for experiment in self.plan.experiments
+            for row in cell_work.outlier_rows(self.cells[experiment.name], experiment.name, experiment.instrument)
+        ]
 
 
 def _plan_order(experiment: Experiment, row: Mapping[str, Any]) -> tuple[int, ...]:

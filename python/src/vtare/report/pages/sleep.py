@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from vtare.papers import place_sleep_miss
-from vtare.plots.format import percent_text, significant
+from vtare.plots.format import percent_text
 from vtare.report import text
 from vtare.report.details import details_of
 from vtare.report.pages.model import Answered, CellColumn, Page, Placement
 from vtare.report.sentences import FigureText, Scene, Sentence, comparison, load_phrase, ratio_figure, scene_of
 from vtare.report.tables import Column
 from vtare.report.two_ways import by_time, completed, platform_changes, side_by_side
+from vtare.summary.contrasts import TailRow
+from vtare.summary.rows import rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -59,27 +61,28 @@ def _tail_change(summary: Summary, cell: Mapping[str, Any] | None) -> list[str |
         (pl.col("experiment") == cell["experiment"]) & (pl.col("factor") == "load") & (pl.col("tail") == "p99")
     )
     keys = summary.keys[cell["experiment"]]
-    row = next((row for row in frame.iter_rows(named=True) if all(row[key] == cell[key] for key in keys)), None)
-    if row is not None and row["without"] + row["without_baseline"] and cell["above_1ms"] is not None:
+    rows = rows_of(TailRow, frame)
+    row = next((row for row in rows if all(row.labels.get(key) == cell[key] for key in keys)), None)
+    if row is not None and row.without + row.without_baseline and cell["above_1ms"] is not None:
         return _exceedances(summary, cell, row)
-    if row is None or row["ratio"] is None or row["ratio_low"] is None:
+    if row is None or row.ratio is None or row.ratio_low is None:
         return []
-    sure = row["p_adjusted"] is not None and row["p_adjusted"] <= summary.plan.analysis.alpha
+    sure = row.p_adjusted is not None and row.p_adjusted <= summary.plan.analysis.alpha
     word = "" if sure else ", inconclusive"
-    ratio = ratio_figure(row["ratio"], row["ratio_low"], row["ratio_high"])
-    return ["; its p99 is ", ratio, f" that of {row['baseline']}{word}"]
+    ratio = ratio_figure(row.ratio, row.ratio_low, row.ratio_high)
+    return ["; its p99 is ", ratio, f" that of {row.baseline}{word}"]
 
 
-def _exceedances(summary: Summary, cell: Mapping[str, Any], row: Mapping[str, Any]) -> list[str | FigureText]:
+def _exceedances(summary: Summary, cell: Mapping[str, Any], row: TailRow) -> list[str | FigureText]:
     """How often it is more than 1 ms late, where some runs have too few readings for a p99: what all runs have."""
     keys = summary.keys[cell["experiment"]]
-    wanted = {**{key: cell[key] for key in keys}, "load": row["baseline"]}
+    wanted = {**{key: cell[key] for key in keys}, "load": row.baseline}
     found = summary.cells.filter(pl.col("experiment") == cell["experiment"]).iter_rows(named=True)
     base = next((one for one in found if all(one[key] == label for key, label in wanted.items())), None)
-    with_p99 = f"{row['n_runs']} of {row['n_runs'] + row['without']} runs have a p99"
+    with_p99 = f"{row.n_runs} of {row.n_runs + row.without} runs have a p99"
     pieces: list[str | FigureText] = ["; it is more than 1 ms late in ", FigureText(percent_text(cell["above_1ms"]))]
     if base is not None and base["above_1ms"] is not None:
-        pieces += [" of sleeps, ", FigureText(percent_text(base["above_1ms"])), f" with {row['baseline']}"]
+        pieces += [" of sleeps, ", FigureText(percent_text(base["above_1ms"])), f" with {row.baseline}"]
     else:
         pieces.append(" of sleeps")
     return [*pieces, f" ({with_p99})"]
@@ -91,8 +94,8 @@ def _worst_load(summary: Summary, scene: Scene) -> str | None:
     effect = {}
     for load in others:
         row = comparison(summary, scene.layout, scene.row(scene.system, load), "load")
-        if row is not None and row["ratio"] > 0:
-            effect[load] = abs(math.log(row["ratio"]))
+        if row is not None and row.ratio:
+            effect[load] = abs(math.log(row.ratio))
     return max(effect, key=lambda load: effect[load]) if effect else (others[-1] if others else None)
 
 
@@ -105,10 +108,10 @@ def _verdict_words(summary: Summary, scene: Scene, load: str) -> str:
             found.append((scene.name(series).removesuffix(" adaptive sleep"), row))
     if not found:
         return ""
-    base = found[0][1]["baseline"]
-    words = {row["verdict"] for _, row in found}
+    base = found[0][1].baseline
+    words = {row.verdict for _, row in found}
+    margin = f"{summary.plan.analysis.margin_percent:.3g} %"
     if len(found) == 2 and len(words) == 1:
-        margin = f"{significant(100 * (found[0][1]['margin_ratio'] - 1))} %"
         return {
             "differs": f"; both differ from {base}",
             "equivalent": f"; both equal {base} within {margin}",
@@ -117,14 +120,14 @@ def _verdict_words(summary: Summary, scene: Scene, load: str) -> str:
         ((_, row),) = found
         return {
             "differs": f"; that differs from {base}",
-            "equivalent": f"; that equals {base} within {significant(100 * (row['margin_ratio'] - 1))} %",
-        }.get(row["verdict"], f"; the data do not show a difference from {base}")
+            "equivalent": f"; that equals {base} within {margin}",
+        }.get(row.verdict, f"; the data do not show a difference from {base}")
     phrases = {
         "differs": f"differs from {base}",
         "equivalent": f"equals {base}",
         "undecided": f"has no significant difference from {base}",
     }
-    return "; " + ", ".join(f"{name} {phrases[row['verdict']]}" for name, row in found)
+    return "; " + ", ".join(f"{name} {phrases[row.verdict]}" for name, row in found)
 
 
 def _columns(level: str) -> tuple[CellColumn, ...]:

@@ -44,12 +44,12 @@ def _load_changes(summary: Summary, scene: Scene) -> list[str | FigureText]:
                 rows.append((series, row))
     if not rows:
         return []
-    differs = [(series, row) for series, row in rows if row["verdict"] == "differs" and row["ratio"]]
+    differs = [(series, row) for series, row in rows if row.verdict == "differs"]
     if differs:
-        series, most = max(differs, key=lambda found: abs(math.log(found[1]["ratio"])))
-        ratio = ratio_figure(most["ratio"], most["ratio_low"], most["ratio_high"])
-        return [f"; load changes that, most for {scene.name(series)} under {most['level']}: ", ratio]
-    same = sum(row["verdict"] == "equivalent" for _, row in rows)
+        series, most = max(differs, key=lambda found: abs(math.log(found[1].ratio or 1.0)))
+        ratio = ratio_figure(most.ratio or 1.0, most.ratio_low, most.ratio_high)
+        return [f"; load changes that, most for {scene.name(series)} under {most.level}: ", ratio]
+    same = sum(row.verdict == "equivalent" for _, row in rows)
     margin = f"{summary.plan.analysis.margin_percent:g} %"
     if same == len(rows):
         return [f"; no load changes that by more than {margin}"]
