@@ -33,6 +33,20 @@ settle = "1 ms"
 """
 
 
+def capacity_steps(bottleneck: str) -> str:
+    """The experiment on a path whose capacity changes while it is measured."""
+    return f"""
+[[experiment]]
+name = "steps"
+instrument = "avb"
+parameters = {{ seconds = "1 s", most_ns = "1 s", most_byte = "300 kB" }}
+
+[experiment.factors]
+bottleneck = ["{bottleneck}"]
+capacity_steps = ["20 Mbit/s:0.2 s, 40 Mbit/s:0.2 s"]
+"""
+
+
 def wait_until(what: str, holds: Callable[[], bool], patience_s: float = PATIENCE_S) -> None:
     """Wait until a condition holds."""
     deadline = time.monotonic() + patience_s

@@ -14,7 +14,17 @@ from typing import TYPE_CHECKING, Any, cast
 
 import polars as pl
 import pytest
-from machines import JOINED, PLAN_HEAD, ROUTED, Sshd, plan_tables, skip_unless_made, three_machines, wait_until
+from machines import (
+    JOINED,
+    PLAN_HEAD,
+    ROUTED,
+    Sshd,
+    capacity_steps,
+    plan_tables,
+    skip_unless_made,
+    three_machines,
+    wait_until,
+)
 
 from vtare.clock_relation import read_relations
 from vtare.design import make_design
@@ -79,16 +89,7 @@ background = [1]
 background_load = [{ kind = "net", rate = "1 Mbit/s" }]
 background_side = ["responder"]
 """
-STEPS = """
-[[experiment]]
-name = "steps"
-instrument = "avb"
-parameters = { seconds = "1 s", most_ns = "1 s", most_byte = "300 kB" }
-
-[experiment.factors]
-bottleneck = ["htb"]
-capacity_steps = ["20 Mbit/s:0.2 s, 40 Mbit/s:0.2 s"]
-"""
+STEPS = capacity_steps("htb")
 #: `vtare link` on the router has a capacity in steps, delay and loss of its own.
 LINK = """
 [[experiment]]

@@ -10,7 +10,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from machines import skip_unless_made
+from machines import PLAN_HEAD, capacity_steps, skip_unless_made
 
 from vtare.link_counter import NAMES
 from vtare.links import RoutedHosts
@@ -23,17 +23,11 @@ from vtare.truth import read_capacity
 pytestmark = pytest.mark.e2e
 
 #: Low rates: what is tested is the lab, on any machine, not how near a method comes.
-PLAN = """
-schema = "vtare.plan/1"
-name = "routed"
-question = "Is the truth known?"
-blocks = 1
-settle = "1 ms"
-
+PLAN = f"""{PLAN_HEAD}
 [[experiment]]
 name = "steady"
 instrument = "avb"
-parameters = { estimates = 2, most_ns = "2 s", most_byte = "300 kB" }
+parameters = {{ estimates = 2, most_ns = "2 s", most_byte = "300 kB" }}
 
 [experiment.factors]
 bottleneck = ["tbf", "htb", "link"]
@@ -43,19 +37,11 @@ timers = ["os", "vtare"]
 platform = ["netns"]
 responder_platform = ["netns"]
 
-[[experiment]]
-name = "steps"
-instrument = "avb"
-parameters = { seconds = "1 s", most_ns = "1 s", most_byte = "300 kB" }
-
-[experiment.factors]
-bottleneck = ["tbf"]
-capacity_steps = ["20 Mbit/s:0.2 s, 40 Mbit/s:0.2 s"]
-
+{capacity_steps("tbf")}
 [[experiment]]
 name = "papers"
 instrument = "avb"
-parameters = { estimates = 1, most_ns = "2 s", most_byte = "300 kB" }
+parameters = {{ estimates = 1, most_ns = "2 s", most_byte = "300 kB" }}
 
 [experiment.factors]
 bottleneck = ["tbf"]
@@ -64,13 +50,13 @@ cross = ["10 Mbit/s"]
 cross_arrivals = ["iperf3"]
 
 [programs.script]
-command = ["sh", "-c", "echo to {peer} about 30 Mbit/s"]
+command = ["sh", "-c", "echo to {{peer}} about 30 Mbit/s"]
 pattern = "about ([0-9]+) Mbit"
 unit = "Mbit/s"
 
 [programs.iperf3]
-command = ["iperf3", "--client", "{peer}", "--port", "5202", "--time", "1", "--format", "m"]
-far_end = ["iperf3", "--server", "--bind", "{peer}", "--port", "5202", "--forceflush"]
+command = ["iperf3", "--client", "{{peer}}", "--port", "5202", "--time", "1", "--format", "m"]
+far_end = ["iperf3", "--server", "--bind", "{{peer}}", "--port", "5202", "--forceflush"]
 ready = "Server listening"
 pattern = '([0-9.]+) Mbits/sec +receiver'
 unit = "Mbit/s"
@@ -78,7 +64,7 @@ unit = "Mbit/s"
 [[experiment]]
 name = "programs"
 instrument = "avb"
-parameters = { estimates = 1, most_ns = "20 s" }
+parameters = {{ estimates = 1, most_ns = "20 s" }}
 
 [experiment.factors]
 bottleneck = ["tbf"]
@@ -91,7 +77,7 @@ responder_platform = ["netns"]
 [[experiment]]
 name = "delayed"
 instrument = "avb"
-parameters = { estimates = 1, most_ns = "1 s" }
+parameters = {{ estimates = 1, most_ns = "1 s" }}
 
 [experiment.factors]
 bottleneck = ["tbf"]

@@ -8,7 +8,6 @@ newer binary's parameters can be planned with.
 from __future__ import annotations
 
 import json
-import subprocess
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
@@ -16,6 +15,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
 from vtare.errors import BadInput, did_you_mean
+from vtare.process import run_tool
 from vtare.quantities import QuantityError, parse, refuse_above_a_year, unit_of, write
 from vtare.stored import parse_json, plain_values
 
@@ -169,10 +169,9 @@ def schema_of(binary: Path) -> Contract:
     """Read the parameters from what `binary` prints for `vtare schema`.
 
     Raises:
-        OSError, subprocess.SubprocessError, ValueError, KeyError: it is no vtare binary.
+        ToolFailed, ValueError, KeyError: it is no vtare binary.
     """
-    answer = subprocess.run([binary, "schema"], capture_output=True, timeout=30, check=True)
-    found = parse_json(answer.stdout)
+    found = parse_json(run_tool([str(binary), "schema"], timeout_s=30))
     if not isinstance(found, dict):
         raise ValueError("found no table")
     return read_schema(found, origin=str(binary))

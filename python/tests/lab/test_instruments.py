@@ -26,14 +26,12 @@ HOMES = ("instruments", "report/pages")
 OTHER_MEANINGS = {
     "ab/verdict.py": {"noise"},  # a key of its JSON document
     "campaign/host_clocks.py": {"rtt"},  # the program whose stamps compare two clocks
-    "campaign/two_hosts.py": {"capture"},  # the factor, and the program that runs beside a measurement
+    "campaign/two_hosts.py": {"capture"},  # the program that runs beside a measurement
     "papers/claims/batalla.py": {"throughput"},  # a column of a published table
     "papers/claims/oliveira.py": {"rtt"},  # a column of a published table
     "platforms/guest/libvirt_domain.py": {"timer"},  # an element of a domain's XML
     "plan/factors.py": {"capture"},  # the factor
-    "plan/rules.py": {"sleep"},  # a parameter
     "path.py": {"sleep"},  # a parameter
-    "summary/layers.py": {"capture"},  # the factor
     "report/overlay_throughput.py": {"throughput"},  # a column of a published table
 }
 

@@ -68,7 +68,7 @@ def test_a_command_loads_its_own_part_of_the_lab_only(arguments: tuple[str, ...]
 
 def test_a_misspelt_command_is_told_the_nearest_one(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "vtare.start", "reprot"],
+        [sys.executable, "-m", "vtare.start", "repor"],
         cwd=tmp_path, env={"PYTHONPATH": str(SOURCES), "PATH": "/usr/bin:/bin"}, capture_output=True, text=True,
         check=False,
     )  # fmt: skip

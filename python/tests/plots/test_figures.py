@@ -453,6 +453,15 @@ def test_a_matrix_never_speaks_by_colour_alone() -> None:
     assert "two_phase_capped, io: 1/3 (inconclusive)" in drawing.text
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("letters", [25, 120])
+def test_long_names_of_columns_leave_room_for_the_squares(letters: int) -> None:
+    ends = plots.Ends("less", "more", "sure", None, "open")
+    squares = [[plots.Square(0.5, "1.2", "sure")] * 3]
+    columns = [f"{'c' * letters}{at}" for at in range(3)]
+    assert "1.2" in plots.matrix(["usleep"], columns, squares, name="m", label="load", ends=ends).svg
+
+
 def test_a_matrix_that_does_not_fit_is_refused() -> None:
     ends = plots.Ends("less", "more", "sure", None, "open")
     for rows, columns, squares in (([], ["a"], []), (["a"], ["b"], [[None, None]]), (["a"], ["b"], [])):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 from vtare.contract import Contract, schema_of
 from vtare.errors import BadInput
+from vtare.process import ToolFailed
 
 
 def binary_and_contract(option: Path | None = None) -> tuple[Path, Contract]:
@@ -21,7 +21,7 @@ def binary_and_contract(option: Path | None = None) -> tuple[Path, Contract]:
     program = find_binary(option)
     try:
         return program, schema_of(program)
-    except (OSError, subprocess.SubprocessError, ValueError, KeyError) as error:
+    except (ToolFailed, ValueError, KeyError) as error:
         raise BadInput(
             f"{program}: not the vtare binary: `{program} schema` did not print the schema of run.json ({error}); name "
             "the vtare binary with --binary PATH"

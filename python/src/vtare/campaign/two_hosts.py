@@ -28,7 +28,7 @@ from vtare.instance_factors import NO_BACKGROUND, Background, background_of, res
 from vtare.links import RoutedHosts, TwoHosts
 from vtare.named_hosts import RESPONDER, ROUTER, SENDER, TESTER, NamedHosts, Pinned
 from vtare.overhead import read_capture
-from vtare.plan import CAPTURE_OFF, CAPTURE_ON, ICMP, SAME
+from vtare.plan import CAPTURE, CAPTURE_OFF, CAPTURE_ON, ICMP, SAME
 from vtare.platforms import (
     DEFAULT_RESOURCES,
     Instance,
@@ -95,7 +95,7 @@ class Roles:
         return cls(
             sender=sender,
             responder=sender if responder == SAME else responder,
-            capture=values.get("capture", CAPTURE_OFF),
+            capture=values.get(CAPTURE, CAPTURE_OFF),
             load_side=values.get("load_side", "sender"),
             spin=values.get("responder", "blocking") == "spinning",
             cpu=values.get("responder_cpu", None),

@@ -224,10 +224,7 @@ def now_utc_interval() -> UtcInterval:
     Raises:
         ClockError: The library is older than this package.
     """
-    found: Any = ffi.new("struct vtare_utc_interval *")
-    found.size = ffi.sizeof("struct vtare_utc_interval")
-    if lib.vtare_now_utc_interval(found) != 0:
-        raise _failure()
+    found = _read("vtare_utc_interval", lib.vtare_now_utc_interval)
     return UtcInterval(
         earliest_ns=found.earliest_ns,
         latest_ns=found.latest_ns,
@@ -350,10 +347,7 @@ def last_sleep() -> SleepResult:
     Raises:
         ClockError: It has not slept through vtare yet.
     """
-    result: Any = ffi.new("struct vtare_sleep_result *")
-    result.size = ffi.sizeof("struct vtare_sleep_result")
-    if lib.vtare_last_sleep(result) != 0:
-        raise _failure()
+    result = _read("vtare_sleep_result", lib.vtare_last_sleep)
     return SleepResult(
         deadline_ns=result.deadline_ns,
         miss_ns=result.miss_ns,
@@ -377,8 +371,7 @@ def start(*, source: Literal["auto", "os"] = "auto", thorough: bool = False) -> 
     """
     if source not in _SOURCES:
         raise BadValue(f"unknown clock source {source!r}: choose one of {', '.join(_SOURCES)}")
-    options: Any = ffi.new("struct vtare_clock_options *")
-    options.size = ffi.sizeof("struct vtare_clock_options")
+    options = _sized("vtare_clock_options")
     options.source = _SOURCES[source]
     options.thorough = thorough
     if lib.vtare_clock_start(options) != 0:
@@ -391,10 +384,7 @@ def info() -> ClockInfo:
     Raises:
         ClockError: The library refused, which it does only where it does not fit this package.
     """
-    found: Any = ffi.new("struct vtare_clock_info *")
-    found.size = ffi.sizeof("struct vtare_clock_info")
-    if lib.vtare_clock_info(found) != 0:
-        raise _failure()
+    found = _read("vtare_clock_info", lib.vtare_clock_info)
     low, high = _known(found.cross_core_low_ns), _known(found.cross_core_high_ns)
     events = {
         name.removeprefix("events_"): int(getattr(found, name)) for name in dir(found) if name.startswith("events_")
@@ -490,11 +480,22 @@ def _checked(name: str, found: int, least: int = 0, most: int = _MOST_NS) -> Non
 
 
 def _sleep_options() -> Any:
-    options: Any = ffi.new("struct vtare_sleep_options *")
-    options.size = ffi.sizeof("struct vtare_sleep_options")
-    if lib.vtare_get_sleep_options(options) != 0:
+    return _read("vtare_sleep_options", lib.vtare_get_sleep_options)
+
+
+def _sized(struct: str) -> Any:
+    """A struct of the library that states its own size: the library fills no more than that."""
+    made: Any = ffi.new(f"struct {struct} *")
+    made.size = ffi.sizeof(f"struct {struct}")
+    return made
+
+
+def _read(struct: str, call: Callable[[Any], int]) -> Any:
+    """What the library fills such a struct with."""
+    found = _sized(struct)
+    if call(found) != 0:
         raise _failure()
-    return options
+    return found
 
 
 def _through_signals(call: Callable[[Any], int], argument: Any) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from vtare.papers.catalogue import PAPERS, find
 from vtare.papers.claims import figures_of, reanalyse
 from vtare.papers.claims.model import OUTCOMES
+from vtare.process import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -138,8 +139,6 @@ def write_pages(directory: Path, *, plans: frozenset[str]) -> list[Path]:
     written = []
     for name, text in pages(plans=plans).items():
         path = directory / name
-        temporary = path.with_name(f".{name}.partial")
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(path)
+        write_whole(path, text.encode())
         written.append(path)
     return written

@@ -17,6 +17,7 @@ from vtare.lazy import attributes
 
 if TYPE_CHECKING:
     from vtare.plan.factors import (
+        CAPTURE,
         CAPTURE_OFF,
         CAPTURE_ON,
         CAPTURES,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from vtare.plan.readers import LOAD_KINDS, SAME
 
 __all__ = [
+    "CAPTURE",
     "CAPTURES",
     "CAPTURE_OFF",
     "CAPTURE_ON",
@@ -74,6 +76,7 @@ __getattr__ = attributes(
     __name__,
     {
         "factors": (
+            "CAPTURE",
             "CAPTURE_OFF",
             "CAPTURE_ON",
             "CAPTURES",

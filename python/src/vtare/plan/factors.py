@@ -16,6 +16,7 @@ from vtare.plan import readers
 from vtare.plan.readers import Reader, choice, cpu, instance, integer, platform, rate, responder
 from vtare.quantities import symbol_of
 
+CAPTURE: Final = "capture"
 CAPTURE_OFF: Final = "off"
 CAPTURE_ON: Final = "on"
 #: `on` is the hook that `vtare capture` prefers on this machine; the others force one.
@@ -77,7 +78,7 @@ FACTORS: Final = (
     FactorSpec("background_load", instance("background_load")),
     FactorSpec("background_platform", platform),
     FactorSpec("responder_platform", responder, _BOTH, _TWO),
-    FactorSpec("capture", choice(*CAPTURES), _PAIR, _TWO),
+    FactorSpec(CAPTURE, choice(*CAPTURES), _PAIR, _TWO),
     FactorSpec("load_side", choice(*_SIDES), _BOTH, _TWO),
     FactorSpec("responder", choice("blocking", "spinning"), _BOTH, _TWO),
     FactorSpec("responder_cpu", cpu, _BOTH, _TWO),

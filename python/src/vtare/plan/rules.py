@@ -8,7 +8,7 @@ from vtare.errors import did_you_mean
 from vtare.instance_factors import AFFINITY, BACKGROUND_FACTORS, FILE_SERVICE, RESOURCE_FACTORS
 from vtare.instruments import instrument as record_of
 from vtare.named_hosts import RESPONDER, ROUTER, SENDER, TESTER
-from vtare.path import IPERF3
+from vtare.path import IPERF3, TIMERS
 from vtare.plan.checks import Checks
 from vtare.plan.factors import (
     DEFAULT_GUESTS,
@@ -35,7 +35,7 @@ def check_two_hosts(
     if not has_far_end(hosts):
         return
     if TIMERS_FACTOR in factors:
-        for name in ("clock", "sleep"):
+        for name in TIMERS["os"]:
             if name in parameters or name in factors:
                 raise checks.error(f"{path}.factors.{TIMERS_FACTOR}", f"sets '{name}', too; keep it in one of the two")
     if "peer" in parameters or "peer" in factors:

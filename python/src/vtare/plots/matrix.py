@@ -21,6 +21,7 @@ _ROW_IN: Final = 0.27
 _FRAME_IN: Final = 0.86
 _COLUMN_IN: Final = 0.82
 _LABEL_LETTER_IN: Final = 0.072
+_ASLANT_LETTER_IN: Final = _LABEL_LETTER_IN * 0.87
 _LEAST_TINT: Final = 0.04
 _MOST_TINT: Final = 0.62
 _COLUMN_LETTERS: Final = 11
@@ -78,9 +79,12 @@ def matrix(
     """
     if not rows or not columns or len(squares) != len(rows) or any(len(some) != len(columns) for some in squares):
         raise ValueError(f"found {len(squares)} lists for {len(rows)} rows, {len(columns)} columns, expected a matrix")
-    longest = max(len(row) for row in rows)
     aslant = any(len(column) > _COLUMN_LETTERS for column in columns)
-    width = max(PANEL_WIDTH_IN, _LABEL_LETTER_IN * longest + _COLUMN_IN * len(columns) + 0.2)
+    # Left of the squares: the names of the rows, or how far the names of columns reach that end below their square.
+    left = _LABEL_LETTER_IN * max(len(row) for row in rows)
+    if aslant:
+        left = max(left, *(_ASLANT_LETTER_IN * len(column) - _COLUMN_IN * at for at, column in enumerate(columns)))
+    width = max(PANEL_WIDTH_IN, left + _COLUMN_IN * len(columns) + 0.2)
     extra = 0.055 * max(len(column) for column in columns) if aslant else 0.0
     with style_context():
         figure, axes = new_figure(_FRAME_IN + extra + _ROW_IN * len(rows), width)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, Final
 
+from vtare.plan import CAPTURE
 from vtare.platforms import Layer, platform_class
 from vtare.summary import contrasts
 from vtare.summary.cells import Cell
@@ -128,7 +129,7 @@ def _home(experiment: Experiment, cells: Sequence[Cell], figure: str | None) -> 
         if figure is not None and not cell.known(figure):
             continue
         away = {name for name, level in baselines.items() if cell.labels.get(name) != level}
-        if away <= ({"capture"} if figure is not None else set()):
+        if away <= ({CAPTURE} if figure is not None else set()):
             found.setdefault(cell.labels["platform"], cell)
     order = [level.label for factor in experiment.factors if factor.name == "platform" for level in factor.levels]
     return {level: found[level] for level in order if level in found}
