@@ -16,7 +16,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use vtare_sys::facts::MachineFacts;
-use vtare_sys::proc::{Difference, Snapshot};
+use vtare_sys::proc::{Difference, Schedstat, Snapshot};
 use vtare_sys::{clocks, process, sched};
 use vtare_units::{Monotonic, Span, Timestamp};
 
@@ -62,6 +62,8 @@ struct Measured {
     wall_ns: u64,
     user_ns: u64,
     system_ns: u64,
+    /// Ready to run while its first thread had no CPU; `None` where the kernel does not keep it.
+    waited_ns: Option<u64>,
     most_resident_byte: u64,
     minor_faults: u64,
     major_faults: u64,
@@ -178,12 +180,16 @@ fn measure(
     let until = Span::try_from_secs_f64(most_s).and_then(|most| began.checked_add(most));
     let timed_out = !ends_by_itself(&child, until, context)?;
     let wall = clocks::now::<Monotonic>() - began;
+    // Its record is there until it is reaped.
+    let waited = std::fs::read_to_string(format!("/proc/{}/schedstat", child.id())).ok();
+    let waited_ns = waited.and_then(|text| Schedstat::parse(&text)).map(|it| it.waited.as_nanos_unsigned());
     let (status, used) = process::reap(&child)?;
     Ok(Measured {
         begin_ns: began.as_nanos(),
         wall_ns: wall.as_nanos_unsigned(),
         user_ns: used.user.as_nanos_unsigned(),
         system_ns: used.system.as_nanos_unsigned(),
+        waited_ns,
         most_resident_byte: used.most_resident_byte,
         minor_faults: used.minor_faults,
         major_faults: used.major_faults,
@@ -258,6 +264,8 @@ mod tests {
         assert_eq!(codes, [Some(0), Some(4)]);
         let walls: u64 = measured.iter().map(|it| it.wall_ns).sum();
         assert!(measured.iter().all(|it| it.wall_ns >= 300_000_000), "{measured:?}");
+        // What it waited for a CPU is part of its time; without CONFIG_SCHED_INFO it is not known.
+        assert!(measured.iter().filter_map(|it| it.waited_ns).all(|waited| waited < 10_000_000_000), "{measured:?}");
         assert!(beside.span_ns < walls, "one after the other: {beside:?} {measured:?}");
     }
 

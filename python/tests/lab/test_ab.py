@@ -5,23 +5,23 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from simulated_trials import MACHINE, A, B, Noise, SimulatedTrials, bursts, compared, measured, none, quiet
 from typer.main import get_command
 
 from vtare import stats
 from vtare.ab.baseline import read_baseline
 from vtare.ab.calls import compare_calls
 from vtare.ab.commands import Command, read_commands
-from vtare.ab.compare import Asked, Compared, against, compare
+from vtare.ab.compare import Asked, against, compare
 from vtare.ab.designs import Orders
-from vtare.ab.figures import COUNTED, FORMATS, judged_first, read_figure
+from vtare.ab.figures import COUNTED, FORMATS, judged_first, read_figures
 from vtare.ab.publish import bencher, benchmark_action, github, junit, markdown
 from vtare.ab.trials import Beside, Measured, Trials
 from vtare.ab.verdict import Outcome, document, known_beside, read_limit, sentence
@@ -29,59 +29,6 @@ from vtare.cli import app
 from vtare.errors import BadInput
 
 pytest_plugins = ("pytester",)
-
-MACHINE = {"kernel": "6.1.0", "cpu_model": "simulated", "cpus_allowed": [0, 1], "hypervisor": None, "container": None}
-A, B = Command(("a",), "a"), Command(("b",), "b")
-Noise = Callable[[np.random.Generator], float]
-
-
-def measured(wall_ns: float, **more: Any) -> Measured:
-    """A run that took so long, and printed what is given."""
-    figures = {
-        "begin_ns": 0, "wall_ns": round(wall_ns), "user_ns": round(0.9 * wall_ns), "system_ns": 0,
-        "most_resident_byte": 50_000_000, "minor_faults": 100, "major_faults": 0, "voluntary_switches": 1,
-        "involuntary_switches": 2, "printed": None, "least_byte": 10_000_000,
-    }  # fmt: skip
-    return Measured(**{**figures, **more})
-
-
-class SimulatedTrials(Trials):
-    """Programs that take 100 ms, `slower` times as long for B, with a noise of their own and one of the machine."""
-
-    def __init__(self, slower: float, own: Noise, machine: Noise, seed: int) -> None:
-        self.slower = slower
-        self.own = own
-        self.machine = machine
-        self.rng = np.random.default_rng(seed)
-        self.now = 0.0
-
-    def run(
-        self, commands: Sequence[Command], cpus: Sequence[Sequence[int]] | None = None
-    ) -> tuple[list[Measured], Beside]:
-        drift = self.machine(self.rng)
-        runs = []
-        for command in commands:
-            wall = 1e8 * (self.slower if command is B else 1.0) * np.exp(drift + self.own(self.rng))
-            runs.append(measured(wall, begin_ns=round(self.now)))
-        self.now += max(run.wall_ns for run in runs)
-        return runs, Beside(0, None, None, None, 1)
-
-
-def quiet(rng: np.random.Generator) -> float:
-    return float(rng.normal(scale=0.01))
-
-
-def none(rng: np.random.Generator) -> float:
-    return 0.0
-
-
-def bursts(rng: np.random.Generator) -> float:
-    return float(rng.exponential(0.3)) if rng.random() < 0.3 else float(rng.normal(scale=0.02))
-
-
-def compared(slower: float, own: Noise, machine: Noise = none, seed: int = 1, **asked: Any) -> Compared:
-    trials = SimulatedTrials(slower, own, machine, seed)
-    return compare(trials, (A, B), COUNTED, Asked(**{"most_pairs": 400, **asked}), rng=np.random.default_rng(seed))
 
 
 def test_commands_are_split_at_double_dashes_and_a_shell_is_used_where_one_is_needed() -> None:
@@ -179,7 +126,47 @@ def test_all_of_one_after_all_of_the_other_takes_a_number_of_runs() -> None:
     ],
 )
 def test_a_figure_is_read_from_what_a_command_prints(how: str, printed: str, value: float) -> None:
-    assert read_figure(how, more_is_better=False).read(measured(1.0, printed=printed)) == value
+    (figure,) = read_figures(how, more_is_better=False)
+    assert figure.read(measured(1.0, printed=printed)) == value
+
+
+RECORDED = Path(__file__).parent / "benchmarks"
+"""What the programs themselves wrote: pyperf 2.10, hyperfine 1.20, JMH 1.37, google-benchmark 1.7, criterion 0.8."""
+
+
+@pytest.mark.parametrize("name", sorted(file.stem for file in RECORDED.iterdir()))
+def test_what_benchmark_programs_wrote_is_read(name: str) -> None:
+    how = "criterion" if name.startswith("criterion") else name
+    printed = (RECORDED / f"{name}.json").read_text()
+    (figure,) = read_figures(f"t={how}", more_is_better=False)
+    found = json.loads(printed)
+    # Each by a number of the file that its program worked out itself, where there is one.
+    wanted = {
+        "criterion-estimates": lambda: found["mean"]["point_estimate"],
+        "criterion-sample": lambda: json.loads((RECORDED / "criterion-estimates.json").read_text())["mean"][
+            "point_estimate"
+        ],
+        "google-benchmark": lambda: next(
+            row["real_time"] for row in found["benchmarks"] if row.get("aggregate_name") == "mean"
+        ),
+        "hyperfine": lambda: sum(found["results"][0]["times"]) / 10,
+        "jmh": lambda: np.mean(found[0]["primaryMetric"]["rawData"]),
+        "pyperf": lambda: np.mean([value for run in found["benchmarks"][0]["runs"][1:] for value in run["values"]]),
+    }[name]()
+    assert figure.read(measured(1.0, printed=printed)) == pytest.approx(wanted)
+
+
+def test_readings_of_a_run_become_its_median_and_its_tails() -> None:
+    figures = read_figures("rtt=all:rtt ([0-9.]+)", more_is_better=False)
+    assert [figure.name for figure in figures] == ["rtt median", "rtt p90", "rtt p99"]
+    long = measured(1.0, printed="\n".join(f"rtt {value}" for value in range(1, 302)))
+    assert [figure.read(long) for figure in figures] == [151.0, 271.0, pytest.approx(298.0)]
+    short = measured(1.0, printed="\n".join(f"rtt {value}" for value in range(1, 101)))
+    assert [figure.read(short) is None for figure in figures] == [False, False, True]
+    assert figures[2].hidden([long, short]) == "needs 299 readings a run, found 100"
+    (values, *_) = read_figures("v=json:runs[*].ns[*]", more_is_better=False)
+    # A lost packet is null, and no reading.
+    assert values.read(measured(1.0, printed='{"runs": [{"ns": [1, null, 3]}, {"ns": [8]}]}')) == 3.0
 
 
 def test_where_wall_time_is_too_noisy_cpu_time_may_be_known() -> None:
@@ -207,10 +194,10 @@ def test_where_wall_time_is_too_noisy_cpu_time_may_be_known() -> None:
 def test_a_figure_that_is_not_there_is_named_with_what_was_printed() -> None:
     for how in ("t=([0-9]+) s", "t=json:a.b", *(f"t={name}" for name in FORMATS)):
         with pytest.raises(BadInput, match="found no number"):
-            read_figure(how, more_is_better=False).read(measured(1.0, printed='{"a": 1}'))
+            read_figures(how, more_is_better=False)[0].read(measured(1.0, printed='{"a": 1}'))
     for wrong in ("t", "=x", "t=", "t=(", "t=json:"):
         with pytest.raises(BadInput, match="--metric"):
-            read_figure(wrong, more_is_better=False)
+            read_figures(wrong, more_is_better=False)
 
 
 def test_memory_below_that_of_the_starting_program_is_not_compared() -> None:

@@ -262,9 +262,11 @@ def _once(figure: Figure, command: int, pairs: Sequence[Pair], asked: Asked) -> 
 
 def _without_ratio(figure: Figure, command: int, pairs: Sequence[Pair]) -> str | None:
     """Why this figure of a command is not compared; None where it is."""
+    if (why := figure.hidden([run for pair in pairs for run in (pair.runs[0], pair.runs[command])])) is not None:
+        return why
     if any(pair.log_ratio(figure, command) is None for pair in pairs):
         return "a value is 0 or was not counted: it has no ratio"
-    return figure.hidden([run for pair in pairs for run in (pair.runs[0], pair.runs[command])])
+    return None
 
 
 def _refused(

@@ -75,6 +75,13 @@ class Pair:
         return self._share("steal_ns")
 
     @property
+    def gaps(self) -> float | None:
+        """The share of their time for which the programs were ready to run but had no CPU; None where not known."""
+        waited = [run.waited_ns for run in self.runs]
+        known = [value for value in waited if value is not None]
+        return sum(known) / sum(run.wall_ns for run in self.runs) if len(known) == len(waited) else None
+
+    @property
     def cpu_pressure(self) -> float | None:
         """The share of the time in which some program waited for a CPU; None where the system does not report it."""
         return self._share("cpu_pressure_ns")
@@ -184,7 +191,8 @@ def log_ratios(figure: Figure, command: int, pairs: Sequence[Pair]) -> list[floa
     found = [pair.log_ratio(figure, command) for pair in pairs]
     known = [value for value in found if value is not None]
     if len(known) < len(found):
-        raise BadInput(f"{figure.name}: found a value that is not above 0, expected one with a ratio")
+        why = figure.hidden([run for pair in pairs for run in (pair.runs[0], pair.runs[command])])
+        raise BadInput(f"{figure.name}: {why or 'found a value that is not above 0, expected one with a ratio'}")
     return known
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from xml.etree import ElementTree
 
 from vtare import stats
-from vtare.ab.verdict import change_range, document, known_beside, letter, sentence, word
+from vtare.ab.verdict import basis, change_text, document, floor_text, known_beside, letter, sentence, word
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,24 +25,18 @@ def markdown(outcome: Outcome) -> str:
     """For a pull request or a step summary: the answer, a table, how it was found."""
     found = outcome.found
     lines = [f"**{sentence(found, finding)}**" for finding in found.primary]
-    if (beside := known_beside(found)) is not None:
-        lines.append(f"\n{beside}")
+    lines += [f"\n{more}" for more in (known_beside(found), floor_text(found)) if more is not None]
     for limit in outcome.limits:
         lines.append(f"\n`--fail-if '{limit.text}'`: {'crossed' if limit.crossed(found.primary) else 'not crossed'}.")
-    lines += ["", "| figure | command | change | interval | verdict |", "|---|---|---|---|---|"]
+    lines += ["", "| figure | command | change (interval) | verdict |", "|---|---|---|---|"]
     lines += [_row(finding) for finding in (*found.primary, *found.others)]
     lines += ["", *(f"- {letter(k)}: `{command.text}`" for k, command in enumerate(found.commands))]
-    lines.append(f"- {len(found.pairs)} pairs in {found.elapsed_s:.0f} s, {found.chosen.design}; seed {outcome.seed}")
+    lines.append(f"- {basis(found)} Seed {outcome.seed}.")
     return "\n".join(lines) + "\n"
 
 
 def _row(finding: Finding) -> str:
-    change, interval = "", finding.reason or ""
-    if finding.ratio is not None:
-        change = f"{100 * (finding.ratio - 1):+.1f} %"
-    if finding.low is not None and finding.high is not None:
-        interval = change_range(finding.low, finding.high)
-    return f"| {finding.figure.name} | {letter(finding.command)} | {change} | {interval} | {word(finding)} |"
+    return f"| {finding.figure.name} | {letter(finding.command)} | {change_text(finding)} | {word(finding)} |"
 
 
 def junit(outcome: Outcome) -> str:

@@ -24,8 +24,8 @@ _SHOWN: Final = 400
 class Measured:
     """What one program took. Times in ns; what was not counted is None.
 
-    `printed` is its standard output; `least_byte` is the memory that the kernel counts for any program started here:
-    less cannot be seen.
+    `waited_ns` is the time for which its first thread was ready to run but had no CPU. `printed` is its standard
+    output; `least_byte` is the memory that the kernel counts for any program started here: less cannot be seen.
     """
 
     begin_ns: int
@@ -39,6 +39,7 @@ class Measured:
     involuntary_switches: int | None = None
     printed: str | None = None
     least_byte: int | None = None
+    waited_ns: int | None = None
 
     @property
     def cpu_ns(self) -> float:

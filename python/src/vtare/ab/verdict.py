@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -10,15 +11,30 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from vtare.errors import BadInput
+from vtare.plots.quantity import quantity_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from vtare.ab.compare import Compared, Finding
+    from vtare.ab.figures import Figure
     from vtare.ab.trials import Measured
 
 SCHEMA: Final = "vtare.ab/1"
-_NOISE: Final = ("others_cpus", "steal_cpus", "cpu_pressure", "io_pressure")
+#: What is measured beside each pair (attributes of `Pair`), with its heading.
+NOISE: Final = {
+    "others_cpus": "CPUs that other programs took",
+    "steal_cpus": "CPUs that the hypervisor took, as far as it states it",
+    "gaps": "gaps: share of the time ready to run without a CPU",
+    "cpu_pressure": "share of the time in which programs waited for a CPU",
+    "io_pressure": "share of the time in which programs waited for input or output",
+}
+_ENDED: Final = {
+    "known": "stopped because that is known",
+    "time": "stopped by --max-time",
+    "pairs": "stopped by --pairs",
+    "interrupted": "interrupted",
+}
 _LIMIT: Final = re.compile(r"(slower|faster|higher|lower)(?:\s+by\s+(\d+(?:\.\d+)?)\s*%)?")
 
 
@@ -86,6 +102,70 @@ def known_beside(found: Compared) -> str | None:
     return f"Other programs change CPU time less than wall time: {' '.join(known)} {judged}"
 
 
+def floor_text(found: Compared) -> str | None:
+    """Where a command was run against itself (`--self-test`): the floor of this machine; else None."""
+    first, *more = (command.words for command in found.commands)
+    if any(words != first for words in more):
+        return None
+    finding = found.primary[0]
+    if finding.low is None or finding.high is None:
+        return "Both are the same command: the floor of this machine is not known in so few pairs."
+    floor = percent(math.sqrt(finding.high / finding.low))
+    shown = (
+        " What is shown above is a false alarm: 1 comparison in 20 has one."
+        if finding.verdict in ("worse", "better")
+        else ""
+    )
+    return (
+        f"Both are the same command: in {finding.pairs} pairs the floor of this machine is {floor}: a smaller "
+        f"difference is not shown.{shown}"
+    )
+
+
+def basis(found: Compared) -> str:
+    """What the answer rests on: pairs, time, why it stopped, the design and why it was chosen."""
+    n, design, cpus = len(found.pairs), found.chosen.design, found.chosen.cpus
+    on = f" on CPUs {', '.join(map(str, cpus))}" if cpus else ""
+    what = "runs each" if design == "sequential" else "pair" if n == 1 else "pairs"
+    return f"{n} {what} in {found.elapsed_s:.3g} s, {_ENDED[found.stopped]}; design: {design}{on}, {found.chosen.why}."
+
+
+def beside_text(found: Compared) -> str | None:
+    """The noise beside the pairs in a sentence; None where the system does not report it."""
+    taken = noise(found)
+    if taken["others_cpus_median"] is None:
+        return None
+    steal, gaps = taken["steal_cpus_median"], taken["gaps_median"]
+    stated = "does not state what it took" if steal is None else f"states that it took {steal:.2f}"
+    waited = "" if gaps is None else f"; gaps of the programs, ready without a CPU: {100 * gaps:.2g} % of their time"
+    return (
+        f"Beside the pairs other programs took {taken['others_cpus_median']:.2f} CPUs (median; at most "
+        f"{taken['others_cpus_most']:.2f}), the hypervisor {stated}{waited}."
+    )
+
+
+def median_text(found: Compared, figure: Figure, command: int) -> str:
+    """The median of a figure of one command, with its unit; empty where it was never counted."""
+    values = [value for pair in found.pairs if (value := figure.read(pair.runs[command])) is not None]
+    return quantity_of(f"value{figure.unit}").text(float(np.median(values))) if values else ""
+
+
+def change_text(finding: Finding) -> str:
+    """The change with its interval, or why there is none.
+
+    >>> from vtare.ab.figures import COUNTED
+    >>> from vtare.ab.compare import Finding
+    >>> change_text(Finding(COUNTED[0], 1, 1.05, 1.02, 1.08, 0.95, "worse", 0, 12))
+    '+5.0 % (+2.0 to +8.0 %)'
+    """
+    if finding.ratio is None:
+        return finding.reason or ""
+    change = f"{100 * (finding.ratio - 1):+.1f} %"
+    if finding.low is None or finding.high is None:
+        return change
+    return f"{change} ({change_range(finding.low, finding.high)})"
+
+
 @dataclass(frozen=True, slots=True)
 class Limit:
     """`--fail-if`: the word of a verdict, and the share that the whole interval must be beyond."""
@@ -128,7 +208,7 @@ def read_limit(text: str) -> Limit:
 def noise(found: Compared) -> dict[str, float | None]:
     """What went on beside the pairs, median and most (see `Pair`); None where the system does not report it."""
     figures: dict[str, float | None] = {}
-    for name in _NOISE:
+    for name in NOISE:
         known = [value for pair in found.pairs if (value := getattr(pair, name)) is not None]
         figures[f"{name}_median"] = float(np.median(known)) if known else None
         figures[f"{name}_most"] = max(known) if known else None
@@ -177,7 +257,7 @@ def document(outcome: Outcome) -> dict[str, Any]:
             {
                 "order": [letter(k) for k in pair.order],
                 "span_ns": pair.span_ns if pair.order else None,
-                **{name: getattr(pair, name) for name in _NOISE},
+                **{name: getattr(pair, name) for name in NOISE},
                 "runs": [counted(run) for run in pair.runs],
                 "figures": {figure.name: [figure.read(run) for run in pair.runs] for figure in figures},
             }

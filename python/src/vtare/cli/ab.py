@@ -76,8 +76,8 @@ def ab(
         typer.Option(
             "--write",
             metavar="FORM=FILE",
-            help="Keep it there as json, md, junit, github (annotations), bencher or benchmark-action; repeatable; "
-            "github=- prints them.",
+            help="Keep it there as html (a report), json, md, junit, github (annotations), bencher or "
+            "benchmark-action; repeatable; github=- prints them.",
         ),
     ] = None,
     as_json: JsonOption = False,
@@ -96,12 +96,13 @@ def ab(
     from vtare.ab.commands import read_commands
     from vtare.ab.compare import Asked
     from vtare.ab.designs import DESIGNS
-    from vtare.ab.figures import judged_first, read_figure
+    from vtare.ab.figures import judged_first, read_figures
     from vtare.ab.publish import FORMS
     from vtare.ab.trials import Trials
     from vtare.ab.verdict import Outcome, document, read_limit
     from vtare.campaign.binary import find_binary
     from vtare.process import write_whole
+    from vtare.report.comparison import compared_page
     from vtare.terminal.ab import show_compared
 
     if against is not None and (self_test or metric):
@@ -117,7 +118,7 @@ def ab(
         raise BadInput(f"--design: found '{design}', expected {', '.join(DESIGNS)}")
     files = [_form(text, printed=not as_json) for text in write or ()]
     limits = tuple(read_limit(text) for text in fail_if or ())
-    printed = [read_figure(text, more_is_better=more_is_better) for text in metric or ()]
+    printed = [figure for text in metric or () for figure in read_figures(text, more_is_better=more_is_better)]
     figures = judged_first(judge, printed)
     asked = Asked(
         margin=margin / 100.0,
@@ -141,7 +142,7 @@ def ab(
             found = comparison.against(trials, *before, listed[0], figures, asked, show=status.update)
     outcome = Outcome(found, drawn, trials.machine, limits)
     for form, file in files:
-        text = FORMS[form](outcome)
+        text = compared_page(outcome) if form == "html" else FORMS[form](outcome)
         if file == "-":
             stdout().print(text, end="")
         else:
@@ -149,7 +150,7 @@ def ab(
     if as_json:
         print_json(document(outcome))
     else:
-        show_compared(stdout(), found, self_test=self_test)
+        show_compared(stdout(), found)
     crossed = [limit.text for limit in limits if limit.crossed(found.primary)]
     if found.stopped == "interrupted":
         raise typer.Exit(130)
@@ -162,8 +163,8 @@ def _form(text: str, *, printed: bool) -> tuple[str, str]:
     from vtare.ab.publish import FORMS
 
     form, _, file = text.partition("=")
-    if form not in FORMS or not file:
-        raise BadInput(f"--write: found '{text}', expected FORM=FILE with one of {', '.join(FORMS)}")
+    if form not in ("html", *FORMS) or not file:
+        raise BadInput(f"--write: found '{text}', expected FORM=FILE with one of html, {', '.join(FORMS)}")
     if file == "-" and not printed:
         raise BadInput(f"--write: found '{text}' beside --json, expected a file: --json prints one document alone")
     return form, file

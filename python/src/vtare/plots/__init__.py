@@ -15,6 +15,7 @@ from vtare.plots.dots import dot_intervals, dot_values, placement, share_bars
 from vtare.plots.drift import control_drift
 from vtare.plots.inputs import BoxRow, CcdfLine, CvLine, Dot, DriftPoint, RawSeries, RunBox, Stack
 from vtare.plots.matrix import Ends, Square, matrix
+from vtare.plots.pairs import Changes, Strip, pair_changes, quantile_changes
 from vtare.plots.palette import Hue, Style, css_colours, style_of
 from vtare.plots.profiles import Point, Profile, profile_values, profiles
 from vtare.plots.rates import (
@@ -37,6 +38,7 @@ from vtare.plots.violins import Violin, violin, violin_values, violins
 __all__ = [
     "BoxRow",
     "CcdfLine",
+    "Changes",
     "Chart",
     "ChartKey",
     "CostPoint",
@@ -60,6 +62,7 @@ __all__ = [
     "Scale",
     "Square",
     "Stack",
+    "Strip",
     "Style",
     "Violin",
     "box_values",
@@ -82,10 +85,12 @@ __all__ = [
     "estimates_chart",
     "estimates_over_time",
     "matrix",
+    "pair_changes",
     "placement",
     "png",
     "profile_values",
     "profiles",
+    "quantile_changes",
     "rate_limit",
     "ratio_dots",
     "raw_samples",

@@ -29,6 +29,8 @@ PANEL_WIDTH_IN: Final = 4.6
 """Width of one panel: reads at 360 px on a phone and fits two or three to a row on a desk."""
 
 RASTER_DPI: Final = 170
+_LEFT_IN, _RIGHT_IN, _TOP_IN, _BOTTOM_IN, _GAP_IN = 0.72, 0.08, 0.3, 0.46, 0.24
+"""Margins around axes below each other, and the room between them: a line of text."""
 _FRACTION: Final = re.compile(r"(\.\d\d)\d+")
 
 _STYLE: Final[dict[str, Any]] = {
@@ -108,6 +110,25 @@ def new_figure(height_in: float, width_in: float = PANEL_WIDTH_IN) -> tuple[Figu
     FigureCanvasAgg(figure)
     figure.get_layout_engine().set(w_pad=0.03, h_pad=0.03)  # type: ignore[union-attr, call-arg]
     return figure, figure.subplots()
+
+
+def new_strips(heights_in: Sequence[float], width_in: float = PANEL_WIDTH_IN) -> tuple[Figure, list[Axes]]:
+    """A figure with axes of these heights below each other, which share what is horizontal, and a legend's room on top.
+
+    Their places are fixed: the constrained layout gives up where several of them are low.
+    """
+    height_in = _TOP_IN + sum(heights_in) + _GAP_IN * (len(heights_in) - 1) + _BOTTOM_IN
+    figure = Figure(figsize=(width_in, height_in), dpi=100)
+    FigureCanvasAgg(figure)
+    made: list[Axes] = []
+    end_in = height_in - _TOP_IN
+    for height in heights_in:
+        place = (_LEFT_IN / width_in, (end_in - height) / height_in, 1 - (_LEFT_IN + _RIGHT_IN) / width_in)
+        made.append(figure.add_axes((*place, height / height_in), sharex=made[0] if made else None))
+        end_in -= height + _GAP_IN
+    for axes in made[:-1]:
+        axes.tick_params(labelbottom=False)
+    return figure, made
 
 
 def _colours_to_variables(svg: str) -> str:

@@ -34,13 +34,12 @@ def emulated(summary: Summary) -> list[str]:
 def facts_of(machine: MachineFacts) -> tuple[Fact, ...]:
     """Every fact of one machine that bears on time, in a fixed order; unknown facts read n/a."""
     m, clock = machine.machine, machine.clock
-    architecture, cpus = _known(m.get("architecture")), _known(m.get("cpus_online"))
     isolated = ", ".join(str(cpu) for cpu in m.get("isolated_cpus") or [])
     smt = m.get("smt")
     tick_ms = f"{significant(1000 / m['hz'])} ms" if m.get("hz") else "tick"
     return (
-        _plain("CPU", m.get("cpu_model"), f"{architecture}, {cpus} CPUs online"),
-        _plain("kernel", m.get("kernel"), "runs of different kernels are never pooled"),
+        _cpu(m),
+        _kernel(m),
         _hypervisor(m),
         _container(m),
         _clock_source(m),
@@ -76,6 +75,20 @@ def facts_of(machine: MachineFacts) -> tuple[Fact, ...]:
             "limits", _cgroup(m.get("cgroup")), "a CPU quota stops all threads for the rest of each period once used up"
         ),
     )
+
+
+def facts_of_machine(m: Mapping[str, Any]) -> tuple[Fact, ...]:
+    """Those facts that the machine states by itself, without a run."""
+    return (_cpu(m), _kernel(m), _hypervisor(m), _container(m), _clock_source(m), _governor(m))
+
+
+def _cpu(m: Mapping[str, Any]) -> Fact:
+    about = f"{_known(m.get('architecture'))}, {_known(m.get('cpus_online'))} CPUs online"
+    return _plain("CPU", m.get("cpu_model"), about)
+
+
+def _kernel(m: Mapping[str, Any]) -> Fact:
+    return _plain("kernel", m.get("kernel"), "runs of different kernels are never pooled")
 
 
 def own_kernels(machines: tuple[MachineFacts, ...]) -> tuple[MachineFacts, ...]:

@@ -45,6 +45,8 @@ from vtare.stats.planning import (
 )
 from vtare.stats.posthoc import PairTest, dunn, nemenyi, nemenyi_friedman, tukey_on_ranks
 from vtare.stats.pvalues import Adjustment, PValue, adjust, write_p
+from vtare.stats.quantile_shift import LEAST_PAIRS as LEAST_SHIFT_PAIRS
+from vtare.stats.quantile_shift import QuantileShift, quantile_shift
 from vtare.stats.rank_tests import RankTest, friedman, kendall_tau_b, kruskal_wallis
 from vtare.stats.sensitivity import Influence, Modes, RankEstimate, find_modes, hodges_lehmann, influence
 from vtare.stats.sequential import Looks, PairedShift, paired_shift, walsh_averages
@@ -63,6 +65,7 @@ from vtare.stats.variation import (
 __all__ = [
     "LEAST_BLOCKS",
     "LEAST_RUNS",
+    "LEAST_SHIFT_PAIRS",
     "LONG_SERIES",
     "Adder",
     "Adjustment",
@@ -84,6 +87,7 @@ __all__ = [
     "PValue",
     "PairTest",
     "PairedShift",
+    "QuantileShift",
     "RankEstimate",
     "RankTest",
     "Resampled",
@@ -137,6 +141,7 @@ __all__ = [
     "paired_t",
     "power",
     "quantile",
+    "quantile_shift",
     "refusal",
     "resample",
     "robust_z",

@@ -1,0 +1,252 @@
+"""The page of a comparison by `vtare ab`: the answer, the pairs with the noise beside them, which quantiles moved."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from vtare import plots, stats
+from vtare.ab.verdict import (
+    NOISE,
+    basis,
+    beside_text,
+    change_text,
+    floor_text,
+    known_beside,
+    letter,
+    median_text,
+    sentence,
+    word,
+)
+from vtare.report import text
+from vtare.report.build import environment, stylesheet, template_text
+from vtare.report.embed import SHAPES, Charts, figure_data
+from vtare.report.facts import facts_of_machine
+from vtare.report.figures import Panel, Question
+from vtare.report.tables import Column, Table
+from vtare.report.text import Shown, missing, words
+from vtare.summary.shift import ORDER, shift_function
+from vtare.summary.shift import figures as run_quantiles
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from vtare.ab.compare import Compared, Finding
+    from vtare.ab.designs import Pair
+    from vtare.ab.figures import Figure
+    from vtare.ab.verdict import Outcome
+
+#: The class of each verdict: its colour.
+_KINDS: Final = {"worse": "higher", "better": "lower", "equivalent": "equivalent", "too noisy": "inconclusive"}
+
+
+def compared_page(outcome: Outcome) -> str:
+    """The report of a comparison as one HTML document that fetches nothing."""
+    found = outcome.found
+    parts = [(finding, [*_pairs(found, finding), *_shift(outcome, finding)]) for finding in found.primary]
+    first = parts[0][1]
+    headline = first.pop(0) if first else None
+    drawings = [
+        panel.drawing
+        for one in (headline, *(question for _, questions in parts for question in questions))
+        if one is not None
+        for panel in one.panels
+    ]
+    context = {
+        "title": _title(found),
+        "where": ", ".join(str(outcome.machine.get(key) or "unknown") for key in ("hostname", "cpu_model", "kernel")),
+        "sentences": [text.keep(line) for line in _answer(outcome)],
+        "commands": [(letter(k), command.text) for k, command in enumerate(found.commands)],
+        "figures": _figures(found),
+        "headline": headline,
+        "parts": [
+            (f"figures-{letter(finding.command).lower()}", f"{letter(finding.command)} against {letter(0)}", questions)
+            for finding, questions in parts
+            if questions
+        ],
+        "pairs": _pair_table(found),
+        "method": _method(outcome),
+        "machine": facts_of_machine(outcome.machine),
+        "versions": [f"vtare {version('vtare')}", f"seed {outcome.seed}"],
+        "css": stylesheet(),
+        "js": template_text("report.js"),
+        "charts": Charts({}, {}),
+        "shapes": SHAPES,
+        "data": figure_data(drawings),
+    }
+    return environment().get_template("comparison.html.j2").render(context)
+
+
+def _title(found: Compared) -> str:
+    more = [letter(k) for k in range(1, len(found.commands))]
+    figure = found.primary[0].figure
+    return f"{'Is' if len(more) == 1 else 'Are'} {text.listing(more)} {figure.worse} than {letter(0)} in {figure.name}?"
+
+
+def _answer(outcome: Outcome) -> list[str]:
+    found = outcome.found
+    lines = [sentence(found, finding) for finding in found.primary]
+    lines += [
+        f"--fail-if '{limit.text}' is {'crossed' if limit.crossed(found.primary) else 'not crossed'}."
+        for limit in outcome.limits
+    ]
+    return [
+        *lines,
+        *(line for line in (known_beside(found), floor_text(found), basis(found), beside_text(found)) if line),
+    ]
+
+
+def _figures(found: Compared) -> Table:
+    columns = (
+        Column("figure", "figure", numeric=False),
+        Column("command", "command", numeric=False),
+        Column("median", "median", about="over the runs"),
+        Column("change", f"change against {letter(0)} (interval)", about="Hodges-Lehmann estimate over the pairs"),
+        Column("verdict", "verdict", numeric=False),
+    )
+    rows = []
+    shown = None
+    for finding in (*found.primary, *found.others):
+        figure = finding.figure
+        if figure is not shown:
+            shown = figure
+            rows.append((*_head(found, figure, 0), words(""), words("")))
+        verdict = words(word(finding))
+        rows.append((
+            *_head(found, figure, finding.command),
+            missing(finding.reason or "") if finding.ratio is None
+            else Shown(text.keep(change_text(finding)), repr(finding.ratio), finding.ratio),
+            Shown(verdict.text, verdict.raw, verdict.order, _KINDS.get(finding.verdict, "missing")),
+        ))  # fmt: skip
+    return Table("figures", "Every figure of every command", columns, tuple(rows))
+
+
+def _head(found: Compared, figure: Figure, command: int) -> tuple[Shown, Shown, Shown]:
+    median = median_text(found, figure, command)
+    return words(figure.name), words(letter(command)), words(median) if median else missing("not counted")
+
+
+def _pairs(found: Compared, finding: Finding) -> list[Question]:
+    """The change in each pair with the noise beside it; none where runs are no pairs or have no ratio."""
+    if found.chosen.design == "sequential" or finding.ratio is None:
+        return []
+    figure, command = finding.figure, finding.command
+    ratios = [pair.log_ratio(figure, command) for pair in found.pairs]
+    changes = plots.Changes(
+        tuple(float(np.exp(ratio)) for ratio in ratios if ratio is not None),
+        tuple(_order(found, pair, (0, command)) for pair in found.pairs),
+        finding.ratio, finding.low, finding.high,
+    )  # fmt: skip
+    strips = [plots.Strip(label, tuple(getattr(pair, name) for pair in found.pairs)) for name, label in NOISE.items()]
+    name = f"pairs-{letter(command).lower()}"
+    drawing = plots.pair_changes(
+        changes, strips, name=name, label=f"change in {figure.name}", margin_ratio=1 + found.asked.margin
+    )
+    caption = (
+        f"A mark: the change in one pair, by which run {'had which CPU' if found.chosen.cpus else 'came first'}; a "
+        "hollow triangle lies beyond the axis. Blue: the estimate and its interval; grey: the margin. Below: the noise "
+        "beside the same pair."
+    )
+    return [Question(name, "What does each pair show, and what disturbed it?", caption, (Panel(name, drawing),))]
+
+
+def _order(found: Compared, pair: Pair, only: Sequence[int] | None = None) -> str:
+    """The order of a pair's runs, or of those of some commands."""
+    placed = list(zip(pair.order, found.chosen.cpus or [None] * len(pair.order), strict=True))
+    shown = [(letter(k), cpu) for k, cpu in placed if only is None or k in only]
+    if found.chosen.cpus:
+        return ", ".join(f"{name} on CPU {cpu}" for name, cpu in sorted(shown))
+    return " then ".join(name for name, _ in shown)
+
+
+def _shift(outcome: Outcome, finding: Finding) -> list[Question]:
+    """The shift function: of the readings of each run where it has some, else of the runs."""
+    found, figure, command = outcome.found, finding.figure, finding.command
+    rng = np.random.default_rng([outcome.seed, command])
+    level = 1 - found.asked.alpha
+    if found.chosen.design == "sequential" or finding.ratio is None:
+        return []
+    if figure.readings is not None:
+        here, there = (
+            {at: _quantiles(figure.readings(pair.runs[k])) for at, pair in enumerate(found.pairs)} for k in (command, 0)
+        )
+        of, rule = "readings of a run", "Ratios of each run's quantiles are compared in the pairs"
+        points = [(s.probability, s.ratio, s.low, s.high) for s in shift_function(here, there, level=level, rng=rng)]
+    else:
+        first, second = (
+            [value or 0.0 for pair in found.pairs for value in (figure.read(pair.runs[k]),)] for k in (0, command)
+        )
+        of = "runs"
+        rule = "Quantiles by Harrell and Davis, the band from resampled blocks of pairs (docs/statistics.md)"
+        shifts = stats.quantile_shift(first, second, level=level, rng=rng)
+        points = [(one.probability, one.ratio, one.low, one.high) for one in shifts]
+    name = f"shift-{letter(command).lower()}"
+    title = "Which part of the distribution moves?"
+    if not points:
+        short = f"{len(found.pairs)} pairs show no quantile with an interval: {stats.LEAST_SHIFT_PAIRS} are needed."
+        return [Question(name, title, short, ())]
+    drawing = plots.quantile_changes(
+        points, name=name, label=f"change in {figure.name}", margin_ratio=1 + found.asked.margin
+    )
+    ends = f"{100 * points[0][0]:g} to {100 * points[-1][0]:g} %"
+    caption = (
+        f"Each quantile of the {of} of {letter(command)} against that of {letter(0)}. The band holds all of them at "
+        f"once with {100 * level:g} %; filled: it leaves out 0. A line that rises to the right is a tail that grows. "
+        f"{rule}; {len(found.pairs)} pairs show {ends}."
+    )
+    return [Question(name, title, caption, (Panel(name, drawing),))]
+
+
+def _quantiles(readings: Sequence[float]) -> dict[str, Any]:
+    counted = stats.tally(readings)
+    found = {name: stats.quantile(readings, ORDER[name]).value for name in ("median", "p99")}
+    return {**run_quantiles(counted), **found}
+
+
+def _pair_table(found: Compared) -> Table:
+    figure = found.primary[0].figure
+    quantity = f"value{figure.unit}"
+    known = [name for name in NOISE if any(getattr(pair, name) is not None for pair in found.pairs)]
+    columns = (
+        Column("pair", "pair"),
+        Column("order", "order", numeric=False),
+        *(
+            Column(f"{letter(k).lower()}{figure.unit}", f"{figure.name}, {letter(k)}")
+            for k in range(len(found.commands))
+        ),
+        *(Column(name, name.replace("_", " "), about=NOISE[name]) for name in known),
+    )
+    rows = tuple(
+        (
+            text.count(at, ""),
+            words(_order(found, pair) or "none: groups"),
+            *(text.figure(quantity, figure.read(run), "not counted") for run in pair.runs),
+            *(text.number(getattr(pair, name), "not known") for name in known),
+        )
+        for at, pair in enumerate(found.pairs, 1)
+    )
+    return Table("pairs", f"All pairs: {figure.name} and the noise beside it", columns, rows)
+
+
+def _method(outcome: Outcome) -> list[str]:
+    found = outcome.found
+    margin = f"{100 * found.asked.margin:.3g} %"
+    looks = (
+        "Welch's t of the logarithms of all runs: no pairs, so what drifts between the commands counts as a difference."
+        if found.chosen.design == "sequential"
+        else "A pair is one run of each command, in an order drawn at random and followed by its reverse. The change "
+        "is the Hodges-Lehmann estimate of the log ratios, its interval that of the signed-rank test; looks at growing data "
+        f"spend one error of {100 * found.asked.alpha:g} % together (Lan and DeMets 1983)."
+    )
+    return [
+        looks,
+        f"Equivalent: the interval lies within {margin} to either side; too noisy: neither that nor a difference.",
+        "Gaps are the time for which a program was ready to run but had no CPU, as the scheduler counts it for its "
+        "first thread; steal is what the hypervisor states.",
+        f"Seed {outcome.seed}.",
+    ]
+
+
+__all__ = ["compared_page"]

@@ -1,0 +1,66 @@
+"""Programs that are simulated, in place of those that `vtare trials` runs, and comparisons of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from vtare.ab.commands import Command
+from vtare.ab.compare import Asked, Compared, compare
+from vtare.ab.figures import COUNTED
+from vtare.ab.trials import Beside, Measured, Trials
+
+MACHINE = {"kernel": "6.1.0", "cpu_model": "simulated", "cpus_allowed": [0, 1], "hypervisor": None, "container": None}
+A, B = Command(("a",), "a"), Command(("b",), "b")
+Noise = Callable[[np.random.Generator], float]
+
+
+def measured(wall_ns: float, **more: Any) -> Measured:
+    """A run that took so long, and printed what is given."""
+    figures = {
+        "begin_ns": 0, "wall_ns": round(wall_ns), "user_ns": round(0.9 * wall_ns), "system_ns": 0,
+        "most_resident_byte": 50_000_000, "minor_faults": 100, "major_faults": 0, "voluntary_switches": 1,
+        "involuntary_switches": 2, "printed": None, "least_byte": 10_000_000,
+    }  # fmt: skip
+    return Measured(**{**figures, **more})
+
+
+class SimulatedTrials(Trials):
+    """Programs that take 100 ms, `slower` times as long for B, with a noise of their own and one of the machine."""
+
+    def __init__(self, slower: float, own: Noise, machine: Noise, seed: int) -> None:
+        self.slower = slower
+        self.own = own
+        self.machine = machine
+        self.rng = np.random.default_rng(seed)
+        self.now = 0.0
+
+    def run(
+        self, commands: Sequence[Command], cpus: Sequence[Sequence[int]] | None = None
+    ) -> tuple[list[Measured], Beside]:
+        drift = self.machine(self.rng)
+        runs = []
+        for command in commands:
+            wall = 1e8 * (self.slower if command is B else 1.0) * np.exp(drift + self.own(self.rng))
+            runs.append(measured(wall, begin_ns=round(self.now)))
+        self.now += max(run.wall_ns for run in runs)
+        return runs, Beside(0, None, None, None, 1)
+
+
+def quiet(rng: np.random.Generator) -> float:
+    return float(rng.normal(scale=0.01))
+
+
+def none(rng: np.random.Generator) -> float:
+    return 0.0
+
+
+def bursts(rng: np.random.Generator) -> float:
+    return float(rng.exponential(0.3)) if rng.random() < 0.3 else float(rng.normal(scale=0.02))
+
+
+def compared(slower: float, own: Noise, machine: Noise = none, seed: int = 1, **asked: Any) -> Compared:
+    trials = SimulatedTrials(slower, own, machine, seed)
+    return compare(trials, (A, B), COUNTED, Asked(**{"most_pairs": 400, **asked}), rng=np.random.default_rng(seed))
