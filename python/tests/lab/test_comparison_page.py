@@ -44,7 +44,7 @@ class Noisy(SimulatedTrials):
 
 def page_of(figures: Sequence[str] = (), *, most_pairs: int = 60) -> str:
     printed = [figure for text in figures for figure in read_figures(text, more_is_better=False)]
-    asked = Asked(most_pairs=most_pairs, design="interleaved")
+    asked = Asked(margin=0.004, most_pairs=most_pairs, design="interleaved")
     rng = np.random.default_rng(1)
     found = compare(Noisy(1.3, quiet, none, 3), (A, B, C), [*printed, *COUNTED], asked, rng=rng)
     return compared_page(Outcome(found, 7, {**MACHINE, "hostname": "vm"}, (read_limit("slower by 5 %"),)))

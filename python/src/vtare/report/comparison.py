@@ -237,8 +237,8 @@ def _method(outcome: Outcome) -> list[str]:
         "Welch's t of the logarithms of all runs: no pairs, so what drifts between the commands counts as a difference."
         if found.chosen.design == "sequential"
         else "A pair is one run of each command, in an order drawn at random and followed by its reverse. The change "
-        "is the Hodges-Lehmann estimate of the log ratios, its interval that of the signed-rank test; looks at growing data "
-        f"spend one error of {100 * found.asked.alpha:g} % together (Lan and DeMets 1983)."
+        "is the Hodges-Lehmann estimate of the log ratios, its interval that of the signed-rank test; looks at growing "
+        f"data spend one error of {100 * found.asked.alpha:g} % together (Lan and DeMets 1983)."
     )
     return [
         looks,
