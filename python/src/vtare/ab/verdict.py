@@ -118,7 +118,7 @@ def floor_text(found: Compared) -> str | None:
     )
     return (
         f"Both are the same command: in {finding.pairs} pairs the floor of this machine is {floor}: a smaller "
-        f"difference is not shown.{shown}"
+        f"difference is inconclusive.{shown}"
     )
 
 

@@ -41,7 +41,7 @@ class QuantileShift:
 def quantile_shift(
     first: Values, second: Values, *, level: float = 0.95, rng: np.random.Generator
 ) -> tuple[QuantileShift, ...]:
-    """Return the ratio of each quantile that so many pairs can show; empty below 18 pairs.
+    """Return the ratio of each quantile that this number of pairs can show; empty below 18 pairs.
 
     `first[k]` and `second[k]` are a pair; all are above 0. A quantile is left out below twice `least_n` pairs: with 30
     pairs 20 to 80 % are shown, with 58 also 10 and 90 %, with 118 and 598 also 95 and 99 %.
