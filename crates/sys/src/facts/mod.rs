@@ -11,6 +11,7 @@ mod tick;
 mod virtual_machine;
 
 use std::fs;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -47,7 +48,8 @@ pub struct MachineFacts {
     /// The product that runs this virtual machine: `firecracker`, `aws-nitro`, `azure`, `wsl2`; `None` where none
     /// shows itself.
     pub virtual_machine: Option<&'static str>,
-    /// What closes the memory of this virtual machine to its host: `sev-snp`, `tdx`; `None` where nothing shows itself.
+    /// What closes the memory of this virtual machine to its host: `sev-snp`, `sev-snp-secure-tsc` (its counter too),
+    /// `tdx` (likewise); `None` where nothing shows itself.
     pub confidential: Option<&'static str>,
     /// The container around this process: `docker`, `podman`, `lxc`, `kubernetes`, `gvisor`, `bubblewrap`, ...; `None`
     /// where none shows itself.
@@ -174,6 +176,14 @@ impl Tree {
         self.text(path).map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())
     }
 
+    /// A register of the first CPU, as the module msr shows it to root.
+    fn register(&self, number: u64) -> Option<u64> {
+        let mut value = [0; 8];
+        let file = fs::File::open(self.root.join("dev/cpu/0/msr")).ok()?;
+        file.read_exact_at(&mut value, number).ok()?;
+        Some(u64::from_le_bytes(value))
+    }
+
     fn exists(&self, path: &str) -> bool {
         self.root.join(path).exists()
     }
@@ -195,6 +205,7 @@ impl Tree {
             dmi_asset_tag: self.line("sys/class/dmi/id/chassis_asset_tag"),
             acpi_maker: acpi.and_then(|table| Some(String::from_utf8_lossy(table.get(10..16)?).into_owned())),
             sev_snp: self.exists("dev/sev-guest") || self.exists("sys/devices/system/cpu/sev/vmpl"),
+            sev_status: self.register(0xc001_0131),
             tdx: self.exists("dev/tdx_guest")
                 || cpuinfo::value(&cpuinfo, "flags")
                     .is_some_and(|flags| flags.split(' ').any(|one| one == "tdx_guest")),

@@ -60,6 +60,17 @@ fn recorded_guests_are_named_by_the_product_that_runs_them() {
 }
 
 #[test]
+fn a_secure_tsc_is_known_by_the_register_that_states_it() {
+    use std::os::unix::fs::FileExt as _;
+    let recorded = Recorded::new("secure-tsc", &[("dev/sev-guest", ""), ("dev/cpu/0/msr", "")]);
+    // A sparse file: what the module msr shows is read at the register's number.
+    let registers = fs::File::options().write(true).open(recorded.tree.root.join("dev/cpu/0/msr")).unwrap();
+    registers.write_all_at(&0x807_u64.to_le_bytes(), 0xc001_0131).unwrap();
+    let found = MachineFacts::read_tree(&recorded.tree, Some("kvm".to_owned()));
+    assert_eq!(found.confidential, Some("sev-snp-secure-tsc"));
+}
+
+#[test]
 fn an_older_gvisor_is_known_by_the_build_of_its_kernel() {
     let version = "Linux version 4.4.0 #1 SMP Sun Jan 10 15:06:54 PST 2016\n";
     let recorded = Recorded::new("older-gvisor", &[("proc/version", version)]);

@@ -19,6 +19,9 @@ pub(super) struct Signs {
     pub(super) acpi_maker: Option<String>,
     /// The guest's device of AMD's SEV-SNP exists, or the kernel shows its privilege level.
     pub(super) sev_snp: bool,
+    /// The register in which AMD's hardware states what is on in this guest (SEV_STATUS, MSR C0010131h), which root
+    /// alone can read, by the module msr.
+    pub(super) sev_status: Option<u64>,
     /// The guest's device of Intel's TDX exists, or the kernel shows its flag.
     pub(super) tdx: bool,
 }
@@ -48,9 +51,18 @@ pub(super) fn product(signs: &Signs) -> Option<&'static str> {
     }
 }
 
-/// What closes the guest's memory and registers to its host: `sev-snp` or `tdx`.
+//= AMD64 Architecture Programmer's Manual 2, 15.34.10: SEV_STATUS
+const SNP_ACTIVE: u64 = 1 << 2;
+const SECURE_TSC: u64 = 1 << 11;
+
+/// What closes the guest's memory and registers to its host: `sev-snp`, `sev-snp-secure-tsc` where the host cannot
+/// change the guest's counter either, or `tdx`, where it never can.
 pub(super) fn confidential(signs: &Signs) -> Option<&'static str> {
-    if signs.sev_snp {
+    let status = signs.sev_status.unwrap_or(0);
+    if status & (SNP_ACTIVE | SECURE_TSC) == SNP_ACTIVE | SECURE_TSC {
+        return Some("sev-snp-secure-tsc");
+    }
+    if signs.sev_snp || status & SNP_ACTIVE != 0 {
         return Some("sev-snp");
     }
     signs.tdx.then_some("tdx")
@@ -108,6 +120,10 @@ mod tests {
     #[test]
     fn a_confidential_guest_shows_the_device_that_attests_it() {
         assert_eq!(confidential(&Signs { sev_snp: true, ..Signs::default() }), Some("sev-snp"));
+        let with = |sev_status| confidential(&Signs { sev_status: Some(sev_status), ..Signs::default() });
+        assert_eq!(with(0x807), Some("sev-snp-secure-tsc"));
+        assert_eq!(with(0x7), Some("sev-snp"));
+        assert_eq!((with(0x3), with(0x800)), (None, None), "SEV-ES, whose counter is the host's; a bit alone");
         assert_eq!(confidential(&Signs { tdx: true, ..Signs::default() }), Some("tdx"));
     }
 
