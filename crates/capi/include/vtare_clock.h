@@ -65,7 +65,7 @@ uint64_t vtare_now_checked(uint64_t *generation) VTARE_NOEXCEPT;
 
 /* What an interval of UTC is worth. */
 enum vtare_utc_status {
-    VTARE_UTC_SYNCHRONIZED = 0, /* as the kernel is given it by its NTP daemon */
+    VTARE_UTC_SYNCHRONIZED = 0, /* as a VMClock or a PTP clock states it, or the NTP daemon */
     VTARE_UTC_FREE_RUNNING = 1, /* the daemon is gone or the clock was stepped by hand: it grows with the drift */
     VTARE_UTC_DISRUPTED = 2,    /* disrupted, not bounded again: no interval, 0 to UINT64_MAX */
     VTARE_UTC_UNKNOWN = 3       /* nothing bounds UTC; or a guest whose stops stay unseen (no VMClock) */

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::sync::OnceLock;
 
-use vtare_sys::{counter, cpu, sched, vmclock};
+use vtare_sys::{counter, cpu, phc, sched, vmclock};
 use vtare_units::{CounterTick, Monotonic, MonotonicRaw, Span, Timestamp, Wall};
 
 use crate::calibrate::{Calibration, CalibrationOptions, calibrate};
@@ -61,6 +61,7 @@ impl Clock {
     #[must_use]
     pub fn start(options: &ClockOptions) -> Self {
         vmclock::open();
+        phc::open();
         let features = cpu::Features::read();
         let evidence = Evidence {
             available: counter::AVAILABLE,

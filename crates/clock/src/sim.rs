@@ -4,10 +4,11 @@
 
 use std::cell::Cell;
 
+use vtare_sys::OutsideUtc;
 use vtare_units::{CounterTick, Monotonic, MonotonicRaw, Span, Timestamp};
 
 use crate::kernel_rate::KernelRate;
-use crate::source::TimeSource;
+use crate::source::{TimeSource, stated_utc};
 use crate::utc::UtcStatement;
 
 /// A simulated counter at a whole number of kHz with the kernel clocks that Linux would make of it.
@@ -61,6 +62,8 @@ pub struct SimClock {
     stated: Cell<Option<(Span, f64)>>,
     /// Whether a stop changes the disruption marker.
     stops_are_seen: Cell<bool>,
+    /// A PTP clock: its stated error, or none for the host's, whose error nobody states.
+    phc: Cell<Option<Option<Span>>>,
     /// By how much true time is ahead of what the counter's position shows, in ns: jumps of the counter pass no time.
     jumped_ns: Cell<f64>,
     clock_source: Cell<&'static str>,
@@ -99,6 +102,7 @@ impl SimClock {
             wall_ahead_ns: Cell::new(1.7e18),
             stated: Cell::new(None),
             stops_are_seen: Cell::new(true),
+            phc: Cell::new(None),
             jumped_ns: Cell::new(0.0),
             clock_source: Cell::new("tsc"),
             disruptions: Cell::new(1),
@@ -216,6 +220,11 @@ impl SimClock {
     /// From now on there is no VMClock.
     pub fn hide_stops(&self) {
         self.stops_are_seen.set(false);
+    }
+
+    /// From now on there is a PTP clock that shows UTC, to within half of this error if it states one, to 10 us else.
+    pub fn show_phc(&self, max_error: Option<Span>) {
+        self.phc.set(Some(max_error));
     }
 
     /// Somebody steps CLOCK_REALTIME; the kernel then takes it for unsynchronized.
@@ -345,6 +354,21 @@ impl TimeSource for SimClock {
         Some(self.disruptions.get())
     }
     fn utc_statement(&self) -> Option<UtcStatement> {
+        let outside = self.phc.get().map(|max_error| {
+            let at = self.monotonic();
+            let off_ns = (self.random(1.0) - 0.5) * max_error.unwrap_or(Span::from_micros(20)).as_nanos() as f64;
+            let utc = Timestamp::from_nanos((self.utc_ns() + off_ns) as u64);
+            (at, OutsideUtc { utc, max_error, leap: false }, Span::from_nanos(600))
+        });
+        stated_utc(outside, self.kernel_utc(), self.stops_are_seen.get())
+    }
+    fn clock_source_is(&self, name: &str) -> Option<bool> {
+        Some(self.clock_source.get() == name)
+    }
+}
+
+impl SimClock {
+    fn kernel_utc(&self) -> Option<UtcStatement> {
         let at = self.monotonic();
         let now_ns = at.as_nanos() as f64;
         let (max_error, since_ns) = self.stated.get().unwrap_or((Span::from_secs(16), now_ns));
@@ -358,10 +382,9 @@ impl TimeSource for SimClock {
             max_error: max_error + added,
             drift_ppm: 500.0,
             leap: false,
-            stops_are_seen: self.stops_are_seen.get(),
+            stops_are_seen: false,
+            outside: false,
+            host_ahead_ns: None,
         })
-    }
-    fn clock_source_is(&self, name: &str) -> Option<bool> {
-        Some(self.clock_source.get() == name)
     }
 }

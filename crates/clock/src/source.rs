@@ -2,10 +2,10 @@
 
 use std::sync::OnceLock;
 
-use vtare_sys::{clocks, counter, cpu, sched, vmclock};
+use vtare_sys::{OutsideUtc, clocks, counter, cpu, phc, sched, vmclock};
 use vtare_units::{CounterTick, Monotonic, MonotonicRaw, Span, Timestamp, Wall};
 
-use crate::utc::UtcStatement;
+use crate::utc::{HOST_WIDTH, UtcStatement};
 use crate::vvar::{self, KernelRecords};
 
 /// A counter and the kernel clocks beside it.
@@ -44,7 +44,7 @@ pub trait TimeSource {
     fn disruption_marker(&self) -> Option<u64> {
         None
     }
-    /// What the kernel states of UTC; `None` where it does not answer.
+    /// What a clock outside of this machine, or else the kernel, states of UTC; `None` where neither answers.
     fn utc_statement(&self) -> Option<UtcStatement> {
         None
     }
@@ -101,30 +101,86 @@ impl TimeSource for System {
         // Other CPUs do not report whether a hypervisor is below.
         let bare_metal = *BARE_METAL
             .get_or_init(|| cfg!(target_arch = "x86_64") && cpu::Features::read().hypervisor_name().is_none());
-        for _ in 0..8 {
-            let (at, wall, width) = wall_now();
-            let ntp = clocks::ntp_state()?;
-            let (later, later_wall, later_width) = wall_now();
-            // The daemon, or somebody else, may have stepped the clock meanwhile.
-            let stepped = ((later - at) - (later_wall - wall)).abs();
-            if stepped <= width + later_width {
-                return Some(UtcStatement {
-                    at,
-                    wall,
-                    width,
-                    synchronized: ntp.synchronized,
-                    max_error: ntp.max_error,
-                    drift_ppm: ntp.tolerance_ppm,
-                    leap: ntp.leap,
-                    stops_are_seen: bare_metal || self.disruption_marker().is_some(),
-                });
-            }
-        }
-        None
+        let stops_are_seen = bare_metal || self.disruption_marker().is_some();
+        stated_utc(outside_now(), kernel_utc(), stops_are_seen)
     }
     fn kernel_records(&self) -> Option<KernelRecords> {
         vvar::kernel_records()
     }
+}
+
+/// What is stated of UTC by a clock `outside`, read at most a span after a time, and by the `kernel`.
+pub(crate) fn stated_utc(
+    outside: Option<(Timestamp<Monotonic>, OutsideUtc, Span)>,
+    kernel: Option<UtcStatement>,
+    stops_are_seen: bool,
+) -> Option<UtcStatement> {
+    let Some((at, shown, width)) = outside else {
+        return kernel.map(|statement| UtcStatement { stops_are_seen, ..statement });
+    };
+    let Some(max_error) = shown.max_error else {
+        let ahead_ns = shown.utc.as_nanos().wrapping_sub(at.as_nanos()).cast_signed();
+        let host_ahead_ns = (width <= HOST_WIDTH).then_some(ahead_ns);
+        return kernel.map(|statement| UtcStatement { stops_are_seen, host_ahead_ns, ..statement });
+    };
+    Some(UtcStatement {
+        at,
+        wall: shown.utc,
+        width,
+        synchronized: true,
+        max_error,
+        drift_ppm: kernel.map_or(500.0, |statement| statement.drift_ppm),
+        leap: shown.leap,
+        stops_are_seen,
+        outside: true,
+        host_ahead_ns: None,
+    })
+}
+
+/// The VMClock's UTC, or a PTP clock's: the closest reading of some, and how much later than the time it may be.
+fn outside_now() -> Option<(Timestamp<Monotonic>, OutsideUtc, Span)> {
+    let read = || {
+        let at = clocks::now::<Monotonic>();
+        let shown = vmclock::utc(counter::read_ordered()).or_else(phc::utc)?;
+        Some((at, shown, clocks::now::<Monotonic>() - at))
+    };
+    let mut best = read()?;
+    for _ in 0..3 {
+        if best.2 <= Span::from_micros(5) {
+            break;
+        }
+        let next = read()?;
+        if next.2 < best.2 {
+            best = next;
+        }
+    }
+    Some(best)
+}
+
+/// What the kernel is given by its NTP daemon.
+fn kernel_utc() -> Option<UtcStatement> {
+    for _ in 0..8 {
+        let (at, wall, width) = wall_now();
+        let ntp = clocks::ntp_state()?;
+        let (later, later_wall, later_width) = wall_now();
+        // The daemon, or somebody else, may have stepped the clock meanwhile.
+        let stepped = ((later - at) - (later_wall - wall)).abs();
+        if stepped <= width + later_width {
+            return Some(UtcStatement {
+                at,
+                wall,
+                width,
+                synchronized: ntp.synchronized,
+                max_error: ntp.max_error,
+                drift_ppm: ntp.tolerance_ppm,
+                leap: ntp.leap,
+                stops_are_seen: false,
+                outside: false,
+                host_ahead_ns: None,
+            });
+        }
+    }
+    None
 }
 
 /// CLOCK_MONOTONIC, CLOCK_REALTIME at most `width` later: the closest pair of some.

@@ -1,6 +1,6 @@
-//! UTC as an interval: what the kernel is given by its NTP daemon, carried on by the clock with a stated drift, and
-//! refused after a disruption until the daemon has bounded it again. A pure decision, and the record that readers
-//! share.
+//! UTC as an interval: what a VMClock or a PTP clock states, else what the kernel is given by its NTP daemon; carried on
+//! by the clock with a stated drift, and refused after a disruption until it is bounded again: at once by a clock outside
+//! of this machine, else by the daemon. A pure decision, and the record that readers share.
 
 use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
 
@@ -11,7 +11,8 @@ use crate::watch::Checked;
 /// How far UTC is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UtcStatus {
-    /// UTC lies in the interval as the kernel is given it by its NTP daemon.
+    /// UTC lies in the interval as a clock outside of this machine states it (VMClock, PTP clock), or as the kernel is
+    /// given it by its NTP daemon.
     Synchronized,
     /// The daemon is gone, or the clock was stepped by hand: the last interval goes on, and grows with the drift.
     FreeRunning,
@@ -44,12 +45,12 @@ impl UtcInterval {
     }
 }
 
-/// What the kernel states of UTC, and when.
+/// What is stated of UTC, by the kernel or by a clock outside of this machine, and when.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct UtcStatement {
     /// When.
     pub at: Timestamp<Monotonic>,
-    /// CLOCK_REALTIME then.
+    /// CLOCK_REALTIME then, or what the clock outside showed.
     pub wall: Timestamp<Wall>,
     /// How far apart the two readings can be.
     pub width: Span,
@@ -63,7 +64,19 @@ pub struct UtcStatement {
     pub leap: bool,
     /// Whether a stop of this machine in which all its clocks stop would be seen.
     pub stops_are_seen: bool,
+    /// A clock states it that goes on while this machine is stopped: it holds from the first moment after a disruption.
+    pub outside: bool,
+    /// How far the host's clock, whose error nobody states, is ahead of CLOCK_MONOTONIC, in ns, to within
+    /// [`HOST_WIDTH`]; `None` where it is not shown.
+    pub host_ahead_ns: Option<i64>,
 }
+
+/// The longest bracket around a reading of the host's clock.
+pub(crate) const HOST_WIDTH: Span = Span::from_micros(100);
+/// The host's clock went on by this much more than this machine's, beyond what both may be steered: this machine stood.
+const HOST_STEP: Span = Span::from_millis(1);
+/// Steering of two clocks, 500 ppm each.
+const STEERED: f64 = 1_000e-6;
 
 /// The kernel's limit of maxerror: where it states that much, nobody sets it.
 const MOST_ERROR: Span = Span::from_secs(16);
@@ -95,6 +108,8 @@ pub(crate) struct Known {
     bounded: bool,
     /// Whether it ever asked the kernel.
     pub(crate) begun: bool,
+    /// As in the statement.
+    host_ahead_ns: Option<i64>,
 }
 
 impl Known {
@@ -131,20 +146,34 @@ impl Known {
             statements,
             bounded: false,
             begun: true,
+            host_ahead_ns: now.host_ahead_ns,
         }
+    }
+
+    /// Whether the host's clock went on without this machine since.
+    fn was_left_behind(&self, now: &UtcStatement) -> bool {
+        let passed_ns = now.at.as_nanos().saturating_sub(self.at_ns) as f64;
+        let allowed_ns = HOST_STEP.as_nanos() + HOST_WIDTH.as_nanos() + (passed_ns * STEERED) as i64;
+        self.host_ahead_ns
+            .zip(now.host_ahead_ns)
+            .is_some_and(|(before, after)| before.abs_diff(after) > allowed_ns.cast_unsigned())
     }
 }
 
 /// What is known of UTC after `now` was stated in `generation`, and whether it contradicts what was known.
 pub(crate) fn next(known: &Known, now: &UtcStatement, generation: u64) -> (Known, bool) {
     let stated = now.synchronized && now.max_error < MOST_ERROR;
-    if known.begun && known.generation != generation {
+    let same_generation = known.begun && known.generation == generation;
+    if same_generation && known.was_left_behind(now) {
+        return (known.refused(UtcStatus::Disrupted, now, generation.wrapping_add(1), 0), true);
+    }
+    if known.begun && !same_generation && !now.outside {
         return (known.refused(UtcStatus::Disrupted, now, generation, 0), false);
     }
     let grown_ns = now.max_error.as_nanos() - known.max_error_ns;
     let anew = grown_ns < 0 || grown_ns % KERNEL_ADDS.as_nanos() != 0;
     let statements = known.statements + u32::from(anew);
-    if known.status == UtcStatus::Disrupted && !(stated && statements >= NEW_STATEMENTS) {
+    if known.status == UtcStatus::Disrupted && !now.outside && !(stated && statements >= NEW_STATEMENTS) {
         return (known.refused(UtcStatus::Disrupted, now, generation, statements), false);
     }
     let claim = |status| if now.stops_are_seen { status } else { UtcStatus::Unknown };
@@ -152,7 +181,9 @@ pub(crate) fn next(known: &Known, now: &UtcStatement, generation: u64) -> (Known
     if !stated {
         let next = if known.bounded {
             let error_ns = known.error_after(passed);
-            Known { at_ns: now.at.as_nanos(), error_ns, status: claim(UtcStatus::FreeRunning), ..*known }
+            let at_ns = now.at.as_nanos();
+            let host_ahead_ns = now.host_ahead_ns;
+            Known { at_ns, error_ns, status: claim(UtcStatus::FreeRunning), host_ahead_ns, ..*known }
         } else {
             known.refused(UtcStatus::Unknown, now, generation, 0)
         };
@@ -173,11 +204,16 @@ pub(crate) fn next(known: &Known, now: &UtcStatement, generation: u64) -> (Known
         statements: 0,
         bounded: true,
         begun: true,
+        host_ahead_ns: now.host_ahead_ns,
     };
     let apart = known.offset_ns.abs_diff(stated.offset_ns);
-    if known.bounded && apart > known.error_after(passed).saturating_add(stated.error_ns) {
+    let comparable = known.bounded && same_generation;
+    if comparable && apart > known.error_after(passed).saturating_add(stated.error_ns) {
         // Both were vouched for, so this machine stopped between them and did not see it. What is stated now counts as
-        // the first new statement.
+        // the first new statement; that of a clock outside holds.
+        if now.outside {
+            return (Known { generation: generation.wrapping_add(1), ..stated }, true);
+        }
         return (known.refused(UtcStatus::Disrupted, now, generation.wrapping_add(1), 1), true);
     }
     (stated, false)
@@ -205,6 +241,8 @@ pub(crate) struct UtcRecord {
     generation: AtomicU64,
     max_error_ns: AtomicI64,
     statements: AtomicU32,
+    /// `i64::MIN` where the host's clock is not shown.
+    host_ahead_ns: AtomicI64,
     /// 0: the kernel was never asked; 1: there is no interval; 2: there is one.
     state: AtomicU8,
     /// The process that writes at this moment, or 0.
@@ -232,6 +270,7 @@ impl UtcRecord {
             statements: self.statements.load(Ordering::Relaxed),
             bounded: state == 2,
             begun: state != 0,
+            host_ahead_ns: Some(self.host_ahead_ns.load(Ordering::Relaxed)).filter(|ahead| *ahead != i64::MIN),
         };
         fence(Ordering::Acquire);
         (sequence & 1 == 0 && self.sequence.load(Ordering::Relaxed) == sequence).then_some(known)
@@ -279,6 +318,8 @@ impl UtcRecord {
             drift_ppm: 0.0,
             leap: false,
             stops_are_seen: false,
+            outside: false,
+            host_ahead_ns: None,
         };
         let (next, contradicted) = next(&known, &statement.unwrap_or(nothing), now.generation);
         let sequence = self.sequence.load(Ordering::Relaxed) | 1;
@@ -292,6 +333,7 @@ impl UtcRecord {
         self.generation.store(next.generation, Ordering::Relaxed);
         self.max_error_ns.store(next.max_error_ns, Ordering::Relaxed);
         self.statements.store(next.statements, Ordering::Relaxed);
+        self.host_ahead_ns.store(next.host_ahead_ns.unwrap_or(i64::MIN), Ordering::Relaxed);
         self.state.store(if next.bounded { 2 } else { 1 }, Ordering::Relaxed);
         self.sequence.store(sequence.wrapping_add(1), Ordering::Release);
         self.writing.store(0, Ordering::Release);

@@ -60,6 +60,59 @@ fn of_1000_disruptions_and_steps_none_leaves_a_wrong_interval() {
 }
 
 #[test]
+fn of_300_disruptions_beside_a_ptp_clock_none_leaves_a_wrong_interval_and_all_are_bounded_at_once() {
+    for seed in 0..300 {
+        let mut random = Random::part(seed, 2);
+        let clock = on(SimClock::new(2_596_118).with_seed(seed).with_pauses(3_000, Span::from_millis(30)));
+        let source = clock.source();
+        source.steer(random.unit() * 80.0 - 40.0);
+        source.show_phc(Some(Span::from_micros(20 + (random.unit() * 100.0) as i64)));
+        // The daemon is wrong by what it states, at times gone: the PTP clock is better.
+        source.daemon_states(Span::from_millis(4));
+        let span = Span::from_nanos((MS * 10_f64.powf(random.unit() * 4.0)) as i64);
+        let at = 1 + (random.unit() * 15.0) as u32;
+        for step in 0..30_u32 {
+            source.advance_ns(random.unit() * 60.0 * MS);
+            if step == at {
+                match seed % 4 {
+                    0 => source.stop(span),
+                    1 => source.suspend(span),
+                    2 => source.step_wall(span),
+                    _ => source.lose_daemon(),
+                }
+            }
+            assert_eq!(wrong(&clock), None, "seed {seed}, step {step} after a disruption of {span} at {at}");
+            let found = clock.now_utc_interval();
+            assert_eq!(found.status, UtcStatus::Synchronized, "seed {seed}, step {step}");
+            assert!(found.latest - found.earliest < Span::from_millis(2), "seed {seed}, step {step}: {found:?}");
+        }
+    }
+}
+
+#[test]
+fn a_stop_that_the_guest_cannot_see_is_found_by_a_ptp_clock_within_100_ms() {
+    for error in [None, Some(Span::from_micros(50))] {
+        let clock = on(SimClock::new(2_596_118));
+        let source = clock.source();
+        source.hide_stops();
+        source.show_phc(error);
+        source.daemon_states(Span::from_millis(1));
+        let first = clock.now_utc_interval();
+        source.advance_ns(150.0 * MS);
+        assert_eq!(clock.now_utc_interval().generation, first.generation);
+        source.stop(Span::from_millis(7));
+        source.advance_ns(101.0 * MS);
+        let found = clock.now_utc_interval();
+        assert_eq!(found.generation, first.generation + 1, "{found:?}");
+        assert_eq!(clock.disruptions().1, Some(crate::watch::Disruption::Contradicted));
+        // The host's clock bounds nothing; one that states its error does, though a stop since is not seen.
+        assert_eq!(found.latest < Timestamp::MAX, error.is_some(), "{found:?}");
+        let later_ns = source.utc_ns() as u64;
+        assert!((found.earliest.as_nanos()..found.latest.as_nanos()).contains(&(later_ns - 20_000)), "{found:?}");
+    }
+}
+
+#[test]
 fn the_interval_grows_with_the_drift_when_the_daemon_is_gone() {
     let clock = on(SimClock::new(2_596_118));
     clock.source().daemon_states(Span::from_millis(2));
@@ -126,6 +179,8 @@ fn a_leap_second_widens_the_interval_by_one() {
         drift_ppm: 500.0,
         leap: true,
         stops_are_seen: true,
+        outside: false,
+        host_ahead_ns: None,
     };
     let (known, contradicted) = next(&Known::default(), &now, 1);
     assert!(!contradicted);

@@ -14,6 +14,8 @@ pub mod errno;
 mod error;
 pub mod facts;
 pub mod net;
+mod outside;
+pub mod phc;
 pub mod proc;
 pub mod process;
 pub mod sched;
@@ -23,3 +25,4 @@ pub mod vvar;
 pub mod whole_file;
 
 pub use error::SysError;
+pub use outside::OutsideUtc;

@@ -117,7 +117,7 @@ public final class VtareClock {
 
     /** What an interval of UTC is worth: see vtare_clock.h. */
     public enum UtcStatus {
-        /** As the kernel is given it by its NTP daemon. */
+        /** As a VMClock or a PTP clock states it, or as the kernel is given it by its NTP daemon. */
         SYNCHRONIZED,
         /** The daemon is gone or the clock was stepped by hand: the interval grows with the drift. */
         FREE_RUNNING,
