@@ -283,7 +283,7 @@ class MachineGuests:
 
 def forwarding_guests(platform: BasePlatform[Any], resources: Resources = DEFAULT_RESOURCES) -> Guests | None:
     """The guests that forward on this platform; None where its instances cannot."""
-    match platform.FORWARDS:
+    match platform.forwards:
         case Forwards.NAMESPACE:
             return NamespaceGuests(resources)
         case Forwards.CONTAINER:

@@ -88,6 +88,11 @@ class BasePlatform(ABC, Generic[InstanceT]):
         #: What removes that which was made; called in the reverse order.
         self._removals = ExitStack()
 
+    @property
+    def forwards(self) -> Forwards | None:
+        """How instances with these settings forward frames."""
+        return self.FORWARDS
+
     def _checked(self, settings: dict[str, str | int]) -> dict[str, str | int]:
         """The settings, each known and of a value that it may have."""
         for key, value in settings.items():

@@ -105,10 +105,8 @@ class GvisorPlatform(RootedPlatform):
         traps = self._settings.get("traps")
         if traps is not None and traps not in known:
             return f"this version of {_TOOL} has no platform '{traps}', only {', '.join(known)}"
-        if self._settings.get("network") == "netstack" and _is_old(known):
-            return (
-                f"this version of {_TOOL} runs its network stack in no namespace that was made before; install {_NEW}"
-            )
+        if self._settings.get("network") == "netstack" and (reason := too_old_for_a_namespace()) is not None:
+            return reason
         if traps == "kvm" and not _KVM.exists():
             return f"gVisor's platform kvm needs {_KVM}, which is not there"
         return None
@@ -222,6 +220,13 @@ def _known_traps(flags: str) -> list[str]:
 def _is_old(known: Sequence[str]) -> bool:
     """Whether a version with these platforms is from before 2023, as that of Debian 12 is."""
     return _TRAPS[0] not in known
+
+
+def too_old_for_a_namespace() -> str | None:
+    """Why this machine's `runsc` cannot run its network stack in a namespace that was made before, if it cannot."""
+    if not _is_old(_known_traps(_flags())):
+        return None
+    return f"this version of {_TOOL} runs its network stack in no namespace that was made before; install {_NEW}"
 
 
 @cache

@@ -1,22 +1,27 @@
 """The `podman` platform: an instance is a container of Podman, in whose empty root the static binary is mounted.
 
 The container's first process is `vtare load idle`; every program of a run is started in it by `podman exec`. There is
-no image: Podman takes the root directory as it is. Setting: `runtime`, the OCI runtime that makes the container.
+no image: Podman takes the root directory as it is. Setting: `runtime`, the OCI runtime that makes the container: with
+`runsc` it is a sandbox of gVisor, whose programs get signals from `runsc kill`.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import secrets
 import shutil
 import signal
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from vtare.platforms import network
 from vtare.platforms.base import Forwards
+from vtare.platforms.gvisor import too_old_for_a_namespace
+from vtare.platforms.network import NetworkError
 from vtare.platforms.protocol import CONTAINER_RESOURCES, DEFAULT_RESOURCES, Leftover, Need, Resources
 from vtare.platforms.rooted import BINARY, ROOT, RootedInstance, RootedPlatform, ToolChild, places_left
 
@@ -30,6 +35,11 @@ _PID_MAX: Final = Path("/proc/sys/kernel/pid_max")
 _PERIOD_US: Final = 100_000
 #: In the environment of every program that is started in a container: which start it was.
 _START_VARIABLE: Final = "VTARE_START"
+_GVISOR: Final = "runsc"
+#: As on the platform gvisor: files of runs are on the disk, and the lab sees them.
+_GVISOR_FLAGS: Final = ("net-raw", "file-access=shared", "overlay2=none")
+#: The longest that a program in a sandbox of gVisor takes to appear among its processes.
+_APPEARS_S: Final = 10.0
 
 
 class PodmanInstance(RootedInstance):
@@ -50,6 +60,38 @@ class PodmanInstance(RootedInstance):
         )  # fmt: skip
 
 
+class PodmanGvisorInstance(PodmanInstance):
+    """One running sandbox of gVisor: its processes are known to its own kernel alone."""
+
+    def _enter(self, program: Sequence[str], directory: Path, stdout: Path, stderr: Path) -> ToolChild:
+        before = self._processes()
+        inside: set[int] = set()
+        command = podman("exec", "--workdir", str(directory), self.name, *program)
+        child = ToolChild(
+            command, directory, stdout=stdout, stderr=stderr,
+            deliver=lambda _, number: self._signal(inside, number),
+        )  # fmt: skip
+        deadline = time.monotonic() + _APPEARS_S
+        while not inside and child.returncode is None and time.monotonic() < deadline:
+            time.sleep(0.01)
+            inside |= self._processes() - before
+        return child
+
+    def _processes(self) -> set[int]:
+        with suppress(NetworkError, ValueError):
+            return set(json.loads(network.run_tool((_GVISOR, "ps", "--format", "json", str(self._about["id"])))))
+        return set()
+
+    def _signal(self, inside: set[int], number: signal.Signals) -> bool:
+        found = False
+        for process in inside & self._processes():
+            with suppress(NetworkError):
+                words = ("kill", "--pid", str(process), str(self._about["id"]), number.name.removeprefix("SIG"))
+                network.run_tool((_GVISOR, *words))
+                found = True
+        return found
+
+
 class PodmanPlatform(RootedPlatform):
     """Containers of Podman, made by crun where no other runtime is named."""
 
@@ -57,12 +99,21 @@ class PodmanPlatform(RootedPlatform):
     FORWARDS = Forwards.CONTAINER
     OFFERED = CONTAINER_RESOURCES
     TOOLS: ClassVar[Mapping[str, str]] = {"podman": "podman", "conmon": "conmon"}
-    SETTINGS: ClassVar[Mapping[str, Sequence[str]]] = {"runtime": ("crun", "runc")}
+    SETTINGS: ClassVar[Mapping[str, Sequence[str]]] = {"runtime": ("crun", "runc", _GVISOR)}
 
     def _missing(self, resources: Resources) -> str | None:
         if shutil.which(self._runtime) is None:
             return f"the program '{self._runtime}' is missing; install {self._runtime}"
-        return super()._missing(resources)
+        return (too_old_for_a_namespace() if self._is_gvisor else None) or super()._missing(resources)
+
+    @property
+    def forwards(self) -> Forwards | None:
+        """See `BasePlatform.forwards`: gVisor's network stack takes the devices of its namespace for itself."""
+        return None if self._is_gvisor else self.FORWARDS
+
+    @property
+    def _is_gvisor(self) -> bool:
+        return self._runtime == _GVISOR
 
     @property
     def _runtime(self) -> str:
@@ -77,14 +128,19 @@ class PodmanPlatform(RootedPlatform):
     ) -> RootedInstance:
         name = root.parent.name
         inside = "none" if site is None else f"ns:/run/netns/{site.instance_namespace(index)}"
+        limited = any(limit is not None for limit in (resources.vcpus, resources.memory_byte))
+        flags = (*_GVISOR_FLAGS, *([] if limited else ["ignore-cgroups"])) if self._is_gvisor else ()
         network.run_tool(podman(
+            *(word for flag in flags for word in ("--runtime-flag", flag)),
             "run", "--detach", "--name", name, "--hostname", "vtare-podman", "--network", inside,
             *_limits(resources), "--volume", f"{self._binary}:{BINARY}:ro", "--rootfs", str(root),
             BINARY, "load", "idle", runtime=self._runtime,
         ))  # fmt: skip
-        pid = int(network.run_tool(podman("inspect", name, "--format", "{{.State.Pid}}")))
-        about |= {"runtime": self._runtime, "version": network.run_tool(("podman", "--version")).strip()}
-        return PodmanInstance(root, site, index, about, pid)
+        pid, identifier = network.run_tool(podman("inspect", name, "--format", "{{.State.Pid}} {{.Id}}")).split()
+        version = network.run_tool(("podman", "--version")).strip()
+        about |= {"runtime": self._runtime, "version": version, "id": identifier}
+        kind = PodmanGvisorInstance if self._is_gvisor else PodmanInstance
+        return kind(root, site, index, about, int(pid))
 
     @classmethod
     def remove(cls, place: Path) -> None:
