@@ -30,6 +30,8 @@ pub fn run(seconds: u64) {
         let mut readings = 0_u64;
         let mut longest = Span::ZERO;
         let mut last: Timestamp<Monotonic> = clocks::now();
+        let begun = last;
+        let mut seen = [0_u64; 2];
         while last < until {
             for _ in 0..1_000 {
                 std::hint::black_box((page.now_checked(), line.now_checked()));
@@ -39,6 +41,14 @@ pub fn run(seconds: u64) {
             let now = clocks::now();
             longest = longest.max(now - last);
             last = now;
+            for ((clock, first), seen) in [&page, &line].into_iter().zip(first).zip(&mut seen) {
+                let (generation, cause) = clock.disruptions();
+                let flags = generation - first.generation;
+                if flags != *seen {
+                    println!("  {:?}: flag {flags} {cause:?} after {}, {readings} readings", clock.path(), now - begun);
+                    *seen = flags;
+                }
+            }
         }
         stop.store(true, Ordering::Relaxed);
         println!("  {readings} readings; the thread was kept from reading for up to {longest}");
@@ -52,5 +62,6 @@ pub fn run(seconds: u64) {
             })
             .sum::<u64>()
     });
-    target("no flag where nothing was disrupted (1 an hour is allowed)", flags == 0);
+    let allowed = seconds / 3600;
+    target("at most one flag an hour where nothing was disrupted", flags <= allowed);
 }

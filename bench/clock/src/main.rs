@@ -17,6 +17,10 @@ fn main() {
             std::process::exit(2);
         }
     };
+    if options.flags_only {
+        flags::run(options.busy_seconds);
+        return;
+    }
     // First, as in a program that has just started.
     let start_up = calibration::start_up();
     let clock = Clock::start(&ClockOptions::default());
@@ -45,12 +49,17 @@ struct Options {
     seconds: u64,
     calibrations: usize,
     busy_seconds: u64,
+    flags_only: bool,
 }
 
 impl Options {
     fn from_arguments(mut arguments: impl Iterator<Item = String>) -> Result<Self, String> {
-        let mut options = Self { seconds: 60, calibrations: 10_000, busy_seconds: 60 };
+        let mut options = Self { seconds: 60, calibrations: 10_000, busy_seconds: 60, flags_only: false };
         while let Some(name) = arguments.next() {
+            if name == "--flags-only" {
+                options.flags_only = true;
+                continue;
+            }
             let value = arguments.next().ok_or_else(|| format!("{name} wants a number after it"))?;
             let number = |text: &str| text.parse().map_err(|_| format!("{name} wants a whole number, found `{text}`"));
             match name.as_str() {
@@ -59,7 +68,7 @@ impl Options {
                 "--calibrations" => options.calibrations = number(&value)? as usize,
                 _ => {
                     return Err(format!(
-                        "unknown option `{name}`: choose --seconds N, --busy-seconds N or --calibrations N"
+                        "unknown option `{name}`: choose --seconds N, --busy-seconds N, --calibrations N or --flags-only"
                     ));
                 }
             }

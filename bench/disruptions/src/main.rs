@@ -1,7 +1,7 @@
 //! The first and only program of a guest whose time is disrupted: reads its clock without a pause and, when it is asked
 //! on the serial line, answers with a reading. Every answer is the first reading after what happened since the last.
 //!
-//! Lines in: `read`; `utc NS MAX_ERROR_US`: an NTP daemon has measured UTC. Out: `path PATH`, and for each line
+//! Lines in: `read`; `utc NS MAX_ERROR_US`: an NTP daemon has measured UTC; `step NS`: somebody sets the clock. Out: `path PATH`, and for each line
 //! `GENERATION AT_NS STATUS EARLIEST_NS LATEST_NS READINGS CAUSE`.
 
 use std::fs::{self, File, OpenOptions};
@@ -51,6 +51,21 @@ fn state_utc(ns: i64, max_error_us: i64) -> io::Result<()> {
     Ok(())
 }
 
+/// CLOCK_REALTIME is set by somebody who states nothing of its error.
+fn step_wall(ns: i64) -> io::Result<()> {
+    // SAFETY: plain numbers, set by the call.
+    let mut at: libc::timespec = unsafe { std::mem::zeroed() };
+    // SAFETY: a live timespec.
+    unsafe { libc::clock_gettime(libc::CLOCK_REALTIME, &raw mut at) };
+    let stepped = at.tv_sec * 1_000_000_000 + at.tv_nsec + ns;
+    let at = libc::timespec { tv_sec: stepped / 1_000_000_000, tv_nsec: stepped % 1_000_000_000 };
+    // SAFETY: as above.
+    if unsafe { libc::clock_settime(libc::CLOCK_REALTIME, &raw const at) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
 fn serve(serial: &mut File) -> io::Result<()> {
     show_vmclock()?;
     let clock = Clock::start(&ClockOptions::fast());
@@ -84,6 +99,7 @@ fn serve(serial: &mut File) -> io::Result<()> {
                 let (ns, max_error_us) = (number(), number());
                 state_utc(ns, max_error_us)?;
             }
+            Some("step") => step_wall(words.next().and_then(|word| word.parse().ok()).unwrap_or(0))?,
             Some("read") => {}
             _ => continue,
         }
