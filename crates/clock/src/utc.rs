@@ -67,7 +67,7 @@ pub struct UtcStatement {
     /// A clock states it that goes on while this machine is stopped: it holds from the first moment after a disruption.
     pub outside: bool,
     /// How far the host's clock, whose error nobody states, is ahead of CLOCK_MONOTONIC, in ns, to within
-    /// [`HOST_WIDTH`]; `None` where it is not shown.
+    /// [`HOST_WIDTH`]; `None` where there is none to read.
     pub host_ahead_ns: Option<i64>,
 }
 
@@ -241,7 +241,7 @@ pub(crate) struct UtcRecord {
     generation: AtomicU64,
     max_error_ns: AtomicI64,
     statements: AtomicU32,
-    /// `i64::MIN` where the host's clock is not shown.
+    /// `i64::MIN` where there is no clock of the host.
     host_ahead_ns: AtomicI64,
     /// 0: the kernel was never asked; 1: there is no interval; 2: there is one.
     state: AtomicU8,
