@@ -1,12 +1,13 @@
 //! The cost of one reading, by batches, contenders interleaved in an order that turns from round to round.
 
+use std::cell::RefCell;
 use std::hint::black_box;
 
 use vtare_clock::{Clock, ClockOptions, ReadPath};
 use vtare_sys::{clocks, counter};
 use vtare_units::{CounterTick, Monotonic};
 
-use crate::{median_and_half_iqr, target};
+use crate::{clock_bound, median_and_half_iqr, target};
 
 const ROUNDS: usize = 301;
 const READS: u32 = 20_000;
@@ -42,7 +43,7 @@ pub fn run(clock: &Clock) {
         Box::leak(Box::new(Clock::start(&ClockOptions { kernel_page: false, ..ClockOptions::fast() })));
     let raw_quanta: &'static quanta::Clock = Box::leak(Box::new(quanta::Clock::new()));
     let _ = (fastant::Instant::now(), minstant::Instant::now());
-    let contenders = [
+    let mut contenders = vec![
         contender!("rdtsc, bare", counter::read()),
         contender!("vtare now()", own.now()),
         contender!("vtare now_checked()", own.now_checked()),
@@ -60,6 +61,16 @@ pub fn run(clock: &Clock) {
         contender!("std Instant::now()", std::time::Instant::now()),
         contender!("clock_gettime (system call)", clocks::now_syscall()),
     ];
+    match clock_bound::client(ns_per_tick) {
+        Ok(client) => {
+            let client = RefCell::new(client);
+            if let Err(error) = client.borrow_mut().now() {
+                println!("clock-bound: its client refuses the segment ({error:?})");
+            }
+            contenders.push(contender!("clock-bound now()", client.borrow_mut().now().is_ok()));
+        }
+        Err(error) => println!("clock-bound: left out, {error}"),
+    }
     let mut costs = vec![Vec::with_capacity(ROUNDS); contenders.len()];
     for round in 0..ROUNDS {
         for step in 0..contenders.len() {
@@ -96,6 +107,9 @@ pub fn run(clock: &Clock) {
     );
     let utc = ["vtare now_utc_interval()", "vtare now_utc_interval(), line"].map(place);
     target("UTC interval at most 3 x rdtsc, on the page and on the line", utc.iter().all(|at| ratio(*at, bare) <= 3.0));
+    if let Some(peer) = contenders.iter().position(|(name, _)| *name == "clock-bound now()") {
+        target("UTC interval no slower than clock-bound's", utc.iter().all(|at| ratio(*at, peer) <= 1.02));
+    }
     target("plain read at most 0.5 x the vDSO", ratio(own_at, vdso) <= 0.5);
     // Two per cent: what the medians of one run repeat to.
     target("no slower than any peer (2 % allowed for noise)", peers.iter().all(|peer| ratio(own_at, *peer) <= 1.02));

@@ -2,6 +2,7 @@
 
 mod bounds;
 mod calibration;
+mod clock_bound;
 mod cost;
 mod flags;
 mod scaled;
