@@ -133,8 +133,12 @@ class PodmanPlatform(RootedPlatform):
         network.run_tool(podman(
             *(word for flag in flags for word in ("--runtime-flag", flag)),
             "run", "--detach", "--name", name, "--hostname", "vtare-podman", "--network", inside,
-            *_limits(resources), "--volume", f"{self._binary}:{BINARY}:ro", "--rootfs", str(root),
-            BINARY, "load", "idle", runtime=self._runtime,
+            *_limits(resources), "--volume", f"{self._binary}:{BINARY}:ro",
+            # Else gVisor has a file system in memory there.
+            *(["--volume", f"{root}/tmp:/tmp"] if self._is_gvisor else []),
+            "--rootfs", str(root),
+            # By its path: Podman has places of its own where it looks for a name, and this machine may have two.
+            BINARY, "load", "idle", runtime=shutil.which(self._runtime),
         ))  # fmt: skip
         pid, identifier = network.run_tool(podman("inspect", name, "--format", "{{.State.Pid}} {{.Id}}")).split()
         version = network.run_tool(("podman", "--version")).strip()
