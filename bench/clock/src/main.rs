@@ -69,7 +69,7 @@ impl Options {
                 "--calibrations" => options.calibrations = number(&value)? as usize,
                 _ => {
                     return Err(format!(
-                        "unknown option `{name}`: choose --seconds N, --busy-seconds N, --calibrations N or --flags-only"
+                        "unknown option `{name}`: choose --seconds N, --busy-seconds N, --calibrations N, --flags-only"
                     ));
                 }
             }

@@ -1,8 +1,8 @@
 //! The first and only program of a guest whose time is disrupted: reads its clock without a pause and, when it is asked
 //! on the serial line, answers with a reading. Every answer is the first reading after what happened since the last.
 //!
-//! Lines in: `read`; `utc NS MAX_ERROR_US`: an NTP daemon has measured UTC; `step NS`: somebody sets the clock. Out: `path PATH`, and for each line
-//! `GENERATION AT_NS STATUS EARLIEST_NS LATEST_NS READINGS CAUSE`.
+//! Lines in: `read`; `utc NS MAX_ERROR_US`: an NTP daemon has measured UTC; `step NS`: somebody sets the clock. Out:
+//! `path PATH`, and for each line `GENERATION AT_NS STATUS EARLIEST_NS LATEST_NS READINGS CAUSE`.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};

@@ -1,6 +1,6 @@
-//! UTC as an interval: what a VMClock or a PTP clock states, else what the kernel is given by its NTP daemon; carried on
-//! by the clock with a stated drift, and refused after a disruption until it is bounded again: at once by a clock outside
-//! of this machine, else by the daemon. A pure decision, and the record that readers share.
+//! UTC as an interval: what a VMClock or a PTP clock states, else what the kernel is given by its NTP daemon; carried
+//! on by the clock with a stated drift, and refused after a disruption until it is bounded again: at once by a clock
+//! outside of this machine, else by the daemon. A pure decision, and the record that readers share.
 
 use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
 
