@@ -2,6 +2,7 @@
 
 #[path = "../../../crates/methods/tests/avb_sim/mod.rs"]
 mod avb_sim;
+mod causes;
 mod random;
 
 use std::collections::BTreeMap;
@@ -38,6 +39,8 @@ struct Arguments {
     random: Option<usize>,
     /// The own method with each special case switched off.
     ablate: bool,
+    /// One disturbance at a time, in place of the cells.
+    causes: bool,
 }
 
 fn arguments() -> Result<Arguments, String> {
@@ -51,6 +54,7 @@ fn arguments() -> Result<Arguments, String> {
         trace: false,
         random: None,
         ablate: false,
+        causes: false,
     };
     let mut seeded = false;
     let mut words = std::env::args().skip(1);
@@ -67,12 +71,13 @@ fn arguments() -> Result<Arguments, String> {
             "--only" => out.only = value()?.split(',').map(str::to_owned).collect(),
             "--troubles" => out.troubles = true,
             "--ablate" => out.ablate = true,
+            "--causes" => out.causes = true,
             "--trace" => out.trace = true,
             "--random" => out.random = Some(value()?.parse().map_err(|_| "--random wants a count".to_owned())?),
             _ => {
                 return Err(format!(
                     "{word} is unknown, want --seeds N, --first-seed N, --threads N, --methods A,B, --only WORDS, \
-                     --troubles, --random N, --ablate, --trace"
+                     --troubles, --random N, --ablate, --causes, --trace"
                 ));
             }
         }
@@ -268,6 +273,9 @@ fn main() {
         eprintln!("{error}");
         std::process::exit(2);
     });
+    if arguments.causes {
+        return causes::run(&arguments);
+    }
     if let Some(paths) = arguments.random {
         if arguments.ablate {
             random::ablate(&arguments, paths);
