@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from vtare.errors import MachineCannot
 from vtare.link_counter import BEHIND_THE_LINK, CAME, CROSS, LEFT, LINK_COUNTER, CountingPlace
 from vtare.path import steps_of
-from vtare.platforms import Layer, kinds_with, network
+from vtare.platforms import Layer, PlatformFailed, kinds_with, network
+from vtare.platforms.intake import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -257,21 +258,34 @@ def _refuse_queue(server: Server, device: str) -> None:
         )
 
 
+def _shown(server: Server, *words: str) -> dict[str, Any]:
+    """The one entry that iproute2 shows of a machine's network.
+
+    Raises:
+        NetworkError: it refuses.
+        PlatformFailed: the answer is not whole.
+    """
+    text = server.run(("ip", "-j", *words))
+    try:
+        (entry,) = json.loads(text)
+        return dict(entry)
+    except (ValueError, TypeError) as error:
+        raise PlatformFailed(
+            f"{server.name}: `ip -j {' '.join(words)}` answered {printable(text[:80])!r}, expected a list of one "
+            "entry; run `vtare resume`"
+        ) from error
+
+
 def _mtu_byte(server: Server, device: str) -> int:
     """The longest packet of a device."""
-    try:
-        (link,) = json.loads(server.run(("ip", "-j", "link", "show", "dev", device)))
-        return int(link["mtu"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise MachineCannot(f"{server.name}: the MTU of {device} is not known ({error!r}); install iproute2") from error
+    return int(_shown(server, "link", "show", "dev", device)["mtu"])
 
 
 def device_towards(address: str, server: Server, key: str = "interface") -> str:
     """The device through which a server sends to an address; `key` is the one of [hosts] that names it otherwise."""
     try:
-        (route,) = json.loads(server.run(("ip", "-j", "route", "get", address)))
-        return str(route["dev"])
-    except (network.NetworkError, ValueError, KeyError) as error:
+        return str(_shown(server, "route", "get", address)["dev"])
+    except (network.NetworkError, KeyError) as error:
         raise MachineCannot(
             f"{server.name}: no route to {address} is known ({error}); name the device with `{key}` in [hosts]"
         ) from error

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from subprocess import CompletedProcess
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import polars as pl
@@ -14,10 +15,14 @@ import pytest
 from vtare.campaign.host_clocks import compared
 from vtare.clock_relation import ClockRelation, Comparison, read_relations
 from vtare.errors import BadInput
-from vtare.named_hosts import HostSpec
+from vtare.named_hosts import HostSpec, device_towards
 from vtare.overhead import Flow, RoundTrips
 from vtare.plan import Plan, parse_plan
+from vtare.platforms import PlatformFailed
 from vtare.platforms.host import HostInstance
+
+if TYPE_CHECKING:
+    from vtare.platforms.protocol import Server
 
 TWO_HOSTS = (Path(__file__).parents[1] / "two_hosts.toml").read_text(encoding="utf-8")
 ROUTED = (Path(__file__).parents[1] / "routed.toml").read_text(encoding="utf-8")
@@ -169,3 +174,14 @@ def test_what_is_changed_on_this_machine_is_undone_when_the_lab_ends_or_says_so(
     assert not made.exists()
     # What was to be undone before was replaced.
     assert (tmp_path / "first").exists()
+
+
+def test_an_answer_that_is_not_whole_fails_the_run_and_does_not_skip_it() -> None:
+    class Mute:
+        name = "router"
+
+        def run(self, words: Sequence[str]) -> str:
+            return ""
+
+    with pytest.raises(PlatformFailed, match=r"router: `ip -j route get 10.0.0.2` answered '', expected a list"):
+        device_towards("10.0.0.2", cast("Server", Mute()))
