@@ -69,15 +69,15 @@ def test_the_limit_of_time_bounds_what_was_asked_for() -> None:
     counted = stats.tally(np.full(50, 1e6))
     # 100 sleeps of 10 ms fill a second: 50 are half of them, and each took 11 ms.
     found = completion.figures(instrument("sleep"), group, counted, {"samples": 300, "seconds": 1.0}, 1e7)
-    assert (found["asked"], found["completed_fraction"]) == (100, 0.5)
-    assert found["late_fraction"] == pytest.approx(1 / 11)
+    assert (found.asked, found.completed_fraction) == (100, 0.5)
+    assert found.late_fraction == pytest.approx(1 / 11)
     unlimited = completion.figures(instrument("sleep"), group, counted, {"samples": 50, "seconds": None}, 1e7)
-    assert (unlimited["asked"], unlimited["completed_fraction"]) == (50, 1.0)
-    assert (found["above_100us"], found["above_1ms"]) == (1.0, 0.0)
+    assert (unlimited.asked, unlimited.completed_fraction) == (50, 1.0)
+    assert (found.above_100us, found.above_1ms) == (1.0, 0.0)
     none = completion.figures(
         instrument("sleep"), group.clear(), stats.tally(np.array([])), {"samples": 9, "seconds": 1.0}, 1e7
     )
-    assert (none["completed_fraction"], none["late_fraction"], none["above_1ms"]) == (0.0, None, None)
+    assert (none.completed_fraction, none.late_fraction, none.above_1ms) == (0.0, None, None)
 
 
 def test_a_capped_cell_is_compared_by_the_time_spent_late(made: Made) -> None:

@@ -17,6 +17,7 @@ import polars as pl
 from vtare import stats
 from vtare.instruments import RECORDS
 from vtare.summary import completion
+from vtare.summary.rows import columns_of, values_of
 
 if TYPE_CHECKING:
     from vtare.stats import Adder, Resampled, RunPool, Tally
@@ -48,7 +49,7 @@ CELL_COLUMNS: Final[dict[str, Any]] = {
     **dict.fromkeys((metric.end(which) for metric in _WITH_INTERVAL for which in ("low", "high")), pl.Float64),
     **dict.fromkeys(_TOTALS, pl.Int64),
     **dict.fromkeys(MEDIAN_OVER_RUNS, pl.Float64),
-    **completion.CELL_COLUMNS,
+    **columns_of(completion.CellCompletion),
     "min": pl.Float64,
     "max": pl.Float64,
     "between_run_cv": pl.Float64,
@@ -166,7 +167,7 @@ class Cell:
             **ends,
             **{name: sum(known) if (known := self.known(name)) else None for name in _TOTALS},
             **{name: stats.median(self.known(name)).value for name in MEDIAN_OVER_RUNS},
-            **completion.cell_row(self.figures),
+            **values_of(completion.of_cell(self.figures)),
             "min": min(self.known("min"), default=None),
             "max": max(self.known("max"), default=None),
             "between_run_cv": stats.coefficient_of_variation(medians).cv,

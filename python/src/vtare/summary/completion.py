@@ -9,34 +9,59 @@ the readings above common thresholds.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-import polars as pl
 from scipy import special
 
 from vtare import stats
+from vtare.summary.rows import values_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    import polars as pl
+
     from vtare.instruments import Instrument
     from vtare.stats import Tally
 
-#: Columns of a run: the share of its readings above each of these thresholds, in ns.
+#: Fields of `Exceedances` and their thresholds, in ns.
 THRESHOLDS_NS: Final = {
     "above_1us": 1e3, "above_10us": 1e4, "above_100us": 1e5, "above_1ms": 1e6, "above_10ms": 1e7, "above_100ms": 1e8,
 }  # fmt: skip
-COLUMNS: Final[dict[str, Any]] = {
-    "asked": pl.Int64,
-    **dict.fromkeys(("completed_fraction", "late_fraction", *THRESHOLDS_NS), pl.Float64),
-}
-#: Columns of a cell: sums over its runs, the interval of `late_fraction` over runs, and how many runs were capped.
-CELL_COLUMNS: Final[dict[str, Any]] = {
-    **dict.fromkeys(("asked", "completed", "capped_runs"), pl.Int64),
-    **dict.fromkeys(
-        ("completed_fraction", "late_fraction", "late_fraction_low", "late_fraction_high", *THRESHOLDS_NS), pl.Float64
-    ),
-}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exceedances:
+    """The shares of the readings above each of `THRESHOLDS_NS` (P(X > x), strict); None where there is no reading."""
+
+    above_1us: float | None = None
+    above_10us: float | None = None
+    above_100us: float | None = None
+    above_1ms: float | None = None
+    above_10ms: float | None = None
+    above_100ms: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completion(Exceedances):
+    """What a run has completed: readings `asked` for, the share of them that there are, the share of its time late."""
+
+    asked: int | None = None
+    completed_fraction: float | None = None
+    late_fraction: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellCompletion(Completion):
+    """The same of a cell: sums over its runs, and the interval of `late_fraction` over them."""
+
+    completed: int | None = None
+    capped_runs: int | None = None
+    late_fraction_low: float | None = None
+    late_fraction_high: float | None = None
+
+
 #: Below this share of what was asked for, a median describes the survivors.
 LEAST_COMPLETED: Final = 0.9
 _LEAST_RUNS: Final = 3
@@ -44,43 +69,45 @@ _LEAST_RUNS: Final = 3
 
 def figures(
     record: Instrument, group: pl.DataFrame, counted: Tally, parameters: Mapping[str, Any], target_ns: float | None
-) -> dict[str, Any]:
-    """Return the columns of one part of a run.
+) -> Completion:
+    """Return what one part of a run has completed.
 
     `group` holds all its rows, the warm-up too; `counted` its readings without it; `parameters` are those of the
     footer, with defaults filled in; `target_ns` is the length of the sleeps. `asked` is the number of readings that the
     parameters allow: `samples`, but not more sleeps than the time limit holds when none is late. `late_fraction` is the
-    time spent after the targets over the time of all sleeps. Null where the instrument has no such figure.
+    time spent after the targets over the time of all sleeps. None where the instrument has no such figure.
     """
-    found: dict[str, Any] = dict.fromkeys(COLUMNS)
     if not record.timed:
-        return found
-    found.update(exceedances(counted))
+        return Completion()
+    above = exceedances(counted)
     if record.until is None or parameters.get("samples") is None:
-        return found
+        return Completion(**values_of(above))
     done = group.drop_nulls("value")
     asked = int(parameters["samples"])
     seconds = parameters.get("seconds")
     if seconds is not None and target_ns:
         asked = max(1, min(asked, int(float(seconds) * 1e9 / target_ns)))
-    found["asked"] = asked
-    found["completed_fraction"] = min(1.0, done.height / asked)
-    if done.height:
-        late = float(done["value"].clip(lower_bound=0).sum())
-        whole = float((done["value"] + done[record.until]).sum())
-        found["late_fraction"] = late / whole if whole > 0 else None
-    return found
+    late = float(done["value"].clip(lower_bound=0).sum())
+    whole = float((done["value"] + done[record.until]).sum())
+    return Completion(
+        **values_of(above),
+        asked=asked,
+        completed_fraction=min(1.0, done.height / asked),
+        late_fraction=late / whole if whole > 0 else None,
+    )
 
 
-def exceedances(counted: Tally) -> dict[str, float | None]:
-    """Return the share of readings above each threshold (P(X > x), strict); null where there is no reading."""
+def exceedances(counted: Tally) -> Exceedances:
+    """Return the share of readings above each threshold."""
     total = int(counted.counts.sum())
     if not total:
-        return dict.fromkeys(THRESHOLDS_NS)
-    return {
-        name: float(counted.counts[counted.values > threshold].sum()) / total
-        for name, threshold in THRESHOLDS_NS.items()
-    }
+        return Exceedances()
+    return Exceedances(
+        **{
+            name: float(counted.counts[counted.values > threshold].sum()) / total
+            for name, threshold in THRESHOLDS_NS.items()
+        }
+    )
 
 
 def mean_over_runs(values: Sequence[float], *, level: float = 0.95) -> tuple[float, float | None, float | None] | None:
@@ -108,39 +135,40 @@ def is_capped(figures_of_run: Mapping[str, Any]) -> bool:
     return share is not None and share < LEAST_COMPLETED
 
 
-def cell_row(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the columns of a cell from those of its runs; null where no run has the figure.
+def of_cell(runs: Sequence[Mapping[str, Any]]) -> CellCompletion:
+    """Return what the runs of a cell have completed, from their figures; None where no run has the figure.
 
-    >>> row = cell_row([{"asked": 300, "completed_fraction": 0.05}, {"asked": 300, "completed_fraction": 1.0}])
-    >>> row["asked"], row["completed"], row["completed_fraction"], row["capped_runs"]
+    >>> cell = of_cell([{"asked": 300, "completed_fraction": 0.05}, {"asked": 300, "completed_fraction": 1.0}])
+    >>> cell.asked, cell.completed, cell.completed_fraction, cell.capped_runs
     (600, 315, 0.525, 1)
     """
-    row: dict[str, Any] = dict.fromkeys(CELL_COLUMNS)
-    for name in ("late_fraction", *THRESHOLDS_NS):
-        row[name] = stats.median([run[name] for run in runs if run.get(name) is not None]).value
     late = stats.median_interval([run["late_fraction"] for run in runs if run.get("late_fraction") is not None])
-    row.update(late_fraction_low=late.low, late_fraction_high=late.high)
     known = [run for run in runs if run.get("asked") is not None]
-    if known:
-        asked = sum(run["asked"] for run in known)
-        completed = sum(round(run["asked"] * run["completed_fraction"]) for run in known)
-        row.update(
-            asked=asked,
-            completed=completed,
-            completed_fraction=completed / asked,
-            capped_runs=sum(map(is_capped, known)),
-        )
-    return row
+    asked = sum(run["asked"] for run in known)
+    completed = sum(round(run["asked"] * run["completed_fraction"]) for run in known)
+    return CellCompletion(
+        **{
+            name: stats.median([run[name] for run in runs if run.get(name) is not None]).value
+            for name in ("late_fraction", *THRESHOLDS_NS)
+        },
+        late_fraction_low=late.low,
+        late_fraction_high=late.high,
+        asked=asked if known else None,
+        completed=completed if known else None,
+        completed_fraction=completed / asked if known else None,
+        capped_runs=sum(map(is_capped, known)) if known else None,
+    )
 
 
 __all__ = [
-    "CELL_COLUMNS",
-    "COLUMNS",
     "LEAST_COMPLETED",
     "THRESHOLDS_NS",
-    "cell_row",
+    "CellCompletion",
+    "Completion",
+    "Exceedances",
     "exceedances",
     "figures",
     "is_capped",
     "mean_over_runs",
+    "of_cell",
 ]

@@ -15,11 +15,53 @@ from vtare.instruments import RECORDS, Instrument, PartRows
 from vtare.instruments import instrument as record_of
 from vtare.samples import FAR_END_PART, OWN_FAR_END
 from vtare.summary import completion, shift
+from vtare.summary.rows import columns_of, values_of
 
 if TYPE_CHECKING:
     from vtare.samples import RunFile, SampleSet
     from vtare.stats import Tally
     from vtare.stats._arrays import FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class Usual:
+    """The figures of every part, of `n` readings after the warm-up; None where they are too few for one."""
+
+    n: int
+    median: float | None
+    half_iqr: float | None
+    mad_raw: float | None
+    min: float | None
+    max: float | None
+    mean: float | None
+    p99: float | None
+    p999: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Exceeding:
+    """Readings above the threshold, per second of the series and as a share; None where there is no threshold."""
+
+    threshold_ns: float | None = None
+    exceed_per_s: float | None = None
+    exceed_fraction: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WarmUp:
+    """Readings cut from the start, and whether the run settled; None where readings are no series in time."""
+
+    warmup_n: int | None = None
+    settled: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """How readings follow each other; None where they are no series in time."""
+
+    lag1: float | None = None
+    n_eff: float | None = None
+
 
 #: The instruments' own figures; their quantity is what `median` and its like are of.
 _OWN: Final[dict[str, Any]] = {
@@ -32,22 +74,16 @@ _OWN: Final[dict[str, Any]] = {
 #: Figures of every part, in the order of the frame, with their types.
 FIGURE_COLUMNS: Final[dict[str, Any]] = {
     "quantity": pl.String,
-    "n": pl.Int64,
-    **dict.fromkeys(
-        (
-            "median", "half_iqr", "mad_raw", "min", "max", "mean", "p99", "p999", "threshold_ns", "exceed_per_s",
-            "exceed_fraction", "elapsed_s",
-        ),
-        pl.Float64,
-    ),
+    **columns_of(Usual),
+    **columns_of(Exceeding),
+    "elapsed_s": pl.Float64,
     "interrupted": pl.Boolean,
-    "warmup_n": pl.Int64,
-    "settled": pl.Boolean,
-    **dict.fromkeys(("lag1", "n_eff"), pl.Float64),
-    **completion.COLUMNS,
+    **columns_of(WarmUp),
+    **columns_of(Memory),
+    **columns_of(completion.Completion),
     **shift.COLUMNS,
     **_OWN,
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,26 +145,28 @@ def run_parts(samples: SampleSet, file: RunFile, *, exceed_ns: float | None) -> 
         if FAR_END_PART in names and FAR_END_PART not in file.run.parameters:
             labels[FAR_END_PART] = OWN_FAR_END
         warm_up = _warm_up(group, record, file)
-        settled = group if not warm_up.get("warmup_n") else _without_first(group, warm_up["warmup_n"])
+        settled = _without_first(group, warm_up.warmup_n) if warm_up.warmup_n else group
         kept = settled.drop_nulls("value")
         values = kept["value"].to_numpy()
         weights = kept["weight"].to_numpy() if record.value.weight is not None else None
         counted = stats.tally(values, weights=weights)
         figures = {
             "quantity": record.quantity,
-            **warm_up,
+            **values_of(warm_up),
             "elapsed_s": file.footer["elapsed_ns"] / 1e9,
             "interrupted": bool(file.footer.get("interrupted", False)),
-            **_common(values, weights, counted),
-            **_memory(values, record),
-            **_exceed(group, file, record, exceed_ns),
+            **values_of(_usual(values, weights, counted)),
+            **values_of(_memory(values, record)),
+            **values_of(_exceeding(group, file, record, exceed_ns)),
             **shift.figures(counted),
-            **completion.figures(
-                record,
-                group,
-                counted,
-                file.footer.get("run", {}).get("parameters", {}),
-                None if record.until is None else dict(zip(names, key, strict=True)).get(record.until),
+            **values_of(
+                completion.figures(
+                    record,
+                    group,
+                    counted,
+                    file.footer.get("run", {}).get("parameters", {}),
+                    None if record.until is None else dict(zip(names, key, strict=True)).get(record.until),
+                )
             ),
             **(record.figures(PartRows(group, cells.get(key, {}), file.path, file.footer)) if record.figures else {}),
         }
@@ -165,18 +203,18 @@ def box_of(counted: Tally) -> Box | None:
     )
 
 
-def _warm_up(group: pl.DataFrame, record: Instrument, file: RunFile) -> dict[str, Any]:
-    """How many readings to cut from the start and whether the run settled; null where readings are no series in time.
+def _warm_up(group: pl.DataFrame, record: Instrument, file: RunFile) -> WarmUp:
+    """How many readings to cut from the start and whether the run settled.
 
     A histogram has lost its order, gaps are not a series, and the counter mixes its arguments on purpose.
     """
     if not record.in_order:
-        return {"warmup_n": None, "settled": None}
+        return WarmUp()
     values = group.drop_nulls("value")["value"].to_numpy()
     if len(values) < stats.LONG_SERIES:
-        return {"warmup_n": None, "settled": None}
+        return WarmUp()
     found = stats.settle(values, quantum=file.footer.get("clock", {}).get("quantum_ns") or 0.0)
-    return {"warmup_n": found.cut, "settled": found.settled}
+    return WarmUp(found.cut, found.settled)
 
 
 def _without_first(group: pl.DataFrame, readings: int) -> pl.DataFrame:
@@ -185,24 +223,24 @@ def _without_first(group: pl.DataFrame, readings: int) -> pl.DataFrame:
     return group.filter(known > readings)
 
 
-def _common(values: FloatArray, weights: np.ndarray | None, counted: Tally) -> dict[str, Any]:
+def _usual(values: FloatArray, weights: np.ndarray | None, counted: Tally) -> Usual:
     ordered = counted.ordered
     n = ordered.n
     total = float(values.sum() if weights is None else np.dot(values, weights))
-    return {
-        "n": n,
-        "median": stats.median(ordered).value,
-        "half_iqr": stats.half_iqr(ordered).value,
-        "mad_raw": stats.mad_raw(ordered).value,
-        "min": float(values.min()) if n else None,
-        "max": float(values.max()) if n else None,
-        "mean": total / n if n else None,
-        "p99": stats.quantile(ordered, 0.99).value,
-        "p999": stats.quantile(ordered, 0.999).value,
-    }
+    return Usual(
+        n=n,
+        median=stats.median(ordered).value,
+        half_iqr=stats.half_iqr(ordered).value,
+        mad_raw=stats.mad_raw(ordered).value,
+        min=float(values.min()) if n else None,
+        max=float(values.max()) if n else None,
+        mean=total / n if n else None,
+        p99=stats.quantile(ordered, 0.99).value,
+        p999=stats.quantile(ordered, 0.999).value,
+    )
 
 
-def _exceed(group: pl.DataFrame, file: RunFile, record: Instrument, exceed_ns: float | None) -> dict[str, Any]:
+def _exceeding(group: pl.DataFrame, file: RunFile, record: Instrument, exceed_ns: float | None) -> Exceeding:
     """Readings above the threshold, per second of the series itself (what was slept or read, not set-up)."""
     exceed = record.exceed
     threshold = exceed_ns
@@ -211,7 +249,7 @@ def _exceed(group: pl.DataFrame, file: RunFile, record: Instrument, exceed_ns: f
         found = resolved.get(exceed.parameter, exceed.default_ns)
         threshold = None if found is None else float(found)
     if threshold is None or exceed is None:
-        return {"threshold_ns": None, "exceed_per_s": None, "exceed_fraction": None}
+        return Exceeding()
     kept = group.drop_nulls("value")
     length_ns = float((kept["value"] * kept["weight"]).sum())
     if record.until is not None:
@@ -221,16 +259,15 @@ def _exceed(group: pl.DataFrame, file: RunFile, record: Instrument, exceed_ns: f
         length_ns = float(file.footer["elapsed_ns"])
     above = int(kept.filter(pl.col("value") > threshold)["weight"].sum())
     n = int(kept["weight"].sum())
-    return {
-        "threshold_ns": threshold,
-        "exceed_per_s": above / (length_ns / 1e9) if length_ns > 0 else None,
-        "exceed_fraction": above / n if n else None,
-    }
+    return Exceeding(
+        threshold_ns=threshold,
+        exceed_per_s=above / (length_ns / 1e9) if length_ns > 0 else None,
+        exceed_fraction=above / n if n else None,
+    )
 
 
-def _memory(values: FloatArray, record: Instrument) -> dict[str, float | None]:
-    """How readings follow each other; null where they are no series in time."""
+def _memory(values: FloatArray, record: Instrument) -> Memory:
     if not record.in_order:
-        return {"lag1": None, "n_eff": None}
+        return Memory()
     found = stats.autocorrelation(values)
-    return {"lag1": found.lag1, "n_eff": found.n_eff}
+    return Memory(found.lag1, found.n_eff)
