@@ -9,6 +9,7 @@ import polars as pl
 
 from vtare import plots
 from vtare.plots.format import percent_text, ratio_text
+from vtare.plots.matrix import Edge
 from vtare.plots.quantity import quantity_of
 from vtare.report import text
 from vtare.report.figures import Panel, Question, slug
@@ -31,7 +32,7 @@ MOST_ROWS: Final = 40
 """A figure with more rows is no longer read at a glance: the rest is in the table."""
 _MOST_PANELS: Final = 12
 _MOST_SCENARIOS: Final = 16
-_EDGES: Final[dict[str, Any]] = {"differs": "sure", "equivalent": "alike"}
+_EDGES: Final[dict[str, Edge]] = {"differs": "sure", "equivalent": "alike"}
 _QUANTILES: Final = (("median", "median"), ("p99", "p99"), ("p999", "p99.9"))
 
 
