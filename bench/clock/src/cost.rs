@@ -5,9 +5,10 @@ use std::hint::black_box;
 
 use vtare_clock::{Clock, ClockOptions, ReadPath};
 use vtare_sys::{clocks, counter};
-use vtare_units::{CounterTick, Monotonic};
+use vtare_units::{CounterTick, Monotonic, Wall};
 
-use crate::{clock_bound, median_and_half_iqr, target};
+use crate::clock_bound::{self, Stated};
+use crate::{median_and_half_iqr, target};
 
 const ROUNDS: usize = 301;
 const READS: u32 = 20_000;
@@ -61,7 +62,18 @@ pub fn run(clock: &Clock) {
         contender!("std Instant::now()", std::time::Instant::now()),
         contender!("clock_gettime (system call)", clocks::now_syscall()),
     ];
-    match clock_bound::client(ns_per_tick) {
+    let stated = Stated {
+        tick: counter::read().count(),
+        utc_ns: clocks::now::<Wall>().as_nanos(),
+        bound_ns: 1_000_000,
+        ns_per_tick,
+        before: 0,
+    };
+    let segment = std::env::temp_dir().join(format!("vtare-{}-clockbound", std::process::id()));
+    let peer = clock_bound::client(&segment, &stated);
+    // It stays mapped.
+    let _ = std::fs::remove_file(&segment);
+    match peer {
         Ok(client) => {
             let client = RefCell::new(client);
             if let Err(error) = client.borrow_mut().now() {

@@ -4,11 +4,71 @@
 //! Lines in: `read`; `utc NS MAX_ERROR_US`: an NTP daemon has measured UTC; `step NS`: somebody sets the clock. Out:
 //! `path PATH`, and for each line `GENERATION AT_NS STATUS EARLIEST_NS LATEST_NS READINGS CAUSE`.
 
+#[path = "../../clock/src/clock_bound.rs"]
+mod clock_bound;
+
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
+use std::path::Path;
 
+use ::clock_bound::Client;
 use vtare_clock::{Clock, ClockOptions};
+use vtare_sys::{clocks, counter, vmclock};
+use vtare_units::{Monotonic, Span, Wall};
+
+use crate::clock_bound::Stated;
+
+/// Where the client of ClockBound reads what its daemon would state.
+const SEGMENT: &str = "/clockbound";
+
+/// ClockBound in this guest, where it can run: its client cannot read the memory that stands for a VMClock.
+struct Peer {
+    ns_per_tick: f64,
+    statements: u16,
+    client: Option<Client>,
+}
+
+impl Peer {
+    fn start() -> Self {
+        let read = || (counter::read(), clocks::now::<Monotonic>());
+        let begun = read();
+        let _ = clocks::sleep_until(begun.1 + Span::from_millis(200));
+        let ended = read();
+        let ns_per_tick = (ended.1 - begun.1).as_nanos() as f64 / ended.0.since(begun.0) as f64;
+        Self { ns_per_tick, statements: 0, client: None }
+    }
+
+    /// What its daemon does when it has measured UTC: CLOCK_REALTIME is right now, within `bound_ns`.
+    fn state(&mut self, bound_ns: u64) {
+        if vmclock::disruption_marker().is_some() {
+            return;
+        }
+        let stated = Stated {
+            tick: counter::read().count(),
+            utc_ns: clocks::now::<Wall>().as_nanos(),
+            bound_ns,
+            ns_per_tick: self.ns_per_tick,
+            before: self.statements,
+        };
+        self.statements = self.statements.wrapping_add(1);
+        if self.client.is_none() {
+            self.client = clock_bound::client(Path::new(SEGMENT), &stated).map_err(|error| println!("{error}")).ok();
+        } else if let Err(error) = clock_bound::write(Path::new(SEGMENT), &stated) {
+            println!("{SEGMENT}: {error}");
+        }
+    }
+
+    /// Its status and interval now, as words.
+    fn now(&mut self) -> String {
+        let ns = |at: ::clock_bound::nix::sys::time::TimeSpec| at.tv_sec() * 1_000_000_000 + at.tv_nsec();
+        match self.client.as_mut().map(Client::now) {
+            Some(Ok(found)) => format!("{:?} {} {}", found.clock_status, ns(found.earliest), ns(found.latest)),
+            Some(Err(_)) => "Refused 0 0".to_owned(),
+            None => "None 0 0".to_owned(),
+        }
+    }
+}
 
 fn mount(kind: &str, at: &str) -> io::Result<()> {
     fs::create_dir_all(at)?;
@@ -70,6 +130,7 @@ fn serve(serial: &mut File) -> io::Result<()> {
     show_vmclock()?;
     let clock = Clock::start(&ClockOptions::fast());
     writeln!(serial, "path {:?}", clock.path())?;
+    let mut peer = Peer::start();
     let mut line = Vec::new();
     let mut readings: u64 = 0;
     let mut poll = libc::pollfd { fd: serial.as_raw_fd(), events: libc::POLLIN, revents: 0 };
@@ -98,6 +159,7 @@ fn serve(serial: &mut File) -> io::Result<()> {
                 let mut number = || words.next().and_then(|word| word.parse().ok()).unwrap_or(0);
                 let (ns, max_error_us) = (number(), number());
                 state_utc(ns, max_error_us)?;
+                peer.state(max_error_us.unsigned_abs() * 1_000);
             }
             Some("step") => step_wall(words.next().and_then(|word| word.parse().ok()).unwrap_or(0))?,
             Some("read") => {}
@@ -106,13 +168,14 @@ fn serve(serial: &mut File) -> io::Result<()> {
         let (now, utc) = (clock.now_checked(), clock.now_utc_interval());
         writeln!(
             serial,
-            "{} {} {:?} {} {} {readings} {:?}",
+            "{} {} {:?} {} {} {readings} {:?} {}",
             now.generation,
             now.at.as_nanos(),
             utc.status,
             utc.earliest.as_nanos(),
             utc.latest.as_nanos(),
-            clock.disruptions().1
+            clock.disruptions().1,
+            peer.now()
         )?;
     }
 }
