@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from click import Context
 from simulated_trials import MACHINE, A, B, Noise, SimulatedTrials, bursts, compared, measured, none, quiet
 from typer.main import get_command
 
@@ -164,6 +165,8 @@ def test_readings_of_a_run_become_its_median_and_its_tails() -> None:
     short = measured(1.0, printed="\n".join(f"rtt {value}" for value in range(1, 101)))
     assert [figure.read(short) is None for figure in figures] == [False, False, True]
     assert figures[2].hidden([long, short]) == "needs 299 readings a run, found 100"
+    (missing,) = read_figures("p99=json:p99", more_is_better=False)
+    assert missing.read(measured(1.0, printed='{"p99": null}')) is None
     (values, *_) = read_figures("v=json:runs[*].ns[*]", more_is_better=False)
     # A lost packet is null, and no reading.
     assert values.read(measured(1.0, printed='{"runs": [{"ns": [1, null, 3]}, {"ns": [8]}]}')) == 3.0
@@ -276,6 +279,54 @@ def test_ci_systems_get_what_they_read() -> None:
     assert rows[0]["unit"] == "ns"
 
 
+#: What the schema of the Jenkins xUnit plugin (junit-10.xsd) lets stand where: required attributes, others, children.
+JUNIT = {
+    "testsuite": ({"name", "tests", "failures", "errors"}, {"skipped", "time"}, {"testcase"}),
+    "testcase": ({"name"}, {"classname", "time"}, {"failure", "skipped", "system-out"}),
+    "failure": (set(), {"message", "type"}, set()),
+    "skipped": (set(), {"message", "type"}, set()),
+    "system-out": (set(), set(), set()),
+}
+
+
+def test_junit_files_keep_to_the_schema_and_count_their_cases() -> None:
+    limits = (read_limit("slower by 5 %"), read_limit("slower by 50 %"))
+    kinds = set()
+    for found in (compared(1.10, quiet, seed=2), compared(1.0, bursts, most_pairs=12)):
+        suite = ElementTree.fromstring(junit(Outcome(found, 7, MACHINE, limits)))
+        for element in suite.iter():
+            required, others, children = JUNIT[element.tag]
+            assert required <= set(element.attrib) <= required | others
+            assert {child.tag for child in element} <= children
+            kinds.add(element.tag)
+        counted = {
+            name: len(suite.findall(f".//{tag}"))
+            for name, tag in {
+                "tests": "testcase",
+                "failures": "failure",
+                "skipped": "skipped",
+                "errors": "error",
+            }.items()
+        }
+        assert {name: int(suite.attrib[name]) for name in counted} == counted
+    assert kinds == set(JUNIT)
+
+
+def test_benchmark_files_have_the_form_of_their_readers() -> None:
+    outcome = Outcome(compared(1.10, quiet, seed=2), 7, MACHINE)
+    # Bencher Metric Format: benchmark -> measure -> value, with bounds around it.
+    for measures in json.loads(bencher(outcome)).values():
+        for measure in measures.values():
+            assert set(measure) == {"value", "lower_value", "upper_value"}
+            assert all(type(number) in (int, float) for number in measure.values())
+            assert measure["lower_value"] <= measure["value"] <= measure["upper_value"]
+    # github-action-benchmark, customSmallerIsBetter: name, unit and value are required, range and extra are texts.
+    for row in json.loads(benchmark_action(outcome)):
+        assert {"name", "unit", "value"} <= set(row) <= {"name", "unit", "value", "range", "extra"}
+        assert all(isinstance(row[key], str) for key in ("name", "unit", "range"))
+        assert type(row["value"]) in (int, float)
+
+
 @pytest.mark.parametrize("name", ["action.yml", "gitlab.yml"])
 def test_the_templates_of_ci_systems_run_what_vtare_takes(name: str) -> None:
     import yaml
@@ -296,8 +347,10 @@ def test_the_templates_of_ci_systems_run_what_vtare_takes(name: str) -> None:
     written = re.findall(r"--write (\w[\w-]*)=", script)
     assert written
     assert set(written) <= set(FORMS)
-    taken = vars(get_command(app))["commands"]["ab"].params
-    known = {option for parameter in taken for option in parameter.opts}
+    commands = get_command(app)
+    taken = commands.get_command(Context(commands), "ab")
+    assert taken is not None
+    known = {option for parameter in taken.params for option in parameter.opts}
     assert set(re.findall(r"(--[a-z]+[\w-]*)", script)) <= known
 
 

@@ -130,7 +130,7 @@ def read_figures(text: str, *, more_is_better: bool) -> list[Figure]:
             Figure(f"{name} {label}", "", partial(_quantile, readings, p), more_is_better, readings, p)
             for label, p in _TAILS.items()
         ]
-    return [Figure(name, "", lambda run: readings(run)[-1], more_is_better)]
+    return [Figure(name, "", lambda run: next(reversed(readings(run)), None), more_is_better)]
 
 
 _TAILS: Final = {"median": 0.5, "p90": 0.9, "p99": 0.99}
@@ -142,13 +142,12 @@ def _quantile(readings: Callable[[Measured], Sequence[float]], probability: floa
 
 def _numbers(name: str, printed: str, extract: Callable[[str], Sequence[float]]) -> list[float]:
     try:
-        values = list(extract(printed))
-    except (ValueError, KeyError, IndexError, TypeError):
-        values = []
-    if not values:
+        return list(extract(printed))
+    except (ValueError, KeyError, IndexError, TypeError) as error:
         shown = printed.strip()[-200:] or "nothing"
-        raise BadInput(f"--metric {name}: found no number for it in what a command printed, expected one: {shown}")
-    return values
+        raise BadInput(
+            f"--metric {name}: found no number for it in what a command printed, expected one: {shown}"
+        ) from error
 
 
 def _pattern(text: str) -> Callable[[str], list[float]]:
@@ -162,7 +161,10 @@ def _pattern(text: str) -> Callable[[str], list[float]]:
             re.search(_NUMBER, match.group(1) if pattern.groups else match.group(0))
             for match in pattern.finditer(printed)
         ]
-        return [float(part.group(0).replace("_", "")) for part in parts if part is not None]
+        found = [float(part.group(0).replace("_", "")) for part in parts if part is not None]
+        if not found:
+            raise ValueError("no match")
+        return found
 
     return extract
 
@@ -175,12 +177,16 @@ def _path(text: str) -> Callable[[str], list[float]]:
 
 
 def _followed(value: Any, steps: Sequence[str]) -> list[float]:
-    """The numbers at the end of a path; `*` takes every item, and null among several is none."""
+    """The numbers at the end of a path; `*` takes every item. null is what the program could not measure: no number."""
     for at, step in enumerate(steps):
         if step == "*":
             return [number for item in value for number in _followed(item, steps[at + 1 :])]
         value = value[int(step)] if isinstance(value, list) else value[step]
-    return [float(value)] if isinstance(value, (int, float)) and not isinstance(value, bool) else []
+    if value is None:
+        return []
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ValueError("no number")
+    return [float(value)]
 
 
 def _pyperf(document: Any) -> list[float]:

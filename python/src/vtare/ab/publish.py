@@ -58,6 +58,7 @@ def junit(outcome: Outcome) -> str:
         else:
             ElementTree.SubElement(case, "system-out").text = text
     suite.set("failures", str(failures))
+    suite.set("errors", "0")
     suite.set("skipped", str(skipped))
     ElementTree.indent(suite)
     return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
