@@ -93,7 +93,7 @@ def _ranking_sentence(summary: Summary, layout: Layout, ranking: _Ranking) -> Se
         pieces += [", " if at else "", ratio_figure(level.ratio, level.low, level.high), f" with {name}"]
     sure = ranking.p is not None and ranking.p.adjusted is not None
     if ranking.p is None or not sure:
-        return (*pieces, f"; {text.plural(ranking.sets, 'matched set')} are too few for a test of ranks.")
+        return (*pieces, f"; too few for a test of ranks: {text.plural(ranking.sets, 'matched set')}.")
     differs = (ranking.p.adjusted or 0.0) <= summary.plan.analysis.alpha
     word = "the levels differ" if differs else "the ranks do not show a difference between the levels"
     return (*pieces, f"; {word} (ranks of {text.plural(ranking.sets, 'matched set')}, {p_word(ranking.p)}).")
