@@ -107,6 +107,9 @@ enum Command {
     /// Compare commands: is B slower than A, on a noisy machine? (lab)
     #[command(disable_help_flag = true)]
     Ab(lab::LabArguments),
+    /// Has this machine got worse? Repeat a plan for months (lab)
+    #[command(disable_help_flag = true)]
+    Watch(lab::LabArguments),
     /// Show the published tables, and what of their claims reproduces (lab)
     #[command(disable_help_flag = true)]
     Papers(lab::LabArguments),
@@ -227,6 +230,7 @@ fn dispatch(command: &Command) -> Result<Exit, Failure> {
         Command::ServeReport(_) => lab::hand_over("serve-report"),
         Command::Compare(_) => lab::hand_over("compare"),
         Command::Ab(_) => lab::hand_over("ab"),
+        Command::Watch(_) => lab::hand_over("watch"),
         Command::Papers(_) => lab::hand_over("papers"),
         Command::Overhead(_) => lab::hand_over("overhead"),
         Command::Clean(_) => lab::hand_over("clean"),

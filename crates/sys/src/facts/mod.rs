@@ -34,6 +34,8 @@ pub struct MachineFacts {
     pub architecture: String,
     /// The processor's name. On ARM, which has none, implementer and part numbers.
     pub cpu_model: Option<String>,
+    /// The revision of the CPU's microcode, as the kernel shows it (x86): a guest's is what its hypervisor states.
+    pub microcode: Option<String>,
     /// How many CPUs the kernel runs on.
     pub cpus_online: Option<usize>,
     /// The CPUs this process may use, in rising order.
@@ -116,6 +118,7 @@ impl MachineFacts {
             kernel: tree.line("proc/sys/kernel/osrelease"),
             architecture: std::env::consts::ARCH.to_owned(),
             cpu_model: cpuinfo.as_deref().and_then(cpuinfo::model),
+            microcode: cpuinfo.as_deref().and_then(|text| cpuinfo::value(text, "microcode")).map(str::to_owned),
             cpus_online: tree
                 .line("sys/devices/system/cpu/online")
                 .and_then(|text| parse_cpu_list(&text))

@@ -96,7 +96,7 @@ fn a_recorded_guest_is_read_in_full() {
             ("proc/cmdline", "root=/dev/vda1 isolcpus=2-3 quiet\n"),
             (
                 "proc/cpuinfo",
-                "processor\t: 0\nmodel name\t: QEMU Virtual CPU\nflags\t\t: tsc constant_tsc hypervisor sse2\n",
+                "processor\t: 0\nmodel name\t: QEMU Virtual CPU\nmicrocode\t: 0xa101154\nflags\t\t: tsc constant_tsc hypervisor sse2\n",
             ),
             ("proc/meminfo", "MemTotal:        1000000 kB\n"),
             ("proc/loadavg", "0.52 0.58 0.59 1/467 11213\n"),
@@ -115,6 +115,7 @@ fn a_recorded_guest_is_read_in_full() {
     assert_eq!(facts.hostname.as_deref(), Some("guest-7"));
     assert_eq!(facts.kernel.as_deref(), Some("6.1.0-13-cloud-amd64"));
     assert_eq!(facts.cpu_model.as_deref(), Some("QEMU Virtual CPU"));
+    assert_eq!(facts.microcode.as_deref(), Some("0xa101154"));
     assert_eq!(facts.cpus_online, Some(4));
     assert_eq!(facts.cpu_flags.as_deref(), Some(&["constant_tsc", "hypervisor", "tsc"].map(str::to_owned)[..]));
     assert_eq!(facts.memory_byte, Some(1_024_000_000));

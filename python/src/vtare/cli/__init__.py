@@ -1,7 +1,7 @@
 """`vtare-lab`: the lab's commands, one module for each group of them. The only room that sees every stage.
 
-`vtare run`, `status`, `resume`, `verify`, `report`, `plot`, `serve-report`, `compare`, `plan`, `papers`, `overhead` and
-`clean` of the binary end here, as git's commands do.
+`vtare run`, `status`, `resume`, `verify`, `report`, `plot`, `serve-report`, `compare`, `watch`, `plan`, `papers`,
+`overhead` and `clean` of the binary end here, as git's commands do.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ _COMMANDS: Final = {
     "overhead": "results",
     "clean": "campaigns",
     "ab": "ab",
+    "watch": "watch",
     "papers": "papers",
 }
 _LOG = logging.getLogger(__name__)

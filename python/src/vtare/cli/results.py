@@ -37,14 +37,30 @@ def report(
     """Write the report of a campaign, finished or not. Exits with 1 where a run could not be used."""
     from vtare.bulk import ALONE, dask_executor
     from vtare.report.write import default_name, write_summary
+    from vtare.watch.store import is_watched
 
     if form not in ("html", "md", "latex", "json"):
         raise BadInput(f"--format: found '{form}', expected html, md, latex or json")
+    if is_watched(store):
+        if form != "html":
+            raise BadInput(f"--format: found '{form}', expected html for a store of `vtare watch`")
+        stdout().print(str(_report_over_time(store, out)))
+        return
     with nullcontext(ALONE) if dask is None else dask_executor(dask) as executor:
         # Workers have working directories of their own.
         summary = summary_of(store if dask is None else store.resolve(), executor)
         stdout().print(str(write_summary(summary, out or default_name(form), form=form)))
     exit_with_problems(summary)
+
+
+def _report_over_time(store: Path, out: Path | None) -> Path:
+    from vtare.report.over_time import page
+    from vtare.report.write import REPORT_NAME, write_whole
+    from vtare.watch.over_time import over_time
+
+    place = out or store / REPORT_NAME
+    write_whole(place, page(store, over_time(store)))
+    return place
 
 
 def plot(
@@ -108,8 +124,10 @@ def serve_report(
 
 
 def compare(
-    before: Annotated[Path, typer.Argument(metavar="BEFORE", help="The store of a campaign before the change.")],
-    after: Annotated[Path, typer.Argument(metavar="AFTER", help="The store of a campaign after it.")],
+    before: Annotated[
+        Path | None, typer.Argument(metavar="BEFORE", help="The store of a campaign before the change.")
+    ] = None,
+    after: Annotated[Path | None, typer.Argument(metavar="AFTER", help="The store of a campaign after it.")] = None,
     more_before: Annotated[
         list[Path] | None, typer.Option("--before", metavar="STORE", help="Another campaign before; may be repeated.")
     ] = None,
@@ -129,7 +147,15 @@ def compare(
             "--margin",
             parser=percentage("--margin", 0.0, 100.0),
             metavar="PERCENT",
-            help="Margin of equivalence (default AFTER's plan's).",
+            help="Margin of equivalence (default AFTER's plan's; over time 5 %).",
+        ),
+    ] = None,
+    over_time: Annotated[
+        Path | None,
+        typer.Option(
+            "--over-time",
+            metavar="STORE",
+            help="Instead: where figures of this store of `vtare watch`, or of a campaign, changed over time.",
         ),
     ] = None,
     as_json: JsonOption = False,
@@ -137,7 +163,16 @@ def compare(
     """Compare campaigns before and after a change, cell by cell, with intervals and verdicts.
 
     A verdict takes at least two campaigns on each side: one cannot separate a change from a campaign's own offset.
+
+    With --over-time STORE --fail-on-regression exits with 1 where a figure has changed for the worse by the margin.
     """
+    if over_time is not None:
+        if before is not None or more_before or more_after:
+            raise BadInput("--over-time: found another store, expected the one of --over-time alone")
+        _compare_over_time(over_time, 0.05 if margin is None else margin / 100.0, fail_on_regression, as_json)
+        return
+    if before is None or after is None:
+        raise BadInput(f"found {'no store' if before is None else 'one store'}, expected BEFORE and AFTER")
     from vtare.campaign import forget_keys
     from vtare.summary.between import compare_stores, refuse_undecidable
     from vtare.terminal.between import show_between
@@ -155,6 +190,21 @@ def compare(
     for reason in (*found.left_out_before, *found.left_out_after):
         _LOG.warning(f"left out: {reason}")
     if found.damaged or (fail_on_regression and found.regressions):
+        raise typer.Exit(1)
+
+
+def _compare_over_time(store: Path, margin: float, fail_on_regression: bool, as_json: bool) -> None:
+    from vtare.campaign import forget_keys
+    from vtare.terminal.over_time import show_over_time
+    from vtare.watch.over_time import over_time
+
+    forget_keys(store)
+    found = over_time(store)
+    if as_json:
+        print_json(found.document(store, margin))
+    else:
+        show_over_time(stdout(), found, margin)
+    if fail_on_regression and any(change.worse for change in found.alerts(margin)):
         raise typer.Exit(1)
 
 

@@ -84,6 +84,7 @@ def render(content: Content, *, live: bool = False) -> str:
         "placements": content.placements,
         "placement_table": content.placement_table,
         "drift": content.drift,
+        "changes": content.changes,
         "controls": content.controls,
         "flagged": flagged_text(summary),
         "absent": content.absent,

@@ -15,6 +15,7 @@ from vtare.report.inference import effect_figure, inference_figures
 from vtare.report.inference_tables import control_table, inference_tables
 from vtare.report.layout import layout_of
 from vtare.report.main_table import main_tables
+from vtare.report.over_time import change_question
 from vtare.report.pages import page_of
 from vtare.report.placement import placement_figures, placement_table
 from vtare.report.tables import Table, absent_tables, cell_table, test_table, verdict_table
@@ -74,6 +75,7 @@ class Content:
     placements: tuple[Question, ...]
     placement_table: Table | None
     drift: Question | None
+    changes: Question | None
     controls: Table | None
     absent: tuple[Table, ...]
 
@@ -84,8 +86,7 @@ class Content:
         for part in self.parts:
             yield from part.questions
         yield from self.placements
-        if self.drift is not None:
-            yield self.drift
+        yield from (question for question in (self.drift, self.changes) if question is not None)
 
     def drawings(self) -> Iterator[Drawing]:
         """Every figure, in the order of the page."""
@@ -157,6 +158,7 @@ def content_of(summary: Summary, *, figures: bool = True) -> Content:
         placements=tuple(placement_figures(summary, layouts)) if figures else (),
         placement_table=placement_table(summary, layouts),
         drift=drift_figure(summary) if figures else None,
+        changes=change_question(summary) if figures else None,
         controls=control_table(summary),
         absent=absent_tables(summary),
     )

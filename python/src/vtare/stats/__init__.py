@@ -10,6 +10,7 @@ from vtare.stats.aligned_ranks import AlignedRankTest, aligned_rank_tests
 from vtare.stats.anytime import AnytimeInterval, anytime_ratio, confidence_sequence
 from vtare.stats.association import LevelAssociation, associate_levels, tau_bound
 from vtare.stats.autocorrelation import Autocorrelation, autocorrelation
+from vtare.stats.changes import ChangePoint, change_points, newest_change
 from vtare.stats.clock_step import hidden_by_step, seen_step, tied_step
 from vtare.stats.comparison import (
     LEAST_BLOCKS,
@@ -73,6 +74,7 @@ __all__ = [
     "AnytimeInterval",
     "Autocorrelation",
     "Ccdf",
+    "ChangePoint",
     "CliffsDelta",
     "Comparison",
     "Estimate",
@@ -108,6 +110,7 @@ __all__ = [
     "associate_levels",
     "autocorrelation",
     "ccdf",
+    "change_points",
     "cliffs_delta",
     "coefficient_of_variation",
     "common_blocks",
@@ -136,6 +139,7 @@ __all__ = [
     "mser5",
     "nemenyi",
     "nemenyi_friedman",
+    "newest_change",
     "outliers_by_scenario",
     "paired_shift",
     "paired_t",

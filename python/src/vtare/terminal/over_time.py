@@ -1,0 +1,37 @@
+"""A store over time, for the terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+from rich.text import Text
+
+from vtare.plots.quantity import quantity_of
+from vtare.terminal.tables import print_table
+from vtare.watch.history import magnitude
+from vtare.watch.sentences import sentence
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from vtare.watch.over_time import OverTime
+
+
+def show_over_time(console: Console, found: OverTime, margin: float) -> None:
+    """Print each change as a sentence, then a row for each series."""
+    points = max(len(one.values) for one in found.series)
+    console.print(f"{len(found.series)} figures over at most {points} {found.unit}s")
+    for change in found.changes:
+        small = "" if magnitude(change.before, change.after) >= margin else f" (below the margin of {100 * margin:g} %)"
+        console.print(f"{found.unit} {change.at}: {sentence(change)}{small}")
+    if not found.changes:
+        console.print("No figure changed its level.")
+    table = Table()
+    for heading in ("figure", f"{found.unit}s", "first", "newest", "least", "greatest", "changes"):
+        table.add_column(heading)
+    for one in found.series:
+        text = quantity_of(one.key.quantity).text
+        values = (one.values[0], one.values[-1], min(one.values), max(one.values))
+        table.add_row(*map(Text, (one.key.text, str(len(one.values)), *map(text, values), str(len(found.of(one.key))))))
+    print_table(console, table)

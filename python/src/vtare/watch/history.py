@@ -1,0 +1,310 @@
+"""What a watched machine showed, round by round: one SQLite file, appended to as a whole or not at all.
+
+    STORE/plan.toml, history.sqlite (WAL), rounds/<number>/ (each a store of its own, for as long as it is kept)
+
+A round's row, its figures and the changes that they show are one transaction. A figure that a round lacks has no row.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sqlite3
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from vtare.errors import BadInput
+from vtare.stored import kind_of, parse_json, plain_values
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+NAME: Final = "history.sqlite"
+SCHEMA: Final = "vtare.history/1"
+#: Facts are compared between these points before and after the first of a new level: its place is known to about one.
+FACTS_BEFORE: Final = 2
+FACTS_AFTER: Final = 1
+_TABLES: Final = """
+CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS rounds (number INTEGER PRIMARY KEY, at_s REAL NOT NULL, elapsed_s REAL NOT NULL,
+  facts TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS series (id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE);
+CREATE TABLE IF NOT EXISTS points (series INTEGER NOT NULL, round INTEGER NOT NULL, value REAL NOT NULL,
+  PRIMARY KEY (series, round)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS changes (series INTEGER NOT NULL, round INTEGER NOT NULL, found INTEGER NOT NULL,
+  before REAL NOT NULL, after REAL NOT NULL, PRIMARY KEY (series, round)) WITHOUT ROWID;
+"""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class SeriesKey:
+    """One figure of one cell: `labels` are its factors and parts, `figure` is `median`, `p99` or another figure's name.
+
+    `quantity` names what is counted and its unit (`miss_ns`); `better` is the change that is an improvement.
+    """
+
+    experiment: str
+    labels: tuple[tuple[str, str], ...]
+    figure: str
+    quantity: str
+    better: str | None = None
+
+    @property
+    def text(self) -> str:
+        """In words: `sleep, method usleep: p99 of miss_ns`."""
+        cell = ", ".join((self.experiment, *(f"{name} {level}" for name, level in self.labels)))
+        return f"{cell}: {self.figure} of {self.quantity}" if self.figure != self.quantity else f"{cell}: {self.figure}"
+
+    def document(self) -> dict[str, Any]:
+        """As in JSON."""
+        return {
+            "experiment": self.experiment,
+            "labels": dict(self.labels),
+            "figure": self.figure,
+            "quantity": self.quantity,
+            "better": self.better,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One pass over the plan: when it began (UNIX time), the machine's facts, and each figure that it has."""
+
+    at_s: float
+    elapsed_s: float
+    facts: Mapping[str, Any]
+    figures: Mapping[SeriesKey, float]
+
+
+@dataclass(slots=True)
+class Series:
+    """A figure over time, in order: parallel lists. `facts` are those of each point's round."""
+
+    key: SeriesKey
+    rounds: list[int] = field(default_factory=list)
+    at_s: list[float] = field(default_factory=list)
+    values: list[float] = field(default_factory=list)
+    facts: list[Mapping[str, Any]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change of a series: `at` is the place of the first point of the new level, `found` of the one that showed it.
+
+    `facts` states which facts of the machine differ between two points before it and one after: name, before, after.
+    """
+
+    key: SeriesKey
+    at: int
+    found: int
+    at_s: float
+    found_s: float
+    before: float
+    after: float
+    facts: tuple[tuple[str, Any, Any], ...] = ()
+
+    @property
+    def ratio(self) -> float | None:
+        """The new level over the old; None where that is not above 0."""
+        return self.after / self.before if self.before > 0 else None
+
+    @property
+    def worse(self) -> bool | None:
+        """Whether it is a change for the worse; None where neither direction is better."""
+        if self.key.better is None:
+            return None
+        return (self.after > self.before) == (self.key.better == "less")
+
+    def document(self) -> dict[str, Any]:
+        """As in JSON."""
+        return {
+            **self.key.document(),
+            "at": self.at,
+            "at_unix_s": self.at_s,
+            "found": self.found,
+            "found_unix_s": self.found_s,
+            "before": self.before,
+            "after": self.after,
+            "ratio": self.ratio,
+            "worse": self.worse,
+            "changed_facts": [{"fact": n, "before": b, "after": a} for n, b, a in self.facts],
+        }
+
+
+def magnitude(before: float, after: float) -> float:
+    """How much greater the greater level is than the lesser, as a share of that; infinite from 0.
+
+    >>> magnitude(120.0, 100.0), magnitude(0.0, 1.0)
+    (0.2, inf)
+    """
+    low, high = sorted((abs(before), abs(after)))
+    return high / low - 1.0 if low > 0 else 0.0 if high == low else math.inf
+
+
+def changed_facts(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[tuple[str, Any, Any], ...]:
+    """Facts that differ: name, before, after.
+
+    >>> changed_facts({"kernel": "6.1", "CPU": "a"}, {"kernel": "6.2", "CPU": "a"})
+    (('kernel', '6.1', '6.2'),)
+    """
+    names = dict.fromkeys((*before, *after))
+    return tuple((name, before.get(name), after.get(name)) for name in names if before.get(name) != after.get(name))
+
+
+class History:
+    """The open file. Use it as a context manager."""
+
+    def __init__(self, store: Path, *, read_only: bool = False) -> None:
+        """Open the history of a store, or make it.
+
+        Raises:
+            BadInput: there is none to read, or it is damaged or of another program.
+        """
+        self._path = store / NAME
+        if (read_only or kind_of(self._path) is not None) and kind_of(self._path) != "file":
+            raise BadInput(f"{self._path}: found no file, expected the history of `vtare watch --store {store}`")
+        try:
+            uri = f"{self._path.absolute().as_uri()}?mode={'ro' if read_only else 'rwc'}"
+            self._connection = sqlite3.connect(uri, uri=True, timeout=30)
+            if not read_only:
+                self._connection.execute("PRAGMA journal_mode = WAL")
+                # Each commit is on the disk before the round counts.
+                self._connection.execute("PRAGMA synchronous = FULL")
+                with self._connection:
+                    self._connection.executescript(_TABLES)
+                    self._connection.execute("INSERT OR IGNORE INTO meta VALUES ('schema', ?)", (SCHEMA,))
+            found = self._connection.execute("SELECT value FROM meta WHERE key = 'schema'").fetchone()
+        except sqlite3.Error as error:
+            raise self._damaged(error) from error
+        if found is None or found[0] != SCHEMA:
+            raise BadInput(f"{self._path}: found schema {found and found[0]!r}, expected '{SCHEMA}'")
+
+    def _damaged(self, error: Exception) -> BadInput:
+        return BadInput(f"{self._path}: cannot be read as the history of `vtare watch` ({error})")
+
+    def __enter__(self) -> Self:
+        """Return the history itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the file."""
+        self._connection.close()
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds there are, those without figures too: the number of the next one."""
+        return int(self._connection.execute("SELECT coalesce(max(number) + 1, 0) FROM rounds").fetchone()[0])
+
+    @property
+    def last_s(self) -> float | None:
+        """When the last round began; None before the first."""
+        found = self._connection.execute("SELECT at_s FROM rounds ORDER BY number DESC LIMIT 1").fetchone()
+        return None if found is None else float(found[0])
+
+    def numbers_since(self, at_s: float) -> set[int]:
+        """The numbers of the rounds that began then or later."""
+        return {row[0] for row in self._connection.execute("SELECT number FROM rounds WHERE at_s >= ?", (at_s,))}
+
+    def append(self, made: Round) -> list[Change]:
+        """Add a round and return the changes that it shows. All of it is on the disk afterwards, or nothing.
+
+        Raises:
+            sqlite3.Error: it cannot be written (`sqlite3.OperationalError`: the disk is full).
+        """
+        with self._connection:
+            number = self.rounds
+            self._connection.execute(
+                "INSERT INTO rounds VALUES (?, ?, ?, ?)",
+                (number, made.at_s, made.elapsed_s, json.dumps(dict(made.facts))),
+            )
+            return [
+                change for key, value in made.figures.items() if (change := self._add(key, number, value)) is not None
+            ]
+
+    def _add(self, key: SeriesKey, number: int, value: float) -> Change | None:
+        """Add a point, and look whether the points since the last change show another one."""
+        from vtare.stats.changes import WINDOW, newest_change
+
+        run = self._connection.execute
+        written = json.dumps(key.document())
+        run("INSERT OR IGNORE INTO series (key) VALUES (?)", (written,))
+        series = run("SELECT id FROM series WHERE key = ?", (written,)).fetchone()[0]
+        run("INSERT INTO points VALUES (?, ?, ?)", (series, number, value))
+        last = run("SELECT coalesce(max(round), 0) FROM changes WHERE series = ?", (series,)).fetchone()[0]
+        query = "SELECT round, value FROM points WHERE series = ? AND round >= ? ORDER BY round DESC LIMIT ?"
+        newest = run(query, (series, last, WINDOW)).fetchall()[::-1]
+        found = newest_change([point for _, point in newest])
+        if found is None:
+            return None
+        place = newest[found.index][0]
+        run("INSERT INTO changes VALUES (?, ?, ?, ?, ?)", (series, place, number, found.before, found.after))
+        around = newest[found.index - FACTS_BEFORE][0], newest[found.index + FACTS_AFTER][0]
+        return self._change(key, *around, place, number, found.before, found.after)
+
+    def _change(
+        self, key: SeriesKey, previous: int, following: int, place: int, number: int, before: float, after: float
+    ) -> Change:
+        """A change with the times of its points, and the facts that differ between the points around it."""
+        query = "SELECT at_s, facts FROM rounds WHERE number = ?"
+        (_, old), (_, new), (at_s, _), (found_s, _) = (
+            self._connection.execute(query, (one,)).fetchone() for one in (previous, following, place, number)
+        )
+        return Change(key, place, number, at_s, found_s, before, after, changed_facts(_facts(old), _facts(new)))
+
+    def changes(self) -> list[Change]:
+        """All changes so far, in the order in which they were found.
+
+        Raises:
+            BadInput: the file is damaged.
+        """
+        near = (
+            "(SELECT round FROM points p WHERE p.series = c.series AND p.round {} c.round"
+            " ORDER BY round {} LIMIT 1 OFFSET {})"
+        )
+        query = (
+            f"SELECT key, {near.format('<', 'DESC', FACTS_BEFORE - 1)}, {near.format('>', 'ASC', FACTS_AFTER - 1)},"
+            " round, found, before, after FROM changes c JOIN series ON series.id = c.series ORDER BY found, c.series"
+        )
+        try:
+            return [self._change(_key(key), *others) for key, *others in self._connection.execute(query)]
+        except (sqlite3.Error, ValueError, TypeError, KeyError) as error:
+            raise self._damaged(error) from error
+
+    def series(self) -> list[Series]:
+        """Every series, in order of its key.
+
+        Raises:
+            BadInput: the file is damaged.
+        """
+        query = (
+            "SELECT key, number, at_s, value, facts FROM points JOIN rounds ON number = round"
+            " JOIN series ON series.id = points.series ORDER BY series.id, number"
+        )
+        found: dict[str, Series] = {}
+        facts: dict[str, Mapping[str, Any]] = {}
+        try:
+            with closing(self._connection.execute(query)) as rows:
+                for key, number, at_s, value, written in rows:
+                    one = found.setdefault(key, Series(_key(key)) if key not in found else found[key])
+                    one.rounds.append(number)
+                    one.at_s.append(float(at_s))
+                    one.values.append(float(value))
+                    one.facts.append(facts.setdefault(written, _facts(written)))
+        except (sqlite3.Error, ValueError, TypeError, KeyError) as error:
+            raise self._damaged(error) from error
+        return sorted(found.values(), key=lambda one: (one.key.experiment, one.key.labels, one.key.figure))
+
+
+def _key(written: str) -> SeriesKey:
+    found = plain_values(parse_json(written))
+    labels = tuple((str(name), str(level)) for name, level in found["labels"].items())
+    return SeriesKey(str(found["experiment"]), labels, str(found["figure"]), str(found["quantity"]), found["better"])
+
+
+def _facts(written: str) -> dict[str, Any]:
+    found = plain_values(parse_json(written))
+    if not isinstance(found, dict):
+        raise ValueError("found facts that are no object")
+    return found

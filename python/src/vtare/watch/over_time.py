@@ -1,0 +1,109 @@
+"""A store over time: each figure of each cell as a series, and where its level changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from vtare import stats
+from vtare.errors import BadInput
+from vtare.watch.figures import facts_of, figures_of
+from vtare.watch.history import FACTS_AFTER, FACTS_BEFORE, Change, History, Series, SeriesKey, changed_facts, magnitude
+from vtare.watch.sentences import sentence
+from vtare.watch.store import is_watched
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from vtare.samples import RunFile
+
+
+@dataclass(frozen=True, slots=True)
+class OverTime:
+    """Series of figures in order of time, and their changes in the order in which they were found.
+
+    `unit` is what a point is: a `round` of `vtare watch`, or a `run` of a campaign.
+    """
+
+    unit: str
+    series: tuple[Series, ...]
+    changes: tuple[Change, ...]
+
+    def alerts(self, margin: float) -> tuple[Change, ...]:
+        """The changes by at least this share."""
+        return tuple(change for change in self.changes if magnitude(change.before, change.after) >= margin)
+
+    def of(self, key: SeriesKey) -> tuple[Change, ...]:
+        """The changes of one series."""
+        return tuple(change for change in self.changes if change.key == key)
+
+    def document(self, store: Path, margin: float) -> dict[str, Any]:
+        """As JSON, schema `vtare.over_time/1`."""
+        alerts = self.alerts(margin)
+        return {
+            "schema": "vtare.over_time/1",
+            "store": str(store),
+            "unit": self.unit,
+            "margin_percent": 100.0 * margin,
+            "series": [
+                {
+                    **one.key.document(),
+                    "n": len(one.values),
+                    "at_unix_s": one.at_s,
+                    "values": one.values,
+                    "changes": len(self.of(one.key)),
+                }
+                for one in self.series
+            ],
+            "changes": [
+                {**change.document(), "alert": change in alerts, "text": sentence(change)} for change in self.changes
+            ],
+        }
+
+
+def over_time(store: Path) -> OverTime:
+    """Read what `vtare watch` keeps, or the runs of a campaign in the order in which they were made.
+
+    Raises:
+        BadInput: it is neither, or has no figure yet.
+    """
+    if is_watched(store):
+        with History(store, read_only=True) as history:
+            found = OverTime("round", tuple(history.series()), tuple(history.changes()))
+    else:
+        from vtare.summary.measured import read_measured
+
+        measured = read_measured(store)
+        found = of_runs(measured.work.run_rows, measured.samples.files, measured.samples.keys)
+    if not found.series:
+        raise BadInput(f"{store}: found no figure, expected those of at least one round or run")
+    return found
+
+
+def of_runs(rows: Iterable[Mapping[str, Any]], files: Sequence[RunFile], keys: Any) -> OverTime:
+    """The runs of a campaign: their rows (`vtare.summary`, `runs`), their files, and the key columns of experiments."""
+    footers = {file.run.run_id: file.footer for file in files}
+    series: dict[SeriesKey, Series] = {}
+    ordered = sorted((row for row in rows if row["control"] is None), key=lambda row: row["position"])
+    for row in ordered:
+        labels = {name: row[name] for name in keys(row["experiment"]) if row[name] is not None}
+        footer = footers[row["run_id"]]
+        for key, value in figures_of(row["experiment"], row["instrument"], labels, row).items():
+            one = series.setdefault(key, Series(key))
+            one.rounds.append(len(one.rounds))
+            one.at_s.append(footer["started_unix_ns"] / 1e9)
+            one.values.append(value)
+            one.facts.append(facts_of(footer))
+    changes = [change for one in series.values() for change in _changes(one)]
+    return OverTime("run", tuple(series.values()), tuple(sorted(changes, key=lambda change: change.found_s)))
+
+
+def _changes(one: Series) -> Iterable[Change]:
+    for found in stats.change_points(one.values):
+        place, last = found.index, found.found_at - 1
+        facts = changed_facts(one.facts[place - FACTS_BEFORE], one.facts[place + FACTS_AFTER])
+        yield Change(
+            one.key, one.rounds[place], one.rounds[last], one.at_s[place], one.at_s[last],
+            found.before, found.after, facts,
+        )  # fmt: skip

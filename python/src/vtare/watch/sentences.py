@@ -1,0 +1,37 @@
+"""A change over time in words."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from vtare.watch.history import Change
+
+_WORDS = {True: "worse", False: "better", None: "changed"}
+
+
+def sentence(change: Change) -> str:
+    """Such as `sleep, method usleep: p99 of miss_ns: 62 us -> 88 us (+42 %, worse) since 2026-11-24 10:00 UTC; ...`."""
+    since = datetime.fromtimestamp(change.at_s, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    return f"{change.key.text}: {levels(change)} since {since}; {facts_text(change)}"
+
+
+def levels(change: Change) -> str:
+    """Both levels, and the change between them: `62 us -> 88 us (+42 %, worse)`."""
+    # Here: what waits between rounds need not know how figures are drawn.
+    from vtare.plots.quantity import quantity_of
+
+    text = quantity_of(change.key.quantity).text
+    share = f"{100 * (change.ratio - 1):+.3g} %, " if change.ratio is not None else ""
+    return f"{text(change.before)} -> {text(change.after)} ({share}{_WORDS[change.worse]})"
+
+
+def facts_text(change: Change) -> str:
+    """Which facts of the machine changed there."""
+    listed = ", ".join(f"{name} {_text(before)} -> {_text(after)}" for name, before, after in change.facts)
+    return f"changed there: {listed}" if listed else "no known fact of the machine changed there"
+
+
+def _text(value: object) -> str:
+    return "unknown" if value is None else str(value)
