@@ -32,7 +32,7 @@ def watch(
     ] = "168 h",
     rounds: Annotated[
         int | None,
-        typer.Option("--rounds", parser=integer("--rounds", 1), metavar="N", help="End after so many rounds."),
+        typer.Option("--rounds", parser=integer("--rounds", 1), metavar="N", help="End after N rounds."),
     ] = None,
     margin: Annotated[
         float,
