@@ -96,7 +96,8 @@ fn a_recorded_guest_is_read_in_full() {
             ("proc/cmdline", "root=/dev/vda1 isolcpus=2-3 quiet\n"),
             (
                 "proc/cpuinfo",
-                "processor\t: 0\nmodel name\t: QEMU Virtual CPU\nmicrocode\t: 0xa101154\nflags\t\t: tsc constant_tsc hypervisor sse2\n",
+                "processor\t: 0\nmodel name\t: QEMU Virtual CPU\nmicrocode\t: 0xa101154\n\
+                 flags\t\t: tsc constant_tsc hypervisor sse2\n",
             ),
             ("proc/meminfo", "MemTotal:        1000000 kB\n"),
             ("proc/loadavg", "0.52 0.58 0.59 1/467 11213\n"),
