@@ -15,6 +15,7 @@ import pytest
 from click import Context
 from simulated_trials import MACHINE, A, B, Noise, SimulatedTrials, bursts, compared, measured, none, quiet
 from typer.main import get_command
+from typer.testing import CliRunner
 
 from vtare import stats
 from vtare.ab.baseline import read_baseline
@@ -310,6 +311,14 @@ def test_junit_files_keep_to_the_schema_and_count_their_cases() -> None:
         }
         assert {name: int(suite.attrib[name]) for name in counted} == counted
     assert kinds == set(JUNIT)
+
+
+@pytest.mark.parametrize("file", ["missing/ab.html", "."])
+def test_a_file_that_cannot_be_written_is_named_before_anything_runs(file: str, tmp_path: Path) -> None:
+    words = ["ab", "--binary", "/nonexistent", "--write", f"html={tmp_path / file}", "--", "true", "--", "true"]
+    done = CliRunner().invoke(app, words)
+    assert isinstance(done.exception, BadInput)
+    assert "expected a file in a directory that can be written" in str(done.exception)
 
 
 def test_benchmark_files_have_the_form_of_their_readers() -> None:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from vtare.errors import BadInput
-from vtare.plots.quantity import quantity_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -146,6 +145,9 @@ def beside_text(found: Compared) -> str | None:
 
 def median_text(found: Compared, figure: Figure, command: int) -> str:
     """The median of a figure of one command, with its unit; empty where it was never counted."""
+    # matplotlib comes with it: functions that are compared in a test do without.
+    from vtare.plots.quantity import quantity_of
+
     values = [value for pair in found.pairs if (value := figure.read(pair.runs[command])) is not None]
     return quantity_of(f"value{figure.unit}").text(float(np.median(values))) if values else ""
 

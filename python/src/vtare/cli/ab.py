@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 from pathlib import Path
 from typing import Annotated
@@ -102,7 +103,6 @@ def ab(
     from vtare.ab.verdict import Outcome, document, read_limit
     from vtare.campaign.binary import find_binary
     from vtare.process import write_whole
-    from vtare.report.comparison import compared_page
     from vtare.terminal.ab import show_compared
 
     if against is not None and (self_test or metric):
@@ -141,16 +141,21 @@ def ab(
             before = read_baseline(against, trials.machine)
             found = comparison.against(trials, *before, listed[0], figures, asked, show=status.update)
     outcome = Outcome(found, drawn, trials.machine, limits)
-    for form, file in files:
-        text = compared_page(outcome) if form == "html" else FORMS[form](outcome)
-        if file == "-":
-            stdout().print(text, end="")
-        else:
-            write_whole(Path(file), text.encode())
     if as_json:
         print_json(document(outcome))
     else:
         show_compared(stdout(), found)
+    for form, file in files:
+        if form == "html":
+            from vtare.report.comparison import compared_page
+
+            text = compared_page(outcome)
+        else:
+            text = FORMS[form](outcome)
+        if file == "-":
+            stdout().print(text, end="")
+        else:
+            write_whole(Path(file), text.encode())
     crossed = [limit.text for limit in limits if limit.crossed(found.primary)]
     if found.stopped == "interrupted":
         raise typer.Exit(130)
@@ -167,4 +172,8 @@ def _form(text: str, *, printed: bool) -> tuple[str, str]:
         raise BadInput(f"--write: found '{text}', expected FORM=FILE with one of html, {', '.join(FORMS)}")
     if file == "-" and not printed:
         raise BadInput(f"--write: found '{text}' beside --json, expected a file: --json prints one document alone")
+    place = Path(file).parent
+    if file != "-" and (Path(file).is_dir() or not os.access(place, os.W_OK | os.X_OK)):
+        found = "a directory" if Path(file).is_dir() else f"no directory {place} that can be written"
+        raise BadInput(f"--write: '{text}': found {found}, expected a file in a directory that can be written")
     return form, file
