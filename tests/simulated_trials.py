@@ -33,14 +33,14 @@ class SimulatedTrials(Trials):
     def __init__(self, slower: float, own: Noise, machine: Noise, seed: int) -> None:
         self.slower = slower
         self.own = own
-        self.machine = machine
+        self.shared = machine
         self.rng = np.random.default_rng(seed)
         self.now = 0.0
 
     def run(
         self, commands: Sequence[Command], cpus: Sequence[Sequence[int]] | None = None
     ) -> tuple[list[Measured], Beside]:
-        drift = self.machine(self.rng)
+        drift = self.shared(self.rng)
         runs = []
         for command in commands:
             wall = 1e8 * (self.slower if command is B else 1.0) * np.exp(drift + self.own(self.rng))

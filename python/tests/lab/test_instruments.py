@@ -100,7 +100,17 @@ def test_unknown_instrument_is_refused_with_those_that_are_known() -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["instruments", "instruments.model", "plots.quantity", "quantities", "summary.between", "summary.factors"]
+    "module",
+    [
+        "instruments",
+        "instruments.model",
+        "plots.quantity",
+        "quantities",
+        "summary.between",
+        "summary.completion",
+        "summary.factors",
+        "summary.rows",
+    ],
 )
 def test_every_example_gives_what_it_shows(module: str) -> None:
     assert doctest.testmod(importlib.import_module(f"vtare.{module}")).failed == 0

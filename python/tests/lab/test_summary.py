@@ -398,8 +398,9 @@ def test_rows_come_out_of_their_frame_as_they_went_in() -> None:
     assert frame["platform"].to_list() == [None]
     assert rows_of(TailRow, frame) == [row]
     tested = RankTestRow(
-        "e", "load", (Level("method", "usleep"),), "median", "friedman", 1.0, 0.2, None, "0.2", "f", "holm", None, 4,
-        ("idle", "cpu"), (Differing("idle", "cpu", 0.01),), None,
+        experiment="e", factor="load", where=(Level("method", "usleep"),), figure="median", test="friedman",
+        statistic=1.0, p_value=0.2, p_adjusted=None, p_text="0.2", family="f", adjustment="holm", exact=None, n_runs=4,
+        levels=("idle", "cpu"), pairs=(Differing("idle", "cpu", 0.01),), refused=None,
     )  # fmt: skip
     assert rows_of(RankTestRow, frame_of(RankTestRow, [tested])) == [tested]
 

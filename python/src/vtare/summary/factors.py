@@ -35,72 +35,58 @@ class Differing:
     p_adjusted: float
 
 
-@dataclass(frozen=True, slots=True)
-class RankTestRow:
-    """The test of one factor by one figure, at one place of the others. `pairs` are the levels that differ."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Tested:
+    """What every test states: a figure of runs, at one place of the other factors. `refused`: why it was not made."""
 
     experiment: str
-    factor: str
     where: tuple[Level, ...]
     figure: str
-    test: str
-    statistic: float | None
     p_value: float | None
     p_adjusted: float | None
     p_text: str | None
     family: str
     adjustment: str
-    exact: bool | None
     n_runs: int
-    levels: tuple[str, ...]
-    pairs: tuple[Differing, ...]
     refused: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class InteractionRow:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankTestRow(_Tested):
+    """The test of one factor. `pairs` are the levels that differ."""
+
+    factor: str
+    test: str
+    statistic: float | None
+    exact: bool | None
+    levels: tuple[str, ...]
+    pairs: tuple[Differing, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InteractionRow(_Tested):
     """The test of one interaction. `scale` is `log` (of ratios) or `plain`."""
 
-    experiment: str
-    where: tuple[Level, ...]
     effect: str
     factors: tuple[str, ...]
-    figure: str
     scale: str
     f: float | None
     dimensions: int | None
     freedom: float | None
     freedom_error: float | None
     n_blocks: int | None
-    p_value: float | None
-    p_adjusted: float | None
-    p_text: str | None
-    family: str
-    adjustment: str
-    n_runs: int
-    refused: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class LevelRow:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LevelRow(_Tested):
     """How the figures of runs go with one level of a factor; `level` is None for a factor of numbers."""
 
-    experiment: str
     factor: str
     level: str | None
-    where: tuple[Level, ...]
-    figure: str
     tau_b: float | None
     tau_bound: float | None
     cliffs_delta: float | None
-    p_value: float | None
-    p_adjusted: float | None
-    p_text: str | None
-    family: str
-    adjustment: str
-    n_runs: int
     n_level: int | None
-    refused: str | None
 
 
 #: Figures of a run, beside the main one, that whole factors are tested by: those of the papers' tables.

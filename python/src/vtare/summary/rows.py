@@ -20,9 +20,9 @@ _Row = TypeVar("_Row")
 def columns_of(kind: Any) -> Mapping[str, Any]:
     """The columns of a kind of row and their types, without those of its labels.
 
-    >>> from vtare.summary.factors import LevelRow
-    >>> list(columns_of(LevelRow).items())[:2]
-    [('experiment', String), ('factor', String)]
+    >>> from vtare.summary.factors import Differing
+    >>> dict(columns_of(Differing))
+    {'less': String, 'more': String, 'p_adjusted': Float64}
     """
     return {name: _type_of(hint) for name, hint in _hints(kind).items() if name != LABELS}
 
