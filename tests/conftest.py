@@ -13,7 +13,12 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from hypothesis import settings
 from native import Installed
+
+# No test depends on how fast the machine is.
+settings.register_profile("any-machine", deadline=None)
+settings.load_profile("any-machine")
 
 ROOT = Path(__file__).resolve().parent.parent
 

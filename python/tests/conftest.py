@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+from hypothesis import settings
 
 from vtare.campaign import Campaign, CampaignResult, StopRequest, Store
 from vtare.campaign import surroundings as surroundings_module
@@ -24,6 +25,10 @@ from vtare.path import PathSpec
 from vtare.plan import Plan, parse_plan
 from vtare.platforms import DEFAULT_RESOURCES, Need, Resources
 from vtare.platforms.host import HostInstance
+
+# No test depends on how fast the machine is.
+settings.register_profile("any-machine", deadline=None)
+settings.load_profile("any-machine")
 
 TINY = """
 schema = "vtare.plan/1"

@@ -20,7 +20,7 @@ from vtare.platforms.protocol import PlatformFailed
 pytestmark = pytest.mark.attack
 
 #: On a busy machine an example may take any time.
-STEADY = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+STEADY = settings(suppress_health_check=[HealthCheck.too_slow])
 
 #: What a frame takes on the line beside its payload.
 AROUND_BYTE = 21

@@ -15,7 +15,7 @@ from vtare.errors import BadInput
 pytestmark = pytest.mark.attack
 
 #: On a busy machine an example may take any time.
-STEADY = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+STEADY = settings(suppress_health_check=[HealthCheck.too_slow])
 
 ENTRIES = {
     f"{number:016x}": Entry(

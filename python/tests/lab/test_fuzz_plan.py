@@ -16,7 +16,7 @@ from vtare.plan import Plan, load_plan, parse_plan, shipped_plans
 pytestmark = pytest.mark.attack
 
 #: On a busy machine an example may take any time.
-STEADY = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+STEADY = settings(suppress_health_check=[HealthCheck.too_slow])
 
 CONTRACT = load_contract()
 SOURCE = Path("fuzz.toml")

@@ -184,7 +184,7 @@ def test_links_and_pipes_are_no_samples(tmp_path: Path) -> None:
         parquet_check.check(tmp_path / "link", most_rows=1)
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_a_damaged_file_passes_or_is_refused_and_nothing_else(tmp_path: Path, data: st.DataObject) -> None:
     """Any change of a good file, at any place, ends in samples that can be read or in one clear error."""
@@ -201,7 +201,7 @@ def test_a_damaged_file_passes_or_is_refused_and_nothing_else(tmp_path: Path, da
     assert pl.read_parquet(path).height <= MOST.rows
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(metadata=st.binary(max_size=400))
 def test_any_metadata_is_refused_or_has_a_shape(tmp_path: Path, metadata: bytes) -> None:
     try:

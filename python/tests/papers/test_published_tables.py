@@ -11,7 +11,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
@@ -206,7 +206,6 @@ def test_what_the_papers_did_not_measure_has_no_standing(call: str, what: str, l
     assert getattr(papers, call)(what, load, 100.0) is None
 
 
-@settings(deadline=None)
 @given(
     source=st.sampled_from(sorted(TIMER_FUNCTIONS)),
     load=st.sampled_from(sorted(LOADS)),
@@ -223,7 +222,6 @@ def test_a_wider_interval_never_claims_more(source: str, load: str, median: floa
     assert wide.below + wide.above <= len(wide.published) == 5
 
 
-@settings(deadline=None)
 @given(method=st.sampled_from(sorted(SLEEP_FUNCTIONS)), load=st.sampled_from(sorted(LOADS)))
 def test_every_sleep_method_has_five_platforms_beside_it(method: str, load: str) -> None:
     standing = papers.place_sleep_miss(method, load, 1.0)

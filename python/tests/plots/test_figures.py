@@ -483,7 +483,7 @@ def test_profiles_and_ratios_without_a_figure_are_refused() -> None:
 @given(
     st.lists(st.tuples(st.integers(-50, 10**9), st.integers(1, 10**6)), min_size=1, max_size=60),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_violin_holds_every_reading_once(readings: list[tuple[int, int]]) -> None:
     values, weights = [float(v) for v, _ in readings], [w for _, w in readings]
     shape = plots.violin("a", "a", values, weights)

@@ -177,7 +177,7 @@ whole = st.lists(st.integers(-50, 50), max_size=60)
 
 
 @given(st.lists(whole, max_size=6))
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_tallies_added_up_are_the_tally_of_all(parts: list[list[int]]) -> None:
     adder = stats.Adder()
     for part in parts:
@@ -193,7 +193,7 @@ def test_tallies_added_up_are_the_tally_of_all(parts: list[list[int]]) -> None:
 @given(
     st.lists(st.integers(0, 9), min_size=4, max_size=80), st.integers(0, 2**32 - 1), st.booleans(), st.integers(1, 9)
 )
-@settings(deadline=None, max_examples=80)
+@settings(max_examples=80)
 def test_medians_of_resamples_counted_in_a_window_are_those_of_resamples_laid_out(
     readings: list[int], seed: int, rising: bool, block: int
 ) -> None:

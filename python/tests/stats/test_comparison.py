@@ -47,7 +47,7 @@ def check(found: Comparison, family: int) -> None:
         assert "it may be chance" in verdict.reason
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(runs, runs, st.sampled_from([0.0, 1.0, 50.0]), st.integers(1, 40), st.booleans())
 def test_verdict_interval_and_p_never_contradict_each_other(
     a: list[float], b: list[float], step: float, family: int, blocked: bool
@@ -58,7 +58,7 @@ def test_verdict_interval_and_p_never_contradict_each_other(
         check(stats.compare_runs(a, b, step=step), family)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.floats(1.0, 1e6), min_size=4, max_size=9), st.lists(st.floats(1.0, 1e6), min_size=4, max_size=9))
 def test_turning_a_comparison_round_turns_its_interval_round(a: list[float], b: list[float]) -> None:
     for here, there in ((a, b), (by_block(a), by_block(b))):
@@ -179,7 +179,7 @@ def test_a_sample_of_zeros_is_no_division() -> None:
         stats.compare_runs([], [1.0])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(st.floats(0.5, 2.0), min_size=4, max_size=9),
     st.lists(st.floats(0.5, 2.0), min_size=4, max_size=9),
