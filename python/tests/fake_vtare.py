@@ -175,7 +175,7 @@ def estimates(run: dict[str, Any]) -> dict[str, list[Any]]:
 def serve(arguments: list[str]) -> int:
     key = Path(arguments[arguments.index("--key-file") + 1])
     if key.stat().st_mode & 0o077 or len(key.read_text().strip()) != 64:
-        print("the key is not for its owner's eyes only", file=sys.stderr)
+        print("others than its owner can read the key", file=sys.stderr)
         return 2
     (HERE / "serve.arguments").write_text(" ".join(arguments))
     return help_out("serve", "", json.dumps({"schema": "vtare.serve/1"}), sys.stdout) or 0

@@ -47,7 +47,7 @@ pub enum KeyError {
     #[error("cannot read the key file {path}: {source}{}",
         match .source.kind() {
             std::io::ErrorKind::NotFound => ": `vtare serve --new-key FILE` writes one, of which both ends have a copy",
-            std::io::ErrorKind::PermissionDenied => ": it is for its owner's eyes only, so run this as its owner",
+            std::io::ErrorKind::PermissionDenied => ": only its owner may read it, so run this as its owner",
             _ => "",
         })]
     Read {
@@ -67,7 +67,9 @@ pub enum KeyError {
         found: &'static str,
     },
     /// Others than its owner can read or write the file.
-    #[error("the key file {path}: found mode {mode:04o}, expected 0600, for its owner's eyes only: `chmod 600 {path}`")]
+    #[error(
+        "the key file {path}: found mode {mode:04o}, expected 0600, readable by its owner only: `chmod 600 {path}`"
+    )]
     Exposed {
         /// The file.
         path: PathBuf,

@@ -59,7 +59,7 @@ enum Command {
     Load(Box<load_command::LoadArguments>),
     /// Emulate a wide-area link between two interfaces; log its true available bandwidth
     Link(Box<link::LinkArguments>),
-    /// Be the far end for rtt, avb and throughput
+    /// Answer the probes of rtt and avb: their far end
     Serve(serve::ServeArguments),
     /// Read the clock on all CPUs at once and count steps backwards
     Torture(torture::TortureArguments),

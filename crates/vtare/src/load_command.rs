@@ -54,7 +54,7 @@ pub(crate) struct LoadArguments {
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 
-    /// Be the file service of nbd at this address, by qemu-nbd
+    /// Serve a file for nbd at this address, by qemu-nbd
     #[arg(long, value_name = "ADDR:PORT", conflicts_with_all = ["to", "threads"])]
     serve: Option<SocketAddr>,
 

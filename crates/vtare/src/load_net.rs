@@ -47,7 +47,7 @@ pub(crate) struct NetArguments {
     #[arg(long, value_name = "ADDR:PORT", conflicts_with = "sink")]
     to: Option<SocketAddr>,
 
-    /// Be the sink: count what comes to this address
+    /// Count what comes to this address: the sink
     #[arg(long, value_name = "ADDR:PORT")]
     sink: Option<SocketAddr>,
 

@@ -31,7 +31,8 @@ READINGS = {"timer": "cost_ps", "sleep": "miss_ns", "counter": "wall_ns", "noise
 #: The metric of a comparison as the report names it: the run's figure, and whether the clock's step may widen it.
 METRICS = {
     "miss": ("median", True), "RTT": ("median", True), "gap": ("median", True), "read cost": ("read cost", False),
-    "CV": ("CV", False), "error": ("error", False), "throughput": ("throughput", False), "time late": ("late", False),
+    "CV": ("CV", False), "share lost": ("time lost", False), "error": ("error", False),
+    "throughput": ("throughput", False), "time late": ("late", False),
 }  # fmt: skip
 ABOVE_NS = {"1 \N{MICRO SIGN}s": 1e3, "10 \N{MICRO SIGN}s": 1e4, "100 \N{MICRO SIGN}s": 1e5, "1 ms": 1e6,
             "10 ms": 1e7, "100 ms": 1e8}  # fmt: skip

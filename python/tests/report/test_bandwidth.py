@@ -53,6 +53,7 @@ def test_every_question_is_answered_by_a_figure(summary: Summary) -> None:
     (layout,) = layouts_of(summary).values()
     questions = bandwidth.questions(summary, layout)
     assert [question.id.split("-")[0] for question in questions] == [
+        "over",
         "against",
         "errors",
         "course",
@@ -69,6 +70,21 @@ def test_every_question_is_answered_by_a_figure(summary: Summary) -> None:
         chart = panel.chart()
         assert chart.spec["datasets"]["course"]
         assert not chart.shared
+
+
+def test_the_main_figure_is_estimate_over_truth_and_counts_bounds_apart(summary: Summary) -> None:
+    (layout,) = layouts_of(summary).values()
+    first = bandwidth.questions(summary, layout)[0]
+    (panel,) = first.panels
+    rows = panel.drawing.data.filter(pl.col("mark") == "median").to_dicts()
+    assert len(rows) == 4
+    cells = {(row["cross"], row["method"]): row for row in summary.cells.to_dicts() if row["timers"] == "vtare"}
+    for row in rows:
+        cell = cells[row["group"].removeprefix("cross traffic ").replace("\N{NO-BREAK SPACE}", " "), row["label"].split()[0]]
+        assert row["value"] == pytest.approx(1 + cell["error_percent"] / 100)
+        assert row["low"] == (None if cell["error_percent_low"] is None else 1 + cell["error_percent_low"] / 100)
+        assert f"({cell['at_least']:g} of {cell['estimates']:g} bounds)" in row["label"]
+    assert "At timers vtare." in first.caption
 
 
 def test_the_table_shows_each_count_with_its_reason(summary: Summary) -> None:
@@ -95,7 +111,7 @@ def test_without_a_truth_no_error_is_claimed(summary: Summary) -> None:
     (layout,) = layouts_of(bare).values()
     assert bandwidth.sentences(bare, layout) == ([], [])
     ids = {question.id.split("-")[0] for question in bandwidth.questions(bare, layout)}
-    assert not ids & {"against", "errors", "cost", "share"}
+    assert not ids & {"over", "against", "errors", "cost", "share"}
     assert "off by" not in build(bare)
 
 

@@ -61,7 +61,7 @@ pub(crate) struct Incoming {
 }
 
 impl Incoming {
-    /// Begins a file beside its place, for its owner's eyes only; directories that are missing are made.
+    /// Begins a file beside its place, readable by its owner only; directories that are missing are made.
     ///
     /// # Errors
     /// In words, where the path is out of reach or cannot be written.

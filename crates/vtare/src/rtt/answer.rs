@@ -97,8 +97,8 @@ fn late(answer: &mut Answer, outcome: &Outcome<RttCell>, parameters: &Parameters
     let mut found = false;
     for cell in outcome.cells.iter().filter(|cell| cell.sent > 0).filter(sent_late) {
         answer.limit(format!(
-            "{}: {} of {} packets left more than 100 us late. From their slots on, 1 round trip in 100 takes {} or \
-             more, from their departure {}.",
+            "{}: {} of {} packets left more than 100 us late. Counted from the time when it was due, 1 round trip in \
+             100 takes {} or more; from its departure, {}.",
             cell.peer,
             cell.sent_late,
             cell.sent,

@@ -1,4 +1,4 @@
-//! `vtare serve`: the far end for rtt, avb and throughput (docs/security.md).
+//! `vtare serve`: the far end of rtt and avb (docs/security.md).
 
 mod confine;
 mod log;
@@ -43,7 +43,7 @@ pub(crate) struct ServeArguments {
     #[arg(long = "key-file", value_name = "FILE")]
     key_files: Vec<PathBuf>,
 
-    /// Write a new key to this file, for its owner's eyes only, and end
+    /// Write a new key to this file, readable by its owner only, and end
     #[arg(long, value_name = "FILE", conflicts_with_all = ["key_files", "listen", "spin", "cpu"])]
     new_key: Option<PathBuf>,
 

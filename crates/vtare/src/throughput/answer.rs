@@ -72,7 +72,7 @@ fn capital(text: &str) -> String {
 }
 
 fn latency(cell: &ThroughputCell) -> String {
-    cell.latency_ns.median.map_or_else(String::new, |ns| format!(", and takes {} in the median", time(Some(ns))))
+    cell.latency_ns.median.map_or_else(String::new, |ns| format!("; a frame takes {} in the median", time(Some(ns))))
 }
 
 /// What single trials passed where no search has an answer.
@@ -192,7 +192,7 @@ mod tests {
         let mut one = cell(Some(100e3), 64);
         one.latency_ns = Figures { median: Some(2e6), ..Figures::default() };
         let sentence = "  100.0 kpacket/s (51.2 Mbit/s) in frames of 64 B through 4 guests passes with up to 0.5 % \
-                        lost, and takes 2.00 ms in the median.\n\n";
+                        lost; a frame takes 2.00 ms in the median.\n\n";
         assert_eq!(shown(vec![one.clone()], &[]), sentence);
         one.loaded = 1;
         let text = shown(vec![cell(Some(50e3), 1_518), one], &[]);

@@ -450,7 +450,7 @@ def _end_all(helpers: Sequence[Helper], stop: StopRequest) -> None:
 
 
 def _write_key(path: Path) -> None:
-    """Write a fresh key for its owner's eyes only, from the first moment on."""
+    """Write a fresh key, readable by its owner only from the first moment on."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w", encoding="ascii") as file:
         file.write(f"{secrets.token_hex(32)}\n")

@@ -56,7 +56,7 @@ DaskOption = Annotated[
     ),
 ]
 OutOption = Annotated[
-    Path | None, typer.Option("--out", help="The file to write (default STORE/report.html, .md or .tex).")
+    Path | None, typer.Option("--out", help="The file to write (default STORE/report.html, .md, .tex or .json).")
 ]
 
 

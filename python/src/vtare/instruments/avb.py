@@ -58,7 +58,7 @@ RECORD: Final = Instrument(
         Metric("avb_bit_per_s", "available", "available bandwidth", "available bandwidth"),
         Metric("truth_bit_per_s"),
         Metric("true_capacity_bit_per_s"),
-        Metric("error_percent", "error", better="less"),
+        Metric("error_percent", "error", better="less", interval=True),
         Metric("error_half_iqr_percent", better="less"),
         Metric("absolute_error_percent", "error", "error", "absolute error", better="less", by_level=True),
         Metric("estimate_byte", better="less"),

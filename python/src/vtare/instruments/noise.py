@@ -29,7 +29,7 @@ def _figures(part: PartRows) -> Mapping[str, Any]:
 
 RECORD: Final = Instrument(
     name="noise",
-    asks="How long does a spinning thread lose the CPU?",
+    asks="How much of its time does a spinning thread lose?",
     quantity="gap_ns",
     value=Value("gap_ns"),
     parts=("cpu",),
@@ -37,9 +37,12 @@ RECORD: Final = Instrument(
     most_rows=_most_rows,
     metrics=(
         Metric("gap_ns", "gap", "gap", "gap in a spinning thread", better="less"),
-        Metric("lost_fraction", better="less"),
+        Metric("lost_fraction", "share lost", "share lost", "share of the time lost", better="less",
+               interval=True),
         Metric("gaps_per_s", better="less"),
-    ),
+    ),  # fmt: skip
     figures=_figures,
     series=("cpu",),
+    compared="lost_fraction",
+    shown_by_compared=True,
 )

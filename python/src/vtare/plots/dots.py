@@ -108,6 +108,7 @@ def dot_intervals(
     scale: Scale | None = None,
     label: str | None = None,
     title: str | None = None,
+    reference: float | None = None,
 ) -> Drawing:
     """Medians as markers, their intervals as bars, single runs as ticks, the value in text at the right.
 
@@ -118,18 +119,21 @@ def dot_intervals(
         scale: shared scale of several panels; made from the rows when left out.
         label: axis label in place of the quantity's own.
         title: heading inside the figure, for figures that stand alone.
+        reference: what values are to be compared with, drawn as a line.
 
     Raises:
         ValueError: no rows.
     """
     if not rows:
         raise ValueError("found no rows, expected at least one cell with a median")
-    shown = scale if scale is not None else scale_for(dot_values(rows))
+    shown = scale if scale is not None else scale_for([*dot_values(rows), *([] if reference is None else [reference])])
     at, headings, height = _positions(rows)
     with style_context():
         figure, axes = new_figure(_FRAME_IN + _ROW_IN * height + (0.2 if title else 0.0))
         for y in at:
             axes.axhline(y, color=GRID.light, linewidth=0.5, zorder=1)
+        if reference is not None:
+            axes.axvline(reference, color=MUTED.light, linewidth=1.2, zorder=1.5)
         for row, y in zip(rows, at, strict=True):
             _draw_row(axes, row, y, shown, quantity_of(quantity).text)
         for y, text in headings:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -22,10 +23,11 @@ _FRAME_IN: Final = 0.86
 _COLUMN_IN: Final = 0.82
 _LABEL_LETTER_IN: Final = 0.072
 _ASLANT_LETTER_IN: Final = _LABEL_LETTER_IN * 0.87
+_LABEL_LETTERS: Final = 26
+"""Letters of a row's name in one line: longer ones would leave the squares no room in a panel."""
+_LINE_IN: Final = 0.14
 _LEAST_TINT: Final = 0.04
 _MOST_TINT: Final = 0.62
-_COLUMN_LETTERS: Final = 11
-"""Letters of a column's name that fit beside the next one's at this width."""
 _MARK: Final[dict[Edge, str]] = {"sure": "", "alike": "=", "open": "?"}
 _VERDICT: Final[dict[Edge, str]] = {"sure": "sure", "alike": "equivalent", "open": "inconclusive"}
 
@@ -79,21 +81,24 @@ def matrix(
     """
     if not rows or not columns or len(squares) != len(rows) or any(len(some) != len(columns) for some in squares):
         raise ValueError(f"found {len(squares)} lists for {len(rows)} rows, {len(columns)} columns, expected a matrix")
-    aslant = any(len(column) > _COLUMN_LETTERS for column in columns)
+    names = [textwrap.wrap(row, _LABEL_LETTERS) or [""] for row in rows]
+    row_in = _ROW_IN + _LINE_IN * (max(len(lines) for lines in names) - 1)
     # Left of the squares: the names of the rows, or how far the names of columns reach that end below their square.
-    left = _LABEL_LETTER_IN * max(len(row) for row in rows)
+    left = _LABEL_LETTER_IN * max(len(line) for lines in names for line in lines)
+    column_in = max(_COLUMN_IN, (PANEL_WIDTH_IN - left - 0.2) / len(columns))
+    aslant = any(_LABEL_LETTER_IN * (len(column) + 1) > column_in for column in columns)
     if aslant:
         left = max(left, *(_ASLANT_LETTER_IN * len(column) - _COLUMN_IN * at for at, column in enumerate(columns)))
     width = max(PANEL_WIDTH_IN, left + _COLUMN_IN * len(columns) + 0.2)
     extra = 0.055 * max(len(column) for column in columns) if aslant else 0.0
     with style_context():
-        figure, axes = new_figure(_FRAME_IN + extra + _ROW_IN * len(rows), width)
+        figure, axes = new_figure(_FRAME_IN + extra + row_in * len(rows), width)
         for y, some in enumerate(squares):
             for x, square in enumerate(some):
                 _draw(axes, x, y, square)
         axes.set_xlim(-0.5, len(columns) - 0.5)
         axes.set_ylim(len(rows) - 0.5, -0.5)
-        axes.set_yticks(range(len(rows)), list(rows))
+        axes.set_yticks(range(len(rows)), ["\n".join(lines) for lines in names])
         axes.set_xticks(range(len(columns)), list(columns))
         if aslant:
             for tick in axes.get_xticklabels():

@@ -6,13 +6,14 @@ import platform
 from collections import Counter
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import jinja2
 import polars as pl
 from markupsafe import Markup, escape
 
 from vtare.plots import css_colours
+from vtare.plots.svg import PANEL_WIDTH_IN
 from vtare.report import layers, text
 from vtare.report.content import CAVEATS, DIFFERS, METHOD, PLACEMENT, STEADINESS, Content, content_of
 from vtare.report.embed import SHAPES, bundle, embed, figure_data
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
     from vtare.report.layout import Layout
     from vtare.report.sentences import Sentence
     from vtare.summary import Summary
+
+
+_WIDEST_PX: Final = 1.3 * 96 * PANEL_WIDTH_IN
+"""A figure wider than this has a row of its own; one column would make its text too small to read."""
 
 
 def environment() -> jinja2.Environment:
@@ -104,6 +109,7 @@ def render(content: Content, *, live: bool = False) -> str:
         "js": template_text("report.js"),
         "charts": charts,
         "shapes": SHAPES,
+        "widest": _WIDEST_PX,
         "data": figure_data(one for one in content.drawings() if one.name not in charts.by_figure),
         "bundle": bundle() if charts.by_figure else "",
         "explore": template_text("explore.js"),

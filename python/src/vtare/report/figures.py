@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 
 MAX_RAW_PANELS: Final = 12
 """Raw readings are drawn for this many cells at most: the rest is in the other figures."""
+MOST_PANELS: Final = 3
+"""Panels that stand in one row of a wide page."""
+_MOST_DOTS: Final = 24
+"""Rows of a single drawing of medians that a screen has room for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +73,7 @@ def _rows(layout: Layout, frame: pl.DataFrame, panel: str | None) -> list[dict[s
 
 
 def median_figures(summary: Summary, layout: Layout) -> Question:
-    """The main figure of each cell with its interval."""
+    """The main figure of each cell with its interval; in one drawing where panels would fill more than a row."""
     cells = summary.cells.filter(
         (pl.col("experiment") == layout.experiment.name) & pl.col(layout.main.value).is_not_null()
     )
@@ -94,10 +98,15 @@ def median_figures(summary: Summary, layout: Layout) -> Question:
             )
             for row in rows
         ]
+    drawn = [panel for panel, rows in dots.items() if rows]
+    if len(drawn) > MOST_PANELS and sum(map(len, dots.values())) <= _MOST_DOTS:
+        headings = ((_heading(layout, panel), panel) for panel in drawn)
+        dots = {None: [replace(row, group=", ".join(part for part in (heading, row.group) if part))
+                       for heading, panel in headings for row in dots[panel]]}  # fmt: skip
     scale = plots.scale_for([value for rows in dots.values() for value in plots.dot_values(rows)])
     panels = tuple(
         Panel(
-            _heading(layout, panel),
+            layout.experiment.title if panel is None else _heading(layout, panel),
             plots.dot_intervals(
                 rows, name=slug("medians", layout.experiment.name, panel), quantity=layout.main.quantity, scale=scale
             ),
@@ -108,8 +117,8 @@ def median_figures(summary: Summary, layout: Layout) -> Question:
     what = "median" if layout.is_median else figure_name(layout.main.quantity, short=True)
     caption = (
         f"Marker: median over runs of each run's {what}. Bar: its {text.levels_text(cells)} interval over runs (a "
-        "hollow marker has none: fewer than 3 runs; an arrow: it goes on). Ticks: single runs. All panels share one "
-        "axis."
+        "hollow marker has none: fewer than 3 runs; an arrow: it goes on). Ticks: single runs."
+        f"{' All panels share one axis.' if len(panels) > 1 else ''}"
     )
     if cells["capped_runs"].sum():
         caption += (

@@ -58,9 +58,8 @@ def effect_figure(summary: Summary, layouts: Mapping[str, Layout]) -> Question |
     if not panels:
         return None
     caption = (
-        "One square for each comparison: the geometric mean of the runs' medians (of a timer their read costs, of the "
-        "counter their coefficients of variation) over that at the baseline level. Tint: how far from "
-        "1, on a log scale."
+        "One square for each comparison: the geometric mean of the runs' figures over that at the baseline level; the "
+        "table below names the figure of a run. Tint: how far from 1, on a log scale."
         f"{_cut(left)}"
     )
     return Question("effects", "Where are the differences?", caption, tuple(panels))
@@ -94,7 +93,7 @@ def _effect_panel(layout: Layout, factor: str, rows: Sequence[tuple[ComparisonRo
         label=f"{key_name(factor)}, against {layout.level(factor, baseline)}",
         ends=plots.Ends(less_is, more_is, "higher or lower", "equivalent", "inconclusive"),
     )
-    heading = f"{layout.experiment.title}: {key_name(factor)}"
+    heading = text.keep(f"{layout.experiment.title}: {key_name(factor)}")
     return Panel(heading, drawing), len(places) - len(shown)
 
 

@@ -51,10 +51,7 @@ class Table:
 
 
 _VERDICT_ORDER: Final = {HIGHER: 0, LOWER: 0, INCONCLUSIVE: 1, EQUIVALENT: 2}
-_MEDIAN_OF: Final = (
-    "median over runs of each run's median; of a timer of its read cost, of the counter of its CV, of available "
-    "bandwidth whose truth is known of the error without its sign"
-)
+_MEDIAN_OF: Final = "median over runs of each run's figure, that of the column metric"
 
 
 class _Cells:

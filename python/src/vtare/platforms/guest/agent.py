@@ -103,7 +103,7 @@ class Agent:
         return self._request(Kind.FACTS, {})
 
     def put(self, path: Path, content: bytes) -> None:
-        """Put a file into the guest, whole, for its owner's eyes only.
+        """Put a file into the guest, whole, readable by its owner only.
 
         Raises:
             GuestFailed: the guest does not take it, or no answer.

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from vtare.plots.format import significant
 from vtare.report import text
 from vtare.report.pages.model import Answered, CellColumn, Page
-from vtare.report.sentences import FigureText, Sentence, cell_rows, load_phrase
+from vtare.report.sentences import FigureText, Sentence, cell_rows, load_phrase, main_figure
 from vtare.report.tables import Column
 
 if TYPE_CHECKING:
@@ -16,31 +15,37 @@ if TYPE_CHECKING:
 
 
 def _sentences(summary: Summary, layout: Layout) -> Answered:
-    return _share_sentences(summary, layout), []
-
-
-def _share_sentences(summary: Summary, layout: Layout) -> list[Sentence]:
-    """Noise: one share per load, the largest loss of any CPU."""
+    """One share per load: that of the CPU that loses most."""
     cells = cell_rows(summary, layout)
     pieces: list[str | FigureText] = []
     for load in layout.order.get("load", ()) or (None,):
-        rows = [row for row in cells if (load is None or row["load"] == load) and row["lost_fraction"] is not None]
+        rows = [row for row in cells if load is None or row["load"] == load]
         if not rows:
             continue
-        row = max(rows, key=lambda row: row["lost_fraction"])
+        row = max(rows, key=lambda row: layout.value(row) or 0.0)
         phrase = load_phrase(summary, load)
-        pieces += [f"{phrase}, " if not pieces else f"; {phrase[0].lower()}{phrase[1:]}, "]
-        pieces += [f"CPU {row[layout.series]} loses ", FigureText(f"{significant(100 * row['lost_fraction'])} %")]
-        pieces.append(" of its time")
-    return [(*pieces, ".")] if pieces else []
+        first = not pieces
+        pieces += [f"{phrase}, a spinning thread loses " if first else f"; {phrase[0].lower()}{phrase[1:]} it loses "]
+        most = f", the most of {len(rows)} CPUs" if first and len(rows) > 1 else ""
+        pieces += [main_figure(layout, row), f"{' of its time' if first else ''} on CPU {row[layout.series]}{most}"]
+    return ([(*pieces, ".")] if pieces else []), []
 
 
 def _columns(level: str) -> tuple[CellColumn, ...]:
     return (
         (Column("lost_fraction", "time lost", about="share of the time taken from the spinning thread"),
          lambda r: text.percent(r["lost_fraction"], "not estimable"), False),
+        (Column("lost_fraction_interval", f"{level} interval", about="of the time lost, over runs"),
+         lambda r: text.figures("lost_fraction", r["lost_fraction_low"], r["lost_fraction_high"], "needs 3 runs"),
+         False),
         (Column("gaps_per_s", "gaps per s"), lambda r: text.number(r["gaps_per_s"], "not estimable"), False),
     )  # fmt: skip
 
 
-PAGE: Final = Page(sentences=_sentences, columns=_columns)
+def _about(summary: Summary, layout: Layout) -> str:
+    if layout.is_median:
+        return ""
+    return "Cells are compared by the share of the time that the thread lost; below it stand the lengths of the gaps."
+
+
+PAGE: Final = Page(sentences=_sentences, columns=_columns, about=_about)

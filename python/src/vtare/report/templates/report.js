@@ -71,6 +71,8 @@
     const table = part.querySelector("table");
     const body = table.tBodies[0];
     const heads = cells(table.tHead.rows[0]);
+    // Where a row has no room beside its headings, each cell has its own: narrow screens, paper.
+    for (const row of body.rows) cells(row).forEach((cell, at) => (cell.dataset.l = heads[at].textContent.trim()));
     const search = part.querySelector("input[type=search]");
     const choice = part.querySelector("select");
     const shown = part.querySelector(".shown");

@@ -9,7 +9,7 @@ import polars as pl
 from vtare.plan import PATH_FACTORS
 from vtare.plots.format import byte_text, percent_points, rate_range_text, rate_text, time_text
 from vtare.report import text
-from vtare.report.pages.avb.rows import estimates_of
+from vtare.report.pages.avb.rows import estimates_of, rows_at_baseline
 from vtare.report.sentences import FigureText, Sentence, cell_rows
 from vtare.summary.bandwidth import reasons
 
@@ -39,14 +39,10 @@ def _one_path(layout: Layout, rows: Sequence[dict[str, Any]]) -> Sentence:
     """Method beside method on the middle path, at the baseline of all else; a capacity that changes is no one path."""
     if "capacity_steps" in layout.keys:
         return ()
-    for key in layout.keys:
-        if key != layout.series:
-            present = [label for label in layout.order[key] if any(row[key] == label for row in rows)]
-            usual = [factor.baseline for factor in layout.experiment.factors if factor.name == key]
-            chosen = next((label for label in usual if label in present), present[0] if present else None)
-            if key in PATH_FACTORS and present:
-                chosen = present[len(present) // 2]
-            rows = [row for row in rows if row[key] == chosen]
+    rows = rows_at_baseline(layout, rows)
+    for key in (key for key in layout.keys if key in PATH_FACTORS):
+        present = [label for label in layout.order[key] if any(row[key] == label for row in rows)]
+        rows = [row for row in rows if row[key] == present[len(present) // 2]] if present else []
     if not rows:
         return ()
     varying = [key for key in layout.keys if key != layout.series and len(layout.order[key]) > 1]

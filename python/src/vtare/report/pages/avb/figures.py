@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from vtare import plots
+from vtare.instruments import end_column
 from vtare.plan import PATH_FACTORS
 from vtare.report import text
 from vtare.report.figures import Panel, Question, slug
-from vtare.report.pages.avb.rows import estimates_of
+from vtare.report.pages.avb.rows import estimates_of, rows_at_baseline
+from vtare.report.sentences import cell_rows
 from vtare.summary.bandwidth import truth_line
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 _MOST_COURSES: Final = 12
 """Runs whose estimates are drawn over time: the rest is in the other figures."""
 _MARGIN_NS: Final = 20_000_000
+_OVER_TRUTH: Final = "over_truth_fraction"
 _HOLLOW: Final = "Hollow: a lower bound (at least that rate), or a window that was disturbed."
 
 
@@ -32,6 +35,7 @@ def questions(summary: Summary, layout: Layout) -> list[Question]:
     estimates = estimates_of(summary, layout)
     known = estimates.filter(pl.col("error_percent").is_not_null())
     made: list[Callable[[], Question | None]] = [
+        lambda: _over_truth(summary, layout),
         lambda: _against_truth(layout, estimates),
         lambda: _errors(layout, known),
         lambda: _over_time(summary, layout, estimates),
@@ -66,6 +70,38 @@ def _in_order(layout: Layout, marks: list[plots.EstimateMark]) -> list[plots.Est
     return sorted(marks, key=lambda mark: layout.rank(layout.series, mark.style))
 
 
+def _over_truth(summary: Summary, layout: Layout) -> Question | None:
+    """Each method on each path at the baseline of all else: its estimates over their truths, with intervals."""
+    known = [row for row in cell_rows(summary, layout) if row["error_percent"] is not None]
+    rows = rows_at_baseline(layout, known)
+    if not rows:
+        return None
+    paths = [key for key in layout.keys if key in PATH_FACTORS and len({row[key] for row in rows}) > 1]
+    runs = summary.runs.filter((pl.col("experiment") == layout.experiment.name) & pl.col("control").is_null())
+    dots = []
+    for row in sorted(rows, key=lambda row: [layout.rank(key, row[key]) for key in (*paths, layout.series)]):
+        own = runs.filter(*(pl.col(key).eq_missing(row[key]) for key in layout.keys))["error_percent"].drop_nulls()
+        bounds = row["at_least"] or 0
+        dots.append(plots.Dot(
+            layout.series_text(row) + (f" ({bounds:g} of {row['estimates']:g} bounds)" if bounds else ""),
+            str(row[layout.series]),
+            *(None if row[name] is None else 1.0 + row[name] / 100.0
+              for name in ("error_percent", end_column("error_percent", "low"), end_column("error_percent", "high"))),
+            run_values=tuple(1.0 + error / 100.0 for error in own),
+            group=", ".join(layout.key_text(key, row[key]) for key in paths) or None,
+        ))  # fmt: skip
+    fixed = [key for key in layout.keys if key not in PATH_FACTORS and key != layout.series]
+    where = ", ".join(layout.key_text(key, rows[0][key]) for key in fixed if len(layout.order[key]) > 1)
+    name = slug("over-truth", layout.experiment.name)
+    drawing = plots.dot_intervals(dots, name=name, quantity=_OVER_TRUTH, label="estimate over truth", reference=1.0)
+    caption = (
+        f"{f'At {where}. ' if where else ''}At 100 % the estimate is right. Marker: median over runs of each run's "
+        f"median; bar: its {text.levels_text(summary.cells)} interval over runs (hollow: fewer than 3 runs); ticks: "
+        "single runs. Lower bounds are no errors: they are counted beside the name and not drawn."
+    )
+    return Question(name, "How near the truth is an estimate?", caption, (Panel(layout.experiment.title, drawing),))
+
+
 def _against_truth(layout: Layout, estimates: pl.DataFrame) -> Question | None:
     """Estimates and lower bounds over truths."""
     known = estimates.filter(pl.col("avb_bit_per_s").is_not_null() & pl.col("truth_bit_per_s").is_not_null())
@@ -86,7 +122,7 @@ def _against_truth(layout: Layout, estimates: pl.DataFrame) -> Question | None:
         f"at the upper edge lies beyond. {_HOLLOW}"
     )
     return Question(
-        slug("against", layout.experiment.name), "How near the truth is an estimate?", caption, tuple(panels)
+        slug("against", layout.experiment.name), "How near its truth is each estimate?", caption, tuple(panels)
     )
 
 
