@@ -48,4 +48,6 @@ def _about(summary: Summary, layout: Layout) -> str:
     return "Cells are compared by the share of the time that the thread lost; below it stand the lengths of the gaps."
 
 
-PAGE: Final = Page(sentences=_sentences, columns=_columns, about=_about)
+PAGE: Final = Page(
+    sentences=_sentences, columns=_columns, about=_about, more_and_less={"lost_fraction": ("more lost", "less lost")}
+)

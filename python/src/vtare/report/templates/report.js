@@ -24,7 +24,7 @@
   };
   // A figure on its own: colours and font are the fallbacks of the page's variables, so that it is light on white.
   const picture = (figure) => {
-    const still = figure.querySelector(":scope > svg, .still > svg");
+    const still = figure.querySelector(":scope > svg, .scroll > svg, .still > svg");
     const [, , width, height] = still.getAttribute("viewBox").split(" ").map(Number);
     const copy = still.cloneNode(true);
     copy.setAttribute("width", width);
