@@ -80,7 +80,9 @@ def test_the_main_figure_is_estimate_over_truth_and_counts_bounds_apart(summary:
     assert len(rows) == 4
     cells = {(row["cross"], row["method"]): row for row in summary.cells.to_dicts() if row["timers"] == "vtare"}
     for row in rows:
-        cell = cells[row["group"].removeprefix("cross traffic ").replace("\N{NO-BREAK SPACE}", " "), row["label"].split()[0]]
+        cell = cells[
+            row["group"].removeprefix("cross traffic ").replace("\N{NO-BREAK SPACE}", " "), row["label"].split()[0]
+        ]
         assert row["value"] == pytest.approx(1 + cell["error_percent"] / 100)
         assert row["low"] == (None if cell["error_percent_low"] is None else 1 + cell["error_percent_low"] / 100)
         assert f"({cell['at_least']:g} of {cell['estimates']:g} bounds)" in row["label"]

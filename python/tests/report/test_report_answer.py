@@ -210,7 +210,7 @@ def test_other_instruments_have_sentences_of_their_own(all_instruments: Reported
     told = notes_of(all_instruments)
     row = cell(all_instruments.summary, experiment="counters", load="idle", argument="1")
     assert f"a computation of {time_text(row['median'])} varies by" in told
-    assert "a spinning thread loses 1.90 %" in told.replace(NO_BREAK, " ")
+    assert "a spinning thread loses 1.90 %" in told
     assert "of its time on CPU 0, the most of 2 CPUs" in told
 
 

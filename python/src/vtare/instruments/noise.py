@@ -37,10 +37,9 @@ RECORD: Final = Instrument(
     most_rows=_most_rows,
     metrics=(
         Metric("gap_ns", "gap", "gap", "gap in a spinning thread", better="less"),
-        Metric("lost_fraction", "share lost", "share lost", "share of the time lost", better="less",
-               interval=True),
+        Metric("lost_fraction", "share lost", "share lost", "share of the time lost", better="less", interval=True),
         Metric("gaps_per_s", better="less"),
-    ),  # fmt: skip
+    ),
     figures=_figures,
     series=("cpu",),
     compared="lost_fraction",

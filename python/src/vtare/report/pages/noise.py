@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from vtare.report import text
 from vtare.report.pages.model import Answered, CellColumn, Page
-from vtare.report.sentences import FigureText, Sentence, cell_rows, load_phrase, main_figure
+from vtare.report.sentences import FigureText, cell_rows, load_phrase, main_figure
 from vtare.report.tables import Column
 
 if TYPE_CHECKING:

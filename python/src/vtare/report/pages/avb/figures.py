@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import polars as pl
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _MOST_COURSES: Final = 12
 """Runs whose estimates are drawn over time: the rest is in the other figures."""
 _MARGIN_NS: Final = 20_000_000
+_ENDS: Final[tuple[Literal["low", "high"], ...]] = ("low", "high")
 _OVER_TRUTH: Final = "over_truth_fraction"
 _HOLLOW: Final = "Hollow: a lower bound (at least that rate), or a window that was disturbed."
 
@@ -82,11 +83,13 @@ def _over_truth(summary: Summary, layout: Layout) -> Question | None:
     for row in sorted(rows, key=lambda row: [layout.rank(key, row[key]) for key in (*paths, layout.series)]):
         own = runs.filter(*(pl.col(key).eq_missing(row[key]) for key in layout.keys))["error_percent"].drop_nulls()
         bounds = row["at_least"] or 0
+        low, high = (row[end_column("error_percent", which)] for which in _ENDS)
         dots.append(plots.Dot(
             layout.series_text(row) + (f" ({bounds:g} of {row['estimates']:g} bounds)" if bounds else ""),
             str(row[layout.series]),
-            *(None if row[name] is None else 1.0 + row[name] / 100.0
-              for name in ("error_percent", end_column("error_percent", "low"), end_column("error_percent", "high"))),
+            1.0 + row["error_percent"] / 100.0,
+            None if low is None else 1.0 + low / 100.0,
+            None if high is None else 1.0 + high / 100.0,
             run_values=tuple(1.0 + error / 100.0 for error in own),
             group=", ".join(layout.key_text(key, row[key]) for key in paths) or None,
         ))  # fmt: skip
