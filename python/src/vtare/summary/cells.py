@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 #: Parts of a run that are worth comparing with each other; an argument or a target is bound to differ.
 COMPARED_PARTS: Final = tuple(dict.fromkeys(part for record in RECORDS for part in record.compared_parts))
-#: What cells are compared by where all their runs have it, in place of the median.
-COMPARED_FIGURES: Final = tuple(record.compared for record in RECORDS if record.compared is not None)
+#: What cells are compared by where all their runs have it, in place of the median, by the quantity of their readings.
+COMPARED_FIGURES: Final = {record.quantity: record.compared for record in RECORDS if record.compared is not None}
 
 _OWN: Final = {metric.name: metric for record in RECORDS for metric in record.metrics if metric.name != record.quantity}
 MEDIAN_OVER_RUNS: Final = (
@@ -185,8 +185,10 @@ def compared_figure(cells: Sequence[Cell]) -> str:
         cell.known("late_fraction") for cell in cells
     ):
         return "late_fraction"
-    for figure in COMPARED_FIGURES:
-        if all(len(cell.known(figure)) == len(cell.known("median")) > 0 for cell in cells):
+    for quantity, figure in COMPARED_FIGURES.items():
+        # A name may stand for two things: `lost_fraction` of time, and of packets.
+        is_own = all(run.get("quantity", quantity) == quantity for cell in cells for run in cell.figures)
+        if is_own and all(len(cell.known(figure)) == len(cell.known("median")) > 0 for cell in cells):
             return figure
     return "median"
 
