@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _CAPTION: Final = (
     "Points: one for each {unit}. Lines: the median between two changes. Dashed: where the level changed (E-divisive "
-    "means on ranks; at most 1 in 1,000 points is a false alarm)."
+    "means on ranks; of 1,000 points at most one alarms falsely)."
 )
 
 
