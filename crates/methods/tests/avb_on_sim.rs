@@ -172,6 +172,25 @@ fn what_a_policer_leaves_beside_cross_traffic_lies_in_the_interval() {
 }
 
 #[test]
+fn a_policer_is_measured_anew_each_time_where_a_run_follows() {
+    let values = follow(&on(HopSpec { bucket_byte: 15_000, polices: true, ..hop(100 * MBIT) }), 5.0);
+    assert!(values.len() >= 3, "{values:?}");
+    assert!(values.iter().all(|it| (it.1 / 1e8 - 1.0).abs() < 0.05), "{values:?}");
+}
+
+#[test]
+fn an_idle_bucket_half_as_fast_as_the_sender_is_no_faster_link() {
+    for bucket_byte in [15_000, 60_000, 250_000] {
+        let mut spec = on(HopSpec { bucket_byte, ..hop(10_000 * MBIT) });
+        spec.sender = SenderSpec { call_ns: 2_000.0, group: 40, line_bit_per_s: Some(2e10), ..SenderSpec::default() };
+        let outcome = run("abacus", &spec);
+        assert_near(value(&outcome.estimate), 1e10, 0.02);
+        let [low, high] = outcome.estimate.interval_bit_per_s.expect("an interval");
+        assert!(low <= 1e10 && 1e10 <= high, "{:?}", outcome.estimate);
+    }
+}
+
+#[test]
 fn a_token_bucket_does_not_make_a_link_look_faster_and_its_depth_is_shown() {
     for bucket_byte in [30_000, 100_000, 400_000] {
         let spec = on(HopSpec { bucket_byte, ..hop(100 * MBIT) }.with_cross(fluid(30 * MBIT)));

@@ -200,6 +200,46 @@ fn following_shows_an_estimate_a_line() {
 }
 
 #[test]
+fn the_time_asked_for_is_spent_on_one_answer_for_all_of_it() {
+    let Some(shaped) = Shaped::new() else { return };
+    let Some(one) = answered(&shaped, "--json") else { return };
+    let Some(all) = answered(&shaped, "--json --seconds 2") else { return };
+    let (one, all) = (&one["cells"][0], &all["cells"][0]);
+    let number = |cell: &Value, name: &str| cell[name].as_f64().unwrap_or_else(|| panic!("{name}: {cell:#}"));
+    let ends = |cell: &Value, name: &str| [0, 1].map(|end| cell[name][end].as_f64().expect("an end"));
+    assert_eq!(one["estimates"], 1, "{one:#}");
+    // One estimate takes less than a second: several fit, and the answer is for the time from the first to the last.
+    assert!(number(all, "estimates") >= 2.0 && number(all, "span_s") >= 1.0, "{all:#}");
+    for cell in [one, all] {
+        let ([low, high], [least, most]) = (ends(cell, "interval_bit_per_s"), ends(cell, "long_run_bit_per_s"));
+        assert!(least <= low && high <= most, "{cell:#}");
+    }
+}
+
+#[test]
+fn the_screen_gives_the_length_of_the_window_and_what_to_expect_of_longer_times() {
+    let Some(shaped) = Shaped::new() else { return };
+    let screen = |more: &str| {
+        first_good(
+            7,
+            || shaped.avb(more),
+            |outcome, disturbance| match outcome.stdout.contains("the value is the mean of ")
+                && outcome.stdout.contains("is free on")
+            {
+                true => Judged::Good,
+                false if disturbance.still_ns >= STOOD_STILL_NS => Judged::Explained(outcome.stdout.clone()),
+                false => Judged::Unexplained(outcome.stdout.clone()),
+            },
+        )
+    };
+    let Some(one) = screen("") else { return };
+    assert!(one.stdout.contains("is free on the way to 10.111.0.2 over "), "{}", one.stdout);
+    assert!(one.stdout.contains("; the mean of a longer time lies from "), "{}", one.stdout);
+    let Some(all) = screen("--seconds 2") else { return };
+    assert!(all.stdout.contains(" estimates within "), "{}", all.stdout);
+}
+
+#[test]
 fn an_interrupt_keeps_what_was_measured() {
     let Some(shaped) = Shaped::new() else { return };
     let out = shaped.place.file("avb.parquet");

@@ -119,6 +119,12 @@ pub(crate) enum Trouble {
     Bucket,
     /// The same without cross traffic.
     IdleBucket,
+    /// The same, and single sends are hardly faster than the link, each 5 % faster or slower.
+    SlowSender,
+    /// What exceeds such a bucket, of four packets at least, is dropped.
+    Policer,
+    /// The link's timer lets four packets go together, and single sends are slower than the link.
+    Clumps,
     /// A program behind the tight link lets packets go a little late, and 50 times a second stalls for 0.1 to 6
     /// ms: a user-space emulator on a busy machine.
     LateRelay,
@@ -128,7 +134,7 @@ pub(crate) enum Trouble {
     All,
 }
 
-pub(crate) const TROUBLES: [Trouble; 14] = [
+pub(crate) const TROUBLES: [Trouble; 17] = [
     Trouble::Loss,
     Trouble::Delay,
     Trouble::Reorder,
@@ -140,6 +146,9 @@ pub(crate) const TROUBLES: [Trouble; 14] = [
     Trouble::NarrowBefore,
     Trouble::Bucket,
     Trouble::IdleBucket,
+    Trouble::SlowSender,
+    Trouble::Policer,
+    Trouble::Clumps,
     Trouble::LateRelay,
     Trouble::StarvedRelay,
     Trouble::All,
@@ -209,11 +218,25 @@ impl Trouble {
         if any(Self::Skew) {
             spec.receiver_clock = PeerClock { offset_ns: 10_000_000_000_000, skew_ppb: 80_000 };
         }
-        if matches!(self, Self::Bucket | Self::IdleBucket) {
-            spec.path.hops[0].bucket_byte = (capacity / 40_000).max(2 * u64::from(SIZE));
+        let packet_ns = f64::from(SIZE) * 8e9 / capacity as f64;
+        if matches!(self, Self::Bucket | Self::IdleBucket | Self::SlowSender | Self::Policer) {
+            let least = if self == Self::Policer { 4 } else { 2 };
+            spec.path.hops[0].bucket_byte = (capacity / 40_000).max(least * u64::from(SIZE));
+            spec.path.hops[0].polices = self == Self::Policer;
         }
-        if self == Self::IdleBucket {
+        if matches!(self, Self::IdleBucket | Self::SlowSender) {
             spec.path.hops[0].cross.clear();
+        }
+        if self == Self::SlowSender {
+            let mut random = Random::part(seed, 105);
+            let late_ns = (0..1009).map(|_| (0.1 * packet_ns * random.unit()) as u32).collect();
+            spec.sender = SenderSpec { call_ns: 0.92 * packet_ns, group: 44, ..spec.sender };
+            spec.sender.noise.late_ns = late_ns;
+        }
+        if self == Self::Clumps {
+            let late_ns = [3.0, 2.0, 1.0, 0.0].map(|packets| (packets * packet_ns) as u32).to_vec();
+            spec.relay = RelaySpec { noise: Noise { late_ns, ..Noise::default() }, packet_ns: packet_ns as u64 / 60 };
+            spec.sender = SenderSpec { call_ns: 1.5 * packet_ns, group: 44, ..spec.sender };
         }
         if self == Self::NarrowBefore {
             // A quarter more than the tight link has left.

@@ -5,37 +5,16 @@ use super::points::Point;
 use super::tuning as t;
 use crate::avb::{Observation, Packet};
 
-/// What a policer let through.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Policed {
-    /// What arrived of the second half of the train's time, bit/s.
-    pub(super) rate: f64,
-    /// What was sent in it, bit/s.
-    pub(super) sent: f64,
-    /// What the first half had more than the second, bytes.
-    pub(super) bucket_byte: f64,
-}
-
-impl Policed {
-    /// No more was dropped than a share of `POLICE_PASSED`.
-    pub(super) fn passed(&self) -> bool {
-        self.sent - self.rate <= t::POLICE_PASSED * self.sent
-    }
-
-    /// What is free by this train and one at a higher rate, bit/s. Of probes at a rate `R` beside cross traffic `X` a
-    /// policer of rate `P` passes `G = P R/(R + X)`, so `R/G` is a straight line over `R`: of slope `1/P`, from `X/P`.
-    pub(super) fn free(&self, faster: &Self) -> Option<f64> {
-        let inverse = (faster.sent / faster.rate - self.sent / self.rate) / (faster.sent - self.sent);
-        let crossing = self.sent / self.rate - self.sent * inverse;
-        let free = (1.0 - crossing) / inverse;
-        (free.is_finite() && inverse > 0.0).then_some(free)
-    }
-}
-
-/// A policer drops what is too much and delays nothing: the rate behind its bucket, if the train met one.
-pub(super) fn policed(observation: &Observation, points: &[Point], base_ns: f64, packet_bit: f64) -> Option<Policed> {
+/// A policer drops what is too much and delays nothing: what arrived of the second half of the train's time, bit/s, and
+/// what the first half had more than the second, bytes, if the train met one.
+pub(super) fn policed(
+    observation: &Observation,
+    points: &[Point],
+    base_ns: f64,
+    packet_bit: f64,
+) -> Option<(f64, f64)> {
     let (first, last) = (points.first()?, points.last()?);
-    if observation.loss()? < 0.1 || points.len() < 8 {
+    if observation.loss()? < 0.1 || points.len() < 3 {
         return None;
     }
     let highest = points.iter().map(|point| point.delay_ns).fold(f64::NEG_INFINITY, f64::max);
@@ -43,26 +22,19 @@ pub(super) fn policed(observation: &Observation, points: &[Point], base_ns: f64,
     if highest - base_ns > 0.05 * (last.at_ns - first.at_ns) {
         return None;
     }
-    through(observation, packet_bit)
-}
-
-/// What a policer let through: behind its bucket the share is even, so in the second half of the train's time.
-pub(super) fn through(observation: &Observation, packet_bit: f64) -> Option<Policed> {
     let packets = || observation.packets.iter();
     let (begin, end) = (packets().find_map(Packet::left)?, packets().rev().find_map(Packet::left)?);
     let half_ns = (end - begin).as_nanos() / 2;
-    let bits = |early: bool, arrived: bool| {
+    let bits = |early: bool| {
         let inside = packets().filter(|packet| {
-            (packet.received.is_some() || !arrived)
+            packet.received.is_some()
                 && packet.left().is_some_and(|left| ((left - begin).as_nanos() < half_ns) == early)
         });
         inside.count() as f64 * packet_bit
     };
-    let per_s = 1e9 / half_ns.max(1) as f64;
     // One packet at least: its share is what the time is too short to show.
-    let rate = bits(false, true).max(packet_bit) * per_s;
-    let bucket_byte = ((bits(true, true) - bits(false, true)) / 8.0).max(0.0);
-    Some(Policed { rate, sent: bits(false, false) * per_s, bucket_byte })
+    let rate = bits(false).max(packet_bit) * 1e9 / half_ns.max(1) as f64;
+    Some((rate, ((bits(true) - bits(false)) / 8.0).max(0.0)))
 }
 
 /// A token bucket passes a train as it comes until it is empty; then the delay rises. Its depth, bytes;

@@ -3,7 +3,7 @@
 use super::account::Bounds;
 use super::evidence::Evidence;
 use super::plan::{self, Left};
-use super::{Abacus, Stage, span, tuning as t};
+use super::{Abacus, Stage, policer, span, tuning as t};
 use crate::avb::classic::sound;
 use crate::avb::{Estimate, Step, Stopped};
 
@@ -74,6 +74,7 @@ impl Abacus {
             self.history.first_guess = settled;
         }
         self.history.trains.clear();
+        self.policed.clear();
         self.faults.spoiled = 0;
         self.begin_round();
     }
@@ -104,12 +105,18 @@ impl Abacus {
     }
 
     /// The best there is.
-    fn best(&self, stopped: Stopped) -> Estimate {
-        if let Some((rate, interval)) = self.policed {
-            let mut estimate = Estimate::of(&self.spent, Stopped::Policed, rate);
-            estimate.interval_bit_per_s = Some(interval);
+    pub(super) fn best(&self, stopped: Stopped) -> Estimate {
+        if let Some(found) = policer::free(&self.policed) {
+            let mut estimate = Estimate::of(&self.spent, Stopped::Policed, found.value);
+            estimate.interval_bit_per_s = Some(found.interval);
+            estimate.long_run_bit_per_s = Some(found.interval);
+            estimate.capacity_bit_per_s = Some(found.policer);
             estimate.token_bucket_byte = self.history.bucket_byte;
             estimate.notes.clone_from(&self.notes);
+            estimate.notes.push(format!(
+                "packets are dropped and not delayed: a policer of {:.4} Gbit/s, which drops cross traffic as well",
+                found.policer / 1e9
+            ));
             return estimate;
         }
         let evidence = self.evidence();
@@ -158,9 +165,6 @@ impl Abacus {
     pub(super) fn gives_up(&self) -> Option<Stopped> {
         if self.faults.silent >= 6 {
             return Some(Stopped::NoAnswer);
-        }
-        if self.policed.is_some() {
-            return Some(Stopped::Policed);
         }
         // Trains that take no time and no bytes use up no budget.
         let endless = self.settings.follow_ns.is_none() && self.spent.trains >= t::MOST_TRAINS;

@@ -1,6 +1,9 @@
+use serde::{Deserialize, Serialize};
+
 /// The special cases of the method: what it does beside the account of a primed train. Each can be switched off by
-/// itself, which shows what it is worth: `bench/avb --ablate`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// itself, which shows what it is worth: `bench/avb --ablate`, `bench/avb/real --ablate`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Case {
     /// The tight link's capacity from trains at different rates.
     TightLink,

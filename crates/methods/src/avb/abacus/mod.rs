@@ -31,7 +31,7 @@
 //!
 //! ```text
 //! Burst:    24 packets back to back; four times as many as long as no queue builds up          -> C, first guess of A
-//! Police:   only where packets are dropped and none is delayed: slower, until none is dropped   -> policed
+//! Police:   only where packets are dropped and none is delayed: trains at two rates in turn     -> policed (policer.rs)
 //! Primed:   short trains, until one does not empty the queue; then long ones
 //!   after each train:  evidence = history of all trains                                         (evidence.rs)
 //!     next rate:   the value of the last train; higher where the queue ran empty
@@ -58,6 +58,7 @@ mod evidence;
 mod observe;
 mod plan;
 mod points;
+mod policer;
 mod settings;
 mod tight;
 mod tuning;
@@ -66,10 +67,10 @@ use vtare_units::{Monotonic, Span, Timestamp};
 
 use super::classic::sound;
 use super::{Estimate, Method, Observation, Setup, Spacing, Spent, Step, Stopped, Train};
-use anomalies::Policed;
 use evidence::{Evidence, History};
 use plan::Left;
 use points::Epoch;
+use policer::Policed;
 use tuning as t;
 
 pub use cases::Case;
@@ -80,9 +81,8 @@ pub use settings::AbacusSettings;
 enum Stage {
     /// Back to back, to find the capacity; four times as many as before where there was no queue.
     Burst { packets: u32, sent_before_bit: f64, came: f64 },
-    /// Evenly at a rate that a policer seems to cut, bit/s, to find what it lets through; then at lower ones, until it
-    /// drops nothing: cross traffic is dropped as well as probes are, and what probes get through is more than is free.
-    Police { rate: f64, before: Option<Policed> },
+    /// At this rate, bit/s, behind a head that empties a policer's bucket.
+    Police { rate: f64 },
     /// Primed: short until one does not empty the queue, then long.
     Primed { measures: bool },
 }
@@ -133,8 +133,8 @@ pub struct Abacus {
     /// The tight link may be another than the narrow one.
     may_be_another: bool,
     queued_ns: f64,
-    /// What a policer leaves free, bit/s, and between which rates that is.
-    policed: Option<(f64, [f64; 2])>,
+    /// Trains that a policer cut.
+    policed: Vec<Policed>,
     faults: Faults,
     round: Round,
     notes: Vec<String>,
@@ -168,7 +168,7 @@ impl Abacus {
             left: (0.0, 0.0),
             may_be_another: false,
             queued_ns: 0.0,
-            policed: None,
+            policed: Vec::new(),
             faults: Faults::default(),
             round: Round::default(),
             notes: Vec::new(),
@@ -192,6 +192,7 @@ impl Abacus {
         self.history = History { line, base_ns, ..fresh(self.settings.without) };
         self.stage = Stage::Burst { packets: self.settings.first_packets, sent_before_bit: 0.0, came: 0.0 };
         self.settled = None;
+        self.policed.clear();
     }
 
     fn begin_round(&mut self) {
@@ -256,10 +257,16 @@ impl Abacus {
                 }
                 Train::back_to_back(self.head, size_byte)
             }
-            Stage::Police { rate, .. } => {
-                let packets = (rate * t::POLICE_S / self.packet_bit()) as u32;
-                self.head = packets.clamp(t::POLICE_LEAST, t::POLICE_MOST).min(ability.most_packets);
-                Train::constant(self.head, size_byte, rate)
+            Stage::Police { rate } => {
+                let left = if self.policed.is_empty() { 0.0 } else { t::REST_SHARE };
+                let bytes = left * (self.bytes_left() as f64).min(rate * self.seconds_left() / 8.0);
+                let bits = (8.0 * bytes).max(t::POLICE_LEAST * self.packet_bit());
+                let bucket_bit = t::POLICE_BUCKET * self.history.bucket_byte.unwrap_or(0.0) * 8.0;
+                let inflow = self.history.line.min(ability.most_bit_per_s(size_byte));
+                let (train, head) =
+                    plan::train(bucket_bit, rate, bits / rate, inflow, size_byte, &ability, self.bytes_left());
+                self.head = head;
+                train
             }
             Stage::Primed { measures } => {
                 let Some(evidence) = self.evidence() else { return Train::back_to_back(self.head.max(1), size_byte) };

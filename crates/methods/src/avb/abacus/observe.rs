@@ -1,12 +1,11 @@
 //! What a train shows, put into the history; and the stage that follows.
 
 use super::account::Bounds;
-use super::anomalies::Policed;
 use super::cases::Case;
 use super::evidence::{Evidence, Record};
 use super::points::{Epoch, Point, points};
-use super::{Abacus, Stage, anomalies, capacity, plan, span, tuning as t};
-use crate::avb::{Observation, Packet};
+use super::{Abacus, Stage, anomalies, capacity, plan, policer, span, tuning as t};
+use crate::avb::{Observation, Packet, Stopped};
 
 impl Abacus {
     pub(super) fn record(&mut self, observation: &Observation) {
@@ -44,15 +43,10 @@ impl Abacus {
         let base_ns = self.history.base_ns;
         let policed = anomalies::policed(observation, &points, base_ns, self.packet_bit());
         match (self.stage, policed) {
-            (Stage::Police { before: Some(faster), .. }, _) => self.observe_slower(observation, faster),
-            (Stage::Police { rate, .. }, Some(found)) if found.rate > 0.27 * rate => {
-                self.history.bucket_byte = Some(found.bucket_byte);
-                self.stage = Stage::Police { rate: t::POLICE_SLOWER * found.rate, before: Some(found) };
-            }
-            (_, Some(found)) => self.stage = Stage::Police { rate: 1.5 * found.rate, before: None },
-            (Stage::Police { rate, .. }, None) => {
-                self.stage = Stage::Police { rate: 2.0 * rate, before: None };
-                self.faults.spoiled += 1;
+            (Stage::Police { .. }, _) => self.observe_policed(observation),
+            (_, Some((rate, bucket_byte))) => {
+                self.history.bucket_byte = Some(bucket_byte);
+                self.stage = Stage::Police { rate: t::POLICE_FASTER * rate };
             }
             (Stage::Burst { .. }, None) => self.observe_burst(observation, &points),
             (Stage::Primed { measures }, None) => self.observe_primed(observation, &points, epoch, held_ns, measures),
@@ -62,29 +56,35 @@ impl Abacus {
         }
     }
 
-    /// A train slower than the last one that a policer cut: what is free lies between the two rates where it passes.
-    fn observe_slower(&mut self, observation: &Observation, faster: Policed) {
-        let Some(found) = anomalies::through(observation, self.packet_bit()) else {
+    /// What passes of a train at another rate than those before shows what is free.
+    fn observe_policed(&mut self, observation: &Observation) {
+        let Stage::Police { rate } = self.stage else { return };
+        let Some(train) = policer::through(observation, self.head) else {
             self.faults.spoiled += 1;
             return;
         };
-        let lowest = self.spent.trains >= t::POLICE_TRAINS;
-        if !found.passed() && !lowest {
-            let free = found.free(&faster).unwrap_or(0.0);
-            let rate = t::POLICE_SLOWER * free.clamp(0.8 * found.rate, found.rate);
-            self.stage = Stage::Police { rate, before: Some(found) };
+        let all_passed = train.passed >= train.sent;
+        if self.policed.is_empty() && (all_passed || train.passed < 0.27 * train.sent) {
+            // Far from what it passes, or the bucket was not empty.
+            self.faults.spoiled += 1;
+            self.history.bucket_byte = self.history.bucket_byte.map(|it| if all_passed { 2.0 * it } else { it });
+            // Of a hundred packets fewer than ten are no figure.
+            let share = (train.passed / train.sent).max(0.1);
+            self.stage = Stage::Police { rate: t::POLICE_FASTER * rate * share };
             return;
         }
-        let low = if found.passed() { found.sent.min(faster.rate) } else { 0.0 };
-        let high = if found.passed() { faster.rate } else { found.rate };
-        // Where nothing crosses, probes get through at the policer's rate, however fast they are.
-        let value = if low > 0.9 * high { high } else { low.midpoint(high) };
-        self.policed = Some((value, [low.min(0.93 * value), (1.07 * value).max(high)]));
-        self.notes.push(format!(
-            "packets are dropped and not delayed: a policer, which passes probes up to {:.4} Gbit/s; it drops cross \
-             traffic as well",
-            value / 1e9
-        ));
+        self.policed.push(train);
+        let Some(found) = policer::free(&self.policed) else { return };
+        self.history.at_least = found.policer;
+        let crossing = found.policer - found.value;
+        // Near to what is free, and farther from it, in turn: what lies above is a straight line.
+        let faster = if self.policed.len() % 2 == 1 { t::POLICE_NEAR } else { t::POLICE_FASTER };
+        self.stage = Stage::Police { rate: faster * found.policer - crossing };
+        let [low, high] = found.interval;
+        if self.policed.len() > 1 && high - low <= self.settings.interval_share * found.value {
+            let best = self.best(Stopped::Policed);
+            self.conclude(Stopped::Policed, Some(best));
+        }
     }
 
     /// Whether something that stalled delayed this train as a whole.
@@ -116,7 +116,9 @@ impl Abacus {
         let received = tail.map_or(received, |tail| tail.rate());
         let sent = observation.sent_bit_per_s().unwrap_or(f64::INFINITY);
         self.history.line = if sent.is_finite() { sent } else { self.history.line };
-        if received > 0.9 * sent {
+        // Where no queue grew for half of it, and only then one did, a token bucket passed that half.
+        let early = capacity::arrival_rate(observation, self.head as usize / 2, t::BURST_STAMPS).unwrap_or(0.0);
+        if received.max(early) > 0.9 * sent {
             if anomalies::stalled(observation) {
                 // It was not the sender's rate that the path took.
                 self.faults.spoiled += 1;

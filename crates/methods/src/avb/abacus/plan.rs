@@ -107,7 +107,8 @@ pub(super) fn primed(
     train(prime_bit, rate, seconds + t::SETTLE * prime_bit / path.capacity, inflow, size_byte, ability, left.bytes)
 }
 
-fn train(
+/// A train whose head has `prime_bit`, and whose stream at `rate` lasts `seconds`.
+pub(super) fn train(
     prime_bit: f64,
     rate: f64,
     seconds: f64,

@@ -49,7 +49,6 @@ pub struct AbacusSettings {
     /// Goes on and renews the value every so often, ns; `None`: one value.
     pub follow_ns: Option<u64>,
     /// The special case that is switched off, for ablation only.
-    #[serde(skip)]
     pub without: Option<Case>,
 }
 

@@ -228,24 +228,22 @@ pub(super) const OWN_QUEUE: f64 = 0.5;
 /// Unit: ns. Without a measuring train, longer waits refuse the answer.
 /// Half: nothing; double: nothing.
 pub(super) const MOST_HELD_NS: f64 = 300_000.0;
-/// Unit: s. A train that measures a policer lasts this long.
-/// Half: nothing; double: nothing.
-pub(super) const POLICE_S: f64 = 0.02;
-/// Unit: packets. It has this number at least.
-/// Half: nothing; double: nothing.
-pub(super) const POLICE_LEAST: u32 = 100;
-/// Unit: packets. And at most.
-/// Half: nothing; double: nothing.
-pub(super) const POLICE_MOST: u32 = 400;
-/// Unit: share of the rate sent. A policer that dropped no more than this passed the train.
+/// Unit: packets. A train that measures a policer has this number behind its head, at least.
 /// Half: not measured yet; double: not measured yet.
-pub(super) const POLICE_PASSED: f64 = 0.01;
-/// Unit: share of the rate. The next train at a policer is slower than what is expected to pass, by this.
+pub(super) const POLICE_LEAST: f64 = 100.0;
+/// Unit: depths of the bucket. Its head is so long that the bucket is empty behind it.
 /// Half: not measured yet; double: not measured yet.
-pub(super) const POLICE_SLOWER: f64 = 0.96;
-/// Unit: trains. After this number an interval from nothing up is given.
+pub(super) const POLICE_BUCKET: f64 = 1.5;
+/// Unit: rates of the policer. Probes and cross traffic together come at this rate in every other train, where what
+/// passes is a straight line however traffic comes.
 /// Half: not measured yet; double: not measured yet.
-pub(super) const POLICE_TRAINS: u32 = 12;
+pub(super) const POLICE_FASTER: f64 = 1.5;
+/// Unit: rates of the policer. And at this rate in the others.
+/// Half: not measured yet; double: not measured yet.
+pub(super) const POLICE_NEAR: f64 = 1.25;
+/// Unit: share of what passes. No train shows it better: bursts, and the bucket that fills between them.
+/// Half: not measured yet; double: not measured yet.
+pub(super) const POLICE_BURSTS: f64 = 0.02;
 
 // ---- The narrow link's capacity
 /// Unit: share of the gap. Neighbours closer than this in the mode count as the mode's.
@@ -281,7 +279,7 @@ pub(super) const CLUMP_PACKETS: f64 = 4.0;
 pub(super) const CREDIT_DELAY: f64 = 0.2;
 /// Unit: share of the time that the link takes. and came within this,
 /// Half: not measured yet; double: not measured yet.
-pub(super) const CREDIT_TIME: f64 = 0.5;
+pub(super) const CREDIT_TIME: f64 = 0.8;
 /// Unit: packets. and were more than this.
 /// Half: not measured yet; double: not measured yet.
 pub(super) const CREDIT_LEAST: usize = 3;
