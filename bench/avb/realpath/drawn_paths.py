@@ -155,7 +155,7 @@ def busy(threads: int) -> Iterator[None]:
 
 
 HEAD = (
-    f"{'path':<10} {'method':<16} {'answers':>9} {'error %':>8} {'half-IQR':>8} {'half-width':>10} {'holds':>9} "
+    f"{'path':<10} {'method':<20} {'answers':>9} {'error %':>8} {'half-IQR':>8} {'half-width':>10} {'holds':>9} "
     f"{'>=':>4} {'not sender':>10} {'kB':>8} {'s':>6} {'lost %':>6} {'others':>6}  stopped"
 )
 
@@ -169,7 +169,7 @@ def line(name: str, method: str, rows: Sequence[Judged]) -> None:
     bounds = [row for row in rows if row.at_least and row.value is not None]
     stops = Counter(row.stopped for row in rows)
     print(
-        f"{name:<10} {method:<16} {sum(row.answers for row in rows):>4}/{len(rows):<4} {middle(errors):>8.2f} "
+        f"{name:<10} {method:<20} {sum(row.answers for row in rows):>4}/{len(rows):<4} {middle(errors):>8.2f} "
         f"{half_iqr(signed):>8.2f} {middle(halves):>10.2f} {sum(holds):>4}/{len(holds):<4} {len(bounds):>4} "
         f"{sum(not row.sender_limited for row in bounds):>10} {middle([row.byte for row in rows]) / 1e3:>8.0f} "
         f"{middle([row.seconds for row in rows]):>6.2f} {middle([row.lost * 100 for row in rows]):>6.2f} "
@@ -292,7 +292,7 @@ def idle_buckets(methods: Sequence[str], asked: Asked) -> None:
     """Idle token buckets: the simplest real paths there are."""
     print("idle token buckets (tbf); the true value is what the bucket let through, counted in the kernel")
     print(
-        f"{'rate':>5} {'depth':>14} {'method':<16} {'truth':>6} {'error %':>8} {'worst':>7} {'half-width':>10} "
+        f"{'rate':>5} {'depth':>14} {'method':<20} {'truth':>6} {'error %':>8} {'worst':>7} {'half-width':>10} "
         f"{'holds':>6} {'>=':>3} {'kB':>6} {'s':>6}  verdict"
     )
     every: list[Judged] = []
@@ -337,7 +337,7 @@ def idle_line(rate: int, depth: str, method: str, rows: Sequence[Judged]) -> Non
         )
     worst = max(errors, key=abs, default=float("nan"))
     print(
-        f"{rate:>4}M {depth:>14} {method:<16} {middle([row.truth for row in rows]) / 1e6:>6.0f} {error:>8.2f} "
+        f"{rate:>4}M {depth:>14} {method:<20} {middle([row.truth for row in rows]) / 1e6:>6.0f} {error:>8.2f} "
         f"{worst:>7.1f} {half:>10.2f} {sum(holds):>3}/{len(holds):<2} {bounds:>3} "
         f"{middle([row.byte for row in rows]) / 1e3:>6.0f} {seconds:>6.3f}  {shown}",
         flush=True,

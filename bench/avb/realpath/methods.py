@@ -19,6 +19,8 @@ from realpath.programs import ended, start
 #: Estimates of pathchirp alone take half a minute: what a method may take at most, s.
 MOST_S = 20
 OWN = "abacus"
+#: Its special cases, each switched off: `abacus-calm` and so on.
+ABLATED = [f"{OWN}-{case}" for case in ("tight_link", "moving", "part", "calm", "delayed_whole", "settled", "several")]
 #: The row of iperf3: seconds of a test, and bytes of a segment's payload and of its IP packet (with TCP time stamps).
 IPERF3, IPERF3_S, IPERF3_PORT = "iperf3", 1, "5201"
 SEGMENT = {1500: (1448, 1500), 9000: (8948, 9000)}
@@ -37,8 +39,8 @@ def known() -> list[str]:
 
 
 def is_own(method: str) -> bool:
-    """Whether a method is vtare's own, whatever the preset."""
-    return method.split(":")[0] == OWN
+    """Whether a method is vtare's own, whatever the preset and whatever is switched off."""
+    return method.split(":")[0].split("-")[0] == OWN
 
 
 @contextmanager
@@ -67,7 +69,9 @@ def estimates(method: str, count: int, key: Path, place: Path, limit_s: float, p
     """Runs `vtare avb` from the sender's namespace."""
     out = place / "avb.parquet"
     out.unlink(missing_ok=True)
-    words = ["vtare", "avb", peer, "--method", method, "--count", str(count), "--seconds", str(limit_s)]
+    name, _, without = method.partition("-") if is_own(method) else (method, "", "")
+    words = ["vtare", "avb", peer, "--method", name, "--count", str(count), "--seconds", str(limit_s)]
+    words += ["--set", f"without={without}"] if without else []
     words += [] if is_own(method) else ["--max-time", f"{MOST_S}s"]
     process = start("from", 0, *words, "--cpu", "0", "--json", "--out", str(out), "--key-file", str(key))
     try:
