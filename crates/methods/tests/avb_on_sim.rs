@@ -175,7 +175,8 @@ fn what_a_policer_leaves_beside_cross_traffic_lies_in_the_interval() {
 fn a_policer_is_measured_anew_each_time_where_a_run_follows() {
     let values = follow(&on(HopSpec { bucket_byte: 15_000, polices: true, ..hop(100 * MBIT) }), 5.0);
     assert!(values.len() >= 3, "{values:?}");
-    assert!(values.iter().all(|it| (it.1 / 1e8 - 1.0).abs() < 0.05), "{values:?}");
+    let holds = |it: &(f64, f64, [f64; 2])| it.2[0] <= 1e8 && 1e8 <= it.2[1] && (it.1 / 1e8 - 1.0).abs() < 0.1;
+    assert!(values.iter().all(holds), "{values:?}");
 }
 
 #[test]

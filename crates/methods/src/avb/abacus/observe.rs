@@ -116,9 +116,7 @@ impl Abacus {
         let received = tail.map_or(received, |tail| tail.rate());
         let sent = observation.sent_bit_per_s().unwrap_or(f64::INFINITY);
         self.history.line = if sent.is_finite() { sent } else { self.history.line };
-        // Where no queue grew for half of it, and only then one did, a token bucket passed that half.
-        let early = capacity::arrival_rate(observation, self.head as usize / 2, t::BURST_STAMPS).unwrap_or(0.0);
-        if received.max(early) > 0.9 * sent {
+        if received > 0.9 * sent {
             if anomalies::stalled(observation) {
                 // It was not the sender's rate that the path took.
                 self.faults.spoiled += 1;
@@ -142,7 +140,10 @@ impl Abacus {
         let credit_byte = tail.filter(|tail| tail.credit >= 6).map(credit_byte);
         let short = |tail: capacity::Tail| tail.bits < t::TAIL_PACKETS * self.packet_bit();
         let packets = (4 * self.head).min(self.setup.ability.most_packets);
-        if tail.is_some_and(short) && u64::from(packets * self.packet_byte) < self.bytes_left() / 4 {
+        // Where no queue grew for half of it, and only then one did, a token bucket passed that half.
+        let early = capacity::arrival_rate(observation, self.head as usize / 2, t::BURST_STAMPS).unwrap_or(0.0);
+        let passed = tail.is_some_and(short) || early > 0.9 * sent;
+        if passed && u64::from(packets * self.packet_byte) < self.bytes_left() / 3 {
             // What a token bucket let through at once is most of it: more, while the bucket is empty.
             self.history.bucket_byte = self.history.bucket_byte.or(credit_byte);
             let sent_before_bit = sent_before_bit + observation.sent() as f64 * self.packet_bit();
