@@ -31,7 +31,7 @@
 //!
 //! ```text
 //! Burst:    24 packets back to back; four times as many as long as no queue builds up          -> C, first guess of A
-//! Police:   only where packets are dropped and none is delayed: trains at two rates in turn     -> policed (policer.rs)
+//! Police:   only where packets are dropped and none is delayed: trains at two rates in turn  -> policed (policer.rs)
 //! Primed:   short trains, until one does not empty the queue; then long ones
 //!   after each train:  evidence = history of all trains                                         (evidence.rs)
 //!     next rate:   the value of the last train; higher where the queue ran empty
