@@ -38,12 +38,15 @@ _WIDEST_PX: Final = 1.3 * 96 * PANEL_WIDTH_IN
 
 def environment() -> jinja2.Environment:
     """The templates of the package; values are escaped unless a template marks them safe, unknown names are errors."""
-    return jinja2.Environment(
+    made = jinja2.Environment(
         loader=jinja2.PackageLoader("vtare.report", "templates"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=False,
     )
+    # Of every page: the macros ask for it.
+    made.globals["widest"] = _WIDEST_PX
+    return made
 
 
 def build(summary: Summary, *, live: bool = False) -> str:
@@ -109,7 +112,6 @@ def render(content: Content, *, live: bool = False) -> str:
         "js": template_text("report.js"),
         "charts": charts,
         "shapes": SHAPES,
-        "widest": _WIDEST_PX,
         "data": figure_data(one for one in content.drawings() if one.name not in charts.by_figure),
         "bundle": bundle() if charts.by_figure else "",
         "explore": template_text("explore.js"),
