@@ -151,6 +151,28 @@ fn a_shaped_path_passes_no_more_than_its_rate() {
 }
 
 #[test]
+fn the_longest_burst_shows_how_deep_the_queue_of_a_shaped_path_is() {
+    let Some(router) = Router::new() else { return };
+    // Its queue holds 66 frames of 1514 B, its bucket one more.
+    if router.0.there("tc qdisc add dev vb2 root tbf rate 8mbit burst 1600 limit 100000").is_none() {
+        return;
+    }
+    let more = "--engine packet --frame 1518 --max-rate 20000 --latency-trials 0 --trial 200ms --trial-sum 200ms \
+                --bursts 3";
+    let Some(cell) = adds_up(&router.vtare(more)) else { return };
+    let bursts = &cell["back_to_back"];
+    assert_eq!(count(bursts, "/frames/n") + count(bursts, "/unanswered"), 3, "{bursts:#}");
+    if bursts["censored"].is_string() || count(bursts, "/unanswered") > 0 {
+        return eprintln!("skipped: other work kept bursts from being sent as planned: {bursts:#}");
+    }
+    let longest = bursts["frames"]["median"].as_f64().expect("three answers");
+    assert!((50.0..=100.0).contains(&longest), "{bursts:#}");
+    // What is forwarded meanwhile is no buffer. A search that was disturbed may have no throughput.
+    let buffer = bursts["buffer_frames"].as_f64();
+    assert!(buffer.is_none_or(|frames| (40.0..longest).contains(&frames)), "{bursts:#}");
+}
+
+#[test]
 fn ports_that_are_not_there_not_large_enough_or_do_not_see_each_other_are_refused() {
     let Some(router) = Router::new() else { return };
     let outcome =

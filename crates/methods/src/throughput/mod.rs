@@ -12,6 +12,7 @@
 //!
 //! - [`BinarySearch`]: RFC 2544, no frame lost.
 //! - [`Mlrsearch`]: RFC 9971, several tolerances of loss at once, conditional throughput.
+//! - [`BackToBack`]: RFC 9004, the longest burst that passes whole, and the buffer that it shows.
 //! - [`Interleaved`]: several searches at once, a trial each in turn.
 //! - [`Void`]: why a trial shows nothing about the device; such a trial is repeated.
 //! - [`Distribution`]: how the load is spread over guests, with Jain's index.
@@ -19,6 +20,7 @@
 //!
 //! Loads are whole frames a second, over all flows together.
 
+mod back_to_back;
 mod binary;
 mod gate;
 mod goal;
@@ -31,6 +33,7 @@ mod void;
 
 use serde::{Deserialize, Serialize};
 
+pub use back_to_back::{BackToBack, BackToBackSettings, LongestBurst, corrected_buffer_ns};
 pub use binary::{BinarySearch, BinarySettings};
 pub use gate::{Conditions, Gate};
 pub use goal::{Class, Goal, Measured, classify, conditional_throughput};

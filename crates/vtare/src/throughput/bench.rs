@@ -1,6 +1,6 @@
 //! One set-up of ports, flows and frame size: choosing the sender, offering loads, judging whether a trial counts.
 
-use vtare_methods::throughput::{Conditions, Distribution, Gate, Range, Seen, Trial, Void, jain};
+use vtare_methods::throughput::{BackToBackSettings, Conditions, Distribution, Gate, Range, Seen, Trial, Void, jain};
 use vtare_sys::SysError;
 use vtare_sys::proc::{Stat, user_hz};
 use vtare_sys::sched::{self, Class};
@@ -27,6 +27,8 @@ const GAP_NS: u64 = 1_000_000;
 const LEAST_TICKS: i64 = 20;
 /// Frames that a trial has at least.
 const LEAST_FRAMES: u64 = 20;
+/// The bounds of the longest burst are this share of the upper one apart in the end.
+const BURST_RESOLUTION: f64 = 0.01;
 /// The sending thread goes before all ordinary ones.
 const NICE: i32 = -19;
 /// Frames of a trial at most: each is distinguished by a bit.
@@ -73,6 +75,8 @@ pub(super) struct Bench<'c> {
     linger_ns: u64,
     /// The greatest load to try.
     pub(super) most_packet_per_s: u64,
+    /// Frames of a trial at most.
+    pub(super) most_frames: u64,
 }
 
 /// What the ports refuse is the caller's mistake; what the kernel refuses is the machine's.
@@ -161,13 +165,23 @@ impl<'c> Bench<'c> {
         let shares = distribution.shares();
         let loaded: Vec<usize> = (0..shares.len()).filter(|flow| shares[*flow] > 0.0).collect();
         tester.check_reachability(&loaded, &stop).map_err(failure)?;
-        Ok(Self { tester, context, parameters, chosen, linger_ns: LINGER_NS, most_packet_per_s })
+        Ok(Self { tester, context, parameters, chosen, linger_ns: LINGER_NS, most_packet_per_s, most_frames: frames })
     }
 
     /// The loads between which is searched: below the least no trial has frames enough to distinguish a loss from none.
     pub(super) fn range(&self) -> Range {
         let least = (LEAST_FRAMES * 1_000_000_000 / self.parameters.trial_ns).max(1);
         Range { least: least.min(self.most_packet_per_s - 1), most: self.most_packet_per_s }
+    }
+
+    /// The longest burst is searched from what shows a loss up to a trial's frames at the greatest load.
+    pub(super) fn bursts(&self) -> BackToBackSettings {
+        BackToBackSettings {
+            packet_per_s: self.most_packet_per_s,
+            least_frames: LEAST_FRAMES.min(self.most_frames),
+            most_frames: self.most_frames,
+            resolution: BURST_RESOLUTION,
+        }
     }
 
     /// Ports, and where frames are counted, in words.

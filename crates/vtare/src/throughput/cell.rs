@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use vtare_methods::throughput::{Answer, Cap, Distribution, Repeated, Stopped, total_latency_ns};
+use vtare_methods::throughput::{
+    Answer, Cap, Distribution, LongestBurst, Repeated, Stopped, corrected_buffer_ns, total_latency_ns,
+};
 use vtare_tester::FlowSeen;
 
 use super::bench::TrialRun;
@@ -44,7 +46,8 @@ columns!(row: ThroughputRow<'_> {
     int64 "frame_byte" = row.cell.frame_byte.into(), "size of the frames, check sequence included";
     int64 "guests" = row.cell.distribution.guests().into(), "flows, a guest each";
     int64 "loaded" = row.cell.distribution.loaded().into(), "guests that are loaded strongly";
-    string "kind" = row.kind, "trial: of a search; answer: of a search; latency: a trial for latency";
+    string "kind" = row.kind, "trial: of a search; answer: of a search; latency: a trial for latency; \
+        burst: of a search for the longest burst";
     optional_int64 "search" = row.search.map(count), "number of the search, from 0; null for latency";
     optional_int64 "began_ns" = row.trial.map(|it| count(it.run.began.as_nanos())),
         "when the trial began, CLOCK_MONOTONIC; null for an answer";
@@ -80,12 +83,37 @@ columns!(row: ThroughputRow<'_> {
 });
 
 impl Rows {
-    /// Writes a trial down; `search` is null for one of latency.
+    /// Writes a trial of a search down.
     ///
     /// # Errors
     /// Where the samples cannot be written.
-    pub(super) fn trial(&self, samples: &mut Samples, search: Option<u64>, run: &TrialRun) -> Result<(), SamplesError> {
-        let kind = if search.is_some() { "trial" } else { "latency" };
+    pub(super) fn trial(&self, samples: &mut Samples, search: u64, run: &TrialRun) -> Result<(), SamplesError> {
+        self.any_trial(samples, "trial", Some(search), run)
+    }
+
+    /// Writes a trial for latency down.
+    ///
+    /// # Errors
+    /// Where the samples cannot be written.
+    pub(super) fn latency(&self, samples: &mut Samples, run: &TrialRun) -> Result<(), SamplesError> {
+        self.any_trial(samples, "latency", None, run)
+    }
+
+    /// Writes a burst down.
+    ///
+    /// # Errors
+    /// Where the samples cannot be written.
+    pub(super) fn burst(&self, samples: &mut Samples, search: u64, run: &TrialRun) -> Result<(), SamplesError> {
+        self.any_trial(samples, "burst", Some(search), run)
+    }
+
+    fn any_trial(
+        &self,
+        samples: &mut Samples,
+        kind: &'static str,
+        search: Option<u64>,
+        run: &TrialRun,
+    ) -> Result<(), SamplesError> {
         let trial = Some(TrialColumns { run, latency_ns: Latencies::of(&run.result.flows).summary() });
         samples.row(&ThroughputRow { cell: *self, kind, search, trial, answer: None })
     }
@@ -255,6 +283,50 @@ impl LatencyAt {
     }
 }
 
+/// The longest bursts that passed whole, and the buffers that they show (RFC 9004).
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub(crate) struct BackToBackAt {
+    /// Rate of the bursts, frames a second; of several, the least.
+    pub(crate) packet_per_s: u64,
+    /// Frames of the longest burst, all searches together.
+    pub(crate) frames: Repeated,
+    /// Searches whose shortest burst lost frames, or could not be sent as planned: they have no answer.
+    pub(crate) unanswered: u64,
+    /// What kept at least half of the searches from longer bursts: the buffers may be deeper.
+    pub(crate) censored: Option<&'static str>,
+    /// For how long the median burst lasts, less what is forwarded meanwhile at the throughput, ns; null where all
+    /// of it is, or no throughput is known.
+    pub(crate) buffer_ns: Option<f64>,
+    /// Frames that are kept in that time at the throughput: how deep the buffers are.
+    pub(crate) buffer_frames: Option<f64>,
+    /// Bursts that counted.
+    pub(crate) trials: u64,
+    /// Bursts that were void, and repeated.
+    pub(crate) void_trials: u64,
+}
+
+impl BackToBackAt {
+    /// Of the searches of a cell; `None` without any.
+    pub(super) fn of(found: &[LongestBurst], throughput_packet_per_s: Option<f64>) -> Option<Self> {
+        let packet_per_s = found.iter().map(|burst| burst.packet_per_s).min()?;
+        let frames: Vec<f64> = found.iter().filter_map(|burst| Some(burst.frames? as f64)).collect();
+        let censored = found.iter().filter_map(|burst| burst.censored).collect::<Vec<_>>();
+        let frames_of_all = Repeated::of(&frames);
+        let of = frames_of_all.median.zip(throughput_packet_per_s);
+        let buffer_ns = of.and_then(|(frames, rate)| corrected_buffer_ns(frames, packet_per_s as f64, rate));
+        Some(Self {
+            packet_per_s,
+            frames: frames_of_all,
+            unanswered: (found.len() - frames.len()) as u64,
+            censored: censored.first().filter(|_| 2 * censored.len() >= frames.len()).map(|cap| cap.name()),
+            buffer_ns,
+            buffer_frames: buffer_ns.map(|ns| ns / 1e9 * packet_per_s as f64),
+            trials: found.iter().map(|burst| burst.trials).sum(),
+            void_trials: found.iter().map(|burst| burst.void_trials).sum(),
+        })
+    }
+}
+
 /// The result of a cell. Rates are frames a second, all flows together.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct ThroughputCell {
@@ -321,6 +393,8 @@ pub(crate) struct ThroughputCell {
     pub(crate) latency_ns: Figures,
     /// Latency at each load.
     pub(crate) latencies: Vec<LatencyAt>,
+    /// The longest bursts that passed whole; null where none were asked for.
+    pub(crate) back_to_back: Option<BackToBackAt>,
     /// Who sent.
     pub(crate) engine: String,
     /// Frames a second of the sender's own test.
@@ -445,6 +519,25 @@ mod tests {
         }
         gathered.sum_up(&mut cell);
         assert_eq!((cell.stopped, cell.out_of_time), (Stopped::TimeBudget, 4));
+    }
+
+    #[test]
+    fn bursts_show_buffers_by_what_the_throughput_leaves_of_them() {
+        let burst = |frames, censored| LongestBurst {
+            frames,
+            lossy_frames: None,
+            packet_per_s: 1_000_000,
+            censored,
+            trials: 9,
+            void_trials: 1,
+        };
+        assert_eq!(BackToBackAt::of(&[], Some(1.0)), None);
+        let all = [burst(Some(1_000), None), burst(None, None), burst(Some(1_200), Some(Cap::Range))];
+        let of = BackToBackAt::of(&all, Some(250_000.0)).expect("three searches");
+        assert_eq!((of.frames.n, of.frames.median, of.unanswered, of.censored), (2, Some(1_100.0), 1, Some("range")));
+        assert_eq!((of.buffer_ns, of.buffer_frames, of.trials, of.void_trials), (Some(825e3), Some(825.0), 27, 3));
+        let unknown = BackToBackAt::of(&all, None).expect("three searches");
+        assert_eq!((unknown.buffer_ns, unknown.buffer_frames), (None, None));
     }
 
     #[test]

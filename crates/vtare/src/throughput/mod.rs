@@ -10,7 +10,9 @@ mod cell;
 mod parameters;
 mod shown;
 
-use vtare_methods::throughput::{BinarySearch, Distribution, Interleaved, Mlrsearch, NextTrial, Range, Search, Trial};
+use vtare_methods::throughput::{
+    BackToBack, BinarySearch, Distribution, Interleaved, LongestBurst, Mlrsearch, NextTrial, Range, Search, Trial,
+};
 use vtare_units::{Monotonic, Span};
 
 use crate::answer::{Answer, CommandLine};
@@ -23,7 +25,7 @@ use crate::progress::Progress;
 use crate::samples::{Column, Row as _};
 use crate::table::{Table, time};
 use bench::{Bench, TrialRun};
-use cell::{Gathered, LatencyAt, Rows, ThroughputCell, ThroughputRow};
+use cell::{BackToBackAt, Gathered, LatencyAt, Rows, ThroughputCell, ThroughputRow};
 use parameters::{Parameters, SearchMethod};
 use shown::{MOST_QUEUED, frames};
 
@@ -139,9 +141,25 @@ impl Instrument for Throughput {
                     time(at.tagged_ns.mean),
                 ));
             }
+            if let Some(bursts) = &cell.back_to_back {
+                text.push_str(&back_to_back(bursts));
+            }
         }
         text
     }
+}
+
+/// The longest bursts, and the buffers that they show, as a line.
+fn back_to_back(bursts: &BackToBackAt) -> String {
+    let bound = if bursts.censored.is_some() { "at least " } else { "" };
+    let longest = bursts.frames.median.map_or_else(
+        || "none, however short, passed whole".to_owned(),
+        |most| format!("{bound}{most:.0} frames passed whole (median of {})", bursts.frames.n),
+    );
+    let buffer = bursts.buffer_frames.zip(bursts.buffer_ns).map_or_else(String::new, |(frames, ns)| {
+        format!(": buffers hold {bound}{frames:.0} frames, {} of such a burst", time(Some(ns)))
+    });
+    format!("bursts at {}: {longest}{buffer}\n", frames(Some(bursts.packet_per_s as f64)))
 }
 
 fn measure_cell(
@@ -179,7 +197,36 @@ fn measure_cell(
         cell.latency_ns = at_throughput.map(|at| at.latency_ns).unwrap_or_default();
         notes.extend(short_trials(&cell, parameters.trial_ns));
     }
+    if parameters.bursts > 0 && !context.stop_requested() {
+        let found = longest_bursts(parameters, &mut bench, rows, session, &progress)?;
+        cell.back_to_back = BackToBackAt::of(&found, cell.throughput_packet_per_s);
+    }
     Ok(cell)
+}
+
+/// The searches for the longest burst. One that a signal ended has no answer.
+fn longest_bursts(
+    parameters: &Parameters,
+    bench: &mut Bench<'_>,
+    rows: Rows,
+    session: &mut Session<'_>,
+    progress: &Progress,
+) -> Result<Vec<LongestBurst>, Failure> {
+    let mut all = Vec::new();
+    for number in 0..parameters.bursts {
+        progress.label(&format!("burst {} of {}, {} B", number + 1, parameters.bursts, rows.frame_byte));
+        let mut search = BackToBack::new(bench.bursts()).map_err(|error| Failure::Input(error.to_string()))?;
+        while let Some(trial) = search.step() {
+            let run = bench.offer(trial)?;
+            if run.result.stopped || session.context.stop_requested() {
+                return Ok(all);
+            }
+            rows.burst(&mut session.samples, number.into(), &run)?;
+            search.observe(&run.seen());
+        }
+        all.push(search.found());
+    }
+    Ok(all)
 }
 
 /// What a short trial hides: frames that still stand in queues at its end come later, and count.
@@ -243,7 +290,7 @@ fn search(
         if run.result.stopped || session.context.stop_requested() {
             return Ok(());
         }
-        rows.trial(&mut session.samples, Some(number as u64), &run)?;
+        rows.trial(&mut session.samples, number as u64, &run)?;
         gathered.trial(&run);
         turns.observe(&run.seen());
     }
@@ -273,13 +320,13 @@ fn latencies(
                 if one.void.is_none() || one.result.stopped {
                     break;
                 }
-                rows.trial(&mut session.samples, None, &one)?;
+                rows.latency(&mut session.samples, &one)?;
                 one = bench.offer(trial)?;
             }
             if one.result.stopped || session.context.stop_requested() {
                 break;
             }
-            rows.trial(&mut session.samples, None, &one)?;
+            rows.latency(&mut session.samples, &one)?;
             run.push(one);
         }
         if !run.is_empty() {
@@ -294,7 +341,18 @@ fn latencies(
 
 #[cfg(test)]
 mod tests {
-    use super::{ThroughputCell, short_trials};
+    use super::{BackToBackAt, ThroughputCell, back_to_back, short_trials};
+
+    #[test]
+    fn bursts_are_a_line_with_the_buffer_where_it_is_known() {
+        let mut bursts = BackToBackAt { packet_per_s: 1_000_000, ..BackToBackAt::default() };
+        assert_eq!(back_to_back(&bursts), "bursts at 1.000 Mpacket/s: none, however short, passed whole\n");
+        (bursts.frames.n, bursts.frames.median) = (3, Some(1_100.0));
+        (bursts.buffer_ns, bursts.buffer_frames, bursts.censored) = (Some(825e3), Some(825.0), Some("range"));
+        let line = "bursts at 1.000 Mpacket/s: at least 1100 frames passed whole (median of 3): buffers hold at least \
+                    825 frames, 825 us of such a burst\n";
+        assert_eq!(back_to_back(&bursts), line);
+    }
 
     #[test]
     fn frames_that_wait_long_beside_a_trial_get_a_note() {

@@ -196,6 +196,11 @@ pub(crate) struct Parameters {
     #[schemars(range(min = 1_000_000, max = 600_000_000_000_u64))]
     pub(crate) latency_trial_ns: u64,
 
+    /// Search the longest burst at the greatest rate that passes whole so often (RFC 2544 wants 50); 0 for none.
+    #[arg(long, value_name = "N")]
+    #[schemars(range(min = 0, max = 10_000))]
+    pub(crate) bursts: u32,
+
     /// What sends: auto (the fastest in a short test), xdp, af_xdp, packet.
     #[arg(long, value_name = "ENGINE", hide_possible_values = true)]
     pub(crate) engine: EngineChoice,
@@ -263,6 +268,7 @@ impl Default for Parameters {
             latency_packet_per_s: None,
             latency_trials: 20,
             latency_trial_ns: 300_000_000,
+            bursts: 0,
             engine: EngineChoice::default(),
             analyser: AnalyserChoice::default(),
             catch_up_ns: 1_000_000,

@@ -9,17 +9,20 @@ from vtare.instruments.model import Asked, Exceed, Instrument, LatencyPair, Limi
 #: Trials in 1 s at most.
 _TRIAL_PER_S: Final = 1_000
 _FRAME_SIZES: Final = 7
+#: Bursts of a search for the longest one, about.
+_BURSTS: Final = 15
 
 
 def _expected_s(asked: Asked) -> float:
-    """About three sums of trials for each goal of a search, and trials for latency; void ones, too."""
+    """About three sums of trials for each goal of a search, trials for latency, and bursts; void ones, too."""
     p = asked.parameters
     cells = len(p.get("frame_byte") or range(_FRAME_SIZES)) * len(p.get("loaded") or range(1))
     goals = 2.0 if p.get("zero_loss", True) else 1.0
     one = 1.0 + goals * 3.0 * p.get("trial_sum_ns", 2_700_000_000) * 1e-9
     loads = len(p.get("latency_load") or range(1)) + len(p.get("latency_packet_per_s") or ())
     latency = loads * p.get("latency_trials", 20) * (0.1 + p.get("latency_trial_ns", 300_000_000) * 1e-9)
-    return float(2.0 + cells * (2.0 + p.get("searches", 5) * one + latency))
+    bursts = p.get("bursts", 0) * _BURSTS * (0.1 + p.get("trial_ns", 300_000_000) * 1e-9)
+    return float(2.0 + cells * (2.0 + p.get("searches", 5) * one + latency + bursts))
 
 
 def _most_rows(limits: Limits) -> float:
