@@ -67,7 +67,7 @@ pub struct UtcStatement {
     /// A clock states it that goes on while this machine is stopped: it holds from the first moment after a disruption.
     pub outside: bool,
     /// How far the host's clock, whose error nobody states, is ahead of CLOCK_MONOTONIC, in ns, to within
-    /// [`HOST_WIDTH`]; `None` where there is none to read.
+    /// 100 us; `None` where there is none to read.
     pub host_ahead_ns: Option<i64>,
 }
 
