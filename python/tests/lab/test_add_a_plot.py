@@ -43,7 +43,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Path:
     text = page.read_text(encoding="utf-8")
     first = "from vtare.report.pages.model import"
     text = text.replace(first, found["report/pages/noise.py"] + first, 1)
-    text, changed = re.subn(r"^PAGE: Final = .*\n", found["report/pages/noise.py PAGE"], text, flags=re.M)
+    text, changed = re.subn(r"^PAGE: Final = .*?^\)\n", found["report/pages/noise.py PAGE"], text, flags=re.M | re.S)
     assert changed == 1
     page.write_text(text, encoding="utf-8")
     (root / "gaps.toml").write_text(PLAN, encoding="utf-8")

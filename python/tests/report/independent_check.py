@@ -245,7 +245,8 @@ def _check_cells(report: Report, heading: str, rows: list[dict[str, str]], cells
                 report.compare(f"{kind}: cells", where, printed, figures[name])
 
 
-MAIN_METRICS = {"miss": "median", "gap": "median", "read cost": "read cost", "CV": "CV", "p99": "p99"}
+MAIN_METRICS = {"miss": "median", "gap": "median", "read cost": "read cost", "CV": "CV", "p99": "p99",
+                "share lost": "time lost"}  # fmt: skip
 
 
 def _check_main(report: Report, rows: list[dict[str, str]], cells: Cells) -> None:
@@ -271,8 +272,9 @@ def _check_comparisons(report: Report, rows: list[dict[str, str]], cells: Cells)
         for level, column in ((over, "here"), (base, "at the baseline")):
             key = (row["experiment"], level, place) if factor == "load" else (row["experiment"], place, level)
             runs, figures = cells[key]
-            # Counters are compared by their coefficient of variation, clock reads by the cost of a read.
-            name = {"counters": "CV", "timers": "read cost"}.get(row["experiment"], "median")
+            # Counters are compared by their coefficient of variation, clock reads by the cost of a read, threads that
+            # lose time by its share.
+            name = {"counters": "CV", "timers": "read cost", "noises": "time lost"}.get(row["experiment"], "median")
             report.compare("comparisons", f"{key}, {column}", row[column], figures[name])
             printed = row["runs"].split("/")[0 if column == "here" else 1]
             report.compare("comparisons", f"{key}, runs", printed, float(len(runs)))

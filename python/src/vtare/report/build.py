@@ -175,18 +175,22 @@ def pending_text(summary: Summary) -> str:
     return f"{text.plural(summary.pending_runs, 'run')} of the plan not yet made: vtare resume goes on."
 
 
+def lab_version() -> str:
+    """The version of the lab, for a page; a tree that runs without being installed has none."""
+    try:
+        return version("vtare")
+    except PackageNotFoundError:
+        return "not installed"
+
+
 def versions(summary: Summary) -> list[str]:
     """The programs that made the store and the report."""
-    try:
-        lab = version("vtare")
-    except PackageNotFoundError:
-        lab = "not installed"
     programs = sorted(
         {f"{m.program.get('name', 'program')} {m.program.get('version', 'unknown')}" for m in summary.machines}
     )
     return [
         f"instruments: {', '.join(programs) or 'none ran'}",
-        f"lab: vtare {lab}",
+        f"lab: vtare {lab_version()}",
         f"Python {platform.python_version()}",
         f"polars {pl.__version__}",
         f"matplotlib {version('matplotlib')}",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -21,7 +20,7 @@ from vtare.ab.verdict import (
     word,
 )
 from vtare.report import text
-from vtare.report.build import environment, stylesheet, template_text
+from vtare.report.build import environment, lab_version, stylesheet, template_text
 from vtare.report.embed import SHAPES, Charts, figure_data
 from vtare.report.facts import facts_of_machine
 from vtare.report.figures import Panel, Question
@@ -69,7 +68,7 @@ def compared_page(outcome: Outcome) -> str:
         "pairs": _pair_table(found),
         "method": _method(outcome),
         "machine": facts_of_machine(outcome.machine),
-        "versions": [f"vtare {version('vtare')}", f"seed {outcome.seed}"],
+        "versions": [f"vtare {lab_version()}", f"seed {outcome.seed}"],
         "css": stylesheet(),
         "js": template_text("report.js"),
         "charts": Charts({}, {}),
