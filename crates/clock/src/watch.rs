@@ -272,8 +272,9 @@ pub(crate) fn near_tick(ns: u64, tick: Timestamp<Monotonic>) -> bool {
     ns.wrapping_sub(tick.as_nanos()).wrapping_add(early) <= early + STALL.as_nanos_unsigned()
 }
 
-/// Whether a look at `looked_at` holds at `tick`: no more than `holds` ticks before or after it. Another CPU's
-/// unordered reading may lie a little before a look; a counter that fell back lies further.
+/// Whether a check made at the tick `looked_at` is still valid at `tick`: at most `holds` ticks lie between them, in
+/// either direction. An unordered reading of another CPU may lie a little before the check; a counter that fell back
+/// lies further.
 #[inline(always)]
 fn covers(looked_at: CounterTick, tick: CounterTick, holds: u64) -> bool {
     tick.since(looked_at).cast_unsigned().wrapping_add(holds) <= holds.wrapping_mul(2)
