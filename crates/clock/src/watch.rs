@@ -205,16 +205,16 @@ impl Watch {
     /// Whether the last look still holds at `tick`, which was read before `mark`.
     #[inline(always)]
     pub(crate) fn holds(&self, tick: CounterTick, mark: u64) -> bool {
-        let holds = self.holds_ticks.load(Ordering::Relaxed);
+        let holds_ticks = self.holds_ticks.load(Ordering::Relaxed);
         let looked_at = CounterTick::new(self.looked_at.load(Ordering::Acquire));
-        covers(looked_at, tick, holds) && mark == self.looked_mark.load(Ordering::Acquire)
+        covers(looked_at, tick, holds_ticks) && mark == self.looked_mark.load(Ordering::Acquire)
     }
 
     /// Whether the kernel wrote its page at most [`STALL`] ago, and not at a tick that the counter has yet to reach.
     #[inline(always)]
     pub(crate) fn page_holds(&self, page_age: i64) -> bool {
-        let holds = self.holds_ticks.load(Ordering::Relaxed);
-        page_age.cast_unsigned().wrapping_add(holds) <= holds.wrapping_mul(STALL_LOOKS)
+        let holds_ticks = self.holds_ticks.load(Ordering::Relaxed);
+        page_age.cast_unsigned().wrapping_add(holds_ticks) <= holds_ticks.wrapping_mul(STALL_LOOKS)
     }
 
     /// Likewise for a look that this thread took itself.
@@ -272,12 +272,12 @@ pub(crate) fn near_tick(ns: u64, tick: Timestamp<Monotonic>) -> bool {
     ns.wrapping_sub(tick.as_nanos()).wrapping_add(early) <= early + STALL.as_nanos_unsigned()
 }
 
-/// Whether a check made at the tick `looked_at` is still valid at `tick`: at most `holds` ticks lie between them, in
-/// either direction. An unordered reading of another CPU may lie a little before the check; a counter that fell back
-/// lies further.
+/// Whether a check made at the tick `looked_at` is still valid at `tick`: at most `holds_ticks` lie between them,
+/// in either direction. An unordered reading of another CPU may lie a little before the check; a counter that fell
+/// back lies further.
 #[inline(always)]
-fn covers(looked_at: CounterTick, tick: CounterTick, holds: u64) -> bool {
-    tick.since(looked_at).cast_unsigned().wrapping_add(holds) <= holds.wrapping_mul(2)
+fn covers(looked_at: CounterTick, tick: CounterTick, holds_ticks: u64) -> bool {
+    tick.since(looked_at).cast_unsigned().wrapping_add(holds_ticks) <= holds_ticks.wrapping_mul(2)
 }
 
 #[cfg(test)]
