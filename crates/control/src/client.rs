@@ -4,6 +4,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
+use vtare_probe::link::unreachable_remedy;
 use vtare_sys::clocks;
 use vtare_units::{Monotonic, Span, Timestamp};
 use vtare_wire::preamble::{self, Answer, PREAMBLE_BYTE, VERSION};
@@ -20,13 +21,7 @@ use crate::key::PresharedKey;
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
     /// No TCP connection.
-    #[error("cannot reach the responder at {address}: {source}{}",
-        match .source.kind() {
-            ErrorKind::ConnectionRefused => ": start `vtare serve` there",
-            ErrorKind::HostUnreachable => ": is the address right, and is that machine up?",
-            ErrorKind::NetworkUnreachable => ": is an interface of this machine up, and is there a route (`ip route`)?",
-            _ => "",
-        })]
+    #[error("cannot reach {address}: {source}{}", unreachable_remedy(source))]
     Connect {
         /// Where to.
         address: SocketAddr,

@@ -6,6 +6,9 @@
 //!
 //! **One clock.** Every local stamp a link gives is on CLOCK_MONOTONIC.
 
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+
 use serde::{Deserialize, Serialize};
 use vtare_units::{Monotonic, Span, Timestamp};
 
@@ -159,6 +162,14 @@ pub enum LinkError {
         /// Bytes that fit.
         most_byte: usize,
     },
+    /// No packet can leave for the far end.
+    #[error("cannot reach {peer}: {source}{}", unreachable_remedy(source))]
+    Unreachable {
+        /// The far end.
+        peer: SocketAddr,
+        /// The system's error.
+        source: std::io::Error,
+    },
     /// The interface went down, the socket died, memory ran out.
     #[error("{doing}: {source}")]
     System {
@@ -167,6 +178,17 @@ pub enum LinkError {
         /// The system's error.
         source: std::io::Error,
     },
+}
+
+/// `: ` and the way out where a far end cannot be reached, else nothing.
+#[must_use]
+pub fn unreachable_remedy(error: &std::io::Error) -> &'static str {
+    match error.kind() {
+        ErrorKind::ConnectionRefused => ": start `vtare serve` there",
+        ErrorKind::HostUnreachable => ": is the address right, and is that machine up?",
+        ErrorKind::NetworkUnreachable => ": is an interface of this machine up, and is there a route (`ip route`)?",
+        _ => "",
+    }
 }
 
 /// Sends and receives probes. The links of real networks are in `vtare_link`; [`crate::sim`] is a simulated one.

@@ -16,8 +16,8 @@ use crate::sleep::Sleep;
 use crate::throughput::Throughput;
 use crate::timer::Timer;
 use crate::{
-    agent, avb, check, exec, generate, instrument, lab, link, link_counter, load_command, measure, rtt, schema, serve,
-    shaper, torture, trials,
+    agent, avb, check, examples, exec, generate, instrument, lab, link, link_counter, load_command, measure, rtt,
+    schema, serve, shaper, torture, trials,
 };
 
 /// The command line of instrument `I`.
@@ -45,7 +45,7 @@ enum Command {
     Sleep(InstrumentArguments<Sleep>),
     /// Measure how evenly a deterministic function runs (after TiMeAcE.KOM)
     Counter(crate::counter::CounterArguments),
-    /// Measure the time stolen from a spinning thread
+    /// Measure the time taken from a spinning thread
     Noise(InstrumentArguments<Noise>),
     /// Measure round-trip times and losses to a far end
     Rtt(Box<rtt::RttArguments>),
@@ -166,7 +166,7 @@ pub(crate) fn main() -> ExitCode {
 
 /// The command line. A number below zero after an option is its value, so that the message names what is wrong with it,
 /// and not that it is an unknown option.
-fn parser() -> clap::Command {
+pub(crate) fn parser() -> clap::Command {
     fn with_negatives(command: clap::Command) -> clap::Command {
         let value = |argument: clap::Arg| match argument.get_action().takes_values() && !argument.is_positional() {
             true => argument.allow_negative_numbers(true),
@@ -174,7 +174,7 @@ fn parser() -> clap::Command {
         };
         command.mut_args(value).mut_subcommands(with_negatives)
     }
-    with_negatives(Cli::command())
+    with_negatives(examples::with_examples(Cli::command()))
 }
 
 /// A message about a value, with what was wanted where a parser of the standard library names only what it met.
@@ -220,7 +220,7 @@ fn dispatch(command: &Command) -> Result<Exit, Failure> {
         Command::Trials(arguments) => trials::command(arguments, &context()?),
         Command::Shaper(arguments) => shaper::command(arguments, &context()?),
         Command::Schema(arguments) => schema::command(arguments),
-        Command::Generate(arguments) => generate::command(arguments, &Cli::command()),
+        Command::Generate(arguments) => generate::command(arguments, &parser()),
         Command::Run(_) => lab::hand_over("run"),
         Command::Status(_) => lab::hand_over("status"),
         Command::Resume(_) => lab::hand_over("resume"),

@@ -8,6 +8,7 @@ use clap::{Command, ValueEnum};
 use clap_complete::{Generator, Shell};
 use clap_mangen::Man;
 
+use crate::examples;
 use crate::failure::{Exit, Failure};
 use vtare_sys::whole_file::WholeFile;
 
@@ -103,6 +104,9 @@ fn page(command: Command, name: &str, exit_status: &str) -> io::Result<Vec<u8>> 
     man.render_options_section(&mut page)?;
     if has_commands {
         man.render_subcommands_section(&mut page)?;
+    }
+    if let Some(examples) = examples::of(name.trim_start_matches("vtare-")) {
+        write!(page, ".SH EXAMPLES\n.nf\n{}\n.fi\n", plain(&examples))?;
     }
     write!(page, ".SH EXIT STATUS\n{}\n", plain(exit_status))?;
     if !has_commands {

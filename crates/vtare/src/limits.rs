@@ -12,6 +12,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::failure::Failure;
+use crate::nearest::did_you_mean;
 
 /// An operator: how it is written and what it asks of the figure and the number.
 type Comparison = (&'static str, fn(f64, f64) -> bool);
@@ -131,8 +132,9 @@ pub(crate) fn check_names(limits: &[Limit], names: &[String]) -> Result<(), Fail
     match limits.iter().find(|limit| known(&limit.figure, names).is_none()) {
         None => Ok(()),
         Some(limit) => Err(Failure::Input(format!(
-            "--fail-if '{limit}': found figure '{}', want one of: {}",
+            "--fail-if '{limit}': found figure '{}'{}, want one of: {}",
             limit.figure,
+            did_you_mean(&limit.figure, names.iter().map(String::as_str)),
             names.join(", ")
         ))),
     }

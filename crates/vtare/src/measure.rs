@@ -11,6 +11,7 @@ use crate::failure::{Exit, Failure};
 use crate::instrument::{self, Instrument, RunHeader, Showing};
 use crate::instruments::instruments;
 use crate::limits::Limit;
+use crate::nearest::did_you_mean;
 use crate::run_file::{self, LARGEST_BYTE};
 
 /// Arguments of `vtare measure`.
@@ -43,8 +44,9 @@ pub(crate) fn command(arguments: &MeasureArguments, context: &Context) -> Result
             match run.instrument.as_str() {
                 $(<$instrument>::NAME => carry_out::<$instrument>(run.parameters, path, &header, showing, context),)*
                 other => {
-                    let known = [$(<$instrument>::NAME),*].join(", ");
-                    Err(wrong(path, &format!("instrument: found \"{other}\", want one of {known}")))
+                    let known = [$(<$instrument>::NAME),*];
+                    let near = did_you_mean(other, known);
+                    Err(wrong(path, &format!("instrument: found \"{other}\"{near}, want one of {}", known.join(", "))))
                 }
             }
         };

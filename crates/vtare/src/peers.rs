@@ -5,6 +5,7 @@ use std::path::Path;
 
 use vtare_control::PresharedKey;
 use vtare_control::client::ControlError;
+use vtare_probe::link::LinkError;
 use vtare_units::Span;
 use vtare_wire::session::ClientError;
 
@@ -66,6 +67,15 @@ pub(crate) fn control_failure(error: &ControlError) -> Failure {
         | ControlError::WrongKey { .. }
         | ControlError::Version { .. } => Failure::Input(error.to_string()),
         _ => Failure::Peer(error.to_string()),
+    }
+}
+
+/// What an error of a link to the peer called `name` is to the user: without a route to it, the same as
+/// [`control_failure`] gives.
+pub(crate) fn link_failure(name: &str, error: &LinkError) -> Failure {
+    match error {
+        LinkError::Unreachable { .. } => Failure::Peer(error.to_string()),
+        _ => Failure::Machine(format!("{name}: {error}")),
     }
 }
 

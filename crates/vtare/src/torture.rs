@@ -21,15 +21,15 @@ const BATCH: u32 = 4_096;
 /// Arguments of `vtare torture`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct TortureArguments {
-    /// What to torture
+    /// What is tested
     #[arg(value_enum)]
     what: What,
 
-    /// For how long
+    /// Duration in seconds
     #[arg(long, value_name = "S", value_parser = positive, default_value = "10")]
     seconds: f64,
 
-    /// Which way of reading: the best one here, the calibrated line, or the operating system's clock
+    /// How the clock is read: the best way of this machine, the calibrated line, or the kernel's clock
     #[arg(long, value_enum, default_value = "auto")]
     path: Path,
 

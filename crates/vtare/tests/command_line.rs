@@ -45,6 +45,8 @@ fn wrong_usage_exits_with_2_and_names_what_is_wanted() {
     vtare_line(&format!("throughput --tx lo --rx lo {guest} --frame 40"))
         .refused(2, &["frame_byte (--frame): found 40, want a whole number from 64 to 9018"]);
     vtare_line("sleep --method nap").refused(2, &["found 'nap', want one of usleep"]);
+    vtare_line("sleep --method usleap").refused(2, &["found 'usleap' (did you mean 'usleep'?), want one of usleep"]);
+    vtare_line("sleep --traget 1ms").refused(2, &["'--traget'", "'--target'"]);
     vtare_line("sleep --target 100").refused(2, &["found '100', want a time with its unit"]);
     vtare_line("sleep --target 1ms,1000us").refused(2, &["target_ns: found 1000000 twice"]);
     vtare_line("sleep --fifo 100").refused(2, &["fifo: found 100, want a whole number from 1 to 99"]);
@@ -77,7 +79,7 @@ fn a_limit_with_an_unknown_figure_is_refused_before_anything_is_measured() {
     let place = Place::new();
     let out = place.file("s.parquet");
     let outcome = vtare(["sleep", "--fail-if", "mis_p99_ns > 5", "--out", out.to_str().expect("plain")]);
-    outcome.refused(2, &["found figure 'mis_p99_ns', want one of: ", "miss_p99_ns"]);
+    outcome.refused(2, &["found figure 'mis_p99_ns' (did you mean 'miss_p99_ns'?), want one of: "]);
     assert!(place.files().is_empty());
     vtare(["sleep", "--fail-if", "miss_p99_ns"]).refused(2, &["found no operator; want FIGURE OPERATOR NUMBER"]);
 }

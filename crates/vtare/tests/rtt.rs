@@ -378,3 +378,16 @@ fn drops_of_a_token_bucket_are_accounted_for_to_the_packet() {
     assert_eq!(back, passed_there - passed_back, "{cell:#}");
     assert_eq!((count(cell, "lost_by.late"), count(cell, "lost_by.responder")), (0, 0));
 }
+
+#[test]
+fn without_a_route_every_command_ends_with_one_message_and_one_code() {
+    let Some(wire) = Wire::new() else { return };
+    let said = ["rtt", "avb", "rtt --icmp", "rtt --stamp"].map(|command| {
+        let outcome = wire.vtare(&format!("{command} 203.0.113.9:862"));
+        outcome.refused(4, &["cannot reach 203.0.113.9", "Network is unreachable", "is there a route (`ip route`)?"]);
+        outcome.stderr
+    });
+    // An echo request has no port.
+    let wanted = said[0].replace(":862", "");
+    assert!(said.iter().all(|text| text.replace(":862", "").replace(":0", "") == wanted), "{said:?}");
+}

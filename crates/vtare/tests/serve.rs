@@ -148,7 +148,7 @@ fn the_ready_line_shows_address_limits_and_confinement_and_a_signal_is_the_ordin
     until_read(&address);
     let (code, log) = end(child);
     assert_eq!(code, Some(0));
-    assert!(log.contains("100 datagrams came") && log.contains("100 garbage"), "{log}");
+    assert!(log.contains("100 datagrams received") && log.contains("100 malformed"), "{log}");
     // One a second and one at the end, however long this machine took.
     let most = common::seconds_since(began) as usize + 2;
     assert!(log.lines().filter(|line| line.contains("kind=\"garbage\"")).count() <= most, "{log}");

@@ -22,7 +22,7 @@ impl PacketSize {
     /// is opened once, when the session has given the local address.
     ///
     /// # Errors
-    /// Where there is no route to `peer`.
+    /// [`LinkError::Unreachable`] where there is no route to `peer`.
     pub fn towards(peer: SocketAddr) -> Result<Self, LinkError> {
         let socket = Socket::open(Layer::Udp, peer).map_err(system("open a UDP socket"))?;
         connect(&socket, peer, None)?;
@@ -41,7 +41,7 @@ pub(super) fn connect(socket: &Socket, peer: SocketAddr, local: Option<IpAddr>) 
     if let Some(local) = local {
         socket.bind(SocketAddr::new(local, 0)).map_err(system("take a local address"))?;
     }
-    socket.connect(peer).map_err(system("find a route to the peer"))
+    socket.connect(peer).map_err(|error| LinkError::Unreachable { peer, source: error.into() })
 }
 
 #[cfg(test)]

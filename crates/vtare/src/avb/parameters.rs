@@ -10,6 +10,7 @@ use vtare_methods::avb::{METHODS, Settings, TCP, TCP_SOURCE, TCP_SUMMARY, TcpSet
 
 use crate::failure::Failure;
 use crate::instrument;
+use crate::nearest::did_you_mean;
 use crate::output;
 use crate::parameters;
 use crate::quantities::{bytes, nanoseconds, nanoseconds_or_none, positive};
@@ -308,6 +309,8 @@ impl Parameters {
     pub(super) fn settings(&self) -> Result<Settings, Failure> {
         let named = Settings::named(&self.method).map_err(|mut error| {
             if error.what == "method" {
+                let names = METHODS.iter().map(|entry| entry.name).chain([TCP, PROGRAM]);
+                error.found.push_str(&did_you_mean(&error.found, names));
                 error.want.push_str(", tcp, program");
             }
             Failure::Input(error.to_string())
@@ -382,7 +385,8 @@ impl Parameters {
             let known: Vec<&str> = keys.map(String::as_str).filter(|key| *key != "method").collect();
             if !known.contains(&key) {
                 let want = if known.is_empty() { "none: it has no settings".to_owned() } else { known.join(", ") };
-                return Err(Failure::Input(format!("set: found '{key}', {} knows {want}", self.method)));
+                let near = did_you_mean(key, known.iter().copied());
+                return Err(Failure::Input(format!("set: found '{key}'{near}, {} knows {want}", self.method)));
             }
             fields[key] = serde_json::from_str(value).unwrap_or_else(|_| value.into());
         }

@@ -6,7 +6,7 @@ use vtare_clock::Clock;
 use vtare_control::client::{self, ControlError, OpenedSession};
 use vtare_link::socket::{PacketSize, SocketLink, SocketOptions};
 use vtare_methods::avb::{Ability, Observation, Train};
-use vtare_probe::link::ProbeLink;
+use vtare_probe::link::{LinkError, ProbeLink};
 use vtare_probe::train::{self, AvbSession};
 use vtare_units::{Monotonic, Span, Timestamp};
 use vtare_wire::session::{Counters, Credit, Open, Purpose, WireForm};
@@ -93,11 +93,11 @@ impl<'c> ProbePath<'c> {
         let name = &parameters.peer;
         let address = peers::resolve(name, DEFAULT_PORT)?;
         let key = peers::key(parameters.key_file.as_deref())?;
-        let failed = |error: &dyn std::fmt::Display| Failure::Machine(format!("{name}: {error}"));
+        let failed = |error: LinkError| peers::link_failure(name, &error);
         let because = "the socket engine: trains over UDP";
         // Departures are timed by the program: stamps of some would stand beside those of others.
         let options = SocketOptions { tx_stamp_every: 0, gso: parameters.gso, gro: true, ..SocketOptions::default() };
-        let size = PacketSize::towards(address).map_err(|error| failed(&error))?;
+        let size = PacketSize::towards(address).map_err(failed)?;
         let header = size.header_byte;
         let carried = match size.most_payload_byte {
             Some(most) => most.min(LARGEST_BYTE),
@@ -133,7 +133,7 @@ impl<'c> ProbePath<'c> {
         let far = client::open(address, key.as_ref(), &request, PROGRAM, PATIENCE)
             .map_err(|error| control_failure(&error))?;
         let options = SocketOptions { local: Some(far.local_address().ip()), ..options };
-        let link = SocketLink::udp(clock, address, &options, because).map_err(|error| failed(&error))?;
+        let link = SocketLink::udp(clock, address, &options, because).map_err(failed)?;
         let link = TimedLink::new(link, clock, parameters.clock, parameters.sleep);
         let grant = far.grant().clone();
         let quiet = link.now();

@@ -42,7 +42,7 @@ pub(crate) struct CheckArguments {
     #[arg(long)]
     json: bool,
 
-    /// About how long it may take, from 5 s; longer makes the figures surer
+    /// About how long it may take, from 5 s; a longer time makes the figures more certain
     #[arg(long, value_name = "S", default_value_t = 20.0, value_parser = positive)]
     seconds: f64,
 

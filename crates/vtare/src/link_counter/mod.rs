@@ -29,7 +29,7 @@ pub(crate) const COLUMNS: &[Column] = Bin::COLUMNS;
 /// Arguments of `vtare link-counter`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct LinkCounterArguments {
-    /// Where to count, as contract/README.md describes it
+    /// The devices at which to count, as contract/README.md describes them
     #[arg(value_name = "JOB.json")]
     job: PathBuf,
     /// Write the bins to this file, and whether there are any to the .json beside it; by default link_counter.parquet

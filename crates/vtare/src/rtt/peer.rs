@@ -144,7 +144,7 @@ pub(super) fn open<'c>(
     if let Some(every) = parameters.tx_stamp_every {
         options.tx_stamp_every = every;
     }
-    let failed = |error: LinkError| Failure::Machine(format!("{name}: {error}"));
+    let failed = |error: LinkError| peers::link_failure(name, &error);
     let (in_kernel, no_programs) = in_kernel::open(parameters, address, session.as_ref())?;
     let (own_frames, no_frames) = frames::open(clock, parameters, address, session.as_ref())?;
     let carrier = match (&in_kernel, &own_frames) {

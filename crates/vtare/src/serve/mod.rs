@@ -413,8 +413,8 @@ fn journal(line: &Line) {
 fn in_words(summary: &Summary, log_lines_dropped: u64) -> String {
     let drops = summary.socket_drops.map_or_else(|| "an unknown number".to_owned(), |drops| drops.to_string());
     format!(
-        "ended: {} sessions; {} datagrams came ({} to the kernel program), {} replies left, {} were not taken; of no \
-         session: {} garbage, {} unknown; {drops} dropped by the kernel; {} connections turned away; \
+        "ended: {} sessions; {} datagrams received ({} by the kernel program), {} replies sent, {} refused by the \
+         kernel; without a session: {} malformed, {} unknown; {drops} dropped by the kernel; {} connections refused; \
          {log_lines_dropped} log lines dropped",
         summary.sessions,
         summary.datagrams,

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use vtare_clock::sleep::{Method, SleepOptions};
 
+use crate::nearest::did_you_mean;
 use crate::parameters;
 use crate::quantities::{nanoseconds, nanoseconds_or_none, positive, share};
 
@@ -110,6 +111,7 @@ pub(super) fn all_methods() -> Vec<Method> {
 pub(crate) fn method(text: &str) -> Result<Method, String> {
     text.parse().map_err(|_| {
         let names: Vec<String> = Method::ALL.iter().map(Method::to_string).collect();
-        format!("found '{text}', want one of {}", names.join(", "))
+        let near = did_you_mean(text, names.iter().map(String::as_str));
+        format!("found '{text}'{near}, want one of {}", names.join(", "))
     })
 }

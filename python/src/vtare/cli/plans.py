@@ -23,7 +23,7 @@ def plan(
     seed: SeedOption = None,
     binary: BinaryOption = None,
     power: Annotated[
-        bool, typer.Option("--power", help="State how many runs per cell it takes; PLAN may be a pilot's store.")
+        bool, typer.Option("--power", help="State how many runs a cell needs; PLAN may be the store of a pilot.")
     ] = False,
     pilot: Annotated[
         Path | None, typer.Option("--pilot", metavar="STORE", help="With --power: a store to take spreads from.")
@@ -52,7 +52,7 @@ def plan(
             "--chance",
             parser=percentage("--chance", 5.0, 100.0),
             metavar="PERCENT",
-            help="With --power: how surely to find it (default 80).",
+            help="With --power: the probability of finding it (default 80).",
         ),
     ] = None,
     as_json: JsonOption = False,

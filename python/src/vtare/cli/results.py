@@ -110,10 +110,10 @@ def serve_report(
         ),
     ] = 0,
     every: Annotated[
-        str, typer.Option("--every", metavar="TIME", help="Least time between two reports made anew.")
+        str, typer.Option("--every", metavar="TIME", help="Least time between two new reports.")
     ] = "30 s",
 ) -> None:
-    """Show the report in a browser while its campaign runs: on this machine only, made anew as runs finish."""
+    """Show the report in a browser while its campaign runs: on this machine only, renewed as runs finish."""
     from vtare.campaign import forget_keys, read_store
     from vtare.report.live import serve
 
@@ -211,10 +211,10 @@ def _compare_over_time(store: Path, margin: float, fail_on_regression: bool, as_
 def overhead(
     samples: Annotated[Path, typer.Argument(metavar="SAMPLES", help="Samples of `vtare rtt` (--out).")],
     sender_capture: Annotated[
-        Path | None, typer.Option("--sender-capture", help="What `vtare capture` saw on the sender's host side.")
+        Path | None, typer.Option("--sender-capture", help="Samples of `vtare capture` from the sender's host.")
     ] = None,
     responder_capture: Annotated[
-        Path | None, typer.Option("--responder-capture", help="What it saw on the responder's host side.")
+        Path | None, typer.Option("--responder-capture", help="The same from the responder's host.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:

@@ -1,0 +1,209 @@
+//! Two examples of each command, shown below its help.
+
+use clap::Command;
+
+/// A command with two examples of it: what follows `vtare`, and what it does.
+type Examples = (&'static str, [(&'static str, &'static str); 2]);
+
+/// In the order of the help. The commands of the lab have theirs in the lab.
+const EXAMPLES: [Examples; 20] = [
+    (
+        "check",
+        [
+            ("check", "the verdict, its causes and what to change"),
+            ("check --seconds 60 --json", "longer, as one JSON document"),
+        ],
+    ),
+    (
+        "timer",
+        [
+            ("timer --cpu 0", "every source of this CPU, on one CPU"),
+            (
+                "timer --source vtare,clock_monotonic --samples 1000000 --out timer.parquet",
+                "two of them, with readings",
+            ),
+        ],
+    ),
+    (
+        "sleep",
+        [
+            ("sleep --target 1ms --method usleep,adaptive", "how late a sleep of 1 ms wakes, by two methods"),
+            ("sleep --target 100us --fail-if 'miss_p99_ns > 50000'", "exit code 1 where p99 exceeds 50 us"),
+        ],
+    ),
+    (
+        "counter",
+        [
+            ("counter --seconds 60 --max-exponent 4", "five arguments in about a minute"),
+            ("counter --language java --unit-ms 1 --cpu 1", "the same work in Java, on one CPU"),
+        ],
+    ),
+    (
+        "noise",
+        [
+            ("noise", "10 s on each CPU"),
+            ("noise --cpu 1 --seconds 60 --threshold 1us", "one CPU for longer, and shorter gaps"),
+        ],
+    ),
+    (
+        "rtt",
+        [
+            ("rtt 10.0.0.2 --key-file key --cpu 0 --seconds 5", "to `vtare serve` there, 1,000 packets a second"),
+            ("rtt 192.0.2.1 --icmp --rate 10 --blocking", "as ping does, to any host"),
+        ],
+    ),
+    (
+        "avb",
+        [
+            ("avb 10.0.0.2 --key-file key --count 5", "five estimates, with the interval of their median"),
+            ("avb 10.0.0.2 --key-file key --method pathload", "by a published method"),
+        ],
+    ),
+    (
+        "throughput",
+        [
+            ("throughput --tx p0 --rx p1 --flow 02:00:00:00:00:01/198.19.0.1 --frame 64,1518", "one guest, two sizes"),
+            (
+                "throughput --tx p0 --rx p1 --flow 02:00:00:00:00:01 --flow 02:00:00:00:00:02 --loaded 1,2 --cpu 0",
+                "two guests, one and both of them loaded",
+            ),
+        ],
+    ),
+    (
+        "capture",
+        [
+            ("capture veth3 --out s.parquet", "every probe that passes there, until Ctrl-C"),
+            ("capture --read old.pcap --icmp", "round trips in a file of tcpdump"),
+        ],
+    ),
+    (
+        "load",
+        [
+            ("load cpu --threads 8 --seconds 60", "eight busy threads for a minute"),
+            ("load net --to 10.0.0.2:5001 --rate 150M --arrivals poisson", "cross traffic; there: load net --sink"),
+        ],
+    ),
+    (
+        "link",
+        [
+            ("link va vb --rate 1G --delay 20ms --loss 1%", "a wide-area link between two interfaces"),
+            ("link va vb --rate-steps 2G:10s,7G:10s --log truth.parquet", "a capacity that changes, and its log"),
+        ],
+    ),
+    (
+        "serve",
+        [
+            ("serve --new-key key", "write a new key and end; copy it to the other end"),
+            ("serve --key-file key --cpu 1 --spin", "answer without wake-ups, on a CPU of its own"),
+        ],
+    ),
+    (
+        "torture",
+        [
+            ("torture clock --seconds 60", "all CPUs for a minute; exit code 1 after a step backwards"),
+            ("torture clock --path line --json", "the clock off the kernel's page, as JSON"),
+        ],
+    ),
+    (
+        "exec",
+        [
+            ("exec --report -- python3 loop.py", "its sleeps end on time; what was called is counted"),
+            ("exec --clock unordered --sleep two_phase -- ./server", "a clock at half the cost, sleeps as HPTSleep"),
+        ],
+    ),
+    (
+        "measure",
+        [
+            ("measure run.json", "carry out the run and write its samples"),
+            ("measure run.json --json", "and print the result"),
+        ],
+    ),
+    (
+        "agent",
+        [
+            ("agent --directory /tmp/work", "over stdin and stdout, files below one directory"),
+            ("agent --init --port org.vtare.agent", "as the first process of a micro guest"),
+        ],
+    ),
+    (
+        "link-counter",
+        [
+            ("link-counter job.json", "bins into link_counter.parquet beside the job"),
+            ("link-counter job.json --out bins.parquet", "into another file"),
+        ],
+    ),
+    (
+        "shaper",
+        [
+            ("shaper job.json --log steps.jsonl", "make the steps and log when each took effect"),
+            ("shaper --log /tmp/steps.jsonl /tmp/job.json", "the same in another directory"),
+        ],
+    ),
+    (
+        "trials",
+        [
+            ("trials < /dev/null", "the facts of this machine alone"),
+            ("trials < requests.jsonl > answers.jsonl", "a request a line (docs/plumbing.md), an answer for each"),
+        ],
+    ),
+    (
+        "schema",
+        [
+            ("schema > run.schema.json", "what `vtare measure` accepts"),
+            ("schema --columns", "the columns of samples and logs"),
+        ],
+    ),
+];
+
+/// `command` with the examples of each subcommand below its help.
+pub(crate) fn with_examples(command: Command) -> Command {
+    EXAMPLES.iter().fold(command, |command, (name, examples)| {
+        command.mut_subcommand(name, |one| {
+            let before = one.get_after_help().map(|text| format!("{text}\n\n")).unwrap_or_default();
+            one.after_help(format!("{before}Examples:\n{}", text(examples)))
+        })
+    })
+}
+
+/// The examples of the command of that name.
+pub(crate) fn of(name: &str) -> Option<String> {
+    EXAMPLES.iter().find(|(of, _)| *of == name).map(|(_, examples)| text(examples))
+}
+
+fn text(examples: &[(&str, &str); 2]) -> String {
+    examples.map(|(line, what)| format!("  vtare {line}\n      {what}")).join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The words of a command line as a shell gives them, without what it redirects.
+    fn words(line: &str) -> Vec<String> {
+        let line = line.split([' ']).take_while(|word| !matches!(*word, "<" | ">")).collect::<Vec<_>>().join(" ");
+        line.split('\'')
+            .enumerate()
+            .flat_map(|(at, part)| match at % 2 {
+                0 => part.split_whitespace().map(str::to_owned).collect(),
+                _ => vec![part.to_owned()],
+            })
+            .collect()
+    }
+
+    #[test]
+    fn every_command_that_is_shown_has_two_examples_which_it_accepts() {
+        let parser = crate::cli::parser();
+        let shown =
+            parser.get_subcommands().filter(|command| !command.is_hide_set() && !command.is_disable_help_flag_set());
+        let shown: Vec<&str> = shown.map(Command::get_name).collect();
+        assert_eq!(shown, EXAMPLES.map(|(name, _)| name));
+        for (name, examples) in EXAMPLES {
+            for (line, _) in examples {
+                let words: Vec<String> = std::iter::once("vtare".to_owned()).chain(words(line)).collect();
+                assert_eq!(words[1], name);
+                let parsed = parser.clone().try_get_matches_from(&words);
+                assert!(parsed.is_ok(), "{line}: {}", parsed.expect_err("it is not accepted"));
+            }
+        }
+    }
+}
