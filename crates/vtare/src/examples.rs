@@ -122,7 +122,7 @@ const EXAMPLES: [Examples; 20] = [
         "agent",
         [
             ("agent --directory /tmp/work", "over stdin and stdout, files below one directory"),
-            ("agent --init --port org.vtare.agent", "as the first process of a micro guest"),
+            ("agent --init", "as the first process of a micro guest, over a virtio port"),
         ],
     ),
     (
@@ -180,14 +180,11 @@ mod tests {
 
     /// The words of a command line as a shell gives them, without what it redirects.
     fn words(line: &str) -> Vec<String> {
-        let line = line.split([' ']).take_while(|word| !matches!(*word, "<" | ">")).collect::<Vec<_>>().join(" ");
-        line.split('\'')
-            .enumerate()
-            .flat_map(|(at, part)| match at % 2 {
-                0 => part.split_whitespace().map(str::to_owned).collect(),
-                _ => vec![part.to_owned()],
-            })
-            .collect()
+        let parts = line.split('\'').enumerate().flat_map(|(at, part)| match at % 2 {
+            0 => part.split_whitespace().map(str::to_owned).collect(),
+            _ => vec![part.to_owned()],
+        });
+        parts.take_while(|word| !matches!(word.as_str(), "<" | ">")).collect()
     }
 
     #[test]
