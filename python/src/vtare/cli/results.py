@@ -109,9 +109,7 @@ def serve_report(
             help="Port on the loopback address; 0 takes any free one.",
         ),
     ] = 0,
-    every: Annotated[
-        str, typer.Option("--every", metavar="TIME", help="Least time between two new reports.")
-    ] = "30 s",
+    every: Annotated[str, typer.Option("--every", metavar="TIME", help="Least time between two new reports.")] = "30 s",
 ) -> None:
     """Show the report in a browser while its campaign runs: on this machine only, renewed as runs finish."""
     from vtare.campaign import forget_keys, read_store
