@@ -9,6 +9,7 @@ use vtare_methods::throughput::{
 use vtare_tester::FlowSeen;
 
 use super::bench::TrialRun;
+use super::parameters::PARTIAL_DROP;
 use crate::samples::{Samples, SamplesError, count, nearest};
 use vtare_units::figures::{Figures, LogHistogram};
 
@@ -356,6 +357,10 @@ pub(crate) struct ThroughputCell {
     pub(crate) zero_loss_packet_per_s: Option<f64>,
     /// These answers together.
     pub(crate) zero_loss: Repeated,
+    /// Non-drop rate: the median without loss; null where that was not searched, or not reached.
+    pub(crate) ndr_packet_per_s: Option<f64>,
+    /// Partial drop rate: the median at which up to 0.5 % are lost, likewise.
+    pub(crate) pdr_packet_per_s: Option<f64>,
     /// What kept at least half of the searches from going higher: the true throughput may be more.
     pub(crate) censored: Option<&'static str>,
     /// Why the searches ended: converged, or time_budget where at least one had no time left.
@@ -449,6 +454,8 @@ impl Gathered {
         cell.throughput_packet_per_s = cell.throughput.median;
         cell.throughput_bit_per_s = cell.throughput.median.map(|rate| rate * f64::from(cell.frame_byte) * 8.0);
         cell.zero_loss_packet_per_s = cell.zero_loss.median;
+        cell.ndr_packet_per_s = cell.zero_loss.median;
+        cell.pdr_packet_per_s = cell.throughput.median.filter(|_| cell.loss_ratio == PARTIAL_DROP);
         let capped: Vec<Cap> = found.iter().filter_map(|found| found.censored).collect();
         // What several ended by: the machine's limit is more informative than that of the plan, and this more than that
         // of the time.
@@ -496,8 +503,9 @@ mod tests {
         for rate in [Some(100.0), None, Some(300.0), Some(200.0)] {
             gathered.answer(answer(rate, None));
         }
-        let mut cell = ThroughputCell { frame_byte: 64, ..ThroughputCell::default() };
+        let mut cell = ThroughputCell { frame_byte: 64, loss_ratio: 0.005, ..ThroughputCell::default() };
         gathered.sum_up(&mut cell);
+        assert_eq!((cell.ndr_packet_per_s, cell.pdr_packet_per_s), (Some(100.0), Some(200.0)));
         assert_eq!((cell.throughput_packet_per_s, cell.throughput_bit_per_s), (Some(200.0), Some(102_400.0)));
         assert_eq!((cell.zero_loss_packet_per_s, cell.throughput.interval), (Some(100.0), Some([100.0, 300.0])));
         assert_eq!((cell.searches, cell.unanswered, cell.trials, cell.censored), (4, 1, 40, None));

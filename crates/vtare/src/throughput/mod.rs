@@ -124,6 +124,10 @@ impl Instrument for Throughput {
                 "\n{} B to {} of {} guests: {}, up to {loss} % lost; sender {} ({})\n",
                 cell.frame_byte, cell.loaded, cell.guests, cell.method, cell.engine, cell.engine_because
             ));
+            if cell.ndr_packet_per_s.or(cell.pdr_packet_per_s).is_some() {
+                let (ndr, pdr) = (frames(cell.ndr_packet_per_s), frames(cell.pdr_packet_per_s));
+                text.push_str(&format!("non-drop rate (NDR) {ndr}, partial drop rate (PDR, 0.5 %) {pdr}\n"));
+            }
             for at in &cell.latencies {
                 let share = at
                     .load_share

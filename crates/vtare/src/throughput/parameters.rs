@@ -15,6 +15,9 @@ use crate::quantities::{nanoseconds, nanoseconds_or_none, share};
 /// The frames of RFC 2544 for Ethernet.
 const FRAMES_BYTE: [u32; 7] = [64, 128, 256, 512, 1_024, 1_280, 1_518];
 
+/// The share of frames that is lost at most at the partial drop rate, as FD.io CSIT has it.
+pub(super) const PARTIAL_DROP: f64 = 0.005;
+
 /// How to search.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
@@ -150,6 +153,17 @@ pub(crate) struct Parameters {
         help = "Do not search for the load at which nothing is lost, too")]
     pub(crate) zero_loss: bool,
 
+    /// Search the non-drop rate: the load at which nothing is lost.
+    #[arg(long, conflicts_with_all = ["loss_ratio", "exceed_ratio", "zero_loss"])]
+    #[serde(skip)]
+    pub(crate) ndr: bool,
+
+    /// Search the partial drop rate: the load at which up to 0.5 % of the frames are lost; with --ndr, both
+    /// (mlrsearch).
+    #[arg(long, conflicts_with_all = ["loss_ratio", "exceed_ratio", "zero_loss"])]
+    #[serde(skip)]
+    pub(crate) pdr: bool,
+
     /// How exactly: the distance of the bounds at the end, as share of the upper one.
     #[arg(long, value_name = "PERCENT", value_parser = share)]
     #[schemars(range(min = 0.0001, max = 0.5))]
@@ -239,6 +253,11 @@ impl parameters::Parameters for Parameters {
         if given("trial_ns") && !given("trial_sum_ns") {
             self.trial_sum_ns = self.trial_sum_ns.max(self.trial_ns);
         }
+        match (self.ndr, self.pdr) {
+            (false, false) => {}
+            (true, false) => (self.loss_ratio, self.exceed_ratio) = (0.0, 0.0),
+            (_, true) => (self.loss_ratio, self.zero_loss) = (PARTIAL_DROP, self.ndr),
+        }
     }
 }
 
@@ -259,6 +278,8 @@ impl Default for Parameters {
             loss_ratio: goal.loss_ratio,
             exceed_ratio: goal.exceed_ratio,
             zero_loss: true,
+            ndr: false,
+            pdr: false,
             width: goal.width,
             trial_ns: goal.final_ns,
             trial_sum_ns: goal.sum_ns,
@@ -297,6 +318,10 @@ impl Parameters {
         }
         self.flows()?;
         instrument::check_cpu(self.cpu)?;
+        if self.pdr && self.method == SearchMethod::Binary {
+            let want = "want --method mlrsearch, or --ndr: a binary search allows no loss";
+            return Err(Failure::Input(format!("pdr: found with method binary, {want}")));
+        }
         instrument::check_list("frame_byte", &self.frame_byte)?;
         let loaded = self.loaded.get_or_insert_with(|| vec![self.flow.len() as u32]).clone();
         instrument::check_list("loaded", &loaded)?;
@@ -480,6 +505,21 @@ mod tests {
             assert!(error.to_string().contains(wanted), "{error}");
             assert_eq!(error.code(), 2);
         }
+    }
+
+    #[test]
+    fn drop_rates_are_searched_by_the_names_that_users_know() {
+        use crate::parameters::Parameters as _;
+        let goals = |ndr, pdr| {
+            let mut it = Parameters { ndr, pdr, ..Parameters::default() };
+            it.imply(&|_| false);
+            it.mlrsearch().goals.iter().map(|goal| (goal.loss_ratio, goal.exceed_ratio)).collect::<Vec<_>>()
+        };
+        assert_eq!(goals(true, false), [(0.0, 0.0)]);
+        assert_eq!(goals(false, true), [(0.005, 0.5)]);
+        assert_eq!(goals(true, true), [(0.005, 0.5), (0.0, 0.0)]);
+        let refused = with(|it| (it.pdr, it.method) = (true, SearchMethod::Binary)).expect_err("it allows no loss");
+        assert!(refused.to_string().contains("pdr: found with method binary, want --method mlrsearch"), "{refused}");
     }
 
     #[test]
