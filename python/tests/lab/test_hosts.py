@@ -66,8 +66,12 @@ def test_vtare_plan_prints_who_is_where(lab_command: Callable[..., CompletedProc
 WRONG = [
     ((HERE, ""), r"hosts.sender: missing; expected the machine of this role, as experiment\[0\] \(rtt\) needs it"),
     ((HERE, 'sender = "host"'), "hosts.sender.address: missing; expected this machine's address"),
-    (('"right", interface', '"rihgt", interface'), r"found 'rihgt' \(did you mean 'right'\?\), expected 'host'"),
+    (
+        ('"right", interface', '"rihgt", interface'),
+        r"found 'rihgt' \(did you mean 'right'\?\), expected 'host' .*: right$",
+    ),
     (('kind = "ssh"', 'kind = "docker"'), r"hosts.responder.platform: found 'right', expected 'host' \(this one\)"),
+    (('kind = "ssh"', 'kind = "qemu"'), r"found 'right', .* made for a run .* platform and responder_platform"),
     (("responder = {", "responder = 5 # {"), "hosts.responder: found 5, expected a platform such as"),
     (("responder = {", "rsponder = {"), r"unknown key 'rsponder' \(did you mean 'responder'\?\)"),
     (('interface = "eth1"', 'device = "eth1"'), "hosts.responder: unknown key 'device'|unknown key 'device'"),

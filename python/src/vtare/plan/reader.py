@@ -34,6 +34,11 @@ _EXPERIMENT_KEYS: Final = (
 )  # fmt: skip
 #: The instrument that programs of the plan estimate for.
 (_ESTIMATES,) = (record.name for record in RECORDS if record.estimates)
+#: Why a container or a guest of the lab is no host of a plan, and what is.
+_MADE_FOR_A_RUN: Final = (
+    ". An instance of that kind is made for a run and has no programs of its own to shape, pin and clean up with: name "
+    "it in the factors platform and responder_platform, or name a guest of yours that runs sshd"
+)
 _SECOND: Final = unit_of("seconds")
 _NANOSECOND: Final = unit_of("exceed_ns")
 
@@ -230,13 +235,16 @@ class Reader(Levels):
             **{key: self.text(value, f"{path}.{key}") for key, value in settings.items()} | {"platform": named}
         )
         kinds = host_kinds()
-        if kind_of(spec.platform, self.platforms.get(spec.platform)) not in kinds:
+        kind = kind_of(spec.platform, self.platforms.get(spec.platform))
+        if kind not in kinds:
             names = [name for name, of in self.platforms.items() if kind_of(name, of) in kinds]
             hint = did_you_mean(spec.platform, names)
             raise self.error(
                 f"{path}.platform",
                 f"found '{spec.platform}'{hint}, expected '{THIS_MACHINE}' (this one), or one of the plan's tables "
-                f"[platforms.NAME] of the kinds {', '.join(kinds[1:])}: {', '.join(names) or 'none is there'}",
+                f"[platforms.NAME] of the kinds {', '.join(kinds[1:])}: {', '.join(names) or 'none is there'}"
+                + _MADE_FOR_A_RUN
+                * (kind in KINDS),
             )
         if spec.platform == THIS_MACHINE and spec.address is None:
             raise self.error(f"{path}.address", "missing; expected this machine's address for measurements")
