@@ -6,7 +6,6 @@ import itertools
 import json
 import os
 import re
-import shutil
 import signal
 import sqlite3
 import subprocess
@@ -306,21 +305,6 @@ def test_the_dashboard_asks_for_metrics_that_are_exported() -> None:
     taken = [(x, y) for p in places for x in range(p["x"], p["x"] + p["w"]) for y in range(p["y"], p["y"] + p["h"])]
     assert len(taken) == len(set(taken))
     assert max(x for x, _ in taken) < 24
-
-
-def test_the_service_asks_for_options_that_there_are_and_systemd_accepts_it(tmp_path: Path) -> None:
-    unit = (ROOT / "examples/watch/vtare-watch.service").read_text()
-    words = next(line for line in unit.splitlines() if line.startswith("ExecStart=")).split()[1:]
-    told = CliRunner().invoke(app, ["watch", "--help"], env={"COLUMNS": "200"}).output
-    assert words[0] == "watch"
-    assert all(word in told for word in words if word.startswith("--"))
-    program = shutil.which("systemd-analyze")
-    if program is None:
-        pytest.skip("systemd-analyze is not installed")
-    copy = tmp_path / "vtare-watch.service"
-    copy.write_text(re.sub(r"(?m)^Documentation=.*\n", "", unit).replace("/usr/local/bin/vtare", "/bin/true"))
-    done = subprocess.run([program, "verify", copy], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize(
