@@ -1,6 +1,7 @@
 use serde::{Deserialize, Serialize};
 use vtare_units::Random;
 
+use crate::aqm::{Aqm, Arrival, Manager};
 use crate::cross::{Cross, Source, Traffic};
 use crate::error::{SimError, above_zero, probability};
 
@@ -19,6 +20,9 @@ pub struct HopSpec {
     /// plain link, which sends one packet at a time.
     #[serde(default)]
     pub bucket_byte: u64,
+    /// What drops packets before the buffer is full.
+    #[serde(default)]
+    pub aqm: Aqm,
     /// What exceeds the bucket is dropped and never waits: a policer.
     #[serde(default)]
     pub polices: bool,
@@ -41,6 +45,7 @@ impl HopSpec {
             steps: Vec::new(),
             buffer_byte,
             bucket_byte: 0,
+            aqm: Aqm::None,
             polices: false,
             delay_ns,
             loss: LossModel::None,
@@ -74,6 +79,7 @@ impl HopSpec {
         if self.polices {
             above_zero("token bucket of a policer", self.bucket_byte)?;
         }
+        self.aqm.check()?;
         self.cross.iter().try_for_each(Cross::check)?;
         self.loss.check()
     }
@@ -140,9 +146,11 @@ pub struct HopCount {
     pub probe_at_ns: u64,
     /// Of those, lost by the loss model.
     pub lost: u64,
-    /// Of those, dropped at the full queue.
+    /// Of those, dropped by the queue: it was full, or its AQM dropped them.
     pub dropped: u64,
-    /// Packets of cross traffic dropped at the full queue.
+    /// Packets, probes and others, dropped by the AQM.
+    pub aqm_dropped: u64,
+    /// Packets of cross traffic dropped by the queue.
     pub cross_dropped: u64,
     /// Bytes of cross traffic (packets) that went through.
     pub cross_byte: u64,
@@ -189,6 +197,7 @@ pub struct Hop {
     work: NanoBit,
     in_burst: bool,
     random: Random,
+    manager: Manager,
     count: HopCount,
 }
 
@@ -217,6 +226,7 @@ impl Hop {
         let packets = spec.cross.iter().filter(|c| !matches!(c.traffic, Traffic::Fluid { .. }));
         let sources = packets.zip(1..).map(|(cross, part)| Source::new(cross, Random::part(seed, part))).collect();
         let random = Random::part(seed, 0);
+        let manager = Manager::new(spec.aqm, Random::part(seed, u64::MAX));
         let (regime, at_ns, work, in_burst) = (0, 0, 0, false);
         Ok(Self {
             spec: spec.clone(),
@@ -227,6 +237,7 @@ impl Hop {
             work,
             in_burst,
             random,
+            manager,
             count: HopCount::default(),
         })
     }
@@ -320,10 +331,29 @@ impl Hop {
         } else {
             self.work <= bucket || work <= bucket + nanobits(self.spec.buffer_byte)
         };
-        if fits {
-            self.work = work;
+        if !fits || self.aqm_drops(size_byte) {
+            return false;
         }
-        fits
+        self.work = work;
+        true
+    }
+
+    /// Whether the queue's AQM drops a packet for which there is room.
+    fn aqm_drops(&mut self, size_byte: u32) -> bool {
+        if self.spec.aqm == Aqm::None {
+            return false;
+        }
+        let Some(turn_ns) = self.empty_at() else { return false };
+        let packet = Arrival {
+            at_ns: self.at_ns,
+            turn_ns,
+            queued_byte: self.queued_byte(),
+            capacity_bit_per_s: self.regimes[self.regime].capacity,
+            size_byte,
+        };
+        let drops = self.manager.drops(&packet);
+        self.count.aqm_dropped += u64::from(drops);
+        drops
     }
 
     fn loses(&mut self) -> bool {

@@ -10,6 +10,7 @@
 //! Sizes in a path are bytes of IP packets, rates are at the IP layer.
 #![forbid(unsafe_code)]
 
+mod aqm;
 mod cross;
 mod error;
 mod hop;
@@ -19,6 +20,7 @@ mod path;
 mod peer_clock;
 mod train;
 
+pub use aqm::{Aqm, Arrival, Manager};
 pub use cross::{Cross, Source, Traffic};
 pub use error::{SimError, above_zero, probability};
 pub use hop::{Hop, HopCount, HopSpec, LossModel, Passed, Step};
