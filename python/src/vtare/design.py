@@ -15,6 +15,7 @@ import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from vtare import parquet_check
 from vtare.errors import BadInput
 from vtare.instruments import Asked, instrument
 from vtare.path import TIMERS
@@ -22,7 +23,7 @@ from vtare.plan import OWN_FACTORS, TIMERS_FACTOR
 from vtare.stored import is_run_id, parse_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
     import polars as pl
@@ -35,6 +36,7 @@ DESIGN_SCHEMA: Final = "vtare.design/1"
 CONTROL_EXPERIMENT: Final = "control"
 _COUNTS: Final = ("position", "block", "replicate")
 _WORDS: Final = ("run_id", "experiment", "instrument", "control")
+_MOST_ROWS: Final = 10_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +63,19 @@ def make_design(plan: Plan, seed: int) -> tuple[Run, ...]:
     """Lay out every run of a campaign in the order it will execute. The same plan and seed give the same design."""
     import numpy as np
 
-    rng = np.random.default_rng(seed)
+    return _lay_out(plan, np.random.default_rng(seed).permutation)
+
+
+def runs_of(plan: Plan) -> tuple[Run, ...]:
+    """Return the runs of `make_design`, those of a block in the plan's order: only their order is drawn."""
+    return _lay_out(plan, range)
+
+
+def _lay_out(plan: Plan, order_of: Callable[[int], Iterable[int]]) -> tuple[Run, ...]:
     cells = [(e, levels) for e in plan.experiments for levels in _combinations(e)]
     runs: list[Run] = []
     for block in range(1, plan.blocks + 1):
-        order = [cells[i] for i in rng.permutation(len(cells))]
+        order = [cells[i] for i in order_of(len(cells))]
         rows: list[tuple[Experiment | None, dict[str, str], str | None]] = [(e, levels, None) for e, levels in order]
         if plan.control is not None:
             rows.insert(len(rows) // 2, (None, {}, "centre"))
@@ -157,6 +167,28 @@ def write_design(
         about["plan_sha256"] = plan_hash(plan_text)
     frame = design_frame(runs, factor_names)
     frame.write_parquet(path, compression="lz4", metadata={"vtare": json.dumps(about)})
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What the metadata of a design holds: how many runs, the seed, the version that wrote it, the hash of its plan."""
+
+    rows: int
+    seed: int
+    program: str
+    plan_sha256: str
+
+
+def read_head(path: Path) -> Head | None:
+    """Return the metadata of a design, none of its rows; None where one entry is missing or the file is damaged."""
+    try:
+        shape = parquet_check.check(path, most_rows=_MOST_ROWS)
+        about = parse_json(shape.metadata["vtare"].decode())
+        seed, program, plan_sha256 = about["seed"], about["program"], about["plan_sha256"]
+    except (parquet_check.BadParquet, OSError, KeyError, TypeError, ValueError):
+        return None
+    known = about.get("schema") == DESIGN_SCHEMA and isinstance(seed, int)
+    return Head(shape.rows, seed, str(program), str(plan_sha256)) if known else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from vtare.design import Design, Run, expected_run_s, make_design, read_design, run_seed, write_design
+from vtare.design import Design, Run, expected_run_s, make_design, read_design, run_seed, runs_of, write_design
 from vtare.errors import BadInput
 from vtare.plan import Plan, load_plan, parse_plan, shipped_plans
 
@@ -50,6 +50,14 @@ def test_order_follows_the_seed_and_differs_between_blocks(tiny_plan: Plan) -> N
     runs = make_design(plan, 3)
     orders = [[cell(r) for r in runs if r.block == block and r.control is None] for block in (1, 2)]
     assert orders[0] != orders[1]
+
+
+@pytest.mark.parametrize("name", sorted(shipped_plans()))
+def test_the_runs_of_a_plan_are_those_of_its_design_whatever_their_order(name: str) -> None:
+    plan = load_plan(shipped_plans()[name])
+    drawn, stated = make_design(plan, 3), runs_of(plan)
+    assert {(run.run_id, run.block) for run in drawn} == {(run.run_id, run.block) for run in stated}
+    assert len(drawn) == len(stated)
 
 
 def test_run_id_depends_on_what_a_run_is_and_not_on_the_order(tiny_plan: Plan) -> None:

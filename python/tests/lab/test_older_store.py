@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import subprocess
 import tarfile
 from collections.abc import Callable
@@ -25,6 +26,15 @@ def test_an_older_store_is_whole_and_counted(older: Path, lab_command: Lab) -> N
     assert (verified.returncode, "6 runs: 6 whole" in verified.stdout) == (0, True), verified.stderr
     status = lab_command("status", older)
     assert (status.returncode, "6 runs: 6 done" in status.stdout) == (0, True), status.stderr
+
+
+def test_a_store_of_a_schema_that_is_not_known_is_refused_with_both_versions(older: Path, lab_command: Lab) -> None:
+    with sqlite3.connect(older / "journal.sqlite") as connection:
+        connection.execute("UPDATE meta SET value = 'vtare.journal/9' WHERE key = 'schema'")
+    for command in ("status", "report", "resume"):
+        done = lab_command(command, older)
+        assert done.returncode == 2
+        assert "journal schema is 'vtare.journal/9', this program reads 'vtare.journal/1'" in done.stderr
 
 
 def test_the_report_of_an_older_store_has_the_figures_of_then(older: Path, lab_command: Lab) -> None:

@@ -61,6 +61,13 @@ def test_commands_that_read_no_data_load_no_heavy_library(arguments: tuple[str, 
     assert loaded_by(*arguments, cwd=tmp_path) == set()
 
 
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_the_state_of_a_campaign_is_read_without_the_libraries_that_read_its_design(
+    form: tuple[str, ...], store_of_four: Path, tmp_path: Path
+) -> None:
+    assert loaded_by("status", str(store_of_four), *form, cwd=tmp_path) == set()
+
+
 @pytest.mark.parametrize("arguments", UNUSED)
 def test_a_command_loads_its_own_part_of_the_lab_only(arguments: tuple[str, ...], tmp_path: Path) -> None:
     assert loaded_by(*arguments, cwd=tmp_path, of=UNUSED[arguments]) == set()

@@ -254,18 +254,27 @@ def _read_checked(path: Path, needed: tuple[str, ...], contract: Contract | None
 
 def _read(path: Path, needed: tuple[str, ...], contract: Contract | None) -> tuple[Plan, tuple[Run, ...], int, Design]:
     """Read plan and design of a store that has these parts besides."""
-    try:
-        _refuse_odd_parts(path, needed)
-        text = read_regular(path / "plan.toml").decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise BadInput(f"{path / 'plan.toml'}: cannot read the plan: {error}") from error
-    except OSError as error:
-        raise BadInput(f"{path}: cannot read this store: {error.strerror or error}") from error
+    text = read_plan_text(path, needed)
     design = read_design(path / "design.parquet")
     check_plan(design, text, path / "plan.toml")
     plan = parse_plan(text, source=path / "plan.toml", contract=contract)
     check_levels(design, plan, path / "design.parquet")
     return plan, design.runs, design.seed, design
+
+
+def read_plan_text(path: Path, needed: tuple[str, ...] = ("journal.sqlite",)) -> str:
+    """Return the text of a store's plan. `needed` are parts that the store has besides plan, design and runs.
+
+    Raises:
+        BadInput: the path is no store, or a part is missing or no ordinary file or directory.
+    """
+    try:
+        _refuse_odd_parts(path, needed)
+        return read_regular(path / "plan.toml").decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{path / 'plan.toml'}: cannot read the plan: {error}") from error
+    except OSError as error:
+        raise BadInput(f"{path}: cannot read this store: {error.strerror or error}") from error
 
 
 def _refuse_odd_parts(path: Path, needed: tuple[str, ...]) -> None:

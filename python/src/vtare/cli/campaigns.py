@@ -95,27 +95,25 @@ def verify(
 
 def status(store: StoreArgument, as_json: JsonOption = False) -> None:
     """Show how far a campaign is, and what failed or was skipped."""
-    from vtare.campaign import Journal, forget_keys, read_store
+    from vtare.campaign import forget_keys
+    from vtare.campaign.status import STATUSES, read_state
 
     forget_keys(store)
-    plan, runs, seed = read_store(store)
-    with Journal(store / "journal.sqlite", read_only=True) as journal:
-        entries, stopped = journal.entries(), journal.stopped()
+    state = read_state(store)
     if not as_json:
         from vtare.terminal.stores import show_status
 
-        show_status(stdout(), store, plan, runs, entries, stopped)
+        show_status(stdout(), store, state)
         return
-    from vtare.campaign.status import STATUSES, run_status
-
-    words = [run_status(r, entries, stopped) for r in runs]
+    words = [state.word(run) for run in state.runs]
+    entries, stopped = state.entries, state.stopped
     print_json(
         {
             "schema": "vtare.status/1",
             "store": str(store),
-            "plan": plan.name,
-            "seed": seed,
-            "total": len(runs),
+            "plan": state.plan.name,
+            "seed": state.seed,
+            "total": len(state.runs),
             **{word: words.count(word) for word in STATUSES},
             "stopped": None if stopped is None else {"block": stopped.block, "reason": stopped.reason},
             "runs": [
@@ -127,7 +125,7 @@ def status(store: StoreArgument, as_json: JsonOption = False) -> None:
                     "status": word,
                     "reason": entries[r.run_id].reason if r.run_id in entries else None,
                 }
-                for r, word in zip(runs, words, strict=True)
+                for r, word in zip(state.runs, words, strict=True)
                 if word not in ("done", "not_needed")
             ],
         }

@@ -25,8 +25,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from vtare.campaign import Journal, read_store
-from vtare.campaign.status import STATUSES, run_status
+from vtare.campaign.status import STATUSES, read_state
 from vtare.errors import BadInput, VtareError
 from vtare.report.build import build, environment, stylesheet, template_text
 
@@ -61,12 +60,9 @@ def state_of(store: Path) -> State:
     Raises:
         BadInput: the store has gone or cannot be read.
     """
-    _, runs, _ = read_store(store)
-    with Journal(store / "journal.sqlite", read_only=True) as journal:
-        entries, stopped = journal.entries(), journal.stopped()
-    words = [run_status(run, entries, stopped) for run in runs]
-    mark = "\n".join(f"{run_id} {entry.status} {entry.attempts}" for run_id, entry in sorted(entries.items()))
-    return State(mark, len(runs), dict(Counter(words)))
+    found = read_state(store)
+    mark = "\n".join(f"{run_id} {entry.status} {entry.attempts}" for run_id, entry in sorted(found.entries.items()))
+    return State(mark, len(found.runs), dict(Counter(map(found.word, found.runs))))
 
 
 class LivePage:
@@ -80,7 +76,7 @@ class LivePage:
         make: Callable[[Path, Path, Path], subprocess.Popen[bytes]] | None = None,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Take a store that `read_store` can read.
+        """Take a store that `read_state` can read.
 
         `make(store, page, log)` starts the process that writes a page, its errors into the log.
         """

@@ -6,12 +6,7 @@ from collections import Counter
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
-from rich.table import Table
-from rich.text import Text
-
-from vtare.campaign.status import STATUSES, run_status
-from vtare.named_hosts import THIS_MACHINE
-from vtare.platforms import kind_of
+from vtare.campaign.status import STATUSES
 from vtare.quantities import unit_of, write
 from vtare.terminal.progress import run_words
 from vtare.terminal.tables import duration
@@ -22,7 +17,8 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from vtare.campaign.journal import Entry, Stopped
+    from vtare.campaign.journal import Entry
+    from vtare.campaign.status import State
     from vtare.campaign.verify import Verification
     from vtare.design import Run
     from vtare.named_hosts import HostSpec
@@ -54,6 +50,9 @@ def show_plan(console: Console, plan: Plan, runs: Sequence[Run], seed: int | Non
             levels = ", ".join(level.label for level in factor.levels)
             console.print(f"  factor {factor.name}: {levels} (baseline {factor.baseline})")
     if seed is not None:
+        from rich.table import Table
+        from rich.text import Text
+
         table = Table(title="Block 1, in order of execution", title_justify="left")
         for heading in ("position", "run", "run id"):
             table.add_column(heading)
@@ -65,6 +64,9 @@ def show_plan(console: Console, plan: Plan, runs: Sequence[Run], seed: int | Non
 
 def _reached(plan: Plan, host: HostSpec) -> str:
     """How the machine of a host is reached."""
+    from vtare.named_hosts import THIS_MACHINE
+    from vtare.platforms import kind_of
+
     settings = plan.platforms.get(host.platform, {})
     if "host" not in settings:
         return " (this machine)" if host.platform == THIS_MACHINE else f" ({kind_of(host.platform, settings)})"
@@ -105,16 +107,10 @@ def show_skipped(console: Console, runs: Sequence[Run], entries: Mapping[str, En
         console.print(f"skipped for {len(found) - _FEW_SKIPPED} more reasons")
 
 
-def show_status(
-    console: Console,
-    store: Path,
-    plan: Plan,
-    runs: Sequence[Run],
-    entries: Mapping[str, Entry],
-    stopped: Stopped | None = None,
-) -> None:
+def show_status(console: Console, store: Path, state: State) -> None:
     """Print how many runs are done, each failed one with its reason and the end of its log; why runs were skipped."""
-    words = Counter(run_status(run, entries, stopped) for run in runs)
+    plan, runs, entries, stopped = state.plan, state.runs, state.entries, state.stopped
+    words = Counter(map(state.word, runs))
     listed = ", ".join(f"{words[word]} {word.replace('_', ' ')}" for word in STATUSES if words[word])
     console.print(f"{plan.name} in {store}: {len(runs)} runs: {listed}")
     if stopped is not None:
