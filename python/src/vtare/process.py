@@ -1,6 +1,7 @@
-"""Tools that the lab runs to their end, how programs ended, and files that appear whole or not at all.
+"""Programs that the lab starts, how they ended, and files that appear whole or not at all.
 
-Programs that run beside the lab are children (`vtare.platforms.child`); these here are waited for.
+Every program of this machine starts here: tools, which are waited for, and what runs beside the lab (`start`), which
+`vtare.platforms.child` watches and ends.
 """
 
 from __future__ import annotations
@@ -17,8 +18,13 @@ from typing import TYPE_CHECKING, Final
 from vtare.errors import VtareError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
+    from typing import IO
+
+PIPE: Final = subprocess.PIPE
+NOWHERE: Final = subprocess.DEVNULL
+Process = subprocess.Popen[bytes]
 
 _LOG = logging.getLogger(__name__)
 _TOOL_S: Final = 20.0
@@ -53,26 +59,82 @@ def run_tool(
     Raises:
         ToolFailed: it is missing, ended with another exit code than 0, or did not end within `timeout_s` seconds.
     """
+    output = tool_output(words, timeout_s=timeout_s, directory=directory, environment=environment)
+    return output.decode(errors="replace")
+
+
+def tool_output(
+    words: Sequence[str],
+    *,
+    timeout_s: float = _TOOL_S,
+    directory: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> bytes:
+    """Run a tool to its end as `run_tool` does and return the bytes that it prints on stdout.
+
+    Raises:
+        ToolFailed: as `run_tool`.
+    """
     begin = time.monotonic()
     try:
         done = subprocess.run(
             words,
             cwd=directory,
-            env=None if environment is None else {**os.environ, **environment},
+            env=_environment(environment),
             capture_output=True,
-            text=True,
-            errors="replace",
             timeout=timeout_s,
-            stdin=subprocess.DEVNULL,
+            stdin=NOWHERE,
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ToolFailed(words, str(error)) from error
     _LOG.debug("%s: %s in %.3f s", shlex.join(words), ending_text(done.returncode), time.monotonic() - begin)
     if done.returncode != 0:
-        output = done.stderr or done.stdout
+        output = (done.stderr or done.stdout).decode(errors="replace")
         raise ToolFailed(words, " ".join(output.split()) or ending_text(done.returncode), done.returncode, output)
     return done.stdout
+
+
+def start(
+    words: Sequence[str],
+    *,
+    stdin: IO[bytes] | int = NOWHERE,
+    stdout: IO[bytes] | int = NOWHERE,
+    stderr: IO[bytes] | int = NOWHERE,
+    directory: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    buffered: bool = True,
+    group: bool = False,
+    session: bool = False,
+    before: Callable[[], None] | None = None,
+) -> Process:
+    """Start a program that runs beside the lab; whoever starts it ends it.
+
+    `environment` is added to that of this process. The program leads its own process group or session where asked, so
+    that a Ctrl-C at the terminal does not reach it. `before` runs in the new process, which then becomes the program:
+    it must not import or look up anything.
+
+    Raises:
+        OSError: the program cannot be started.
+    """
+    started = subprocess.Popen(
+        words,
+        bufsize=-1 if buffered else 0,
+        cwd=directory,
+        env=_environment(environment),
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stderr,
+        process_group=0 if group else None,
+        start_new_session=session,
+        preexec_fn=before,
+    )
+    _LOG.debug("%s: started as process %d", shlex.join(words), started.pid)
+    return started
+
+
+def _environment(more: Mapping[str, str] | None) -> dict[str, str] | None:
+    return None if more is None else {**os.environ, **more}
 
 
 def ending_text(code: int) -> str:

@@ -20,6 +20,7 @@ from vtare.platforms.guest.cards import Network
 from vtare.platforms.guest.modules import Modules, depends, in_order
 from vtare.platforms.network import Site
 from vtare.platforms.owner import OWNER_VARIABLE, own_prefix, started_by
+from vtare.process import ToolFailed
 
 OWNER = "vtare-1-2"
 SITE = Site("sender server", f"{OWNER}-s", 1, ("10.77.2.1",))
@@ -75,6 +76,13 @@ def test_modules_come_after_those_they_need_and_built_in_ones_not_at_all(tmp_pat
         modules.ordered(["e1000"])
     assert depends(b"no module") == []
     assert in_order(["a"], lambda name: module(), ["a"]) == []
+
+
+@pytest.mark.skipif(shutil.which("zstd") is None, reason="the program 'zstd' is missing")
+def test_a_packed_module_that_is_damaged_is_an_error_that_names_the_tool(tmp_path: Path) -> None:
+    (tmp_path / "e1000.ko.zst").write_bytes(b"no module")
+    with pytest.raises(ToolFailed, match=r"`zstd -dcq .*e1000\.ko\.zst`: "):
+        Modules(tmp_path).ordered(["e1000"])
 
 
 def test_the_image_holds_the_binary_and_its_modules_in_order() -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+import vtare
 from vtare.process import ToolFailed, run_tool
 from vtare.terminal.logs import start_logging
 
@@ -39,6 +41,17 @@ def test_verbose_shows_each_tool_with_its_end(capsys: pytest.CaptureFixture[str]
     shown = capsys.readouterr().err
     assert "vtare.process: printf hello: exit code 0 in " in shown
     assert "exit 3': exit code 3 in " in shown
+
+
+def test_programs_are_started_by_one_module() -> None:
+    source = Path(vtare.__file__).parent
+    starts = re.compile(r"^\s*(import|from) subprocess\b|\bos\.(posix_spawn|exec|fork|system|popen)", re.MULTILINE)
+    using = [
+        path.relative_to(source).as_posix()
+        for path in source.rglob("*.py")
+        if starts.search(path.read_text(encoding="utf-8"))
+    ]
+    assert using == ["process.py"]
 
 
 def test_a_tool_that_is_missing_or_hangs_has_no_exit_code(tmp_path: Path) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from vtare.errors import BadInput, MachineCannot
+from vtare.process import PIPE, start
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -72,9 +72,7 @@ class Trials:
         self._keeps_output = keeps_output
         self._ignores_failure = ignores_failure
         self._place = tempfile.TemporaryDirectory(prefix="vtare-ab-")
-        self._process = subprocess.Popen(
-            [binary, "trials"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
+        self._process = start([str(binary), "trials"], stdin=PIPE, stdout=PIPE, stderr=PIPE)
         #: The facts of the machine, as every document of the binary has them.
         self.machine: dict[str, Any] = self._answer()["machine"]
 
@@ -121,7 +119,7 @@ class Trials:
     def _ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
         assert self._process.stdin is not None
         try:
-            self._process.stdin.write(json.dumps(request) + "\n")
+            self._process.stdin.write(json.dumps(request).encode() + b"\n")
             self._process.stdin.flush()
         except BrokenPipeError:
             # It has ended: its last words are read below.
@@ -132,7 +130,7 @@ class Trials:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
-            said = "" if self._process.stderr is None else self._process.stderr.read().strip()
+            said = "" if self._process.stderr is None else self._process.stderr.read().decode(errors="replace").strip()
             raise MachineCannot(said or "the program that runs the commands has ended")
         answer: dict[str, Any] = json.loads(line)
         return answer

@@ -12,7 +12,6 @@ import os
 import resource
 import select
 import signal
-import subprocess
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -21,11 +20,14 @@ from typing import TYPE_CHECKING, Final
 
 from vtare.platforms.intake import MOST_OUTPUT_BYTE, OUTPUT_LOST, PIECE_BYTE
 from vtare.platforms.owner import OWNER_VARIABLE, own_prefix
+from vtare.process import NOWHERE, PIPE, start
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
     from typing import IO
+
+    from vtare.process import Process
 
 _PR_SET_PDEATHSIG: Final = 1
 #: How long what is left in its pipes is waited for when a program has ended.
@@ -101,7 +103,7 @@ class Child(ABC):
 class ProcessChild(Child):
     """A process of this machine that leads its own group."""
 
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+    def __init__(self, process: Process) -> None:
         """Take over a process that leads its own group."""
         self.process = process
 
@@ -134,7 +136,7 @@ class ProcessChild(Child):
 class PipedChild(ProcessChild):
     """A process whose output is not trusted: read by threads of this process, bounded, and kept in two files."""
 
-    def __init__(self, process: subprocess.Popen[bytes], *, stdout: Path, stderr: Path) -> None:
+    def __init__(self, process: Process, *, stdout: Path, stderr: Path) -> None:
         """Take over what `start_piped` has started. Raises OSError where a file cannot be opened."""
         super().__init__(process)
         self._files = [path.open("ab", buffering=0) for path in (stdout, stderr)]
@@ -204,23 +206,23 @@ def start_child(
         return ProcessChild(_started(command, directory, out, err, most_file_byte))
 
 
-def start_piped(command: Sequence[str], *, directory: Path) -> subprocess.Popen[bytes]:
+def start_piped(command: Sequence[str], *, directory: Path) -> Process:
     """Start a program in `directory` for a `PipedChild`, which reads what it prints.
 
     Raises:
         OSError: the program cannot be started.
     """
-    return _started(command, directory, subprocess.PIPE, subprocess.PIPE, None)
+    return _started(command, directory, PIPE, PIPE, None)
 
 
-def start_answering(command: Sequence[str], *, directory: Path, stderr: Path) -> subprocess.Popen[bytes]:
+def start_answering(command: Sequence[str], *, directory: Path, stderr: Path) -> Process:
     """Start a program in `directory` that is asked over its stdin and answers on its stdout, both unbuffered pipes.
 
     Raises:
         OSError: the program cannot be started, or a file cannot be written.
     """
     with stderr.open("ab") as err:
-        return _started(command, directory, subprocess.PIPE, err, None, stdin=subprocess.PIPE)
+        return _started(command, directory, PIPE, err, None, stdin=PIPE)
 
 
 def _started(
@@ -230,18 +232,18 @@ def _started(
     err: IO[bytes] | int,
     most_file_byte: int | None,
     *,
-    stdin: int = subprocess.DEVNULL,
-) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
+    stdin: int = NOWHERE,
+) -> Process:
+    return start(
         command,
-        bufsize=0,
-        cwd=directory,
         stdin=stdin,
         stdout=out,
         stderr=err,
-        env={**os.environ, OWNER_VARIABLE: own_prefix()},
-        process_group=0,
-        preexec_fn=_die_with(os.getpid(), most_file_byte),
+        directory=directory,
+        environment={OWNER_VARIABLE: own_prefix()},
+        buffered=False,
+        group=True,
+        before=_die_with(os.getpid(), most_file_byte),
     )
 
 

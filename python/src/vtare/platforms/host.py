@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import shlex
-import subprocess
 from typing import TYPE_CHECKING, Final, Self
 
 from vtare.platforms import network
 from vtare.platforms.base import BasePlatform, Layer
 from vtare.platforms.child import Child, start_child
 from vtare.platforms.netns import start_in_namespace
+from vtare.process import PIPE, start
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from vtare.platforms.network import Site
     from vtare.platforms.protocol import Resources
+    from vtare.process import Process
 
 
 class HostInstance:
@@ -33,7 +34,7 @@ class HostInstance:
         self._namespace = namespace
         self._address = address
         self._interface = interface
-        self._keeper: subprocess.Popen[bytes] | None = None
+        self._keeper: Process | None = None
         self.name = namespace or "host"
 
     @classmethod
@@ -76,11 +77,8 @@ class HostInstance:
         earlier, self._keeper = self._keeper, None
         if commands:
             script = "; ".join(["cat >/dev/null", *map(shlex.join, commands)])
-            quiet = subprocess.DEVNULL
             # A session of its own: Ctrl-C is for the lab.
-            self._keeper = subprocess.Popen(
-                ["sh", "-c", script], stdin=subprocess.PIPE, stdout=quiet, stderr=quiet, start_new_session=True
-            )
+            self._keeper = start(["sh", "-c", script], stdin=PIPE, session=True)
         if earlier is not None:
             earlier.kill()
             earlier.communicate()

@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 import tempfile
 import threading
@@ -27,12 +26,15 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from vtare.campaign.status import STATUSES, read_state
 from vtare.errors import BadInput, VtareError
+from vtare.process import start
 from vtare.report.build import build, environment, stylesheet, template_text
 
 if TYPE_CHECKING:
     import socket
     from collections.abc import Callable
     from types import FrameType
+
+    from vtare.process import Process
 
 ADDRESS: Final = "127.0.0.1"
 _MOST_CONNECTIONS: Final = 16
@@ -73,7 +75,7 @@ class LivePage:
         store: Path,
         *,
         every_s: float,
-        make: Callable[[Path, Path, Path], subprocess.Popen[bytes]] | None = None,
+        make: Callable[[Path, Path, Path], Process] | None = None,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         """Take a store that `read_state` can read.
@@ -86,7 +88,7 @@ class LivePage:
         self._now = now
         self._lock = threading.Lock()
         self._directory = tempfile.TemporaryDirectory(prefix="vtare-report-")
-        self._child: subprocess.Popen[bytes] | None = None
+        self._child: Process | None = None
         self._mark_in_work = ""
         self._mark_shown = ""
         self._ended_s: float | None = None
@@ -183,7 +185,7 @@ def _last_line(log: Path) -> str:
         return ""
 
 
-def start_maker(store: Path, out: Path, log: Path, *, polite: bool = True) -> subprocess.Popen[bytes]:
+def start_maker(store: Path, out: Path, log: Path, *, polite: bool = True) -> Process:
     """Start this module as a program that makes one page, its errors into `log`; a `polite` one yields to all others.
 
     It finds the package where this process found it.
@@ -192,13 +194,8 @@ def start_maker(store: Path, out: Path, log: Path, *, polite: bool = True) -> su
     path = os.pathsep.join([home, *filter(None, [os.environ.get("PYTHONPATH")])])
     arguments = [str(store.resolve()), str(out), "polite" if polite else "plain"]
     with log.open("wb") as errors:
-        return subprocess.Popen(
-            [sys.executable, "-m", "vtare.report.live", *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=errors,
-            env={**os.environ, "PYTHONPATH": path},
-        )
+        words = [sys.executable, "-m", "vtare.report.live", *arguments]
+        return start(words, stderr=errors, environment={"PYTHONPATH": path})
 
 
 def make_page(store: Path, out: Path) -> None:

@@ -10,10 +10,10 @@ import gzip
 import lzma
 import re
 import shutil
-import subprocess
 from typing import TYPE_CHECKING, Final
 
 from vtare.errors import MachineCannot
+from vtare.process import tool_output
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -118,6 +118,6 @@ def _unpacked(path: Path) -> bytes:
         case ".zst":
             if shutil.which("zstd") is None:
                 raise MachineCannot(f"{path} is packed with zstd, and the program 'zstd' is missing; install zstd")
-            return subprocess.run(("zstd", "-dcq", str(path)), check=True, capture_output=True).stdout
+            return tool_output(("zstd", "-dcq", str(path)))
         case _:
             return path.read_bytes()
