@@ -104,6 +104,25 @@ def symbol_of(name: str) -> str | None:
     return "1/s" if unit.symbol == "s" and name.endswith("_per_s") else unit.symbol
 
 
+def stem_of(name: str) -> str:
+    """Return the name of a parameter or a column without the unit that it states.
+
+    >>> stem_of("rtt_ns"), stem_of("throughput_packet_per_s"), stem_of("cv"), stem_of("gaps_per_s")
+    ('rtt', 'throughput', 'cv', 'gaps_per_s')
+    """
+    suffix = next((suffix for suffix, *_ in _SUFFIXES if name.endswith(suffix)), "")
+    return name if symbol_of(name) == "1/s" else name.removesuffix(suffix)
+
+
+def plain_name(name: str) -> str:
+    """Return the name of a parameter or a column as words, without its unit.
+
+    >>> plain_name("sender_overhead_ns"), plain_name("guests")
+    ('sender overhead', 'guests')
+    """
+    return stem_of(name).replace("_", " ")
+
+
 def parse(text: str, unit: Unit) -> Decimal:
     """Return the quantity `text` counted in `unit.symbol`, exactly. `parse("1.5 ms", ns)` is 1500000.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import doctest
 import importlib
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -122,3 +123,13 @@ def test_records_load_no_library_that_takes_time_to_start() -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60,
                           env={"PYTHONPATH": str(SOURCE.parent)})  # fmt: skip
     assert done.stdout.strip() == "[]"
+
+
+def test_the_unit_in_a_name_is_read_by_one_module() -> None:
+    reads = re.compile(r"""(endswith|removesuffix)\(\(?f?["']_(\w+_per_s|byte|hz|ps|ns|us|ms|s|fraction|percent)["']""")
+    found = [
+        path.relative_to(SOURCE).as_posix()
+        for path in SOURCE.rglob("*.py")
+        if reads.search(path.read_text(encoding="utf-8"))
+    ]
+    assert found == ["quantities.py"]

@@ -13,6 +13,7 @@ import polars as pl
 from vtare import documents, parquet_check
 from vtare.contract import check_samples_file, columns
 from vtare.errors import BadInput
+from vtare.quantities import symbol_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,11 +37,8 @@ _KINDS: Final[dict[str, tuple[type, ...]]] = {
     "started_unix_ns": (int, _NONE),
     "interrupted": (bool, _NONE),
 }
-#: Endings of keys that hold a number, a list of numbers or an object of figures.
-_NUMBER_ENDINGS: Final = (
-    *("_ns", "_ps", "_ppm", "_hz", "_byte", "_bit_per_s", "_packet_per_s", "_percent"),
-    *("_ns_before", "_ns_after", "_1min"),
-)
+#: Endings of keys that hold a number, besides units: parts of a million, and a quantity at one time or over one.
+_NUMBER_ENDINGS: Final = ("_ppm", "_ns_before", "_ns_after", "_1min")
 
 
 def check_left(path: Path, run: Run, most: Allowance) -> None:
@@ -74,8 +72,13 @@ def check_load(document: Mapping[str, Any]) -> None:
         if part is not None and not isinstance(part, dict):
             raise BadInput(f"found {name} of type {type(part).__name__}, expected an object or null")
         for key, value in (part or {}).items():
-            if key.endswith(_NUMBER_ENDINGS):
+            if _is_quantity(key):
                 _require_number(key, value)
+
+
+def _is_quantity(key: str) -> bool:
+    """Whether a key names a unit: it holds a number, a list of numbers or an object of figures."""
+    return symbol_of(key) is not None or key.endswith(_NUMBER_ENDINGS)
 
 
 def _require_number(name: str, found: object) -> None:
@@ -94,7 +97,7 @@ def _check_footer(footer: Mapping[str, Any], path: Path) -> None:
     parts = [footer.get(name) or {} for name in ("machine", "clock")]
     for part in (*parts, *cells, *notes, footer):
         for key, value in part.items():
-            if isinstance(value, str | bool) and key.endswith(_NUMBER_ENDINGS):
+            if isinstance(value, str | bool) and _is_quantity(key):
                 raise BadInput(
                     f"{path}: the footer's {key} is {value!r:.80}, expected a number; measure this run again"
                 )

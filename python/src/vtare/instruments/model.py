@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from vtare.quantities import symbol_of
+from vtare.quantities import stem_of, symbol_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -60,7 +60,8 @@ def end_column(name: str, which: Literal["low", "high"]) -> str:
     >>> end_column("read_cost_ns", "low"), end_column("cv", "high")
     ('read_cost_low_ns', 'cv_high')
     """
-    return f"{name.removesuffix('_ns')}_{which}_ns" if name.endswith("_ns") else f"{name}_{which}"
+    stem = stem_of(name)
+    return f"{stem}_{which}{name.removeprefix(stem)}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,7 @@ RECORD: Final = Instrument(
         Metric("rtt_ns", "RTT", "round-trip time", "round-trip time", better="less"),
         Metric("rtt_scheduled_ns", better="less"),
         Metric("rtt_scheduled_p99_ns", better="less"),
-        Metric("achieved_packet_per_s", better="more"),
+        Metric("achieved_packet_per_s", "achieved rate", better="more"),
         Metric("lost_fraction", better="less"),
         Metric("overhead_ns", "overhead", "overhead between program and capture point", better="less", interval=True,
                by_level=True),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from vtare.instruments import end_column, metric
 from vtare.plan import PATH_FACTORS, symbol_of_key
 from vtare.plots import quantity
+from vtare.quantities import plain_name
 from vtare.report import text
 from vtare.report.text import Shown
 
@@ -124,25 +125,24 @@ class Layout:
 
 
 _KEY_NAMES: Final = {
-    "target_ns": "target", "cpu": "CPU", "lambda_ns": "CPU price", "slack_ns": "timer slack",
+    "cpu": "CPU", "lambda_ns": "CPU price", "slack_ns": "timer slack",
     "cpu_share": "share of a CPU",
-    "rate_packet_per_s": "rate", "size_byte": "size", "responder_cpu": "responder CPU", "load_side": "load at",
+    "responder_cpu": "responder CPU", "load_side": "load at",
     "responder_platform": "responder on",
     "cross": "cross traffic", "cross_arrivals": "arrivals", "capacity_steps": "capacity", "mtu_byte": "MTU",
-    "cross_cpu": "cross traffic's CPU", "frame_byte": "frame", "guest_cpu": "guests' CPU",
+    "cross_cpu": "cross traffic's CPU", "guest_cpu": "guests' CPU",
 }  # fmt: skip
 
 
 def key_name(key: str) -> str:
     """A key as a person writes it: `target_ns` is `target`."""
-    return _KEY_NAMES.get(key, key.removesuffix("_ns").replace("_", " "))
+    return _KEY_NAMES.get(key, plain_name(key))
 
 
 def figure_name(figure: str, *, short: bool = False) -> str:
     """A figure of a run as a person writes it."""
     found = metric(figure)
-    plain = figure.removesuffix("_ns").replace("_", " ")
-    return (found.short if short else found.words or found.short) or plain
+    return (found.short if short else found.words or found.short) or plain_name(figure)
 
 
 _Numbers = Mapping[str, Mapping[str, float]]

@@ -82,7 +82,7 @@ def loads_frame(samples: SampleSet, experiment: str, keys: Sequence[str]) -> pl.
                     {
                         "run_id": file.run.run_id,
                         **labels,
-                        **{name: one.get(name) for name in LOAD_COLUMNS if not name.endswith("_ns")},
+                        **{name: one.get(name) for name in ("load_packet_per_s", "load_share", "jain", "loss_ratio")},
                         "latency_ns": latency.get("median"),
                         "latency_p99_ns": latency.get("p99"),
                         "latency_total_ns": one.get("latency_total_ns"),

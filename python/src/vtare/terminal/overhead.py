@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rich.table import Table
 
+from vtare.plots.format import NOT_AVAILABLE, time_text
+from vtare.quantities import plain_name
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rich.console import Console
 
-_UNITS: Final = ((1e9, "s"), (1e6, "ms"), (1e3, "us"), (1.0, "ns"))
 _ROWS: Final = (
     ("round trip, inside", "rtt_ns"),
     ("at the sender's host side", "rtt_wire_ns"),
@@ -36,12 +38,9 @@ _PLACES: Final = {
 }
 
 
-def time_words(value_ns: float | None) -> str:
+def _time(value_ns: float | None) -> str:
     """A time with three digits and its unit; `n/a` where there is none."""
-    if value_ns is None:
-        return "n/a"
-    factor, unit = next(((f, u) for f, u in _UNITS if abs(value_ns) >= f), _UNITS[-1])
-    return f"{value_ns / factor:.3g} {unit}"
+    return NOT_AVAILABLE if value_ns is None else time_text(value_ns)
 
 
 def show_document(console: Console, document: Mapping[str, Any]) -> None:
@@ -57,16 +56,16 @@ def show_document(console: Console, document: Mapping[str, Any]) -> None:
             figures = pieces[key] if key in pieces else cell[key]
             if figures is not None:
                 shown = (figures[name] for name in ("median", "half_iqr", "min", "p99", "max"))
-                table.add_row(label, *(time_words(value) for value in shown))
+                table.add_row(label, *(_time(value) for value in shown))
         console.print(table)
         console.print()
         if cell["clock_bound_ns"]:
             console.print(
-                f"wire there and back: within {time_words(cell['clock_bound_ns'])}, as far as the clocks are compared"
+                f"wire there and back: within {_time(cell['clock_bound_ns'])}, as far as the clocks are compared"
             )
         if cell["overhead_share_percent"] is not None:
             console.print(
-                f"overhead: {time_words(cell['overhead_ns']['median'])}, {cell['overhead_share_percent']:.3g} % of the "
+                f"overhead: {_time(cell['overhead_ns']['median'])}, {cell['overhead_share_percent']:.3g} % of the "
                 f"round trip inside, {cell['overhead_relative_percent']:.3g} % of the one at the host side"
             )
         _accounts(console, cell)
@@ -82,14 +81,10 @@ def _accounts(console: Console, cell: Mapping[str, Any]) -> None:
         console.print(f"lost: 0 of {cell['sent']}")
     missed = {name: count for name, count in cell["not_captured"].items() if count}
     if missed:
-        console.print(
-            "not captured: " + ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in missed.items())
-        )
+        console.print("not captured: " + ", ".join(f"{count} {plain_name(name)}" for name, count in missed.items()))
     negative = {name: count for name, count in cell["negative"].items() if count}
     if negative:
-        shown = ", ".join(
-            f"{count} of {name.removesuffix('_ns').replace('_', ' ')}" for name, count in negative.items()
-        )
+        shown = ", ".join(f"{count} of {plain_name(name)}" for name, count in negative.items())
         console.print(f"below 0, kept: {shown} (stamps are taken a little before or after a packet passes)")
     dropped = {side: count for side, count in cell["dropped"].items() if count}
     if dropped:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from vtare.errors import BadInput, MachineCannot
+from vtare.quantities import stem_of
 
 try:
     from prometheus_client import CollectorRegistry, make_wsgi_app
@@ -148,7 +149,7 @@ def histogram_name(instrument: str, quantity: str, unit: str) -> str:
     >>> histogram_name("sleep", "miss_ns", "ns"), histogram_name("rtt", "rtt_ns", "ns")
     ('vtare_sleep_miss_seconds', 'vtare_rtt_seconds')
     """
-    stem = quantity.removesuffix("_ns").removesuffix("_bit_per_s").removesuffix("_packet_per_s")
+    stem = stem_of(quantity)
     words = ["vtare", instrument, *([stem] if stem != instrument else []), *([_UNITS[unit]] if unit in _UNITS else [])]
     return "_".join(words)
 
