@@ -172,7 +172,7 @@ def _shift(outcome: Outcome, finding: Finding) -> list[Question]:
             {at: _quantiles(figure.readings(pair.runs[k])) for at, pair in enumerate(found.pairs)} for k in (command, 0)
         )
         of, rule = "readings of a run", "Ratios of each run's quantiles are compared in the pairs"
-        points = [(s.probability, s.ratio, s.low, s.high) for s in shift_function(here, there, level=level, rng=rng)]
+        shifts = shift_function(here, there, level=level, rng=rng)
     else:
         first, second = (
             [value or 0.0 for pair in found.pairs for value in (figure.read(pair.runs[k]),)] for k in (0, command)
@@ -180,7 +180,7 @@ def _shift(outcome: Outcome, finding: Finding) -> list[Question]:
         of = "runs"
         rule = "Quantiles by Harrell and Davis, the band from resampled blocks of pairs (docs/statistics.md)"
         shifts = stats.quantile_shift(first, second, level=level, rng=rng)
-        points = [(one.probability, one.ratio, one.low, one.high) for one in shifts]
+    points = [(one.probability, one.ratio, one.low, one.high) for one in shifts]
     name = f"shift-{letter(command).lower()}"
     title = "Which part of the distribution moves?"
     if not points:

@@ -12,10 +12,11 @@ from vtare.report import text
 from vtare.report.figures import Panel, Question, slug
 from vtare.report.tables import Column, Table, change_text, where_of
 from vtare.report.text import Shown
+from vtare.stats import QuantileShift
 from vtare.summary.cells import rng_for
 from vtare.summary.contrasts import ComparisonRow
 from vtare.summary.rows import rows_of
-from vtare.summary.shift import ORDER, Shift, pairs_of, shift_function
+from vtare.summary.shift import ORDER, pairs_of, shift_function
 
 if TYPE_CHECKING:
     from vtare.report.layout import Layout
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 _MOST_DRAWN: Final = 6
 """Comparisons that are drawn, those with the largest shift first; the table has all."""
-_Found = list[tuple[ComparisonRow, tuple[Shift, ...]]]
+_Found = list[tuple[ComparisonRow, tuple[QuantileShift, ...]]]
 
 
 def shifts_of(summary: Summary, layout: Layout) -> _Found:
@@ -82,13 +83,13 @@ def shift_table(summary: Summary, layout: Layout, found: _Found) -> Table | None
     """A row for each comparison, a column for each quantile."""
     if not found:
         return None
-    shown = [name for name in ORDER if any(shift.quantile == name for _, shifts in found for shift in shifts)]
+    shown = [name for name in ORDER if any(shift.probability == ORDER[name] for _, shifts in found for shift in shifts)]
     rows = []
     for row, shifts in found:
-        by_name = {shift.quantile: shift for shift in shifts}
+        at = {shift.probability: shift for shift in shifts}
         where = text.words(where_of(layout, row.labels, without=row.factor) or "everywhere")
         change = text.words(change_text(layout, row.factor, row.level, row.baseline))
-        rows.append((where, change, *(_cell(by_name.get(name)) for name in shown)))
+        rows.append((where, change, *(_cell(at.get(ORDER[name])) for name in shown)))
     columns = (
         Column("where", "where", numeric=False, about="the levels that both cells share"),
         Column("change", "compared", numeric=False),
@@ -99,7 +100,7 @@ def shift_table(summary: Summary, layout: Layout, found: _Found) -> Table | None
     return Table(f"shift-{layout.experiment.name}", title, columns, tuple(rows))
 
 
-def _cell(shift: Shift | None) -> Shown:
+def _cell(shift: QuantileShift | None) -> Shown:
     if shift is None:
         return text.missing("not in all runs")
     shown = text.ratio(shift.ratio, shift.low, shift.high, "")

@@ -47,7 +47,7 @@ from vtare.stats.planning import (
 from vtare.stats.posthoc import PairTest, dunn, nemenyi, nemenyi_friedman, tukey_on_ranks
 from vtare.stats.pvalues import Adjustment, PValue, adjust, write_p
 from vtare.stats.quantile_shift import LEAST_PAIRS as LEAST_SHIFT_PAIRS
-from vtare.stats.quantile_shift import QuantileShift, quantile_shift
+from vtare.stats.quantile_shift import QuantileShift, quantile_shift, shift_of_blocks
 from vtare.stats.rank_tests import RankTest, friedman, kendall_tau_b, kruskal_wallis
 from vtare.stats.sensitivity import Influence, Modes, RankEstimate, find_modes, hodges_lehmann, influence
 from vtare.stats.sequential import Looks, PairedShift, paired_shift, walsh_averages
@@ -157,6 +157,7 @@ __all__ = [
     "settle",
     "share_of",
     "shares",
+    "shift_of_blocks",
     "simulated_rank_power",
     "step_beyond_margin",
     "stop",

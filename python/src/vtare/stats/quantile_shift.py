@@ -1,9 +1,13 @@
-"""The shift function of pairs: by how much each quantile of one figure differs from that of the other, with one band.
+"""The shift function: by how much each quantile of one thing differs from that of another, with one band.
 
-Two things may have the same median and different tails. The ratio is taken quantile by quantile (Doksum 1974; for pairs
-Wilcox and Erceg-Hurn 2012), each quantile estimated as Harrell and Davis (1982) do, a smooth mean of order statistics
-whose resamples are not discrete. Pairs are drawn in blocks (Kuensch 1989): what hits both runs of a pair, or several
-pairs in a row, stays together. The band is simultaneous: it holds all shown quantiles at once, at the stated level.
+Two things may have the same median and different tails. The ratio is taken quantile by quantile (Doksum 1974). The band
+is simultaneous: it holds all shown quantiles at once, at the stated level.
+
+`quantile_shift`: of pairs of figures (Wilcox and Erceg-Hurn 2012), each quantile estimated as Harrell and Davis (1982)
+do, a smooth mean of order statistics whose resamples are not discrete. Pairs are drawn in blocks (Kuensch 1989): what
+hits both runs of a pair, or several pairs in a row, stays together.
+
+`shift_of_blocks`: of quantiles that are known in each block for both things.
 """
 
 from __future__ import annotations
@@ -26,6 +30,9 @@ LEAST_PAIRS: Final = 18
 _TIMES_LEAST: Final = 2
 """How many times `least_n` pairs a quantile needs: nearer the edge of the sample its resamples are too much alike."""
 _DRAWS: Final = 1000
+_DRAWS_OF_T: Final = 4000
+_SHRUNK: Final = 0.1
+"""How much of the correlation between quantiles is given up: few blocks overstate it, which would narrow the band."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +82,56 @@ def quantile_shift(
     # The normal quantile that belongs to this one becomes that of Student's t: resamples of n are narrower than n.
     normal = float(np.quantile(away.max(axis=1), level))
     reach = spread * float(scipy_stats.t.isf(scipy_stats.norm.sf(normal), n - 1)) * math.sqrt(n / (n - block))
+    return _band(shown, ratio, reach)
+
+
+def shift_of_blocks(
+    probabilities: Sequence[float], differences: FloatArray, *, level: float = 0.95, rng: np.random.Generator
+) -> tuple[QuantileShift, ...]:
+    """Return the ratio at each probability from differences of logarithms inside blocks, shape (blocks, quantiles).
+
+    The band is each quantile's mean plus and minus its standard error times the `level` quantile of the greatest of all
+    |t|, simulated with the correlation of the differences.
+
+    >>> d = np.log([[1.1, 1.2], [1.1, 1.3], [1.1, 1.1], [1.1, 1.2]])
+    >>> found = shift_of_blocks([0.5, 0.9], d, rng=np.random.default_rng(2))
+    >>> [round(one.ratio, 3) for one in found], round(found[0].low, 3), found[1].low < 1.1
+    ([1.1, 1.198], 1.1, True)
+
+    Raises:
+        ValueError: fewer than 2 blocks, or another number of quantiles than of probabilities.
+    """
+    blocks, quantiles = differences.shape
+    if blocks < 2 or quantiles != len(probabilities):
+        raise ValueError(
+            f"found differences of shape {differences.shape}, expected 2 blocks or more of {len(probabilities)}"
+        )
+    error = differences.std(axis=0, ddof=1) / math.sqrt(blocks)
+    return _band(probabilities, differences.mean(axis=0), _greatest_t(differences, level, rng) * error)
+
+
+def _band(probabilities: Sequence[float], ratio: FloatArray, reach: FloatArray) -> tuple[QuantileShift, ...]:
+    """Ratios with the ends of their band, from logarithms and how far the band reaches to each side."""
     return tuple(
         QuantileShift(p, math.exp(at), math.exp(at - r), math.exp(at + r))
-        for p, at, r in zip(shown, ratio.tolist(), reach.tolist(), strict=True)
+        for p, at, r in zip(probabilities, ratio.tolist(), reach.tolist(), strict=True)
     )
+
+
+def _greatest_t(differences: FloatArray, level: float, rng: np.random.Generator) -> float:
+    """The `level` quantile of the greatest |t| over the columns of rows with the correlation of these."""
+    n, k = differences.shape
+    spread = differences.std(axis=0, ddof=1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        correlation = np.nan_to_num(np.corrcoef(differences, rowvar=False)) if k > 1 else np.ones((1, 1))
+    correlation = (1 - _SHRUNK) * np.atleast_2d(correlation)
+    np.fill_diagonal(correlation, 1.0)
+    values, vectors = np.linalg.eigh(correlation)
+    root = vectors * np.sqrt(np.clip(values, 0.0, None))
+    drawn = rng.normal(size=(_DRAWS_OF_T, n, k)) @ root.T
+    t = np.abs(drawn.mean(axis=1)) / (drawn.std(axis=1, ddof=1) / math.sqrt(n))
+    t[:, spread == 0] = 0.0
+    return float(np.quantile(t.max(axis=1), level))
 
 
 def _harrell_davis(n: int, probabilities: Sequence[float]) -> FloatArray:

@@ -7,9 +7,7 @@ it leaves out 1 anywhere, the distributions differ there.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -18,8 +16,7 @@ import polars as pl
 from vtare import stats
 
 if TYPE_CHECKING:
-    from vtare.stats import Tally
-    from vtare.stats._arrays import FloatArray
+    from vtare.stats import QuantileShift, Tally
 
 #: Columns of a run: quantiles of its readings. The median and p99 have columns of their own.
 QUANTILES: Final = {"q05": 0.05, "q10": 0.1, "q25": 0.25, "q75": 0.75, "q90": 0.9, "q95": 0.95}
@@ -28,20 +25,6 @@ COLUMNS: Final[dict[str, Any]] = dict.fromkeys(QUANTILES, pl.Float64)
 ORDER: Final = {"q05": 0.05, "q10": 0.1, "q25": 0.25, "median": 0.5, "q75": 0.75, "q90": 0.9, "q95": 0.95, "p99": 0.99}
 _LEAST_READINGS: Final = 59
 """Readings of a run from which its 5 % and 95 % quantiles lie inside it with 95 %: 1 - 0.95^59."""
-_DRAWS: Final = 4000
-_SHRUNK: Final = 0.1
-"""How much of the correlation between quantiles is given up: few blocks overstate it, which would narrow the band."""
-
-
-@dataclass(frozen=True, slots=True)
-class Shift:
-    """The ratio at one quantile, and the ends of the simultaneous band there."""
-
-    quantile: str
-    probability: float
-    ratio: float
-    low: float
-    high: float
 
 
 def figures(counted: Tally) -> dict[str, float | None]:
@@ -57,13 +40,11 @@ def shift_function(
     *,
     level: float = 0.95,
     rng: np.random.Generator,
-) -> tuple[Shift, ...]:
+) -> tuple[QuantileShift, ...]:
     """Return the ratio of two cells at each quantile that all their runs have, with a simultaneous band.
 
     `here` and `there` hold the figures of a run by block. Differences of logarithms are taken inside the blocks that
-    both have; the band is each quantile's mean plus and minus its standard error times the `level` quantile of the
-    greatest of all |t|, simulated with the correlation of the differences. Empty below 4 common blocks, and where a
-    quantile is not above 0.
+    both have (`stats.shift_of_blocks`). Empty below 4 common blocks, and where a quantile is not above 0.
     """
     blocks = [block for block in here if block in there]
     names = [
@@ -73,28 +54,7 @@ def shift_function(
     if len(blocks) < stats.LEAST_BLOCKS or not names:
         return ()
     d = np.log([[here[block][name] / there[block][name] for name in names] for block in blocks])
-    mean, error = d.mean(axis=0), d.std(axis=0, ddof=1) / math.sqrt(len(blocks))
-    reach = greatest_t(d, level=level, rng=rng) * error
-    return tuple(
-        Shift(name, ORDER[name], math.exp(m), math.exp(m - r), math.exp(m + r))
-        for name, m, r in zip(names, mean.tolist(), reach.tolist(), strict=True)
-    )
-
-
-def greatest_t(differences: FloatArray, *, level: float, rng: np.random.Generator) -> float:
-    """Return the `level` quantile of the greatest |t| over the columns of rows with the correlation of these."""
-    n, k = differences.shape
-    spread = differences.std(axis=0, ddof=1)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        correlation = np.nan_to_num(np.corrcoef(differences, rowvar=False)) if k > 1 else np.ones((1, 1))
-    correlation = (1 - _SHRUNK) * np.atleast_2d(correlation)
-    np.fill_diagonal(correlation, 1.0)
-    values, vectors = np.linalg.eigh(correlation)
-    root = vectors * np.sqrt(np.clip(values, 0.0, None))
-    drawn = rng.normal(size=(_DRAWS, n, k)) @ root.T
-    t = np.abs(drawn.mean(axis=1)) / (drawn.std(axis=1, ddof=1) / math.sqrt(n))
-    t[:, spread == 0] = 0.0
-    return float(np.quantile(t.max(axis=1), level))
+    return stats.shift_of_blocks([ORDER[name] for name in names], d, level=level, rng=rng)
 
 
 def pairs_of(rows: Sequence[Mapping[str, Any]]) -> dict[int, Mapping[str, Any]]:
@@ -102,4 +62,4 @@ def pairs_of(rows: Sequence[Mapping[str, Any]]) -> dict[int, Mapping[str, Any]]:
     return {int(row["block"]): row for row in rows}
 
 
-__all__ = ["COLUMNS", "ORDER", "QUANTILES", "Shift", "figures", "greatest_t", "pairs_of", "shift_function"]
+__all__ = ["COLUMNS", "ORDER", "QUANTILES", "figures", "pairs_of", "shift_function"]
