@@ -169,6 +169,49 @@ def change_text(finding: Finding) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class Row:
+    """One figure of one command as text; `finding` is None for the command that the others are compared with."""
+
+    figure: str
+    command: str
+    median: str
+    change: str
+    verdict: str
+    finding: Finding | None
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A comparison as finished sentences: the answer, what it rests on, the noise beside it; and the table's rows."""
+
+    answer: tuple[str, ...]
+    about: tuple[str, ...]
+    beside: str | None
+    change_heading: str
+    rows: tuple[Row, ...]
+    commands: tuple[tuple[str, str], ...]
+
+
+def written(found: Compared) -> Written:
+    """Return all that is shown of a comparison as text, on a terminal and on a page."""
+    rows: list[Row] = []
+    for finding in (*found.primary, *found.others):
+        figure = finding.figure
+        if not rows or rows[-1].figure != figure.name:
+            rows.append(Row(figure.name, letter(0), median_text(found, figure, 0), "", "", None))
+        median = median_text(found, figure, finding.command)
+        rows.append(Row(figure.name, letter(finding.command), median, change_text(finding), word(finding), finding))
+    return Written(
+        tuple(sentence(found, finding) for finding in found.primary),
+        tuple(line for line in (known_beside(found), floor_text(found), basis(found)) if line is not None),
+        beside_text(found),
+        f"change against {letter(0)} (interval)",
+        tuple(rows),
+        tuple((letter(k), command.text) for k, command in enumerate(found.commands)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Limit:
     """`--fail-if`: the word of a verdict, and the share that the whole interval must be beyond."""
 

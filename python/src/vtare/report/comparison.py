@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from vtare import plots, stats
-from vtare.ab.verdict import (
-    NOISE,
-    basis,
-    beside_text,
-    change_text,
-    floor_text,
-    known_beside,
-    letter,
-    median_text,
-    sentence,
-    word,
-)
+from vtare.ab.verdict import NOISE, letter, written
 from vtare.report import text
 from vtare.report.build import environment, lab_version, stylesheet, template_text
 from vtare.report.embed import SHAPES, Charts, figure_data
@@ -34,8 +24,7 @@ if TYPE_CHECKING:
 
     from vtare.ab.compare import Compared, Finding
     from vtare.ab.designs import Pair
-    from vtare.ab.figures import Figure
-    from vtare.ab.verdict import Outcome
+    from vtare.ab.verdict import Outcome, Row, Written
 
 #: The class of each verdict: its colour.
 _KINDS: Final = {"worse": "higher", "better": "lower", "equivalent": "equivalent", "too noisy": "inconclusive"}
@@ -44,6 +33,7 @@ _KINDS: Final = {"worse": "higher", "better": "lower", "equivalent": "equivalent
 def compared_page(outcome: Outcome) -> str:
     """The report of a comparison as one HTML document that fetches nothing."""
     found = outcome.found
+    shown = written(found)
     parts = [(finding, [*_pairs(found, finding), *_shift(outcome, finding)]) for finding in found.primary]
     first = parts[0][1]
     headline = first.pop(0) if first else None
@@ -56,9 +46,9 @@ def compared_page(outcome: Outcome) -> str:
     context = {
         "title": _title(found),
         "where": ", ".join(str(outcome.machine.get(key) or "unknown") for key in ("hostname", "cpu_model", "kernel")),
-        "sentences": [text.keep(line) for line in _answer(outcome)],
-        "commands": [(letter(k), command.text) for k, command in enumerate(found.commands)],
-        "figures": _figures(found),
+        "sentences": [text.keep(line) for line in _answer(outcome, shown)],
+        "commands": shown.commands,
+        "figures": _figures(shown),
         "headline": headline,
         "parts": [
             (f"figures-{letter(finding.command).lower()}", f"{letter(finding.command)} against {letter(0)}", questions)
@@ -84,47 +74,41 @@ def _title(found: Compared) -> str:
     return f"{'Is' if len(more) == 1 else 'Are'} {text.listing(more)} {figure.worse} than {letter(0)} in {figure.name}?"
 
 
-def _answer(outcome: Outcome) -> list[str]:
-    found = outcome.found
-    lines = [sentence(found, finding) for finding in found.primary]
-    lines += [
-        f"--fail-if '{limit.text}' is {'crossed' if limit.crossed(found.primary) else 'not crossed'}."
+def _answer(outcome: Outcome, shown: Written) -> list[str]:
+    limits = [
+        f"--fail-if '{limit.text}' is {'crossed' if limit.crossed(outcome.found.primary) else 'not crossed'}."
         for limit in outcome.limits
     ]
-    return [
-        *lines,
-        *(line for line in (known_beside(found), floor_text(found), basis(found), beside_text(found)) if line),
-    ]
+    return [*shown.answer, *limits, *shown.about, *([] if shown.beside is None else [shown.beside])]
 
 
-def _figures(found: Compared) -> Table:
+def _figures(shown: Written) -> Table:
     columns = (
         Column("figure", "figure", numeric=False),
         Column("command", "command", numeric=False),
         Column("median", "median", about="over the runs"),
-        Column("change", f"change against {letter(0)} (interval)", about="Hodges-Lehmann estimate over the pairs"),
+        Column("change", shown.change_heading, about="Hodges-Lehmann estimate over the pairs"),
         Column("verdict", "verdict", numeric=False),
     )
-    rows = []
-    shown = None
-    for finding in (*found.primary, *found.others):
-        figure = finding.figure
-        if figure is not shown:
-            shown = figure
-            rows.append((*_head(found, figure, 0), words(""), words("")))
-        verdict = words(word(finding))
-        rows.append((
-            *_head(found, figure, finding.command),
-            missing(finding.reason or "") if finding.ratio is None
-            else Shown(text.keep(change_text(finding)), repr(finding.ratio), finding.ratio),
-            Shown(verdict.text, verdict.raw, verdict.order, _KINDS.get(finding.verdict, "missing")),
-        ))  # fmt: skip
-    return Table("figures", "Every figure of every command", columns, tuple(rows))
+    rows = tuple(
+        (
+            words(row.figure),
+            words(row.command),
+            words(row.median) if row.median else missing("not counted"),
+            _change(row),
+            replace(words(row.verdict), kind=_KINDS.get(row.finding.verdict, "missing") if row.finding else ""),
+        )
+        for row in shown.rows
+    )
+    return Table("figures", "Every figure of every command", columns, rows)
 
 
-def _head(found: Compared, figure: Figure, command: int) -> tuple[Shown, Shown, Shown]:
-    median = median_text(found, figure, command)
-    return words(figure.name), words(letter(command)), words(median) if median else missing("not counted")
+def _change(row: Row) -> Shown:
+    finding = row.finding
+    if finding is not None and finding.ratio is None:
+        return missing(finding.reason or "")
+    ratio = None if finding is None else finding.ratio
+    return words("") if ratio is None else Shown(text.keep(row.change), repr(ratio), ratio)
 
 
 def _pairs(found: Compared, finding: Finding) -> list[Question]:

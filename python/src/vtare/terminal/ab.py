@@ -7,17 +7,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
-from vtare.ab.verdict import (
-    basis,
-    beside_text,
-    change_text,
-    floor_text,
-    known_beside,
-    letter,
-    median_text,
-    sentence,
-    word,
-)
+from vtare.ab.verdict import written
 from vtare.terminal.tables import print_table
 
 if TYPE_CHECKING:
@@ -28,25 +18,17 @@ if TYPE_CHECKING:
 
 def show_compared(console: Console, found: Compared) -> None:
     """Print the answer, what it rests on, a row for each command and figure, and the noise beside it."""
-    for finding in found.primary:
-        console.print(sentence(found, finding))
-    for more in (known_beside(found), floor_text(found)):
-        if more is not None:
-            console.print(more)
-    console.print(basis(found))
+    shown = written(found)
+    for line in (*shown.answer, *shown.about):
+        console.print(line)
     table = Table()
-    for heading in ("figure", "command", "median", f"change against {letter(0)} (interval)", "verdict"):
+    for heading in ("figure", "command", "median", shown.change_heading, "verdict"):
         table.add_column(heading)
-    shown = None
-    for finding in (*found.primary, *found.others):
-        figure = finding.figure
-        if figure is not shown:
-            shown = figure
-            table.add_row(*map(Text, (figure.name, letter(0), median_text(found, figure, 0), "", "")))
-        median = median_text(found, figure, finding.command)
-        table.add_row(*map(Text, ("", letter(finding.command), median, change_text(finding), word(finding))))
+    for row in shown.rows:
+        name = "" if row.finding else row.figure
+        table.add_row(*map(Text, (name, row.command, row.median, row.change, row.verdict)))
     print_table(console, table)
-    for k, command in enumerate(found.commands):
-        console.print(f"{letter(k)}: {command.text}")
-    if (beside := beside_text(found)) is not None:
-        console.print(beside)
+    for name, command in shown.commands:
+        console.print(f"{name}: {command}")
+    if shown.beside is not None:
+        console.print(shown.beside)
