@@ -1,5 +1,6 @@
 """Statistics: arrays in, frozen results out. What each figure means is stated in its docstring, with its source.
 
+`Values` are one sample: a sequence or an array of shape (n,). Any other array has its shape in its docstring.
 Nothing here knows of plans, stores or plots, and nothing draws random numbers but from the `rng` it is given.
 """
 

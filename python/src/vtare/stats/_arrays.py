@@ -28,7 +28,7 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Sorted:
-    """A sample in order with its cumulated weights: quantiles of 10 M readings from a few hundred histogram rows."""
+    """A sample in order with its cumulated weights, shape (rows,) each: 10 M readings from a few hundred rows."""
 
     values: FloatArray
     cumulated: NDArray[np.int64]

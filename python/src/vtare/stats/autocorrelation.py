@@ -21,6 +21,8 @@ class Autocorrelation:
 def autocorrelation(x: FloatArray) -> Autocorrelation:
     """Return the lag-1 autocorrelation of a series and n_eff = n (1 - r) / (1 + r), at most n (as of an AR(1) series).
 
+    `x`: shape (n,), in order of time.
+
     Readings are limited to their 1 to 99 % range first: one far reading would make any series look independent.
 
     >>> found = autocorrelation(np.tile([1.0, 1.0, 2.0, 2.0], 250))

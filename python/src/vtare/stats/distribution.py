@@ -13,7 +13,8 @@ from vtare.stats._arrays import FloatArray, Values, weighted
 class Ccdf:
     """Steps of P(X > x): from `x[i]` up to, not including, `x[i + 1]` the probability is `probability[i]`.
 
-    Strictly ">": at the largest reading the probability is 0. Below `x[0]` it is 1. `mean` is the mean of all readings.
+    Both arrays: shape (steps,). Strictly ">": at the largest reading the probability is 0. Below `x[0]` it is 1. `mean`
+    is the mean of all readings.
     """
 
     x: FloatArray

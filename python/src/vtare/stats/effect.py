@@ -37,7 +37,7 @@ def cliffs_delta(a: Values, b: Values) -> CliffsDelta:
 
 @dataclass(frozen=True, slots=True)
 class RunPool:
-    """Runs of one cell: each run's median and the medians of its block-bootstrap resamples."""
+    """Runs of one cell: each run's median, shape (runs,), and those of its block resamples, shape (runs, resamples)."""
 
     medians: FloatArray
     resampled: FloatArray
@@ -80,7 +80,7 @@ class RunPool:
 
 @dataclass(frozen=True, slots=True)
 class Resampled:
-    """One run: its median, and the medians of its resamples."""
+    """One run: its median, and the medians of its resamples, shape (resamples,)."""
 
     median: float
     medians: FloatArray

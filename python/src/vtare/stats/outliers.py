@@ -18,9 +18,10 @@ _MEAN_FACTOR: Final = 1.253314
 
 @dataclass(frozen=True, slots=True)
 class RobustZ:
-    """Robust z-scores of every reading. `scale` names the spread used; `z` is None where refused, with the reason.
+    """Robust z-scores of every reading, shape (n,). `scale` names the spread used.
 
-    `outliers` are the positions where |z| exceeds `threshold`; `n_outliers` counts them with their weights.
+    `z` is None where refused, with the reason. `outliers` are the positions where |z| exceeds `threshold`;
+    `n_outliers` counts them with their weights.
     """
 
     z: FloatArray | None

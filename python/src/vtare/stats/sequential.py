@@ -45,7 +45,7 @@ class PairedShift:
 
 
 def walsh_averages(d: Values) -> FloatArray:
-    """Return the n (n + 1) / 2 means of two differences, each with itself as well, in order.
+    """Return the means of two differences, each with itself as well, in order: shape (n (n + 1) / 2,).
 
     >>> walsh_averages([1.0, 3.0]).tolist()
     [1.0, 2.0, 3.0]

@@ -16,7 +16,7 @@ from vtare.stats._arrays import FloatArray
 
 @dataclass(frozen=True, slots=True)
 class MeanDifference:
-    """Mean differences with their standard errors and degrees of freedom; arrays of one shape, a data set each."""
+    """Mean differences with their standard errors and degrees of freedom; arrays of shape (...), a data set each."""
 
     mean: FloatArray
     error: FloatArray
@@ -35,7 +35,7 @@ class MeanDifference:
 
 
 def t_p(t: FloatArray, freedom: FloatArray) -> FloatArray:
-    """Return the two-sided p-values of t statistics that are not negative; an infinite one has p 0.
+    """Return the two-sided p-values of t statistics that are not negative; an infinite one has p 0. All: shape (...).
 
     >>> round(float(t_p(np.array(2.776), np.array(4.0))), 3)
     0.05
@@ -49,7 +49,7 @@ def t_p(t: FloatArray, freedom: FloatArray) -> FloatArray:
 
 
 def t_quantile(probability: float, freedom: FloatArray) -> FloatArray:
-    """Return quantiles of t, infinite degrees of freedom (the normal distribution) included.
+    """Return quantiles of t, shape (...) as `freedom`; infinite degrees of freedom (the normal distribution) included.
 
     >>> round(float(t_quantile(0.975, np.array(4.0))), 3)
     2.776
@@ -59,7 +59,7 @@ def t_quantile(probability: float, freedom: FloatArray) -> FloatArray:
 
 
 def paired_t(d: FloatArray) -> MeanDifference:
-    """Paired t: differences `d` along the last axis, one per block, with n - 1 degrees of freedom.
+    """Paired t: differences `d` of shape (..., blocks), with blocks - 1 degrees of freedom.
 
     Exact for normal differences, whatever the spreads of the two cells and of the blocks.
 
@@ -73,7 +73,7 @@ def paired_t(d: FloatArray) -> MeanDifference:
 
 
 def welch_t(x: FloatArray, y: FloatArray) -> MeanDifference:
-    """Welch's t for the difference of two means along the last axis, spreads not taken as equal (Welch 1947).
+    """Welch's t for the difference of two means, spreads not taken as equal (Welch 1947); shape (..., runs) each.
 
     >>> found = welch_t(np.array([1.0, 2.0, 3.0]), np.array([2.0, 4.0, 6.0, 8.0]))
     >>> round(float(found.mean), 3), round(float(found.freedom), 2)

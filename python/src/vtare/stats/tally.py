@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Distinct values in rising order and how often each was read.
+    """Distinct values in rising order and how often each was read, shape (values,) each.
 
     All that depends on the order of values alone (quantiles, the CCDF, outliers) follows from it exactly. Times in ns
     take few values: 10^8 of them rarely more than some 10^5.
