@@ -243,6 +243,9 @@ fn end_group(child: &Child) {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read as _;
+    use std::os::fd::AsRawFd as _;
+
     use super::*;
 
     fn trial(scripts: &[&str], most_s: f64) -> Trial {
@@ -271,14 +274,16 @@ mod tests {
 
     #[test]
     fn what_takes_too_long_is_killed_with_all_that_it_started() {
-        let context = Context::without_signals();
-        let mark = format!("sleep 77.{}", std::process::id());
-        let (measured, _) = carry_out(&trial(&[&format!("{mark} & {mark}")], 0.1), &context).expect("it ran");
+        // A pipe ends with the last program that could write into it: the test waits for that, however long it takes.
+        let (mut output, input) = std::io::pipe().expect("there are descriptors");
+        let mut asked = trial(&["(sleep 77; echo alive) & sleep 77"], 0.1);
+        asked.programs[0].stdout = Some(format!("/proc/self/fd/{}", input.as_raw_fd()).into());
+        let (measured, _) = carry_out(&asked, &Context::without_signals()).expect("it ran");
         assert!(measured[0].timed_out && measured[0].signal == Some(9), "{measured:?}");
-        let entries = std::fs::read_dir("/proc").expect("it is mounted").flatten();
-        let words = |entry: std::fs::DirEntry| std::fs::read_to_string(entry.path().join("cmdline")).ok();
-        let left: Vec<_> = entries.filter_map(words).filter(|it| it.replace('\0', " ").starts_with(&mark)).collect();
-        assert!(left.is_empty(), "{left:?}");
+        drop(input);
+        let mut printed = String::new();
+        output.read_to_string(&mut printed).expect("it is a pipe");
+        assert_eq!(printed, "");
     }
 
     #[test]

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import textwrap
 import urllib.request
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +24,13 @@ from typer.testing import CliRunner
 from vtare.cli import app
 from vtare.errors import BadInput, CampaignStopped, Interrupted
 from vtare.plan import load_plan
+from vtare.report.over_time import page
+from vtare.report.text import NO_BREAK
 from vtare.watch.history import History, Round, SeriesKey
 from vtare.watch.loop import watch
 from vtare.watch.metrics import Metrics, serve
 from vtare.watch.over_time import over_time
+from vtare.watch.sentences import answer
 from vtare.watch.store import drop_old, held_store, room, round_place
 
 ROOT = Path(__file__).parents[3]
@@ -345,7 +349,7 @@ def test_rounds_are_processes_of_their_own_and_a_restart_goes_on(
     assert all(one["n"] == 2 for one in made["series"])
     page = CliRunner().invoke(app, ["report", str(store)])
     assert page.exit_code == 0
-    assert "No figure changed its level" in (store / "report.html").read_text()
+    assert "Not known yet: a change needs 13 rounds, 2 are there." in (store / "report.html").read_text()
     # Each round is an ordinary store for as long as it is kept.
     assert CliRunner().invoke(app, ["status", str(round_place(store, 0))]).exit_code == 0
 
@@ -355,6 +359,21 @@ def test_a_change_for_the_worse_is_an_exit_code(tmp_path: Path) -> None:
     words = ["compare", "--over-time", str(tmp_path / "store")]
     shown = CliRunner().invoke(app, words)
     assert shown.exit_code == 0
+    assert shown.output.startswith("Yes: by its last change 1 of 2 figures is worse, 1 unchanged.")
     assert "changed there: kernel 6.1 -> 6.2" in shown.output
     assert CliRunner().invoke(app, [*words, "--fail-on-regression"]).exit_code == 1
     assert CliRunner().invoke(app, [*words, "--fail-on-regression", "--margin", "60"]).exit_code == 0
+
+
+def test_the_page_answers_by_the_last_change_of_each_figure(tmp_path: Path) -> None:
+    filled(tmp_path / "store", 70, 50)
+    found = over_time(tmp_path / "store")
+    shown = page(tmp_path / "store", found).replace(NO_BREAK, " ")
+    assert "<span>Yes: by its last change 1 of 2 figures is worse, 1 unchanged.</span>" in shown
+    change = found.changes[0]
+    assert f"(+{100 * (change.ratio - 1):.3g} %) since 2026-" in shown
+    assert "kernel 6.1 to 6.2" in shown
+    # Where the level fell back, the last change counts.
+    back = replace(found, changes=(change, replace(change, before=change.after, after=change.before)))
+    assert answer(back) == "No: by its last change none of 2 figures is worse, 1 better, 1 unchanged."
+    assert answer(replace(found, changes=())) == "No: none of 2 figures changed its level in 70 rounds."

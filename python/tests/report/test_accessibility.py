@@ -140,3 +140,57 @@ def test_keys_alone_open_sort_link_and_save(report: Path, page: Tab) -> None:
     assert "," in starts["csv"]
     press("figure .share a", "Enter")
     assert page.evaluate("location.hash") == f"#{first}"
+
+
+#: Every save button of the page is clicked, and what it saves is looked at there: `[name, kind, what is wrong]`.
+SAVE_ALL = """(async () => {
+  const blobs = [], found = [];
+  let saved = null;
+  URL.createObjectURL = (blob) => { blobs.push(blob); return "data:,"; };
+  HTMLAnchorElement.prototype.click = function () { saved(this.download); };
+  const columns = (line) => line.replace(/"(""|[^"])*"/g, "").split(",").length;
+  const wrong = {
+    svg: async (blob) => {
+      const drawn = new DOMParser().parseFromString(await blob.text(), "image/svg+xml").documentElement;
+      return drawn.tagName !== "svg" ? drawn.textContent : drawn.querySelector("path, use") ? "" : "nothing is drawn";
+    },
+    png: async (blob) => {
+      const pixels = await createImageBitmap(blob, { resizeWidth: 60, resizeHeight: 40 });
+      const pen = new OffscreenCanvas(60, 40).getContext("2d");
+      pen.drawImage(pixels, 0, 0);
+      return pen.getImageData(0, 0, 60, 40).data.some((value) => value < 250) ? "" : "nothing is drawn";
+    },
+    csv: async (blob) => {
+      const [head, ...lines] = (await blob.text()).trim().replace(/"(""|[^"])*"/g, "x").split(/\\r?\\n/);
+      const short = lines.filter((line) => columns(line) !== columns(head));
+      return lines.length === 0 ? "no row" : short.length > 0 ? "row: " + short[0] : "";
+    },
+  };
+  for (const button of document.querySelectorAll("[data-save], button.csv")) {
+    const form = button.dataset.save ?? "csv";
+    const name = await new Promise((done) => { saved = done; button.click(); });
+    const of = button.closest("figure")?.id.replace(/^figure-/, "") ?? button.closest("[data-table]").dataset.table;
+    found.push([name, name === of + "." + form ? "" : "expected " + of, await wrong[form](blobs.pop())]);
+  }
+  return found;
+})()"""
+
+
+def test_every_save_button_saves_what_its_figure_or_table_has(report: Path, page: Tab) -> None:
+    page.open(report)
+    found = page.evaluate(SAVE_ALL)
+    assert {name.rpartition(".")[2] for name, _, _ in found} == {"svg", "png", "csv"}
+    assert [one for one in found if one[1] or one[2]] == []
+    names = [name for name, _, _ in found]
+    assert sorted(set(names)) == sorted(names)
+
+
+def test_nothing_is_wider_than_a_printed_page(report: Path, page: Tab) -> None:
+    # A4 with the margins that a browser leaves.
+    page.open(report, width=718, height=1047, media="print")
+    page.evaluate("document.querySelectorAll('details').forEach((part) => { part.open = true; })")
+    found = page.evaluate(
+        "Array.from(document.querySelectorAll('body *')).filter((one) => !one.closest('svg svg, .skip') && "
+        "one.getBoundingClientRect().right > innerWidth + 1).map((one) => one.outerHTML.slice(0, 200))"
+    )
+    assert found == []

@@ -260,9 +260,9 @@ def level_figures(summary: Summary, layout: Layout) -> Question | None:
             [_level_name(layout, factor, level) for factor, level in rows],
             [figure_name(figure, short=True) for figure in figures],
             [[squares.get((factor, level, figure)) for figure in figures] for factor, level in rows],
-            name=slug("levels", layout.experiment.name, *(f"{one.key} {one.label}" for one in where)),
+            name=slug("tau-b", layout.experiment.name, *(f"{one.key} {one.label}" for one in where)),
             label="Kendall's tau-b with this figure of the runs",
-            ends=plots.Ends("less with it", "more with it", "sure (adjusted p)", None, "may be chance"),
+            ends=plots.Ends("lower with it", "higher with it", "significant (adjusted p)", None, "not significant"),
         )
         panels.append(Panel(place_text(summary, where) if where else layout.experiment.title, drawing))
     caption = (
@@ -292,7 +292,7 @@ def outlier_figures(summary: Summary, layout: Layout) -> Question | None:
     if rest:
         bars.append((f"{len(rest)} others", "published", sum(rest)))
     drawing = plots.share_bars(
-        bars, name=slug("outliers", layout.experiment.name), label="share of the experiment's outliers"
+        bars, name=slug("outlier-shares", layout.experiment.name), label="share of the experiment's outliers"
     )
     worst = ordered[0][0]
     total = sum(row.outliers or 0 for row, _ in ordered)

@@ -9,18 +9,20 @@ import numpy as np
 
 from vtare.plots.over_time import over_time as drawn
 from vtare.plots.quantity import quantity_of
+from vtare.report import text
 from vtare.report.embed import SHAPES, embed, figure_data
 from vtare.report.figures import Panel, Question, slug
+from vtare.report.layout import figure_name, key_name
 from vtare.report.tables import Column, Table
 from vtare.report.text import Shown
 from vtare.watch.over_time import of_runs
-from vtare.watch.sentences import facts_text, levels
+from vtare.watch.sentences import WORDS, answer, facts_text, since
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from vtare.summary import Summary
-    from vtare.watch.history import Series
+    from vtare.watch.history import Change, Series, SeriesKey
     from vtare.watch.over_time import OverTime
 
 _CAPTION: Final = (
@@ -51,56 +53,96 @@ def _panel(found: OverTime, one: Series) -> Panel:
     medians = [float(np.median(one.values[a:b])) for a, b in itertools.pairwise(ends)]
     name = slug("over-time", one.key.text)
     return Panel(
-        one.key.text, drawn(one.at_s, one.values, places, levels=medians, name=name, quantity=one.key.quantity)
+        _name(one.key), drawn(one.at_s, one.values, places, levels=medians, name=name, quantity=one.key.quantity)
     )
 
 
-def page(store: Path, found: OverTime) -> str:
-    """What `vtare watch` keeps, as one HTML document: changes, then every figure over time, the changed ones first."""
-    from vtare.report.build import environment, stylesheet, template_text
+def _name(key: SeriesKey) -> str:
+    """Such as `p99 miss: sleep, method usleep, target 1 ms`."""
+    figure = figure_name(key.quantity, short=True)
+    of = figure if key.figure == key.quantity else f"{figure_name(key.figure, short=True)} {figure}"
+    return f"{of}: {', '.join((key.experiment, *(f'{key_name(name)} {level}' for name, level in key.labels)))}"
 
-    ordered = sorted(found.series, key=lambda one: not found.of(one.key))
-    panels = tuple(_panel(found, one) for one in ordered)
-    question = Question("series", "How did each figure change?", _CAPTION.format(unit=found.unit), panels)
-    charts = embed([question])
+
+def page(store: Path, found: OverTime) -> str:
+    """What `vtare watch` keeps, as one HTML document: the answer, the newest change, then every figure over time."""
+    from vtare.report.build import environment, lab_version, stylesheet, template_text
+
+    newest_first = sorted(found.changes, key=lambda change: (change.worse is not True, -change.found_s))
+    first = next((one for change in newest_first for one in found.series if one.key == change.key), None)
+    changed = [one for one in found.series if found.of(one.key) and one is not first]
+    rest = [one for one in found.series if not found.of(one.key)]
+    caption = _CAPTION.format(unit=found.unit)
+    shown = [
+        Question(name, title, caption, tuple(_panel(found, one) for one in series), folded=folded)
+        for name, title, series, folded in (
+            ("newest", "How did it change?", [first] if first else [], False),
+            ("series", "How did the other figures change?", changed, False),
+            ("unchanged", "Which figures kept their level?", rest, bool(found.changes)),
+        )
+        if series
+    ]
+    drawings = [panel.drawing for question in shown for panel in question.panels]
+    charts = embed(shown)
     context = {
         "store": store.name,
         "points": max(len(one.values) for one in found.series),
         "unit": found.unit,
         "figures": len(found.series),
+        "sentences": [text.keep(line) for line in (answer(found), *map(_sentence, newest_first[:1]))],
         "changes": _table(found) if found.changes else None,
-        "question_shown": question,
+        "newest": shown.pop(0) if first else None,
+        "questions": shown,
+        "versions": f"vtare {lab_version()}",
         "css": stylesheet(),
         "js": template_text("report.js"),
         "charts": charts,
         "shapes": SHAPES,
-        "data": figure_data(panel.drawing for panel in panels),
+        "data": figure_data(drawings),
     }
     return environment().get_template("over_time.html.j2").render(context)
 
 
+def _sentence(change: Change) -> str:
+    what = "Newest change for the worse" if change.worse else "Newest change"
+    number = quantity_of(change.key.quantity).text
+    share = f" ({_percent(change.ratio)})" if change.ratio is not None else ""
+    levels = f"from {number(change.before)} to {number(change.after)}{share}"
+    return f"{what}: {_name(change.key)}, {levels} since {since(change)}; {facts_text(change)}."
+
+
+def _percent(ratio: float) -> str:
+    return f"{100 * (ratio - 1):+.3g} %"
+
+
 def _table(found: OverTime) -> Table:
+    known = any(change.facts for change in found.changes)
     columns = (
         Column("figure", "figure", numeric=False),
-        Column("at", found.unit, about="the first point of the new level"),
-        Column("found", "found at", about=f"the {found.unit} that showed it"),
-        Column("before", "before"),
-        Column("after", "after"),
-        Column("change", "change", numeric=False),
-        Column("facts", "facts of the machine", numeric=False),
+        Column("before", "before", about="the median of the level"),
+        Column("after", "after", about="the median of the level"),
+        Column("change", "change"),
+        Column("verdict", "verdict", numeric=False),
+        Column("since", "since", numeric=False, about="the first point of the new level, UTC"),
+        Column("at", found.unit, about="that of the first point"),
+        Column("found", "shown at", about=f"the {found.unit} that showed it"),
+        *([Column("facts", "facts that changed there", numeric=False)] if known else []),
     )
     rows = []
-    for change in found.changes:
-        text = quantity_of(change.key.quantity).text
-        rows.append(
-            (
-                Shown(change.key.text, change.key.text, change.key.text),
-                Shown(str(change.at), str(change.at), change.at),
-                Shown(str(change.found), str(change.found), change.found),
-                Shown(text(change.before), repr(change.before), change.before),
-                Shown(text(change.after), repr(change.after), change.after),
-                Shown(levels(change), levels(change), levels(change), "differs" if change.worse else ""),
-                Shown(facts_text(change), facts_text(change), facts_text(change)),
-            )
-        )
+    for change in reversed(found.changes):
+        verdict = WORDS[change.worse]
+        kind = {True: "higher", False: "lower", None: ""}[change.worse]
+        facts = ", ".join(f"{name} {before} to {after}" for name, before, after in change.facts)
+        rows.append((
+            text.words(_name(change.key)),
+            text.figure(change.key.quantity, change.before, ""),
+            text.figure(change.key.quantity, change.after, ""),
+            text.missing("from 0") if change.ratio is None
+            else Shown(text.keep(_percent(change.ratio)), repr(change.ratio - 1), change.ratio),
+            Shown(verdict, verdict, verdict, kind),
+            text.words(since(change).removesuffix(" UTC")),
+            text.count(change.at, ""),
+            text.count(change.found, ""),
+            *([text.words(facts or "none known")] if known else []),
+        ))  # fmt: skip
     return Table("changes", "Changes over time", columns, tuple(rows))

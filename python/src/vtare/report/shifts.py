@@ -64,7 +64,7 @@ def shift_figure(summary: Summary, layout: Layout, found: _Found) -> Question | 
         for shift in shifts
     ]
     drawing = plots.ratio_dots(
-        rows, name=slug("shift", layout.experiment.name), label="quantile here over quantile at the baseline",
+        rows, name=slug("shift-function", layout.experiment.name), label="quantile here over quantile at the baseline",
         margin_ratio=summary.plan.analysis.margin_ratio,
     )  # fmt: skip
     left = len(found) - _MOST_DRAWN

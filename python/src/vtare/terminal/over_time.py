@@ -10,7 +10,7 @@ from rich.text import Text
 from vtare.plots.quantity import quantity_of
 from vtare.terminal.tables import print_table
 from vtare.watch.history import magnitude
-from vtare.watch.sentences import sentence
+from vtare.watch.sentences import answer, sentence
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -19,14 +19,11 @@ if TYPE_CHECKING:
 
 
 def show_over_time(console: Console, found: OverTime, margin: float) -> None:
-    """Print each change as a sentence, then a row for each series."""
-    points = max(len(one.values) for one in found.series)
-    console.print(f"{len(found.series)} figures over at most {points} {found.unit}s")
+    """Print the answer and each change as sentences, then a row for each series."""
+    console.print(answer(found))
     for change in found.changes:
         small = "" if magnitude(change.before, change.after) >= margin else f" (below the margin of {100 * margin:g} %)"
         console.print(f"{found.unit} {change.at}: {sentence(change)}{small}")
-    if not found.changes:
-        console.print("No figure changed its level.")
     table = Table()
     for heading in ("figure", f"{found.unit}s", "first", "newest", "least", "greatest", "changes"):
         table.add_column(heading)

@@ -2,19 +2,47 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from vtare.watch.history import Change
+    from vtare.watch.over_time import OverTime
 
-_WORDS = {True: "worse", False: "better", None: "changed"}
+#: Of a change, by whether it is for the worse.
+WORDS: Final = {True: "worse", False: "better", None: "changed"}
+
+
+def answer(found: OverTime) -> str:
+    """Whether the figures got worse, by the last change of each."""
+    from vtare.stats.changes import LEAST_POINTS
+
+    points = max(len(one.values) for one in found.series)
+    if points < LEAST_POINTS:
+        return f"Not known yet: a change needs {LEAST_POINTS} {found.unit}s, {points} are there."
+    counted = Counter(WORDS[found.of(one.key)[-1].worse] for one in found.series if found.of(one.key))
+    if not counted:
+        return f"No: none of {len(found.series)} figures changed its level in {points} {found.unit}s."
+    parts = [f"{number} {word}" for word in ("better", "changed") if (number := counted[word])]
+    if kept := len(found.series) - counted.total():
+        parts.append(f"{kept} unchanged")
+    worse = counted["worse"]
+    verb = "are" if worse > 1 else "is"
+    most = (
+        f"{'Yes' if worse else 'No'}: by its last change {worse or 'none'} of {len(found.series)} figures {verb} worse"
+    )
+    return ", ".join((most, *parts)) + "."
 
 
 def sentence(change: Change) -> str:
     """Such as `sleep, method usleep: p99 of miss_ns: 62 us -> 88 us (+42 %, worse) since 2026-11-24 10:00 UTC; ...`."""
-    since = datetime.fromtimestamp(change.at_s, UTC).strftime("%Y-%m-%d %H:%M UTC")
-    return f"{change.key.text}: {levels(change)} since {since}; {facts_text(change)}"
+    return f"{change.key.text}: {levels(change)} since {since(change)}; {facts_text(change)}"
+
+
+def since(change: Change) -> str:
+    """When the first point of the new level was made."""
+    return datetime.fromtimestamp(change.at_s, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def levels(change: Change) -> str:
@@ -24,7 +52,7 @@ def levels(change: Change) -> str:
 
     text = quantity_of(change.key.quantity).text
     share = f"{100 * (change.ratio - 1):+.3g} %, " if change.ratio is not None else ""
-    return f"{text(change.before)} -> {text(change.after)} ({share}{_WORDS[change.worse]})"
+    return f"{text(change.before)} -> {text(change.after)} ({share}{WORDS[change.worse]})"
 
 
 def facts_text(change: Change) -> str:
