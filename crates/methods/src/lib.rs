@@ -2,10 +2,12 @@
 //! May touch: units.
 //!
 //! - [`avb`]: available bandwidth, by several methods.
+//! - [`path`]: what a path is worth: what is free, latency when it is used, the depth of the buffer behind it.
 //! - [`throughput`]: the highest load that a device forwards, by loss.
 //! - [`rtt`]: what became of every packet of an open-loop round-trip run.
 #![forbid(unsafe_code)]
 
 pub mod avb;
+pub mod path;
 pub mod rtt;
 pub mod throughput;

@@ -183,14 +183,14 @@ pub(super) fn mean(values: &[f64]) -> Option<f64> {
 }
 
 /// Quantile of type 7; `None` of nothing.
-pub(super) fn quantile(values: &[f64], q: f64) -> Option<f64> {
+pub(crate) fn quantile(values: &[f64], q: f64) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     vtare_units::figures::quantile(&sorted, q)
 }
 
 /// Median; `None` of nothing.
-pub(super) fn median(values: &[f64]) -> Option<f64> {
+pub(crate) fn median(values: &[f64]) -> Option<f64> {
     quantile(values, 0.5)
 }
 

@@ -50,6 +50,7 @@ pub use abing::AbingSettings;
 pub use adr::{Adr, AdrSettings};
 pub use assolo::AssoloSettings;
 pub use catalog::{ALIAS, Entry, METHODS, Preset, Settings, entry};
+pub(crate) use classic::{median, quantile};
 pub use estimate::{Estimate, Layer};
 pub use igi::IgiSettings;
 pub use kite::KiteSettings;

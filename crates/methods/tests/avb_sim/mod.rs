@@ -70,11 +70,15 @@ impl SimRunner {
                 None
             }
             Step::Wait(ns) => {
-                self.now_ns += ns;
+                self.wait(ns);
                 None
             }
             Step::Done(estimate) => Some(*estimate),
         }
+    }
+
+    pub(crate) fn wait(&mut self, ns: u64) {
+        self.now_ns += ns;
     }
 
     pub(crate) fn send(&mut self, train: &Train) -> Observation {
