@@ -299,10 +299,12 @@ def test_figures_of_a_cell_that_is_not_there_are_missing_and_never_zero() -> Non
         "jain": 0.51,
         "censored": "generator",
         "searches": 5,
+        "back_to_back": {"frames": {"median": 800.0}, "buffer_ns": 2e6, "buffer_frames": None},
         "latency_ns": {"median": 10.0, "p99": None},
         "latencies": [{"load_share": 0.5, "latency_total_ns": 1.0}, {"load_share": 1.0, "latency_total_ns": 2.0}],
     }
     figures = throughput.figures(PartRows(pl.DataFrame(), cell, Path(), {}))
     assert (figures["jain"], figures["censored_runs"], figures["latency_total_ns"]) == (0.51, 1, 2.0)
     assert (figures["latency_ns"], figures["latency_p99_ns"], figures["tagged_ns"]) == (10.0, None, None)
+    assert (figures["burst_frames"], figures["buffer_ns"], figures["buffer_frames"]) == (800.0, 2e6, None)
     assert set(figures) == {one.name for one in instrument("throughput").metrics} - {"throughput_packet_per_s"}

@@ -28,7 +28,7 @@ name = "spread"
 title = "Throughput by the spread of the load"
 instrument = "throughput"
 baseline = {{ loaded = {guests} }}
-parameters = {{ cpu = 0, latency_load = {shares} }}
+parameters = {{ cpu = 0, latency_load = {shares}, bursts = {bursts} }}
 
 [experiment.factors]
 platform = ["netns"]
@@ -51,14 +51,20 @@ def throughput_of(frame_byte: int, jain: float) -> int:
 
 
 def write_forwarding_store(
-    store: Path, *, guests: int = 12, loaded: tuple[int, ...] = (1, 6, 12), shares: tuple[float, ...] = (1.0,)
+    store: Path,
+    *,
+    guests: int = 12,
+    loaded: tuple[int, ...] = (1, 6, 12),
+    shares: tuple[float, ...] = (1.0,),
+    bursts: int = 0,
 ) -> Path:
     """Write the whole store; the second block's answers are 1 % lower, the third's 1 % higher.
 
     The p99 of latency is 3 medians at all of the throughput (a share of 1), and a quarter of that at other shares.
+    The longest burst has 1,000 frames, of which the buffers hold 600 for 3 ms.
     """
     (store / "runs").mkdir(parents=True)
-    text = PLAN.format(guests=guests, loaded=list(loaded), shares=list(shares))
+    text = PLAN.format(guests=guests, loaded=list(loaded), shares=list(shares), bursts=bursts)
     plan = parse_plan(text, source=store / "plan.toml")
     (store / "plan.toml").write_text(text, encoding="utf-8")
     runs = make_design(plan, SEED)
@@ -92,6 +98,10 @@ def _write_run(directory: Path, run: Run) -> None:
         "throughput_packet_per_s": rate, "throughput_bit_per_s": float(rate * frame * 8),
         "zero_loss_packet_per_s": None, "searches": 1, "unanswered": 0, "trials": 9, "void_trials": 1,
         "disturbed_trials": 0, "trial_s": 0.5, "censored": None,
+        "back_to_back": {
+            "packet_per_s": 200_000, "frames": {"n": 3, "median": 1000.0}, "unanswered": 0, "censored": None,
+            "buffer_ns": 3e6, "buffer_frames": 600.0, "trials": 30, "void_trials": 0,
+        } if run.parameters["bursts"] else None,
         "latency_ns": {"n": 5000, "median": latency, "p99": 3 * latency, "p999": 9 * latency},
         "latencies": [
             {"load_share": share, "load_packet_per_s": share * rate, "jain": planned, "loss_ratio": 0.0,

@@ -41,6 +41,18 @@ def test_the_index_of_the_frames_sent_stands_beside_its_closed_form_and_the_pape
         assert float(row["jain_error_percent"] or 0) == pytest.approx(-0.1)
 
 
+def test_bursts_are_columns_of_the_cells_where_they_were_asked_for(twelve: Summary, tmp_path: Path) -> None:
+    asked = summarise(write_forwarding_store(tmp_path / "store", guests=4, loaded=(4,), bursts=3))
+    for summary, shown in ((twelve, False), (asked, True)):
+        layout = layouts_of(summary)["spread"]
+        table = throughput.cell_table(layout, summary.cells)
+        keys = [column.key for column in table.columns]
+        assert ("burst_frames" in keys) is shown
+    row = dict(zip(keys, table.rows[0], strict=True))
+    assert (row["burst_frames"].order, row["buffer_frames"].order) == (1000.0, 600.0)
+    assert row["buffer_ns"].text.replace("\N{NO-BREAK SPACE}", " ") == "3.00 ms"
+
+
 def test_other_numbers_of_guests_are_given_no_printed_index(tmp_path: Path) -> None:
     found = overlay(summarise(write_forwarding_store(tmp_path / "store", guests=4, loaded=(1, 4))), "batalla2018")
     table = next(table for table in found.tables if table.id == "standing-jain")

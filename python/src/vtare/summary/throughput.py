@@ -33,6 +33,7 @@ def figures(part: PartRows) -> dict[str, Any]:
     `latency_most_p99_ns` are the p99 at the least and the greatest share of the throughput that was found.
     """
     cell = part.cell
+    bursts: Mapping[str, Any] = cell.get("back_to_back") or {}
     latency = cell.get("latency_ns") or {}
     latencies: Sequence[Mapping[str, Any]] = cell.get("latencies") or ()
     at: Mapping[str, Any] = next((one for one in latencies if one.get("load_share") == 1.0), {})
@@ -53,6 +54,10 @@ def figures(part: PartRows) -> dict[str, Any]:
         "latency_shared_ns": _latency(shared, "median"),
         "latency_least_p99_ns": _latency(least, "p99"),
         "latency_most_p99_ns": _latency(most, "p99"),
+        "burst_frames": (bursts.get("frames") or {}).get("median"),
+        "buffer_frames": bursts.get("buffer_frames"),
+        "buffer_ns": bursts.get("buffer_ns"),
+        "censored_bursts": int(bursts.get("censored") is not None) if bursts else None,
         "searches": cell.get("searches"),
         "unanswered_searches": cell.get("unanswered"),
         "censored_runs": None if not cell else int(cell.get("censored") is not None),

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from vtare.report.text import Shown
     from vtare.summary import Summary
 
+    _CellColumn = tuple[Column, Callable[[dict[str, Any]], Shown]]
+
 
 class _Axes(TypedDict, total=False):
     """What the axes of a figure of curves are."""
@@ -240,11 +242,21 @@ def _over_load(layout: Layout, loads: pl.DataFrame) -> Question | None:
     return Question(slug("load", layout.experiment.name), "How does latency rise with load?", caption, panels)
 
 
+_BURST_COLUMNS: Final[tuple[_CellColumn, ...]] = (
+    (Column("burst_frames", "longest burst", about="frames that pass whole at the greatest rate, median over runs"),
+     lambda r: _at_least(text.number(r["burst_frames"], "none passed whole"), r["censored_bursts"])),
+    (Column("buffer_frames", "buffers", about="frames that they hold (RFC 9004), median over runs"),
+     lambda r: _at_least(text.number(r["buffer_frames"], "not known"), r["censored_bursts"])),
+    (Column("buffer_ns", "time in buffers", about="how long the buffers last, median over runs"),
+     lambda r: _at_least(text.time(r["buffer_ns"], "not known"), r["censored_bursts"])),
+)  # fmt: skip
+
+
 def cell_table(layout: Layout, cells: pl.DataFrame) -> Table:
     """All figures of one experiment's cells."""
     none, unreached = "no run", "not reached"
     lossless = unreached if layout.experiment.parameters.get("zero_loss", True) else "not asked for"
-    columns: tuple[tuple[Column, Callable[[dict[str, Any]], Shown]], ...] = (
+    columns: tuple[_CellColumn, ...] = (
         (Column("jain", "J", about="Jain's index of the frames sent to each guest, median over runs"),
          lambda r: text.number(r["jain"], none)),
         (Column("jain_planned", "J planned", about="the same in closed form"),
@@ -265,6 +277,7 @@ def cell_table(layout: Layout, cells: pl.DataFrame) -> Table:
          lambda r: text.time(r["latency_total_ns"], "not measured")),
         (Column("tagged_ns", "tagged", about="mean of one frame a trial (RFC 2544)"),
          lambda r: text.time(r["tagged_ns"], "not measured")),
+        *(_BURST_COLUMNS if layout.experiment.parameters.get("bursts") else ()),
         (Column("searches", "searches"), lambda r: text.count(r["searches"], none)),
         (Column("trials", "trials"), lambda r: text.count(r["trials"], none)),
         (Column("void_trials", "void", about="trials that showed nothing of the guests, and were made again"),
@@ -288,7 +301,11 @@ def cell_table(layout: Layout, cells: pl.DataFrame) -> Table:
 
 def _bounded(shown: Shown, row: Mapping[str, Any]) -> Shown:
     """A censored figure is a lower bound, and marked as one."""
-    if not _censored(row) or shown.kind == "missing":
+    return _at_least(shown, _censored(row))
+
+
+def _at_least(shown: Shown, censored: object) -> Shown:
+    if not censored or shown.kind == "missing":
         return shown
     return type(shown)(f"\N{GREATER-THAN OR EQUAL TO} {shown.text}", shown.raw, shown.order, title="censored")
 
