@@ -119,6 +119,9 @@ enum Command {
     /// Remove what a killed campaign left on this machine (lab)
     #[command(disable_help_flag = true)]
     Clean(lab::LabArguments),
+    /// Show what can be measured here, what is missing, and the commands that get it (lab)
+    #[command(disable_help_flag = true)]
+    Doctor(lab::LabArguments),
     /// List and check plans (lab)
     #[command(disable_help_flag = true)]
     Plan(lab::LabArguments),
@@ -234,6 +237,7 @@ fn dispatch(command: &Command) -> Result<Exit, Failure> {
         Command::Papers(_) => lab::hand_over("papers"),
         Command::Overhead(_) => lab::hand_over("overhead"),
         Command::Clean(_) => lab::hand_over("clean"),
+        Command::Doctor(_) => lab::hand_over("doctor"),
         Command::Plan(_) => lab::hand_over("plan"),
     }
 }

@@ -2,14 +2,19 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
+from typer.testing import CliRunner
 
 from vtare import start
+from vtare.cli import app
+from vtare.cli.examples import EXAMPLES
 from vtare.plan import Plan
 from vtare.terminal.tables import duration
 
@@ -212,3 +217,19 @@ def test_published_tables_have_a_row_a_line_in_a_pipe() -> None:
 )
 def test_duration_is_written_for_people(seconds: float, text: str) -> None:
     assert duration(seconds) == text
+
+
+@pytest.mark.parametrize("command", EXAMPLES)
+def test_each_command_has_two_examples_that_it_accepts(command: str) -> None:
+    shown = CliRunner().invoke(app, [command, "--help"]).output
+    group = typer.main.get_command(app)
+    for line, what in EXAMPLES[command]:
+        assert f"    vtare {line}\n        {what}\n" in shown
+        name, *words = shlex.split(line)
+        assert name == command
+        found = group.get_command(None, command)  # type: ignore[attr-defined]
+        assert found.make_context(command, words) is not None
+
+
+def test_no_command_is_without_examples() -> None:
+    assert list(EXAMPLES) == typer.main.get_command(app).list_commands(None)  # type: ignore[attr-defined, arg-type]

@@ -20,7 +20,7 @@ pub(crate) enum Hook {
     /// tc where the kernel has it, else packet
     #[default]
     Auto,
-    /// Programs at the entry and exit of the interface (Linux 6.6; CAP_BPF, CAP_NET_ADMIN)
+    /// Programs at the entry and exit of the interface (Linux 6.6; CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON)
     Tc,
     /// An AF_PACKET ring, as tcpdump uses (CAP_NET_RAW)
     Packet,

@@ -1,7 +1,7 @@
 """`vtare-lab`: the lab's commands, one module for each group of them. The only room that sees every stage.
 
 `vtare run`, `status`, `resume`, `verify`, `report`, `plot`, `serve-report`, `compare`, `watch`, `plan`, `papers`,
-`overhead` and `clean` of the binary end here, as git's commands do.
+`overhead`, `doctor` and `clean` of the binary end here, as git's commands do.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typer.core import TyperGroup
 
 from vtare import __version__
 from vtare.arguments import forgive_lost_readers
+from vtare.cli.examples import below
 from vtare.errors import MachineCannot, VtareError, refusal_of
 from vtare.terminal.logs import start_logging
 
@@ -39,6 +40,7 @@ _COMMANDS: Final = {
     "ab": "ab",
     "watch": "watch",
     "papers": "papers",
+    "doctor": "doctor",
 }
 _LOG = logging.getLogger(__name__)
 
@@ -61,7 +63,7 @@ class _Commands(TyperGroup):
             return None
         module = import_module(f"vtare.cli.{_COMMANDS[cmd_name]}")
         alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-        alone.command(cmd_name)(getattr(module, cmd_name.replace("-", "_")))
+        alone.command(cmd_name, epilog=below(cmd_name))(getattr(module, cmd_name.replace("-", "_")))
         return typer.main.get_command(alone)
 
 

@@ -84,12 +84,7 @@ def ab(
     as_json: JsonOption = False,
     binary: BinaryOption = None,
 ) -> None:
-    """Compare commands on a noisy machine: is B slower than A? Stops by itself once that is known.
-
-    vtare ab -- 'gzip -1 < file' -- 'gzip -6 < file'
-
-    vtare ab --margin 1 --fail-if 'slower by 5 %' -- ./before -- ./after
-    """
+    """Compare commands on a noisy machine: is B slower than A? Stops by itself once that is known."""
     import numpy as np
 
     from vtare.ab import compare as comparison

@@ -10,6 +10,7 @@ given and runs vtare's agent; no Kata was run. The facts of every run and the re
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING, Final
 
 from vtare.platforms import network
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from vtare.platforms.protocol import Leftover, Resources
 
 RUNTIME: Final = "io.containerd.kata.v2"
+#: The program by which containerd finds a runtime of this name.
+SHIM: Final = "containerd-shim-kata-v2"
 
 
 class KataPlatform(StdioPlatform):
@@ -36,6 +39,11 @@ class KataPlatform(StdioPlatform):
     PROGRAM = "ctr"
     SOURCE = "containerd, with Kata from https://github.com/kata-containers/kata-containers/releases"
     IN_SITE = False
+
+    def _missing(self, resources: Resources) -> str | None:
+        if shutil.which(SHIM) is None:
+            return f"the program '{SHIM}' is missing; install it from {self.SOURCE.partition('with Kata from ')[2]}"
+        return super()._missing(resources)
 
     def _command(self, attachment: GuestAttachment, directory: Path, resources: Resources) -> list[str]:
         place = attachment.network

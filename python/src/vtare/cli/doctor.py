@@ -1,0 +1,99 @@
+"""The command `doctor`: what can be measured here, what is missing, and the commands that get it."""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from vtare.cli.options import BinaryOption, JsonOption, print_json, stdout
+from vtare.errors import BadInput, did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from vtare.doctor import Feature, Place
+
+
+def doctor(
+    wanted: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NAME...]", help="Instruments and platforms that must work here; none: all are shown."),
+    ] = None,
+    binary: BinaryOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show which instruments can measure on which platforms here, what is missing, and the commands that get it.
+
+    Exit code 3 where something named is missing; without a name, where an instrument cannot measure on any platform.
+    """
+    from vtare.campaign import find_binary
+    from vtare.doctor import Ways, features, places
+    from vtare.terminal.doctor import show_doctor
+
+    names = wanted or []
+    program = find_binary(binary)
+    ways = Ways()
+    found = features(program, ways)
+    around = places(program, ways, found)
+    able = _able(names, around)
+    if as_json:
+        print_json(_document(names, found, around, able=able))
+    else:
+        show_doctor(stdout(), found, around)
+        if names:
+            stdout().print(f"\n{' '.join(names)}: {'yes' if able else 'no'}")
+    if not able:
+        raise typer.Exit(3)
+
+
+def _able(names: Sequence[str], places: Sequence[Place]) -> bool:
+    """Whether every instrument that is named can measure on every platform that is named.
+
+    Where one of the two is not named: each instrument on some platform, or each platform.
+
+    Raises:
+        BadInput: a name is neither an instrument nor a platform.
+    """
+    instruments = list(places[0].instruments)
+    known = [*instruments, *(place.name for place in places)]
+    for name in names:
+        if name not in known:
+            hint = did_you_mean(name, known)
+            raise BadInput(f"found '{name}'{hint}, expected instruments and platforms: {', '.join(known)}")
+    on = [place for place in places if place.name in names]
+    which = [name for name in instruments if name in names]
+    if on:
+        return all(p.lacks is None if not which else all(p.instruments[n] is None for n in which) for p in on)
+    return all(any(place.instruments[name] is None for place in places) for name in which or instruments)
+
+
+def _document(
+    names: Sequence[str], features: Sequence[Feature], places: Sequence[Place], *, able: bool
+) -> dict[str, Any]:
+    try:
+        system = platform.freedesktop_os_release().get("PRETTY_NAME")
+    except OSError:
+        system = None
+    return {
+        "schema": "vtare.doctor/1",
+        "distribution": system,
+        "kernel": platform.release(),
+        "architecture": platform.machine(),
+        "asked": list(names),
+        "able": able,
+        "features": [asdict(feature) for feature in features],
+        "platforms": [
+            {
+                "name": place.name,
+                "lacks": place.lacks,
+                "command": place.command,
+                "by_plan": place.by_plan,
+                "unverified": place.unverified,
+                "instruments": dict(place.instruments),
+            }
+            for place in places
+        ],
+    }

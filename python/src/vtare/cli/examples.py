@@ -1,0 +1,76 @@
+"""Two examples of each command of the lab, shown below its help as the binary shows those of its own commands."""
+
+from __future__ import annotations
+
+from typing import Final
+
+#: Command -> two examples: what follows `vtare`, and what it does.
+EXAMPLES: Final = {
+    "run": (
+        ("run quickstart", "a shipped plan into vtare-store/quickstart, with its report"),
+        ("run my-plan.toml --store /data/first --seed 7", "your own, in an order that can be had again"),
+    ),
+    "resume": (
+        ("resume vtare-store/quickstart", "go on after Ctrl-C, a crash or a reboot"),
+        ("resume vtare-store/quickstart --verbose", "the same, with a line for each run"),
+    ),
+    "verify": (
+        ("verify vtare-store/quickstart", "exit code 1 where a file is not what was measured"),
+        ("verify vtare-store/quickstart --repair", "set damaged runs aside; vtare resume makes them again"),
+    ),
+    "status": (
+        ("status vtare-store/quickstart", "what is finished, and what failed and why"),
+        ("status vtare-store/quickstart --json", "the same as one JSON document"),
+    ),
+    "report": (
+        ("report vtare-store/quickstart", "write report.html there"),
+        ("report vtare-store/quickstart --format latex --out tables.tex", "its tables for a paper"),
+    ),
+    "plot": (
+        ("plot vtare-store/quickstart", "every figure as SVG"),
+        ("plot vtare-store/quickstart --only sleep --format png --format csv", "some of them, with their data"),
+    ),
+    "serve-report": (
+        ("serve-report vtare-store/quickstart", "on a free port of this machine, which is printed"),
+        ("serve-report vtare-store/quickstart --port 8080 --every 10s", "a port of your choice, renewed more often"),
+    ),
+    "compare": (
+        ("compare old-1 new-1 --before old-2 --after new-2", "two campaigns on each side: a verdict for each cell"),
+        ("compare --over-time vtare-store/watch-watch --fail-on-regression", "exit code 1 where a figure got worse"),
+    ),
+    "plan": (
+        ("plan quickstart --seed 7", "its cells, its order and how long it takes"),
+        ("plan quickstart --power --spread 4 --shift 5", "how many runs show a difference of 5 %"),
+    ),
+    "overhead": (
+        ("overhead rtt.parquet --sender-capture tap.parquet", "round trips split at the sender's host"),
+        ("overhead rtt.parquet --sender-capture a.parquet --responder-capture b.parquet", "at both hosts"),
+    ),
+    "clean": (
+        ("clean", "what no living lab needs any more"),
+        ("clean --verbose", "with each tool that is called"),
+    ),
+    "ab": (
+        ("ab -- 'gzip -1 < file' -- 'gzip -6 < file'", "two commands, in pairs, until the answer is known"),
+        ("ab --margin 1 --fail-if 'slower by 5 %' -- ./before -- ./after", "exit code 1 where B is slower"),
+    ),
+    "watch": (
+        ("watch --every 10min", "the shipped plan, until it is ended"),
+        ("watch quickstart-quick --every 24h --metrics 9462 --rounds 7", "another plan for a week, for Prometheus"),
+    ),
+    "papers": (
+        ("papers lampe2013 --claims", "which claims of a paper its own tables bear out"),
+        ("papers kirova2019 --store vtare-store/kirova-timers", "a campaign's results among the published ones"),
+    ),
+    "doctor": (
+        ("doctor", "every instrument on every platform, and how to get what is missing"),
+        ("doctor rtt docker", "exit code 3 where that cannot be measured here"),
+    ),
+}
+
+
+def below(command: str) -> str:
+    """What stands below a command's help."""
+    lines = [f"  vtare {line}\n      {what}" for line, what in EXAMPLES[command]]
+    # The mark keeps click from filling the lines.
+    return "\b\nExamples:\n" + "\n".join(lines)

@@ -1,0 +1,159 @@
+"""`vtare doctor`: reasons become commands of this distribution, the rights of a binary are its file's too."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from vtare.cli import app
+from vtare.doctor import Feature, Place, Ways, features, machine
+from vtare.doctor.ways import kvm_command
+from vtare.errors import BadInput
+from vtare.platforms import KINDS, platform_class
+
+NO_ROOT = "needs root to make containers; run it with sudo"
+
+
+@pytest.fixture
+def ways(monkeypatch: pytest.MonkeyPatch) -> Ways:
+    """Those of a machine whose sources have all packages of the table."""
+    found = Ways()
+    monkeypatch.setattr(Ways, "_candidates", frozenset(found.packages.values()))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("reason", "command"),
+    [
+        ("the program 'lxc-start' is missing; install lxc", "sudo apt-get install -y lxc"),
+        ("the program 'runsc' is missing; install runsc", "sudo apt-get install -y runsc"),
+        ("the program 'firecracker' is missing; install it from https://github.com/x/releases", None),
+        ("the program 'VBoxManage' is missing; install VirtualBox", None),
+        (NO_ROOT, "sudo vtare ..."),
+        ("the Python package 'asyncssh' is missing; install it with `pip install asyncssh`", "pip install asyncssh"),
+        ("there is no /proc/xen; run `mount -t xenfs xenfs /proc/xen`", "sudo mount -t xenfs xenfs /proc/xen"),
+        ("Open vSwitch is installed, but its daemon does not answer; start it", None),
+    ],
+)  # fmt: skip
+def test_a_reason_leads_to_the_command_that_removes_it(reason: str, command: str | None, ways: Ways) -> None:
+    assert ways.out_of(reason) == command
+
+
+def test_a_package_that_this_machine_has_no_source_of_is_no_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Ways, "_candidates", frozenset({"gcc"}))
+    assert Ways().install("gcc") == "sudo apt-get install -y gcc"
+    assert Ways().install("lxc") is None
+    assert Ways().out_of("the program 'lxc-start' is missing; install lxc") is None
+
+
+def test_platforms_and_the_table_name_the_same_packages(ways: Ways) -> None:
+    tools = [item for kind in KINDS for item in getattr(platform_class(kind), "TOOLS", {}).items()]
+    assert len(tools) >= 4
+    for tool, package in tools:
+        assert ways.packages.get(tool, package) == package.partition(",")[0]
+
+
+@pytest.mark.parametrize(
+    ("flags", "command"),
+    [("fpu svm", "sudo modprobe kvm_amd"), ("vmx ept", "sudo modprobe kvm_intel"), ("fpu svm_lock", None)],
+)
+def test_the_module_of_kvm_is_that_of_the_cpu(flags: str, command: str | None) -> None:
+    assert kvm_command(f"processor : 0\nflags\t\t: {flags}\n") == command
+
+
+def test_rights_of_the_binary_s_file_count(monkeypatch: pytest.MonkeyPatch, ways: Ways) -> None:
+    """As `setcap cap_net_raw,cap_bpf+ep` writes them: version 2, effective."""
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    held = next(line for line in status.splitlines() if line.startswith("CapEff:"))
+    monkeypatch.setattr(Path, "read_text", _reading({"/proc/self/status": status.replace(held, "CapEff:\t0")}))
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(machine, "_refused", lambda *_: "refused")
+
+    def lacking(data: bytes | None) -> dict[str, Feature]:
+        def attribute(*_: object) -> bytes:
+            if data is None:
+                raise OSError(61, "No data available")
+            return data
+
+        monkeypatch.setattr(os, "getxattr", attribute)
+        return {feature.name: feature for feature in features(Path("/opt/vtare"), ways)}
+
+    none = lacking(None)
+    assert none["raw packets"].command == "sudo setcap cap_net_raw+ep /opt/vtare"
+    assert none["programs in the kernel (BPF)"].lacks == "without CAP_NET_ADMIN, CAP_BPF, CAP_PERFMON"
+    assert none["ICMP"].lacks is not None
+    some = lacking(struct.pack("<5I", 0x02000001, 1 << 13, 0, 1 << (39 - 32), 0))
+    assert some["raw packets"].lacks is None
+    assert some["ICMP"].lacks is None
+    assert some["programs in the kernel (BPF)"].lacks == "without CAP_NET_ADMIN, CAP_PERFMON"
+
+
+def _reading(replaced: dict[str, str]):  # noqa: ANN202
+    original = Path.read_text
+
+    def read(path: Path, *words: str, **named: str) -> str:
+        return replaced[str(path)] if str(path) in replaced else original(path, *words, **named)  # type: ignore[arg-type]
+
+    return read
+
+
+PLACES = (
+    Place("host", {"rtt": NO_ROOT, "sleep": None}, None, None, False, None),
+    Place("docker", {"rtt": "no daemon", "sleep": "no daemon"}, "no daemon", "sudo dockerd &", False, None),
+    Place("ssh", {"rtt": "names no machine", "sleep": "names no machine"}, "names no machine", None, True, None),
+    Place("kata", {"rtt": None, "sleep": None}, None, None, False, "no Kata was run"),
+)
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch, fake: object) -> list[str]:
+    """A machine with these platforms; the words that name the binary."""
+    monkeypatch.setattr("vtare.doctor.places", lambda *_: PLACES)
+    found = (Feature("KVM", "guests", "there is no /dev/kvm", "sudo modprobe kvm_amd"), Feature("ICMP", "rtt --icmp"))
+    monkeypatch.setattr("vtare.doctor.features", lambda *_: found)
+    return ["--binary", str(fake.path)]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("names", "code"),
+    [
+        ([], 0),
+        (["sleep"], 0),
+        (["sleep", "host"], 0),
+        (["rtt", "host"], 3),
+        (["rtt", "kata"], 0),
+        (["rtt", "sleep", "kata", "docker"], 3),
+        (["docker"], 3),
+        (["ssh"], 3),
+    ],
+)
+def test_the_exit_code_answers_for_what_is_named(names: list[str], code: int, here: list[str]) -> None:
+    done = CliRunner().invoke(app, ["doctor", *names, *here, "--json"])
+    assert done.exit_code == code, done.output
+    found = json.loads(done.stdout)
+    assert (found["able"], found["asked"]) == (code == 0, names)
+    assert [place["name"] for place in found["platforms"]] == ["host", "docker", "ssh", "kata"]
+
+
+def test_a_misspelt_name_finds_its_neighbour(here: list[str]) -> None:
+    done = CliRunner().invoke(app, ["doctor", "dokcer", *here])
+    assert isinstance(done.exception, BadInput)
+    assert "found 'dokcer' (did you mean 'docker'?)" in str(done.exception)
+
+
+def test_each_cell_and_each_way_out_is_shown(here: list[str]) -> None:
+    lines = CliRunner().invoke(app, ["doctor", *here]).output.splitlines()
+    rows = {
+        line.split("│")[1].strip(): [cell.strip() for cell in line.split("│")[2:4]] for line in lines if "│" in line
+    }
+    assert rows == {"host": ["-", "yes"], "docker": ["-", "-"], "ssh": ["plan", "plan"], "kata*": ["yes", "yes"]}
+    shown = "\n".join(lines)
+    assert "  docker: no daemon\n    sudo dockerd &\n" in shown
+    assert "  KVM, for guests: there is no /dev/kvm\n    sudo modprobe kvm_amd\n" in shown
+    assert f"  rtt: {NO_ROOT}\n" in shown + "\n"
+    assert "names no machine" not in shown
