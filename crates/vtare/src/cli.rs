@@ -119,7 +119,7 @@ enum Command {
     /// Remove what a killed campaign left on this machine (lab)
     #[command(disable_help_flag = true)]
     Clean(lab::LabArguments),
-    /// Show what can be measured here, what is missing, and the commands that get it (lab)
+    /// Show what can be measured here, and how to get what is missing (lab)
     #[command(disable_help_flag = true)]
     Doctor(lab::LabArguments),
     /// List and check plans (lab)

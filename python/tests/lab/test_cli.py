@@ -233,3 +233,30 @@ def test_each_command_has_two_examples_that_it_accepts(command: str) -> None:
 
 def test_no_command_is_without_examples() -> None:
     assert list(EXAMPLES) == typer.main.get_command(app).list_commands(None)  # type: ignore[attr-defined, arg-type]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["plna"], "found the command 'plna' (did you mean 'plan'?), expected one that `vtare --help` lists"),
+        (["plan", "--sede", "4"], "found the argument '--sede' (did you mean '--seed' or '--spread'?), expected one "
+         "that `vtare plan --help` lists"),
+        (["run"], "found no PLAN, expected it: see `vtare run --help`"),
+        (["compare", "a", "b", "--margin"], "Option '--margin' requires an argument"),
+        (["report", "a", "b"], "Got unexpected extra argument(s) (b): see `vtare report --help`"),
+    ],
+)  # fmt: skip
+def test_a_command_line_that_cannot_be_read_is_one_message_and_one_document(words: list[str], message: str) -> None:
+    """As the binary's: `vtare_line` of crates/vtare/src/usage.rs."""
+    done = lab(*words)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"vtare: {message}\n")
+    done = lab(*words, "--json")
+    if words[-1] != "--margin":
+        assert (done.returncode, done.stderr) == (2, f"vtare: {message}\n")
+        assert json.loads(done.stdout) == {"schema": "vtare.error/1", "error": message, "exit_code": 2}
+
+
+def test_without_a_command_the_lab_lists_them() -> None:
+    done = lab()
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("Usage: vtare [OPTIONS] COMMAND")

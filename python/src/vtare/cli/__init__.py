@@ -6,7 +6,9 @@
 
 from __future__ import annotations
 
+import difflib
 import logging
+import re
 import signal
 import sys
 from importlib import import_module
@@ -18,7 +20,7 @@ from typer.core import TyperGroup
 from vtare import __version__
 from vtare.arguments import forgive_lost_readers
 from vtare.cli.examples import below
-from vtare.errors import MachineCannot, VtareError, refusal_of
+from vtare.errors import BadInput, MachineCannot, VtareError, refusal_of
 from vtare.terminal.logs import start_logging
 
 if TYPE_CHECKING:
@@ -42,6 +44,8 @@ _COMMANDS: Final = {
     "papers": "papers",
     "doctor": "doctor",
 }
+#: The errors of the library of command lines, which comes with typer or beside it.
+_USAGE: Final[Any] = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "UsageError")
 _LOG = logging.getLogger(__name__)
 
 
@@ -104,11 +108,19 @@ def main() -> None:
     try:
         try:
             # As it is typed: the binary hands its subcommands on.
-            app(prog_name="vtare")
+            code = app(prog_name="vtare", standalone_mode=False)
         finally:
             sys.stdout.flush()
     except VtareError as error:
         _end(error)
+    except _USAGE as error:
+        if type(error).__name__ == "NoArgsIsHelpError":
+            sys.stderr.write(f"{error.format_message()}\n")
+            sys.exit(2)
+        _end(BadInput(_usage(error)))
+    except typer.Abort:
+        _LOG.error("interrupted")
+        sys.exit(130)
     except OSError as error:
         _end(refusal_of(error))
     except MemoryError:
@@ -116,6 +128,30 @@ def main() -> None:
     except KeyboardInterrupt:
         _LOG.error("interrupted")
         sys.exit(130)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _usage(error: Any) -> str:
+    """What is wrong with a command line, in one line: as all other messages, and those of the binary."""
+    if error.ctx is None:
+        return str(error.format_message()).rstrip(".")
+    lists = f"`{error.ctx.command_path} --help`"
+    option = getattr(error, "option_name", None)
+    if hasattr(error, "possibilities"):
+        near = [f"'{name}'" for name in error.possibilities or ()]
+        return f"found the argument '{option}'{_did_you_mean(near)}, expected one that {lists} lists"
+    parameter = getattr(error, "param", None)
+    if parameter is not None and not str(getattr(error, "message", "")):
+        return f"found no {parameter.human_readable_name}, expected it: see {lists}"
+    unknown = re.match(r"No such command '([^']+)'", error.format_message())
+    if unknown is not None:
+        near = [f"'{name}'" for name in difflib.get_close_matches(unknown[1], _COMMANDS)]
+        return f"found the command '{unknown[1]}'{_did_you_mean(near)}, expected one that {lists} lists"
+    return f"{error.format_message().rstrip('.')}: see {lists}"
+
+
+def _did_you_mean(near: list[str]) -> str:
+    return f" (did you mean {' or '.join(near)}?)" if near else ""
 
 
 def _end(error: VtareError) -> NoReturn:

@@ -8,7 +8,7 @@ from typing import Final
 EXAMPLES: Final = {
     "run": (
         ("run quickstart", "a shipped plan into vtare-store/quickstart, with its report"),
-        ("run my-plan.toml --store /data/first --seed 7", "your own, in an order that can be had again"),
+        ("run my-plan.toml --store /data/first --seed 7", "your own, in an order that can be repeated"),
     ),
     "resume": (
         ("resume vtare-store/quickstart", "go on after Ctrl-C, a crash or a reboot"),
