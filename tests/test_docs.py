@@ -107,7 +107,7 @@ def test_every_shell_block_is_run_or_states_why_not(root: Path) -> None:
 def run_block(page: Path, block: str, where: list[str], cwd: Path, vtare: Path) -> None:
     environment = {**os.environ, "PATH": f"{vtare.parent}{os.pathsep}{os.environ['PATH']}", "COLUMNS": "120"}
     line = [*where, "bash", "-euo", "pipefail", "-c", block]
-    done = subprocess.run(line, cwd=cwd, env=environment, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(line, cwd=cwd, env=environment, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, f"{page.name}:\n{block}\n{done.stderr}"
 
 
