@@ -27,10 +27,16 @@ impl Judge<'_> {
 }
 
 fn say(text: &str, ratio: Option<f64>, most: f64) {
+    say_why(text, ratio, most, None);
+}
+
+/// With the cause, where one was measured, of a target that is missed.
+fn say_why(text: &str, ratio: Option<f64>, most: f64, cause: Option<&str>) {
     match ratio {
+        Some(ratio) if ratio <= most => println!("  reached  {text}: {ratio:.4}, at most {most:.4}"),
         Some(ratio) => {
-            let word = if ratio <= most { "reached" } else { "MISSED " };
-            println!("  {word}  {text}: {ratio:.4}, at most {most:.4}");
+            let cause = cause.map(|cause| format!("; {cause}")).unwrap_or_default();
+            println!("  MISSED   {text}: {ratio:.4}, at most {most:.4}{cause}");
         }
         None => println!("  not judged  {text}: not measured, or too few sleeps"),
     }
@@ -98,18 +104,17 @@ fn cheap(judge: &Judge<'_>, target: Span) {
     let given = SleepOptions::default().cpu_share;
     for condition in Condition::ALL {
         let share = judge.cell(cheap, condition, target).and_then(Cell::cpu_share);
-        // Of what a kernel sleep costs anyway nothing can be saved.
-        let least = judge.cell(Contender::Vtare(Method::ClockNanosleep), condition, target).and_then(Cell::cpu_share);
+        let kernels = judge.cell(Contender::Vtare(Method::ClockNanosleep), condition, target).and_then(Cell::cpu_share);
+        // What the kernel's own sleep costs cannot be saved.
+        let cause = kernels
+            .filter(|kernels| *kernels > given)
+            .map(|kernels| format!("the kernel's own sleep (clock_nanosleep) alone takes {:.2} %", kernels * 100.0));
         let text = format!("{condition:?}, {target}: CPU time of cheap / the {:.0} % given", given * 100.0);
-        match (share, least) {
-            (Some(_), Some(least)) if least > given => {
-                println!("  not judged  {text}: the kernel's own sleep takes {:.2} % already", least * 100.0);
-            }
-            _ => say(&text, share.map(|share| share / given), 1.1),
-        }
+        say_why(&text, share.map(|share| share / given), 1.1, cause.as_deref());
         let usleep = Contender::Vtare(Method::Usleep);
         let nearer = judge.ratio((cheap, usleep), condition, target, |cell| cell.quantile(0.5));
-        say(&format!("{condition:?}, {target}: median miss, cheap / usleep"), nearer, 0.1);
+        let text = format!("{condition:?}, {target}: median miss, cheap / usleep");
+        say_why(&text, nearer, 0.1, cause.as_deref());
     }
 }
 
