@@ -57,7 +57,7 @@ pub(super) fn stamp_request(sequence: u32, byte: usize) -> Vec<u8> {
     let mut datagram = vec![0; byte];
     let sent = stamp::Time::from_unix_ns(5, stamp::TimeFormat::Ntp);
     let error = stamp::ErrorEstimate::of_ns(1_000, false);
-    stamp::SenderPacket { sequence, sent, error, session: 77 }.encode(&mut datagram).expect("room");
+    stamp::SenderPacket { sequence, sent, error, session: 77 }.encode(None, &mut datagram).expect("room");
     datagram
 }
 
@@ -68,7 +68,7 @@ pub(super) fn stamp_reply(sequence: u32, byte: usize) -> Vec<u8> {
     let error = stamp::ErrorEstimate::of_ns(1_000, false);
     let reflection =
         stamp::Reflection { sequence: sequence + 1_000, replied: time, error, received: time, sender_ttl: 1 };
-    stamp::reflect(&mut datagram, &reflection).expect("a good packet").to_vec()
+    stamp::reflect(None, &mut datagram, &reflection).expect("a good packet").to_vec()
 }
 
 /// UDP and IP around `payload`, with no options.

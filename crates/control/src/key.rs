@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use vtare_sys::secret::{LockedBytes, open_at_once};
 use vtare_sys::whole_file::WholeFile;
+use vtare_wire::stamp::StampKey;
 
 const KEY_BYTE: usize = 32;
 
@@ -204,6 +205,12 @@ impl PresharedKey {
         }
         text[2 * KEY_BYTE] = b'\n';
         Ok(text)
+    }
+
+    /// The same key for STAMP's authenticated mode.
+    #[must_use]
+    pub fn for_stamp(&self) -> StampKey {
+        StampKey::new(*Self::bytes_or_public(Some(self)))
     }
 
     /// The bytes for the handshake.

@@ -6,13 +6,15 @@ use std::ops::ControlFlow;
 use proptest::prelude::*;
 use vtare_methods::rtt::{
     Answer, Attribution, FarEnd, Fate, LocalDrops, Options, Record, Report, ResponderCounters, Run, Sent, Unsent,
+    UtcHere,
 };
 use vtare_pathsim::{Detour, Duplication, HopSpec, LossModel, Pause, PeerClock, Traffic};
 use vtare_probe::link::{Incoming, ProbeLink};
 use vtare_probe::open_loop::{self, Event, Lead, Observer};
 use vtare_probe::schedule::{Pattern, Schedule, Slot};
 use vtare_probe::sim::{Responder, SimLink, SimSpec};
-use vtare_units::{Monotonic, Pace, PacketRate, Timestamp};
+use vtare_units::figures::Figures;
+use vtare_units::{Monotonic, Pace, PacketRate, Span, Timestamp};
 use vtare_wire::session::{Grant, Limits, Open, Purpose, Secrets, Table, WireForm};
 use vtare_wire::{SessionId, SessionKey, full};
 
@@ -24,6 +26,8 @@ struct Prober {
     run: Run,
     records: Vec<Record>,
     foreign: u64,
+    /// What the far end states of its clock.
+    utc_error: Option<Span>,
 }
 
 impl Prober {
@@ -33,7 +37,10 @@ impl Prober {
             self.foreign += 1;
             return;
         };
-        let far_end = FarEnd::stamped(turnaround.received, turnaround.replied, Some(turnaround.accepted));
+        let far_end = FarEnd {
+            utc_error: self.utc_error,
+            ..FarEnd::stamped(turnaround.received, turnaround.replied, Some(turnaround.accepted))
+        };
         let kernel_rx = incoming.stamp.map(|stamp| stamp.at);
         let arrived = incoming.arrived;
         self.run.answered(&Answer { sequence: probe.sequence, arrived, kernel_rx, far_end });
@@ -76,6 +83,9 @@ struct Outcome {
     dropped_here: u64,
 }
 
+/// What a far end states of its clock where it states UTC.
+const UTC_ERROR: Span = Span::from_micros(3);
+
 fn constant(rate: u64, packets: u64) -> Schedule {
     let pace = Pace::of_rate(PacketRate::from_packet_per_s(rate));
     let (pattern, packets) = (Pattern::Constant { pace }, Some(packets));
@@ -99,7 +109,8 @@ fn measure(spec: &SimSpec, schedule: &Schedule, options: Options, counted: bool)
     let grant = table.open(Timestamp::ZERO, from.ip(), &wanted, secrets).expect("within the limits");
     let mut link = SimLink::new(spec, Responder { table, from }).expect("a good path");
     let session = grant.session;
-    let mut prober = Prober { grant, run: Run::new(options), records: Vec::new(), foreign: 0 };
+    let utc_error = options.utc.map(|_| UTC_ERROR);
+    let mut prober = Prober { grant, run: Run::new(options), records: Vec::new(), foreign: 0, utc_error };
     let launch = options.launched.then_some(Lead { ahead_ns: 4_000_000, least_ns: 0 });
     let loop_options =
         open_loop::Options { linger_ns: 3 * options.timeout_ns, launch, ..open_loop::Options::default() };
@@ -257,6 +268,60 @@ fn a_jittery_way_there_shows_in_its_own_direction_whatever_the_clocks_state() {
     // 1500 B take 130 us there; the way back is empty, and of a gap of some ms 20 ppm are some 20 ns.
     assert!(report.forward_variation_ns.median.expect("estimable") > 50_000.0);
     assert!(report.reverse_variation_ns.max.expect("estimable") <= 200.0);
+}
+
+/// Figures of the true delays there and back, from what the far end's clock is known to show.
+fn true_delays(records: &[Record], clock: PeerClock) -> [Figures; 2] {
+    let (mut there, mut back) = (Vec::new(), Vec::new());
+    for record in records.iter().filter(|record| record.fate == Fate::Received) {
+        let (sent, arrived) = (record.kernel_tx.expect("stamped"), record.kernel_rx.expect("stamped"));
+        there.push((record.far_end.received.expect("stated") - clock.at(sent)).as_nanos());
+        back.push((clock.at(arrived) - record.far_end.replied.expect("stated")).as_nanos());
+    }
+    [Figures::of(&mut there), Figures::of(&mut back)]
+}
+
+#[test]
+fn one_way_delays_lie_within_their_bounds_on_asymmetric_paths_whatever_the_clocks_show() {
+    for (offset_ns, skew_ppb, held) in [
+        (3_600_000_000_000, 150_000, None),
+        (7, -150_000, None),
+        // Held at UTC: 5 us off here, 3 us there; stated so.
+        (1_700_000_000_000_000_000, 0, Some((5_000, 5_000))),
+        // A clock that is off by more than it states.
+        (1_700_000_000_000_000_000, 0, Some((40_000_000, 5_000))),
+    ] {
+        let mut spec = quiet();
+        let clock = PeerClock { offset_ns, skew_ppb };
+        spec.peer_clock = clock;
+        // 5 ms there with waiting times of some hundred us, 1 ms back.
+        spec.forward.hops[0] = HopSpec::new(92 * MBIT, 1_000_000, 5_000_000)
+            .with_cross(Traffic::Poisson { rate_bit_per_s: 60 * MBIT, size_byte: 1_500 });
+        spec.reverse.hops[0] = HopSpec::new(736 * MBIT, 1_000_000, 1_000_000);
+        let utc = held.map(|(wrong_ns, error_ns)| UtcHere { ahead_ns: offset_ns + wrong_ns, error_ns });
+        let options = Options { utc, ..short_timeout() };
+        let Outcome { report, records, .. } = measure(&spec, &constant(1_000, 10_000), options, true);
+        let bounds = report.one_way.expect("both ends state their times");
+        let [there, back] = true_delays(&records, clock);
+        for (low, truth, high) in
+            [(&bounds.there_low_ns, there, &bounds.there_high_ns), (&bounds.back_low_ns, back, &bounds.back_high_ns)]
+        {
+            for figure in [|it: &Figures| it.min, |it: &Figures| it.median, |it: &Figures| it.p99] {
+                let [low, truth, high] = [figure(low), figure(&truth), figure(high)].map(|it| it.expect("estimable"));
+                assert!(low <= truth + 1.0 && truth <= high + 1.0, "{low} <= {truth} <= {high}");
+            }
+        }
+        let width = bounds.there_high_ns.median.expect("estimable") - bounds.there_low_ns.median.expect("estimable");
+        let shortest = report.rtt_kernel_ns.min.expect("estimable");
+        match held {
+            Some((5_000, _)) => {
+                assert!(bounds.from_utc && bounds.contradicted == 0);
+                assert!(width <= 16_001.0, "{width}: twice the errors of both clocks");
+            }
+            Some(_) => assert_eq!((bounds.from_utc, bounds.contradicted), (false, report.received)),
+            None => assert!((0.9..=1.02).contains(&(width / shortest)), "{width} of {shortest}"),
+        }
+    }
 }
 
 /// The claim of the issue: ten minutes at 1 kpps, here over three hops with cross traffic on each way. The

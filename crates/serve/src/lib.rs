@@ -31,3 +31,4 @@ mod tally;
 pub use error::ServeError;
 pub use options::{ConnectionLimits, Options};
 pub use responder::{Obtained, Responder, Summary};
+pub use stamp::StampOptions;

@@ -163,7 +163,7 @@ impl<'a> Reflector<'a> {
                     table.judge(from, bytes, &arrival, || on_the_wire(clocks::now()))
                 };
                 match verdict {
-                    Verdict::Reply(reply) => self.replies.push(to, datagram.control.local, reply),
+                    Verdict::Reply(reply) => self.replies.push(to, datagram.control.local, None, reply),
                     Verdict::Record { .. } => {}
                     Verdict::Drop(cause) => {
                         let drops = &mut self.drops[tally::kind(cause)];

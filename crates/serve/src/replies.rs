@@ -21,6 +21,8 @@ struct Reply {
     to: SocketAddr,
     /// The address of this host that was asked; `None` leaves the choice to the kernel.
     source: Option<IpAddr>,
+    /// DSCP and ECN; `None` leaves them to the kernel.
+    class: Option<u8>,
 }
 
 /// Replies of one batch, one behind the other in memory.
@@ -44,8 +46,8 @@ impl Replies {
         self.list.clear();
     }
 
-    pub(super) fn push(&mut self, to: SocketAddr, source: Option<IpAddr>, reply: &[u8]) {
-        self.list.push(Reply { start: self.bytes.len(), length: reply.len(), to, source });
+    pub(super) fn push(&mut self, to: SocketAddr, source: Option<IpAddr>, class: Option<u8>, reply: &[u8]) {
+        self.list.push(Reply { start: self.bytes.len(), length: reply.len(), to, source, class });
         self.bytes.extend_from_slice(reply);
     }
 
@@ -79,7 +81,7 @@ impl Replies {
 /// How many replies from the first can leave as one large send: of one length, to one peer, one behind the other.
 fn run(list: &[Reply]) -> usize {
     let Some(first) = list.first().filter(|first| (1..=LONGEST_IN_RUN_BYTE).contains(&first.length)) else { return 1 };
-    let alike = |reply: &&Reply| (reply.length, reply.to, reply.source) == (first.length, first.to, first.source);
+    let alike = |reply: &&Reply| Reply { start: first.start, ..**reply } == *first;
     list.iter().take(LARGEST_RUN_BYTE / first.length).take_while(alike).count()
 }
 
@@ -115,9 +117,9 @@ fn call<const N: usize>(
     let mut messages = [empty; N];
     let mut at = 0;
     for (index, message) in messages[..runs].iter_mut().enumerate() {
-        let Reply { length, to, source, .. } = list[at];
+        let Reply { length, to, source, class, .. } = list[at];
         let segment_byte = u16::try_from(length).ok().filter(|_| counts[index] > 1);
-        let control = SendControl { segment_byte, source, ..SendControl::default() };
+        let control = SendControl { segment_byte, source, class, ..SendControl::default() };
         *message = Message { parts: &parts[index..=index], to: Some(to), control };
         at += counts[index];
     }
@@ -131,7 +133,7 @@ mod tests {
     use super::*;
 
     fn reply(length: usize, port: u16) -> Reply {
-        Reply { start: 0, length, to: SocketAddr::from(([127, 0, 0, 1], port)), source: None }
+        Reply { start: 0, length, to: SocketAddr::from(([127, 0, 0, 1], port)), source: None, class: None }
     }
 
     #[test]
@@ -154,7 +156,7 @@ mod tests {
             let plan =
                 [(0, 60, 1), (0, 60, 2), (1, 60, 3), (0, 61, 4), (0, 61, 5), (1, 4_000, 6), (1, 60, 7), (1, 60, 8)];
             for (peer, length, filling) in plan {
-                replies.push(address(&peers[peer]), None, &vec![filling; length]);
+                replies.push(address(&peers[peer]), None, None, &vec![filling; length]);
             }
             let taken = replies.send(&socket, true, |_| panic!("loopback takes all"));
             assert_eq!(taken, plan.len() as u64);

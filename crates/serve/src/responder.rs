@@ -18,7 +18,7 @@ use crate::probe_socket::LOOK_EVERY;
 use crate::reflector::{self, Reflector};
 use crate::reverse;
 use crate::sink::Watch;
-use crate::stamp::{self, StampSocket};
+use crate::stamp::{self, StampOptions, StampSocket};
 use crate::tally::Tally;
 
 /// Asked of the kernel for the probes' receive buffer: 20,000 datagrams of 64 B, 20 ms at 1 Mpps.
@@ -109,13 +109,13 @@ impl Responder {
         Ok(Self { options, listener, poll, watch, probes, address, obtained, stamp: None, xdp: None })
     }
 
-    /// Offers a STAMP reflector (RFC 8762, unauthenticated) at `listen`, too, and gives its address. It has no key and
-    /// answers whoever asks, at most `rate_packet_per_s` packets a second in all, each with as many bytes as came.
+    /// Offers a STAMP reflector (RFC 8762) at `listen`, too, and gives its address. It answers each packet with as many
+    /// bytes as came; without a key whoever asks.
     ///
     /// # Errors
     /// Where the address cannot be bound.
-    pub fn offer_stamp(&mut self, listen: SocketAddr, rate_packet_per_s: u64) -> Result<SocketAddr, ServeError> {
-        let (socket, address) = StampSocket::bind(listen, rate_packet_per_s)?;
+    pub fn offer_stamp(&mut self, listen: SocketAddr, options: StampOptions) -> Result<SocketAddr, ServeError> {
+        let (socket, address) = StampSocket::bind(listen, options)?;
         self.stamp = Some(socket);
         Ok(address)
     }

@@ -192,6 +192,58 @@ fn stamp_is_measured_against_our_own_reflector() {
     }
 }
 
+/// Every fourth packet is lost on the way there, every fifth reply on the way back.
+#[test]
+fn an_authenticated_stamp_reflector_states_where_packets_were_lost_and_bounds_one_way_delays() {
+    let Some(wire) = Wire::new() else { return };
+    let place = Place::new();
+    let key = place.file("key");
+    new_key(&key);
+    let mut serve = std::process::Command::new("ip");
+    serve.args(["netns", "exec", wire.names().1, common::VTARE, "serve", "--listen", "127.0.0.1:0", "--json"]);
+    serve.args(["--stamp", "10.111.0.2:862", "--stamp-key-file"]).arg(&key);
+    let responder = Responder::start(&mut serve);
+    let rule = |port: &str, each: u32| {
+        format!(
+            "nft add table ip t && nft add chain ip t c '{{ type filter hook input priority 0; }}' && \
+             nft add rule ip t c udp {port} 862 numgen inc mod {each} 0 drop"
+        )
+    };
+    if wire.there(&rule("dport", 4)).is_none() || wire.here(&rule("sport", 5)).is_none() {
+        return;
+    }
+    let at = responder.stamp.as_deref().expect("it was asked for");
+    let tlv = "location,timestamps,class,direct,follow_up";
+    let line = format!(
+        "rtt {at} --stamp --key-file {} --stamp-tlv {tlv} --dscp 10 --count 400 --timeout 300ms --json",
+        key.display()
+    );
+    let Some(outcome) = undisturbed(|| wire.vtare(&line)) else { return };
+    let document = measured(&outcome);
+    let cell = &document["cells"][0];
+    adds_up(cell);
+    // 100 of 400 there, 60 of the 300 replies.
+    assert_eq!((count(cell, "lost_by.forward"), count(cell, "lost_by.reverse")), (100, 60), "{cell:#}");
+    let stamp = &cell["stamp"];
+    assert_eq!((&stamp["authenticated"], &stamp["stateful"]), (&true.into(), &true.into()), "{stamp:#}");
+    assert_eq!(
+        (&stamp["dscp"], &stamp["dscp_kept"], &stamp["unanswered"]),
+        (&10.into(), &true.into(), &Value::Array(vec![]))
+    );
+    assert_eq!(stamp["reached_at"], at);
+    assert!(stamp["seen_as"].as_str().is_some_and(|seen| seen.starts_with("10.111.0.1:")), "{stamp:#}");
+    assert_eq!(stamp["sender_ttl"], 64);
+    // One host, one clock: the true delays of both ways are within their bounds, which 0 is not above.
+    let median = |name: &str| cell["one_way"][name]["median"].as_f64().expect("both ends state their times");
+    for way in ["there", "back"] {
+        let (low, high) = (median(&format!("{way}_low_ns")), median(&format!("{way}_high_ns")));
+        assert!(low <= high && high > 0.0, "{way}: {low} to {high}");
+    }
+    // Without the key there is no answer, and the sender learns that.
+    let line = format!("rtt {at} --stamp --count 3 --timeout 300ms --json");
+    wire.vtare(&line).refused(4, &["no reply to 3 packets"]);
+}
+
 #[test]
 fn nobody_there_is_exit_code_4_and_bad_input_2() {
     vtare_line("rtt 127.0.0.1:9 --count 300").refused(4, &["127.0.0.1:9", "start `vtare serve`"]);

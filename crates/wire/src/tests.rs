@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 use vtare_units::{Span, Timestamp};
 
-use super::{Form, Kind, LARGEST_BYTE, SessionId, SessionKey, WireError, full, payload_of_frame, peek, short, stamp};
+use super::{Form, Kind, LARGEST_BYTE, SessionId, SessionKey, WireError, full, payload_of_frame, peek, short};
 
 static KEY: SessionKey = SessionKey::new([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]);
 
@@ -39,7 +39,7 @@ fn the_formats_are_as_documented() {
     assert_eq!(hex(&datagram[11..]), hex(&sip_hash_2_4(&covered).to_be_bytes()[..7]));
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
@@ -150,40 +150,6 @@ fn a_turnaround_off_the_scale_is_missing_and_not_wrong() {
     }
 }
 
-#[test]
-fn stamp_packets_lie_as_the_rfc_draws_them() {
-    let error = stamp::ErrorEstimate { synchronized: true, scale: 3, multiplier: 9 };
-    let sent = stamp::Time { bits: 0x0102_0304_0506_0708, format: stamp::TimeFormat::Ptp };
-    let sender = stamp::SenderPacket { sequence: 0xa0a1_a2a3, sent, error, session: 0xc0c1 };
-    let mut datagram = [0xee_u8; 50];
-    sender.encode(&mut datagram).expect("fits");
-    // Sequence, timestamp, error estimate (S, Z, scale, multiplier), SSID, 28 B of zeros.
-    assert_eq!(hex(&datagram[..16]), "a0a1a2a30102030405060708c309c0c1");
-    assert_eq!(datagram[16..44], [0; 28]);
-    let replied = stamp::Time { bits: 0x1112_1314_1516_1718, format: stamp::TimeFormat::Ntp };
-    let received = stamp::Time { bits: 0x2122_2324_2526_2728, format: stamp::TimeFormat::Ntp };
-    let mine = stamp::ErrorEstimate { synchronized: false, scale: 0, multiplier: 1 };
-    let reflection = stamp::Reflection { sequence: 0xb0b1_b2b3, replied, error: mine, received, sender_ttl: 63 };
-    let reply = stamp::reflect(&mut datagram, &reflection).expect("well formed");
-    let want = "b0b1b2b311121314151617180001c0c12122232425262728a0a1a2a30102030405060708c30900003f000000";
-    assert_eq!(hex(&reply[..44]), want);
-    assert_eq!((reply.len(), &reply[44..]), (50, &[0xee; 6][..]));
-    assert_eq!(stamp::ReflectorPacket::decode(reply), Ok(stamp::ReflectorPacket { reflection, sender }));
-}
-
-#[test]
-fn an_error_estimate_with_multiplier_0_is_refused() {
-    assert_eq!(stamp::SenderPacket::decode(&[0; 44]), Err(WireError::Reserved { found: 0 }));
-}
-
-#[test]
-fn ntp_seconds_go_on_after_2036() {
-    let after = 2_100_000_000 * 1_000_000_000_u64 + 123;
-    assert_eq!(stamp::Time::from_unix_ns(after, stamp::TimeFormat::Ntp).unix_ns(), Some(after));
-    let invalid = stamp::Time { bits: 1_000_000_000, format: stamp::TimeFormat::Ptp };
-    assert_eq!(invalid.unix_ns(), None);
-}
-
 proptest! {
     #[test]
     fn any_bytes_are_decoded_without_panic(
@@ -206,12 +172,6 @@ proptest! {
                 prop_assert!(unverified.probe(&context(), near).is_err());
                 prop_assert!(unverified.reply(&context(), near).is_err());
             }
-            if let Ok(packet) = stamp::SenderPacket::decode(&bytes) {
-                let mut again = vec![0; bytes.len()];
-                packet.encode(&mut again).expect("the length was right before");
-                prop_assert_eq!(stamp::SenderPacket::decode(&again), Ok(packet));
-            }
-            let _ = stamp::ReflectorPacket::decode(&bytes);
         }
     }
 
@@ -279,21 +239,5 @@ proptest! {
         if arrived.as_nanos() - sent == wait {
             prop_assert_eq!(probe.sent_near(arrived), Timestamp::from_nanos(sent));
         }
-    }
-
-    #[test]
-    fn a_stamp_time_keeps_its_nanosecond(
-        ns in 0_u64..4_000_000_000_000_000_000,
-        error in 0_u64..1 << 60,
-        synchronized: bool,
-    ) {
-        for format in [stamp::TimeFormat::Ntp, stamp::TimeFormat::Ptp] {
-            prop_assert_eq!(stamp::Time::from_unix_ns(ns, format).unix_ns(), Some(ns));
-        }
-        let estimate = stamp::ErrorEstimate::of_ns(error, synchronized);
-        prop_assert!(estimate.as_ns() >= error);
-        // One step of a multiplier of at least 128 is less than 1 %.
-        prop_assert!(estimate.as_ns() as f64 <= error as f64 * 1.01 + 2.0);
-        prop_assert!(estimate.multiplier > 0 && estimate.scale < 64);
     }
 }

@@ -24,6 +24,8 @@ pub struct SocketOptions {
     pub launch: Option<Keeper>,
     /// Poll the network card's queue for this many microseconds; `None`: leave what the system has.
     pub busy_poll_us: Option<u32>,
+    /// DSCP and ECN of packets, as the byte of IPv4's TOS; `None`: what the system gives.
+    pub class: Option<u8>,
     /// Bytes of the largest payload that arrives.
     pub largest_byte: usize,
     /// Bytes of the socket's buffers, in each direction.
@@ -44,6 +46,7 @@ impl Default for SocketOptions {
             gro: false,
             launch: None,
             busy_poll_us: None,
+            class: None,
             largest_byte: vtare_wire::LARGEST_BYTE,
             buffer_byte: 1 << 23,
             gap_ns: 10_000,

@@ -12,6 +12,7 @@
 
 mod launches;
 mod loss;
+mod one_way;
 mod record;
 mod report;
 mod run;
@@ -23,10 +24,20 @@ use vtare_units::{Monotonic, Peer, Span, Timestamp};
 
 pub use launches::Launches;
 pub use loss::{Attribution, LocalDrops, LossClasses, ResponderCounters};
+pub use one_way::OneWay;
 pub use record::{Fate, Record};
 pub use report::{Report, UnsentCounts};
 pub use run::{Live, OutOfOrder, Run};
 pub use series::Series;
+
+/// This host's clock against UTC, for a far end that states UTC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct UtcHere {
+    /// UTC minus CLOCK_MONOTONIC, ns.
+    pub ahead_ns: i64,
+    /// The greatest error of that, ns.
+    pub error_ns: u64,
+}
 
 /// What is to be decided before a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -42,11 +53,13 @@ pub struct Options {
     /// Packets are handed over before they are due, with a launch time: [`Sent::sent`] is that time, and the kernel's
     /// stamp of the departure takes its place as the actual send time.
     pub launched: bool,
+    /// This host's clock against UTC, where it is held there: for far ends that state theirs.
+    pub utc: Option<UtcHere>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { timeout_ns: 2_000_000_000, late_send_ns: 100_000, exact_samples: 1 << 22, launched: false }
+        Self { timeout_ns: 2_000_000_000, late_send_ns: 100_000, exact_samples: 1 << 22, launched: false, utc: None }
     }
 }
 
@@ -83,13 +96,21 @@ pub struct FarEnd {
     pub turnaround: Option<Span>,
     /// Distinct requests accepted there so far, with this one.
     pub accepted: Option<u64>,
+    /// Its clock shows UTC with no greater error than this; `None` where it does not state that.
+    pub utc_error: Option<Span>,
 }
 
 impl FarEnd {
     /// From the full form and STAMP: both stamps, hence the turnaround.
     #[must_use]
     pub fn stamped(received: Timestamp<Peer>, replied: Timestamp<Peer>, accepted: Option<u64>) -> Self {
-        Self { received: Some(received), replied: Some(replied), turnaround: Some(replied - received), accepted }
+        Self {
+            received: Some(received),
+            replied: Some(replied),
+            turnaround: Some(replied - received),
+            accepted,
+            utc_error: None,
+        }
     }
 }
 

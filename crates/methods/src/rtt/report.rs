@@ -3,6 +3,7 @@ use vtare_units::Span;
 
 use super::launches::Launches;
 use super::loss::{LocalDrops, LossClasses, ResponderCounters};
+use super::one_way::OneWay;
 use super::record::Record;
 use super::run::Run;
 use vtare_units::figures::Figures;
@@ -59,6 +60,8 @@ pub struct Report {
     pub forward_variation_ns: Figures,
     /// Size of the change of the delay back, from one packet to the next.
     pub reverse_variation_ns: Figures,
+    /// Bounds of the delays there and back; `None` where no far end stated its times.
+    pub one_way: Option<OneWay>,
     /// Whether all quantiles are those of the samples; else those of long series come from histograms, to 1/64.
     pub exact: bool,
 }
@@ -74,7 +77,8 @@ impl Run {
         sink: &mut dyn FnMut(&Record),
     ) -> Report {
         self.settle_all(sink);
-        Report::new(&self, counters, local)
+        let one_way = self.one_way();
+        Report { one_way, ..Report::new(&self, counters, local) }
     }
 }
 
@@ -106,6 +110,7 @@ impl Report {
             turnaround_ns,
             forward_variation_ns: variation.forward.figures(),
             reverse_variation_ns: variation.reverse.figures(),
+            one_way: None,
             exact: series.iter().all(|s| s.is_exact()) && variation.forward.is_exact() && variation.reverse.is_exact(),
         }
     }

@@ -5,6 +5,7 @@ use vtare_units::{Monotonic, Span, Timestamp};
 
 use super::launches::Launches;
 use super::loss::InBand;
+use super::one_way::{OneWay, OneWayDelays};
 use super::record::{Fate, Record};
 use super::seen::Seen;
 use super::series::Series;
@@ -79,6 +80,7 @@ pub struct Run {
     interval: LogHistogram,
     whole: LogHistogram,
     variation: Variation,
+    one_way: OneWayDelays,
     rtt: Series,
     rtt_scheduled: Series,
     rtt_kernel: Series,
@@ -119,6 +121,7 @@ impl Run {
             interval: LogHistogram::default(),
             whole: LogHistogram::default(),
             variation: Variation::new(options.exact_samples),
+            one_way: OneWayDelays::new(options.exact_samples, options.utc),
             rtt: series(),
             rtt_scheduled: series(),
             rtt_kernel: series(),
@@ -301,6 +304,7 @@ impl Run {
                 }
             }
             self.variation.add(&record);
+            self.one_way.add(&record);
         }
         sink(&record);
     }
@@ -375,6 +379,9 @@ impl Run {
     }
     pub(super) const fn variation(&self) -> &Variation {
         &self.variation
+    }
+    pub(super) fn one_way(&mut self) -> Option<OneWay> {
+        self.one_way.figures()
     }
     pub(super) fn scheduled_span(&self) -> Option<(u64, Span)> {
         self.scheduled.map(|(first, last)| (self.next, last - first))

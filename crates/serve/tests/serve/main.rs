@@ -10,10 +10,11 @@ use std::time::Duration;
 use vtare_control::PresharedKey;
 use vtare_control::client::{self, ControlError, OpenedSession};
 use vtare_serve::journal::Line;
-use vtare_serve::{ConnectionLimits, Options, Responder, ServeError, Summary};
+use vtare_serve::{ConnectionLimits, Options, Responder, ServeError, StampOptions, Summary};
 use vtare_units::{Monotonic, Span, Timestamp};
 use vtare_wire::full;
 use vtare_wire::session::{Limits, Open, Purpose, WireForm};
+use vtare_wire::stamp::StampKey;
 
 mod control;
 mod probes;
@@ -76,9 +77,14 @@ impl Running {
 
     /// With a STAMP reflector that answers this many packets a second; gives its address too.
     fn with_stamp(rate: u64) -> (Self, SocketAddr) {
+        Self::with_stamp_key(rate, None)
+    }
+
+    fn with_stamp_key(rate_packet_per_s: u64, key: Option<StampKey>) -> (Self, SocketAddr) {
         let mut responder = Responder::bind(options()).expect("loopback has a free port");
         let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let stamp = responder.offer_stamp(any, rate).expect("loopback has another one");
+        let stamp =
+            responder.offer_stamp(any, StampOptions { rate_packet_per_s, key }).expect("loopback has another one");
         (Self::run(responder), stamp)
     }
 

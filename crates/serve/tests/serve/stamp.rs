@@ -1,5 +1,13 @@
 //! The STAMP reflector.
 
+use std::io::IoSlice;
+use std::net::IpAddr;
+
+use vtare_sys::net::control::SendControl;
+use vtare_sys::net::{Layer, Message, ReceiveBatch, SendBatch, Socket};
+use vtare_wire::stamp::tlv::{self, Answer, Request, Tlv};
+use vtare_wire::stamp::{ErrorEstimate, ReflectorPacket, SenderPacket, Time, TimeFormat, packet_byte};
+
 use super::*;
 
 /// RFC 8762, 4.2.1, by hand: number, NTP time, error estimate (S, Z, scale, multiplier), then zeros.
@@ -17,7 +25,7 @@ fn a_stamp_packet_of_any_make_is_reflected_byte_for_byte_as_the_rfc_has_it() {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback has a free port");
     socket.connect(stamp).expect("loopback is there");
     socket.set_read_timeout(Some(FOREVER)).expect("it is above 0");
-    let mut before = 0;
+    let (mut before, mut replies) = (0, 0_u32);
     for (sequence, estimate, size) in [(7_u32, 0x8001_u16, 44), (u32::MAX, 0x0001, 44), (0, 0xc001, 1_000)] {
         let mut packet = stamp_packet(sequence, estimate, size);
         packet[14..16].copy_from_slice(&[0xab, 0xcd]);
@@ -27,7 +35,8 @@ fn a_stamp_packet_of_any_make_is_reflected_byte_for_byte_as_the_rfc_has_it() {
         socket.send(&packet).expect("loopback takes it");
         let answer = reply(&socket);
         assert_eq!(answer.len(), size, "as long as it came");
-        assert_eq!(answer[0..4], packet[0..4], "a stateless reflector copies the number");
+        assert_eq!(answer[0..4], replies.to_be_bytes(), "a stateful reflector counts its replies");
+        replies += 1;
         assert_eq!(answer[14..16], [0xab, 0xcd], "the identifier of RFC 8972");
         assert_eq!(answer[24..38], packet[0..14], "number, time and estimate of the sender");
         assert_eq!(answer[38..40], [0, 0]);
@@ -101,4 +110,95 @@ fn a_stamp_reflector_drops_what_is_no_senders_packet_and_what_is_above_its_rate(
     other.send_to(&stamp_packet(1, 0x8001, 44), stamp).expect("loopback takes it");
     running.wait_for_events("stamp_garbage", 1);
     running.end();
+}
+
+fn stamp_key(byte: u8) -> StampKey {
+    StampKey::new([byte; 32])
+}
+
+#[test]
+fn with_a_key_only_its_holders_are_answered_and_the_reply_has_a_code_of_its_own() {
+    let key = stamp_key(7);
+    let (mut running, stamp) = Running::with_stamp_key(1_000, Some(key.clone()));
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback has a free port");
+    socket.connect(stamp).expect("loopback is there");
+    socket.set_read_timeout(Some(FOREVER)).expect("it is above 0");
+    let requests = [Request::Location, Request::ClassOfService { dscp: 46 }, Request::Direct, Request::FollowUp];
+    let sender = |sequence| SenderPacket {
+        sequence,
+        sent: Time::from_unix_ns(5, TimeFormat::Ntp),
+        error: ErrorEstimate::of_ns(1, false),
+        session: 77,
+    };
+    let asked = |sequence: u32, key: Option<&StampKey>| {
+        let mut packet = vec![0; packet_byte(key) + Request::bytes(&requests, key)];
+        sender(sequence).encode(key, &mut packet).expect("it has room");
+        Request::write(&requests, key, &mut packet[packet_byte(key)..], sequence, sequence + 1);
+        packet
+    };
+    // No code; another key's.
+    socket.send(&asked(0, None)).expect("loopback takes it");
+    socket.send(&asked(0, Some(&stamp_key(8)))).expect("loopback takes it");
+    running.wait_for_events("stamp_garbage", 2);
+    let mut first_left = None;
+    for number in 0..2 {
+        // Every second packet of the sender is lost on the way.
+        socket.send(&asked(2 * number, Some(&key))).expect("loopback takes it");
+        let answer = reply(&socket);
+        let packet = ReflectorPacket::decode(Some(&key), &answer).expect("a code that fits");
+        assert_eq!((packet.reflection.sequence, packet.sender), (number, sender(2 * number)));
+        let tail = &answer[packet_byte(Some(&key))..];
+        assert!(tlv::is_authentic(Some(&key), tail, number));
+        let found: Vec<Answer> = Tlv::all(tail).filter_map(|tlv| tlv.answer()).collect();
+        let here = IpAddr::from([127, 0, 0, 1]);
+        let port = socket.local_addr().expect("it is bound").port();
+        assert_eq!(found[0], Answer::Location { destination: (Some(here), stamp.port()), source: (Some(here), port) });
+        assert_eq!(found[1], Answer::ClassOfService { dscp: 0, ecn: 0, kept: true });
+        assert_eq!(
+            found[2],
+            Answer::Direct { sent: 2 * number + 1, received: number + 1, replied: number + 1 },
+            "one of the three did not arrive"
+        );
+        let before = found[3].follow_up(TimeFormat::Ntp);
+        if let Some((left, replied)) = first_left {
+            let (sequence, at) = before.expect("there was a reply before");
+            assert!(sequence == left && at.bits >= replied, "{at:?} is before {replied:x}");
+        } else {
+            assert_eq!(before, None, "nothing was answered before");
+        }
+        first_left = Some((number, packet.reflection.replied.bits));
+    }
+    running.end();
+}
+
+#[test]
+fn a_reply_without_a_key_has_the_class_of_the_packet_and_with_one_that_which_was_asked_for() {
+    for (key, dscp, kept) in [(None, 0, false), (Some(stamp_key(3)), 46, true)] {
+        let (running, stamp) = Running::with_stamp_key(1_000, key.clone());
+        let socket = Socket::open(Layer::Udp, stamp).expect("a socket opens");
+        socket.bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).expect("loopback has a free port");
+        socket.report_class().expect("every Linux can");
+        let key = key.as_ref();
+        let request = [Request::ClassOfService { dscp: 46 }];
+        let mut packet = vec![0; packet_byte(key) + Request::bytes(&request, key)];
+        let sent = Time::from_unix_ns(5, TimeFormat::Ptp);
+        let sender = SenderPacket { sequence: 9, sent, error: ErrorEstimate::of_ns(1, false), session: 1 };
+        sender.encode(key, &mut packet).expect("it has room");
+        Request::write(&request, key, &mut packet[packet_byte(key)..], 9, 0);
+        let parts = [IoSlice::new(&packet)];
+        let control = SendControl::default();
+        let message = Message { parts: &parts, to: Some(stamp), control };
+        SendBatch::new(1).send(&socket, &[message]).expect("loopback takes it");
+        let began = now();
+        let mut batch = ReceiveBatch::new(1, 2_000);
+        while batch.receive(&socket, 1).expect("it is open") == 0 {
+            assert!(seconds_since(began) < FOREVER.as_secs(), "no reply");
+            std::thread::yield_now();
+        }
+        let got = batch.get(0).expect("one came");
+        assert_eq!(got.control.class, Some(dscp << 2));
+        let answer = Tlv::all(&got.bytes[packet_byte(key)..]).next().and_then(|tlv| tlv.answer());
+        assert_eq!(answer, Some(Answer::ClassOfService { dscp: 0, ecn: 0, kept }));
+        running.end();
+    }
 }

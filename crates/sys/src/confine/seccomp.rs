@@ -1,12 +1,12 @@
 use libc::{
     BPF_ABS, BPF_JEQ, BPF_JMP, BPF_JSET, BPF_K, BPF_LD, BPF_RET, BPF_W, SECCOMP_RET_ALLOW, SECCOMP_RET_ERRNO,
-    SECCOMP_RET_KILL_PROCESS, SYS_accept4, SYS_brk, SYS_clock_gettime, SYS_clock_nanosleep, SYS_clone, SYS_clone3,
-    SYS_close, SYS_epoll_ctl, SYS_epoll_pwait, SYS_exit, SYS_exit_group, SYS_fcntl, SYS_fstat, SYS_futex,
-    SYS_getpeername, SYS_getpid, SYS_getrandom, SYS_getsockname, SYS_getsockopt, SYS_gettid, SYS_ioctl, SYS_madvise,
-    SYS_mmap, SYS_mprotect, SYS_mremap, SYS_munmap, SYS_ppoll, SYS_prctl, SYS_read, SYS_recvfrom, SYS_recvmmsg,
-    SYS_recvmsg, SYS_restart_syscall, SYS_rseq, SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigreturn,
-    SYS_sched_getaffinity, SYS_sched_setaffinity, SYS_sched_yield, SYS_sendmmsg, SYS_sendmsg, SYS_sendto,
-    SYS_set_robust_list, SYS_setsockopt, SYS_shutdown, SYS_sigaltstack, SYS_tgkill, SYS_write, SYS_writev,
+    SECCOMP_RET_KILL_PROCESS, SYS_accept4, SYS_adjtimex, SYS_brk, SYS_clock_adjtime, SYS_clock_gettime,
+    SYS_clock_nanosleep, SYS_clone, SYS_clone3, SYS_close, SYS_epoll_ctl, SYS_epoll_pwait, SYS_exit, SYS_exit_group,
+    SYS_fcntl, SYS_fstat, SYS_futex, SYS_getpeername, SYS_getpid, SYS_getrandom, SYS_getsockname, SYS_getsockopt,
+    SYS_gettid, SYS_ioctl, SYS_madvise, SYS_mmap, SYS_mprotect, SYS_mremap, SYS_munmap, SYS_ppoll, SYS_prctl, SYS_read,
+    SYS_recvfrom, SYS_recvmmsg, SYS_recvmsg, SYS_restart_syscall, SYS_rseq, SYS_rt_sigaction, SYS_rt_sigprocmask,
+    SYS_rt_sigreturn, SYS_sched_getaffinity, SYS_sched_setaffinity, SYS_sched_yield, SYS_sendmmsg, SYS_sendmsg,
+    SYS_sendto, SYS_set_robust_list, SYS_setsockopt, SYS_shutdown, SYS_sigaltstack, SYS_tgkill, SYS_write, SYS_writev,
 };
 
 use crate::SysError;
@@ -51,6 +51,9 @@ const ALLOWED: &[libc::c_long] = &[
     SYS_rt_sigprocmask,
     SYS_rt_sigreturn,
     SYS_restart_syscall,
+    // With CAP_SYS_TIME, which a server gives up, these could set the clock; without it they only read its state.
+    SYS_adjtimex,
+    SYS_clock_adjtime,
     SYS_sched_yield,
     SYS_sched_getaffinity,
     SYS_sched_setaffinity,

@@ -8,7 +8,7 @@ use libc::{c_int, cmsghdr, sock_extended_err, timespec};
 /// Room for everything that is asked of the kernel for one datagram.
 pub const RECEIVE_BYTE: usize = 256;
 /// Room for all control messages to the kernel with one datagram.
-pub const SEND_BYTE: usize = 136;
+pub const SEND_BYTE: usize = 184;
 
 const HEADER: usize = align(size_of::<cmsghdr>());
 /// Linux 6.13 and later; `asm-generic/socket.h`. SPARC and PA-RISC have other numbers and are refused by the kernel.
@@ -33,6 +33,8 @@ pub struct SendControl {
     /// Send it from this address of this host (IP_PKTINFO, IPV6_PKTINFO). Of the socket's family; a socket for both
     /// takes IPv4 ones in IPv6's form.
     pub source: Option<IpAddr>,
+    /// DSCP and ECN of its header, as the byte of IPv4's TOS (IP_TOS, IPV6_TCLASS).
+    pub class: Option<u8>,
 }
 
 /// A wish for the stamp of one departure.
@@ -85,6 +87,12 @@ impl SendControl {
             }
             None => {}
         }
+        if let Some(class) = self.class {
+            // A socket reads that of the packet's family, and passes over the other.
+            for (level, kind) in [(libc::IPPROTO_IP, libc::IP_TOS), (libc::IPPROTO_IPV6, libc::IPV6_TCLASS)] {
+                writer.put(level, kind, &c_int::from(class).to_ne_bytes());
+            }
+        }
         writer.used
     }
 }
@@ -135,6 +143,8 @@ pub struct ReceiveControl {
     pub segment_byte: Option<u16>,
     /// TTL or hop limit.
     pub ttl: Option<u8>,
+    /// DSCP and ECN, as the byte of IPv4's TOS.
+    pub class: Option<u8>,
     /// The address of this host that it was sent to (IP_PKTINFO, IPV6_PKTINFO), in the form of the socket's family.
     pub local: Option<IpAddr>,
     /// The VLAN tag that the kernel took out of the frame: its EtherType and its contents ([`super::Layer::Frames`]).
@@ -197,6 +207,11 @@ impl ReceiveControl {
             }
             (libc::IPPROTO_IP, libc::IP_TTL) | (libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT) => {
                 self.ttl = number(data, 0).map(c_int::from_ne_bytes).and_then(|ttl| u8::try_from(ttl).ok());
+            }
+            // One byte of IPv4, a number of IPv6.
+            (libc::IPPROTO_IP, libc::IP_TOS) => self.class = data.first().copied(),
+            (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => {
+                self.class = number(data, 0).map(c_int::from_ne_bytes).and_then(|class| u8::try_from(class).ok());
             }
             (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
                 let octets: Option<[u8; 4]> = number(data, core::mem::offset_of!(libc::in_pktinfo, ipi_spec_dst));

@@ -235,6 +235,28 @@ impl Socket {
         self.set(level, option, 1_i32, "setsockopt(IP_RECVTTL)", "")
     }
 
+    /// Has the kernel report DSCP and ECN of arrivals; of those of either family where the socket takes both.
+    ///
+    /// # Errors
+    /// Where the kernel refuses.
+    pub fn report_class(&self) -> Result<(), SysError> {
+        if self.is_ipv6() {
+            self.set(libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS, 1_i32, "setsockopt(IPV6_RECVTCLASS)", "")?;
+        }
+        self.set(libc::IPPROTO_IP, libc::IP_RECVTOS, 1_i32, "setsockopt(IP_RECVTOS)", "")
+    }
+
+    /// Gives all that is sent this DSCP and ECN, as the byte of IPv4's TOS.
+    ///
+    /// # Errors
+    /// Where the kernel refuses.
+    pub fn set_class(&self, class: u8) -> Result<(), SysError> {
+        if self.is_ipv6() {
+            self.set(libc::IPPROTO_IPV6, libc::IPV6_TCLASS, i32::from(class), "setsockopt(IPV6_TCLASS)", "")?;
+        }
+        self.set(libc::IPPROTO_IP, libc::IP_TOS, i32::from(class), "setsockopt(IP_TOS)", "")
+    }
+
     /// Has the kernel report to which address of this host arrivals were sent, and lets
     /// [`super::control::SendControl::source`] choose one.
     ///

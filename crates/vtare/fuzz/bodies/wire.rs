@@ -1,9 +1,11 @@
 //! Any bytes through each decoder.
 
 use vtare_units::{Span, Timestamp};
-use vtare_wire::{SessionId, SessionKey, full, peek, short, stamp};
+use vtare_wire::stamp::{self, StampKey};
+use vtare_wire::{SessionId, SessionKey, full, peek, short};
 
 static KEY: SessionKey = SessionKey::new([7; 16]);
+static STAMP_KEY: StampKey = StampKey::new([7; 32]);
 
 /// One case.
 pub(crate) fn run(bytes: &[u8]) {
@@ -50,23 +52,49 @@ pub(crate) fn run(bytes: &[u8]) {
             assert!(reply.turnaround.is_none_or(|span| span >= Span::ZERO));
         }
     }
-    if let Ok(packet) = stamp::SenderPacket::decode(bytes) {
-        let _ = (packet.sent.unix_ns(), packet.error.as_ns());
-        let mut again = bytes.to_vec();
-        packet.encode(&mut again).expect("its size was right before");
-        assert_eq!(stamp::SenderPacket::decode(&again), Ok(packet));
-        let reflection = stamp::Reflection {
-            sequence: packet.sequence,
-            replied: packet.sent,
-            error: packet.error,
-            received: packet.sent,
-            sender_ttl: 1,
-        };
-        let reply = stamp::reflect(&mut again, &reflection).expect("a good packet");
-        assert_eq!(reply.len(), bytes.len());
-        assert_eq!(stamp::ReflectorPacket::decode(reply), Ok(stamp::ReflectorPacket { reflection, sender: packet }));
+    for key in [None, Some(&STAMP_KEY)] {
+        stamp_packets(key, bytes);
     }
-    if let Ok(packet) = stamp::ReflectorPacket::decode(bytes) {
-        let _ = (packet.reflection.received.unix_ns(), packet.reflection.error.as_ns());
+}
+
+/// STAMP: a code fits by accident once in 2^128, so a sealed copy of the bytes is decoded, too.
+fn stamp_packets(key: Option<&StampKey>, bytes: &[u8]) {
+    let tail = stamp::packet_byte(key);
+    let mut sealed = bytes.to_vec();
+    let sent = stamp::Time { bits: bytes.len() as u64, format: stamp::TimeFormat::Ntp };
+    let sender = stamp::SenderPacket { sequence: 5, sent, error: stamp::ErrorEstimate::of_ns(1, true), session: 6 };
+    let sealed = if sender.encode(key, &mut sealed).is_ok() { &sealed[..] } else { bytes };
+    for bytes in [bytes, sealed] {
+        if let Ok(packet) = stamp::SenderPacket::decode(key, bytes) {
+            let _ = (packet.sent.unix_ns(), packet.error.as_ns());
+            let mut again = bytes.to_vec();
+            packet.encode(key, &mut again).expect("its size was right before");
+            assert_eq!(stamp::SenderPacket::decode(key, &again), Ok(packet));
+            let answers = stamp::tlv::Answers {
+                local: (None, 862),
+                peer: (std::net::IpAddr::from([192, 0, 2, 1]), 40_000),
+                class: Some(1),
+                any_class: key.is_some(),
+                source: stamp::tlv::Source::Ntp,
+                counters: Some((2, 2)),
+                before: Some((1, packet.sent)),
+            };
+            let _ = stamp::tlv::answer(key, &mut again[tail..], packet.sequence, 1, &answers);
+            let reflection = stamp::Reflection {
+                sequence: 1,
+                replied: packet.sent,
+                error: packet.error,
+                received: packet.sent,
+                sender_ttl: 1,
+            };
+            let reply = stamp::reflect(key, &mut again, &reflection).expect("a good packet");
+            assert_eq!(reply.len(), bytes.len());
+            let found = stamp::ReflectorPacket::decode(key, reply);
+            assert_eq!(found, Ok(stamp::ReflectorPacket { reflection, sender: packet }));
+        }
+        if let Ok(packet) = stamp::ReflectorPacket::decode(key, bytes) {
+            let _ = (packet.reflection.received.unix_ns(), packet.reflection.error.as_ns());
+        }
+        let _ = stamp::tlv::Tlv::all(bytes).filter_map(|tlv| tlv.answer()).count();
     }
 }

@@ -2,12 +2,13 @@
 
 use serde::Serialize;
 use vtare_link::StallDetector;
-use vtare_methods::rtt::{Attribution, LossClasses, Report, UnsentCounts};
+use vtare_methods::rtt::{Attribution, LossClasses, OneWay, Report, UnsentCounts};
 use vtare_probe::link::{Facts, LocalDrops};
 use vtare_units::figures::Figures;
 
 use super::aggregate::Closed;
 use super::pacing::PacingFacts;
+use super::stamp::StampFacts;
 
 /// Where lost packets were lost; `None` is "nobody could count that", which is not 0.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -132,6 +133,10 @@ pub(crate) struct RttCell {
     pub(crate) forward_variation_ns: Figures,
     /// The same of the delay back.
     pub(crate) reverse_variation_ns: Figures,
+    /// Bounds of the delays there and back; null where the far end does not state its times.
+    pub(crate) one_way: Option<OneWay>,
+    /// What a STAMP reflector states beside its times; null for others, and without a reply.
+    pub(crate) stamp: Option<StampFacts>,
     /// Actual minus scheduled send time.
     pub(crate) pacing_error_ns: Figures,
     /// Actual minus scheduled gap between packets sent one after another.
@@ -175,6 +180,7 @@ impl RttCell {
         self.turnaround_ns = report.turnaround_ns;
         self.forward_variation_ns = report.forward_variation_ns;
         self.reverse_variation_ns = report.reverse_variation_ns;
+        self.one_way = report.one_way;
         self.pacing_error_ns = report.pacing_error_ns;
         self.gap_error_ns = closed.gap_error;
         if let Some(pacing) = &mut self.pacing {

@@ -1,9 +1,12 @@
 //! What a probe carries, and what its reply reports of the far end.
 
 use vtare_methods::rtt::FarEnd;
-use vtare_units::{Monotonic, Timestamp};
-use vtare_wire::stamp::{ErrorEstimate, ReflectorPacket, SenderPacket, Time, TimeFormat};
+use vtare_units::{Monotonic, Span, Timestamp};
+use vtare_wire::stamp::tlv::Request;
+use vtare_wire::stamp::{ErrorEstimate, SenderPacket, StampKey, Time, TimeFormat, packet_byte};
 use vtare_wire::{SessionId, SessionKey, WireError, full, short};
+
+use super::stamp;
 
 /// How the probes of one peer are written and their replies read.
 #[derive(Clone, Debug)]
@@ -34,8 +37,14 @@ pub(super) enum Codec {
         session: u16,
         /// Wall time minus the monotonic clock, ns.
         wall_ahead_ns: u64,
-        /// How well that is known, ns.
+        /// How well wall time is known, ns.
         error_ns: u64,
+        /// Whether that is against UTC.
+        synchronized: bool,
+        /// The key of the authenticated mode.
+        key: Option<StampKey>,
+        /// What is asked beside the times.
+        requests: Vec<Request>,
     },
 }
 
@@ -53,11 +62,14 @@ impl Codec {
                 let context = short::Context { session, handle, key };
                 short::Probe::new(sequence, now, true).encode(&context, datagram)
             }
-            Self::Stamp { session, wall_ahead_ns, error_ns } => {
+            Self::Stamp { session, wall_ahead_ns, error_ns, synchronized, ref key, ref requests } => {
+                let key = key.as_ref();
                 let sent = Time::from_unix_ns(now.as_nanos().wrapping_add(wall_ahead_ns), TimeFormat::Ntp);
-                // Not synchronized: this program knows nothing of where wall time comes from.
-                let error = ErrorEstimate::of_ns(error_ns, false);
-                SenderPacket { sequence: sequence as u32, sent, error, session }.encode(datagram)
+                let error = ErrorEstimate::of_ns(error_ns, synchronized);
+                let number = sequence as u32;
+                SenderPacket { sequence: number, sent, error, session }.encode(key, datagram)?;
+                Request::write(requests, key, &mut datagram[packet_byte(key)..], number, number.wrapping_add(1));
+                Ok(())
             }
         }
     }
@@ -89,22 +101,31 @@ impl Codec {
                 let reply = datagram.reply(&context, newest)?;
                 Ok((reply.sequence, FarEnd { turnaround: reply.turnaround, ..FarEnd::default() }))
             }
-            Self::Stamp { session, .. } => {
-                let packet = ReflectorPacket::decode(payload)?;
-                // Reflectors older than RFC 8972 send zeros where the identifier is.
-                if packet.sender.session != session && packet.sender.session != 0 {
-                    return Err(WireError::Tag);
-                }
+            Self::Stamp { session, ref key, ref requests, .. } => {
+                let packet = stamp::read(key.as_ref(), payload, session)?;
                 let sequence = short::whole_sequence(packet.sender.sequence, newest);
                 let times = (packet.reflection.received.unix_ns(), packet.reflection.replied.unix_ns());
                 let far_end = match times {
                     (Some(received), Some(replied)) => {
-                        FarEnd::stamped(Timestamp::from_nanos(received), Timestamp::from_nanos(replied), None)
+                        let counted = requests.contains(&Request::Direct);
+                        let accepted = counted.then(|| stamp::accepted(key.as_ref(), payload)).flatten();
+                        let error = packet.reflection.error;
+                        let utc_error = error.synchronized.then(|| Span::from_nanos(error.as_ns().cast_signed()));
+                        let (received, replied) = (Timestamp::from_nanos(received), Timestamp::from_nanos(replied));
+                        FarEnd { utc_error, ..FarEnd::stamped(received, replied, accepted) }
                     }
                     _ => FarEnd::default(),
                 };
                 Ok((sequence, far_end))
             }
+        }
+    }
+
+    /// The key of a STAMP session, if it has one; `None` for others.
+    pub(super) const fn stamp_key(&self) -> Option<Option<&StampKey>> {
+        match self {
+            Self::Stamp { key, .. } => Some(key.as_ref()),
+            _ => None,
         }
     }
 
@@ -129,7 +150,6 @@ impl Codec {
 
 #[cfg(test)]
 mod tests {
-    use vtare_units::Span;
     use vtare_wire::stamp::{Reflection, reflect};
 
     use super::*;
@@ -163,7 +183,14 @@ mod tests {
 
     #[test]
     fn a_stamp_reflection_gives_both_times_of_the_far_end() {
-        let codec = Codec::Stamp { session: 77, wall_ahead_ns: 1_700_000_000_000_000_000, error_ns: 100 };
+        let codec = Codec::Stamp {
+            session: 77,
+            wall_ahead_ns: 1_700_000_000_000_000_000,
+            error_ns: 100,
+            synchronized: true,
+            key: None,
+            requests: Vec::new(),
+        };
         let mut datagram = [0; 64];
         codec.fill((1 << 32) + 5, NOW, &mut datagram).expect("room");
         let at = |ns: u64| Time::from_unix_ns(1_700_000_005_000_000_000 + ns, TimeFormat::Ntp);
@@ -174,9 +201,11 @@ mod tests {
             received: at(4_000),
             sender_ttl: 64,
         };
-        let reply = reflect(&mut datagram, &reflection).expect("a sender's packet");
+        let reply = reflect(None, &mut datagram, &reflection).expect("a sender's packet");
         let (sequence, far_end) = codec.read(reply, (1 << 32) + 6).expect("a reply");
         assert_eq!(sequence, (1 << 32) + 5);
         assert_eq!(far_end.turnaround, Some(Span::from_nanos(5_000)));
+        // Rounded up to what the estimate can hold.
+        assert!((1_000..1_010).contains(&far_end.utc_error.expect("synchronized").as_nanos()));
     }
 }

@@ -62,6 +62,7 @@ pub(super) fn send<'c>(
     let drops = LocalDrops { receive_buffer: Some(ended.overrun), foreign: ended.foreign, ..LocalDrops::default() };
     Ok(SendingEnded {
         foreign: vec![ended.foreign],
+        last_replies: Vec::new(),
         handed_ahead_ns: None,
         stopped,
         notes,

@@ -17,19 +17,22 @@ mod pacing;
 mod parameters;
 mod peer;
 mod sending;
+mod stamp;
 
 use std::sync::mpsc;
 
 use peer::{PeerLink, Ready};
 use vtare_link::StallDetector;
-use vtare_methods::rtt::{LocalDrops, Options};
+use vtare_methods::rtt::{LocalDrops, OneWay, Options};
 use vtare_probe::link::{LinkError, ProbeLink};
 use vtare_probe::many::Many;
 use vtare_probe::open_loop::Lead;
 use vtare_probe::{closed_loop, open_loop};
 use vtare_sys::sched;
+use vtare_units::figures::Figures;
 use vtare_units::{Random, Timestamp};
 
+use self::stamp::StampFacts;
 use crate::answer::{Answer, CommandLine};
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
@@ -43,7 +46,7 @@ use cell::{RttCell, StallFigures};
 use codec::Codec;
 use log::{Log, Page};
 use observer::Recorder;
-use parameters::Parameters;
+use parameters::{Mode, Parameters};
 use sending::{LEAD_IN_NS, SendingEnded};
 
 pub(crate) use parameters::RttArguments;
@@ -80,7 +83,9 @@ impl Instrument for Rtt {
     fn measure(parameters: &Parameters, session: &mut Session<'_>) -> Result<Outcome<RttCell>, Failure> {
         let clock = session.clock();
         let mut random = Random::new(session.seed);
-        let key = peers::key(parameters.key_file.as_deref())?;
+        // Without its own option, STAMP is unauthenticated: other makes have no VTARE_KEY.
+        let keyless = parameters.mode == Mode::Stamp && parameters.key_file.is_none();
+        let key = if keyless { None } else { peers::key(parameters.key_file.as_deref())? };
         let mut notes = Vec::new();
         let mut lost_peers = Vec::new();
         let mut ready = Vec::new();
@@ -166,6 +171,12 @@ impl Instrument for Rtt {
                 format!("pacing error {} (p99 {})", time(cell.pacing_error_ns.median), time(cell.pacing_error_ns.p99)),
             ];
             text.push_str(&format!("\n{name}{}\n", parts.join(", ")));
+            if let Some(one_way) = &cell.one_way {
+                text.push_str(&one_way_line(one_way));
+            }
+            if let Some(stamp) = &cell.stamp {
+                text.push_str(&stamp.line());
+            }
             let LossLine(line) = LossLine::of(cell);
             text.push_str(&line);
         }
@@ -187,6 +198,24 @@ impl Instrument for Rtt {
         }
         text
     }
+}
+
+/// One line on one-way delays.
+fn one_way_line(bounds: &OneWay) -> String {
+    let between = |low: &Figures, high: &Figures| format!("{} to {}", time(low.median), time(high.median));
+    let mut text = format!(
+        "one-way delay, medians: there {}, back {} (bounded by {})\n",
+        between(&bounds.there_low_ns, &bounds.there_high_ns),
+        between(&bounds.back_low_ns, &bounds.back_high_ns),
+        if bounds.from_utc { "both clocks' errors against UTC and the round trips" } else { "the round trips alone" }
+    );
+    if bounds.contradicted > 0 {
+        text.push_str(&format!(
+            "{} round trips contradict what the two clocks state of UTC: one of them is wrong\n",
+            bounds.contradicted
+        ));
+    }
+    text
 }
 
 /// One line on what was lost where; empty where nothing went wrong.
@@ -258,7 +287,8 @@ fn probe(parameters: &Parameters, ready: Vec<Ready<'_>>, session: &mut Session<'
         sessions.push(session);
     }
     let peers = names.len();
-    let options = Options { timeout_ns: parameters.timeout_ns(), launched: lead.is_some(), ..Options::default() };
+    let utc = (parameters.mode == Mode::Stamp).then(|| stamp::utc_here(session.clock())).flatten();
+    let options = Options { timeout_ns: parameters.timeout_ns(), launched: lead.is_some(), utc, ..Options::default() };
     let rate = (!parameters.flood).then(|| parameters.rate() * peers as f64);
     let label = format!("rtt {}", if peers == 1 { names[0].clone() } else { format!("to {peers} peers") });
     let planned = parameters.planned() * peers as u64;
@@ -316,6 +346,10 @@ fn probe(parameters: &Parameters, ready: Vec<Ready<'_>>, session: &mut Session<'
     for (cell, foreign) in cells.iter_mut().zip(&sent.foreign) {
         (cell.foreign, cell.local_drops.foreign) = (*foreign, *foreign);
     }
+    let wanted = parameters.stamp_tlv.as_deref().unwrap_or_default();
+    for ((cell, codec), [before, last]) in cells.iter_mut().zip(&codecs).zip(&sent.last_replies) {
+        cell.stamp = codec.stamp_key().and_then(|key| StampFacts::of(key, wanted, [before, last]));
+    }
     for pacing in cells.iter_mut().filter_map(|cell| cell.pacing.as_mut()) {
         pacing.handed(sent.handed_ahead_ns);
     }
@@ -372,6 +406,7 @@ fn send<'c>(
     let elapsed = after.0 - before.0;
     Ok(SendingEnded {
         foreign: std::mem::take(&mut recorder.foreign),
+        last_replies: std::mem::take(&mut recorder.last_replies),
         handed_ahead_ns: recorder.handed_ahead_ns,
         stopped: recorder.stopped,
         notes,

@@ -35,6 +35,8 @@ pub(super) struct Recorder<'a> {
     newest: u64,
     /// Arrivals that were no replies of the session, for each peer.
     pub(super) foreign: Vec<u64>,
+    /// The last two replies of each STAMP reflector, oldest first; empty for others.
+    pub(super) last_replies: Vec<[Vec<u8>; 2]>,
     /// The least and the longest time from hand-over to launch, ns; `None` without launch times.
     pub(super) handed_ahead_ns: Option<(i64, i64)>,
     /// Every packet has been answered, so there was nothing left to wait for.
@@ -61,6 +63,7 @@ impl<'a> Recorder<'a> {
         open.clear();
         Self {
             foreign: vec![0; codecs.len()],
+            last_replies: vec![<[Vec<u8>; 2]>::default(); codecs.len()],
             codecs,
             lane,
             log,
@@ -105,6 +108,12 @@ impl<'a> Recorder<'a> {
             self.foreign[lane] += 1;
             return;
         };
+        if self.codecs[lane].stamp_key().is_some() {
+            let replies = &mut self.last_replies[lane];
+            replies.swap(0, 1);
+            replies[1].clear();
+            replies[1].extend_from_slice(incoming.payload);
+        }
         let kernel_rx = incoming.stamp.map(|stamp| stamp.at);
         self.answered(lane, Answer { sequence, arrived: incoming.arrived, kernel_rx, far_end });
     }

@@ -6,8 +6,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use vtare_probe::schedule::{Pattern, Schedule};
 use vtare_units::{Pace, PacketRate, Span};
-use vtare_wire::{LARGEST_BYTE, full, short, stamp};
+use vtare_wire::stamp::tlv::Request;
+use vtare_wire::stamp::{self, StampKey};
+use vtare_wire::{LARGEST_BYTE, full, short};
 
+use super::stamp::Extension;
 use crate::failure::Failure;
 use crate::instrument;
 use crate::parameters;
@@ -34,7 +37,7 @@ pub(crate) struct RttArguments {
     #[arg(long, conflicts_with = "stamp")]
     icmp: bool,
 
-    /// STAMP (RFC 8762, unauthenticated), to a reflector of any make on UDP port 862
+    /// STAMP (RFC 8762), to a reflector of any make on UDP port 862; authenticated with --key-file
     #[arg(long)]
     stamp: bool,
 }
@@ -48,7 +51,7 @@ pub(crate) enum Mode {
     Udp,
     /// ICMP echo requests, answered by any host.
     Icmp,
-    /// STAMP (RFC 8762, unauthenticated) over UDP.
+    /// STAMP (RFC 8762) over UDP, authenticated where there is a key file.
     Stamp,
 }
 
@@ -132,10 +135,21 @@ pub(crate) struct Parameters {
     #[schemars(range(min = 1_000, max = 60_000_000_000_u64))]
     pub(crate) timeout_ns: Option<u64>,
 
-    /// File with the key that the far end has, too; without it, the environment's VTARE_KEY, or none.
+    /// File with the key that the far end has, too; without it, the environment's VTARE_KEY (not with --stamp), or
+    /// none.
     #[arg(long, value_name = "FILE")]
     #[schemars(with = "Option<String>")]
     pub(crate) key_file: Option<PathBuf>,
+
+    /// Extensions of RFC 8972 that a STAMP reflector is asked for: location, timestamps, class, direct, follow_up;
+    /// without it, none.
+    #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',', hide_possible_values = true)]
+    pub(crate) stamp_tlv: Option<Vec<Extension>>,
+
+    /// Send packets with this class of service (DSCP, 0 to 63); without it, what the system gives.
+    #[arg(long, value_name = "N")]
+    #[schemars(range(max = 63))]
+    pub(crate) dscp: Option<u8>,
 
     /// Run on this CPU only; without it, the scheduler chooses.
     #[arg(long, value_name = "CPU")]
@@ -193,6 +207,10 @@ impl parameters::Parameters for Parameters {
         if given("packets") && !given("seconds") {
             self.seconds = None;
         }
+        // Packets of the usual size have no room for a code or extensions.
+        if given("stamp") && !given("size_byte") {
+            self.size_byte = self.size_byte.max(self.stamp_byte() as u16);
+        }
     }
 }
 
@@ -210,6 +228,8 @@ impl Default for Parameters {
             seconds: Some(10.0),
             timeout_ns: None,
             key_file: None,
+            stamp_tlv: None,
+            dscp: None,
             cpu: None,
             fifo: None,
             dma_latency_ns: None,
@@ -268,6 +288,9 @@ impl Parameters {
         }
         parameters::check_bounds(&self)?;
         instrument::check_list("peer", &self.peer)?;
+        if self.mode != Mode::Stamp && self.stamp_tlv.is_some() {
+            return Err(Failure::Input("stamp_tlv: found without mode stamp, want --stamp with it".to_owned()));
+        }
         instrument::check_range("size_byte", self.size_byte.into(), self.least_byte() as u64, LARGEST_BYTE as u64)?;
         instrument::check_seconds("seconds", self.seconds)?;
         if self.seconds.is_none() && self.packets.is_none() {
@@ -312,6 +335,7 @@ impl Parameters {
             (self.mode == Mode::Icmp, "icmp"),
             (self.mode == Mode::Stamp, "stamp"),
             (self.hardware_stamps, "hardware_stamps"),
+            (self.dscp.is_some(), "dscp"),
             (self.pacing == Pacing::Txtime, "pacing txtime"),
             (self.busy_poll_ns.is_some() && self.engine == Engine::AfXdp, "busy_poll"),
             (self.peer.len() > 1, "several peers"),
@@ -319,11 +343,24 @@ impl Parameters {
     }
 
     /// The smallest datagram of this mode.
-    pub(super) const fn least_byte(&self) -> usize {
+    pub(super) fn least_byte(&self) -> usize {
         match self.mode {
             Mode::Udp | Mode::Icmp => short::HEADER_BYTE,
-            Mode::Stamp => stamp::PACKET_BYTE,
+            Mode::Stamp => self.stamp_byte(),
         }
+    }
+
+    /// The smallest STAMP packet with what is asked for.
+    fn stamp_byte(&self) -> usize {
+        // Sizes depend on whether there is a key, not on which.
+        let key = self.key_file.is_some().then(|| StampKey::new([0; 32]));
+        stamp::packet_byte(key.as_ref()) + Request::bytes(&self.requests(), key.as_ref())
+    }
+
+    /// What a STAMP reflector is asked beside its times.
+    pub(super) fn requests(&self) -> Vec<Request> {
+        let dscp = self.dscp.unwrap_or(0);
+        self.stamp_tlv.iter().flatten().map(|extension| extension.request(dscp)).collect()
     }
 
     /// Whether probes have room for the full form.

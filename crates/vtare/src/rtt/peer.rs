@@ -19,7 +19,7 @@ use vtare_wire::{DEFAULT_PORT, SessionId, SessionKey};
 use super::codec::Codec;
 use super::pacing::{self, Carrier, PacingFacts};
 use super::parameters::{Mode, Parameters};
-use super::{frames, in_kernel};
+use super::{frames, in_kernel, stamp};
 use crate::failure::Failure;
 use crate::instrument::Note;
 use crate::peers::{self, PATIENCE, PROGRAM, control_failure};
@@ -124,7 +124,7 @@ pub(super) fn open<'c>(
 ) -> Result<Ready<'c>, Failure> {
     let address = peers::resolve(name, usual_port(parameters.mode))?;
     let session = (parameters.mode == Mode::Udp).then(|| open_session(address, key, parameters)).transpose()?;
-    let codec = codec(session.as_ref(), parameters, random, clock);
+    let codec = codec(session.as_ref(), parameters, key, random, clock);
     let because = match parameters.mode {
         Mode::Udp => "the socket engine: vtare's probes over UDP",
         Mode::Icmp => "asked for with --icmp",
@@ -135,6 +135,7 @@ pub(super) fn open<'c>(
         wait: if parameters.blocking { Wait::Block } else { Wait::Spin },
         hardware: parameters.hardware_stamps,
         largest_byte: parameters.size_byte.into(),
+        class: parameters.dscp.map(|dscp| dscp << 2),
         busy_poll_us: parameters.busy_poll_ns.map(|ns| u32::try_from(ns.div_ceil(1_000)).unwrap_or(u32::MAX)),
         // A flood has one packet on its way at a time, and no rate that is known before.
         ..SocketOptions::for_rate(if parameters.flood { FLOOD_PACKET_PER_S } else { parameters.rate() as u64 })
@@ -206,7 +207,13 @@ fn open_session(
     client::open(address, key, &request, PROGRAM, PATIENCE).map_err(|error| control_failure(&error))
 }
 
-fn codec(session: Option<&OpenedSession>, parameters: &Parameters, random: &mut Random, clock: &Clock) -> Codec {
+fn codec(
+    session: Option<&OpenedSession>,
+    parameters: &Parameters,
+    key: Option<&PresharedKey>,
+    random: &mut Random,
+    clock: &Clock,
+) -> Codec {
     if let Some(grant) = session.map(OpenedSession::grant) {
         let (session, handle, key) = (grant.session, grant.handle, grant.key.clone());
         return match grant.open.form {
@@ -215,12 +222,24 @@ fn codec(session: Option<&OpenedSession>, parameters: &Parameters, random: &mut 
         };
     }
     if parameters.mode == Mode::Stamp {
-        // One pair of readings: the stamps of a STAMP packet are for the other end, and vtare measures with its own.
-        let before = clock.now_ordered();
-        let wall = vtare_sys::clocks::now::<Wall>();
-        let width = (clock.now_ordered() - before).as_nanos_unsigned();
-        let wall_ahead_ns = wall.as_nanos().wrapping_sub(before.as_nanos() + width / 2);
-        return Codec::Stamp { session: random.bits() as u16 | 1, wall_ahead_ns, error_ns: width.max(1) };
+        let (wall_ahead_ns, error_ns, synchronized) = match stamp::utc_here(clock) {
+            Some(here) => (here.ahead_ns.cast_unsigned(), here.error_ns, true),
+            // One pair of readings: the stamps of a STAMP packet are for the other end, vtare measures with its own.
+            None => {
+                let before = clock.now_ordered();
+                let wall = vtare_sys::clocks::now::<Wall>();
+                let width = (clock.now_ordered() - before).as_nanos_unsigned();
+                (wall.as_nanos().wrapping_sub(before.as_nanos() + width / 2), width.max(1), false)
+            }
+        };
+        return Codec::Stamp {
+            session: random.bits() as u16 | 1,
+            wall_ahead_ns,
+            error_ns,
+            synchronized,
+            key: key.map(PresharedKey::for_stamp),
+            requests: parameters.requests(),
+        };
     }
     // Nobody else reads these; the key only distinguishes own replies from other packets.
     let (session, low, high) = (SessionId(random.bits()), random.bits(), random.bits());

@@ -11,6 +11,8 @@ pub(super) const LEAD_IN_NS: u64 = 10_000_000;
 pub(super) struct SendingEnded<'c> {
     pub(super) links: Vec<PeerLink<'c>>,
     pub(super) foreign: Vec<u64>,
+    /// The last two replies of each STAMP reflector; empty for others.
+    pub(super) last_replies: Vec<[Vec<u8>; 2]>,
     /// The least and the longest time from hand-over to launch, ns.
     pub(super) handed_ahead_ns: Option<(i64, i64)>,
     pub(super) notes: Vec<Note>,

@@ -11,7 +11,7 @@ use serde::Serialize;
 use vtare_control::{KeyError, PresharedKey};
 use vtare_serve::journal::{Line, Weight};
 use vtare_serve::kernel::Attached;
-use vtare_serve::{ConnectionLimits, Obtained, Options, Responder, ServeError, Summary};
+use vtare_serve::{ConnectionLimits, Obtained, Options, Responder, ServeError, StampOptions, Summary};
 use vtare_units::Span;
 use vtare_wire::DEFAULT_PORT;
 use vtare_wire::session::{FlowLimits, Limits};
@@ -65,10 +65,14 @@ pub(crate) struct ServeArguments {
     #[arg(long)]
     no_gso: bool,
 
-    /// Reflect STAMP packets (RFC 8762, unauthenticated: no key), too; on other addresses than this host's own only
-    /// where named
+    /// Reflect STAMP packets (RFC 8762), too: unauthenticated, unless there is --stamp-key-file; on other addresses
+    /// than this host's own only where named
     #[arg(long, value_name = "ADDR:PORT", num_args = 0..=1, default_missing_value = "127.0.0.1:862")]
     stamp: Option<SocketAddr>,
+
+    /// File with the key of STAMP's authenticated mode, as --new-key makes it; packets without its code get no answer
+    #[arg(long, value_name = "FILE", requires = "stamp")]
+    stamp_key_file: Option<PathBuf>,
 
     /// Print one JSON line on stdout once ready, and one at the end
     #[arg(long)]
@@ -180,6 +184,8 @@ struct Ready<'r> {
     listen: SocketAddr,
     /// Where STAMP packets are reflected; null where they are not.
     stamp: Option<SocketAddr>,
+    /// Whether they must carry a code by a key.
+    stamp_authenticated: bool,
     keyed: bool,
     keys: usize,
     spin: bool,
@@ -227,8 +233,10 @@ pub(crate) fn command(arguments: &ServeArguments, context: &Context) -> Result<E
     let (limits, connections, keys) = (options.limits, options.connections, options.keys.len());
     let locked = options.keys.iter().all(PresharedKey::is_locked);
     let mut responder = Responder::bind(options).map_err(failure)?;
-    let stamp = arguments.stamp.map(|listen| responder.offer_stamp(listen, arguments.stamp_rate)).transpose();
-    let stamp = stamp.map_err(failure)?;
+    let stamp = match arguments.stamp {
+        Some(listen) => Some(responder.offer_stamp(listen, stamp_options(arguments)?).map_err(failure)?),
+        None => None,
+    };
     if let Some(interface) = &arguments.xdp {
         responder.attach_xdp(interface).map_err(|error| Failure::Machine(format!("--xdp: {error}")))?;
     }
@@ -241,6 +249,7 @@ pub(crate) fn command(arguments: &ServeArguments, context: &Context) -> Result<E
         schema: "vtare.serve/1",
         listen: responder.address(),
         stamp,
+        stamp_authenticated: arguments.stamp_key_file.is_some(),
         keyed: keys > 0,
         keys,
         spin: arguments.spin,
@@ -304,6 +313,12 @@ fn keys(files: &[PathBuf]) -> Result<Vec<PresharedKey>, Failure> {
     }
 }
 
+fn stamp_options(arguments: &ServeArguments) -> Result<StampOptions, Failure> {
+    let key = arguments.stamp_key_file.as_deref().map(PresharedKey::read).transpose();
+    let key = key.map_err(|error| Failure::Input(format!("--stamp-key-file: {error}")))?;
+    Ok(StampOptions { rate_packet_per_s: arguments.stamp_rate, key: key.as_ref().map(PresharedKey::for_stamp) })
+}
+
 fn options(arguments: &ServeArguments) -> Result<Options, Failure> {
     let keys = keys(&arguments.key_files)?;
     let listen = arguments.listen.unwrap_or_else(|| default_address(!keys.is_empty()));
@@ -364,8 +379,9 @@ fn announce(ready: &Ready<'_>, arguments: &ServeArguments) -> Result<(), Failure
     tracing::info!("listening on {}, TCP and UDP, for {how}", ready.listen);
     if let Some(stamp) = ready.stamp {
         let rate = arguments.stamp_rate;
-        tracing::info!("reflecting STAMP packets on {stamp}, without a key, at most {rate} a second");
-        if !stamp.ip().to_canonical().is_loopback() {
+        let who = if ready.stamp_authenticated { "of those who have its key" } else { "without a key" };
+        tracing::info!("reflecting STAMP packets {who} on {stamp}, at most {rate} a second");
+        if !ready.stamp_authenticated && !stamp.ip().to_canonical().is_loopback() {
             tracing::warn!(
                 "whoever reaches {stamp} is answered there, also with a forged address: leave it open no longer than \
                  needed"

@@ -95,10 +95,9 @@ impl Engine<'_> {
         });
         let messages: [Message<'_>; N] = std::array::from_fn(|at| {
             let control = datagrams.get(at).map_or_else(SendControl::default, |datagram| SendControl {
-                segment_byte: None,
                 stamp: self.stamp_request(datagram.sequence),
                 launch_ns: datagram.launch.and_then(|at| Some(self.launches.as_ref()?.kernel_time_ns(at))),
-                source: None,
+                ..SendControl::default()
             });
             Message { parts: &parts[at][from..], to: None, control }
         });

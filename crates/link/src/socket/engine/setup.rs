@@ -57,6 +57,9 @@ impl Setup<'_> {
         if let Some(micros) = options.busy_poll_us {
             self.ask("busy_poll", socket.busy_poll(Span::from_micros(micros.into())));
         }
+        if let Some(class) = options.class {
+            self.ask("class", socket.set_class(class));
+        }
         if let Some(keeper) = &options.launch {
             self.facts.capabilities.launch_time = self.ask("launch_time", socket.launch_times(keeper.clock));
         }
