@@ -14,6 +14,7 @@ import sqlite3
 import sys
 import time
 from collections import defaultdict
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -45,6 +46,27 @@ _DECADES: Final = {"ns": (-9, 1), "bit/s": (5, 11)}
 _SCALE: Final = {"ns": 1e-9, "bit/s": 1.0}
 
 
+@dataclass(slots=True)
+class Collected:
+    """What one round holds: facts of the machine, figures (medians over its runs), and what the metrics are made of.
+
+    `clock` is whether every run trusts its clock, None where none states it; `events` counts what happened to clocks.
+    """
+
+    facts: Mapping[str, Any]
+    missing: list[str]
+    values: dict[SeriesKey, list[float]] = field(default_factory=lambda: defaultdict(list))
+    histograms: list[Mapping[str, Any]] = field(default_factory=list)
+    causes: list[Mapping[str, Any]] = field(default_factory=list)
+    clock: bool | None = None
+    events: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def figures(self) -> dict[SeriesKey, float]:
+        """Medians over the runs."""
+        return {key: float(np.median(some)) for key, some in self.values.items()}
+
+
 def measure(store: Path, binary: Path) -> dict[str, Any]:
     """Make the next round of a store and return the document of it.
 
@@ -63,7 +85,7 @@ def measure(store: Path, binary: Path) -> dict[str, Any]:
         with StopRequest() as stop, Store.create(place, plan, number) as opened:
             Campaign(opened, program, stop).run()
         found = collect(place)
-        made = Round(at_s, time.monotonic() - begin, found["facts"], found["figures"])
+        made = Round(at_s, time.monotonic() - begin, found.facts, found.figures)
         try:
             changes = history.append(made)
         except sqlite3.Error as error:
@@ -76,12 +98,12 @@ def measure(store: Path, binary: Path) -> dict[str, Any]:
         "elapsed_s": made.elapsed_s,
         "changes": [{**change.document(), "text": sentence(change)} for change in changes],
         "figures": [{**key.document(), "value": value} for key, value in made.figures.items()],
-        **{name: found[name] for name in ("missing", "histograms", "causes", "clock", "events")},
+        **{name: getattr(found, name) for name in ("missing", "histograms", "causes", "clock", "events")},
     }
 
 
-def collect(place: Path) -> dict[str, Any]:
-    """What one round holds: figures (medians over its runs), the machine's facts, and what the metrics are made of."""
+def collect(place: Path) -> Collected:
+    """What the store of one round holds."""
     plan, runs, _ = read_store(place)
     with Journal(place / "journal.sqlite", read_only=True) as journal:
         entries = journal.entries()
@@ -91,8 +113,7 @@ def collect(place: Path) -> dict[str, Any]:
     missing += [entry.reason or entry.status for entry in entries.values() if entry.status != "done"]
     if not samples.files:
         raise CampaignStopped(f"no run of the round can be used: {missing[0] if missing else 'it has none'}")
-    values: dict[SeriesKey, list[float]] = defaultdict(list)
-    found: dict[str, Any] = {"histograms": [], "causes": [], "clock": None, "events": {}}
+    found = Collected(facts_of(samples.files[0].footer), missing)
     for file in samples.files:
         _note_clock(file, found)
         if file.run.control is not None:
@@ -101,14 +122,11 @@ def collect(place: Path) -> dict[str, Any]:
             labels = {**file.run.factors, **part.labels}
             of_part = figures_of(file.run.experiment, file.run.instrument, labels, part.figures)
             for key, value in of_part.items():
-                values[key].append(value)
+                found.values[key].append(value)
             cell = _cell(file, part.labels)
-            found["histograms"].append(_histogram(file, part, labels, cell))
+            found.histograms.append(_histogram(file, part, labels, cell))
             if (causes := cell.get("causes")) is not None:
-                found["causes"].append({"experiment": file.run.experiment, "labels": labels, "causes": causes})
-    found["facts"] = facts_of(samples.files[0].footer)
-    found["figures"] = {key: float(np.median(some)) for key, some in values.items()}
-    found["missing"] = missing
+                found.causes.append({"experiment": file.run.experiment, "labels": labels, "causes": causes})
     return found
 
 
@@ -142,15 +160,15 @@ def _histogram(file: RunFile, part: Part, labels: Mapping[str, str], cell: Mappi
     }
 
 
-def _note_clock(file: RunFile, found: dict[str, Any]) -> None:
+def _note_clock(file: RunFile, found: Collected) -> None:
     clock = file.footer.get("clock") or {}
     if clock.get("trusted") is not None:
         # One run that does not trust its clock is enough.
-        found["clock"] = bool(clock["trusted"]) and found["clock"] is not False
+        found.clock = bool(clock["trusted"]) and found.clock is not False
     if (events := clock.get("events")) is not None:
         happened = {event["event"]: int(event["count"]) for event in events}
         for name in _DISRUPTIONS:
-            found["events"][name] = found["events"].get(name, 0) + happened.get(name, 0)
+            found.events[name] = found.events.get(name, 0) + happened.get(name, 0)
 
 
 def main() -> None:
