@@ -48,6 +48,11 @@ class Drawn:
     cross_bit_per_s: int
     through_all: bool
 
+    @property
+    def polices(self) -> bool:
+        """Whether a policer is among its links."""
+        return any(link.kind == "police" for link in self.links)
+
     def __str__(self) -> str:
         links = ", then ".join(str(link) for link in self.links)
         if self.cross == "none":

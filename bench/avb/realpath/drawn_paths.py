@@ -6,9 +6,10 @@ import random
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -179,6 +180,21 @@ def line(name: str, method: str, rows: Sequence[Judged]) -> None:
     )
 
 
+def parts(rows: Sequence[Judged]) -> list[tuple[str, Callable[[Drawn], bool]]]:
+    """The parts of the table, and which paths belong to each: each kind of path, and sums over them."""
+    groups = sorted({row.drawn.group for row in rows})
+    kinds: list[tuple[str, Callable[[Drawn], bool]]] = [
+        (name, partial(lambda name, drawn: drawn.group == name, name)) for name in groups
+    ]
+    return [
+        *kinds,
+        ("idle", lambda drawn: drawn.cross == "none"),
+        ("shapers", lambda drawn: not drawn.polices),
+        ("policers", lambda drawn: drawn.polices),
+        ("all", lambda drawn: True),
+    ]
+
+
 def verdict(method: str, rows: Sequence[Judged], threads: int) -> None:
     """Which goals were missed, and what limited them here."""
     holds = [row.holds for row in rows if row.holds is not None]
@@ -192,11 +208,14 @@ def verdict(method: str, rows: Sequence[Judged], threads: int) -> None:
         words.append(f"intervals and bounds hold in {cover:.0f} %, want {COVER:.0f} %")
     if rows and not threads and not width <= HALF_WIDTH:
         words.append(f"median half-width {width:.1f} %, want {HALF_WIDTH:g} %")
+    shapers = middle([row.half_width for row in rows if row.answers and row.half_width and not row.drawn.polices])
+    policers = middle([row.half_width for row in rows if row.answers and row.half_width and row.drawn.polices])
     if others:
         words.append(f"{others} lower bounds where the sender was not the limit, want none")
     refused = Counter(row.stopped for row in rows if row.value is None)
     why = f"; refused: {', '.join(f'{stop} {count}' for stop, count in refused.most_common())}" if refused else ""
-    print(f"{method}: {'MISSED: ' + '; '.join(words) if words else 'goals met'} (cover {cover:.0f} %{why})")
+    widths = f"median half-width {shapers:.1f} % without a policer, {policers:.1f} % with one"
+    print(f"{method}: {'MISSED: ' + '; '.join(words) if words else 'goals met'} (cover {cover:.0f} %; {widths}{why})")
     if words:
         sends = [row.sends / 1e6 for row in rows if row.sends is not None]
         lost = [row.lost * 100 for row in rows]
@@ -250,17 +269,15 @@ def report(rows: list[Judged], wrong: Sequence[str], methods: Sequence[str], thr
         )
         rows = quiet if enough else rows
     print(HEAD)
-    groups = sorted({row.drawn.group for row in rows})
     for method in methods:
         own = [row for row in rows if row.method == method]
-        for group in groups:
-            some = [row for row in own if row.drawn.group == group]
+        for name, belongs in parts(rows):
+            some = [row for row in own if belongs(row.drawn)]
             if some:
-                line(group, method, some)
-        if own:
-            line("all", method, own)
+                line(name, method, some)
     print("\nerror: median of absolute errors of answers that are no bounds; lost: share of its rate that a link's")
-    print("timer lost; >=: lower bounds, and those where single sends reach 1.2 times what is free")
+    print("timer lost; >=: lower bounds, and those where single sends reach 1.2 times what is free; shapers, policers:")
+    print("paths without and with a policer among their links; idle: without cross traffic")
     for text in wrong:
         print(text)
     for method in filter(is_own, methods):
