@@ -37,6 +37,8 @@ struct Arguments {
     trace: bool,
     /// Paths drawn at random, in place of the cells.
     random: Option<usize>,
+    /// Random paths like the real ones: token buckets.
+    shaped: bool,
     /// The own method with each special case switched off.
     ablate: bool,
     /// One disturbance at a time, in place of the cells.
@@ -53,6 +55,7 @@ fn arguments() -> Result<Arguments, String> {
         threads: 2,
         trace: false,
         random: None,
+        shaped: false,
         ablate: false,
         causes: false,
     };
@@ -71,13 +74,14 @@ fn arguments() -> Result<Arguments, String> {
             "--only" => out.only = value()?.split(',').map(str::to_owned).collect(),
             "--troubles" => out.troubles = true,
             "--ablate" => out.ablate = true,
+            "--shaped" => out.shaped = true,
             "--causes" => out.causes = true,
             "--trace" => out.trace = true,
             "--random" => out.random = Some(value()?.parse().map_err(|_| "--random wants a count".to_owned())?),
             _ => {
                 return Err(format!(
                     "{word} is unknown, want --seeds N, --first-seed N, --threads N, --methods A,B, --only WORDS, \
-                     --troubles, --random N, --ablate, --causes, --trace"
+                     --troubles, --random N, --shaped, --ablate, --causes, --trace"
                 ));
             }
         }

@@ -35,6 +35,47 @@ pub(crate) fn draw(links: usize, seed: u64) -> TrainSpec {
     }
 }
 
+/// A path like the real ones of `bench/avb/real --random`: one link or two of 10 Mbit/s to 1 Gbit/s, each a token bucket
+/// of 10 us to 2 ms, traffic at the last one or at both, and a sender whose calls take as long as those of a machine.
+pub(crate) fn draw_shaped(links: usize, seed: u64) -> TrainSpec {
+    let random = &mut Random::part(seed, 2);
+    let base = log_uniform(random, 1e7, 1e9);
+    let mut rates = vec![base];
+    if links > 1 {
+        let other = if one_in(random, 2) { uniform(random, 1.0, 1.2) } else { uniform(random, 1.5, 4.0) };
+        rates.insert(0, (if one_in(random, 2) { base * other } else { base / other }).clamp(1e7, 1e9));
+    }
+    let narrow = rates.iter().copied().fold(f64::INFINITY, f64::min);
+    let cross = (uniform(random, 0.1, 0.85) * narrow).min(5e8);
+    let (kind, through) = ((random.unit() * 4.0) as u32, one_in(random, 2));
+    let last = rates.len() - 1;
+    let hops = rates.iter().enumerate().map(|(place, &rate)| {
+        let depth = (log_uniform(random, 1e-5, 2e-3) * rate / 8.0).max(1514.0) as u64;
+        let hop = HopSpec { bucket_byte: depth, ..HopSpec::new(rate as u64, (rate / 80.0) as u64 + 30_000, 20_000) };
+        match kind {
+            _ if place < last && !through => hop,
+            0 => hop,
+            1 => hop.with_cross(Traffic::Constant { rate_bit_per_s: cross as u64, size_byte: 1500 }),
+            2 => hop.with_cross(Traffic::ParetoOnOff {
+                rate_bit_per_s: cross as u64,
+                peak_bit_per_s: (2.0 * cross) as u64,
+                size_byte: 1500,
+                on_ns: 1_000_000,
+                shape: 1.5,
+            }),
+            _ => hop.with_cross(Traffic::Poisson { rate_bit_per_s: cross as u64, size_byte: 1500 }),
+        }
+    });
+    let path = PathSpec { hops: hops.collect(), ..PathSpec::default() };
+    let call_ns = log_uniform(random, 8e3, 2.5e4);
+    let noise = Noise {
+        late_ns: (0..1009).map(|_| random.exponential(0.05 * call_ns).min(2e4) as u32).collect(),
+        ..Noise::default()
+    };
+    let sender = SenderSpec { call_ns, group: 44, line_bit_per_s: Some(1e10), noise, ..SenderSpec::default() };
+    TrainSpec { path, sender, answer_ns: 100_000, seed, ..TrainSpec::default() }
+}
+
 /// Time for which the path runs before the measurement, ns: 2000 packets of its slowest link, at least 20 ms.
 pub(crate) fn warm_ns(spec: &TrainSpec) -> u64 {
     let slowest = spec.path.hops.iter().map(|hop| hop.capacity_bit_per_s).min().unwrap_or(1);
@@ -53,10 +94,11 @@ pub(crate) fn label(spec: &TrainSpec) -> String {
     let hops = spec.path.hops.iter().map(|hop| {
         let free = hop.available_at(0) as f64;
         format!(
-            "{:.1}M {:.0}% {}",
+            "{:.1}M {:.0}% {}{}",
             hop.capacity_bit_per_s as f64 / 1e6,
             100.0 - 100.0 * free / hop.capacity_bit_per_s as f64,
-            traffic(hop)
+            traffic(hop),
+            if hop.bucket_byte > 0 { format!(" bucket of {} B", hop.bucket_byte) } else { String::new() }
         )
     });
     let hosts = [
