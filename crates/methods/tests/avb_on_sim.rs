@@ -86,10 +86,24 @@ fn an_idle_path_is_found_from_two_short_trains() {
         assert_near(value(&outcome.estimate), (capacity * MBIT) as f64, 0.005);
         let [low, high] = outcome.estimate.interval_bit_per_s.expect("an interval");
         assert!((low..=high).contains(&outcome.truth), "{outcome:?}");
-        // 24 packets and 36: half of what the cheapest published method takes.
+        // 24 packets, and a stream of 200 kB or 50 ms.
         assert_eq!(outcome.estimate.stopped, Stopped::Converged);
-        assert!(outcome.estimate.probe_byte <= 90_000, "{outcome:?}");
+        assert!(outcome.estimate.probe_byte <= if capacity < 100 { 110_000 } else { 260_000 }, "{outcome:?}");
     }
+}
+
+#[test]
+fn a_second_link_whose_bucket_passes_the_start_of_a_stream_is_found() {
+    let holds = |seed: &u64| {
+        let mut spec = on(hop(219 * MBIT));
+        spec.seed = *seed;
+        spec.path.hops.push(HopSpec { bucket_byte: 14_000, ..hop(205 * MBIT) }.with_cross(poisson(57 * MBIT)));
+        let outcome = run("abacus", &spec);
+        let [low, high] = outcome.estimate.interval_bit_per_s.expect("an interval");
+        (low..=high).contains(&outcome.truth)
+    };
+    let held = (1..=20).filter(holds).count();
+    assert!(held >= 19, "{held} of 20");
 }
 
 #[test]

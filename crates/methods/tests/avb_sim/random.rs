@@ -35,8 +35,8 @@ pub(crate) fn draw(links: usize, seed: u64) -> TrainSpec {
     }
 }
 
-/// A path like the real ones of `bench/avb/real --random`: one link or two of 10 Mbit/s to 1 Gbit/s, each a token bucket
-/// of 10 us to 2 ms, traffic at the last one or at both, and a sender whose calls take as long as those of a machine.
+/// A path like the real ones of `bench/avb/real --random`: one link or two of 10 Mbit/s to 1 Gbit/s, each a token
+/// bucket of 10 us to 2 ms, traffic at the last one or at both, and a sender whose calls take as long as a machine's.
 pub(crate) fn draw_shaped(links: usize, seed: u64) -> TrainSpec {
     let random = &mut Random::part(seed, 2);
     let base = log_uniform(random, 1e7, 1e9);

@@ -38,7 +38,11 @@ pub(super) fn seconds(
     if evidence.headless {
         // Twice as long each time, as long as the interval is not narrow.
         let longer = evidence.readings.iter().filter(|it| it.measured).count() as i32;
-        return f64::from(settings.calm_points) * point_s * 2.0_f64.powi(longer);
+        // A token bucket that fills nearly as fast as it is drained passes the start of a stream. A run that follows
+        // has many streams, and short ones show a change of the path.
+        let bytes = if settings.follow_ns.is_some() { 0.0 } else { t::CALM_BYTE };
+        let calm_s = (bytes * 8.0 / near).min(t::CALM_S).max(f64::from(settings.calm_points) * point_s);
+        return calm_s * 2.0_f64.powi(longer);
     }
     if !measures {
         return (f64::from(settings.search_points) * point_s).max(settings.least_search_ns as f64 / 1e9);

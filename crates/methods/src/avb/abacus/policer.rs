@@ -8,17 +8,12 @@
 //! passed = P R/(R + X)   or   P (R/X)(1 - exp(-X/R))         A = P - X, 0 <= A <= P               (3)
 //! ```
 //!
-//! Trains at several rates above `A` give each `P`, `A` and mixture of both a probability. A head empties the bucket
-//! first. How near that comes to `A` is limited by the mixture, which nobody knows.
+//! Trains at several rates above `A` give each `P`, `A` and mixture of both (up to `POLICE_EVEN` of the second) a
+//! probability. A head empties the bucket first. How near that comes to `A` is limited by the mixture, which nobody
+//! knows.
 
 use super::tuning as t;
 use crate::avb::{Observation, Packet};
-
-/// Rates of the policer, and shares of them, that are looked at.
-const CELLS: usize = 61;
-
-/// How much of what passes goes to probes because they are evenly spaced and the cross traffic is not.
-const EVEN: [f64; 3] = [0.0, 0.15, 0.3];
 
 /// One train behind its head.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -69,43 +64,56 @@ pub(super) fn free(trains: &[Policed]) -> Option<Free> {
     if most <= 0.0 {
         return None;
     }
-    let share = |number: usize| number as f64 / (CELLS - 1) as f64;
-    let policers = (0..CELLS).map(|number| most * 0.9 * 4.0_f64.powf(share(number)));
-    let mut cells: Vec<(f64, f64, f64)> = policers
-        .flat_map(|policer| (0..CELLS).map(move |number| (policer, share(number) * policer)))
-        .flat_map(|(policer, free)| EVEN.map(|even| (policer, free, misfit(trains, policer, free, even))))
-        .collect();
+    let cells = t::POLICE_CELLS;
+    let share = |number: usize| number as f64 / (cells - 1) as f64;
+    let policers = (0..cells).map(|number| most * 0.9 * 4.0_f64.powf(share(number)));
+    let all = policers.flat_map(|policer| (0..cells).map(move |number| (policer, share(number) * policer)));
+    let mut cells: Vec<(f64, f64, f64)> =
+        all.flat_map(|(policer, free)| misfits(trains, policer, free).map(|misfit| (policer, free, misfit))).collect();
     let least = cells.iter().map(|cell| cell.2).fold(f64::INFINITY, f64::min);
     // Trains that differ by more than chance show bursts.
     let bursts = (least / (trains.len() as f64 - 1.0).max(1.0)).max(1.0);
+    // Nearly all of them are next to impossible; to sort what is left takes little time.
+    cells.retain(|cell| cell.2 - least < 2.0 * bursts * t::POLICE_UNLIKELY);
     cells.iter_mut().for_each(|cell| cell.2 = cell.0.recip() * (-(cell.2 - least) / 2.0 / bursts).exp());
-    let quantile = |q: f64, of: fn(&(f64, f64, f64)) -> f64| {
-        let mut sorted: Vec<(f64, f64)> = cells.iter().map(|cell| (of(cell), cell.2)).collect();
-        sorted.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let all: f64 = sorted.iter().map(|it| it.1).sum();
+    let all: f64 = cells.iter().map(|cell| cell.2).sum();
+    let mut quantiles = |shares: &[f64], of: fn(&(f64, f64, f64)) -> f64| {
+        cells.sort_unstable_by(|a, b| of(a).total_cmp(&of(b)));
         let mut below = 0.0;
-        let found = sorted.iter().find(|it| {
-            below += it.1;
-            below >= q * all
+        let mut places = cells.iter().map(|cell| {
+            below += cell.2;
+            (below, of(cell))
         });
-        found.map_or(0.0, |it| it.0)
+        let mut last = (0.0, 0.0);
+        let at = |&q: &f64| {
+            while last.0 < q * all {
+                let Some(next) = places.next() else { break };
+                last = next;
+            }
+            last.1
+        };
+        shares.iter().map(at).collect::<Vec<f64>>()
     };
-    let value = quantile(0.5, |cell| cell.1);
-    let interval = [quantile(t::OUTSIDE, |cell| cell.1), quantile(1.0 - t::OUTSIDE, |cell| cell.1)];
-    Some(Free { value, interval, policer: quantile(0.5, |cell| cell.0) })
+    let free = quantiles(&[t::OUTSIDE, 0.5, 1.0 - t::OUTSIDE], |cell| cell.1);
+    let policer = quantiles(&[0.5], |cell| cell.0)[0];
+    Some(Free { value: free[1], interval: [free[0], free[2]], policer })
 }
 
-/// Squares of what the trains differ by from such a policer, in standard errors.
-fn misfit(trains: &[Policed], policer: f64, free: f64, even: f64) -> f64 {
+/// Squares of what the trains differ by from such a policer, in standard errors, for each mixture.
+fn misfits(trains: &[Policed], policer: f64, free: f64) -> [f64; 3] {
     let crossing = (policer - free).max(1e-9 * policer);
-    let each = trains.iter().map(|train| {
+    let mut sums = [0.0; 3];
+    for train in trains {
         let chance = train.rate / (train.rate + crossing);
         let sooner = train.rate / crossing * (1.0 - (-crossing / train.rate).exp());
         let (found, error) = train.sent_a_passed(chance);
-        let expected = (train.rate / (policer * (even * sooner + (1.0 - even) * chance))).max(1.0);
-        ((found - expected) / error).powi(2)
-    });
-    each.sum()
+        for (sum, mixture) in sums.iter_mut().zip([0.0, 0.5, 1.0]) {
+            let even = mixture * t::POLICE_EVEN;
+            let expected = (train.rate / (policer * (even * sooner + (1.0 - even) * chance))).max(1.0);
+            *sum += ((found - expected) / error).powi(2);
+        }
+    }
+    sums
 }
 
 #[cfg(test)]

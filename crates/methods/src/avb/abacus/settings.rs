@@ -20,7 +20,7 @@ pub struct AbacusSettings {
     pub least_search_ns: u64,
     /// Points that a measuring train shall have.
     pub points: u32,
-    /// The same where nothing was seen to cross the path.
+    /// The same where nothing was seen to cross the path, if 200 kB or 50 ms are not more.
     pub calm_points: u32,
     /// Shortest measuring train, ns, ...
     pub least_train_ns: u64,
