@@ -42,6 +42,10 @@ def missing() -> str | None:
     """Why there is no such kernel here; None where there is one."""
     if shutil.which(PROGRAM) is None:
         return f"no {PROGRAM} (Debian: user-mode-linux)"
+    from vtare.platforms.uml import cannot_start
+
+    if (reason := cannot_start()) is not None:
+        return reason
     found = list(Path("/usr/lib/uml/modules").glob("*/kernel/net/sched/sch_netem.ko"))
     return None if found else "no module sch_netem in /usr/lib/uml/modules (Debian: user-mode-linux)"
 

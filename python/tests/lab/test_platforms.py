@@ -10,6 +10,7 @@ import pytest
 from vtare.platforms import KINDS, BasePlatform, Layer, PlatformFailed, Resources, docker, open_platform, platform_class
 from vtare.platforms.host import HostInstance
 from vtare.platforms.network import Site
+from vtare.platforms.uml import known_fault
 
 OWNER = "vtare-1-2"
 
@@ -93,3 +94,13 @@ def test_a_daemon_that_does_not_answer_fails_its_own_runs_and_no_campaign(silent
         platform.stop()
     with pytest.raises(PlatformFailed, match="cannot be listed: Connection aborted"):
         docker.leftovers()
+
+
+@pytest.mark.parametrize(
+    ("version", "flags", "starts"),
+    [("6.1.176", "fpu amx_tile avx", False), ("6.1.176", "fpu avx", True), ("6.18.1", "fpu amx_tile", True)],
+)
+def test_user_mode_linux_is_left_out_where_it_is_known_not_to_start(version: str, flags: str, starts: bool) -> None:
+    reason = known_fault(version, f"flags\t\t: {flags}\n")
+    assert (reason is None) == starts
+    assert starts or "AMX" in str(reason)

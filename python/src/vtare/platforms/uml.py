@@ -119,7 +119,7 @@ class UmlPlatform(OwnGuestPlatform[UmlMachine]):
     OFFERED = frozenset({"memory_byte", "pinned"})
 
     def _missing(self, resources: Resources) -> str | None:
-        reason = missing_tools({PROGRAM: "user-mode-linux"})
+        reason = missing_tools({PROGRAM: "user-mode-linux"}) or cannot_start()
         if reason is not None:
             return reason
         if resources.memory_byte is not None and resources.memory_byte < _LEAST_MEMORY:
@@ -153,6 +153,21 @@ class UmlPlatform(OwnGuestPlatform[UmlMachine]):
 
     def _instance(self, guest: UmlMachine, facts: dict[str, Any]) -> UmlInstance:
         return UmlInstance(guest, facts)
+
+
+def cannot_start() -> str | None:
+    """Why the kernel that is installed does not start on this CPU, or None where nothing is known against it."""
+    return known_fault(_version(), Path("/proc/cpuinfo").read_text(encoding="utf-8"))
+
+
+def known_fault(version: str, cpuinfo: str) -> str | None:
+    """Seen with 6.1.176 on a Xeon with AMX: `ptrace set fp regs failed, errno = 14`, and its first process ends."""
+    if version.startswith("6.1.") and "amx_tile" in cpuinfo.split():
+        return (
+            f"user-mode Linux {version} does not start on a CPU with AMX: the host's kernel refuses the size of its "
+            "floating-point registers; use a machine without AMX (`grep amx_tile /proc/cpuinfo`)"
+        )
+    return None
 
 
 @cache
