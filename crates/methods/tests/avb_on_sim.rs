@@ -94,16 +94,15 @@ fn an_idle_path_is_found_from_two_short_trains() {
 
 #[test]
 fn a_second_link_whose_bucket_passes_the_start_of_a_stream_is_found() {
-    let holds = |seed: &u64| {
-        let mut spec = on(hop(219 * MBIT));
-        spec.seed = *seed;
-        spec.path.hops.push(HopSpec { bucket_byte: 14_000, ..hop(205 * MBIT) }.with_cross(poisson(57 * MBIT)));
-        let outcome = run("abacus", &spec);
+    // With streams of 34 packets each of these is off by 7 to 23 %, at half-widths of 3 %.
+    for seed in [5_560_015, 5_560_049, 5_560_517, 5_560_687, 5_560_827, 5_561_949] {
+        let spec = avb_sim::random::draw_shaped(2, seed);
+        let mut method = Abacus::new(AbacusSettings::default(), setup(&spec));
+        let outcome = SimRunner::new(&spec, avb_sim::random::warm_ns(&spec)).run(&mut method);
         let [low, high] = outcome.estimate.interval_bit_per_s.expect("an interval");
-        (low..=high).contains(&outcome.truth)
-    };
-    let held = (1..=20).filter(holds).count();
-    assert!(held >= 19, "{held} of 20");
+        assert!(low <= outcome.truth && outcome.truth <= high, "{seed}: {outcome:?}");
+        assert_near(value(&outcome.estimate), outcome.truth, 0.03);
+    }
 }
 
 #[test]
