@@ -1,6 +1,10 @@
 //! Aligned text tables.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
+
+/// Between two columns.
+const GAP: &str = "  ";
 
 /// A table: a heading and rows of cells; the first columns are text, the others numbers.
 #[derive(Clone, Debug)]
@@ -22,14 +26,42 @@ impl Table {
         self.rows.push(cells);
     }
 
-    /// The table for a terminal of that number of columns: as [`Self::render`], or where that is too wide a block of
-    /// lines for each row, which name their columns.
+    /// The table for a terminal of that number of columns: as [`Self::render`], or where that is too wide in parts
+    /// below each other, or a block of lines for each row, which name their columns.
     pub(crate) fn render_within(&self, columns: Option<usize>) -> String {
         let table = self.render();
         let widest = table.lines().map(|line| line.chars().count()).max().unwrap_or(0);
-        if self.rows.is_empty() || columns.is_none_or(|columns| widest <= columns) {
-            return table;
+        match columns {
+            Some(columns) if widest > columns && !self.rows.is_empty() => {
+                self.in_parts(columns).unwrap_or_else(|| self.in_blocks())
+            }
+            _ => table,
         }
+    }
+
+    /// Tables of some columns each, all with the first columns that distinguish the rows. `None` for one or two rows,
+    /// which are easier to read as blocks, and where a column has no room beside those.
+    fn in_parts(&self, columns: usize) -> Option<String> {
+        let distinct =
+            |keys: &usize| self.rows.iter().map(|row| &row[..*keys]).collect::<BTreeSet<_>>().len() == self.rows.len();
+        let keys = (1..self.heading.len()).find(distinct).filter(|_| self.rows.len() > 2)?;
+        let widths = self.widths();
+        let beside = columns.checked_sub(widths[..keys].iter().sum::<usize>() + GAP.len() * (keys - 1))?;
+        let mut parts: Vec<Vec<usize>> = Vec::new();
+        let mut room = 0;
+        for (column, width) in widths.iter().enumerate().skip(keys) {
+            let needed = GAP.len() + width;
+            if room < needed {
+                parts.push((0..keys).collect());
+                room = beside;
+            }
+            room = room.checked_sub(needed)?;
+            parts.last_mut()?.push(column);
+        }
+        Some(parts.iter().map(|part| self.render_columns(part)).collect::<Vec<_>>().join("\n"))
+    }
+
+    fn in_blocks(&self) -> String {
         let width = self.heading.iter().map(|name| name.chars().count()).max().unwrap_or(0);
         let line = |(name, cell): (&String, &String)| format!("{name:<width$}  {cell}").trim_end().to_owned() + "\n";
         let block = |row: &Vec<String>| self.heading.iter().zip(row).map(line).collect::<String>();
@@ -38,17 +70,16 @@ impl Table {
 
     /// The table as lines of text, each ended, without spaces at the ends.
     pub(crate) fn render(&self) -> String {
-        let mut widths = vec![0; self.heading.len()];
-        for row in std::iter::once(&self.heading).chain(&self.rows) {
-            for (width, cell) in widths.iter_mut().zip(row) {
-                *width = (*width).max(cell.chars().count());
-            }
-        }
+        self.render_columns(&(0..self.heading.len()).collect::<Vec<_>>())
+    }
+
+    fn render_columns(&self, columns: &[usize]) -> String {
+        let widths = self.widths();
         let mut text = String::new();
         for row in std::iter::once(&self.heading).chain(&self.rows) {
             let mut line = String::new();
-            for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
-                let gap = if column == 0 { "" } else { "  " };
+            for (place, &column) in columns.iter().enumerate() {
+                let (gap, cell, width) = (if place == 0 { "" } else { GAP }, &row[column], widths[column]);
                 let written = if column < self.text_columns {
                     write!(line, "{gap}{cell:<width$}")
                 } else {
@@ -60,6 +91,16 @@ impl Table {
             text.push('\n');
         }
         text
+    }
+
+    fn widths(&self) -> Vec<usize> {
+        let mut widths = vec![0; self.heading.len()];
+        for row in std::iter::once(&self.heading).chain(&self.rows) {
+            for (width, cell) in widths.iter_mut().zip(row) {
+                *width = (*width).max(cell.chars().count());
+            }
+        }
+        widths
     }
 }
 
@@ -121,6 +162,22 @@ mod tests {
         assert_eq!(table.render_within(Some(21)), table.render(), "it fits");
         assert_eq!(table.render_within(None), table.render(), "no terminal");
         assert_eq!(Table::new(&["method", "n"], 1).render_within(Some(5)), "method  n\n", "no row");
+    }
+
+    #[test]
+    fn a_table_of_many_rows_is_cut_into_parts_that_each_distinguish_the_rows() {
+        let mut table = Table::new(&["method", "target", "median", "p99"], 1);
+        for (method, target) in [("spin", "1 us"), ("spin", "1 ms"), ("usleep", "1 us")] {
+            table.row([method, target, "29.0 ns", "31.0 ns"].map(str::to_owned).to_vec());
+        }
+        let parts = "method  target   median\nspin      1 us  29.0 ns\nspin      1 ms  29.0 ns\nusleep    \
+                     1 us  29.0 ns\n\n\
+                     method  target      p99\nspin      1 us  31.0 ns\nspin      1 ms  31.0 ns\nusleep    \
+                     1 us  31.0 ns\n";
+        assert_eq!(table.render_within(Some(31)), parts);
+        assert_eq!(table.render_within(Some(23)), parts);
+        assert_eq!(table.render_within(Some(32)), table.render(), "it fits");
+        assert!(table.render_within(Some(22)).starts_with("method  spin\n"), "no column has room beside the first two");
     }
 
     #[test]

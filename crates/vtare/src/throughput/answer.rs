@@ -21,18 +21,19 @@ pub(super) fn of(outcome: &Outcome<ThroughputCell>, parameters: &Parameters, lin
     let allowed = if loss == 0.0 { "without loss".to_owned() } else { format!("with up to {loss} % lost") };
     let passes = |(cell, rate): (&ThroughputCell, f64)| {
         let bound = if cell.censored.is_some() { "at least " } else { "" };
-        let loaded = if cell.loaded == cell.guests {
-            format!("{} guest{}", cell.guests, if cell.guests == 1 { "" } else { "s" })
-        } else {
-            format!("{} guests, {} of them loaded", cell.guests, cell.loaded)
-        };
+        let through =
+            if cell.loaded == cell.guests { String::new() } else { format!(" through {} of them", cell.loaded) };
         let bits = megabits(cell.throughput_bit_per_s);
-        format!("{bound}{} ({bits}) in frames of {} B through {loaded}", frames(Some(rate)), cell.frame_byte)
+        format!("{bound}{} ({bits}) in frames of {} B{through}", frames(Some(rate)), cell.frame_byte)
+    };
+    let forward = match cells.first().map_or(0, |cell| cell.guests) {
+        1 => "1 guest forwards".to_owned(),
+        guests => format!("{guests} guests forward"),
     };
     let mut answer = match found[..] {
         [] => Answer::none(format!("No load was found that passes {allowed}{}.", one_trial(cells))),
-        [only] => Answer::new(format!("{} passes {allowed}{}.", capital(&passes(only)), latency(only.0))),
-        [least, .., most] => Answer::new(format!("From {} to {} passes {allowed}.", passes(least), passes(most))),
+        [only] => Answer::new(format!("{forward} {} {allowed}{}.", passes(only), latency(only.0))),
+        [least, .., most] => Answer::new(format!("{forward} from {} to {}, {allowed}.", passes(least), passes(most))),
     };
     for cell in cells {
         limits(&mut answer, cell, parameters, line);
@@ -64,11 +65,6 @@ pub(super) fn of(outcome: &Outcome<ThroughputCell>, parameters: &Parameters, lin
         }
     }
     answer
-}
-
-fn capital(text: &str) -> String {
-    let mut signs = text.chars();
-    signs.next().map_or_else(String::new, |first| first.to_uppercase().collect::<String>() + signs.as_str())
 }
 
 fn latency(cell: &ThroughputCell) -> String {
@@ -191,13 +187,13 @@ mod tests {
     fn the_sentence_has_rate_frames_guests_losses_and_latency() {
         let mut one = cell(Some(100e3), 64);
         one.latency_ns = Figures { median: Some(2e6), ..Figures::default() };
-        let sentence = "  100.0 kpacket/s (51.2 Mbit/s) in frames of 64 B through 4 guests passes with up to 0.5 % \
-                        lost; a frame takes 2.00 ms in the median.\n\n";
+        let sentence = "  4 guests forward 100.0 kpacket/s (51.2 Mbit/s) in frames of 64 B with up to 0.5 % lost; a \
+                        frame takes 2.00 ms in the median.\n\n";
         assert_eq!(shown(vec![one.clone()], &[]), sentence);
         one.loaded = 1;
         let text = shown(vec![cell(Some(50e3), 1_518), one], &[]);
-        let range = "  From 50.0 kpacket/s (607 Mbit/s) in frames of 1518 B through 4 guests to 100.0 kpacket/s (51.2 \
-                     Mbit/s) in frames of 64 B through 4 guests, 1 of them loaded passes with up to 0.5 % lost.\n\n";
+        let range = "  4 guests forward from 50.0 kpacket/s (607 Mbit/s) in frames of 1518 B to 100.0 kpacket/s (51.2 \
+                     Mbit/s) in frames of 64 B through 1 of them, with up to 0.5 % lost.\n\n";
         assert_eq!(text, range);
         assert!(
             shown(vec![cell(None, 64)], &[]).starts_with("  No load was found that passes with up to 0.5 % lost.\n")
@@ -208,7 +204,8 @@ mod tests {
     fn a_censored_search_is_a_bound_with_the_command_that_shows_more() {
         let text = shown(vec![ThroughputCell { censored: Some("range"), ..cell(Some(2e3), 64) }], &[]);
         assert!(
-            text.starts_with("  At least 2.0 kpacket/s") && text.contains("a lower bound, since that is"),
+            text.starts_with("  4 guests forward at least 2.0 kpacket/s")
+                && text.contains("a lower bound, since that is"),
             "{text}"
         );
         assert!(text.contains("      vtare throughput --tx a --rx b --max-rate 8000\n"), "{text}");
