@@ -36,7 +36,7 @@ TREE_TESTS = tests/test_tree.py tests/test_rooms.py tests/test_words.py tests/te
 # Tests that mostly wait run beside each other, those of one file in turn.
 PYTEST_WORKERS = --numprocesses auto --maxprocesses 4 --dist loadfile
 
-.PHONY: help run build platforms test test-fast test-e2e test-platforms test-hypervisors test-fuzz test-attacks lint lock \
+.PHONY: help run build platforms test test-fast test-e2e test-platforms test-hypervisors test-fuzz test-faults test-attacks lint lock \
   fmt docs bench install clean need FORCE
 
 help:
@@ -50,6 +50,7 @@ help:
 	  'make test-platforms       real containers, guests and machines; what is not there is skipped with the reason' \
 	  'make test-hypervisors     guests under real KVM and Xen inside an emulated machine; test-hypervisors-kvm, -xen: one' \
 	  'make test-fuzz            every decoder with hostile bytes, FUZZ_SECONDS (240) for all of them together' \
+	  'make test-faults         kills, full disks, limits and damage around stores; FAULT_SEED=N: other cases' \
 	  'make test-attacks         every attack on the responder, stores, guests and remote hosts, as one table: 5 minutes' \
 	  'make lint, make fmt       the checks without the tests; lay out all code' \
 	  'make docs                 the documentation as a site (build/site), every link checked' \
@@ -194,6 +195,12 @@ test-hypervisors-%: $(DONE)/dev $(DONE)/installed
 test-fuzz:
 	$(call say,fuzzing)
 	@tools/fuzz $(or $(FUZZ_SECONDS),240)
+
+# Each is part of `make test`, too. A fault that loses a finished run, leaves a half-written file or hangs is a failure.
+test-faults: $(DONE)/dev $(DONE)/installed
+	$(call say,faults around stores)
+	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m pytest -q $(PYTEST_WORKERS) -m fault \
+	  --hypothesis-seed=$(or $(FAULT_SEED),20261126) python/tests
 
 test-attacks: $(DONE)/dev $(DONE)/installed
 	$(call say,attacks)

@@ -17,6 +17,8 @@ import pytest
 from vtare.campaign import CampaignResult, Journal, Store
 from vtare.plan import Plan
 
+pytestmark = pytest.mark.fault
+
 Run = Callable[[Store], CampaignResult]
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(SOURCE)}

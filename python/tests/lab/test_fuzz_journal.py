@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from vtare.campaign.journal import Entry, Journal
 from vtare.errors import BadInput
 
-pytestmark = pytest.mark.attack
+pytestmark = [pytest.mark.attack, pytest.mark.fault]
 
 #: On a busy machine an example may take any time.
 STEADY = settings(suppress_health_check=[HealthCheck.too_slow])

@@ -172,6 +172,7 @@ def test_a_run_that_may_not_be_read_is_named_and_not_measured_again(store_of_nob
     assert verify(store_of_nobody).sound
 
 
+@pytest.mark.fault
 def test_a_limit_of_open_files_ends_with_3_and_loses_nothing(tmp_path: Path, tiny_plan: Plan, fake: Any) -> None:
     (tmp_path / "plan.toml").write_text(tiny_plan.text)
     arguments = ("run", tmp_path / "plan.toml", "--store", tmp_path / "s", "--binary", fake.path)
@@ -184,6 +185,7 @@ def test_a_limit_of_open_files_ends_with_3_and_loses_nothing(tmp_path: Path, tin
             shutil.rmtree(tmp_path / "s")
 
 
+@pytest.mark.fault
 def test_a_limit_of_memory_ends_with_3(store_of_four: Path) -> None:
     limit = 100 << 20
     done = apart("report", store_of_four, prepare=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))
@@ -192,6 +194,7 @@ def test_a_limit_of_memory_ends_with_3(store_of_four: Path) -> None:
     assert "ulimit -v" in done.stderr
 
 
+@pytest.mark.fault
 def test_memory_that_runs_out_in_a_command_ends_with_3(
     store_of_four: Path, lab_command: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -204,6 +207,7 @@ def test_memory_that_runs_out_in_a_command_ends_with_3(
     assert "may not take the memory that it needs (see `ulimit -v`)" in done.stderr
 
 
+@pytest.mark.fault
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENOMEM])
 def test_a_limit_that_a_run_reaches_stops_the_campaign_and_keeps_what_was_measured(
     tmp_path: Path, tiny_plan: Plan, run_campaign: Any, number: int
@@ -225,6 +229,7 @@ def test_a_limit_that_a_run_reaches_stops_the_campaign_and_keeps_what_was_measur
         assert run_campaign(store).done == 8
 
 
+@pytest.mark.fault
 def test_a_store_that_may_not_be_written_is_reported_into_the_cache(public_store: Path, public: Path) -> None:
     cache = public / "cache"
     cache.mkdir()
@@ -262,6 +267,7 @@ def full_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", place], check=True)
 
 
+@pytest.mark.fault
 def test_a_full_disk_gets_no_half_file_and_the_report_goes_to_the_cache(
     store_of_four: Path, full_disk: Path, tmp_path: Path
 ) -> None:
@@ -303,6 +309,7 @@ def test_a_start_that_cannot_be_compared_keeps_what_a_process_made(monkeypatch: 
     assert owner.still_runs("vtare-4194399-1") is None
 
 
+@pytest.mark.fault
 @pytest.mark.usefixtures("hangup_ends")
 def test_a_report_that_is_ended_half_way_leaves_no_half_file(store_of_four: Path) -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):

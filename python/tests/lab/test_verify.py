@@ -75,6 +75,7 @@ def test_a_copy_without_the_write_ahead_log_keeps_every_finished_run(copy_withou
     assert inodes(copy_without_log) == before
 
 
+@pytest.mark.fault
 def test_a_journal_that_lost_its_rows_gets_them_from_the_runs(store_of_four: Path, fake: Any, lab_command: Lab) -> None:
     with Journal(store_of_four / "journal.sqlite") as journal:
         for run_id in journal.entries():
@@ -88,6 +89,7 @@ def test_a_journal_that_lost_its_rows_gets_them_from_the_runs(store_of_four: Pat
     assert inodes(store_of_four) == before
 
 
+@pytest.mark.fault
 @pytest.mark.parametrize("lost", ["removed", "emptied", "last page damaged", "cut short"])
 def test_repair_makes_a_lost_journal_from_the_runs(store_of_four: Path, fake: Any, lab_command: Lab, lost: str) -> None:
     journal = store_of_four / "journal.sqlite"
@@ -132,6 +134,7 @@ def test_a_sound_store_verifies_and_nothing_in_it_is_changed(store_of_four: Path
     assert state() == before
 
 
+@pytest.mark.fault
 @pytest.mark.parametrize("name", ["samples.parquet", "run.json", "load.json", "log", "files.sha256"])
 def test_every_file_of_a_run_is_checked_and_a_damaged_run_is_measured_again(
     store_of_four: Path, fake: Any, lab_command: Lab, name: str
@@ -153,6 +156,7 @@ def test_every_file_of_a_run_is_checked_and_a_damaged_run_is_measured_again(
     assert lab_command("verify", store_of_four).returncode == 0
 
 
+@pytest.mark.fault
 def test_repair_moves_damaged_runs_aside_and_resume_makes_them(
     store_of_four: Path, fake: Any, lab_command: Lab
 ) -> None:
@@ -209,6 +213,7 @@ def test_what_lies_in_runs_and_is_not_of_the_campaign_stays(store_of_four: Path,
     assert (store_of_four / "runs" / ("f" * 16)).exists()
 
 
+@pytest.mark.fault
 @pytest.mark.parametrize("command", ["status", "report", "plot", "resume", "verify --repair"])
 def test_a_key_that_a_killed_run_left_is_removed_at_the_next_start(
     store_of_four: Path, fake: Any, lab_command: Lab, command: str
@@ -232,6 +237,7 @@ def test_a_key_of_a_running_campaign_stays(store_of_four: Path, lab_command: Lab
     assert shown.returncode == 0
 
 
+@pytest.mark.fault
 def test_repair_while_a_campaign_runs_is_refused(store_of_four: Path) -> None:
     with Store.open(store_of_four), pytest.raises(BadInput, match="runs a campaign in this store"):
         verify(store_of_four, repair=True)

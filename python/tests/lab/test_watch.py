@@ -157,6 +157,7 @@ def test_a_change_is_found_once_with_the_facts_that_changed_there(tmp_path: Path
     assert 0.0 not in series[LOST].values
 
 
+@pytest.mark.fault
 def test_a_full_disk_leaves_the_history_as_it_was(tmp_path: Path) -> None:
     filled(tmp_path / "store", 20, 99)
     with History(tmp_path / "store") as history:
@@ -169,6 +170,7 @@ def test_a_full_disk_leaves_the_history_as_it_was(tmp_path: Path) -> None:
     assert len(filled(tmp_path / "store", 60, 40)) == 1
 
 
+@pytest.mark.fault
 def test_a_killed_writer_leaves_whole_rounds(tmp_path: Path) -> None:
     program = textwrap.dedent(
         f"""
@@ -226,6 +228,7 @@ def test_a_store_is_held_by_one_program_and_by_one_plan(tmp_path: Path) -> None:
         pass
 
 
+@pytest.mark.fault
 def test_a_disk_that_is_nearly_full_begins_no_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("vtare.campaign.files.Files.free_byte", lambda *_: 1_000_000)
     with pytest.raises(CampaignStopped, match="No space left on device: found 1 MB free"):
@@ -330,6 +333,7 @@ def test_bad_options_are_refused_before_a_store_is_made(
     assert not (tmp_path / "store").exists()
 
 
+@pytest.mark.fault
 def test_rounds_are_processes_of_their_own_and_a_restart_goes_on(
     tmp_path: Path, fake: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
