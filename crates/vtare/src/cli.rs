@@ -12,6 +12,7 @@ use crate::instrument::Instrument;
 use crate::noise::Noise;
 use crate::output;
 use crate::parameters::Arguments;
+use crate::path::Path;
 use crate::sleep::Sleep;
 use crate::throughput::Throughput;
 use crate::timer::Timer;
@@ -51,6 +52,8 @@ enum Command {
     Rtt(Box<rtt::RttArguments>),
     /// Estimate the available bandwidth to a far end
     Avb(Box<avb::AvbArguments>),
+    /// Measure what a path is worth: what is free, latency when it is used, the depth of its buffer
+    Path(Box<InstrumentArguments<Path>>),
     /// Measure throughput and latency of what forwards frames
     Throughput(Box<InstrumentArguments<Throughput>>),
     /// Capture probes at an interface, or read them from a capture file
@@ -210,6 +213,7 @@ fn dispatch(command: &Command) -> Result<Exit, Failure> {
         Command::Noise(arguments) => instrument::run::<Noise>(arguments, &context()?),
         Command::Rtt(arguments) => rtt::command(arguments, &context()?),
         Command::Avb(arguments) => avb::command(arguments, &context()?),
+        Command::Path(arguments) => instrument::run::<Path>(arguments, &context()?),
         Command::Throughput(arguments) => instrument::run::<Throughput>(arguments, &context()?),
         Command::Capture(arguments) => instrument::run::<Capture>(arguments, &context()?),
         Command::Load(arguments) => load_command::command(arguments, &context()?),

@@ -6,7 +6,7 @@ use clap::Command;
 type Examples = (&'static str, [(&'static str, &'static str); 2]);
 
 /// In the order of the help. The commands of the lab have theirs in the lab.
-const EXAMPLES: [Examples; 20] = [
+const EXAMPLES: [Examples; 21] = [
     (
         "check",
         [
@@ -57,6 +57,13 @@ const EXAMPLES: [Examples; 20] = [
         [
             ("avb 10.0.0.2 --key-file key --count 5", "five estimates, with the interval of their median"),
             ("avb 10.0.0.2 --key-file key --method pathload", "by a published method"),
+        ],
+    ),
+    (
+        "path",
+        [
+            ("path 10.0.0.2 --key-file key", "both directions, with at most 5 MB and in about 5 s"),
+            ("path 10.0.0.2 --key-file key --fail-if 'rtt_at_110_ns > 100e6'", "exit code 1 above 100 ms under load"),
         ],
     ),
     (

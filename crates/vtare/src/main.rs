@@ -37,6 +37,7 @@ mod noise;
 mod note;
 mod output;
 mod parameters;
+mod path;
 mod peers;
 mod progress;
 mod quantities;

@@ -22,6 +22,9 @@ pub struct PathFigures {
     pub short_queue: Lost,
     /// Packets sent into a long queue, and those of them that were lost.
     pub long_queue: Lost,
+    /// Receive stamp less send stamp of the fastest packet, ns. They are of two clocks: the value alone means nothing,
+    /// and those of both directions add up to a round trip of the idle path. Null where no packet arrived.
+    pub least_delay_ns: Option<i64>,
     /// Bytes of probes (IP), those of the estimate among them.
     pub probe_byte: u64,
     /// From the first step to the last answer, s.
@@ -38,7 +41,7 @@ pub struct Lost {
 }
 
 /// Latency while a share of what is free is used.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Loaded {
     /// The share: 0.5 is half of what is free.
     pub share: f64,
@@ -55,7 +58,7 @@ pub struct Loaded {
 }
 
 /// How deep a queue becomes when probes that do not back off fill it: the worst case, not what TCP makes of it.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Depth {
     /// Time that a full queue takes to drain, ns.
     pub time_ns: f64,

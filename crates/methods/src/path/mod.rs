@@ -187,8 +187,9 @@ impl PathProbe {
         }
     }
 
-    /// Bits per second that are free, where that is known.
-    fn free(&self) -> Option<f64> {
+    /// Bits per second that are free, where that is known by now.
+    #[must_use]
+    pub fn free(&self) -> Option<f64> {
         self.estimate.as_ref()?.avb_bit_per_s.filter(|rate| *rate > LEAST_BIT_PER_S)
     }
 
@@ -400,6 +401,9 @@ impl PathProbe {
             queue_loss_p,
             short_queue,
             long_queue,
+            least_delay_ns: self
+                .epoch
+                .and_then(|epoch| epoch.least_delay_ns(self.traces.iter().map(|(_, trace)| trace))),
             probe_byte: self.spent.probe_byte,
             elapsed_s: self.spent.elapsed_s(),
         }

@@ -60,6 +60,13 @@ impl Epoch {
         let first = |packet: &crate::avb::Packet| Some(Self { sent: packet.left()?, received: packet.received? });
         observation.packets.iter().find_map(first)
     }
+
+    /// The least delay of all trains as the difference of the two clocks, ns.
+    pub(super) fn least_delay_ns<'t>(&self, traces: impl IntoIterator<Item = &'t Trace>) -> Option<i64> {
+        let least = traces.into_iter().filter_map(|trace| Some(trace.least_ns?.0)).min_by(f64::total_cmp)?;
+        let apart = self.received.as_nanos().cast_signed().wrapping_sub(self.sent.as_nanos().cast_signed());
+        Some(apart.wrapping_add(least.round() as i64))
+    }
 }
 
 /// The train of an observation.
@@ -152,6 +159,7 @@ mod tests {
         let burst = seen(&[(10_000, Some(909_500)), (10_000, None), (10_000, Some(929_000))]);
         let epoch = Epoch::of(&light).expect("a packet arrived");
         let traces = [trace(&light, &epoch), trace(&burst, &epoch)];
+        assert_eq!(epoch.least_delay_ns(&traces), Some(899_000), "900000 - 1000");
         let idle = idle_ns(&traces, 9_000.0).expect("packets arrived");
         // 8 us after the least delay (0): half a nanosecond of drift is allowed for.
         assert!((idle - 0.45).abs() < 1e-9, "{idle}");

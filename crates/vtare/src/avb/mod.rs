@@ -7,7 +7,7 @@ mod answer;
 mod cell;
 mod convert;
 mod parameters;
-mod probe_path;
+pub(crate) mod probe_path;
 mod program;
 mod repeat;
 mod run;
@@ -16,6 +16,7 @@ mod tcp;
 mod timing;
 
 use std::ops::ControlFlow;
+use std::path::PathBuf;
 
 use vtare_methods::avb::Stopped;
 use vtare_probe::link::ProbeLink;
@@ -37,10 +38,15 @@ use shown::{megabits, sized, words};
 pub(crate) use parameters::AvbArguments;
 
 /// The scheduler's weight while trains are sent: a delayed train is discarded.
-const NICE: i32 = -19;
+pub(crate) const NICE: i32 = -19;
 
 /// The instrument.
 pub(crate) struct Avb;
+
+/// What a path to `peer` is opened with by other commands that send trains.
+pub(crate) fn settings_for(peer: &str, key_file: Option<PathBuf>) -> Parameters {
+    Parameters { peer: peer.to_owned(), key_file, ..Parameters::default() }
+}
 
 /// Carries out `vtare avb`.
 ///

@@ -52,10 +52,10 @@ const FILL_PACKETS: u32 = 500;
 const ANY_STAMPS: &[&str] = &["abacus", "vtare", "adr"];
 
 /// Why a train between this program and a responder failed.
-type AvbError = train::AvbError<ControlError>;
+pub(crate) type AvbError = train::AvbError<ControlError>;
 
 /// Why a train gave no observation.
-pub(super) enum Broken {
+pub(crate) enum Broken {
     /// The far end or the link is gone.
     Lost(AvbError),
     /// This method cannot do what was asked for.
@@ -69,17 +69,19 @@ impl From<AvbError> for Broken {
 }
 
 /// An open path.
-pub(super) struct ProbePath<'c> {
+pub(crate) struct ProbePath<'c> {
     session: AvbSession<TimedLink<'c>, OpenedSession>,
-    pub(super) address: SocketAddr,
-    pub(super) ability: Ability,
+    pub(crate) address: SocketAddr,
+    pub(crate) ability: Ability,
     reverse: bool,
     grouped: Grouped,
     /// Own time minus the far end's, fixed at the first train back, so that a method sees one clock for sends and for
     /// now.
     far_behind_ns: Option<i64>,
+    /// All packets of the last train back left the far end.
+    all_left: bool,
     /// Bytes sent to the far end to be allowed trains back, and those of soundings.
-    pub(super) extra_byte: u64,
+    pub(crate) extra_byte: u64,
     quiet: Timestamp<Monotonic>,
 }
 
@@ -89,7 +91,7 @@ impl<'c> ProbePath<'c> {
     /// # Errors
     /// [`Failure::Input`] for a wrong name, key or size, or more than the far end allows; [`Failure::Peer`] where
     /// nobody answers or no probe arrives.
-    pub(super) fn open(clock: &'c Clock, parameters: &Parameters, notes: &mut Vec<Note>) -> Result<Self, Failure> {
+    pub(crate) fn open(clock: &'c Clock, parameters: &Parameters, notes: &mut Vec<Note>) -> Result<Self, Failure> {
         let name = &parameters.peer;
         let address = peers::resolve(name, DEFAULT_PORT)?;
         let key = peers::key(parameters.key_file.as_deref())?;
@@ -150,6 +152,7 @@ impl<'c> ProbePath<'c> {
             reverse: parameters.reverse,
             grouped: Grouped::Never,
             far_behind_ns: None,
+            all_left: false,
             extra_byte: 0,
             quiet,
         };
@@ -248,8 +251,28 @@ impl<'c> ProbePath<'c> {
         convert::observation(train, report, |at| at, |at| at, self.now())
     }
 
+    /// From now on trains go to the far end, or come from there.
+    pub(crate) fn set_reverse(&mut self, reverse: bool) {
+        self.reverse = reverse;
+    }
+
+    /// Own time minus the far end's as it is taken for trains back, ns; none before the first of them.
+    pub(crate) const fn far_behind_ns(&self) -> Option<i64> {
+        self.far_behind_ns
+    }
+
+    /// Whether all packets of the last train back left the far end: those missing were lost on the way.
+    pub(crate) const fn all_left(&self) -> bool {
+        self.all_left
+    }
+
+    /// Bytes of trains back that are paid for already; 0 where the far end does not answer.
+    pub(crate) fn credit_byte(&mut self) -> u64 {
+        self.session.credit().map_or(0, |credit| credit.byte)
+    }
+
     /// Now, on the clock of the sends.
-    pub(super) fn now(&self) -> Timestamp<Monotonic> {
+    pub(crate) fn now(&self) -> Timestamp<Monotonic> {
         self.session.link().now()
     }
 
@@ -259,14 +282,14 @@ impl<'c> ProbePath<'c> {
     }
 
     /// Passes time.
-    pub(super) fn pause(&mut self, span: Span) -> Result<(), Broken> {
+    pub(crate) fn pause(&mut self, span: Span) -> Result<(), Broken> {
         let until = self.now() + span;
         Ok(self.session.pause(until)?)
     }
 
     /// Sends a train, or has one sent, and reports what became of it. `near` is what is known of the path so far,
     /// bit/s.
-    pub(super) fn send(&mut self, train: &Train, near: Option<f64>) -> Result<Observation, Broken> {
+    pub(crate) fn send(&mut self, train: &Train, near: Option<f64>) -> Result<Observation, Broken> {
         if train.idle_before_ns > 0 {
             let due = self.quiet + Span::from_nanos(train.idle_before_ns.min(i64::MAX as u64).cast_signed());
             if due > self.now() {
@@ -288,6 +311,7 @@ impl<'c> ProbePath<'c> {
                 let behind = asked.as_nanos().cast_signed() - first.before.as_nanos().cast_signed();
                 self.far_behind_ns.get_or_insert(behind);
             }
+            self.all_left = report.unsent == 0;
             let behind = self.far_behind_ns.unwrap_or(0);
             let here = |at: Timestamp<_>| Timestamp::from_nanos(at.as_nanos().saturating_add_signed(behind));
             convert::observation(train, &report, here, |at| Timestamp::from_nanos(at.as_nanos()), self.now())
@@ -340,7 +364,7 @@ impl<'c> ProbePath<'c> {
     ///
     /// # Errors
     /// Where the far end is gone.
-    pub(super) fn close(self) -> Result<Counters, AvbError> {
+    pub(crate) fn close(self) -> Result<Counters, AvbError> {
         let (_, far) = self.session.into_parts();
         far.close().map_err(AvbError::Far)
     }

@@ -18,7 +18,7 @@ pub(crate) fn megabits(bit_per_s: Option<f64>) -> String {
 }
 
 /// A number of bytes for people.
-pub(super) fn sized(bytes: Option<f64>) -> String {
+pub(crate) fn sized(bytes: Option<f64>) -> String {
     match bytes {
         None => "-".to_owned(),
         Some(bytes) if bytes < 1e3 => format!("{bytes:.0} B"),

@@ -1,0 +1,197 @@
+//! The answer of `vtare path` in words: every sentence has the figures it stands on.
+
+use vtare_methods::avb::Stopped;
+use vtare_methods::path::QueueKind;
+
+use super::cell::PathCell;
+use super::parameters::PathParameters;
+use crate::answer::{Answer, CommandLine};
+use crate::avb::shown::{megabits, sized};
+use crate::instrument::Outcome;
+use crate::table::time;
+
+/// How much more it may send where what it may send did not fill the buffer.
+const MORE: u64 = 4;
+/// The p above which a chance stands as a number.
+const LEAST_P: f64 = 1e-6;
+
+/// The answer of a run.
+pub(super) fn of(outcome: &Outcome<PathCell>, parameters: &PathParameters, line: &CommandLine) -> Answer {
+    let cells: Vec<&PathCell> = outcome.cells.iter().filter(|cell| cell.direction != "both").collect();
+    let sentences: Vec<String> = cells.iter().filter_map(|cell| direction(cell)).collect();
+    let mut answer = if sentences.is_empty() {
+        Answer::none(format!("What the path to {} is worth is not known.", parameters.peer))
+    } else {
+        Answer::new(sentences.join(" "))
+    };
+    for cell in cells {
+        if cell.depth_at_least && cell.depth_ns.is_some() {
+            answer.limit(format!(
+                "{}: the probes queued {} and did not fill the buffer: it is deeper, and latency may rise further.",
+                way(cell),
+                time(cell.depth_ns)
+            ));
+            answer.change("Let it send more.", line.with("--max-bytes", parameters.most_byte.saturating_mul(MORE)));
+        }
+        if cell.avb_at_least && cell.avb_bit_per_s.is_some() {
+            answer.limit(format!("{}: what is free is a lower bound: the sender cannot send faster.", way(cell)));
+        }
+        if cell.avb_bit_per_s.is_none() {
+            let why = match cell.stopped {
+                Some(Stopped::Lossy) => "too many packets were lost",
+                Some(Stopped::NoAnswer) => "no probe arrived",
+                Some(Stopped::Disturbed) => "sender or receiver stalled too often",
+                _ => "the estimate gave no answer",
+            };
+            answer.limit(format!("{}: what is free is not known: {why}.", way(cell)));
+        }
+    }
+    answer.limited_by(&outcome.notes, "direction_unknown");
+    answer
+}
+
+/// One direction as a sentence.
+fn direction(cell: &PathCell) -> Option<String> {
+    let bound = if cell.avb_at_least { "at least " } else { "" };
+    let free = cell.avb_bit_per_s.map(|rate| format!("{bound}{} is free", megabits(Some(rate))));
+    let least = if cell.depth_at_least { "at least " } else { "" };
+    let rise = match (cell.idle_rtt_ns, cell.rtt_at_110_ns, cell.loaded.last()) {
+        (Some(idle), Some(over), _) => {
+            Some(format!("using more raises the round trip from {} to {least}{}", time(Some(idle)), time(Some(over))))
+        }
+        (None, _, Some(over)) => Some(format!("using more adds {least}{}", time(Some(over.added_ns)))),
+        _ => None,
+    };
+    let grade = cell.grade.map(|grade| format!("({grade})"));
+    let parts: Vec<String> = [free, rise].into_iter().flatten().collect();
+    if parts.is_empty() {
+        return None;
+    }
+    let grade = grade.map_or_else(String::new, |grade| format!(" {grade}"));
+    Some(format!("{}: {}{grade}.", way(cell), parts.join("; ")))
+}
+
+fn way(cell: &PathCell) -> &'static str {
+    if cell.direction == "down" { "Down" } else { "Up" }
+}
+
+/// What a queue does, for a table.
+pub(super) const fn queue_words(queue: QueueKind) -> &'static str {
+    match queue {
+        QueueKind::DropTail => "drop-tail",
+        QueueKind::Aqm => "AQM",
+        QueueKind::Policer => "policer",
+        QueueKind::NotSeen => "no drop seen",
+    }
+}
+
+/// Lines below the table: the idle round trip, what each queue did, and what the figures are not.
+pub(super) fn details(cells: &[PathCell]) -> String {
+    let mut text = String::new();
+    if let Some(idle) = cells.iter().find_map(|cell| cell.idle_rtt_ns) {
+        text.push_str(&format!(
+            "\nidle round trip {}; the columns in % of what is free are round trips\n",
+            time(Some(idle))
+        ));
+    }
+    for cell in cells.iter().filter(|cell| cell.direction != "both") {
+        text.push_str(&queue(cell));
+    }
+    if cells.iter().any(|cell| cell.direction == "both") {
+        text.push_str("both: each direction has its queue, so what they add is added up; not measured at once\n");
+    }
+    text + "probes do not back off: the depth is the worst case, not the depth that TCP sees\n"
+}
+
+fn queue(cell: &PathCell) -> String {
+    let (short, long) = (cell.short_queue, cell.long_queue);
+    let interval = |unit: fn(Option<f64>) -> String, ends: Option<[f64; 2]>| {
+        ends.map_or_else(|| "-".to_owned(), |[low, high]| format!("{} to {}", unit(Some(low)), unit(Some(high))))
+    };
+    let buffer =
+        format!("buffer {} ({})", interval(time, cell.depth_interval_ns), interval(sized, cell.depth_interval_byte));
+    let what = match cell.queue {
+        Some(QueueKind::DropTail) => format!("{buffer}, drains at {}", megabits(cell.drain_bit_per_s)),
+        Some(QueueKind::Aqm) => format!("packets are lost before the queue is full, up to {}", time(cell.depth_ns)),
+        _ if cell.depth_ns.is_none() => "no queue was seen".to_owned(),
+        Some(QueueKind::Policer) => "packets are dropped and not delayed".to_owned(),
+        _ => format!("nothing was dropped in a queue of up to {}", time(cell.depth_ns)),
+    };
+    let chance = cell.queue_loss_p.map_or_else(String::new, |p| {
+        let p = if p < LEAST_P { format!("below {LEAST_P:e}") } else { format!("{p:.2}") };
+        format!(" (p {p})")
+    });
+    format!(
+        "{}: {what}; lost {} of {} in a short queue, {} of {} in a long one{chance}\n",
+        cell.direction, short.lost, short.sent, long.lost, long.sent
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use vtare_methods::path::{Loaded, SHARES};
+
+    use super::*;
+    use crate::answer::Shape;
+
+    fn cell(direction: &'static str, added_ns: f64) -> PathCell {
+        PathCell {
+            direction,
+            avb_bit_per_s: Some(50e6),
+            stopped: Some(Stopped::Converged),
+            loaded: SHARES.map(|share| Loaded { share, added_ns, ..Loaded::default() }).to_vec(),
+            depth_ns: Some(added_ns),
+            depth_byte: Some(added_ns / 160.0),
+            depth_interval_ns: Some([0.9 * added_ns, 1.1 * added_ns]),
+            depth_interval_byte: Some([0.9 * added_ns / 160.0, 1.1 * added_ns / 160.0]),
+            queue: Some(QueueKind::DropTail),
+            grade: Some("fair"),
+            ..PathCell::default()
+        }
+    }
+
+    fn shown(cells: Vec<PathCell>) -> String {
+        let outcome = Outcome { cells, notes: Vec::new(), interrupted: false };
+        let parameters = PathParameters { peer: "a".to_owned(), ..PathParameters::default() };
+        let answer = of(&outcome, &parameters, &CommandLine::of("vtare path a"));
+        answer.render(Shape { colour: false, width: 1_000 })
+    }
+
+    #[test]
+    fn the_sentence_has_what_is_free_and_what_using_more_does() {
+        let text = shown(vec![cell("up", 48e6).with_idle(Some(12e6))]);
+        let wanted = "  Up: 50.0 Mbit/s is free; using more raises the round trip from 12.0 ms to 60.0 ms (fair).\n\n";
+        assert_eq!(text, wanted);
+        let text = shown(vec![cell("down", 48e6)]);
+        assert!(text.starts_with("  Down: 50.0 Mbit/s is free; using more adds 48.0 ms (fair).\n"), "{text}");
+    }
+
+    #[test]
+    fn a_buffer_that_was_not_filled_is_a_bound_with_the_command_that_gets_further() {
+        let text = shown(vec![PathCell { depth_at_least: true, ..cell("up", 48e6).with_idle(Some(12e6)) }]);
+        assert!(text.contains("from 12.0 ms to at least 60.0 ms"), "{text}");
+        assert!(text.contains("queued 48.0 ms and did not fill the buffer"), "{text}");
+        assert!(text.contains("      vtare path a --max-bytes 20000000\n"), "{text}");
+    }
+
+    #[test]
+    fn what_is_not_known_is_worded_so() {
+        let none = PathCell {
+            avb_bit_per_s: None,
+            stopped: Some(Stopped::Lossy),
+            loaded: Vec::new(),
+            depth_ns: None,
+            ..cell("up", 0.0)
+        };
+        let text = shown(vec![none]);
+        assert!(text.starts_with("  What the path to a is worth is not known.\n"), "{text}");
+        assert!(text.contains("Up: what is free is not known: too many packets were lost."), "{text}");
+    }
+
+    #[test]
+    fn below_the_table_stands_that_probes_do_not_back_off() {
+        let text = details(&[cell("up", 48e6).with_idle(Some(12e6))]);
+        assert!(text.contains("probes do not back off: the depth is the worst case"), "{text}");
+        assert!(text.contains("up: buffer 43.2 ms to 52.8 ms (270 kB to 330 kB)"), "{text}");
+    }
+}

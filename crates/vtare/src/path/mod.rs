@@ -1,0 +1,257 @@
+//! `vtare path`: what a path is worth: what is free, latency when it is used, the depth of the buffer (docs/path.md).
+//!
+//! [`vtare_methods::path`] decides what to send and what follows; the session and its trains are those of `vtare avb`.
+
+mod answer;
+mod cell;
+mod parameters;
+
+use vtare_control::client::ControlError;
+use vtare_methods::avb::{Observation, Setup};
+use vtare_methods::path::{PathBudget, PathFigures, PathProbe, PathStep};
+use vtare_probe::train;
+use vtare_sys::sched;
+use vtare_units::{Span, Timestamp};
+use vtare_wire::session::ClientError;
+
+use crate::answer::{Answer, CommandLine};
+use crate::avb;
+use crate::avb::probe_path::{AvbError, Broken, ProbePath};
+use crate::avb::shown::{megabits, sized};
+use crate::failure::Failure;
+use crate::instrument::{self, Instrument, Note, Outcome, Session};
+use crate::rtt::conditions;
+use crate::samples::{Column, Row as _};
+use crate::table::{Table, time};
+use cell::{LoadedRow, PathCell};
+use parameters::PathParameters;
+
+/// The instrument.
+pub(crate) struct Path;
+
+/// Share of the bytes for one direction: trains down may need as many up, which pay for them, and the path is sounded.
+const DIRECTION_SHARE: f64 = 0.44;
+/// Time for the estimate of what is free, ns: what follows takes as long again or twice that.
+const AVB_NS: u64 = 600_000_000;
+
+/// How a direction ended.
+enum End {
+    Done(Box<PathFigures>),
+    Stopped,
+    Broken(Broken),
+}
+
+impl Instrument for Path {
+    const NAME: &'static str = "path";
+    const COLUMNS: &'static [Column] = LoadedRow::COLUMNS;
+    const IDENTITY: &'static [&'static str] = &["peer", "address", "direction"];
+    type Parameters = PathParameters;
+    type Cell = PathCell;
+
+    fn resolve(parameters: PathParameters, _context: &crate::context::Context) -> Result<PathParameters, Failure> {
+        if parameters.peer.is_empty() {
+            return Err(Failure::Input("peer: found none, want a host that runs `vtare serve`".to_owned()));
+        }
+        crate::parameters::check_bounds(&parameters)?;
+        instrument::check_cpu(parameters.cpu)?;
+        Ok(parameters)
+    }
+
+    fn measure(parameters: &PathParameters, session: &mut Session<'_>) -> Result<Outcome<PathCell>, Failure> {
+        let mut notes = conditions::take(parameters.cpu, None, true)?;
+        // Without the right to it trains that other threads delay are seen in the send times.
+        let _ = sched::set_nice(avb::NICE);
+        let settings = avb::settings_for(&parameters.peer, parameters.key_file.clone());
+        let mut path = ProbePath::open(session.clock(), &settings, &mut notes)?;
+        let address = path.address.to_string();
+        let progress = session.context.progress(&format!("path {}", parameters.peer), 2);
+        let (mut cells, mut found): (Vec<PathCell>, Vec<PathFigures>) = (Vec::new(), Vec::new());
+        let mut interrupted = false;
+        for (number, direction) in (0..).zip(["up", "down"]) {
+            path.set_reverse(direction == "down");
+            let spent: u64 = cells.iter().map(|cell| cell.probe_byte + cell.extra_byte).sum();
+            let most = most_byte(parameters.most_byte, spent + path.extra_byte, number, path.credit_byte());
+            match one(&mut path, session, direction == "down", most) {
+                End::Done(figures) => {
+                    let mut cell = PathCell::of(direction, &parameters.peer, &address, &figures);
+                    cell.extra_byte = std::mem::take(&mut path.extra_byte);
+                    cells.push(cell);
+                    found.push(*figures);
+                }
+                End::Stopped => {
+                    interrupted = true;
+                    break;
+                }
+                // A responder of before trains back were there, or one that may not send: the other way is known.
+                End::Broken(Broken::Unable(why)) => {
+                    let text = format!("{direction} is not known: the responder there cannot do it: {why}");
+                    notes.push(Note::new("direction_unknown", text));
+                }
+                End::Broken(Broken::Lost(error)) if is_refusal(&error) => {
+                    let text = format!("{direction} is not known: the responder there refuses it: {error}");
+                    notes.push(Note::new("direction_unknown", text));
+                }
+                End::Broken(Broken::Lost(error)) => {
+                    session.peer_lost = Some(format!("{}: {error}", parameters.peer));
+                    break;
+                }
+            }
+            progress.set(number + 1);
+        }
+        drop(progress);
+        let idle_ns = idle_rtt_ns(&found, path.far_behind_ns());
+        let mut cells: Vec<PathCell> = cells.into_iter().map(|cell| cell.with_idle(idle_ns)).collect();
+        if session.peer_lost.is_none() && path.close().is_err() {
+            notes.push(Note::new("counters_lost", "the responder's last counters are lost"));
+        }
+        if let [up, down] = &cells[..] {
+            cells.push(PathCell::both(up, down));
+        }
+        for cell in &cells {
+            for loaded in &cell.loaded {
+                session.samples.row(&LoadedRow { cell, loaded })?;
+            }
+        }
+        Ok(Outcome { cells, notes, interrupted })
+    }
+
+    fn answer(outcome: &Outcome<PathCell>, parameters: &PathParameters, line: &CommandLine) -> Option<Answer> {
+        Some(answer::of(outcome, parameters, line))
+    }
+
+    fn table(cells: &[PathCell]) -> Table {
+        let heading =
+            ["", "grade", "queue", "free", "at 50 %", "at 90 %", "at 110 %", "buffer", "bytes", "probes", "time"];
+        let mut table = Table::new(&heading, 3);
+        for cell in cells {
+            let least = |at_least: bool| if at_least { ">= " } else { "" };
+            let over_least = cell::at(&cell.loaded, 1.1).is_some_and(|loaded| loaded.at_least);
+            let depth = |shown: String| format!("{}{shown}", least(cell.depth_at_least));
+            table.row(vec![
+                cell.direction.to_owned(),
+                cell.grade.unwrap_or("-").to_owned(),
+                cell.queue.map_or("-", answer::queue_words).to_owned(),
+                format!("{}{}", least(cell.avb_at_least), megabits(cell.avb_bit_per_s)),
+                time(cell.rtt_at_50_ns),
+                time(cell.rtt_at_90_ns),
+                format!("{}{}", least(over_least), time(cell.rtt_at_110_ns)),
+                depth(time(cell.depth_ns)),
+                depth(sized(cell.depth_byte)),
+                sized(Some((cell.probe_byte + cell.extra_byte) as f64)),
+                time(Some(cell.elapsed_s * 1e9)),
+            ]);
+        }
+        table
+    }
+
+    fn details(cells: &[PathCell]) -> String {
+        answer::details(cells)
+    }
+}
+
+/// Whether the far end is there and will not do it.
+fn is_refusal(error: &AvbError) -> bool {
+    matches!(error, train::AvbError::Far(ControlError::Session(ClientError::Refused(_))))
+}
+
+/// Bytes that a direction may spend: its share of all, and of the rest only what trains down need no bytes up for, or
+/// half of it.
+fn most_byte(all: u64, spent: u64, number: u64, credit: u64) -> u64 {
+    let share = (DIRECTION_SHARE * all as f64) as u64;
+    let rest = all.saturating_sub(spent);
+    if number == 0 {
+        return share.min(rest);
+    }
+    share.min(rest.min(credit).max(u64::midpoint(rest, credit.min(rest))))
+}
+
+/// Measures one direction.
+fn one(path: &mut ProbePath<'_>, session: &Session<'_>, reverse: bool, most_byte: u64) -> End {
+    let setup = Setup { ability: path.ability, seed: session.seed, ..Setup::default() };
+    let mut probe = PathProbe::new(setup, PathBudget { most_byte, most_avb_ns: AVB_NS });
+    loop {
+        if session.context.stop_requested() {
+            return End::Stopped;
+        }
+        let done = match probe.step(path.now()) {
+            PathStep::Send(train) => path.send(&train, probe.free()).map(|seen| {
+                let lost = reverse && path.all_left();
+                probe.observe(&if lost { with_lost(seen) } else { seen });
+            }),
+            PathStep::Wait(ns) => path.pause(Span::from_nanos(ns.min(i64::MAX as u64).cast_signed())),
+            PathStep::Done(figures) => return End::Done(figures),
+        };
+        if let Err(broken) = done {
+            return End::Broken(broken);
+        }
+    }
+}
+
+/// The train back with those that were lost: their send times are in them, and are taken from their neighbours'.
+fn with_lost(mut seen: Observation) -> Observation {
+    let known: Vec<(usize, u64)> =
+        (0..).zip(&seen.packets).filter_map(|(number, packet)| Some((number, packet.sent?.as_nanos()))).collect();
+    let (Some(&first), Some(&last)) = (known.first(), known.last()) else { return seen };
+    let gap_ns = last.1.saturating_sub(first.1) as f64 / (last.0 - first.0).max(1) as f64;
+    for (number, packet) in seen.packets.iter_mut().enumerate().filter(|(_, packet)| packet.sent.is_none()) {
+        let next = known.partition_point(|(at, _)| *at < number);
+        let sent_ns = match (next.checked_sub(1).map(|before| known[before]), known.get(next)) {
+            (Some(before), Some(after)) => {
+                let share = (number - before.0) as f64 / (after.0 - before.0) as f64;
+                before.1 as f64 + share * (after.1.saturating_sub(before.1)) as f64
+            }
+            (Some(before), None) => before.1 as f64 + gap_ns * (number - before.0) as f64,
+            (None, _) => first.1 as f64 - gap_ns * (first.0 - number) as f64,
+        };
+        packet.sent = Some(Timestamp::from_nanos(sent_ns.max(0.0) as u64));
+    }
+    seen
+}
+
+/// The round trip of the idle path: the fastest packets of both directions. What their clocks differ by is in both,
+/// with opposite signs.
+fn idle_rtt_ns(found: &[PathFigures], far_behind_ns: Option<i64>) -> Option<f64> {
+    let [up, down] = found else { return None };
+    Some((up.least_delay_ns? + down.least_delay_ns? + far_behind_ns?) as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use vtare_methods::avb::{Packet, Train};
+
+    use super::*;
+
+    #[test]
+    fn those_lost_on_the_way_back_get_the_send_times_between_those_of_their_neighbours() {
+        let packet = |sent: Option<u64>| Packet {
+            scheduled: Timestamp::ZERO,
+            sent: sent.map(Timestamp::from_nanos),
+            kernel_sent: None,
+            received: sent.map(Timestamp::from_nanos),
+            place: None,
+            size_byte: 1_500,
+            call: 0,
+            group: None,
+            descheduled: false,
+        };
+        let seen = Observation {
+            train: Train::back_to_back(7, 1_500),
+            packets: [None, Some(1_000), None, None, Some(1_300), Some(1_400), None].map(packet).to_vec(),
+            finished: Timestamp::ZERO,
+            receiver_drops: Some(0),
+            duplicates: None,
+        };
+        let sent: Vec<u64> = with_lost(seen).packets.iter().filter_map(|it| Some(it.sent?.as_nanos())).collect();
+        assert_eq!(sent, [900, 1_000, 1_100, 1_200, 1_300, 1_400, 1_500]);
+    }
+
+    #[test]
+    fn down_gets_what_is_left_after_what_pays_for_it() {
+        assert_eq!(most_byte(5_000_000, 60_000, 0, 0), 2_200_000);
+        // All that was sent up has arrived: it pays.
+        assert_eq!(most_byte(5_000_000, 2_260_000, 1, 2_260_000), 2_200_000);
+        // Half was lost: 1.0 MB are paid for, and of what is left each byte down needs one up.
+        assert_eq!(most_byte(5_000_000, 2_260_000, 1, 1_000_000), 1_870_000);
+        assert_eq!(most_byte(5_000_000, 6_000_000, 1, 1_000_000), 0);
+    }
+}

@@ -1,0 +1,40 @@
+//! The parameters of `vtare path`.
+
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::parameters;
+use crate::quantities::bytes;
+
+/// Parameters of `vtare path`.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, clap::Args)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct PathParameters {
+    /// The far end, which runs `vtare serve`, as 10.0.0.2, host.example:8462 or `[fd00::2]:8462`.
+    #[arg(value_name = "PEER", required = true)]
+    pub(crate) peer: String,
+
+    /// Bytes of all probes at most, both directions, with or without unit: 2000000, 2MB, 10MB.
+    #[arg(long = "max-bytes", value_name = "BYTES", value_parser = bytes)]
+    #[schemars(range(min = 500_000, max = 1_000_000_000))]
+    pub(crate) most_byte: u64,
+
+    /// File with the key that the far end has, too; without it, the environment's VTARE_KEY, or none.
+    #[arg(long, value_name = "FILE")]
+    #[schemars(with = "Option<String>")]
+    pub(crate) key_file: Option<PathBuf>,
+
+    /// Run on this CPU only; without it, the scheduler chooses.
+    #[arg(long, value_name = "CPU")]
+    pub(crate) cpu: Option<usize>,
+}
+
+impl Default for PathParameters {
+    fn default() -> Self {
+        Self { peer: String::new(), most_byte: 5_000_000, key_file: None, cpu: None }
+    }
+}
+
+impl parameters::Parameters for PathParameters {}
