@@ -52,7 +52,7 @@ enum Command {
     Rtt(Box<rtt::RttArguments>),
     /// Estimate the available bandwidth to a far end
     Avb(Box<avb::AvbArguments>),
-    /// Measure what a path is worth: what is free, latency when it is used, the depth of its buffer
+    /// Measure what is free on a path, latency when it is used, and the buffer's depth
     Path(Box<InstrumentArguments<Path>>),
     /// Measure throughput and latency of what forwards frames
     Throughput(Box<InstrumentArguments<Throughput>>),
