@@ -52,7 +52,7 @@ enum Command {
     Rtt(Box<rtt::RttArguments>),
     /// Estimate the available bandwidth to a far end
     Avb(Box<avb::AvbArguments>),
-    /// Measure what is free on a path, latency when it is used, and the buffer's depth
+    /// Measure what is free on a path, its latency when used, and the depth of its buffer
     Path(Box<InstrumentArguments<Path>>),
     /// Measure throughput and latency of what forwards frames
     Throughput(Box<InstrumentArguments<Throughput>>),
