@@ -139,17 +139,19 @@ pub(crate) fn main() -> ExitCode {
     let cli = match parsed {
         Ok(cli) => cli,
         Err(error) => {
-            let shown = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
-            let plain = error.render().to_string();
-            let text = if error.kind() == ErrorKind::ValueValidation { in_words(&plain) } else { plain.clone() };
-            if wants_json && !shown {
-                report_failure_as_json(&text, 2);
-            }
-            if text != plain {
-                crate::message::on_stderr(format_args!("{text}"));
+            let help = ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
+            if !matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) && error.kind() != help {
+                let text = crate::usage::message(&error, std::env::args().nth(1).as_deref());
+                if wants_json {
+                    report_failure_as_json(&text, 2);
+                }
+                message!("vtare: {text}");
                 return ExitCode::from(2);
             }
-            // Help goes to stdout with code 0, an error to stderr with code 2.
+            if wants_json && error.kind() == help {
+                report_failure_as_json(&"found no command, want one that `vtare --help` lists", 2);
+            }
+            // Help goes to stdout with code 0, or where a command is missing to stderr with code 2.
             let code = u8::try_from(error.exit_code()).unwrap_or(2);
             return match error.print() {
                 // A reader that has gone (`| head`) is no error.
@@ -162,7 +164,7 @@ pub(crate) fn main() -> ExitCode {
         Ok(exit) => ExitCode::from(exit.code()),
         Err(failure) => {
             if wants_json {
-                report_failure_as_json(&failure.to_string(), failure.code());
+                report_failure_as_json(&failure, failure.code());
             }
             message!("vtare: {failure}");
             ExitCode::from(failure.code())
@@ -183,22 +185,9 @@ pub(crate) fn parser() -> clap::Command {
     with_negatives(examples::with_examples(Cli::command()))
 }
 
-/// A message about a value, with what was wanted where a parser of the standard library names only what it met.
-fn in_words(message: &str) -> String {
-    [
-        ("invalid digit found in string", "want a whole number, 0 or more"),
-        ("invalid float literal", "want a number"),
-        ("cannot parse integer from empty string", "it is empty, want a whole number"),
-        ("invalid socket address syntax", "want ADDRESS:PORT in figures, as 10.0.0.2:5001 or [fd00::2]:5001"),
-        ("number too large to fit in target type", "want a smaller number"),
-    ]
-    .iter()
-    .fold(message.to_owned(), |message, (met, wanted)| message.replace(met, wanted))
-}
-
 /// `--json` promises one valid document, also where nothing could be measured.
-fn report_failure_as_json(message: &str, exit_code: u8) {
-    if let Err(failure) = output::print_json(&error_document(&message, exit_code)) {
+fn report_failure_as_json(message: &impl std::fmt::Display, exit_code: u8) {
+    if let Err(failure) = output::print_json(&error_document(message, exit_code)) {
         message!("vtare: {failure}");
     }
 }

@@ -53,6 +53,7 @@ mod throughput;
 mod timer;
 mod torture;
 mod trials;
+mod usage;
 
 fn main() -> std::process::ExitCode {
     cli::main()

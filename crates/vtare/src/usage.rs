@@ -1,0 +1,103 @@
+//! What is wrong with a command line, in one line: as all other messages, with what was found and what is wanted.
+
+use std::error::Error as _;
+
+use clap::error::{ContextKind, ErrorKind};
+
+/// The message of a command line that cannot be read; `command` is its first word.
+pub(crate) fn message(error: &clap::Error, command: Option<&str>) -> String {
+    let text = |kind| error.get(kind).map(ToString::to_string).filter(|text| !text.is_empty());
+    let help = match command.filter(|word| crate::cli::parser().find_subcommand(word).is_some()) {
+        Some(command) => format!("`vtare {command} --help`"),
+        None => "`vtare --help`".to_owned(),
+    };
+    let near = [ContextKind::SuggestedArg, ContextKind::SuggestedSubcommand, ContextKind::SuggestedValue]
+        .into_iter()
+        .find_map(text)
+        .map(|near| format!(" (did you mean {}?)", quoted(&near)))
+        .unwrap_or_default();
+    // As it is typed: `--target <TIME>` is `--target`.
+    let argument = text(ContextKind::InvalidArg).unwrap_or_default();
+    let name = argument.split_whitespace().next().unwrap_or_default();
+    match error.kind() {
+        ErrorKind::UnknownArgument => format!("found the argument '{argument}'{near}, want one that {help} lists"),
+        ErrorKind::InvalidSubcommand => {
+            let found = text(ContextKind::InvalidSubcommand).unwrap_or_default();
+            format!("found the command '{found}'{near}, want one that {help} lists")
+        }
+        ErrorKind::MissingRequiredArgument => format!("found no {argument}, want it: see {help}"),
+        ErrorKind::InvalidValue => {
+            let found = text(ContextKind::InvalidValue).map_or("no value".to_owned(), |value| format!("'{value}'"));
+            let wanted = text(ContextKind::ValidValue).map_or("one".to_owned(), |values| format!("one of {values}"));
+            format!("{name}: found {found}{near}, want {wanted}")
+        }
+        ErrorKind::ValueValidation => {
+            let found = text(ContextKind::InvalidValue).unwrap_or_default();
+            let why = in_words(&error.source().map(ToString::to_string).unwrap_or_default());
+            match why.starts_with("want ") {
+                true => format!("{name}: found '{found}', {why}"),
+                false => format!("{name}: {why}"),
+            }
+        }
+        _ => {
+            let plain = error.render().to_string();
+            let first: Vec<&str> = plain.split("\n\n").next().unwrap_or_default().split_whitespace().collect();
+            format!("{}: see {help}", first.join(" ").trim_start_matches("error: "))
+        }
+    }
+}
+
+/// Names as they are, with quotes where they have none.
+fn quoted(names: &str) -> String {
+    names.split(", ").map(|name| format!("'{}'", name.trim_matches('\''))).collect::<Vec<_>>().join(" or ")
+}
+
+/// What is wrong with a value, with what is wanted where a parser of the standard library names only what it met.
+fn in_words(message: &str) -> String {
+    [
+        ("invalid digit found in string", "want a whole number, 0 or more"),
+        ("invalid float literal", "want a number"),
+        ("cannot parse integer from empty string", "want a whole number"),
+        ("invalid socket address syntax", "want ADDRESS:PORT in figures, as 10.0.0.2:5001 or [fd00::2]:5001"),
+        ("number too large to fit in target type", "want a smaller number"),
+    ]
+    .iter()
+    .fold(message.to_owned(), |message, (met, wanted)| message.replace(met, wanted))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(line: &str) -> String {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let error = crate::cli::parser()
+            .try_get_matches_from(std::iter::once("vtare").chain(words.iter().copied()))
+            .expect_err("such a line is refused");
+        message(&error, words.first().copied())
+    }
+
+    #[test]
+    fn a_line_that_cannot_be_read_is_one_message_with_what_was_found_and_what_is_wanted() {
+        for (line, wanted) in [
+            ("slep", "found the command 'slep' (did you mean"),
+            (
+                "sleep --tarket 1ms",
+                "found the argument '--tarket' (did you mean '--target'?), want one that `vtare sleep",
+            ),
+            ("sleep --target 1x", "--target: found '1x', want a time with its unit"),
+            ("sleep --cpu x", "--cpu: found 'x', want"),
+            ("timer --source rdtscx", "--source: found 'rdtscx' (did you mean 'rdtsc'"),
+            (
+                "capture lo --hook packt",
+                "--hook: found 'packt' (did you mean 'packet'?), want one of auto, tc, packet",
+            ),
+            ("rtt", "found no <PEER>..., want it: see `vtare rtt --help`"),
+            ("sleep --target", "--target: found no value, want"),
+            ("counter --seconds 9 --unit-ms 1", "the argument '--seconds <S>' cannot be used with"),
+        ] {
+            let found = of(line);
+            assert!(found.starts_with(wanted) && !found.contains('\n'), "{line}: {found}");
+        }
+    }
+}
