@@ -201,7 +201,7 @@ def test_memory_that_runs_out_in_a_command_ends_with_3(
     def full(*_: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr("vtare.campaign.read_store", full)
+    monkeypatch.setattr("vtare.campaign.status.read_state", full)
     done = lab_command("status", store_of_four)
     assert done.returncode == 3
     assert "may not take the memory that it needs (see `ulimit -v`)" in done.stderr
