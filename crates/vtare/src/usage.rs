@@ -88,10 +88,7 @@ mod tests {
             ("sleep --target 1x", "--target: found '1x', want a time with its unit"),
             ("sleep --cpu x", "--cpu: found 'x', want"),
             ("timer --source rdtscx", "--source: found 'rdtscx' (did you mean 'rdtsc'"),
-            (
-                "capture lo --hook packt",
-                "--hook: found 'packt' (did you mean 'packet'?), want one of auto, tc, packet",
-            ),
+            ("capture lo --hook packt", "--hook: found 'packt' (did you mean 'packet'?), want one of auto, tc, packet"),
             ("rtt", "found no <PEER>..., want it: see `vtare rtt --help`"),
             ("sleep --target", "--target: found no value, want"),
             ("counter --seconds 9 --unit-ms 1", "the argument '--seconds <S>' cannot be used with"),
