@@ -332,7 +332,7 @@ fn links(process: u32) -> Vec<String> {
 
 #[test]
 fn what_cannot_be_captured_is_refused_in_words() {
-    vtare_line("capture").refused(2, &["required", "IFACE", "--read"]);
+    vtare_line("capture").refused(2, &["found no", "IFACE", "--read"]);
     vtare_line("capture nosuch0 --seconds 1").refused(2, &["interface: found nosuch0, want one that is here: ", "lo"]);
     vtare_line("capture lo --ring-byte 9999").refused(2, &["ring_byte: found 9999, want a power of two, as 16384"]);
     vtare_line("capture lo --read x.pcap").refused(2, &["cannot be used with"]);
