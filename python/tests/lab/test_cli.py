@@ -100,7 +100,7 @@ def test_drawn_seed_is_logged_in_the_store(tmp_path: Path, plan_file: Path, fake
             "vtare: --margin: found 'x', expected a percentage above 0 and below 100",
         ),
         (["compare", "a", "b", "--margin", "100"], "vtare: --margin: found 100, expected a percentage above 0"),
-        (["fly"], "No such command 'fly'"),
+        (["fly"], "vtare: found the command 'fly', expected one that `vtare --help` lists"),
     ],
 )
 def test_bad_input_ends_with_2_one_message_and_no_traceback(
@@ -243,7 +243,7 @@ def test_no_command_is_without_examples() -> None:
          "that `vtare plan --help` lists"),
         (["run"], "found no PLAN, expected it: see `vtare run --help`"),
         (["compare", "a", "b", "--margin"], "Option '--margin' requires an argument"),
-        (["report", "a", "b"], "Got unexpected extra argument(s) (b): see `vtare report --help`"),
+        (["status", "a", "b"], "Got unexpected extra argument(s) (b): see `vtare status --help`"),
     ],
 )  # fmt: skip
 def test_a_command_line_that_cannot_be_read_is_one_message_and_one_document(words: list[str], message: str) -> None:

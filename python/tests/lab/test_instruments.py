@@ -28,6 +28,7 @@ OTHER_MEANINGS = {
     "ab/verdict.py": {"noise"},  # a key of its JSON document
     "campaign/host_clocks.py": {"rtt"},  # the program whose stamps compare two clocks
     "campaign/two_hosts.py": {"capture"},  # the program that runs beside a measurement
+    "doctor/places.py": {"capture"},  # the program that needs the right to read packets
     "papers/claims/batalla.py": {"throughput"},  # a column of a published table
     "papers/claims/oliveira.py": {"rtt"},  # a column of a published table
     "platforms/guest/libvirt_domain.py": {"timer"},  # an element of a domain's XML

@@ -7,6 +7,7 @@ import subprocess
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,7 +29,10 @@ def test_an_older_store_is_whole_and_counted(older: Path, lab_command: Lab) -> N
     assert (status.returncode, "6 runs: 6 done" in status.stdout) == (0, True), status.stderr
 
 
-def test_a_store_of_a_schema_that_is_not_known_is_refused_with_both_versions(older: Path, lab_command: Lab) -> None:
+def test_a_store_of_a_schema_that_is_not_known_is_refused_with_both_versions(
+    older: Path, lab_command: Lab, fake: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VTARE_BINARY", str(fake.path))
     with sqlite3.connect(older / "journal.sqlite") as connection:
         connection.execute("UPDATE meta SET value = 'vtare.journal/9' WHERE key = 'schema'")
     for command in ("status", "report", "resume"):

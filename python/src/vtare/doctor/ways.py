@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
 from typing import Final
+
+from vtare.process import ToolFailed, run_tool
 
 #: How messages name what is missing; the tests of doctor hold them to it.
 _PROGRAM: Final = re.compile(r"the program '([^']+)' is missing(?:; install ([\w.+-]+)(?![\w:/]))?")
 _COMMAND: Final = re.compile(r"`([^`]+)`")
 _DAEMON: Final = re.compile(r"start one \(install ([\w.+-]+)\)")
 _ROOT: Final = re.compile(r"needs root|run it with sudo")
-_PATH: Final = "/usr/sbin:/usr/bin:/sbin:/bin"
 _OF_ROOT: Final = ("apt-get", "modprobe", "mount")
 _KVM: Final = re.compile(r"needs (?:KVM|/dev/kvm)")
 
@@ -57,9 +57,11 @@ class Ways:
         if shutil.which("apt-cache") is None:
             return frozenset()
         words = ["apt-cache", "policy", *sorted(set(self.packages.values()))]
-        done = subprocess.run(words, capture_output=True, text=True, check=False, env={"LC_ALL": "C", "PATH": _PATH})
-        found = re.findall(r"(?m)^(\S+):\n  Installed: .*\n  Candidate: (?!\(none\))", done.stdout)
-        return frozenset(found)
+        try:
+            listed = run_tool(words, environment={"LC_ALL": "C"})
+        except ToolFailed:
+            return frozenset()
+        return frozenset(re.findall(r"(?m)^(\S+):\n  Installed: .*\n  Candidate: (?!\(none\))", listed))
 
 
 def start_docker() -> str:
