@@ -17,7 +17,7 @@ from machines import PATIENCE_S
 from vtare.contract import check_samples_file
 from vtare.errors import MachineCannot
 from vtare.links import TwoHosts
-from vtare.platforms import Resources, open_platform
+from vtare.platforms import Resources, kata, open_platform
 from vtare.platforms.guest import stdio_machine
 from vtare.platforms.guest.kernel import find_kernel
 from vtare.platforms.owner import own_prefix
@@ -53,6 +53,7 @@ def platform(
     given = str(tmp_path / "given")
     stand_in.write_text(STAND_IN.format(python=sys.executable, given=given, vtare=str(static_vtare)))
     stand_in.chmod(0o755)
+    (programs / kata.SHIM).symlink_to(stand_in)
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
     monkeypatch.setattr(stdio_machine, "KVM", Path("/dev/null"))
     assert opened.missing() is None
